@@ -1,0 +1,59 @@
+//! Device intrinsics for kernels written in Rust, and the simulator that runs the same kernels without a GPU.
+//!
+//! A kernel is an ordinary `unsafe fn` marked [`#[kernel]`](kernel). Compiled for `nvptx64-nvidia-cuda` the functions
+//! of this crate are single PTX instructions; compiled for any other target they are calls into the `sim` module, a
+//! SIMT simulator that checks every access and counts what the kernel did. Kernel code cannot tell the difference:
+//! there is one source and no `cfg` in it.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`thread`] | thread, block and grid indices, the block barrier |
+//! | [`warp`] | lane index, shuffles, the warp barrier |
+//! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
+//! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
+//! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
+//! | [`math`] | fused multiply-add |
+//!
+//! # The one rule of the simulator
+//!
+//! It sees what goes through this crate. Kernels therefore reach memory only through [`memory::GlobalPtr`] and
+//! [`memory::SharedPtr`], and multiply-add only through [`math`].
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(asm_experimental_arch, stdarch_nvptx, core_float_math)
+)]
+
+pub use cuda_std_macros::kernel;
+
+pub mod math;
+pub mod memory;
+pub mod scalar;
+pub mod shared;
+pub mod thread;
+pub mod warp;
+
+/// The functions every other module is written with: one PTX instruction each.
+#[cfg(target_arch = "nvptx64")]
+#[path = "ptx.rs"]
+#[doc(hidden)]
+pub mod backend;
+
+/// The functions every other module is written with: calls into the running simulation.
+#[cfg(not(target_arch = "nvptx64"))]
+#[path = "sim/backend.rs"]
+#[doc(hidden)]
+pub mod backend;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod entry;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod sim;
+
+/// A panic on the device stops the whole launch: the driver reports it as a launch failure.
+#[cfg(target_arch = "nvptx64")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: `trap` has no operands and does not return control to this thread.
+    unsafe { core::arch::nvptx::trap() }
+}

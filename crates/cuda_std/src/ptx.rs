@@ -1,0 +1,279 @@
+//! The device backend: one PTX instruction a function.
+//!
+//! Loads are `pure, readonly` for the compiler, which may then drop and move them but not across a store, a barrier or
+//! any other instruction that writes memory. Section numbers are those of NVIDIA's PTX ISA manual, version 8.
+
+use core::arch::{asm, global_asm, nvptx};
+use core::mem::{MaybeUninit, transmute_copy};
+use half::f16;
+
+macro_rules! special_registers {
+    ($($name:ident => $intrinsic:ident),* $(,)?) => {$(
+        #[inline(always)]
+        pub fn $name() -> u32 {
+            // SAFETY: reads a special register.
+            unsafe { nvptx::$intrinsic() as u32 }
+        }
+    )*};
+}
+
+special_registers! {
+    thread_idx_x => _thread_idx_x,
+    thread_idx_y => _thread_idx_y,
+    thread_idx_z => _thread_idx_z,
+    block_idx_x => _block_idx_x,
+    block_idx_y => _block_idx_y,
+    block_idx_z => _block_idx_z,
+    block_dim_x => _block_dim_x,
+    block_dim_y => _block_dim_y,
+    block_dim_z => _block_dim_z,
+    grid_dim_x => _grid_dim_x,
+    grid_dim_y => _grid_dim_y,
+    grid_dim_z => _grid_dim_z,
+}
+
+#[inline(always)]
+pub fn lane_id() -> u32 {
+    let lane;
+    // SAFETY: reads a special register.
+    unsafe { asm!("mov.u32 {}, %laneid;", out(reg32) lane, options(pure, nomem, nostack)) };
+    lane
+}
+
+#[inline(always)]
+pub unsafe fn sync_threads() {
+    // SAFETY: the caller promises that the whole block gets here.
+    unsafe { nvptx::_syncthreads() }
+}
+
+#[inline(always)]
+pub unsafe fn sync_warp(mask: u32) {
+    // SAFETY: the caller promises that the lanes of `mask` arrive together.
+    unsafe { asm!("bar.warp.sync {};", in(reg32) mask, options(nostack)) }
+}
+
+/// `shfl.sync` (section 9.7.9.6): the third operand packs the segment mask and the clamp value.
+macro_rules! shuffles {
+    ($($name:ident => $mode:literal, $clamp:literal);* $(;)?) => {$(
+        #[inline(always)]
+        pub unsafe fn $name(mask: u32, value: u32, operand: u32) -> u32 {
+            let result;
+            // SAFETY: the caller promises that the lanes of `mask` arrive together.
+            unsafe {
+                asm!(
+                    concat!("shfl.sync.", $mode, ".b32 {r}, {v}, {o}, ", $clamp, ", {m};"),
+                    r = out(reg32) result, v = in(reg32) value, o = in(reg32) operand, m = in(reg32) mask,
+                    options(nostack)
+                )
+            };
+            result
+        }
+    )*};
+}
+
+shuffles! {
+    shuffle_bfly => "bfly", "0x1f";
+    shuffle_down => "down", "0x1f";
+    shuffle_up => "up", "0";
+    shuffle_idx => "idx", "0x1f";
+}
+
+// One declaration for the whole module; the launch gives the size (section 5.1.6.1).
+global_asm!(".extern .shared .align 1024 .b8 cuda_std_dynamic_shared[];");
+
+#[inline(always)]
+pub fn shared_dynamic() -> u32 {
+    let address;
+    // SAFETY: takes the address of a variable.
+    unsafe {
+        asm!("mov.u32 {}, cuda_std_dynamic_shared;", out(reg32) address, options(pure, nomem, nostack))
+    };
+    address
+}
+
+#[inline(always)]
+pub fn shared_dynamic_bytes() -> u32 {
+    let bytes;
+    // SAFETY: reads a special register.
+    unsafe { asm!("mov.u32 {}, %dynamic_smem_size;", out(reg32) bytes, options(pure, nomem, nostack)) };
+    bytes
+}
+
+#[inline(always)]
+pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+    core::f32::math::mul_add(a, b, c)
+}
+
+#[inline(always)]
+pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
+    core::f64::math::mul_add(a, b, c)
+}
+
+#[inline(always)]
+pub fn f16_to_f32(value: f16) -> f32 {
+    let result;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.f32.f16 {}, {};", out(reg32) result, in(reg16) value.to_bits(), options(pure, nomem, nostack))
+    };
+    result
+}
+
+#[inline(always)]
+pub fn f32_to_f16(value: f32) -> f16 {
+    let bits: u16;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.rn.f16.f32 {}, {};", out(reg16) bits, in(reg32) value, options(pure, nomem, nostack))
+    };
+    f16::from_bits(bits)
+}
+
+/// The loads and stores of one state space, by bytes moved. The size of `V` is known when the function is compiled, so
+/// only one arm of each match is left.
+macro_rules! state_space {
+    (
+        $space:literal, address = $address:ty : $register:ident,
+        $load:ident, $load_if:ident, $store:ident, $store_if:ident
+    ) => {
+        #[inline(always)]
+        pub unsafe fn $load<V: Copy>(address: $address) -> V {
+            // SAFETY: as promised by the caller; each arm moves exactly the bytes of `V`.
+            unsafe {
+                match size_of::<V>() {
+                    1 | 2 => {
+                        let v: u16;
+                        if size_of::<V>() == 1 {
+                            asm!(concat!("ld.", $space, ".u8 {}, [{}];"), out(reg16) v, in($register) address,
+                                options(pure, readonly, nostack));
+                        } else {
+                            asm!(concat!("ld.", $space, ".b16 {}, [{}];"), out(reg16) v, in($register) address,
+                                options(pure, readonly, nostack));
+                        }
+                        transmute_copy(&v)
+                    }
+                    4 => {
+                        let v: u32;
+                        asm!(concat!("ld.", $space, ".b32 {}, [{}];"), out(reg32) v, in($register) address,
+                            options(pure, readonly, nostack));
+                        transmute_copy(&v)
+                    }
+                    8 => {
+                        let v: u64;
+                        asm!(concat!("ld.", $space, ".b64 {}, [{}];"), out(reg64) v, in($register) address,
+                            options(pure, readonly, nostack));
+                        transmute_copy(&v)
+                    }
+                    16 => {
+                        let v: [u32; 4];
+                        let (a, b, c, d);
+                        asm!(concat!("ld.", $space, ".v4.b32 {{{}, {}, {}, {}}}, [{}];"),
+                            out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in($register) address,
+                            options(pure, readonly, nostack));
+                        v = [a, b, c, d];
+                        transmute_copy(&v)
+                    }
+                    _ => unreachable!(),
+                }
+            }
+        }
+
+        #[inline(always)]
+        pub unsafe fn $load_if<V: Copy>(address: $address, predicate: bool) -> V {
+            let p = predicate as u32;
+            // SAFETY: as promised by the caller; each arm moves exactly the bytes of `V`.
+            unsafe {
+                match size_of::<V>() {
+                    1 | 2 => {
+                        let v: u16;
+                        if size_of::<V>() == 1 {
+                            asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {p}, 0;", "mov.b16 {v}, 0;",
+                                concat!("@p ld.", $space, ".u8 {v}, [{a}];"), "}}",
+                                v = out(reg16) v, p = in(reg32) p, a = in($register) address,
+                                options(pure, readonly, nostack));
+                        } else {
+                            asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {p}, 0;", "mov.b16 {v}, 0;",
+                                concat!("@p ld.", $space, ".b16 {v}, [{a}];"), "}}",
+                                v = out(reg16) v, p = in(reg32) p, a = in($register) address,
+                                options(pure, readonly, nostack));
+                        }
+                        transmute_copy(&v)
+                    }
+                    4 => {
+                        let v: u32;
+                        asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {p}, 0;", "mov.b32 {v}, 0;",
+                            concat!("@p ld.", $space, ".b32 {v}, [{a}];"), "}}",
+                            v = out(reg32) v, p = in(reg32) p, a = in($register) address,
+                            options(pure, readonly, nostack));
+                        transmute_copy(&v)
+                    }
+                    8 => {
+                        let v: u64;
+                        asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {p}, 0;", "mov.b64 {v}, 0;",
+                            concat!("@p ld.", $space, ".b64 {v}, [{a}];"), "}}",
+                            v = out(reg64) v, p = in(reg32) p, a = in($register) address,
+                            options(pure, readonly, nostack));
+                        transmute_copy(&v)
+                    }
+                    16 => {
+                        let (x, y, z, w): (u32, u32, u32, u32);
+                        asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {p}, 0;",
+                            "mov.b32 {x}, 0;", "mov.b32 {y}, 0;", "mov.b32 {z}, 0;", "mov.b32 {w}, 0;",
+                            concat!("@p ld.", $space, ".v4.b32 {{{x}, {y}, {z}, {w}}}, [{a}];"), "}}",
+                            x = out(reg32) x, y = out(reg32) y, z = out(reg32) z, w = out(reg32) w,
+                            p = in(reg32) p, a = in($register) address,
+                            options(pure, readonly, nostack));
+                        transmute_copy(&[x, y, z, w])
+                    }
+                    _ => unreachable!(),
+                }
+            }
+        }
+
+        #[inline(always)]
+        pub unsafe fn $store<V: Copy>(address: $address, value: V) {
+            // SAFETY: as promised by the caller; each arm moves exactly the bytes of `V`.
+            unsafe {
+                match size_of::<V>() {
+                    1 => asm!(concat!("st.", $space, ".u8 [{}], {};"),
+                        in($register) address, in(reg16) transmute_copy::<V, u8>(&value) as u16, options(nostack)),
+                    2 => asm!(concat!("st.", $space, ".b16 [{}], {};"),
+                        in($register) address, in(reg16) transmute_copy::<V, u16>(&value), options(nostack)),
+                    4 => asm!(concat!("st.", $space, ".b32 [{}], {};"),
+                        in($register) address, in(reg32) transmute_copy::<V, u32>(&value), options(nostack)),
+                    8 => asm!(concat!("st.", $space, ".b64 [{}], {};"),
+                        in($register) address, in(reg64) transmute_copy::<V, u64>(&value), options(nostack)),
+                    16 => {
+                        let [x, y, z, w] = words(value);
+                        asm!(concat!("st.", $space, ".v4.b32 [{}], {{{}, {}, {}, {}}};"),
+                            in($register) address, in(reg32) x, in(reg32) y, in(reg32) z, in(reg32) w,
+                            options(nostack))
+                    }
+                    _ => unreachable!(),
+                }
+            }
+        }
+
+        #[inline(always)]
+        pub unsafe fn $store_if<V: Copy>(address: $address, value: V, predicate: bool) {
+            if predicate {
+                // SAFETY: as promised by the caller.
+                unsafe { $store(address, value) }
+            }
+        }
+    };
+}
+
+state_space!("global", address = u64: reg64, global_load, global_load_if, global_store, global_store_if);
+state_space!("shared", address = u32: reg32, shared_load, shared_load_if, shared_store, shared_store_if);
+
+/// The four words of a 16-byte value, of any alignment.
+#[inline(always)]
+fn words<V: Copy>(value: V) -> [u32; 4] {
+    let mut words = MaybeUninit::<[u32; 4]>::uninit();
+    // SAFETY: `V` is an array of scalars of 16 bytes in all, so its bytes are the bytes of four words.
+    unsafe {
+        words.as_mut_ptr().cast::<V>().write_unaligned(value);
+        words.assume_init()
+    }
+}

@@ -1,0 +1,163 @@
+//! The number types of matrices and of the sums made from them.
+
+use core::fmt;
+use cuda_std::math::{fma_f32, fma_f64};
+use cuda_std::scalar::{self, Scalar};
+use half::{bf16, f16};
+
+/// Element type of a matrix, as a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Dtype {
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of binary32: 8 exponent bits, 7 fraction bits.
+    Bf16,
+}
+
+impl Dtype {
+    /// All element types.
+    pub const ALL: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::F16, Dtype::Bf16];
+
+    /// The field's short name: `f32`, `f64`, `f16`, `bf16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Dtype::F32 => "f32",
+            Dtype::F64 => "f64",
+            Dtype::F16 => "f16",
+            Dtype::Bf16 => "bf16",
+        }
+    }
+
+    /// Bytes of one element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Dtype::F32 => 4,
+            Dtype::F64 => 8,
+            Dtype::F16 | Dtype::Bf16 => 2,
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// An element of A, B, C, D or the bias.
+pub trait Element: Scalar + PartialEq + fmt::Debug {
+    /// The type in which products are summed and the epilogue computes.
+    type Acc: Accumulator;
+
+    /// The type as a value.
+    const DTYPE: Dtype;
+
+    /// The value in the accumulator's precision, exactly.
+    fn widen(self) -> Self::Acc;
+
+    /// The accumulator's value rounded to the nearest element, ties to even.
+    fn narrow(sum: Self::Acc) -> Self;
+}
+
+/// A type in which products are summed: f32 or f64.
+pub trait Accumulator: Scalar + PartialEq + PartialOrd + fmt::Debug + fmt::Display + Default {
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+
+    /// `a * b + c`, rounded once.
+    fn fma(a: Self, b: Self, c: Self) -> Self;
+    /// `a * b`.
+    fn mul(a: Self, b: Self) -> Self;
+    /// `a + b`.
+    fn add(a: Self, b: Self) -> Self;
+    /// `a / b`.
+    fn div(a: Self, b: Self) -> Self;
+    /// The nearest value to a constant.
+    fn constant(value: f64) -> Self;
+    /// The value in double precision, exactly.
+    fn to_f64(self) -> f64;
+    /// `e^x`.
+    fn exp(self) -> Self;
+    /// The error function.
+    fn erf(self) -> Self;
+    /// The hyperbolic tangent.
+    fn tanh(self) -> Self;
+}
+
+macro_rules! accumulator {
+    ($t:ident, fma = $fma:ident, exp = $exp:ident, erf = $erf:ident, tanh = $tanh:ident) => {
+        impl Accumulator for $t {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+
+            #[inline(always)]
+            fn fma(a: Self, b: Self, c: Self) -> Self {
+                $fma(a, b, c)
+            }
+            #[inline(always)]
+            fn mul(a: Self, b: Self) -> Self {
+                a * b
+            }
+            #[inline(always)]
+            fn add(a: Self, b: Self) -> Self {
+                a + b
+            }
+            #[inline(always)]
+            fn div(a: Self, b: Self) -> Self {
+                a / b
+            }
+            #[inline(always)]
+            fn constant(value: f64) -> Self {
+                value as $t
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+            #[inline(always)]
+            fn exp(self) -> Self {
+                libm::$exp(self)
+            }
+            #[inline(always)]
+            fn erf(self) -> Self {
+                libm::$erf(self)
+            }
+            #[inline(always)]
+            fn tanh(self) -> Self {
+                libm::$tanh(self)
+            }
+        }
+    };
+}
+
+accumulator!(f32, fma = fma_f32, exp = expf, erf = erff, tanh = tanhf);
+accumulator!(f64, fma = fma_f64, exp = exp, erf = erf, tanh = tanh);
+
+macro_rules! element {
+    ($t:ident, $acc:ident, $dtype:ident, $widen:expr, $narrow:expr) => {
+        impl Element for $t {
+            type Acc = $acc;
+            const DTYPE: Dtype = Dtype::$dtype;
+
+            #[inline(always)]
+            fn widen(self) -> $acc {
+                $widen(self)
+            }
+            #[inline(always)]
+            fn narrow(sum: $acc) -> Self {
+                $narrow(sum)
+            }
+        }
+    };
+}
+
+element!(f32, f32, F32, |x| x, |x| x);
+element!(f64, f64, F64, |x| x, |x| x);
+element!(f16, f32, F16, scalar::f16_to_f32, scalar::f32_to_f16);
+element!(bf16, f32, Bf16, scalar::bf16_to_f32, scalar::f32_to_bf16);

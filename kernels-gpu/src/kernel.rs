@@ -1,0 +1,121 @@
+//! The contract between a kernel and everything around it: one trait, and its description as a value.
+
+use crate::element::{Dtype, Element};
+use crate::epilogue::Epilogue;
+use crate::params::GemmParams;
+use core::fmt;
+
+/// A rung of the ladder: one idea more than the rung before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rung {
+    /// [`crate::naive`]
+    Naive,
+    /// [`crate::tiled`]
+    Tiled,
+    /// [`crate::microkernel`]
+    Microkernel,
+    /// [`crate::double_buffered`]
+    DoubleBuffered,
+}
+
+impl Rung {
+    /// All rungs, from the bottom up.
+    pub const ALL: [Rung; 4] =
+        [Rung::Naive, Rung::Tiled, Rung::Microkernel, Rung::DoubleBuffered];
+
+    /// The module's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rung::Naive => "naive",
+            Rung::Tiled => "tiled",
+            Rung::Microkernel => "microkernel",
+            Rung::DoubleBuffered => "double_buffered",
+        }
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Sizes of a kernel's tiles, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Rows of D that a block owns.
+    pub bm: u32,
+    /// Columns of D that a block owns.
+    pub bn: u32,
+    /// Depth of the slices of A and B that a block holds in shared memory; 1 where it holds none.
+    pub bk: u32,
+    /// Rows of D that a thread owns.
+    pub tm: u32,
+    /// Columns of D that a thread owns.
+    pub tn: u32,
+    /// Copies of the slices in shared memory; 0 where there is none.
+    pub stages: u32,
+}
+
+impl Tile {
+    /// Threads in a block: one a thread tile.
+    pub const fn threads(self) -> u32 {
+        (self.bm / self.tm) * (self.bn / self.tn)
+    }
+}
+
+/// A kernel with all its constants chosen: element type and tile sizes.
+///
+/// # Contract
+/// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with
+/// `TILE.threads()` threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and one block along x for each
+/// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Each
+/// element of D is the sum over k in ascending order of fused multiply-adds into one accumulator that starts at zero,
+/// so that all rungs give the same bits.
+pub trait GemmKernel {
+    /// Element type of all matrices.
+    type Element: Element;
+    /// The idea this kernel stands for.
+    const RUNG: Rung;
+    /// Its tile sizes.
+    const TILE: Tile;
+    /// Bytes of dynamic shared memory a block needs.
+    const SHARED_BYTES: u32;
+
+    /// Runs one thread.
+    ///
+    /// # Safety
+    /// Launched as the contract says; the matrices of `params` are valid for their shapes, and D overlaps neither A
+    /// nor B.
+    unsafe fn run<E: Epilogue<Self::Element>>(params: GemmParams<Self::Element, E>);
+}
+
+/// A kernel of the table, as a value: what the host needs to choose, launch and report it.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelInfo {
+    /// Name of the PTX entry, unique.
+    pub name: &'static str,
+    /// The idea it stands for.
+    pub rung: Rung,
+    /// Element type of all matrices.
+    pub dtype: Dtype,
+    /// Its tile sizes.
+    pub tile: Tile,
+    /// Bytes of dynamic shared memory a block needs.
+    pub shared_bytes: u32,
+    /// How it is launched.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub entry: cuda_std::entry::KernelEntry,
+}
+
+impl KernelInfo {
+    /// Threads in a block.
+    pub const fn threads(&self) -> u32 {
+        self.tile.threads()
+    }
+
+    /// Blocks of a launch for an `m x n` matrix D, all along x.
+    pub const fn blocks(&self, m: u32, n: u32) -> u64 {
+        m.div_ceil(self.tile.bm) as u64 * n.div_ceil(self.tile.bn) as u64
+    }
+}

@@ -1,0 +1,28 @@
+//! The kernels of regemm: `D = activation(alpha * A * B + beta * C + bias)`, one rung of the ladder a module.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`naive`] | one thread, one element of D |
+//! | [`tiled`] | square tiles in shared memory, zero where out of range |
+//! | [`microkernel`] | a thread tile in registers, updated by outer products |
+//! | [`double_buffered`] | two stages of shared memory: load the next tile while this one is multiplied |
+//!
+//! What they share: [`params`] is what a launch passes, [`element`] the number types, [`tile`] the movement of tiles
+//! from global to shared memory, [`epilogue`] what happens to a sum before it is stored. [`table`] lists every
+//! instantiation: PTX entries, host tables and names all come from it.
+//!
+//! The crate is `no_std` on the device. On the host the same functions run on the simulator of [`cuda_std`].
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+pub mod activation;
+pub mod double_buffered;
+pub mod element;
+pub mod epilogue;
+pub mod kernel;
+pub mod microkernel;
+pub mod naive;
+pub mod params;
+pub mod table;
+pub mod tile;
+pub mod tiled;

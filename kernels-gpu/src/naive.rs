@@ -1,0 +1,46 @@
+//! One thread, one element of D.
+//!
+//! Each thread walks a row of A and a column of B. Neighbouring threads of a warp own neighbouring columns, so their
+//! reads of B are coalesced and their reads of A are the same address; still every product costs two loads from global
+//! memory, and each operand is fetched again by every thread that needs it. This is the baseline of the ladder.
+
+use crate::element::{Accumulator, Element};
+use crate::epilogue::Epilogue;
+use crate::kernel::{GemmKernel, Rung, Tile};
+use crate::params::GemmParams;
+use crate::tile::block_tile;
+use core::marker::PhantomData;
+use cuda_std::thread;
+
+/// The kernel for blocks of `BM x BN` threads.
+pub struct Naive<T, const BM: u32, const BN: u32>(PhantomData<T>);
+
+impl<T: Element, const BM: u32, const BN: u32> GemmKernel for Naive<T, BM, BN> {
+    type Element = T;
+    const RUNG: Rung = Rung::Naive;
+    const TILE: Tile = Tile { bm: BM, bn: BN, bk: 1, tm: 1, tn: 1, stages: 0 };
+    const SHARED_BYTES: u32 = 0;
+
+    #[inline(always)]
+    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        let origin = block_tile(&Self::TILE, p.n);
+        let row = origin.row + thread::thread_idx_x() / BN;
+        let col = origin.col + thread::thread_idx_x() % BN;
+        if row >= p.m || col >= p.n {
+            return;
+        }
+
+        // SAFETY: row and column lie in D, so all of row `row` of A and column `col` of B may be read.
+        unsafe {
+            let mut a = p.a.at(row, 0);
+            let mut b = p.b.at(0, col);
+            let mut sum = T::Acc::ZERO;
+            for _ in 0..p.k {
+                sum = T::Acc::fma(a.load().widen(), b.load().widen(), sum);
+                a = a.add(1);
+                b = b.add(p.b.ld);
+            }
+            p.d.at(row, col).store(T::narrow(p.epilogue.apply(sum, row, col)));
+        }
+    }
+}

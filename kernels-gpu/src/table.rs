@@ -1,0 +1,90 @@
+//! Every instantiation of every kernel. PTX entries, their names, the host's table and launch bounds come from here and
+//! from nowhere else: a new kernel is a new row.
+
+use crate::double_buffered::DoubleBuffered;
+use crate::epilogue::Linear;
+use crate::kernel::{GemmKernel, KernelInfo};
+use crate::microkernel::Microkernel;
+use crate::naive::Naive;
+use crate::params::GemmParams;
+use crate::tiled::Tiled;
+use cuda_std::kernel;
+use half::{bf16, f16};
+
+/// Instantiates kernels: one PTX entry a row, and a table of all rows.
+///
+/// A row is `name = Kernel<..>, epilogue = E, min_blocks = n;`. Kernel crates of users call it with their own epilogues.
+#[macro_export]
+macro_rules! gemm_kernels {
+    (
+        $(#[$doc:meta])* $table:ident:
+        $($name:ident = $kernel:ty, epilogue = $epilogue:ty, min_blocks = $min_blocks:expr;)*
+    ) => {
+        $(
+            /// A row of the table: see there.
+            ///
+            /// # Safety
+            /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
+            #[::cuda_std::kernel(
+                max_threads = <$kernel as $crate::kernel::GemmKernel>::TILE.threads(),
+                min_blocks = $min_blocks
+            )]
+            pub unsafe fn $name(
+                params: $crate::params::GemmParams<
+                    <$kernel as $crate::kernel::GemmKernel>::Element,
+                    $epilogue,
+                >,
+            ) {
+                // SAFETY: the launcher keeps the kernel's contract.
+                unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }
+            }
+        )*
+
+        $(#[$doc])*
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub static $table: &[$crate::kernel::KernelInfo] = &[$(
+            $crate::kernel::KernelInfo {
+                name: stringify!($name),
+                rung: <$kernel as $crate::kernel::GemmKernel>::RUNG,
+                dtype: <<$kernel as $crate::kernel::GemmKernel>::Element
+                    as $crate::element::Element>::DTYPE,
+                tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
+                shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
+                entry: $name::ENTRY,
+            },
+        )*];
+    };
+}
+
+gemm_kernels! {
+    /// All kernels with the built-in epilogue, by rung and element type.
+    KERNELS:
+
+    // Naive<T, BM, BN>: a block is BM x BN threads.
+    naive_f32 = Naive<f32, 16, 16>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_f64 = Naive<f64, 16, 16>, epilogue = Linear<f64>, min_blocks = 4;
+    naive_f16 = Naive<f16, 16, 16>, epilogue = Linear<f16>, min_blocks = 8;
+    naive_bf16 = Naive<bf16, 16, 16>, epilogue = Linear<bf16>, min_blocks = 8;
+
+    // Tiled<T, TILE>: a block is TILE x TILE threads.
+    tiled16_f32 = Tiled<f32, 16>, epilogue = Linear<f32>, min_blocks = 8;
+    tiled16_f64 = Tiled<f64, 16>, epilogue = Linear<f64>, min_blocks = 4;
+    tiled16_f16 = Tiled<f16, 16>, epilogue = Linear<f16>, min_blocks = 8;
+    tiled16_bf16 = Tiled<bf16, 16>, epilogue = Linear<bf16>, min_blocks = 8;
+    tiled32_f32 = Tiled<f32, 32>, epilogue = Linear<f32>, min_blocks = 1;
+    tiled32_f64 = Tiled<f64, 32>, epilogue = Linear<f64>, min_blocks = 1;
+    tiled32_f16 = Tiled<f16, 32>, epilogue = Linear<f16>, min_blocks = 1;
+    tiled32_bf16 = Tiled<bf16, 32>, epilogue = Linear<bf16>, min_blocks = 1;
+
+    // Microkernel<T, BM, BN, BK, TM, TN>
+    microkernel_f32 = Microkernel<f32, 128, 128, 8, 8, 8>, epilogue = Linear<f32>, min_blocks = 2;
+    microkernel_f64 = Microkernel<f64, 64, 64, 8, 4, 4>, epilogue = Linear<f64>, min_blocks = 2;
+    microkernel_f16 = Microkernel<f16, 128, 128, 8, 8, 8>, epilogue = Linear<f16>, min_blocks = 2;
+    microkernel_bf16 = Microkernel<bf16, 128, 128, 8, 8, 8>, epilogue = Linear<bf16>, min_blocks = 2;
+
+    // DoubleBuffered<T, BM, BN, BK, TM, TN>
+    double_buffered_f32 = DoubleBuffered<f32, 128, 128, 16, 8, 8>, epilogue = Linear<f32>, min_blocks = 2;
+    double_buffered_f64 = DoubleBuffered<f64, 64, 64, 8, 4, 4>, epilogue = Linear<f64>, min_blocks = 2;
+    double_buffered_f16 = DoubleBuffered<f16, 128, 128, 16, 8, 8>, epilogue = Linear<f16>, min_blocks = 2;
+    double_buffered_bf16 = DoubleBuffered<bf16, 128, 128, 16, 8, 8>, epilogue = Linear<bf16>, min_blocks = 2;
+}
