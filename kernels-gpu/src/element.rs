@@ -64,7 +64,9 @@ pub trait Element: Scalar + PartialEq + fmt::Debug {
 }
 
 /// A type in which products are summed: f32 or f64.
-pub trait Accumulator: Scalar + PartialEq + PartialOrd + fmt::Debug + fmt::Display + Default {
+pub trait Accumulator:
+    Scalar + PartialEq + PartialOrd + fmt::Debug + fmt::Display + Default
+{
     /// Zero.
     const ZERO: Self;
     /// One.

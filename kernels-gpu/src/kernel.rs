@@ -20,8 +20,7 @@ pub enum Rung {
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 4] =
-        [Rung::Naive, Rung::Tiled, Rung::Microkernel, Rung::DoubleBuffered];
+    pub const ALL: [Rung; 4] = [Rung::Naive, Rung::Tiled, Rung::Microkernel, Rung::DoubleBuffered];
 
     /// The module's name.
     pub const fn name(self) -> &'static str {

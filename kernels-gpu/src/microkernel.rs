@@ -7,14 +7,20 @@ use crate::params::GemmParams;
 use core::marker::PhantomData;
 
 /// placeholder
-pub struct Microkernel<T, const BM: u32, const BN: u32, const BK: u32, const TM: u32, const TN: u32>(PhantomData<T>);
+pub struct Microkernel<T, const BM: u32, const BN: u32, const BK: u32, const TM: u32, const TN: u32>(
+    PhantomData<T>,
+);
 
-impl<T: Element, const BM: u32, const BN: u32, const BK: u32, const TM: u32, const TN: u32> GemmKernel for Microkernel<T, BM, BN, BK, TM, TN> {
+impl<T: Element, const BM: u32, const BN: u32, const BK: u32, const TM: u32, const TN: u32>
+    GemmKernel for Microkernel<T, BM, BN, BK, TM, TN>
+{
     type Element = T;
     const RUNG: Rung = Rung::Microkernel;
     const TILE: Tile = Tile { bm: BM, bn: BN, bk: BK, tm: TM, tn: TN, stages: 1 };
     const SHARED_BYTES: u32 = 0;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(_p: GemmParams<T, E>) { todo!() }
+    unsafe fn run<E: Epilogue<T>>(_p: GemmParams<T, E>) {
+        todo!()
+    }
 }

@@ -16,5 +16,7 @@ impl<T: Element, const TILE: u32> GemmKernel for Tiled<T, TILE> {
     const SHARED_BYTES: u32 = 0;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(_p: GemmParams<T, E>) { todo!() }
+    unsafe fn run<E: Epilogue<T>>(_p: GemmParams<T, E>) {
+        todo!()
+    }
 }

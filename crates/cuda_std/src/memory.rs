@@ -16,10 +16,7 @@ use core::marker::PhantomData;
 /// Bytes of `[T; N]`, checked at compile time to be a size that one load or store instruction can move.
 const fn access_bytes<T, const N: usize>() -> usize {
     let bytes = size_of::<T>() * N;
-    assert!(
-        matches!(bytes, 1 | 2 | 4 | 8 | 16),
-        "one access moves 1, 2, 4, 8 or 16 bytes"
-    );
+    assert!(matches!(bytes, 1 | 2 | 4 | 8 | 16), "one access moves 1, 2, 4, 8 or 16 bytes");
     bytes
 }
 

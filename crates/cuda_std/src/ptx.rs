@@ -95,7 +95,9 @@ pub fn shared_dynamic() -> u32 {
 pub fn shared_dynamic_bytes() -> u32 {
     let bytes;
     // SAFETY: reads a special register.
-    unsafe { asm!("mov.u32 {}, %dynamic_smem_size;", out(reg32) bytes, options(pure, nomem, nostack)) };
+    unsafe {
+        asm!("mov.u32 {}, %dynamic_smem_size;", out(reg32) bytes, options(pure, nomem, nostack))
+    };
     bytes
 }
 

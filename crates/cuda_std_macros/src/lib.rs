@@ -73,9 +73,7 @@ impl Parse for LaunchBounds {
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let bounds = parse_macro_input!(attribute as LaunchBounds);
     let function = parse_macro_input!(item as ItemFn);
-    expand(bounds, function)
-        .unwrap_or_else(syn::Error::into_compile_error)
-        .into()
+    expand(bounds, function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
