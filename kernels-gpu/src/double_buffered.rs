@@ -1,31 +1,83 @@
-//! placeholder
+//! Two stages of shared memory: the next slices are loaded while these are multiplied.
+//!
+//! In [`crate::microkernel`] a block alternates between waiting for global memory and multiplying, with two barriers a
+//! slice. Here the loads of the next slices are issued first, into registers; the multiplications of the current slices
+//! hide their latency; then the registers are written to the other stage. Writers and readers never touch the same stage
+//! between two barriers, so one barrier a slice is enough, and `stage ^= 1` swaps the two.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Rung, Tile};
 use crate::params::GemmParams;
+use crate::stage::{Mover, SliceA, SliceB};
+use crate::thread_tile::{Slices, ThreadTile, stages_bytes};
+use crate::tile::block_tile;
 use core::marker::PhantomData;
+use cuda_std::thread;
 
-/// placeholder
+/// The kernel for block tiles of `BM x BN x BK` and thread tiles of `TM x TN`.
 pub struct DoubleBuffered<
     T,
-    const BM: u32,
-    const BN: u32,
-    const BK: u32,
-    const TM: u32,
-    const TN: u32,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
 >(PhantomData<T>);
 
-impl<T: Element, const BM: u32, const BN: u32, const BK: u32, const TM: u32, const TN: u32>
-    GemmKernel for DoubleBuffered<T, BM, BN, BK, TM, TN>
+impl<
+    T: Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
+> GemmKernel for DoubleBuffered<T, BM, BN, BK, TM, TN>
 {
     type Element = T;
     const RUNG: Rung = Rung::DoubleBuffered;
-    const TILE: Tile = Tile { bm: BM, bn: BN, bk: BK, tm: TM, tn: TN, stages: 2 };
-    const SHARED_BYTES: u32 = 0;
+    const TILE: Tile = Tile {
+        bm: BM as u32,
+        bn: BN as u32,
+        bk: BK as u32,
+        tm: TM as u32,
+        tn: TN as u32,
+        stages: 2,
+    };
+    const SHARED_BYTES: u32 = stages_bytes::<Self>();
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(_p: GemmParams<T, E>) {
-        todo!()
+    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        let origin = block_tile(&Self::TILE, p.n);
+        let mover_a = Mover::<T, SliceA<Self>>::new(p.a, (p.m, p.k));
+        let mover_b = Mover::<T, SliceB<Self>>::new(p.b, (p.k, p.n));
+        let mut sums = ThreadTile::<Self, TM, TN>::new();
+
+        // SAFETY: the launch keeps the kernel's contract; between two barriers one stage is only read and the other only
+        // written, and all threads of the block count to the same k.
+        unsafe {
+            let mut stage = 0;
+            if p.k > 0 {
+                let share_a = mover_a.read(origin.row, 0);
+                let share_b = mover_b.read(0, origin.col);
+                Slices::of_stage(stage).write((&mover_a, share_a), (&mover_b, share_b));
+                thread::sync_threads();
+            }
+
+            let mut k = 0;
+            while k < p.k {
+                k += BK as u32;
+                // Past the end these reads touch nothing, so the last round is like all others.
+                let share_a = mover_a.read(origin.row, k);
+                let share_b = mover_b.read(k, origin.col);
+
+                sums.multiply(&Slices::of_stage(stage)); // hides the latency of the reads
+
+                stage ^= 1;
+                Slices::of_stage(stage).write((&mover_a, share_a), (&mover_b, share_b));
+                thread::sync_threads();
+            }
+            sums.store(&p, origin);
+        }
     }
 }

@@ -56,6 +56,9 @@ pub trait Element: Scalar + PartialEq + fmt::Debug {
     /// The type as a value.
     const DTYPE: Dtype;
 
+    /// Zero.
+    const ZERO: Self;
+
     /// The value in the accumulator's precision, exactly.
     fn widen(self) -> Self::Acc;
 
@@ -142,10 +145,11 @@ accumulator!(f32, fma = fma_f32, exp = expf, erf = erff, tanh = tanhf);
 accumulator!(f64, fma = fma_f64, exp = exp, erf = erf, tanh = tanh);
 
 macro_rules! element {
-    ($t:ident, $acc:ident, $dtype:ident, $widen:expr, $narrow:expr) => {
+    ($t:ident, $acc:ident, $dtype:ident, $zero:expr, $widen:expr, $narrow:expr) => {
         impl Element for $t {
             type Acc = $acc;
             const DTYPE: Dtype = Dtype::$dtype;
+            const ZERO: Self = $zero;
 
             #[inline(always)]
             fn widen(self) -> $acc {
@@ -159,7 +163,7 @@ macro_rules! element {
     };
 }
 
-element!(f32, f32, F32, |x| x, |x| x);
-element!(f64, f64, F64, |x| x, |x| x);
-element!(f16, f32, F16, scalar::f16_to_f32, scalar::f32_to_f16);
-element!(bf16, f32, Bf16, scalar::bf16_to_f32, scalar::f32_to_bf16);
+element!(f32, f32, F32, 0.0, |x| x, |x| x);
+element!(f64, f64, F64, 0.0, |x| x, |x| x);
+element!(f16, f32, F16, f16::ZERO, scalar::f16_to_f32, scalar::f32_to_f16);
+element!(bf16, f32, Bf16, bf16::ZERO, scalar::bf16_to_f32, scalar::f32_to_bf16);

@@ -6,6 +6,7 @@
 use crate::activation::Activation;
 use crate::element::{Accumulator, Element};
 use crate::params::MatrixRef;
+use crate::stage::VECTOR_BYTES;
 use cuda_std::memory::GlobalPtr;
 
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.
@@ -15,6 +16,21 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     /// # Safety
     /// `row < m` and `col < n` of the launch that this epilogue belongs to.
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc;
+
+    /// [`apply`](Self::apply) for consecutive sums of one row, in place: `sums[j]` belongs to `(row, col + j)`. Only the
+    /// first `inside` lie in D; what becomes of the others does not matter.
+    ///
+    /// # Safety
+    /// `row < m` and `col < n` of the launch that this epilogue belongs to, and `col + inside == n`.
+    #[inline(always)]
+    unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
+        for (j, sum) in sums.iter_mut().enumerate() {
+            if (j as u32) < inside {
+                // SAFETY: the column lies in D.
+                *sum = unsafe { self.apply(*sum, row, col + j as u32) };
+            }
+        }
+    }
 }
 
 /// Along which axis of D the bias vector runs.
@@ -69,23 +85,58 @@ impl<T: Element> Linear<T> {
 }
 
 impl<T: Element> Epilogue<T> for Linear<T> {
-    /// `activation(fma(alpha, sum, fma(beta, c, bias)))`: two roundings before the activation.
     #[inline(always)]
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
-        // SAFETY: the indices lie in the matrix, and the host has checked C's shape and the bias's length.
+        let mut sums = [sum];
+        // SAFETY: as promised by the caller.
+        unsafe { self.apply_vector(&mut sums, row, col, 1) };
+        sums[0]
+    }
+
+    /// `activation(fma(alpha, sum, fma(beta, c, bias)))`: two roundings before the activation.
+    ///
+    /// One short loop a term, so that each unrolls and the values stay in registers.
+    #[inline(always)]
+    unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
+        let len = sums.len();
+        let mut addends = [T::Acc::ZERO; VECTOR_BYTES];
+        // SAFETY: only elements inside of D are read; the host has checked C's shape and the bias's length.
         unsafe {
-            let bias = match self.bias_axis {
-                BiasAxis::None => T::Acc::ZERO,
-                BiasAxis::Column => self.bias.add(col as u64).load().widen(),
-                BiasAxis::Row => self.bias.add(row as u64).load().widen(),
-            };
+            match self.bias_axis {
+                BiasAxis::None => {}
+                BiasAxis::Column => {
+                    for j in 0..len {
+                        let bias = self.bias.add(col as u64 + j as u64);
+                        addends[j] = bias.load_if((j as u32) < inside).widen();
+                    }
+                }
+                BiasAxis::Row => {
+                    let bias = self.bias.add(row as u64).load().widen();
+                    for j in 0..len {
+                        addends[j] = bias;
+                    }
+                }
+            }
             // NaN in C must not reach D where beta is zero, so C is not even read.
-            let addend = if self.beta == T::Acc::ZERO {
-                bias
-            } else {
-                T::Acc::fma(self.beta, self.c.at(row, col).load().widen(), bias)
-            };
-            self.activation.apply(T::Acc::fma(self.alpha, sum, addend), self.slope)
+            if self.beta != T::Acc::ZERO {
+                for j in 0..len {
+                    let c = self.c.at(row, col).add(j as u64).load_if((j as u32) < inside);
+                    addends[j] = T::Acc::fma(self.beta, c.widen(), addends[j]);
+                }
+            }
+        }
+        for j in 0..len {
+            sums[j] = T::Acc::fma(self.alpha, sums[j], addends[j]);
+        }
+        if self.activation != Activation::None {
+            // One copy of the activation works on the first value while the others move up: see `ThreadTile::store`.
+            for _ in 0..len {
+                let value = self.activation.apply(sums[0], self.slope);
+                for j in 1..len {
+                    sums[j - 1] = sums[j];
+                }
+                sums[len - 1] = value;
+            }
         }
     }
 }

@@ -7,12 +7,15 @@
 //! | [`microkernel`] | a thread tile in registers, updated by outer products |
 //! | [`double_buffered`] | two stages of shared memory: load the next tile while this one is multiplied |
 //!
-//! What they share: [`params`] is what a launch passes, [`element`] the number types, [`tile`] the movement of tiles
-//! from global to shared memory, [`epilogue`] what happens to a sum before it is stored. [`table`] lists every
+//! What they share: [`params`] is what a launch passes, [`element`] the number types, [`tile`] which part of D a block
+//! owns, [`stage`] the movement of slices into shared memory, [`thread_tile`] the micro-kernel in registers, [`epilogue`]
+//! what happens to a sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists every
 //! instantiation: PTX entries, host tables and names all come from it.
 //!
 //! The crate is `no_std` on the device. On the host the same functions run on the simulator of [`cuda_std`].
 #![no_std]
+// Loops count in the indices of the formulas, also where they index only one array.
+#![allow(clippy::needless_range_loop)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod activation;
@@ -23,6 +26,8 @@ pub mod kernel;
 pub mod microkernel;
 pub mod naive;
 pub mod params;
+pub mod stage;
 pub mod table;
+pub mod thread_tile;
 pub mod tile;
 pub mod tiled;

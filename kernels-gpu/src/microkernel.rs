@@ -1,26 +1,74 @@
-//! placeholder
+//! A tile of D in the registers of each thread, updated by outer products.
+//!
+//! In [`crate::tiled`] every multiply-add needs two loads from shared memory, and those loads are the limit. Here a
+//! thread owns `TM x TN` elements of D. For each k it loads `TM` elements of A and `TN` of B once and multiplies each with
+//! each: `TM * TN` multiply-adds for `TM + TN` loads. The block's tile grows with the threads' tiles, and with it the use
+//! of every element that comes from global memory: each is loaded once a block and used by `BN` (or `BM`) sums.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Rung, Tile};
 use crate::params::GemmParams;
+use crate::stage::{Mover, SliceA, SliceB};
+use crate::thread_tile::{Slices, ThreadTile, stages_bytes};
+use crate::tile::block_tile;
 use core::marker::PhantomData;
+use cuda_std::thread;
 
-/// placeholder
-pub struct Microkernel<T, const BM: u32, const BN: u32, const BK: u32, const TM: u32, const TN: u32>(
-    PhantomData<T>,
-);
+/// The kernel for block tiles of `BM x BN x BK` and thread tiles of `TM x TN`.
+pub struct Microkernel<
+    T,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
+>(PhantomData<T>);
 
-impl<T: Element, const BM: u32, const BN: u32, const BK: u32, const TM: u32, const TN: u32>
-    GemmKernel for Microkernel<T, BM, BN, BK, TM, TN>
+impl<
+    T: Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
+> GemmKernel for Microkernel<T, BM, BN, BK, TM, TN>
 {
     type Element = T;
     const RUNG: Rung = Rung::Microkernel;
-    const TILE: Tile = Tile { bm: BM, bn: BN, bk: BK, tm: TM, tn: TN, stages: 1 };
-    const SHARED_BYTES: u32 = 0;
+    const TILE: Tile = Tile {
+        bm: BM as u32,
+        bn: BN as u32,
+        bk: BK as u32,
+        tm: TM as u32,
+        tn: TN as u32,
+        stages: 1,
+    };
+    const SHARED_BYTES: u32 = stages_bytes::<Self>();
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(_p: GemmParams<T, E>) {
-        todo!()
+    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        let origin = block_tile(&Self::TILE, p.n);
+        let mover_a = Mover::<T, SliceA<Self>>::new(p.a, (p.m, p.k));
+        let mover_b = Mover::<T, SliceB<Self>>::new(p.b, (p.k, p.n));
+        let slices = Slices::<Self>::of_stage(0);
+        let mut sums = ThreadTile::<Self, TM, TN>::new();
+
+        // SAFETY: the launch keeps the kernel's contract; the barriers keep writes and reads of the slices apart, and
+        // all threads of the block count to the same k.
+        unsafe {
+            let mut k = 0;
+            while k < p.k {
+                let share_a = mover_a.read(origin.row, k);
+                let share_b = mover_b.read(k, origin.col);
+                slices.write((&mover_a, share_a), (&mover_b, share_b));
+                thread::sync_threads(); // the slices are whole
+
+                sums.multiply(&slices);
+                thread::sync_threads(); // nobody needs them any more
+                k += BK as u32;
+            }
+            sums.store(&p, origin);
+        }
     }
 }

@@ -13,19 +13,19 @@ use core::marker::PhantomData;
 use cuda_std::thread;
 
 /// The kernel for blocks of `BM x BN` threads.
-pub struct Naive<T, const BM: u32, const BN: u32>(PhantomData<T>);
+pub struct Naive<T, const BM: usize, const BN: usize>(PhantomData<T>);
 
-impl<T: Element, const BM: u32, const BN: u32> GemmKernel for Naive<T, BM, BN> {
+impl<T: Element, const BM: usize, const BN: usize> GemmKernel for Naive<T, BM, BN> {
     type Element = T;
     const RUNG: Rung = Rung::Naive;
-    const TILE: Tile = Tile { bm: BM, bn: BN, bk: 1, tm: 1, tn: 1, stages: 0 };
+    const TILE: Tile = Tile { bm: BM as u32, bn: BN as u32, bk: 1, tm: 1, tn: 1, stages: 0 };
     const SHARED_BYTES: u32 = 0;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
-        let row = origin.row + thread::thread_idx_x() / BN;
-        let col = origin.col + thread::thread_idx_x() % BN;
+        let row = origin.row + thread::thread_idx_x() / BN as u32;
+        let col = origin.col + thread::thread_idx_x() % BN as u32;
         if row >= p.m || col >= p.n {
             return;
         }

@@ -32,6 +32,14 @@ impl<T: Element> MatrixRef<T> {
     pub fn at(&self, row: u32, col: u32) -> GlobalPtr<T> {
         self.data.add(row as u64 * self.ld + col as u64)
     }
+
+    /// Whether every row starts at a multiple of `width` elements, so that vectors of `width` may be loaded and stored.
+    #[inline(always)]
+    pub fn has_vectors(&self, width: u32) -> bool {
+        let bytes = width as u64 * size_of::<T>() as u64;
+        let row_bytes = self.ld * size_of::<T>() as u64;
+        (self.data.address() | row_bytes).is_multiple_of(bytes)
+    }
 }
 
 /// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`.

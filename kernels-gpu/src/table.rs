@@ -1,14 +1,14 @@
 //! Every instantiation of every kernel. PTX entries, their names, the host's table and launch bounds come from here and
 //! from nowhere else: a new kernel is a new row.
+//!
+//! The feature `entries` (on by default) makes PTX entries of the rows. A kernel crate that instantiates kernels of its
+//! own switches it off, or its PTX would contain these as well.
 
 use crate::double_buffered::DoubleBuffered;
 use crate::epilogue::Linear;
-use crate::kernel::{GemmKernel, KernelInfo};
 use crate::microkernel::Microkernel;
 use crate::naive::Naive;
-use crate::params::GemmParams;
 use crate::tiled::Tiled;
-use cuda_std::kernel;
 use half::{bf16, f16};
 
 /// Instantiates kernels: one PTX entry a row, and a table of all rows.
@@ -56,25 +56,26 @@ macro_rules! gemm_kernels {
     };
 }
 
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
     /// All kernels with the built-in epilogue, by rung and element type.
     KERNELS:
 
-    // Naive<T, BM, BN>: a block is BM x BN threads.
-    naive_f32 = Naive<f32, 16, 16>, epilogue = Linear<f32>, min_blocks = 8;
-    naive_f64 = Naive<f64, 16, 16>, epilogue = Linear<f64>, min_blocks = 4;
-    naive_f16 = Naive<f16, 16, 16>, epilogue = Linear<f16>, min_blocks = 8;
-    naive_bf16 = Naive<bf16, 16, 16>, epilogue = Linear<bf16>, min_blocks = 8;
+    // Naive<T, BM, BN>: a block is BM x BN threads, a warp 32 columns of one row.
+    naive_f32 = Naive<f32, 8, 32>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_f64 = Naive<f64, 8, 32>, epilogue = Linear<f64>, min_blocks = 4;
+    naive_f16 = Naive<f16, 8, 32>, epilogue = Linear<f16>, min_blocks = 8;
+    naive_bf16 = Naive<bf16, 8, 32>, epilogue = Linear<bf16>, min_blocks = 8;
 
     // Tiled<T, TILE>: a block is TILE x TILE threads.
     tiled16_f32 = Tiled<f32, 16>, epilogue = Linear<f32>, min_blocks = 8;
     tiled16_f64 = Tiled<f64, 16>, epilogue = Linear<f64>, min_blocks = 4;
     tiled16_f16 = Tiled<f16, 16>, epilogue = Linear<f16>, min_blocks = 8;
     tiled16_bf16 = Tiled<bf16, 16>, epilogue = Linear<bf16>, min_blocks = 8;
-    tiled32_f32 = Tiled<f32, 32>, epilogue = Linear<f32>, min_blocks = 1;
+    tiled32_f32 = Tiled<f32, 32>, epilogue = Linear<f32>, min_blocks = 2;
     tiled32_f64 = Tiled<f64, 32>, epilogue = Linear<f64>, min_blocks = 1;
-    tiled32_f16 = Tiled<f16, 32>, epilogue = Linear<f16>, min_blocks = 1;
-    tiled32_bf16 = Tiled<bf16, 32>, epilogue = Linear<bf16>, min_blocks = 1;
+    tiled32_f16 = Tiled<f16, 32>, epilogue = Linear<f16>, min_blocks = 2;
+    tiled32_bf16 = Tiled<bf16, 32>, epilogue = Linear<bf16>, min_blocks = 2;
 
     // Microkernel<T, BM, BN, BK, TM, TN>
     microkernel_f32 = Microkernel<f32, 128, 128, 8, 8, 8>, epilogue = Linear<f32>, min_blocks = 2;
@@ -83,8 +84,12 @@ gemm_kernels! {
     microkernel_bf16 = Microkernel<bf16, 128, 128, 8, 8, 8>, epilogue = Linear<bf16>, min_blocks = 2;
 
     // DoubleBuffered<T, BM, BN, BK, TM, TN>
-    double_buffered_f32 = DoubleBuffered<f32, 128, 128, 16, 8, 8>, epilogue = Linear<f32>, min_blocks = 2;
+    double_buffered_f32 = DoubleBuffered<f32, 128, 128, 8, 8, 8>, epilogue = Linear<f32>, min_blocks = 2;
     double_buffered_f64 = DoubleBuffered<f64, 64, 64, 8, 4, 4>, epilogue = Linear<f64>, min_blocks = 2;
-    double_buffered_f16 = DoubleBuffered<f16, 128, 128, 16, 8, 8>, epilogue = Linear<f16>, min_blocks = 2;
-    double_buffered_bf16 = DoubleBuffered<bf16, 128, 128, 16, 8, 8>, epilogue = Linear<bf16>, min_blocks = 2;
+    double_buffered_f16 = DoubleBuffered<f16, 128, 128, 8, 8, 8>, epilogue = Linear<f16>, min_blocks = 2;
+    double_buffered_bf16 = DoubleBuffered<bf16, 128, 128, 8, 8, 8>, epilogue = Linear<bf16>, min_blocks = 2;
+    // Smaller tiles keep more multiprocessors busy where D is small.
+    double_buffered64_f32 = DoubleBuffered<f32, 64, 64, 16, 4, 4>, epilogue = Linear<f32>, min_blocks = 4;
+    double_buffered64_f16 = DoubleBuffered<f16, 64, 64, 16, 4, 4>, epilogue = Linear<f16>, min_blocks = 4;
+    double_buffered64_bf16 = DoubleBuffered<bf16, 64, 64, 16, 4, 4>, epilogue = Linear<bf16>, min_blocks = 4;
 }

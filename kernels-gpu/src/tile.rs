@@ -17,7 +17,8 @@ pub struct Origin {
 /// All tiles lie along x, where a grid may have 2^31 - 1 blocks; along y it could only have 65,535.
 #[inline(always)]
 pub fn block_tile(tile: &Tile, n: u32) -> Origin {
-    let tiles_n = n.div_ceil(tile.bn);
+    // A launch has at least one column; saying so spares the compiler a check for division by zero.
+    let tiles_n = n.div_ceil(tile.bn).max(1);
     let block = thread::block_idx_x();
     Origin { row: block / tiles_n * tile.bm, col: block % tiles_n * tile.bn }
 }

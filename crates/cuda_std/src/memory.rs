@@ -20,6 +20,8 @@ const fn access_bytes<T, const N: usize>() -> usize {
     bytes
 }
 
+const NOT_ONE_ACCESS: &str = "one access moves 1, 2, 4, 8 or 16 elements";
+
 macro_rules! pointer {
     (
         $(#[$doc:meta])*
@@ -124,6 +126,58 @@ macro_rules! pointer {
                 const { access_bytes::<T, N>() };
                 // SAFETY: as promised by the caller; `[T; N]` is made of scalars, so any bits are valid.
                 unsafe { backend::$load_if::<[T; N]>(self.address, predicate) }
+            }
+
+            /// As [`load_vec_if`](Self::load_vec_if) for a slice of 1, 2, 4, 8 or 16 elements, for generic code that
+            /// cannot name the length as a constant. The length must be one all the same once the code is compiled.
+            ///
+            /// # Safety
+            /// As for `load_vec_if`, with `N = out.len()`.
+            #[inline(always)]
+            #[track_caller]
+            pub unsafe fn load_slice_if(self, predicate: bool, out: &mut [T]) {
+                // SAFETY: as promised by the caller.
+                unsafe {
+                    match out.len() {
+                        1 => out.copy_from_slice(&backend::$load_if::<[T; 1]>(self.address, predicate)),
+                        2 => out.copy_from_slice(&backend::$load_if::<[T; 2]>(self.address, predicate)),
+                        4 => out.copy_from_slice(&backend::$load_if::<[T; 4]>(self.address, predicate)),
+                        8 => out.copy_from_slice(&backend::$load_if::<[T; 8]>(self.address, predicate)),
+                        16 => out.copy_from_slice(&backend::$load_if::<[T; 16]>(self.address, predicate)),
+                        _ => panic!("{}", NOT_ONE_ACCESS),
+                    }
+                }
+            }
+
+            /// As [`store_vec_if`](Self::store_vec_if) for a slice of 1, 2, 4, 8 or 16 elements, for generic code that
+            /// cannot name the length as a constant. The length must be one all the same once the code is compiled.
+            ///
+            /// # Safety
+            /// As for `store_vec_if`, with `N = values.len()`.
+            #[inline(always)]
+            #[track_caller]
+            pub unsafe fn store_slice_if(self, predicate: bool, values: &[T]) {
+                // SAFETY: as promised by the caller.
+                unsafe {
+                    match *values {
+                        [a] => backend::$store_if(self.address, [a], predicate),
+                        [a, b] => backend::$store_if(self.address, [a, b], predicate),
+                        [a, b, c, d] => backend::$store_if(self.address, [a, b, c, d], predicate),
+                        _ => match values.len() {
+                            8 => {
+                                let mut copy = [values[0]; 8];
+                                copy.copy_from_slice(values);
+                                backend::$store_if(self.address, copy, predicate)
+                            }
+                            16 => {
+                                let mut copy = [values[0]; 16];
+                                copy.copy_from_slice(values);
+                                backend::$store_if(self.address, copy, predicate)
+                            }
+                            _ => panic!("{}", NOT_ONE_ACCESS),
+                        },
+                    }
+                }
             }
 
             /// Writes one element.

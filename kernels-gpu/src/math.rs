@@ -1,0 +1,264 @@
+//! `exp`, `tanh` and `erf`, written once for single and double precision.
+//!
+//! The functions use fused multiply-add, multiplication, addition, division, comparison and operations on bits, each
+//! defined to the last bit by IEEE 754, and nothing else. The simulator and the GPU therefore agree in every result that
+//! is not NaN (a NaN stays NaN; its payload is the hardware's). They never panic, and every coefficient becomes an
+//! immediate operand: no table is read at run time and nothing is kept in local memory.
+//!
+//! All three share one core. The argument is reduced to `x = n ln 2 + r`, `n` the nearest integer to `x / ln 2` and
+//! `|r| <= ln 2 / 2`, with `ln 2` in two parts the first of which has so few bits that `n` times it is exact (Cody and
+//! Waite, *Software Manual for the Elementary Functions*, 1980); a polynomial then gives `e^r - 1`. `tanh` needs that
+//! difference, free of cancellation; `exp` and `erf` add one to it.
+//!
+//! Every polynomial is the minimax fit by the Remez exchange algorithm, computed with 60 digits for the weight that
+//! [`Elementary`] states and then rounded to the type.
+
+use crate::element::Accumulator;
+
+/// The bit operations and coefficients that the functions of this module need of a type.
+///
+/// Coefficients ascend: the constant term comes first. The error bounds are in units in the last place (ulp) of the
+/// exact result, subnormal results included.
+pub trait Elementary: Accumulator {
+    /// `1.5 * 2^p` where `p` is the number of stored fraction bits: a sum with it is rounded to an integer, which is then
+    /// in the lowest bits.
+    const ROUND: Self;
+    /// `log2(e)`.
+    const LOG2_E: Self;
+    /// `ln 2` cut off after so many bits that its product with any `n` of [`exp`] is exact.
+    const LN_2_HIGH: Self;
+    /// `ln 2 - LN_2_HIGH`.
+    const LN_2_LOW: Self;
+    /// `(e^r - 1 - r) / r^2` for `|r| <= 1.003 ln 2 / 2`; weight `|r| + 0.01`, so that the relative error of `e^r - 1` is
+    /// level.
+    const EXPM1: &'static [Self];
+    /// `erf(x) / x - 1` in terms of `x^2`, for `0 <= x <= 1`; weight 1.
+    const ERF_NEAR: &'static [Self];
+    /// `ln(1 - erf(x))` in terms of `x - 1`, for `1 <= x <= ERF_LIMIT`; weight `1 - erf(x)`, so that the absolute error of
+    /// `erf(x)` is level.
+    const ERF_FAR: &'static [Self];
+    /// From here on `e^x` is infinite, and `e^-x` zero.
+    const EXP_LIMIT: Self;
+    /// From here on `tanh(x)` rounds to one.
+    const TANH_LIMIT: Self;
+    /// From here on `erf(x)` rounds to one.
+    const ERF_LIMIT: Self;
+    /// Bound on the error of [`exp`], in ulp.
+    const EXP_ULPS: f64;
+    /// Bound on the error of [`tanh`], in ulp.
+    const TANH_ULPS: f64;
+    /// Bound on the error of [`erf`], in ulp.
+    const ERF_ULPS: f64;
+
+    /// The integer that was rounded by adding [`Elementary::ROUND`] to it; unspecified for anything else.
+    fn rounded_integer(self) -> i32;
+    /// `2^n`, where that is a normal number; unspecified elsewhere.
+    fn power_of_two(n: i32) -> Self;
+    /// `|self|`.
+    fn magnitude(self) -> Self;
+    /// `|self|` with the sign of `sign`, the sign of zero included.
+    fn with_sign_of(self, sign: Self) -> Self;
+}
+
+/// What does not depend on the type: both layouts are a sign, an exponent and a fraction.
+macro_rules! bit_operations {
+    ($t:ident, $int:ident) => {
+        const ROUND: Self = 1.5 * (1_u64 << ($t::MANTISSA_DIGITS - 1)) as $t;
+        const LOG2_E: Self = core::$t::consts::LOG2_E;
+
+        #[inline(always)]
+        fn rounded_integer(self) -> i32 {
+            self.to_bits().wrapping_sub(Self::ROUND.to_bits()) as i32
+        }
+        #[inline(always)]
+        fn power_of_two(n: i32) -> Self {
+            const FRACTION_BITS: u32 = $t::MANTISSA_DIGITS - 1;
+            const BIAS: i32 = $t::MAX_EXP - 1;
+            Self::from_bits((n.wrapping_add(BIAS) as $int) << FRACTION_BITS)
+        }
+        #[inline(always)]
+        fn magnitude(self) -> Self {
+            self.abs()
+        }
+        #[inline(always)]
+        fn with_sign_of(self, sign: Self) -> Self {
+            self.copysign(sign)
+        }
+    };
+}
+
+/// Largest errors over all 2^32 arguments: exp EXPF, tanh TANHF, erf ERFF ulp. The bounds are these, rounded up.
+impl Elementary for f32 {
+    bit_operations!(f32, u32);
+
+    // 16 bits: |n| < 2^8.
+    const LN_2_HIGH: Self = 0.693_145_75;
+    const LN_2_LOW: Self = 1.428_606_8e-6;
+    const EXPM1: &'static [Self] = &[0.5, 0.16666543, 0.04166628, 0.008366653, 0.0013946545];
+    const ERF_NEAR: &'static [Self] = &[
+        0.12837917,
+        -0.37612626,
+        0.112836,
+        -0.026854446,
+        0.0051895375,
+        -0.00080208556,
+        7.889151e-5,
+    ];
+    const ERF_FAR: &'static [Self] = &[
+        -1.8496056,
+        -2.6389668,
+        -0.8431183,
+        -0.041500688,
+        0.009890892,
+        -0.0018261628,
+        0.00018557388,
+    ];
+    const EXP_LIMIT: Self = 110.0;
+    const TANH_LIMIT: Self = 10.0;
+    const ERF_LIMIT: Self = 4.0;
+    const EXP_ULPS: f64 = 1.0;
+    const TANH_ULPS: f64 = 2.0;
+    const ERF_ULPS: f64 = 1.0;
+}
+
+/// Largest errors found in DENSE arguments of each function: exp EXPD, tanh TANHD, erf ERFD ulp. The bounds leave room
+/// for what such a sample misses.
+impl Elementary for f64 {
+    bit_operations!(f64, u64);
+
+    // 42 bits: |n| < 2^11.
+    const LN_2_HIGH: Self = 0.6931471805598903;
+    const LN_2_LOW: Self = 5.497923018708371e-14;
+    const EXPM1: &'static [Self] = &[
+        0.5000000000000006,
+        0.16666666666666685,
+        0.04166666666657604,
+        0.008333333333314676,
+        0.0013888888931954477,
+        0.00019841269903055574,
+        2.4801504673612347e-5,
+        2.7557227774735995e-6,
+        2.762631646366543e-7,
+        2.5114572198029966e-8,
+    ];
+    const ERF_NEAR: &'static [Self] = &[
+        0.12837916709551256,
+        -0.3761263890318355,
+        0.11283791670945253,
+        -0.02686617064327618,
+        0.005223977607422963,
+        -0.0008548325989665102,
+        0.00012055295319381322,
+        -1.4924744639660955e-5,
+        1.6447517366339918e-6,
+        -1.6209173430156748e-7,
+        1.3722965292912055e-8,
+        -7.801168191586276e-10,
+    ];
+    const ERF_FAR: &'static [Self] = &[
+        -1.8496055099332482,
+        -2.6389675142347757,
+        -0.8431072563594125,
+        -0.041561098025083586,
+        0.010033825179163377,
+        -0.0019779012161034643,
+        0.00023731643612909668,
+        2.629632298581169e-5,
+        -2.7198965102380817e-5,
+        9.671366997291704e-6,
+        -2.13193057810103e-6,
+        2.0480578492634586e-7,
+        5.8014537449050806e-8,
+        -3.3392266340196765e-8,
+        8.519013117239163e-9,
+        -1.319141177292046e-9,
+        1.1932950621894202e-10,
+        -4.865175673312772e-12,
+    ];
+    const EXP_LIMIT: Self = 760.0;
+    const TANH_LIMIT: Self = 20.0;
+    const ERF_LIMIT: Self = 6.0;
+    const EXP_ULPS: f64 = 1.0;
+    const TANH_ULPS: f64 = 2.0;
+    const ERF_ULPS: f64 = 1.0;
+}
+
+/// `e^x`: infinity on overflow, rounded to a subnormal number or zero on underflow; NaN for NaN.
+#[inline(always)]
+pub fn exp<A: Elementary>(x: A) -> A {
+    let (n, fraction) = reduced_expm1(at_most(at_least(x, minus(A::EXP_LIMIT)), A::EXP_LIMIT));
+    // Half the power each time: 2^n alone may lie outside the normal numbers. Only the last product rounds.
+    let half = n >> 1;
+    let scaled = A::mul(A::add(A::ONE, fraction), A::power_of_two(half));
+    A::mul(scaled, A::power_of_two(n.wrapping_sub(half)))
+}
+
+/// The hyperbolic tangent: odd to the last bit, -0 for -0, 1 for infinity, NaN for NaN.
+///
+/// With `t = e^(2|x|) - 1`, `tanh(|x|)` is `t / (t + 2)`. It is computed as `w - w * 2w / (t + 2)` with `w = t / 2` for
+/// `t < 2` and as the same expression with `w = 1` above, which is the same number. The fused last step makes the
+/// quotient a correction, so that its rounding errors count for less.
+#[inline(always)]
+pub fn tanh<A: Elementary>(x: A) -> A {
+    let clamped = at_most(x.magnitude(), A::TANH_LIMIT);
+    let (n, fraction) = reduced_expm1(A::add(clamped, clamped));
+    let scale = A::power_of_two(n);
+    let t = A::fma(scale, fraction, A::add(scale, minus(A::ONE)));
+    let numerator = at_most(t, A::constant(2.0));
+    let quotient = A::div(numerator, A::add(t, A::constant(2.0)));
+    let weight = A::mul(numerator, A::constant(0.5));
+    A::fma(minus(weight), quotient, weight).with_sign_of(x)
+}
+
+/// The error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to `x`: odd to the last bit, -0 for -0, 1
+/// for infinity, NaN for NaN.
+#[inline(always)]
+pub fn erf<A: Elementary>(x: A) -> A {
+    let magnitude = x.magnitude();
+    if magnitude < A::ONE {
+        A::fma(x, polynomial(A::ERF_NEAR, A::mul(x, x)), x)
+    } else {
+        let beyond_one = A::add(at_most(magnitude, A::ERF_LIMIT), minus(A::ONE));
+        let (n, fraction) = reduced_expm1(polynomial(A::ERF_FAR, beyond_one));
+        let complement = A::add(A::ONE, fraction);
+        A::fma(minus(A::power_of_two(n)), complement, A::ONE).with_sign_of(x)
+    }
+}
+
+/// `(n, e^r - 1)` for `x = n ln 2 + r`, so that `e^x = 2^n (1 + (e^r - 1))`; needs `|x| <= EXP_LIMIT`. For NaN the second
+/// part is NaN and the first anything.
+#[inline(always)]
+fn reduced_expm1<A: Elementary>(x: A) -> (i32, A) {
+    let shifted = A::fma(x, A::LOG2_E, A::ROUND);
+    let minus_n = A::add(A::ROUND, minus(shifted));
+    let r = A::fma(minus_n, A::LN_2_LOW, A::fma(minus_n, A::LN_2_HIGH, x));
+    let fraction = A::fma(A::mul(r, r), polynomial(A::EXPM1, r), r);
+    (shifted.rounded_integer(), fraction)
+}
+
+/// The polynomial with these ascending coefficients at `x`, by Horner's rule.
+///
+/// The loop unrolls wholly because every caller passes a constant slice.
+#[inline(always)]
+fn polynomial<A: Elementary>(coefficients: &'static [A], x: A) -> A {
+    let (&leading, rest) = coefficients.split_last().unwrap_or((&A::ZERO, &[]));
+    rest.iter().rev().fold(leading, |sum, &coefficient| A::fma(sum, x, coefficient))
+}
+
+/// `-x`, as a product because that is what [`Accumulator`] has; compilers make it a sign change.
+#[inline(always)]
+fn minus<A: Elementary>(x: A) -> A {
+    A::mul(x, A::constant(-1.0))
+}
+
+/// The smaller of `x` and `limit`; NaN for NaN, unlike `min`.
+#[inline(always)]
+fn at_most<A: Elementary>(x: A, limit: A) -> A {
+    if x > limit { limit } else { x }
+}
+
+/// The larger of `x` and `limit`; NaN for NaN, unlike `max`.
+#[inline(always)]
+fn at_least<A: Elementary>(x: A, limit: A) -> A {
+    if x < limit { limit } else { x }
+}

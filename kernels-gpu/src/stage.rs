@@ -1,0 +1,231 @@
+//! The way of a slice of A or B from global memory through registers into shared memory.
+//!
+//! Every thread of a block carries the same share of a slice. Reading is apart from writing, so that a kernel can put
+//! work between the two: loads are in flight while the thread multiplies, and only the write waits for them.
+//!
+//! Elements outside the matrix become zero, so nothing after this needs a bounds check: a zero adds nothing to a sum.
+
+use crate::element::Element;
+use crate::kernel::GemmKernel;
+use crate::params::MatrixRef;
+use core::marker::PhantomData;
+use cuda_std::memory::SharedPtr;
+use cuda_std::thread;
+
+/// Bytes of the widest load or store.
+pub const VECTOR_BYTES: usize = 16;
+
+/// Elements of `T` in the widest load or store.
+pub const fn vector_len<T>() -> usize {
+    VECTOR_BYTES / size_of::<T>()
+}
+
+/// Most elements of one slice that a thread may carry. They live in registers.
+const MAX_SHARE: usize = 32;
+
+/// The elements of one slice that a thread carries, in registers.
+pub struct Share<T> {
+    elements: [T; MAX_SHARE],
+}
+
+/// Shape of a slice and the block that moves it. Everything here is a constant of the kernel.
+pub trait Slice {
+    /// Rows of the slice.
+    const ROWS: usize;
+    /// Columns of the slice.
+    const COLS: usize;
+    /// Threads of the block.
+    const THREADS: usize;
+}
+
+/// The slices of A of a kernel: `BM x BK`.
+pub struct SliceA<K>(PhantomData<K>);
+
+impl<K: GemmKernel> Slice for SliceA<K> {
+    const ROWS: usize = K::TILE.bm as usize;
+    const COLS: usize = K::TILE.bk as usize;
+    const THREADS: usize = K::TILE.threads() as usize;
+}
+
+/// The slices of B of a kernel: `BK x BN`.
+pub struct SliceB<K>(PhantomData<K>);
+
+impl<K: GemmKernel> Slice for SliceB<K> {
+    const ROWS: usize = K::TILE.bk as usize;
+    const COLS: usize = K::TILE.bn as usize;
+    const THREADS: usize = K::TILE.threads() as usize;
+}
+
+/// Moves slices of one operand.
+pub struct Mover<T, S> {
+    matrix: MatrixRef<T>,
+    matrix_rows: u32,
+    matrix_cols: u32,
+    /// Whether every row of the matrix consists of whole, aligned vectors. The same for all threads.
+    wide: bool,
+    slice: PhantomData<S>,
+}
+
+/// Which elements of a slice a thread carries: `count` vectors of `width`, `row_step` rows apart.
+#[derive(Clone, Copy)]
+struct Pattern {
+    width: usize,
+    row: usize,
+    col: usize,
+    row_step: usize,
+    count: usize,
+}
+
+impl<T: Element, S: Slice> Mover<T, S> {
+    /// Elements in a vector: the most with which all threads carry the same number of vectors, none of which crosses the
+    /// end of a row.
+    const WIDTH: usize = {
+        let share = S::ROWS * S::COLS / S::THREADS;
+        assert!(share * S::THREADS == S::ROWS * S::COLS, "every thread carries the same share");
+        assert!(share <= MAX_SHARE, "the share fits into the registers set aside for it");
+        let mut width = vector_len::<T>();
+        while share % width != 0 || S::COLS % width != 0 || S::THREADS % (S::COLS / width) != 0 {
+            width /= 2;
+        }
+        width
+    };
+
+    /// For slices of a matrix of the given shape (rows, columns).
+    #[inline(always)]
+    pub fn new(matrix: MatrixRef<T>, (matrix_rows, matrix_cols): (u32, u32)) -> Self {
+        let width = Self::WIDTH as u32;
+        let wide = matrix.has_vectors(width) && matrix_cols.is_multiple_of(width);
+        Mover { matrix, matrix_rows, matrix_cols, wide, slice: PhantomData }
+    }
+
+    /// Threads lie along the rows of the slice first, so that a warp reads consecutive addresses.
+    #[inline(always)]
+    fn pattern(width: usize) -> Pattern {
+        let across = S::COLS / width;
+        let thread = thread::thread_idx_x() as usize;
+        Pattern {
+            width,
+            row: thread / across,
+            col: thread % across * width,
+            row_step: S::THREADS / across,
+            count: S::ROWS * S::COLS / (S::THREADS * width),
+        }
+    }
+
+    /// Reads this thread's share of the slice whose first element is `(row, col)` of the matrix.
+    ///
+    /// # Safety
+    /// The matrix is valid for its shape.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn read(&self, row: u32, col: u32) -> Share<T> {
+        let mut share = Share { elements: [T::ZERO; MAX_SHARE] };
+        // SAFETY: as promised by the caller; wide reads are aligned because `wide` holds.
+        unsafe {
+            if self.wide {
+                self.read_pattern(Self::pattern(Self::WIDTH), row, col, &mut share);
+            } else {
+                self.read_pattern(Self::pattern(1), row, col, &mut share);
+            }
+        }
+        share
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn read_pattern(&self, pattern: Pattern, row: u32, col: u32, share: &mut Share<T>) {
+        let row = row + pattern.row as u32;
+        let col = col + pattern.col as u32;
+        for i in 0..pattern.count {
+            let row = row + (i * pattern.row_step) as u32;
+            let inside = row < self.matrix_rows && col < self.matrix_cols;
+            let out = &mut share.elements[i * pattern.width..(i + 1) * pattern.width];
+            // SAFETY: inside the matrix where the predicate holds: a row of it ends with a whole vector.
+            unsafe { self.matrix.at(row, col).load_slice_if(inside, out) };
+        }
+    }
+
+    /// Writes a share so that element `(r, c)` of the slice is at `target[r * stride + c]`.
+    ///
+    /// # Safety
+    /// `target` has room for the slice, which no thread reads before the next barrier. `target` and `stride` are
+    /// multiples of a vector.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn write(&self, share: &Share<T>, target: SharedPtr<T::Acc>, stride: usize) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if self.wide {
+                write_pattern(Self::pattern(Self::WIDTH), share, target, stride);
+            } else {
+                write_pattern(Self::pattern(1), share, target, stride);
+            }
+        }
+    }
+
+    /// Writes a share transposed: element `(r, c)` of the slice goes to `target[c * stride + r]`.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn write_transposed(
+        &self,
+        share: &Share<T>,
+        target: SharedPtr<T::Acc>,
+        stride: usize,
+    ) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if self.wide {
+                write_pattern_transposed(Self::pattern(Self::WIDTH), share, target, stride);
+            } else {
+                write_pattern_transposed(Self::pattern(1), share, target, stride);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+unsafe fn write_pattern<T: Element>(
+    pattern: Pattern,
+    share: &Share<T>,
+    target: SharedPtr<T::Acc>,
+    stride: usize,
+) {
+    // A vector of elements may widen to more than one vector of sums.
+    let step =
+        if pattern.width < vector_len::<T::Acc>() { pattern.width } else { vector_len::<T::Acc>() };
+    for i in 0..pattern.count {
+        let row = pattern.row + i * pattern.row_step;
+        for vector in 0..pattern.width / step {
+            let j = vector * step;
+            let mut widened = [T::ZERO.widen(); VECTOR_BYTES];
+            for e in 0..step {
+                widened[e] = share.elements[i * pattern.width + j + e].widen();
+            }
+            let target = target.add((row * stride + pattern.col + j) as u32);
+            // SAFETY: as promised by the caller of `Mover::write`.
+            unsafe { target.store_slice_if(true, &widened[..step]) };
+        }
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+unsafe fn write_pattern_transposed<T: Element>(
+    pattern: Pattern,
+    share: &Share<T>,
+    target: SharedPtr<T::Acc>,
+    stride: usize,
+) {
+    for i in 0..pattern.count {
+        let row = pattern.row + i * pattern.row_step;
+        for e in 0..pattern.width {
+            let target = target.add(((pattern.col + e) * stride + row) as u32);
+            // SAFETY: as promised by the caller of `Mover::write_transposed`.
+            unsafe { target.store(share.elements[i * pattern.width + e].widen()) };
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The micro-kernel: the part of D that one thread owns, in registers, and the outer products that build it.
+//!
+//! # Contract
+//! A block of `(BM / TM) x (BN / TN)` threads owns `BM x BN` elements of D; thread `(y, x)` of it, counted row by row,
+//! owns `TM x TN` of them. Its rows and columns come in vectors of 16 bytes, one vector of each from every thread before
+//! the next of the first: consecutive threads then read consecutive vectors of shared memory, which is free of bank
+//! conflicts, and store consecutive vectors of D.
+//!
+//! The slice of A is stored transposed, so that a thread's column of A is made of vectors just as its row of B is.
+
+use crate::element::{Accumulator, Element};
+use crate::epilogue::Epilogue;
+use crate::kernel::GemmKernel;
+use crate::params::GemmParams;
+use crate::stage::{Mover, Share, SliceA, SliceB, VECTOR_BYTES, vector_len};
+use crate::tile::Origin;
+use cuda_std::memory::SharedPtr;
+use cuda_std::{shared, thread};
+
+/// The sums of a kernel: the accumulator of its element type.
+type Acc<K> = <<K as GemmKernel>::Element as Element>::Acc;
+
+/// Elements from one row of the transposed slice of A to the next: `BM` and a vector more. Threads that write it hold
+/// neighbouring elements of one row of A, which are a whole row apart here; without the padding they would meet in one
+/// bank.
+const fn a_stride<K: GemmKernel>() -> usize {
+    K::TILE.bm as usize + vector_len::<Acc<K>>()
+}
+
+/// Elements of shared memory that one stage of slices takes: `BK x BM` of A with its padding, and `BK x BN` of B.
+const fn stage_len<K: GemmKernel>() -> usize {
+    K::TILE.bk as usize * (a_stride::<K>() + K::TILE.bn as usize)
+}
+
+/// Bytes of dynamic shared memory that all stages of a kernel take.
+pub const fn stages_bytes<K: GemmKernel>() -> u32 {
+    (K::TILE.stages as usize * stage_len::<K>() * size_of::<Acc<K>>()) as u32
+}
+
+/// The slices of A and B of one stage in shared memory.
+pub struct Slices<K: GemmKernel> {
+    /// `BK` rows of `BM` elements, [`a_stride`] apart.
+    a: SharedPtr<Acc<K>>,
+    /// `BK` rows of `BN` elements.
+    b: SharedPtr<Acc<K>>,
+}
+
+impl<K: GemmKernel> Slices<K> {
+    /// Where stage `stage` lies in the dynamic shared memory.
+    #[inline(always)]
+    pub fn of_stage(stage: u32) -> Self {
+        let a = shared::dynamic().add(stage * stage_len::<K>() as u32);
+        let b = a.add(K::TILE.bk * a_stride::<K>() as u32);
+        Slices { a, b }
+    }
+
+    /// Writes a thread's shares of the two slices, that of A transposed.
+    ///
+    /// # Safety
+    /// No thread reads this stage before the next barrier, and all threads of the block write their shares.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn write(
+        &self,
+        a: (&Mover<K::Element, SliceA<K>>, Share<K::Element>),
+        b: (&Mover<K::Element, SliceB<K>>, Share<K::Element>),
+    ) {
+        // SAFETY: as promised by the caller; a stage has room for both slices.
+        unsafe {
+            a.0.write_transposed(&a.1, self.a, a_stride::<K>());
+            b.0.write(&b.1, self.b, K::TILE.bn as usize);
+        }
+    }
+}
+
+/// Elements in a vector of a thread's `owned` rows or columns.
+const fn lane_vector<A>(owned: usize) -> usize {
+    if owned < vector_len::<A>() { owned } else { vector_len::<A>() }
+}
+
+/// The sums of `TM x TN` elements of D.
+pub struct ThreadTile<K: GemmKernel, const TM: usize, const TN: usize> {
+    sums: [[Acc<K>; TN]; TM],
+    /// The first of the thread's rows in the block's tile.
+    row: usize,
+    /// The first of the thread's columns in the block's tile.
+    col: usize,
+}
+
+impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
+    /// Threads that lie along a row of the block's tile.
+    const THREADS_N: usize = K::TILE.bn as usize / TN;
+    /// Threads that lie along a column of the block's tile.
+    const THREADS_M: usize = K::TILE.bm as usize / TM;
+    const ROW_VECTOR: usize = lane_vector::<Acc<K>>(TM);
+    const COL_VECTOR: usize = lane_vector::<Acc<K>>(TN);
+    /// From one of a thread's vectors of rows to the next.
+    const ROW_STEP: usize = Self::THREADS_M * Self::ROW_VECTOR;
+    const COL_STEP: usize = Self::THREADS_N * Self::COL_VECTOR;
+    /// Values of k for which the multiplications are written out, so that loads for one can overlap with
+    /// multiplications of another. More than this and the compiler declines.
+    const UNROLL: u32 = if K::TILE.bk.is_multiple_of(8) { 8 } else { 1 };
+
+    /// The tile of this thread, all sums zero.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)] // which thread calls it matters
+    pub fn new() -> Self {
+        let thread = thread::thread_idx_x() as usize;
+        ThreadTile {
+            sums: [[Acc::<K>::ZERO; TN]; TM],
+            row: thread / Self::THREADS_N * Self::ROW_VECTOR,
+            col: thread % Self::THREADS_N * Self::COL_VECTOR,
+        }
+    }
+
+    /// Adds the product of the slices: for each of the `BK` values of k, the outer product of a column of A and a row
+    /// of B, `TM + TN` loads for `TM * TN` multiply-adds.
+    ///
+    /// # Safety
+    /// All of the slices is written, and no thread writes them before the next barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn multiply(&mut self, slices: &Slices<K>) {
+        let mut column_of_a = slices.a.add(self.row as u32);
+        let mut row_of_b = slices.b.add(self.col as u32);
+        for _ in 0..K::TILE.bk / Self::UNROLL {
+            for _ in 0..Self::UNROLL {
+                let mut a = [Acc::<K>::ZERO; TM];
+                let mut b = [Acc::<K>::ZERO; TN];
+                // SAFETY: all positions lie in the slices, which are written.
+                unsafe {
+                    for i in 0..TM / Self::ROW_VECTOR {
+                        let vector = &mut a[i * Self::ROW_VECTOR..(i + 1) * Self::ROW_VECTOR];
+                        column_of_a.add((i * Self::ROW_STEP) as u32).load_slice_if(true, vector);
+                    }
+                    for j in 0..TN / Self::COL_VECTOR {
+                        let vector = &mut b[j * Self::COL_VECTOR..(j + 1) * Self::COL_VECTOR];
+                        row_of_b.add((j * Self::COL_STEP) as u32).load_slice_if(true, vector);
+                    }
+                }
+                self.add_outer_product(&a, &b);
+                column_of_a = column_of_a.add(a_stride::<K>() as u32);
+                row_of_b = row_of_b.add(K::TILE.bn);
+            }
+        }
+    }
+
+    /// Row by row, every other row backwards: each multiply-add shares an operand with the one before it, which the GPU
+    /// can then keep instead of fetching it from the register file again.
+    #[inline(always)]
+    fn add_outer_product(&mut self, a: &[Acc<K>; TM], b: &[Acc<K>; TN]) {
+        for i in 0..TM {
+            for j in 0..TN {
+                let j = if i % 2 == 0 { j } else { TN - 1 - j };
+                self.sums[i][j] = Acc::<K>::fma(a[i], b[j], self.sums[i][j]);
+            }
+        }
+    }
+
+    /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
+    ///
+    /// Registers cannot be indexed, and an epilogue copied for each of `TM * TN` sums would be most of the kernel's
+    /// code. So one copy always works on the first vector of sums, and the others move up after it.
+    ///
+    /// # Safety
+    /// D and the epilogue's operands are valid for the shapes in `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store<E: Epilogue<K::Element>>(
+        mut self,
+        params: &GemmParams<K::Element, E>,
+        origin: Origin,
+    ) {
+        let vector = Self::COL_VECTOR;
+        let wide = params.d.has_vectors(vector as u32) && params.n.is_multiple_of(vector as u32);
+        for i in 0..TM {
+            let step = i / Self::ROW_VECTOR * Self::ROW_STEP;
+            let row = origin.row + (self.row + step + i % Self::ROW_VECTOR) as u32;
+            for j in 0..TN / vector {
+                let col = origin.col + (self.col + j * Self::COL_STEP) as u32;
+                if row < params.m && col < params.n {
+                    // SAFETY: as promised by the caller; the vector starts inside of D.
+                    unsafe { store_vector(params, row, col, &mut self.sums[0][..vector], wide) };
+                }
+                for column in 0..TN - vector {
+                    self.sums[0][column] = self.sums[0][column + vector];
+                }
+            }
+            for row in 0..TM - 1 {
+                self.sums[row] = self.sums[row + 1];
+            }
+        }
+    }
+}
+
+/// Puts consecutive sums of one row through the epilogue and stores those that lie in D; the first, `(row, col)`, does.
+#[inline(always)]
+#[track_caller]
+unsafe fn store_vector<T: Element, E: Epilogue<T>>(
+    params: &GemmParams<T, E>,
+    row: u32,
+    col: u32,
+    sums: &mut [T::Acc],
+    wide: bool,
+) {
+    let inside = params.n - col;
+    let target = params.d.at(row, col);
+    let mut values = [T::ZERO; VECTOR_BYTES];
+    // SAFETY: only elements inside of D are passed to the epilogue and stored; wide stores are aligned because `wide`
+    // holds, and then all of the vector lies in D.
+    unsafe {
+        params.epilogue.apply_vector(sums, row, col, inside);
+        for (j, &sum) in sums.iter().enumerate() {
+            values[j] = T::narrow(sum);
+        }
+        if wide {
+            target.store_slice_if(true, &values[..sums.len()]);
+        } else {
+            for j in 0..sums.len() {
+                target.add(j as u64).store_if((j as u32) < inside, values[j]);
+            }
+        }
+    }
+}
