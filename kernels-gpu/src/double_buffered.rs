@@ -9,8 +9,8 @@ use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Rung, Tile};
 use crate::params::GemmParams;
-use crate::stage::{Mover, SliceA, SliceB};
-use crate::thread_tile::{Slices, ThreadTile, stages_bytes};
+use crate::slices::{Slices, Stager, shared_bytes};
+use crate::thread_tile::ThreadTile;
 use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::thread;
@@ -44,13 +44,12 @@ impl<
         tn: TN as u32,
         stages: 2,
     };
-    const SHARED_BYTES: u32 = stages_bytes::<Self>();
+    const SHARED_BYTES: u32 = shared_bytes::<Self>();
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
-        let mover_a = Mover::<T, SliceA<Self>>::new(p.a, (p.m, p.k));
-        let mover_b = Mover::<T, SliceB<Self>>::new(p.b, (p.k, p.n));
+        let stager = Stager::<Self>::new(&p, origin);
         let mut sums = ThreadTile::<Self, TM, TN>::new();
 
         // SAFETY: the launch keeps the kernel's contract; between two barriers one stage is only read and the other only
@@ -58,23 +57,20 @@ impl<
         unsafe {
             let mut stage = 0;
             if p.k > 0 {
-                let share_a = mover_a.read(origin.row, 0);
-                let share_b = mover_b.read(0, origin.col);
-                Slices::of_stage(stage).write((&mover_a, share_a), (&mover_b, share_b));
+                let shares = stager.read(0);
+                stager.write(shares, stage);
                 thread::sync_threads();
             }
 
             let mut k = 0;
             while k < p.k {
                 k += BK as u32;
-                // Past the end these reads touch nothing, so the last round is like all others.
-                let share_a = mover_a.read(origin.row, k);
-                let share_b = mover_b.read(k, origin.col);
+                let shares = stager.read(k); // past the end this gives zeros and touches nothing
 
                 sums.multiply(&Slices::of_stage(stage)); // hides the latency of the reads
 
                 stage ^= 1;
-                Slices::of_stage(stage).write((&mover_a, share_a), (&mover_b, share_b));
+                stager.write(shares, stage);
                 thread::sync_threads();
             }
             sums.store(&p, origin);

@@ -5,8 +5,8 @@
 
 use crate::activation::Activation;
 use crate::element::{Accumulator, Element};
+use crate::mover::VECTOR_BYTES;
 use crate::params::MatrixRef;
-use crate::stage::VECTOR_BYTES;
 use cuda_std::memory::GlobalPtr;
 
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.

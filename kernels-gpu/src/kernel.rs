@@ -89,6 +89,9 @@ pub trait GemmKernel {
     unsafe fn run<E: Epilogue<Self::Element>>(params: GemmParams<Self::Element, E>);
 }
 
+/// The type of a kernel's sums: the accumulator of its element type.
+pub type Acc<K> = <<K as GemmKernel>::Element as Element>::Acc;
+
 /// A kernel of the table, as a value: what the host needs to choose, launch and report it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelInfo {

@@ -8,8 +8,8 @@
 //! | [`double_buffered`] | two stages of shared memory: load the next tile while this one is multiplied |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`tile`] which part of D a block
-//! owns, [`stage`] the movement of slices into shared memory, [`thread_tile`] the micro-kernel in registers, [`epilogue`]
-//! what happens to a sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists every
+//! owns, [`mover`] and [`slices`] bring operands into shared memory, [`thread_tile`] is the micro-kernel in registers,
+//! [`epilogue`] what happens to a sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists every
 //! instantiation: PTX entries, host tables and names all come from it.
 //!
 //! The crate is `no_std` on the device. On the host the same functions run on the simulator of [`cuda_std`].
@@ -24,9 +24,10 @@ pub mod element;
 pub mod epilogue;
 pub mod kernel;
 pub mod microkernel;
+pub mod mover;
 pub mod naive;
 pub mod params;
-pub mod stage;
+pub mod slices;
 pub mod table;
 pub mod thread_tile;
 pub mod tile;

@@ -9,8 +9,8 @@ use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Rung, Tile};
 use crate::params::GemmParams;
-use crate::stage::{Mover, SliceA, SliceB};
-use crate::thread_tile::{Slices, ThreadTile, stages_bytes};
+use crate::slices::{Slices, Stager, shared_bytes};
+use crate::thread_tile::ThreadTile;
 use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::thread;
@@ -44,14 +44,12 @@ impl<
         tn: TN as u32,
         stages: 1,
     };
-    const SHARED_BYTES: u32 = stages_bytes::<Self>();
+    const SHARED_BYTES: u32 = shared_bytes::<Self>();
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
-        let mover_a = Mover::<T, SliceA<Self>>::new(p.a, (p.m, p.k));
-        let mover_b = Mover::<T, SliceB<Self>>::new(p.b, (p.k, p.n));
-        let slices = Slices::<Self>::of_stage(0);
+        let stager = Stager::<Self>::new(&p, origin);
         let mut sums = ThreadTile::<Self, TM, TN>::new();
 
         // SAFETY: the launch keeps the kernel's contract; the barriers keep writes and reads of the slices apart, and
@@ -59,12 +57,11 @@ impl<
         unsafe {
             let mut k = 0;
             while k < p.k {
-                let share_a = mover_a.read(origin.row, k);
-                let share_b = mover_b.read(k, origin.col);
-                slices.write((&mover_a, share_a), (&mover_b, share_b));
+                let shares = stager.read(k);
+                stager.write(shares, 0);
                 thread::sync_threads(); // the slices are whole
 
-                sums.multiply(&slices);
+                sums.multiply(&Slices::of_stage(0));
                 thread::sync_threads(); // nobody needs them any more
                 k += BK as u32;
             }

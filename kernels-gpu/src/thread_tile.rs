@@ -6,72 +6,17 @@
 //! the next of the first: consecutive threads then read consecutive vectors of shared memory, which is free of bank
 //! conflicts, and store consecutive vectors of D.
 //!
-//! The slice of A is stored transposed, so that a thread's column of A is made of vectors just as its row of B is.
+//! The slice of A lies transposed in shared memory ([`crate::slices`]), so that a thread's column of A is made of vectors
+//! just as its row of B is.
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
-use crate::kernel::GemmKernel;
+use crate::kernel::{Acc, GemmKernel};
+use crate::mover::{VECTOR_BYTES, vector_len};
 use crate::params::GemmParams;
-use crate::stage::{Mover, Share, SliceA, SliceB, VECTOR_BYTES, vector_len};
+use crate::slices::Slices;
 use crate::tile::Origin;
-use cuda_std::memory::SharedPtr;
-use cuda_std::{shared, thread};
-
-/// The sums of a kernel: the accumulator of its element type.
-type Acc<K> = <<K as GemmKernel>::Element as Element>::Acc;
-
-/// Elements from one row of the transposed slice of A to the next: `BM` and a vector more. Threads that write it hold
-/// neighbouring elements of one row of A, which are a whole row apart here; without the padding they would meet in one
-/// bank.
-const fn a_stride<K: GemmKernel>() -> usize {
-    K::TILE.bm as usize + vector_len::<Acc<K>>()
-}
-
-/// Elements of shared memory that one stage of slices takes: `BK x BM` of A with its padding, and `BK x BN` of B.
-const fn stage_len<K: GemmKernel>() -> usize {
-    K::TILE.bk as usize * (a_stride::<K>() + K::TILE.bn as usize)
-}
-
-/// Bytes of dynamic shared memory that all stages of a kernel take.
-pub const fn stages_bytes<K: GemmKernel>() -> u32 {
-    (K::TILE.stages as usize * stage_len::<K>() * size_of::<Acc<K>>()) as u32
-}
-
-/// The slices of A and B of one stage in shared memory.
-pub struct Slices<K: GemmKernel> {
-    /// `BK` rows of `BM` elements, [`a_stride`] apart.
-    a: SharedPtr<Acc<K>>,
-    /// `BK` rows of `BN` elements.
-    b: SharedPtr<Acc<K>>,
-}
-
-impl<K: GemmKernel> Slices<K> {
-    /// Where stage `stage` lies in the dynamic shared memory.
-    #[inline(always)]
-    pub fn of_stage(stage: u32) -> Self {
-        let a = shared::dynamic().add(stage * stage_len::<K>() as u32);
-        let b = a.add(K::TILE.bk * a_stride::<K>() as u32);
-        Slices { a, b }
-    }
-
-    /// Writes a thread's shares of the two slices, that of A transposed.
-    ///
-    /// # Safety
-    /// No thread reads this stage before the next barrier, and all threads of the block write their shares.
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn write(
-        &self,
-        a: (&Mover<K::Element, SliceA<K>>, Share<K::Element>),
-        b: (&Mover<K::Element, SliceB<K>>, Share<K::Element>),
-    ) {
-        // SAFETY: as promised by the caller; a stage has room for both slices.
-        unsafe {
-            a.0.write_transposed(&a.1, self.a, a_stride::<K>());
-            b.0.write(&b.1, self.b, K::TILE.bn as usize);
-        }
-    }
-}
+use cuda_std::thread;
 
 /// Elements in a vector of a thread's `owned` rows or columns.
 const fn lane_vector<A>(owned: usize) -> usize {
@@ -139,8 +84,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
                     }
                 }
                 self.add_outer_product(&a, &b);
-                column_of_a = column_of_a.add(a_stride::<K>() as u32);
-                row_of_b = row_of_b.add(K::TILE.bn);
+                column_of_a = column_of_a.add(Slices::<K>::A_STRIDE as u32);
+                row_of_b = row_of_b.add(Slices::<K>::B_STRIDE as u32);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The way of a slice of A or B from global memory through registers into shared memory.
+//! The way of a slice of one operand from global memory through registers into shared memory.
 //!
 //! Every thread of a block carries the same share of a slice. Reading is apart from writing, so that a kernel can put
 //! work between the two: loads are in flight while the thread multiplies, and only the write waits for them.

@@ -1,0 +1,96 @@
+//! The slices of A and B that a block multiplies: where they lie in shared memory, and how they get there.
+//!
+//! A stage holds one `BK`-deep slice of each operand. A's is transposed: the thread tiles read it by columns of A, and
+//! transposed those are consecutive.
+
+use crate::kernel::{Acc, GemmKernel};
+use crate::mover::{Mover, Share, SliceA, SliceB, vector_len};
+use crate::params::GemmParams;
+use crate::tile::Origin;
+use cuda_std::memory::SharedPtr;
+use cuda_std::shared;
+
+/// Bytes of dynamic shared memory that all stages of a kernel take.
+pub const fn shared_bytes<K: GemmKernel>() -> u32 {
+    (K::TILE.stages as usize * Slices::<K>::LEN * size_of::<Acc<K>>()) as u32
+}
+
+/// The slices of one stage in shared memory.
+pub struct Slices<K: GemmKernel> {
+    /// `BK` rows of `BM` elements, [`A_STRIDE`](Self::A_STRIDE) apart: A transposed.
+    pub a: SharedPtr<Acc<K>>,
+    /// `BK` rows of `BN` elements, [`B_STRIDE`](Self::B_STRIDE) apart.
+    pub b: SharedPtr<Acc<K>>,
+}
+
+impl<K: GemmKernel> Slices<K> {
+    /// Elements from one row of the transposed slice of A to the next: `BM` and a vector more. Threads that write it hold
+    /// neighbouring elements of one row of A, which are a whole row apart here; without the padding they would meet in
+    /// one bank.
+    pub const A_STRIDE: usize = K::TILE.bm as usize + vector_len::<Acc<K>>();
+
+    /// Elements from one row of the slice of B to the next.
+    pub const B_STRIDE: usize = K::TILE.bn as usize;
+
+    /// Elements that one stage takes.
+    pub const LEN: usize = K::TILE.bk as usize * (Self::A_STRIDE + Self::B_STRIDE);
+
+    /// Where stage `stage` lies in the dynamic shared memory.
+    #[inline(always)]
+    pub fn of_stage(stage: u32) -> Self {
+        let a = shared::dynamic().add(stage * Self::LEN as u32);
+        let b = a.add(K::TILE.bk * Self::A_STRIDE as u32);
+        Slices { a, b }
+    }
+}
+
+/// What a thread carries from global to shared memory: its shares of both slices, in registers.
+pub struct Shares<K: GemmKernel> {
+    a: Share<K::Element>,
+    b: Share<K::Element>,
+}
+
+/// Brings the slices that a block needs into shared memory, all threads together.
+pub struct Stager<K: GemmKernel> {
+    a: Mover<K::Element, SliceA<K>>,
+    b: Mover<K::Element, SliceB<K>>,
+    origin: Origin,
+}
+
+impl<K: GemmKernel> Stager<K> {
+    /// For the block whose tile of D starts at `origin`.
+    #[inline(always)]
+    pub fn new<E>(params: &GemmParams<K::Element, E>, origin: Origin) -> Self {
+        Stager {
+            a: Mover::new(params.a, (params.m, params.k)),
+            b: Mover::new(params.b, (params.k, params.n)),
+            origin,
+        }
+    }
+
+    /// Starts the loads of the slices that begin at `k`; elements outside the matrices are zero.
+    ///
+    /// # Safety
+    /// A and B are valid for their shapes.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn read(&self, k: u32) -> Shares<K> {
+        // SAFETY: as promised by the caller.
+        unsafe { Shares { a: self.a.read(self.origin.row, k), b: self.b.read(k, self.origin.col) } }
+    }
+
+    /// Waits for the loads and writes the slices to a stage.
+    ///
+    /// # Safety
+    /// No thread reads this stage between the barriers before and after.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn write(&self, shares: Shares<K>, stage: u32) {
+        let slices = Slices::<K>::of_stage(stage);
+        // SAFETY: as promised by the caller; a stage has room for both slices.
+        unsafe {
+            self.a.write_transposed(&shares.a, slices.a, Slices::<K>::A_STRIDE);
+            self.b.write(&shares.b, slices.b, Slices::<K>::B_STRIDE);
+        }
+    }
+}
