@@ -1,0 +1,208 @@
+//! What each rung does, in exact counts from the simulator: the claims that the modules' documentation makes.
+
+use cuda_std::memory::GlobalPtr;
+use cuda_std::sim::{Counters, Launch, Simulator};
+use half::{bf16, f16};
+use regemm_kernels::element::{Accumulator, Element};
+use regemm_kernels::epilogue::Linear;
+use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::params::{GemmParams, MatrixRef};
+use regemm_kernels::table::KERNELS;
+use std::ffi::c_void;
+
+/// An even size: a multiple of every tile.
+const SIZE: u32 = 256;
+
+fn kernel<T: Element>(name: &str) -> &'static KernelInfo {
+    let name = format!("{name}_{}", T::DTYPE);
+    KERNELS.iter().find(|kernel| kernel.name == name).expect("a kernel of the table")
+}
+
+fn bytes_of<T: Copy>(data: &[T]) -> &[u8] {
+    // SAFETY: elements are plain numbers without padding.
+    unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
+}
+
+/// Runs a kernel on packed `m x k` and `k x n` matrices of small integers and checks the product on the way.
+fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
+    let kernel = kernel::<T>(name);
+    let simulator = Simulator::new();
+    let upload = |rows: u32, cols: u32, modulus: u32| {
+        let integer = |i| T::narrow(T::Acc::constant((i % modulus) as f64 - 2.0));
+        let data: Vec<T> = (0..rows * cols).map(integer).collect();
+        let address = simulator.alloc(size_of_val(&data[..]) as u64).unwrap();
+        simulator.write(address, bytes_of(&data)).unwrap();
+        let ld = cols as u64;
+        (data, MatrixRef { data: GlobalPtr::<T>::from_address(address), ld })
+    };
+    let (host_a, a) = upload(m, k, 5);
+    let (host_b, b) = upload(k, n, 3);
+    let (_, d) = upload(m, n, 2);
+    let params = GemmParams { a, b, d, m, n, k, epilogue: Linear::<T>::identity() };
+    let launch = Launch {
+        grid: [kernel.blocks(m, n) as u32, 1, 1],
+        block: [kernel.threads(), 1, 1],
+        dynamic_shared: kernel.shared_bytes,
+    };
+    // SAFETY: the one argument points to a value of the kernel's parameter type.
+    let counters =
+        unsafe { simulator.launch(&kernel.entry, launch, &[(&raw const params).cast::<c_void>()]) }
+            .unwrap_or_else(|error| panic!("{error}"));
+
+    let mut result = vec![0; (m * n) as usize * size_of::<T>()];
+    simulator.read(d.data.address(), &mut result).unwrap();
+    let value = |x: T| x.widen().to_f64();
+    let expected: Vec<T> = (0..m * n)
+        .map(|i| {
+            let (row, col) = (i / n, i % n);
+            let products = (0..k).map(|p| {
+                value(host_a[(row * k + p) as usize]) * value(host_b[(p * n + col) as usize])
+            });
+            T::narrow(T::Acc::constant(products.sum()))
+        })
+        .collect();
+    assert!(result == bytes_of(&expected), "{name}: the product is wrong");
+    counters
+}
+
+/// `count` for a cube of [`SIZE`], which divides into whole tiles.
+fn count_even<T: Element>(name: &str) -> Counters {
+    count::<T>(name, SIZE, SIZE, SIZE)
+}
+
+/// Multiply-adds of the product itself: the epilogue adds one for each element of D.
+const PRODUCTS: u64 = (SIZE as u64).pow(3);
+const ELEMENTS: u64 = (SIZE as u64).pow(2);
+
+/// Elements of A and B that a kernel with `bm x bn` tiles loads: each operand once for every tile across.
+fn tiled_loads(bm: u32, bn: u32) -> u64 {
+    PRODUCTS / bn as u64 + PRODUCTS / bm as u64
+}
+
+#[test]
+fn naive_loads_two_elements_for_every_multiply_add() {
+    let counters = count_even::<f32>("naive");
+    assert_eq!(counters.global_load_elements, 2 * PRODUCTS);
+    // A warp reads one element of A, a broadcast from one sector, and 32 of B, which are four whole sectors.
+    assert_eq!(counters.global_load_requests, 2 * PRODUCTS / 32);
+    assert_eq!(counters.global_load_sectors, (1 + 4) * PRODUCTS / 32);
+    assert_eq!(counters.shared_load_requests + counters.shared_store_requests, 0);
+    assert_eq!(counters.block_barriers, 0);
+}
+
+#[test]
+fn tiles_of_16_divide_global_loads_by_16_and_of_32_by_32() {
+    let naive = count_even::<f32>("naive").global_load_elements;
+    assert_eq!(count_even::<f32>("tiled16").global_load_elements * 16, naive);
+    assert_eq!(count_even::<f32>("tiled32").global_load_elements * 32, naive);
+}
+
+#[test]
+fn tiled_loads_two_shared_elements_for_every_multiply_add() {
+    for (name, tile) in [("tiled16", 16), ("tiled32", 32)] {
+        let counters = count_even::<f32>(name);
+        assert_eq!(counters.shared_load_elements, 2 * PRODUCTS);
+        assert_eq!(counters.shared_store_elements, tiled_loads(tile, tile));
+        let steps = (SIZE / tile) as u64 * ((SIZE / tile) as u64).pow(2);
+        assert_eq!(counters.block_barriers, 2 * steps, "two barriers a tile");
+        assert_eq!(counters.shared_bytes, 2 * 4 * (tile as u64).pow(2));
+    }
+}
+
+#[test]
+fn outer_products_load_a_column_and_a_row_for_a_whole_tile_of_multiply_adds() {
+    for name in ["microkernel", "double_buffered", "double_buffered64"] {
+        let tile = kernel::<f32>(name).tile;
+        let counters = count_even::<f32>(name);
+        assert_eq!(counters.global_load_elements, tiled_loads(tile.bm, tile.bn), "{name}");
+        let outer_products = PRODUCTS / (tile.tm * tile.tn) as u64;
+        assert_eq!(
+            counters.shared_load_elements,
+            outer_products * (tile.tm + tile.tn) as u64,
+            "{name}"
+        );
+        // All of them in vectors of four.
+        assert_eq!(counters.shared_load_requests * 32 * 4, counters.shared_load_elements);
+    }
+}
+
+#[test]
+fn rows_of_whole_vectors_are_loaded_and_stored_in_vectors() {
+    for name in ["microkernel", "double_buffered", "double_buffered64"] {
+        let wide = count::<f32>(name, 128, 128, 128);
+        assert_eq!(wide.global_load_requests * 32 * 4, wide.global_load_elements, "{name}");
+        assert_eq!(wide.global_store_requests * 32 * 4, wide.global_store_elements, "{name}");
+        // One column less, and no row but the first starts at a multiple of 16 bytes.
+        let narrow = count::<f32>(name, 128, 127, 127);
+        assert!(narrow.global_load_requests * 32 >= narrow.global_load_elements, "{name}");
+        assert!(narrow.global_store_requests * 32 >= narrow.global_store_elements, "{name}");
+    }
+}
+
+#[test]
+fn a_second_stage_saves_a_barrier_a_slice() {
+    let blocks = 4;
+    let slices = |name| (SIZE / kernel::<f32>(name).tile.bk) as u64;
+    assert_eq!(
+        count_even::<f32>("microkernel").block_barriers,
+        blocks * 2 * slices("microkernel"),
+        "before and after each multiplication"
+    );
+    assert_eq!(
+        count_even::<f32>("double_buffered").block_barriers,
+        blocks * (slices("double_buffered") + 1),
+        "one a slice, and one for the first"
+    );
+}
+
+#[test]
+fn every_rung_does_the_same_multiply_adds() {
+    for name in ["naive", "tiled16", "tiled32", "microkernel", "double_buffered"] {
+        let counters = count_even::<f32>(name);
+        assert_eq!(counters.fma, PRODUCTS + ELEMENTS, "{name}");
+        assert_eq!(counters.global_store_elements, ELEMENTS, "{name} stores each element once");
+    }
+}
+
+fn check_bank_conflicts<T: Element>() {
+    for name in ["tiled16", "tiled32", "microkernel", "double_buffered"] {
+        let counters = count_even::<T>(name);
+        assert_eq!(counters.shared_load_conflicts, 0, "loads of {name}_{}", T::DTYPE);
+        assert_eq!(counters.shared_store_conflicts, 0, "stores of {name}_{}", T::DTYPE);
+    }
+}
+
+#[test]
+fn no_kernel_with_slices_of_eight_has_bank_conflicts() {
+    check_bank_conflicts::<f32>();
+    check_bank_conflicts::<f64>();
+    check_bank_conflicts::<f16>();
+    check_bank_conflicts::<bf16>();
+}
+
+/// Sixteen values of k make four vectors of a row of A. The padding sets the first two apart; the third falls on the
+/// banks of the first. One extra wavefront for each transposed store, of which there are few.
+#[test]
+fn slices_of_sixteen_store_a_with_two_way_conflicts() {
+    let counters = count_even::<f32>("double_buffered64");
+    assert_eq!(counters.shared_load_conflicts, 0);
+    let (blocks, warps, stores_of_a) = (16, 8, 4);
+    let slices = (SIZE / 16) as u64 + 1; // one past the end, of zeros
+    assert_eq!(counters.shared_store_conflicts, blocks * warps * stores_of_a * slices);
+}
+
+#[test]
+fn ragged_edges_load_nothing_outside() {
+    let (m, n, k) = (35, 67, 21);
+    for (name, bm, bn) in [("naive", 8, 32), ("tiled16", 16, 16), ("tiled32", 32, 32)] {
+        let counters = count::<f32>(name, m, n, k);
+        let (across, down) = if name == "naive" {
+            (n as u64, m as u64)
+        } else {
+            (n.div_ceil(bn) as u64, m.div_ceil(bm) as u64)
+        };
+        let expected = (m * k) as u64 * across + (k * n) as u64 * down;
+        assert_eq!(counters.global_load_elements, expected, "{name}");
+        assert_eq!(counters.global_store_elements, (m * n) as u64, "{name}");
+    }
+}
