@@ -1,1 +1,59 @@
-//! regemm
+//! Matrix multiplication on NVIDIA GPUs, written entirely in Rust, and on a simulator where there is no GPU.
+//!
+//! `D = activation(alpha * A * B + beta * C + bias)` for f32, f64, f16 and bf16 matrices. The kernels are Rust compiled to
+//! PTX and embedded in this library; a GPU needs its driver and nothing else.
+//!
+//! ```
+//! use regemm::ndarray::Array2;
+//! use regemm::{Activation, Device, Gemm};
+//!
+//! fn main() -> regemm::Result<()> {
+//!     let device = Device::auto()?; // the first GPU, else the simulator
+//!     let a = device.upload(&Array2::from_elem((64, 32), 0.5f32).view())?;
+//!     let b = device.upload(&Array2::from_elem((32, 48), 2.0f32).view())?;
+//!     let bias = device.vector(&[-33.0f32; 48])?;
+//!     let mut d = device.matrix(64, 48)?;
+//!
+//!     let report =
+//!         Gemm::new(&a, &b).bias_per_column(&bias).activation(Activation::Relu).run(&mut d)?;
+//!     assert!(d.to_array()?.iter().all(|&x| x == 0.0));
+//!     println!("{} on {:?}: {}", report.kernel.name, device, report.why);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`device`] | devices, streams and events |
+//! | [`matrix`] | matrices and vectors in device memory, and views of them |
+//! | [`gemm`] | the product: a builder, its checks and its execution; kernels with epilogues of your own |
+//! | [`kernels`] | the table of kernels: names, limits, and the choice among them |
+//! | [`verify`] | is a product right? |
+//! | [`error`] | everything that can go wrong |
+
+pub mod device;
+pub mod error;
+pub mod gemm;
+pub mod kernels;
+pub mod matrix;
+pub mod verify;
+
+pub use device::info::{DeviceInfo, DeviceKind};
+pub use device::ptx::PtxModule;
+pub use device::report::KernelReport;
+pub use device::stream::{Event, Stream};
+pub use device::{Device, DeviceSpec};
+pub use error::{Error, Operand, Resource, Result, Shape};
+pub use gemm::custom::CustomKernel;
+pub use gemm::{Gemm, KernelChoice, Report, matmul};
+pub use matrix::Matrix;
+pub use matrix::vector::Vector;
+pub use matrix::view::{MatrixView, MatrixViewMut};
+
+pub use cuda_std::sim::Counters;
+pub use half::{bf16, f16};
+pub use ndarray;
+pub use regemm_kernels::activation::Activation;
+pub use regemm_kernels::element::{Accumulator, Dtype, Element};
+pub use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
+pub use regemm_kernels::kernel::{KernelInfo, Rung, Tile};

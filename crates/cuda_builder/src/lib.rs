@@ -1,1 +1,212 @@
-//! cuda_builder
+//! Compiles a kernel crate to PTX from a build script, with rustc's own `nvptx64-nvidia-cuda` target: no CUDA toolkit,
+//! no libNVVM, no nightly toolchain.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), cuda_builder::Error> {
+//! // build.rs of a crate whose folder `kernels` holds the kernel crate
+//! let modules = cuda_builder::CudaBuilder::new("kernels").arch("sm_80").build()?;
+//! modules.write_index(format!("{}/ptx.rs", std::env::var("OUT_DIR").unwrap()))
+//! # }
+//! ```
+//!
+//! A kernel crate is a library crate, `no_std` on the device, whose kernels are marked `#[cuda_std::kernel]`. It may be a
+//! member of the workspace that the host belongs to, and the host may depend on it as well.
+//!
+//! What a build does, a module each:
+//!
+//! | module | step |
+//! |---|---|
+//! | [`toolchain`] | finds a compiler that has the source of the standard library |
+//! | `compile` | runs its cargo on the kernel crate, once an architecture |
+//! | `directives` | moves launch bounds from `#[kernel(..)]` to the entries |
+//! | `split` | makes one PTX module of each entry and what it reaches |
+//! | `modules` | writes the modules and the index that embeds them |
+//!
+//! # Compilers
+//!
+//! Needed is rustc 1.95 or newer. Tested are 1.95.0 and 1.96.0 (both LLVM 22). Newer compilers are accepted: if one changes what is
+//! unstable here (`-Zbuild-std`, the feature `abi_ptx`), its own message says so.
+
+pub mod toolchain;
+
+mod compile;
+mod directives;
+mod error;
+mod items;
+mod modules;
+mod split;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::compile::{Compiled, KernelCrate, compile};
+use crate::toolchain::{Search, TOOLCHAIN_VARIABLE, Toolchain};
+
+pub use crate::error::Error;
+pub use crate::modules::{PtxModule, PtxModules};
+
+/// A kernel crate to compile, and how.
+#[derive(Clone, Debug)]
+pub struct CudaBuilder {
+    kernel_crate: KernelCrate,
+    archs: Vec<String>,
+    out_dir: Option<PathBuf>,
+    copy_to: Option<PathBuf>,
+    toolchain: Option<Toolchain>,
+}
+
+impl CudaBuilder {
+    /// A builder for the crate in a folder; a relative path starts at the package of the build script.
+    pub fn new(kernel_crate: impl AsRef<Path>) -> Self {
+        CudaBuilder {
+            kernel_crate: KernelCrate {
+                folder: from_manifest(kernel_crate.as_ref()),
+                features: Vec::new(),
+                default_features: true,
+                llvm_args: Vec::new(),
+            },
+            archs: Vec::new(),
+            out_dir: None,
+            copy_to: None,
+            toolchain: None,
+        }
+    }
+
+    /// Adds an architecture to compile for, as rustc's `-C target-cpu` names it: `sm_75`, `sm_80`, `sm_90a`.
+    ///
+    /// Kernels can tell architectures apart with `cfg(target_feature = "sm_80")`.
+    pub fn arch(mut self, arch: impl Into<String>) -> Self {
+        self.archs.push(arch.into());
+        self
+    }
+
+    /// Adds several architectures.
+    pub fn archs<A: Into<String>>(mut self, archs: impl IntoIterator<Item = A>) -> Self {
+        self.archs.extend(archs.into_iter().map(Into::into));
+        self
+    }
+
+    /// Enables cargo features of the kernel crate.
+    pub fn features<F: Into<String>>(mut self, features: impl IntoIterator<Item = F>) -> Self {
+        self.kernel_crate.features.extend(features.into_iter().map(Into::into));
+        self
+    }
+
+    /// Whether the kernel crate's default features are enabled; they are unless this says no.
+    pub fn default_features(mut self, enabled: bool) -> Self {
+        self.kernel_crate.default_features = enabled;
+        self
+    }
+
+    /// Passes arguments to LLVM when it makes PTX, such as `-unroll-threshold=1000`.
+    pub fn llvm_args<A: Into<String>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.kernel_crate.llvm_args.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Where modules and the inner cargo's files go, instead of `OUT_DIR`. Kept between builds.
+    pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
+        self.out_dir = Some(from_manifest(folder.as_ref()));
+        self
+    }
+
+    /// Also copies the modules to `<folder>/<arch>/<entry>.ptx`, for people and tools to look at. Other `.ptx` files in
+    /// those folders are removed.
+    pub fn copy_to(mut self, folder: impl AsRef<Path>) -> Self {
+        self.copy_to = Some(from_manifest(folder.as_ref()));
+        self
+    }
+
+    /// Uses this toolchain instead of [searching](Search) for one.
+    pub fn toolchain(mut self, toolchain: Toolchain) -> Self {
+        self.toolchain = Some(toolchain);
+        self
+    }
+
+    /// Compiles the crate for every architecture and writes one PTX file a kernel to
+    /// `<out_dir>/ptx/<arch>/<entry>.ptx`.
+    ///
+    /// Prints the `cargo:rerun-if-changed` lines by which cargo runs the build script again when a source file of the
+    /// kernel crate or of its path dependencies has changed, and only then.
+    ///
+    /// # Errors
+    /// See [`Error`]. The message of [`Error::Compile`] is the compiler's own.
+    pub fn build(self) -> Result<PtxModules, Error> {
+        if self.archs.is_empty() {
+            return Err(Error::Configuration("no architecture to compile for: call `arch`".into()));
+        }
+        let out_dir = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(Into::into));
+        let out_dir = out_dir.ok_or_else(|| {
+            Error::Configuration("OUT_DIR is not set: outside a build script call `out_dir`".into())
+        })?;
+        println!("cargo:rerun-if-env-changed={TOOLCHAIN_VARIABLE}");
+        let toolchain = match self.toolchain.clone() {
+            Some(toolchain) => toolchain,
+            None => Search::from_environment().find()?,
+        };
+
+        let compiled = self.compile_all(&toolchain, &out_dir)?;
+        for path in self.inputs(&toolchain, &compiled) {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
+        let mut modules = PtxModules::default();
+        for (arch, Compiled { ptx, .. }) in self.archs.iter().zip(&compiled) {
+            let split = split::split(&directives::apply(ptx)?)?;
+            if split.is_empty() {
+                return Err(Error::NoEntries { kernel_crate: self.kernel_crate.folder });
+            }
+            modules.add(arch, &out_dir.join("ptx").join(arch), &split)?;
+            if let Some(folder) = &self.copy_to {
+                modules::write_modules(&folder.join(arch), &split)?;
+            }
+        }
+        Ok(modules)
+    }
+
+    /// Compiles for all architectures, as many at a time as cargo runs jobs. Each has a target folder of its own:
+    /// in a common one cargo would make them wait for each other.
+    fn compile_all(&self, toolchain: &Toolchain, out_dir: &Path) -> Result<Vec<Compiled>, Error> {
+        let jobs = std::env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok());
+        let jobs = jobs.unwrap_or(1).clamp(1, self.archs.len());
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    while let Some(arch) = self.archs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let target_dir = out_dir.join("cuda_builder").join(arch);
+                        let result = compile(toolchain, &self.kernel_crate, arch, &target_dir);
+                        results.lock().unwrap_or_else(PoisonError::into_inner).push((arch, result));
+                    }
+                });
+            }
+        });
+
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let order = |arch: &String| self.archs.iter().position(|other| other == arch);
+        results.sort_by_key(|(arch, _)| order(arch));
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Every file whose change makes the modules stale: sources, the manifests above them, the lock file, the compiler.
+    fn inputs(&self, toolchain: &Toolchain, compiled: &[Compiled]) -> Vec<PathBuf> {
+        let mut inputs = vec![toolchain.rustc.clone()];
+        for source in compiled.iter().flat_map(|compiled| &compiled.sources) {
+            inputs.push(source.clone());
+            let manifests = source.ancestors().map(|folder| folder.join("Cargo.toml"));
+            inputs.extend(manifests.filter(|manifest| manifest.exists()));
+        }
+        let lock = self.kernel_crate.folder.ancestors().map(|folder| folder.join("Cargo.lock"));
+        inputs.extend(lock.filter(|lock| lock.exists()).take(1));
+        inputs.sort();
+        inputs.dedup();
+        inputs
+    }
+}
+
+/// An absolute path; a relative one starts at the package of the build script.
+fn from_manifest(path: &Path) -> PathBuf {
+    let base = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
+    std::path::absolute(base.join(path)).unwrap_or_else(|_| path.to_path_buf())
+}

@@ -64,7 +64,9 @@ impl Parse for LaunchBounds {
 /// The function must be `unsafe`, not generic, and return nothing; its parameters must be `Copy` and are passed by
 /// value. The optional bounds are constant expressions of type `u32` and become the PTX directives
 /// `.maxntid`, `.minnctapersm` and `.maxnreg` (PTX ISA, section 11.4): `max_threads` threads in a block at most,
-/// `min_blocks` blocks resident on a multiprocessor at least, `max_registers` registers a thread at most.
+/// `min_blocks` blocks resident on a multiprocessor at least, `max_registers` registers a thread at most. Where a
+/// multiprocessor of the architecture cannot hold `min_blocks` blocks of `max_threads`, as many as it can hold are asked
+/// for.
 ///
 /// On the host the attribute adds a module of the function's name with one constant, `ENTRY`.
 ///
@@ -112,6 +114,12 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     ];
     let lines = directives.iter().filter_map(|(directive, value)| {
         let value = value.as_ref()?;
+        let value = match (*directive, &bounds.max_threads) {
+            (".minnctapersm", Some(max_threads)) => {
+                quote!(::cuda_std::backend::blocks_that_fit(#max_threads, #value))
+            }
+            _ => quote!(#value),
+        };
         let line = format!("// cuda_builder: {name} {directive} {{value}}");
         Some(quote! {
             #[cfg(target_arch = "nvptx64")]

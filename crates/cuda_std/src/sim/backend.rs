@@ -1,83 +1,160 @@
 //! The host backend: every function is a call into the simulation that runs on this thread.
+//!
+//! Same names and signatures as the device backend. Functions that may fault pass on the place in the kernel's source
+//! that called them.
 
+use crate::sim;
 use half::f16;
+use std::panic::Location;
 
-macro_rules! stubs {
-    ($($name:ident),*) => {$(
-        pub fn $name() -> u32 { todo!() }
+macro_rules! special_registers {
+    ($($name:ident => $field:ident[$axis:literal]),* $(,)?) => {$(
+        #[inline(always)]
+        #[track_caller]
+        pub fn $name() -> u32 {
+            // SAFETY: the worker is the current one, and the reference ends here.
+            unsafe { (*sim::current()).$field[$axis] }
+        }
     )*};
 }
-stubs!(
-    thread_idx_x,
-    thread_idx_y,
-    thread_idx_z,
-    block_idx_x,
-    block_idx_y,
-    block_idx_z,
-    block_dim_x,
-    block_dim_y,
-    block_dim_z,
-    grid_dim_x,
-    grid_dim_y,
-    grid_dim_z,
-    lane_id,
-    shared_dynamic,
-    shared_dynamic_bytes
-);
+
+special_registers! {
+    thread_idx_x => thread_index[0],
+    thread_idx_y => thread_index[1],
+    thread_idx_z => thread_index[2],
+    block_idx_x => block_index[0],
+    block_idx_y => block_index[1],
+    block_idx_z => block_index[2],
+    block_dim_x => block_dim[0],
+    block_dim_y => block_dim[1],
+    block_dim_z => block_dim[2],
+    grid_dim_x => grid_dim[0],
+    grid_dim_y => grid_dim[1],
+    grid_dim_z => grid_dim[2],
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn lane_id() -> u32 {
+    // SAFETY: the worker is the current one.
+    unsafe { (*sim::current()).thread % sim::limits::WARP_THREADS }
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn shared_dynamic() -> u32 {
+    sim::current();
+    sim::DYNAMIC_BASE
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn shared_dynamic_bytes() -> u32 {
+    // SAFETY: the worker is the current one, and the reference ends here.
+    unsafe { (*sim::current()).shared.dynamic_bytes() }
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn shared_static(bytes: usize) -> u32 {
+    sim::shared_static(bytes, Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
 pub unsafe fn sync_threads() {
-    todo!()
+    sim::sync_threads(Location::caller());
 }
-pub unsafe fn sync_warp(_mask: u32) {
-    todo!()
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn sync_warp(mask: u32) {
+    sim::sync_warp(mask, Location::caller());
 }
-pub unsafe fn shuffle_bfly(_mask: u32, _value: u32, _operand: u32) -> u32 {
-    todo!()
+
+macro_rules! shuffles {
+    ($($name:ident => $mode:ident),* $(,)?) => {$(
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $name(mask: u32, value: u32, operand: u32) -> u32 {
+            sim::shuffle(sim::Shuffle::$mode, mask, value, operand, Location::caller())
+        }
+    )*};
 }
-pub unsafe fn shuffle_down(_mask: u32, _value: u32, _operand: u32) -> u32 {
-    todo!()
+
+shuffles! {
+    shuffle_bfly => Butterfly,
+    shuffle_down => Down,
+    shuffle_up => Up,
+    shuffle_idx => Index,
 }
-pub unsafe fn shuffle_up(_mask: u32, _value: u32, _operand: u32) -> u32 {
-    todo!()
+
+/// Counts a fused multiply-add of a kernel. Outside of one it is plain arithmetic.
+#[inline(always)]
+fn count_fma() {
+    let worker = sim::current_or_null();
+    if !worker.is_null() {
+        // SAFETY: the worker is the current one.
+        unsafe { (*worker).counters.fma += 1 };
+    }
 }
-pub unsafe fn shuffle_idx(_mask: u32, _value: u32, _operand: u32) -> u32 {
-    todo!()
+
+#[inline(always)]
+pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+    count_fma();
+    sim::fma_f32(a, b, c)
 }
-pub fn shared_static(_bytes: usize) -> u32 {
-    todo!()
+
+#[inline(always)]
+pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
+    count_fma();
+    sim::fma_f64(a, b, c)
 }
-pub fn fma_f32(_a: f32, _b: f32, _c: f32) -> f32 {
-    todo!()
+
+#[inline(always)]
+pub fn f16_to_f32(value: f16) -> f32 {
+    value.to_f32()
 }
-pub fn fma_f64(_a: f64, _b: f64, _c: f64) -> f64 {
-    todo!()
+
+#[inline(always)]
+pub fn f32_to_f16(value: f32) -> f16 {
+    f16::from_f32(value)
 }
-pub fn f16_to_f32(_value: f16) -> f32 {
-    todo!()
+
+macro_rules! state_space {
+    (
+        address = $address:ty,
+        $load:ident, $load_if:ident, $store:ident, $store_if:ident
+    ) => {
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $load<V: Copy>(address: $address) -> V {
+            // SAFETY: `V` is an array of scalars, as all callers promise.
+            unsafe { sim::$load(address, true, Location::caller()) }
+        }
+
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $load_if<V: Copy>(address: $address, predicate: bool) -> V {
+            // SAFETY: as above.
+            unsafe { sim::$load(address, predicate, Location::caller()) }
+        }
+
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $store<V: Copy>(address: $address, value: V) {
+            // SAFETY: as above.
+            unsafe { sim::$store(address, value, true, Location::caller()) }
+        }
+
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $store_if<V: Copy>(address: $address, value: V, predicate: bool) {
+            // SAFETY: as above.
+            unsafe { sim::$store(address, value, predicate, Location::caller()) }
+        }
+    };
 }
-pub fn f32_to_f16(_value: f32) -> f16 {
-    todo!()
-}
-pub unsafe fn global_load<V: Copy>(_address: u64) -> V {
-    todo!()
-}
-pub unsafe fn global_load_if<V: Copy>(_address: u64, _predicate: bool) -> V {
-    todo!()
-}
-pub unsafe fn global_store<V: Copy>(_address: u64, _value: V) {
-    todo!()
-}
-pub unsafe fn global_store_if<V: Copy>(_address: u64, _value: V, _predicate: bool) {
-    todo!()
-}
-pub unsafe fn shared_load<V: Copy>(_address: u32) -> V {
-    todo!()
-}
-pub unsafe fn shared_load_if<V: Copy>(_address: u32, _predicate: bool) -> V {
-    todo!()
-}
-pub unsafe fn shared_store<V: Copy>(_address: u32, _value: V) {
-    todo!()
-}
-pub unsafe fn shared_store_if<V: Copy>(_address: u32, _value: V, _predicate: bool) {
-    todo!()
-}
+
+state_space!(address = u64, global_load, global_load_if, global_store, global_store_if);
+state_space!(address = u32, shared_load, shared_load_if, shared_store, shared_store_if);

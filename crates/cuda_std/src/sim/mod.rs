@@ -1,89 +1,205 @@
-//! The SIMT simulator.
+//! The SIMT simulator: runs kernels on the CPU, checks every access, and counts what they did.
+//!
+//! ```
+//! use cuda_std::memory::GlobalPtr;
+//! use cuda_std::sim::{Launch, SimError, Simulator};
+//! use cuda_std::{kernel, thread};
+//!
+//! #[kernel]
+//! unsafe fn double(x: GlobalPtr<f32>) {
+//!     let x = x.add(thread::thread_idx_x() as u64);
+//!     // SAFETY: launched with one thread an element.
+//!     unsafe { x.store(2.0 * x.load()) }
+//! }
+//!
+//! fn main() -> Result<(), SimError> {
+//!     let simulator = Simulator::new();
+//!     let address = simulator.alloc(32 * 4)?;
+//!     simulator.write(address, &[0; 32 * 4])?;
+//!     let x = GlobalPtr::<f32>::from_address(address);
+//!     let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], dynamic_shared: 0 };
+//!     // SAFETY: the argument points to a value of the parameter's type.
+//!     let counters =
+//!         unsafe { simulator.launch(&double::ENTRY, launch, &[(&raw const x).cast()])? };
+//!     assert_eq!(counters.global_load_requests, 1);
+//!     assert_eq!(counters.global_load_sectors, 4);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # How it runs
+//!
+//! The blocks of a grid are spread over the threads of the current `rayon` pool. The threads of a block are
+//! coroutines that take turns on one host thread; they yield at barriers and at warp-collective operations. The order
+//! is always the same, so results, counters and faults are repeatable, however many host threads there are. (Blocks
+//! that race with each other in global memory are the one exception: on a GPU their result is undefined as well.)
+//!
+//! A kernel thread has 256 KiB of stack. What it owns on the heap when it faults is leaked. The first launch puts a
+//! panic hook before the program's own, which keeps silent about panics of kernels: they are faults.
+//!
+//! # What it checks
+//!
+//! [`FaultKind`] lists the rules. A shuffle does not order memory (CUDA C++ Programming Guide, "Warp Shuffle
+//! Functions"), a warp barrier does, for its lanes. A launch that breaks one returns a [`Fault`] with kernel, block, thread, address and
+//! place in the source: of all blocks the lowest one that fails, and in it the first fault in the order of execution.
+//! Fresh global memory holds `0xff` bytes, which are NaN in every floating-point type.
+//!
+//! # What it counts
+//!
+//! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
+//! step, and where they do not, the n-th accesses from the same place in the source are.
+//!
+//! | part | file |
+//! |---|---|
+//! | what the device functions do | `access.rs`, `collective.rs`, `arithmetic.rs` |
+//! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
+//! | memory | `global.rs`, `backing.rs`, `shared.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `clocks.rs` |
+//! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
-#[allow(missing_docs)]
-mod contract {
-    use crate::entry::KernelEntry;
-    use core::ffi::c_void;
+mod access;
+mod arithmetic;
+mod backing;
+mod block;
+mod clocks;
+mod collective;
+mod counters;
+mod divergence;
+mod fault;
+mod global;
+mod grid;
+mod launch;
+pub mod limits;
+mod log;
+mod panics;
+mod requests;
+mod shadow;
+mod shared;
+mod stack;
+mod worker;
 
-    /// A simulated GPU with its own global memory. Clones share it.
-    #[derive(Clone)]
-    pub struct Simulator;
+pub use counters::Counters;
+pub use fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, SourceLocation, Space};
+pub use launch::Launch;
 
-    /// Shape of a launch, as for `cuLaunchKernel`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Launch {
-        pub grid: [u32; 3],
-        pub block: [u32; 3],
-        pub dynamic_shared: u32,
-    }
+pub(crate) use access::{
+    global_load, global_store, shared_load, shared_static, shared_store, shuffle, sync_threads,
+    sync_warp,
+};
+pub(crate) use arithmetic::{fma_f32, fma_f64};
+pub(crate) use collective::Shuffle;
+pub(crate) use shared::DYNAMIC_BASE;
+pub(crate) use worker::{current, current_or_null};
 
-    /// What a launch did. Exact and repeatable.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Counters {
-        pub global_load_requests: u64, // warp-wide load instructions in which at least one lane took part
-        pub global_load_elements: u64, // elements (not bytes) that lanes loaded; a vector of 4 counts 4
-        pub global_load_bytes: u64,
-        pub global_load_sectors: u64, // distinct 32-byte sectors, summed over requests
-        pub global_store_requests: u64,
-        pub global_store_elements: u64,
-        pub global_store_bytes: u64,
-        pub global_store_sectors: u64,
-        pub shared_load_requests: u64,
-        pub shared_load_elements: u64,
-        pub shared_load_bytes: u64,
-        pub shared_load_wavefronts: u64, // passes over the banks
-        pub shared_load_conflicts: u64, // wavefronts beyond the fewest that the request's size needs: replays
-        pub shared_store_requests: u64,
-        pub shared_store_elements: u64,
-        pub shared_store_bytes: u64,
-        pub shared_store_wavefronts: u64,
-        pub shared_store_conflicts: u64,
-        pub block_barriers: u64,   // barriers completed, once a block
-        pub warp_collectives: u64, // shuffles and warp barriers completed, once a warp
-        pub fma: u64,              // fused multiply-adds, once a lane
-        pub shared_bytes: u64,     // most static + dynamic shared memory of any block (bytes)
-    }
+use crate::entry::KernelEntry;
+use global::GlobalMemory;
+use std::ffi::c_void;
+use std::sync::Arc;
 
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Fault; // kind, kernel, block, thread, address, access, source location, message
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub enum SimError {
-        Fault(Box<Fault>),
-        InvalidLaunch(String),
-        OutOfMemory { requested: u64, available: u64 },
-        InvalidAddress { address: u64, bytes: u64 },
-    }
+/// Global memory of a simulator, in bytes, unless another size is asked for. Memory that nobody touches costs nothing.
+const DEFAULT_MEMORY: u64 = 64 << 30;
 
-    impl Simulator {
-        pub fn new() -> Self {
-            todo!()
-        }
-        pub fn with_memory(_bytes: u64) -> Self {
-            todo!()
-        }
-        pub fn alloc(&self, _bytes: u64) -> Result<u64, SimError> {
-            todo!()
-        }
-        pub fn free(&self, _address: u64) -> Result<(), SimError> {
-            todo!()
-        }
-        pub fn write(&self, _address: u64, _bytes: &[u8]) -> Result<(), SimError> {
-            todo!()
-        }
-        pub fn read(&self, _address: u64, _bytes: &mut [u8]) -> Result<(), SimError> {
-            todo!()
-        }
-        pub fn fill(&self, _address: u64, _bytes: u64, _value: u8) -> Result<(), SimError> {
-            todo!()
-        }
-        pub fn launch(
-            &self,
-            _kernel: &KernelEntry,
-            _launch: Launch,
-            _arguments: &[*const c_void],
-        ) -> Result<Counters, SimError> {
-            todo!()
-        }
+/// A simulated GPU with its own global memory. Clones share it.
+///
+/// No two simulators have an address in common, so a kernel that is given memory of another one is caught.
+#[derive(Clone, Debug)]
+pub struct Simulator {
+    memory: Arc<GlobalMemory>,
+}
+
+impl Default for Simulator {
+    fn default() -> Self {
+        Self::new()
     }
 }
-pub use contract::*;
+
+impl Simulator {
+    /// A GPU with 64 GiB of global memory.
+    pub fn new() -> Self {
+        Self::with_memory(DEFAULT_MEMORY)
+    }
+
+    /// A GPU with `bytes` bytes of global memory.
+    pub fn with_memory(bytes: u64) -> Self {
+        Simulator { memory: Arc::new(GlobalMemory::new(bytes)) }
+    }
+
+    /// Size of global memory, and how much of it is allocated, in bytes.
+    pub fn memory_usage(&self) -> (u64, u64) {
+        self.memory.usage()
+    }
+
+    /// Allocates `bytes` bytes of global memory, filled with `0xff`, and returns its address, a multiple of 256.
+    ///
+    /// # Errors
+    /// [`SimError::OutOfMemory`].
+    pub fn alloc(&self, bytes: u64) -> Result<u64, SimError> {
+        self.memory.alloc(bytes)
+    }
+
+    /// Frees an allocation, given the address that [`alloc`](Self::alloc) returned. A launch that already runs keeps it.
+    ///
+    /// # Errors
+    /// [`SimError::InvalidAddress`] where no live allocation starts there.
+    pub fn free(&self, address: u64) -> Result<(), SimError> {
+        self.memory.free(address)
+    }
+
+    /// Copies from the host to global memory.
+    ///
+    /// # Errors
+    /// [`SimError::InvalidAddress`] where the range does not lie in one live allocation.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), SimError> {
+        self.memory.write(address, bytes)
+    }
+
+    /// Copies from global memory to the host.
+    ///
+    /// # Errors
+    /// [`SimError::InvalidAddress`] where the range does not lie in one live allocation.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), SimError> {
+        self.memory.read(address, bytes)
+    }
+
+    /// Sets `bytes` bytes of global memory to `value`.
+    ///
+    /// # Errors
+    /// [`SimError::InvalidAddress`] where the range does not lie in one live allocation.
+    pub fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), SimError> {
+        self.memory.fill(address, bytes, value)
+    }
+
+    /// Runs a kernel to its end and says what it did.
+    ///
+    /// `arguments` holds one pointer a parameter, as in `cuLaunchKernel`.
+    ///
+    /// # Errors
+    /// [`SimError::InvalidLaunch`] where the shape or the arguments do not fit the device or the kernel;
+    /// [`SimError::Fault`] where the kernel broke a rule.
+    ///
+    /// # Safety
+    /// Each argument must point to a value of its parameter's type that nobody changes during the launch. That is all:
+    /// whatever the kernel does through this crate is checked.
+    pub unsafe fn launch(
+        &self,
+        kernel: &KernelEntry,
+        launch: Launch,
+        arguments: &[*const c_void],
+    ) -> Result<Counters, SimError> {
+        launch::validate(kernel, &launch, arguments)?;
+        if worker::in_kernel() {
+            let message = format!("{}: a kernel cannot launch another one", kernel.name);
+            return Err(SimError::InvalidLaunch(message));
+        }
+        panics::install_hook();
+        let job = block::Job {
+            entry: kernel,
+            arguments,
+            block_dim: launch.block,
+            grid_dim: launch.grid,
+            dynamic_shared: launch.dynamic_shared,
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { grid::run_grid(&job, &self.memory.snapshot()) }
+    }
+}

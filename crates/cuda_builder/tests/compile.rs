@@ -1,0 +1,142 @@
+//! Compiles kernel crates written to a temporary folder, with the compiler of this machine, and looks at the PTX.
+
+use std::fs;
+use std::path::Path;
+
+use cuda_builder::{CudaBuilder, Error, PtxModule, PtxModules};
+
+/// Two kernels: one with launch bounds, a device function of its own and a constant table; one without any.
+const KERNELS: &str = r#"
+#![no_std]
+#![feature(abi_ptx, asm_experimental_arch)]
+
+static TABLE: [f32; 4] = [1.0, 2.5, 4.0, 8.5];
+
+core::arch::global_asm!("// cuda_builder: lookup .maxntid {n}", n = const 32 * 4);
+core::arch::global_asm!("// cuda_builder: lookup .minnctapersm 2");
+
+#[unsafe(no_mangle)]
+pub unsafe extern "ptx-kernel" fn lookup(out: *mut f32, index: usize) {
+    unsafe { *out = only_here(index) }
+}
+
+#[inline(never)]
+fn only_here(index: usize) -> f32 {
+    TABLE[index & 3]
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "ptx-kernel" fn count(out: *mut u32) {
+    unsafe { *out = if cfg!(feature = "twice") { 222_222 } else { 111_111 } }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+"#;
+
+const MANIFEST: &str = r#"
+[package]
+name = "tiny-kernels"
+version = "0.0.0"
+edition = "2024"
+
+[lib]
+crate-type = ["cdylib"]
+
+[features]
+twice = []
+
+[workspace]
+"#;
+
+/// Writes a kernel crate to `folder` and gives a builder for it.
+fn kernel_crate(folder: &Path, source: &str) -> CudaBuilder {
+    fs::create_dir_all(folder.join("kernels/src")).unwrap();
+    fs::write(folder.join("kernels/Cargo.toml"), MANIFEST).unwrap();
+    fs::write(folder.join("kernels/src/lib.rs"), source).unwrap();
+    CudaBuilder::new(folder.join("kernels")).out_dir(folder.join("out"))
+}
+
+fn text(modules: &PtxModules, arch: &str, entry: &str) -> String {
+    let module = modules.iter().find(|module| (&*module.arch, &*module.entry) == (arch, entry));
+    fs::read_to_string(&module.unwrap().path).unwrap()
+}
+
+#[test]
+fn a_kernel_crate_becomes_one_module_a_kernel_and_architecture() {
+    let folder = tempfile::tempdir().unwrap();
+    let copies = folder.path().join("copies");
+    let modules = kernel_crate(folder.path(), KERNELS)
+        .archs(["sm_75", "sm_90a"])
+        .copy_to(&copies)
+        .build()
+        .unwrap();
+
+    let names = |module: &PtxModule| (module.arch.clone(), module.entry.clone());
+    let found: Vec<_> = modules.iter().map(names).collect();
+    for arch in ["sm_75", "sm_90a"] {
+        for entry in ["lookup", "count"] {
+            assert!(found.contains(&(arch.to_string(), entry.to_string())), "{found:?}");
+            let ptx = text(&modules, arch, entry);
+            assert!(ptx.contains(&format!("\n.target {arch}\n")), "{ptx}");
+            assert!(ptx.contains(&format!(".visible .entry {entry}(")), "{ptx}");
+            assert_eq!(ptx.matches(".entry").count(), 1, "{ptx}");
+            let copy = copies.join(arch).join(entry).with_extension("ptx");
+            assert_eq!(fs::read_to_string(copy).unwrap(), ptx);
+        }
+        let (lookup, count) = (text(&modules, arch, "lookup"), text(&modules, arch, "count"));
+        let header = lookup.split_once(".entry lookup(").unwrap().1.split_once("\n{").unwrap().0;
+        assert!(header.contains("\n.maxntid 128"), "{lookup}");
+        assert!(header.contains("\n.minnctapersm 2"), "{lookup}");
+        assert!(lookup.contains(".func") && lookup.contains("only_here"), "{lookup}");
+        assert!(!count.contains(".maxntid") && !count.contains("only_here"), "{count}");
+    }
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
+/// One crate edited again and again, as its author would: `core` is compiled once.
+#[test]
+fn a_crate_is_edited_and_built_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let crate_with = |source: &str| kernel_crate(folder.path(), source).arch("sm_80");
+    let modules = crate_with(KERNELS).build().unwrap();
+    let lookup = modules.iter().find(|module| module.entry == "lookup").unwrap().path.clone();
+    let written = || fs::metadata(&lookup).unwrap().modified().unwrap();
+    let (before, count) = (written(), text(&modules, "sm_80", "count"));
+    assert!(count.contains("111111"), "{count}");
+
+    // A changed kernel is compiled; the file of the other is not even written.
+    let modules = crate_with(&KERNELS.replace("111_111", "333_333")).build().unwrap();
+    let count = text(&modules, "sm_80", "count");
+    assert!(count.contains("333333"), "{count}");
+    assert_eq!(written(), before);
+
+    // Cargo features reach the kernels.
+    let modules = crate_with(KERNELS).features(["twice"]).build().unwrap();
+    let count = text(&modules, "sm_80", "count");
+    assert!(count.contains("222222"), "{count}");
+
+    // A mistake is shown in rustc's own words.
+    let source = KERNELS.replace("TABLE[index & 3]", "TABEL[index & 3]");
+    let error = crate_with(&source).build().unwrap_err();
+    assert!(matches!(error, Error::Compile { .. }));
+    let message = error.to_string();
+    assert!(message.contains("does not compile for sm_80"), "{message}");
+    assert!(message.contains("error[E0425]: cannot find value `TABEL`"), "{message}");
+    assert!(message.contains("src/lib.rs:"), "{message}");
+
+    // No kernel is left.
+    let (_, panic_handler) = KERNELS.split_once("#[panic_handler]").unwrap();
+    let source = format!("#![no_std]\n#[panic_handler]{panic_handler}");
+    let error = crate_with(&source).build().unwrap_err();
+    assert!(matches!(error, Error::NoEntries { .. }), "{error}");
+}
+
+#[test]
+fn a_build_without_architectures_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = kernel_crate(folder.path(), KERNELS).build().unwrap_err();
+    assert!(matches!(error, Error::Configuration(_)), "{error}");
+}

@@ -1,0 +1,453 @@
+//! A stand-in for `libcuda.so.1`, compiled by tests. It keeps "device" memory in host memory, computes nothing, and
+//! appends what it was asked to do to the file that `FAKE_CUDA_LOG` names.
+//!
+//! Work never finishes by itself here: an event is reached when somebody waits for it, its stream or everything. So the
+//! log shows whether the caller waits where it has to.
+//!
+//! Settings in the environment: `FAKE_CUDA_VERSION` (12040 unless set), `FAKE_CUDA_CAPABILITY` (`9.0`),
+//! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused with it).
+#![allow(non_snake_case)]
+// The signatures are those of `cuda.h`, and the callers of a test double are the tests.
+#![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard};
+
+const SUCCESS: i32 = 0;
+const INVALID_VALUE: i32 = 1;
+const OUT_OF_MEMORY: i32 = 2;
+const INVALID_PTX: i32 = 218;
+const NOT_READY: i32 = 600;
+/// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which `cust` does not know.
+const DEVICE_UNAVAILABLE: i32 = 46;
+const MEMORY: usize = 1 << 20;
+
+#[derive(Default)]
+struct State {
+    next: usize,
+    allocations: HashMap<u64, Box<[u8]>>,
+    /// The stream that each event was recorded on, and whether it is reached.
+    events: HashMap<usize, (usize, bool)>,
+    functions: HashMap<usize, String>,
+    contexts: usize,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+fn state() -> MutexGuard<'static, Option<State>> {
+    let mut state = STATE.lock().unwrap();
+    state.get_or_insert_with(State::default);
+    state
+}
+
+macro_rules! with {
+    (|$state:ident| $body:expr) => {{
+        let mut guard = state();
+        let $state = guard.as_mut().unwrap();
+        $body
+    }};
+}
+
+fn log(line: String) {
+    if let Ok(path) = std::env::var("FAKE_CUDA_LOG") {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        writeln!(file.unwrap(), "{line}").unwrap();
+    }
+}
+
+fn setting(name: &str, default: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| default.to_owned())
+}
+
+fn new_handle() -> usize {
+    with!(|state| {
+        state.next += 1;
+        state.next
+    })
+}
+
+unsafe fn text(pointer: *const c_char) -> String {
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuInit(_flags: u32) -> i32 {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
+    unsafe { *version = setting("FAKE_CUDA_VERSION", "12040").parse().unwrap() };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGetErrorName(code: i32, out: *mut *const c_char) -> i32 {
+    let name = match code {
+        OUT_OF_MEMORY => c"CUDA_ERROR_OUT_OF_MEMORY",
+        DEVICE_UNAVAILABLE => c"CUDA_ERROR_DEVICE_UNAVAILABLE",
+        INVALID_PTX => c"CUDA_ERROR_INVALID_PTX",
+        _ => return INVALID_VALUE,
+    };
+    unsafe { *out = name.as_ptr() };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGetErrorString(code: i32, out: *mut *const c_char) -> i32 {
+    unsafe { cuGetErrorName(code, out) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> i32 {
+    unsafe { *count = setting("FAKE_CUDA_DEVICES", "1").parse().unwrap() };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> i32 {
+    unsafe { *device = ordinal };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, _len: i32, _device: i32) -> i32 {
+    let text = c"Fake GPU".to_bytes_with_nul();
+    unsafe { name.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, which: i32, _device: i32) -> i32 {
+    let capability = setting("FAKE_CUDA_CAPABILITY", "9.0");
+    let (major, minor) = capability.split_once('.').unwrap();
+    let answer = match which {
+        1 => 1024,
+        13 => 1_980_000,
+        16 => 132,
+        38 => 50 << 20,
+        39 => 2048,
+        75 => major.parse().unwrap(),
+        76 => minor.parse().unwrap(),
+        81 => 228 << 10,
+        82 => 64 << 10,
+        97 => 227 << 10,
+        106 => 32,
+        _ => return INVALID_VALUE,
+    };
+    unsafe { *value = answer };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: i32) -> i32 {
+    unsafe { *bytes = MEMORY };
+    SUCCESS
+}
+
+/// The first GPU is free; the others are in use by somebody else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i32) -> i32 {
+    if device != 0 {
+        return DEVICE_UNAVAILABLE;
+    }
+    unsafe { *context = 1 };
+    log("retain".into());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: i32) -> i32 {
+    log("release".into());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPushCurrent_v2(_context: usize) -> i32 {
+    with!(|state| state.contexts += 1);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPopCurrent_v2(_context: *mut usize) -> i32 {
+    with!(|state| state.contexts -= 1);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxSynchronize() -> i32 {
+    log("synchronize".into());
+    with!(|state| state.events.values_mut().for_each(|(_, reached)| *reached = true));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
+    with!(|state| {
+        let used: usize = state.allocations.values().map(|memory| memory.len()).sum();
+        if bytes > MEMORY - used {
+            return OUT_OF_MEMORY;
+        }
+        let memory = vec![0u8; bytes].into_boxed_slice();
+        unsafe { *address = memory.as_ptr() as u64 };
+        state.allocations.insert(memory.as_ptr() as u64, memory);
+    });
+    log(format!("alloc {bytes}"));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemFree_v2(address: u64) -> i32 {
+    match with!(|state| state.allocations.remove(&address)) {
+        Some(memory) => log(format!("free {}", memory.len())),
+        None => return INVALID_VALUE,
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> i32 {
+    let used: usize =
+        with!(|state| state.allocations.values().map(|memory| memory.len()).sum());
+    unsafe {
+        *free = MEMORY - used;
+        *total = MEMORY;
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const u8,
+    bytes: usize,
+    _stream: usize,
+) -> i32 {
+    log(format!("write {bytes}"));
+    unsafe { (to as *mut u8).copy_from_nonoverlapping(from, bytes) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut u8,
+    from: u64,
+    bytes: usize,
+    _stream: usize,
+) -> i32 {
+    log(format!("read {bytes}"));
+    unsafe { to.copy_from_nonoverlapping(from as *const u8, bytes) };
+    SUCCESS
+}
+
+/// `CUDA_MEMCPY2D`, one side of it; memory type 1 is the host, 2 the device.
+#[repr(C)]
+pub struct Side {
+    x: usize,
+    y: usize,
+    kind: u32,
+    host: u64,
+    device: u64,
+    array: u64,
+    pitch: usize,
+}
+
+impl Side {
+    fn address(&self) -> u64 {
+        assert_eq!((self.x, self.y), (0, 0));
+        if self.kind == 1 { self.host } else { self.device }
+    }
+}
+
+/// `CUDA_MEMCPY2D`
+#[repr(C)]
+pub struct Copy2D {
+    from: Side,
+    to: Side,
+    width: usize,
+    height: usize,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const Copy2D, _stream: usize) -> i32 {
+    let Copy2D { from, to, width, height } = unsafe { &*copy };
+    log(format!("copy {width} x {height}"));
+    for row in 0..*height {
+        let from = from.address() as usize + row * from.pitch;
+        let to = to.address() as usize + row * to.pitch;
+        unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, *width) };
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadDataEx(
+    module: *mut usize,
+    image: *const c_char,
+    count: u32,
+    options: *const i32,
+    values: *const *mut c_void,
+) -> i32 {
+    const ERROR_LOG_BUFFER: i32 = 5;
+    let source = unsafe { text(image) };
+    if let Ok(message) = std::env::var("FAKE_CUDA_REFUSE_PTX") {
+        for option in 0..count as usize {
+            if unsafe { *options.add(option) } == ERROR_LOG_BUFFER {
+                let buffer = unsafe { *values.add(option) }.cast::<u8>();
+                unsafe { buffer.copy_from_nonoverlapping(message.as_ptr(), message.len()) };
+            }
+        }
+        return INVALID_PTX;
+    }
+    let target = source.lines().find_map(|line| line.trim().strip_prefix(".target"));
+    log(format!("load {}", target.unwrap_or("nothing").trim()));
+    unsafe { *module = new_handle() };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuModuleUnload(_module: usize) -> i32 {
+    log("unload".into());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetFunction(
+    function: *mut usize,
+    _module: usize,
+    name: *const c_char,
+) -> i32 {
+    let (handle, name) = (new_handle(), unsafe { text(name) });
+    with!(|state| state.functions.insert(handle, name));
+    unsafe { *function = handle };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetAttribute(value: *mut i32, which: i32, _function: usize) -> i32 {
+    unsafe { *value = if which == 0 { 1024 } else { 32 } };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuFuncSetAttribute(_function: usize, which: i32, value: i32) -> i32 {
+    log(format!("attribute {which} = {value}"));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    blocks: *mut i32,
+    _function: usize,
+    threads: i32,
+    _shared: usize,
+) -> i32 {
+    unsafe { *blocks = 2048 / threads };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLaunchKernel(
+    function: usize,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    shared: u32,
+    stream: usize,
+    parameters: *const *const c_void,
+    extra: *const c_void,
+) -> i32 {
+    let name = with!(|state| state.functions.get(&function).cloned());
+    let name = name.unwrap_or_else(|| format!("function {function}"));
+    let parameters = if parameters.is_null() { "without" } else { "with" };
+    log(format!(
+        "launch {name} {grid_x} {grid_y} {grid_z} x {block_x} {block_y} {block_z} shared {shared} \
+         stream {stream} {parameters} parameters, extra {}",
+        extra.addr()
+    ));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamCreateWithPriority(
+    stream: *mut usize,
+    _flags: u32,
+    _priority: i32,
+) -> i32 {
+    unsafe { *stream = new_handle() };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamDestroy_v2(_stream: usize) -> i32 {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamSynchronize(stream: usize) -> i32 {
+    log(format!("finish stream {stream}"));
+    with!(|state| for (recorded_on, reached) in state.events.values_mut() {
+        *reached |= *recorded_on == stream;
+    });
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) -> i32 {
+    let on = with!(|state| state.events[&event].0);
+    log(format!("stream {stream} waits for stream {on}"));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuEventCreate(event: *mut usize, _flags: u32) -> i32 {
+    unsafe { *event = new_handle() };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuEventDestroy_v2(event: usize) -> i32 {
+    with!(|state| state.events.remove(&event));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
+    with!(|state| state.events.insert(event, (stream, false)));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuEventQuery(event: usize) -> i32 {
+    if with!(|state| state.events[&event].1) { SUCCESS } else { NOT_READY }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuEventSynchronize(event: usize) -> i32 {
+    let stream = with!(|state| {
+        let (stream, reached) = state.events.get_mut(&event).unwrap();
+        *reached = true;
+        *stream
+    });
+    log(format!("wait for stream {stream}"));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuEventElapsedTime(
+    milliseconds: *mut f32,
+    start: usize,
+    end: usize,
+) -> i32 {
+    let reached = with!(|state| state.events[&start].1 && state.events[&end].1);
+    if !reached {
+        return NOT_READY;
+    }
+    unsafe { *milliseconds = 1.5 };
+    SUCCESS
+}

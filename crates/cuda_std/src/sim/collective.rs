@@ -1,0 +1,123 @@
+//! Operations that lanes of a warp do together.
+
+use super::clocks::Clocks;
+use super::worker::{State, Thread};
+use std::panic::Location;
+
+const LANES: u32 = super::limits::WARP_THREADS;
+
+/// Which lane a shuffle reads from (PTX ISA, `shfl.sync`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shuffle {
+    /// The lane whose index differs by the bits of the operand.
+    Butterfly,
+    /// The lane above by the operand.
+    Down,
+    /// The lane below by the operand.
+    Up,
+    /// The lane of the operand.
+    Index,
+}
+
+impl Shuffle {
+    /// The source lane for `lane`, with the whole warp as the segment; its own where the result is out of range.
+    pub(super) fn source(self, lane: u32, operand: u32) -> u32 {
+        // The instruction uses the low five bits of its operand.
+        let operand = operand % LANES;
+        match self {
+            Shuffle::Butterfly => lane ^ operand,
+            Shuffle::Down if lane + operand < LANES => lane + operand,
+            Shuffle::Up if lane >= operand => lane - operand,
+            Shuffle::Down | Shuffle::Up => lane,
+            Shuffle::Index => operand,
+        }
+    }
+}
+
+/// A warp-collective operation that a lane has arrived at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Collective {
+    /// `None` for the warp barrier.
+    pub(crate) shuffle: Option<Shuffle>,
+    /// Lanes that must take part.
+    pub(crate) mask: u32,
+    /// The lane's value.
+    pub(crate) value: u32,
+    /// The lane's operand.
+    pub(crate) operand: u32,
+    /// Where in the source.
+    pub(crate) location: &'static Location<'static>,
+}
+
+impl Collective {
+    /// Whether two lanes execute the same operation together.
+    pub(super) fn same(&self, other: &Collective) -> bool {
+        self.shuffle == other.shuffle && self.mask == other.mask && self.location == other.location
+    }
+
+    /// The operation's name.
+    pub(super) fn name(&self) -> &'static str {
+        match self.shuffle {
+            None => "warp barrier",
+            Some(_) => "shuffle",
+        }
+    }
+
+    /// Lanes that must take part, of the lanes that the warp has.
+    pub(super) fn members(&self, lanes: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+        let mask = self.mask;
+        (0..lanes).filter(move |lane| mask >> lane & 1 == 1)
+    }
+}
+
+/// A shuffle that reads from a lane that does not take part.
+pub(super) struct BadSource {
+    /// The lane that reads.
+    pub(super) lane: usize,
+    /// The lane it reads from.
+    pub(super) source: u32,
+    pub(super) location: &'static Location<'static>,
+}
+
+/// Completes every operation of a warp for which all lanes have arrived, and says how many. Their lanes are ready again.
+pub(super) fn complete(warp: &mut [Thread], clocks: &mut Clocks) -> Result<u64, BadSource> {
+    let mut completed = 0;
+    for lane in 0..warp.len() {
+        let State::Collective(collective) = warp[lane].state else { continue };
+        let members = collective.members(warp.len());
+        let arrived = |member: usize| matches!(&warp[member].state, State::Collective(other) if other.same(&collective));
+        if !members.clone().all(arrived) {
+            continue;
+        }
+        match collective.shuffle {
+            None => clocks.join(collective.mask),
+            Some(shuffle) => exchange(warp, shuffle, members.clone())?,
+        }
+        for member in members {
+            warp[member].state = State::Ready;
+        }
+        completed += 1;
+    }
+    Ok(completed)
+}
+
+/// Hands each member of a shuffle the value of its source lane.
+fn exchange(
+    warp: &mut [Thread],
+    shuffle: Shuffle,
+    members: impl Iterator<Item = usize>,
+) -> Result<(), BadSource> {
+    for lane in members {
+        let State::Collective(Collective { operand, mask, location, .. }) = warp[lane].state else {
+            continue;
+        };
+        let source = shuffle.source(lane as u32, operand);
+        match warp.get(source as usize).map(|thread| &thread.state) {
+            Some(State::Collective(from)) if mask >> source & 1 == 1 => {
+                warp[lane].result = from.value;
+            }
+            _ => return Err(BadSource { lane, source, location }),
+        }
+    }
+    Ok(())
+}

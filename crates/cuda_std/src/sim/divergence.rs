@@ -1,0 +1,91 @@
+//! Threads that wait for others that never come.
+
+use super::block::coordinates;
+use super::collective::BadSource;
+use super::fault::{FaultKind, Index, SimError};
+use super::worker::{State, Worker};
+use std::ops::Range;
+use std::panic::Location;
+
+/// A thread that waits in vain, and the first one it waits for.
+struct Stuck<'a> {
+    waiting: usize,
+    at: &'a str,
+    location: &'static Location<'static>,
+    missing: usize,
+    /// How many threads do not come, of how many.
+    absent: usize,
+    expected: usize,
+}
+
+impl Stuck<'_> {
+    fn error(self, worker: &Worker) -> SimError {
+        let dim = worker.block_dim;
+        let missing = coordinates(self.missing as u64, dim);
+        let doing = match worker.threads[self.missing].state {
+            State::Exited => "has exited".to_owned(),
+            State::Barrier(location) => format!("waits at the block barrier at {location}"),
+            State::Collective(other) => {
+                format!("waits at the {} at {}", other.name(), other.location)
+            }
+            State::Ready => "has not arrived".to_owned(),
+        };
+        let Stuck { at, absent, expected, .. } = self;
+        let message = format!(
+            "waits at a {at} that {absent} of its {expected} threads do not reach: thread {} {doing}",
+            Index(missing)
+        );
+        let thread = coordinates(self.waiting as u64, dim);
+        let kind = FaultKind::DivergentBarrier { missing };
+        let location = Some(self.location.into());
+        SimError::Fault(worker.fault_of(thread, kind, None, message, location))
+    }
+}
+
+/// Checks that all threads of a block in which none can go on wait at the same barrier.
+pub(super) fn check_block_barrier(worker: &Worker) -> Result<(), SimError> {
+    let threads = &worker.threads;
+    let first = threads.iter().enumerate().find_map(|(index, thread)| match thread.state {
+        State::Barrier(location) => Some((index, location)),
+        _ => None,
+    });
+    let Some((waiting, location)) = first else { return Ok(()) };
+    let absent = |state: &State| !matches!(state, State::Barrier(other) if *other == location);
+    let Some(missing) = threads.iter().position(|thread| absent(&thread.state)) else {
+        return Ok(());
+    };
+    let (at, expected) = ("block barrier", threads.len());
+    let absent = threads.iter().filter(|thread| absent(&thread.state)).count();
+    Err(Stuck { waiting, at, location, missing, absent, expected }.error(worker))
+}
+
+/// Checks that no lane of a warp that cannot go on waits for others of its warp.
+pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(), SimError> {
+    let threads = &worker.threads[warp.clone()];
+    let first = threads.iter().enumerate().find_map(|(lane, thread)| match thread.state {
+        State::Collective(collective) => Some((lane, collective)),
+        _ => None,
+    });
+    let Some((lane, collective)) = first else { return Ok(()) };
+    let absent = |lane: &usize| !matches!(&threads[*lane].state, State::Collective(other) if other.same(&collective));
+    let members = collective.members(threads.len());
+    let missing = members.clone().find(absent).unwrap_or(lane);
+    let stuck = Stuck {
+        waiting: warp.start + lane,
+        at: collective.name(),
+        location: collective.location,
+        missing: warp.start + missing,
+        absent: members.clone().filter(absent).count(),
+        expected: members.count(),
+    };
+    Err(stuck.error(worker))
+}
+
+/// The error for a shuffle that reads from a lane that does not take part.
+pub(super) fn bad_source(worker: &Worker, warp_start: usize, bad: BadSource) -> SimError {
+    let thread = coordinates((warp_start + bad.lane) as u64, worker.block_dim);
+    let lane = bad.source;
+    let message = format!("shuffles from lane {lane}, which does not take part");
+    let kind = FaultKind::ShuffleSource { lane };
+    SimError::Fault(worker.fault_of(thread, kind, None, message, Some(bad.location.into())))
+}

@@ -1,0 +1,212 @@
+//! What a kernel can do wrong, and how it is reported.
+
+use std::fmt;
+use std::panic::Location;
+
+/// A state space of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Memory of the device, shared by all blocks.
+    Global,
+    /// Memory of a block.
+    Shared,
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Space::Global => "global",
+            Space::Shared => "shared",
+        })
+    }
+}
+
+/// Direction of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessKind {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+}
+
+impl fmt::Display for AccessKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            AccessKind::Read => "read",
+            AccessKind::Write => "write",
+        })
+    }
+}
+
+/// One access of one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MemoryAccess {
+    /// Where.
+    pub space: Space,
+    /// Load or store.
+    pub kind: AccessKind,
+    /// Byte address in the space.
+    pub address: u64,
+    /// Bytes moved.
+    pub bytes: u32,
+}
+
+impl fmt::Display for MemoryAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MemoryAccess { space, kind, address, bytes } = self;
+        let unit = if *bytes == 1 { "byte" } else { "bytes" };
+        write!(f, "{kind} of {bytes} {unit} at {space} address {address:#x}")
+    }
+}
+
+/// A place in the source of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SourceLocation {
+    /// File as the compiler was given it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
+}
+
+impl From<&Location<'_>> for SourceLocation {
+    fn from(location: &Location<'_>) -> Self {
+        SourceLocation {
+            file: location.file().to_owned(),
+            line: location.line(),
+            column: location.column(),
+        }
+    }
+}
+
+impl fmt::Display for SourceLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// Which rule a thread broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An access outside every allocation or shared array.
+    OutOfBounds,
+    /// An address that is not a multiple of the bytes moved.
+    Misaligned,
+    /// A read of shared memory that no thread of the block has written.
+    UninitialisedShared,
+    /// Two threads touched the same byte of shared memory, at least one wrote it, and no barrier lies between.
+    SharedRace {
+        /// Index of the thread that came first.
+        other: [u32; 3],
+        /// What it did.
+        other_access: AccessKind,
+    },
+    /// A barrier or warp-collective operation that not all of its threads reach.
+    DivergentBarrier {
+        /// The first thread that does not come.
+        missing: [u32; 3],
+    },
+    /// A shuffle that reads from a lane that does not take part in it.
+    ShuffleSource {
+        /// Index of that lane in the warp.
+        lane: u32,
+    },
+    /// A warp-collective operation executed by a lane that its mask does not name.
+    LaneNotInMask {
+        /// The mask.
+        mask: u32,
+    },
+    /// Threads of a block that declare different static shared arrays, or one that declares the same array twice.
+    SharedMismatch,
+    /// More shared memory than a block may have.
+    SharedLimit,
+    /// A Rust panic in the kernel: an index out of range, an overflow, an `unwrap`.
+    Panic,
+}
+
+/// A rule that a kernel broke: which thread, where, and what was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which rule.
+    pub kind: FaultKind,
+    /// Name of the kernel.
+    pub kernel: &'static str,
+    /// Index of the block in the grid: x, y, z.
+    pub block: [u32; 3],
+    /// Index of the thread in the block: x, y, z.
+    pub thread: [u32; 3],
+    /// The access that broke it, where it was one.
+    pub access: Option<MemoryAccess>,
+    /// What was wrong, in words.
+    pub message: String,
+    /// Where in the source; absent only for a panic when the program has replaced the panic hook.
+    pub location: Option<SourceLocation>,
+}
+
+impl Fault {
+    /// The address of the access, where it was one.
+    pub fn address(&self) -> Option<u64> {
+        self.access.map(|access| access.address)
+    }
+}
+
+/// An index triple as `(x,y,z)`.
+pub(super) struct Index(pub [u32; 3]);
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.0;
+        write!(f, "({x},{y},{z})")
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (block, thread) = (Index(self.block), Index(self.thread));
+        write!(f, "kernel {}, block {block}, thread {thread}: ", self.kernel)?;
+        if let Some(access) = &self.access {
+            write!(f, "{access} ")?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(location) = &self.location {
+            write!(f, " ({location})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Why a call on the simulator failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// The kernel broke a rule. The memory holds whatever it had written by then.
+    #[error(transparent)]
+    Fault(Box<Fault>),
+    /// The launch was refused and nothing ran. Says what would be right.
+    #[error("invalid launch: {0}")]
+    InvalidLaunch(String),
+    /// No room for an allocation.
+    #[error("out of memory: {requested} bytes requested, {available} available")]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes of the simulated memory that are not allocated.
+        available: u64,
+    },
+    /// An address range, given by the host, that does not lie in one live allocation. `bytes` is zero for
+    /// [`free`](crate::sim::Simulator::free), which needs the address that `alloc` returned.
+    #[error("invalid address: {bytes} bytes at {address:#x} do not lie in one live allocation")]
+    InvalidAddress {
+        /// First byte.
+        address: u64,
+        /// Length of the range.
+        bytes: u64,
+    },
+    /// The host has no memory for the stacks of the threads.
+    #[error("the host cannot provide stacks for the threads of a block: {0}")]
+    HostResources(String),
+}

@@ -1,0 +1,284 @@
+//! The access log of a warp: how the requests of a warp are found although its lanes run one after another.
+//!
+//! Each lane writes down its accesses until it stops: at a barrier, at a warp-collective operation, at its end, or
+//! because its part of the log is full. When all lanes of the warp have stopped, the log is evaluated. Lanes that run in
+//! step (predicated accesses keep them in step) have made the same accesses: the n-th of each is one request. Where
+//! that does not hold, lanes have diverged, and the n-th access *from the same place in the source* is one request;
+//! this is what a GPU does when the lanes of a branch run together and reconverge after it. Diverged lanes fill their
+//! logs at different rates. So while some of them have stopped only because theirs is full, accesses that those have
+//! not caught up with stay in the log.
+
+use super::counters::Counters;
+use super::fault::{AccessKind, Space};
+use super::requests::{Banks, Request, sectors};
+use std::collections::{HashMap, HashSet};
+use std::panic::Location;
+
+const LANES: usize = super::limits::WARP_THREADS as usize;
+
+/// Accesses of one lane until it must stop for the others.
+pub(super) const CAPACITY: usize = 256;
+
+/// Entries from one lane to the next. One cache line more than the capacity, so that the lanes' entries of one request
+/// do not all fall into the same set of the cache.
+const STRIDE: usize = CAPACITY + 4;
+
+/// What kind of instruction made an access, packed into 8 bits, with the place in the source above them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Key(u64);
+
+impl Key {
+    const ACTIVE: u64 = 1;
+    const STORE: u64 = 1 << 1;
+    const SHARED: u64 = 1 << 2;
+    const BYTES_SHIFT: u32 = 3;
+    const ELEMENT_SHIFT: u32 = 6;
+    const LOCATION_SHIFT: u32 = 8;
+
+    /// The key of an access to a `V`, an array of scalars whose alignment is the size of an element. Two places whose
+    /// addresses differ in the top 8 bits alone would be confused; all places of a program are closer together.
+    #[inline(always)]
+    fn new<V>(space: Space, kind: AccessKind, active: bool, location: &'static Location) -> Self {
+        let bytes = size_of::<V>().trailing_zeros() as u64;
+        let element = align_of::<V>().trailing_zeros() as u64;
+        let mut key = (&raw const *location as u64) << Self::LOCATION_SHIFT;
+        key |= bytes << Self::BYTES_SHIFT | element << Self::ELEMENT_SHIFT;
+        if space == Space::Shared {
+            key |= Self::SHARED;
+        }
+        if kind == AccessKind::Write {
+            key |= Self::STORE;
+        }
+        if active {
+            key |= Self::ACTIVE;
+        }
+        Key(key)
+    }
+
+    fn active(self) -> bool {
+        self.0 & Self::ACTIVE != 0
+    }
+
+    /// The key of the instruction, whether or not this lane's predicate was true.
+    fn instruction(self) -> Key {
+        Key(self.0 & !Self::ACTIVE)
+    }
+
+    fn bytes(self) -> u32 {
+        1 << (self.0 >> Self::BYTES_SHIFT & 7)
+    }
+
+    fn elements(self) -> u32 {
+        self.bytes() >> (self.0 >> Self::ELEMENT_SHIFT & 3)
+    }
+}
+
+/// The n-th execution of an instruction by a lane, from 1.
+type Execution = (Key, u32);
+
+/// One access of one lane.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Entry {
+    key: Key,
+    address: u64,
+}
+
+impl Entry {
+    #[inline(always)]
+    pub(super) fn new<V>(
+        space: Space,
+        kind: AccessKind,
+        address: u64,
+        active: bool,
+        location: &'static Location,
+    ) -> Self {
+        Entry { key: Key::new::<V>(space, kind, active, location), address }
+    }
+}
+
+/// The log of the warp that runs now.
+pub(super) struct Log {
+    entries: Box<[Entry]>,
+    lengths: [usize; LANES],
+    banks: Banks,
+}
+
+impl Log {
+    pub(super) fn new() -> Self {
+        Log {
+            entries: vec![Entry::default(); LANES * STRIDE].into_boxed_slice(),
+            lengths: [0; LANES],
+            banks: Banks::new(),
+        }
+    }
+
+    /// Where the first of `CAPACITY` entries of a lane goes.
+    pub(super) fn lane(&mut self, lane: usize) -> *mut Entry {
+        self.entries[lane * STRIDE..][..CAPACITY].as_mut_ptr()
+    }
+
+    /// Entries of a lane.
+    pub(super) fn length(&self, lane: usize) -> usize {
+        self.lengths[lane]
+    }
+
+    /// Says how many entries a lane has now.
+    pub(super) fn set_length(&mut self, lane: usize, length: usize) {
+        self.lengths[lane] = length;
+    }
+
+    /// Forgets all entries.
+    pub(super) fn clear(&mut self) {
+        self.lengths = [0; LANES];
+    }
+
+    /// Counts the requests of all lanes and empties the log, but for accesses that the lanes of `full`, which have
+    /// stopped because their log is full, may still take part in.
+    pub(super) fn flush(&mut self, full: u32, counters: &mut Counters) {
+        let longest = self.lengths.into_iter().max().unwrap_or(0);
+        for n in 0..longest {
+            let mut request = Request::default();
+            let mut instruction = None;
+            let mut difference = 0;
+            for lane in 0..LANES {
+                if n < self.lengths[lane] {
+                    let Entry { key, address } = self.entries[lane * STRIDE + n];
+                    let first = *instruction.get_or_insert(key.instruction());
+                    difference |= key.instruction().0 ^ first.0;
+                    request.set(lane, address, key.active());
+                }
+            }
+            if difference != 0 {
+                return self.flush_diverged(n, full, counters);
+            }
+            count(instruction.unwrap_or_default(), &request, &mut self.banks, counters);
+        }
+        self.clear();
+    }
+
+    /// [`flush`](Self::flush) from the `start`-th entry on: a request is the n-th execution of an instruction by each
+    /// lane.
+    #[cold]
+    fn flush_diverged(&mut self, start: usize, full: u32, counters: &mut Counters) {
+        let is_full = |lane: usize| full >> lane & 1 == 1;
+        let mut executions: [HashMap<Key, u32>; LANES] = Default::default();
+        let executed: [Vec<Execution>; LANES] = std::array::from_fn(|lane| {
+            let entries = &self.entries[lane * STRIDE..][..self.lengths[lane]];
+            let instructions = entries.iter().skip(start).map(|entry| entry.key.instruction());
+            instructions
+                .map(|instruction| {
+                    let count = executions[lane].entry(instruction).or_default();
+                    *count += 1;
+                    (instruction, *count)
+                })
+                .collect()
+        });
+
+        // An execution waits for the full lanes that have not come as far. A lane that is not full has time and waits
+        // for all of them; a full one only for those that have executed the instruction at all.
+        let waits = |lane: usize, (instruction, n): Execution| {
+            (0..LANES).filter(|&other| is_full(other)).any(|other| {
+                executions[other].get(&instruction).map_or(!is_full(lane), |&count| n > count)
+            })
+        };
+        let mut kept = HashSet::<Execution>::new();
+        for (lane, executed) in executed.iter().enumerate() {
+            kept.extend(executed.iter().copied().filter(|&execution| waits(lane, execution)));
+        }
+        // Nothing overtakes what waits.
+        loop {
+            let before = kept.len();
+            for executed in &executed {
+                let first = executed.iter().position(|execution| kept.contains(execution));
+                kept.extend(&executed[first.unwrap_or(executed.len())..]);
+            }
+            if kept.len() == before {
+                break;
+            }
+        }
+
+        let mut requests = HashMap::<Execution, Request>::new();
+        for (lane, executed) in executed.iter().enumerate() {
+            let entries = &mut self.entries[lane * STRIDE..][..CAPACITY];
+            let mut length = 0;
+            for (n, execution) in executed.iter().enumerate() {
+                let entry = entries[start + n];
+                if kept.contains(execution) {
+                    entries[length] = entry;
+                    length += 1;
+                } else {
+                    let request = requests.entry(*execution).or_default();
+                    request.set(lane, entry.address, entry.key.active());
+                }
+            }
+            self.lengths[lane] = length;
+        }
+        // In any order: only sums are kept.
+        for ((instruction, _), request) in requests {
+            count(instruction, &request, &mut self.banks, counters);
+        }
+        let mut full_lanes = (0..LANES).filter(|&lane| is_full(lane));
+        if full != 0 && full_lanes.all(|lane| self.lengths[lane] == CAPACITY) {
+            // All wait for each other, so nobody does.
+            self.flush_diverged(0, 0, counters);
+        }
+    }
+}
+
+/// Adds one request to the counters.
+fn count(instruction: Key, request: &Request, banks: &mut Banks, counters: &mut Counters) {
+    let lanes = request.lanes() as u64;
+    if lanes == 0 {
+        return;
+    }
+    let bytes = instruction.bytes();
+    let c = counters;
+    let store = instruction.0 & Key::STORE != 0;
+    let (requests, elements, moved) = match (instruction.0 & Key::SHARED != 0, store) {
+        (false, store) => {
+            let (requests, elements, moved, touched) = if store {
+                (
+                    &mut c.global_store_requests,
+                    &mut c.global_store_elements,
+                    &mut c.global_store_bytes,
+                    &mut c.global_store_sectors,
+                )
+            } else {
+                (
+                    &mut c.global_load_requests,
+                    &mut c.global_load_elements,
+                    &mut c.global_load_bytes,
+                    &mut c.global_load_sectors,
+                )
+            };
+            *touched += sectors(request) as u64;
+            (requests, elements, moved)
+        }
+        (true, store) => {
+            let (requests, elements, moved, wavefronts, conflicts) = if store {
+                (
+                    &mut c.shared_store_requests,
+                    &mut c.shared_store_elements,
+                    &mut c.shared_store_bytes,
+                    &mut c.shared_store_wavefronts,
+                    &mut c.shared_store_conflicts,
+                )
+            } else {
+                (
+                    &mut c.shared_load_requests,
+                    &mut c.shared_load_elements,
+                    &mut c.shared_load_bytes,
+                    &mut c.shared_load_wavefronts,
+                    &mut c.shared_load_conflicts,
+                )
+            };
+            let passes = banks.wavefronts(request, bytes);
+            *wavefronts += passes.wavefronts as u64;
+            *conflicts += passes.conflicts() as u64;
+            (requests, elements, moved)
+        }
+    };
+    *requests += 1;
+    *elements += lanes * instruction.elements() as u64;
+    *moved += lanes * bytes as u64;
+}

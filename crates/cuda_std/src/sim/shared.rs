@@ -1,0 +1,240 @@
+//! The shared memory of a block.
+//!
+//! Static arrays lie from [`STATIC_BASE`] on, dynamic memory at [`DYNAMIC_BASE`]. Static arrays are found while the
+//! threads run, so their addresses are given out in the order of the declarations, with a gap after each: running off
+//! one array does not end in the next one, as it would on a GPU.
+
+use super::limits::{MAX_SHARED, MAX_STATIC_SHARED};
+use super::shadow::{Accessor, Shadow, Violation};
+use std::panic::Location;
+
+/// Address of the first static array. The first KiB is not the kernel's, as on GPUs since compute capability 8.0, so
+/// that address 0 is never valid.
+pub(super) const STATIC_BASE: u32 = 1 << 10;
+
+/// Address of dynamic shared memory.
+pub(crate) const DYNAMIC_BASE: u32 = 1 << 20;
+
+/// Static arrays start at a multiple of this many bytes: all 32 banks once.
+const STATIC_ALIGNMENT: u32 = 128;
+
+/// Fewest bytes between two static arrays.
+const STATIC_GAP: u32 = 128;
+
+/// Memory with its records.
+#[derive(Default)]
+struct Region {
+    data: Vec<u8>,
+    shadow: Shadow,
+}
+
+impl Region {
+    fn grow(&mut self, bytes: u32) {
+        let bytes = bytes as usize;
+        if self.data.len() < bytes {
+            self.data.resize(bytes, 0);
+        }
+        self.shadow.grow(bytes);
+    }
+}
+
+/// One static array.
+struct StaticArray {
+    /// Offset from `STATIC_BASE`.
+    offset: u32,
+    bytes: u32,
+    location: &'static Location<'static>,
+}
+
+/// Why a declaration of a static array was refused.
+pub(super) enum DeclarationError {
+    Mismatch(String),
+    Limit(String),
+}
+
+/// The shared memory of the block that runs now.
+pub(crate) struct SharedMemory {
+    statics: Vec<StaticArray>,
+    static_bytes: u32,
+    static_region: Region,
+    dynamic_bytes: u32,
+    dynamic_region: Region,
+    /// The interval between barriers that runs now.
+    epoch: u32,
+    /// The block's first.
+    first_epoch: u32,
+}
+
+impl SharedMemory {
+    pub(super) fn new() -> Self {
+        SharedMemory {
+            statics: Vec::new(),
+            static_bytes: 0,
+            static_region: Region::default(),
+            dynamic_bytes: 0,
+            dynamic_region: Region::default(),
+            epoch: 1,
+            first_epoch: 1,
+        }
+    }
+
+    /// Gets ready for a launch.
+    pub(super) fn begin_launch(&mut self, dynamic_bytes: u32) {
+        self.dynamic_bytes = dynamic_bytes;
+        self.dynamic_region.grow(dynamic_bytes);
+        if self.static_region.shadow.has_split() || self.dynamic_region.shadow.has_split() {
+            self.clear();
+        }
+    }
+
+    /// Gets ready for a block: nothing is declared or written.
+    pub(super) fn begin_block(&mut self) {
+        self.statics.clear();
+        self.static_bytes = 0;
+        if self.epoch > u32::MAX / 2 {
+            self.clear();
+        }
+        self.epoch += 1;
+        self.first_epoch = self.epoch;
+    }
+
+    fn clear(&mut self) {
+        self.static_region.shadow.clear();
+        self.dynamic_region.shadow.clear();
+        (self.epoch, self.first_epoch) = (1, 1);
+    }
+
+    /// A block barrier: what came before is ordered before what comes after.
+    pub(super) fn barrier(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// Bytes of dynamic shared memory.
+    pub(crate) fn dynamic_bytes(&self) -> u32 {
+        self.dynamic_bytes
+    }
+
+    /// Bytes of static and dynamic shared memory that the block has so far.
+    pub(super) fn bytes(&self) -> u32 {
+        self.static_bytes + self.dynamic_bytes
+    }
+
+    /// The address of the `n`-th static array that a thread declares.
+    pub(super) fn declare(
+        &mut self,
+        n: usize,
+        bytes: usize,
+        location: &'static Location<'static>,
+    ) -> Result<u32, DeclarationError> {
+        use DeclarationError::{Limit, Mismatch};
+        if let Some(array) = self.statics.get(n) {
+            if array.bytes as usize == bytes && array.location == location {
+                return Ok(STATIC_BASE + array.offset);
+            }
+            return Err(Mismatch(format!(
+                "declares {bytes} bytes as its static shared array number {n} where an earlier thread declared {} \
+                 bytes at {}: all threads must declare the same arrays in the same order",
+                array.bytes, array.location
+            )));
+        }
+        if self.statics.iter().any(|array| array.location == location) {
+            return Err(Mismatch(
+                "declares the same static shared array twice: move the declaration out of the loop"
+                    .into(),
+            ));
+        }
+        let total = (self.static_bytes as usize).saturating_add(bytes);
+        if total > MAX_STATIC_SHARED as usize {
+            return Err(Limit(format!(
+                "declares {total} bytes of static shared memory where a block may have {MAX_STATIC_SHARED}: use \
+                 dynamic shared memory"
+            )));
+        }
+        if total + self.dynamic_bytes as usize > MAX_SHARED as usize {
+            return Err(Limit(format!(
+                "declares {total} bytes of static shared memory beside {} bytes of dynamic shared memory where a \
+                 block may have {MAX_SHARED} in all",
+                self.dynamic_bytes
+            )));
+        }
+        let bytes = bytes as u32;
+        let offset = self.statics.last().map_or(0, |last| {
+            (last.offset + last.bytes + STATIC_GAP).next_multiple_of(STATIC_ALIGNMENT)
+        });
+        self.static_bytes = total as u32;
+        self.static_region.grow(offset + bytes);
+        self.statics.push(StaticArray { offset, bytes, location });
+        Ok(STATIC_BASE + offset)
+    }
+
+    /// The memory of an address range, which must lie in one array.
+    #[inline]
+    fn locate(&mut self, address: u32, bytes: u32) -> Option<(&mut Region, usize)> {
+        if address >= DYNAMIC_BASE {
+            let offset = address - DYNAMIC_BASE;
+            let inside = offset < self.dynamic_bytes && bytes <= self.dynamic_bytes - offset;
+            return inside.then_some((&mut self.dynamic_region, offset as usize));
+        }
+        let offset = address.checked_sub(STATIC_BASE)?;
+        let inside = self.statics.iter().any(|array| {
+            offset >= array.offset
+                && offset - array.offset < array.bytes
+                && bytes <= array.bytes - (offset - array.offset)
+        });
+        inside.then_some((&mut self.static_region, offset as usize))
+    }
+
+    /// Reads an aligned value; `None` where it is not in one array.
+    #[inline]
+    pub(super) fn read<V: Copy>(
+        &mut self,
+        address: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<V, Violation>> {
+        let (epoch, first_epoch) = (self.epoch, self.first_epoch);
+        let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
+        Some(region.shadow.read(offset, size_of::<V>(), who, epoch, first_epoch).map(|()| {
+            let data = region.data.as_ptr();
+            // SAFETY: the range lies in the region, which is at least as long as its arrays; any bits are a valid `V`.
+            unsafe { data.add(offset).cast::<V>().read_unaligned() }
+        }))
+    }
+
+    /// Writes an aligned value; `None` where it is not in one array.
+    #[inline]
+    pub(super) fn write<V: Copy>(
+        &mut self,
+        address: u32,
+        value: V,
+        who: &Accessor<'_>,
+    ) -> Option<Result<(), Violation>> {
+        let epoch = self.epoch;
+        let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
+        Some(region.shadow.write(offset, size_of::<V>(), who, epoch).map(|()| {
+            let data = region.data.as_mut_ptr();
+            // SAFETY: the range lies in the region, which is at least as long as its arrays.
+            unsafe { data.add(offset).cast::<V>().write_unaligned(value) }
+        }))
+    }
+
+    /// Says what lies around an address range that is not in one array.
+    pub(super) fn explain(&self, address: u32, bytes: u32) -> String {
+        let end = address as u64 + bytes as u64;
+        if address >= DYNAMIC_BASE {
+            let size = self.dynamic_bytes;
+            let over = end - DYNAMIC_BASE as u64 - size as u64;
+            return format!("{over} bytes too far for the {size} bytes of dynamic shared memory");
+        }
+        let below = self.statics.iter().rev().find(|array| STATIC_BASE + array.offset <= address);
+        match below {
+            Some(array) => {
+                let base = STATIC_BASE + array.offset;
+                let over = end - (base + array.bytes) as u64;
+                let StaticArray { bytes, location, .. } = array;
+                format!("{over} bytes too far for the {bytes}-byte array at {base:#x} ({location})")
+            }
+            None if self.statics.is_empty() => "the block has no static shared array".into(),
+            None => "it lies before the first shared array".into(),
+        }
+    }
+}

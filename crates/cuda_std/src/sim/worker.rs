@@ -1,0 +1,263 @@
+//! The state of one host thread while it runs blocks, and what the running kernel thread needs of it.
+
+use super::block::Job;
+use super::clocks::Clocks;
+use super::collective::Collective;
+use super::counters::Counters;
+use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
+use super::global::Table;
+use super::log::{Entry, Log};
+use super::shared::SharedMemory;
+use super::stack::Stacks;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, Yielder};
+use std::cell::Cell;
+use std::panic::Location;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+thread_local! {
+    /// The worker whose kernel thread runs on this host thread; null outside of kernels.
+    static CURRENT: Cell<*mut Worker> = const { Cell::new(null_mut()) };
+}
+
+/// Whether a kernel runs on this host thread.
+#[inline]
+pub(super) fn in_kernel() -> bool {
+    !CURRENT.get().is_null()
+}
+
+/// The worker of the kernel that runs, or null.
+#[inline(always)]
+pub(crate) fn current_or_null() -> *mut Worker {
+    CURRENT.get()
+}
+
+/// The worker of the kernel that runs. The caller may access it until it next suspends the kernel thread.
+///
+/// # Panics
+/// Outside of a kernel.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn current() -> *mut Worker {
+    let worker = CURRENT.get();
+    if worker.is_null() {
+        outside_of_kernel();
+    }
+    worker
+}
+
+#[cold]
+#[track_caller]
+fn outside_of_kernel() -> ! {
+    panic!(
+        "a device function was called outside of a kernel: launch the kernel with `Simulator::launch`"
+    )
+}
+
+/// Why a kernel thread stopped.
+pub(super) enum Stop {
+    /// Its log is full: it goes on as soon as the other lanes have stopped too.
+    LogFull,
+    /// It waits at a block barrier.
+    Barrier(&'static Location<'static>),
+    /// It waits at a warp-collective operation.
+    Collective(Collective),
+    /// It broke a rule, which it has left in `Worker::fault`.
+    Fault,
+}
+
+/// A kernel thread as a coroutine: it is resumed with the result of the warp-collective operation it waited at, and
+/// returns what `catch_unwind` made of its end.
+pub(super) type Fiber = Coroutine<u32, Stop, std::thread::Result<()>, DefaultStack>;
+
+/// What a kernel thread waits for.
+#[derive(Clone, Copy)]
+pub(super) enum State {
+    /// Nothing.
+    Ready,
+    /// The block.
+    Barrier(&'static Location<'static>),
+    /// Lanes of its warp.
+    Collective(Collective),
+    /// It has returned.
+    Exited,
+}
+
+/// A thread of the block.
+pub(super) struct Thread {
+    pub(super) state: State,
+    /// `None` before the first and after the last step.
+    pub(super) fiber: Option<Fiber>,
+    pub(super) yielder: *const Yielder<u32, Stop>,
+    /// Static shared arrays it has declared.
+    pub(super) declared: usize,
+    /// Result of the warp-collective operation it waited at.
+    pub(super) result: u32,
+}
+
+impl Thread {
+    /// A thread that has not started.
+    pub(super) fn new() -> Self {
+        Thread { state: State::Ready, fiber: None, yielder: null(), declared: 0, result: 0 }
+    }
+}
+
+/// An allocation of global memory that was accessed recently.
+#[derive(Clone, Copy)]
+pub(super) struct CachedAllocation {
+    pub(super) base: u64,
+    /// Zero in an empty line.
+    pub(super) bytes: u64,
+    pub(super) words: *const AtomicU32,
+}
+
+/// Lines of the cache of allocations. A place in the source always uses the same line, as it mostly accesses the same
+/// allocation.
+pub(super) const CACHE_LINES: usize = 16;
+
+const EMPTY_LINE: CachedAllocation = CachedAllocation { base: 0, bytes: 0, words: null() };
+
+/// Everything a host thread needs to run one block after another.
+///
+/// The scheduler and the kernel thread that it has resumed take turns in accessing it through one raw pointer; neither
+/// keeps a reference while the other runs.
+pub(crate) struct Worker {
+    // The kernel thread that runs.
+    pub(crate) thread_index: [u32; 3],
+    /// Linear index in the block.
+    pub(crate) thread: u32,
+    pub(super) clock: u32,
+    /// Entries it has written to the log.
+    pub(super) logged: usize,
+    /// Its part of the log.
+    pub(super) entries: *mut Entry,
+    pub(super) yielder: *const Yielder<u32, Stop>,
+    pub(super) declared: usize,
+
+    // The block.
+    pub(crate) block_index: [u32; 3],
+    pub(super) threads: Vec<Thread>,
+    /// One for each warp.
+    pub(super) clocks: Vec<Clocks>,
+    pub(crate) shared: SharedMemory,
+    pub(super) log: Log,
+    pub(super) fault: Option<Box<Fault>>,
+
+    // The launch.
+    pub(super) kernel: &'static str,
+    pub(crate) block_dim: [u32; 3],
+    pub(crate) grid_dim: [u32; 3],
+    pub(super) table: Arc<Table>,
+    pub(super) cache: [CachedAllocation; CACHE_LINES],
+    pub(crate) counters: Counters,
+
+    pub(super) stacks: Stacks,
+}
+
+// SAFETY: between launches, when a worker may move to another host thread, it has no fibers, and its pointers are only
+// read after a launch has set them anew.
+unsafe impl Send for Worker {}
+
+impl Worker {
+    pub(super) fn new() -> Self {
+        Worker {
+            thread_index: [0; 3],
+            thread: 0,
+            clock: 0,
+            logged: 0,
+            entries: null_mut(),
+            yielder: null(),
+            declared: 0,
+            block_index: [0; 3],
+            threads: Vec::new(),
+            clocks: Vec::new(),
+            shared: SharedMemory::new(),
+            log: Log::new(),
+            fault: None,
+            kernel: "",
+            block_dim: [0; 3],
+            grid_dim: [0; 3],
+            table: Arc::default(),
+            cache: [EMPTY_LINE; CACHE_LINES],
+            counters: Counters::default(),
+            stacks: Stacks::default(),
+        }
+    }
+
+    /// Gets ready for the blocks of a job.
+    pub(super) fn begin_launch(&mut self, job: &Job<'_>, table: Arc<Table>) {
+        self.kernel = job.entry.name;
+        self.block_dim = job.block_dim;
+        self.grid_dim = job.grid_dim;
+        self.table = table;
+        self.cache = [EMPTY_LINE; CACHE_LINES];
+        self.counters = Counters::default();
+        self.shared.begin_launch(job.dynamic_shared);
+    }
+
+    /// Lets go of what belongs to the launch.
+    pub(super) fn end_launch(&mut self) {
+        self.table = Arc::default();
+        self.cache = [EMPTY_LINE; CACHE_LINES];
+        self.stacks.release();
+    }
+
+    /// A fault of a thread of this block.
+    #[cold]
+    pub(super) fn fault_of(
+        &self,
+        thread: [u32; 3],
+        kind: FaultKind,
+        access: Option<MemoryAccess>,
+        message: String,
+        location: Option<SourceLocation>,
+    ) -> Box<Fault> {
+        let Worker { kernel, block_index: block, .. } = *self;
+        Box::new(Fault { kind, kernel, block, thread, access, message, location })
+    }
+}
+
+/// Lets a fiber run until it stops, as the kernel thread of `worker` on this host thread.
+pub(super) fn resume(
+    worker: *mut Worker,
+    fiber: &mut Fiber,
+    result: u32,
+) -> corosensei::CoroutineResult<Stop, std::thread::Result<()>> {
+    let outer = CURRENT.replace(worker);
+    let outcome = fiber.resume(result);
+    CURRENT.set(outer);
+    outcome
+}
+
+/// Stops the kernel thread that runs; returns when the scheduler resumes it.
+///
+/// # Safety
+/// `worker` must be the current one, and no reference to it may be alive.
+pub(super) unsafe fn suspend(worker: *mut Worker, stop: Stop) -> u32 {
+    // SAFETY: the yielder lives as long as the fiber that runs this.
+    unsafe { (*(*worker).yielder).suspend(stop) }
+}
+
+/// Reports a fault of the kernel thread that runs and stops it for good.
+///
+/// # Safety
+/// As for [`suspend`].
+#[cold]
+pub(super) unsafe fn raise(
+    worker: *mut Worker,
+    kind: FaultKind,
+    access: Option<MemoryAccess>,
+    message: String,
+    location: &'static Location<'static>,
+) -> ! {
+    // SAFETY: the worker is the current one.
+    unsafe {
+        let state = &mut *worker;
+        let thread = state.thread_index;
+        state.fault = Some(state.fault_of(thread, kind, access, message, Some(location.into())));
+        suspend(worker, Stop::Fault);
+    }
+    unreachable!("the scheduler resumed a thread that had stopped for good")
+}

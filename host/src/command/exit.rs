@@ -1,0 +1,98 @@
+//! What can go wrong in the command, and the exit codes that scripts see.
+
+use regemm::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A result failed its verification.
+pub const VERIFICATION: u8 = 1;
+/// The command line is wrong; clap uses the same code.
+pub const USAGE: u8 = 2;
+/// A file cannot be read or written, or its contents do not fit.
+pub const FILE: u8 = 3;
+/// The device cannot do what was asked.
+pub const DEVICE: u8 = 4;
+/// Ctrl-C or a request to terminate: what shells use for SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
+/// The exit codes in the words of `--help`.
+pub const HELP: &str = "\
+Exit codes:
+  0    success
+  1    a result failed its verification
+  2    wrong usage: options that are unknown, do not fit together or name no kernel
+  3    a file cannot be read or written, or its contents do not fit
+  4    the device: none, too little memory, a kernel failed
+  130  interrupted
+
+Environment:
+  CUDA_VISIBLE_DEVICES  the GPUs that may be used, as for every CUDA program";
+
+/// Why the command stops.
+#[derive(Debug)]
+pub enum Failure {
+    /// A result is wrong.
+    Verification(String),
+    /// Options that clap cannot judge.
+    Usage(String),
+    /// A file, with what is wrong and what to do.
+    File {
+        /// Its path as it was given.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// Standard output cannot be written.
+    StandardOutput(std::io::Error),
+    /// The library says no.
+    Library(Error),
+}
+
+impl Failure {
+    /// A problem with a file.
+    pub fn file(path: &Path, problem: impl fmt::Display) -> Self {
+        Failure::File { path: path.to_owned(), problem: problem.to_string() }
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Verification(_) => VERIFICATION,
+            Failure::Usage(_) => USAGE,
+            Failure::File { .. } | Failure::StandardOutput(_) => FILE,
+            Failure::Library(error) => match error {
+                Error::UnknownKernel { .. }
+                | Error::KernelDtype { .. }
+                | Error::InvalidDeviceSpec { .. } => USAGE,
+                _ => DEVICE,
+            },
+        }
+    }
+
+    /// The kind of failure in JSON.
+    pub fn kind(&self) -> &'static str {
+        match self.code() {
+            VERIFICATION => "verification",
+            USAGE => "usage",
+            FILE => "file",
+            _ => "device",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Verification(message) | Failure::Usage(message) => f.write_str(message),
+            Failure::File { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Failure::StandardOutput(error) => write!(f, "cannot write to standard output: {error}"),
+            Failure::Library(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Library(error)
+    }
+}

@@ -1,0 +1,99 @@
+//! The command `regemm`.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `mul`, `ladder`, `verify`, `info` | the subcommands |
+//! | `options` | option values that several of them take |
+//! | `load`, `save` | NumPy files in, NumPy files out |
+//! | `interrupt` | what Ctrl-C removes |
+//! | `measure` | times and counters of one kernel on one problem |
+//! | `case` | one random problem of `regemm verify` |
+//! | `output` | everything that is written to standard output |
+//! | `progress` | progress bars on standard error |
+//! | `exit` | what can go wrong, and the exit codes |
+
+mod case;
+mod exit;
+mod info;
+mod interrupt;
+mod ladder;
+mod load;
+mod measure;
+mod mul;
+mod options;
+mod output;
+mod progress;
+mod save;
+mod verify;
+
+use clap::{Parser, Subcommand};
+use exit::Failure;
+use output::Output;
+use std::process::ExitCode;
+
+/// Matrix multiplication on NVIDIA GPUs with kernels written in Rust, and on a simulator where there is none.
+#[derive(Parser)]
+#[command(name = "regemm", version, after_help = exit::HELP, arg_required_else_help = true)]
+struct Cli {
+    /// Print one JSON document on standard output instead of text, also for errors
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Mul(mul::Arguments),
+    Ladder(ladder::Arguments),
+    Verify(verify::Arguments),
+    Info(info::Arguments),
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    interrupt::ignore_file_size_signal();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output, usage errors to standard error. Neither can be reported further.
+            let _ = error.print();
+            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    let mut output = Output::new(cli.json);
+    let outcome = match cli.command {
+        Command::Mul(arguments) => mul::run(&arguments, &mut output),
+        Command::Ladder(arguments) => ladder::run(&arguments, &mut output),
+        Command::Verify(arguments) => verify::run(&arguments, &mut output),
+        Command::Info(arguments) => info::run(&arguments, &mut output),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report(&failure, &mut output),
+    }
+}
+
+fn report(failure: &Failure, output: &mut Output) -> ExitCode {
+    eprintln_quietly(format_args!("regemm: {failure}"));
+    // Where the subcommand has printed its own document, the failure is in it.
+    if !output.has_document() {
+        let document = serde_json::json!({
+            "error": {
+                "kind": failure.kind(),
+                "message": failure.to_string(),
+                "exit_code": failure.code(),
+            }
+        });
+        // Standard output may be what failed.
+        let _ = output.document(&document);
+    }
+    failure.code().into()
+}
+
+/// A line on standard error, where a closed one is nobody's problem.
+fn eprintln_quietly(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,57 @@
+//! Option values that several subcommands take.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use regemm::{Activation, DeviceSpec, Dtype};
+
+/// `--device`
+#[derive(clap::Args)]
+pub struct DeviceOption {
+    /// Where to compute: `auto` (the first GPU, else the simulator), `cuda:N` or `sim`
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub device: DeviceSpec,
+}
+
+/// Reads an activation by name.
+pub fn activation() -> impl TypedValueParser<Value = Activation> {
+    let names = Activation::ALL.map(Activation::name);
+    PossibleValuesParser::new(names).map(|name| by_name(&Activation::ALL, Activation::name, &name))
+}
+
+/// Reads an element type by name.
+pub fn dtype() -> impl TypedValueParser<Value = Dtype> {
+    let names = Dtype::ALL.map(Dtype::name);
+    PossibleValuesParser::new(names).map(|name| by_name(&Dtype::ALL, Dtype::name, &name))
+}
+
+/// The value of this name. The parser lets no other through, so the first stands for what cannot happen.
+fn by_name<T: Copy>(all: &[T], name_of: fn(T) -> &'static str, name: &str) -> T {
+    all.iter().copied().find(|&value| name_of(value) == name).unwrap_or(all[0])
+}
+
+/// Runs a generic function with the element type that a value names.
+macro_rules! with_dtype {
+    ($dtype:expr, $function:ident($($argument:expr),*)) => {
+        match $dtype {
+            regemm::Dtype::F32 => $function::<f32>($($argument),*),
+            regemm::Dtype::F64 => $function::<f64>($($argument),*),
+            regemm::Dtype::F16 => $function::<regemm::f16>($($argument),*),
+            regemm::Dtype::Bf16 => $function::<regemm::bf16>($($argument),*),
+        }
+    };
+}
+pub(super) use with_dtype;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found() {
+        for activation in Activation::ALL {
+            assert_eq!(by_name(&Activation::ALL, Activation::name, activation.name()), activation);
+        }
+        for dtype in Dtype::ALL {
+            assert_eq!(by_name(&Dtype::ALL, Dtype::name, dtype.name()), dtype);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Progress bars. They are drawn on standard error, and only where that is a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::borrow::Cow;
+use std::time::Duration;
+
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// A bar over `steps` steps.
+pub fn bar(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(REDRAW);
+    bar
+}
+
+/// A spinner for work without steps.
+pub fn spinner(message: impl Into<Cow<'static, str>>) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner();
+    spinner.set_message(message);
+    spinner.enable_steady_tick(REDRAW);
+    spinner
+}

@@ -1,0 +1,171 @@
+//! Writes NumPy files: completely or not at all.
+//!
+//! The array goes to a temporary file in the output's own folder, which takes the output's name in one step once all of
+//! it is on the disk. Whatever happens before leaves the old file, or none.
+
+use super::exit::Failure;
+use super::interrupt;
+use super::load::Stored;
+use ndarray::Array2;
+use npyz::WriterBuilder;
+use regemm::Element;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// Where a result will go: made before the work begins, so that what is wrong with the place shows early.
+pub struct Destination {
+    /// As it was given.
+    path: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    /// A file that gets its name when it is complete.
+    File {
+        unfinished: NamedTempFile,
+        /// The path behind symbolic links.
+        target: PathBuf,
+        overwrite: bool,
+    },
+    /// Something that is no file and is written to as it is: a device such as /dev/null, or a pipe.
+    Special(File),
+}
+
+/// Read and write for everybody, of which the process's umask takes away.
+#[cfg(unix)]
+const MODE: u32 = 0o666;
+
+impl Destination {
+    /// Prepares to write to `path`. An existing file is refused unless `overwrite` is set; `inputs` are named in the
+    /// refusal if it is one of them.
+    pub fn new(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<Self, Failure> {
+        let failure = |problem: String| Failure::file(path, problem);
+        let path = path.to_owned();
+        let existing = match fs::metadata(&path) {
+            Ok(metadata) => Some(metadata),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failure(format!("cannot be written: {error}"))),
+        };
+        if existing.as_ref().is_some_and(Metadata::is_dir) {
+            return Err(failure("is a folder; name a file in it".into()));
+        }
+        if existing.as_ref().is_some_and(|metadata| !metadata.is_file()) {
+            let special = OpenOptions::new().write(true).open(&path);
+            let special = special.map_err(|error| failure(cannot_write(&error)))?;
+            return Ok(Destination { path, kind: Kind::Special(special) });
+        }
+        // A symbolic link stays one: the file behind it is replaced.
+        let target = if existing.is_some() {
+            fs::canonicalize(&path).map_err(|error| failure(cannot_write(&error)))?
+        } else {
+            path.clone()
+        };
+        if existing.is_some() && !overwrite {
+            let is_target =
+                |input: &&&Path| fs::canonicalize(input).is_ok_and(|input| input == target);
+            return Err(failure(match inputs.iter().find(is_target) {
+                Some(_) => "is an input; name another output, or replace it with --force".into(),
+                None => "exists; name another output, or replace it with --force".into(),
+            }));
+        }
+        let folder = match target.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let unfinished = create_unfinished(folder).map_err(|error| {
+            failure(match error.kind() {
+                io::ErrorKind::NotFound => {
+                    format!("its folder {} does not exist; create it first", folder.display())
+                }
+                _ => format!("cannot create a file in {}: {error}", folder.display()),
+            })
+        })?;
+        if let Some(existing) = existing {
+            // Only convenience: the new file is readable by whom the old one was.
+            let _ = unfinished.as_file().set_permissions(existing.permissions());
+        }
+        Ok(Destination { path, kind: Kind::File { unfinished, target, overwrite } })
+    }
+
+    /// Writes an array in C order, each element converted by `convert`, and finishes the file.
+    pub fn save<T: Element, S: Stored>(
+        self,
+        array: &Array2<T>,
+        convert: fn(T) -> S,
+    ) -> Result<(), Failure> {
+        let Destination { path, kind } = self;
+        let failure = |error: io::Error| Failure::file(&path, cannot_write(&error));
+        match kind {
+            Kind::Special(file) => write_array(file, array, convert).map(drop).map_err(failure),
+            Kind::File { mut unfinished, target, overwrite } => {
+                let file = unfinished.as_file_mut();
+                write_array(&mut *file, array, convert).map_err(failure)?;
+                file.sync_all().map_err(failure)?;
+                let finished = interrupt::finish(|| {
+                    if overwrite {
+                        unfinished.persist(&target)
+                    } else {
+                        unfinished.persist_noclobber(&target)
+                    }
+                });
+                finished.map_err(|error| match error.error.kind() {
+                    io::ErrorKind::AlreadyExists => Failure::file(
+                        &path,
+                        "was created by someone else meanwhile; name another output, or replace \
+                         it with --force",
+                    ),
+                    _ => failure(error.error),
+                })?;
+                sync_folder(&target);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn create_unfinished(folder: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(".regemm-").suffix(".unfinished").make_in(folder, |path| {
+        interrupt::remember(path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, MODE);
+        options.open(path)
+    })
+}
+
+fn write_array<T: Element, S: Stored>(
+    file: impl Write,
+    array: &Array2<T>,
+    convert: fn(T) -> S,
+) -> io::Result<()> {
+    let mut buffered = BufWriter::new(file);
+    let shape = [array.nrows() as u64, array.ncols() as u64];
+    let options = npyz::WriteOptions::<S>::new().default_dtype().shape(&shape);
+    let mut writer = options.writer(&mut buffered).begin_nd()?;
+    writer.extend(array.iter().map(|&element| convert(element)))?;
+    writer.finish()?;
+    buffered.flush()
+}
+
+/// Makes the new name as durable as the data. Not every file system can, and the file is complete without it.
+fn sync_folder(target: &Path) {
+    let folder = target.parent().filter(|folder| *folder != Path::new(""));
+    if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
+        let _ = folder.sync_all();
+    }
+}
+
+fn cannot_write(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!("cannot be written: {error}; free some space, nothing was kept of it")
+        }
+        io::ErrorKind::FileTooLarge => {
+            format!("cannot be written: {error}; raise the limit (ulimit -f), nothing was kept")
+        }
+        _ => format!("cannot be written: {error}"),
+    }
+}

@@ -1,0 +1,159 @@
+//! A CUDA GPU as a device.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `context` | the driver, the primary context, errors |
+//! | `limits` | the device's name and limits |
+//! | `memory` | allocation and copies |
+//! | `queue` | streams and events |
+//! | `module` | PTX modules: loaded when a kernel is first used |
+//!
+//! Everything goes through `cust::sys`, the raw layer of `cust`: its safe layer cannot create non-blocking streams, let an
+//! event be waited for twice, or tell why PTX was refused.
+
+pub(crate) mod context;
+mod limits;
+mod memory;
+mod module;
+pub(crate) mod queue;
+
+pub(crate) use context::device_count;
+
+use super::info::DeviceInfo;
+use super::pending::{Marker, Pending, Use};
+use super::report::KernelReport;
+use super::{DeviceSpec, KernelSource, Launch};
+use crate::error::{Error, Resource, Result};
+use context::Context;
+use module::LoadedKernel;
+use queue::{CudaEvent, CudaStream};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The GPUs that are open in this process, by index.
+static OPEN: Mutex<Vec<(usize, Weak<CudaDevice>)>> = Mutex::new(Vec::new());
+
+/// A GPU.
+pub(crate) struct CudaDevice {
+    info: DeviceInfo,
+    /// Work that the caller waits for.
+    foreground: CudaStream,
+    /// Copies between host and device.
+    copies: CudaStream,
+    /// By entry name and address of the PTX that it was found in: tables of different crates may use the same name.
+    kernels: Mutex<HashMap<(&'static str, usize), Arc<LoadedKernel>>>,
+    /// Memory of dropped buffers that outstanding work may still use.
+    released: Mutex<Vec<(u64, Pending<CudaEvent>)>>,
+    context: Arc<Context>,
+}
+
+impl CudaDevice {
+    /// The GPU of this index; the one that is open already, if there is one.
+    pub fn open(ordinal: usize) -> Result<Arc<CudaDevice>> {
+        let mut open = lock(&OPEN);
+        open.retain(|(_, device)| device.strong_count() > 0);
+        let known = open.iter().find(|(index, _)| *index == ordinal);
+        if let Some(device) = known.and_then(|(_, device)| device.upgrade()) {
+            return Ok(device);
+        }
+        let context = Arc::new(Context::retain(ordinal)?);
+        let device = Arc::new(CudaDevice {
+            info: limits::read(&context, ordinal)?,
+            foreground: CudaStream::new(&context)?,
+            copies: CudaStream::new(&context)?,
+            kernels: Mutex::default(),
+            released: Mutex::default(),
+            context,
+        });
+        open.push((ordinal, Arc::downgrade(&device)));
+        Ok(device)
+    }
+
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn spec(&self) -> DeviceSpec {
+        DeviceSpec::Cuda(self.context.ordinal())
+    }
+
+    pub fn new_stream(&self) -> Result<CudaStream> {
+        CudaStream::new(&self.context)
+    }
+
+    pub fn synchronize(&self) -> Result<()> {
+        self.context.synchronize()?;
+        self.free_released(false);
+        Ok(())
+    }
+
+    /// Puts a kernel on a stream, or runs it to its end on none. It starts after all earlier work on its memory.
+    ///
+    /// # Safety
+    /// As for [`Device::launch`](super::Device::launch).
+    pub unsafe fn launch(&self, launch: &Launch<'_>, stream: Option<&CudaStream>) -> Result<()> {
+        let kernel = self.kernel(launch.kernel)?;
+        let queue = stream.unwrap_or(&self.foreground);
+        let event = Arc::new(CudaEvent::untimed(&self.context)?);
+        for read in launch.reads {
+            read.order_on(queue, Use::Read)?;
+        }
+        if let Some(written) = launch.writes {
+            written.order_on(queue, Use::Write)?;
+        }
+        // SAFETY: as promised by the caller; the kernel's shape and shared memory are those it was loaded for.
+        unsafe { kernel.launch(launch.blocks, queue, launch.argument)? };
+        if let Err(error) = queue.record(&event) {
+            // Without an event nobody would wait for this work, so it has to end here.
+            let _ = queue.synchronize();
+            return Err(error);
+        }
+        for read in launch.reads {
+            read.remember(queue, &event, Use::Read);
+        }
+        if let Some(written) = launch.writes {
+            written.remember(queue, &event, Use::Write);
+        }
+        if stream.is_none() { event.wait() } else { Ok(()) }
+    }
+
+    /// What a kernel takes of this device, as compiled for it.
+    pub fn report(&self, kernel: KernelSource) -> Result<KernelReport> {
+        self.kernel(kernel)?.report()
+    }
+
+    /// The kernel, loaded on its first use.
+    fn kernel(&self, source: KernelSource) -> Result<Arc<LoadedKernel>> {
+        let KernelSource { info: kernel, modules } = source;
+        let key = (kernel.name, modules.as_ptr().addr());
+        if let Some(loaded) = lock(&self.kernels).get(&key) {
+            return Ok(Arc::clone(loaded));
+        }
+        // Compiled without the lock, so that other threads can use other kernels meanwhile. Two that need the same one
+        // at the same moment both compile it, and one result is kept.
+        let module = super::ptx::choose(modules, kernel.name, &self.info)?;
+        let loaded = Arc::new(LoadedKernel::load(&self.context, kernel, module)?);
+        if u64::from(loaded.max_threads) < u64::from(kernel.threads()) {
+            return Err(Error::KernelDoesNotFit {
+                kernel: kernel.name,
+                resource: Resource::Threads,
+                needed: kernel.threads().into(),
+                available: loaded.max_threads.into(),
+                device: self.info.name.clone(),
+            });
+        }
+        Ok(Arc::clone(lock(&self.kernels).entry(key).or_insert(loaded)))
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        // Buffers keep the device alive, so all that is left is what they released.
+        self.free_released(true);
+    }
+}
+
+/// Locks what no panic can leave half-changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

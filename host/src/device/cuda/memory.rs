@@ -1,0 +1,181 @@
+//! Allocation and copies on a GPU.
+
+use super::context::check;
+use super::queue::CudaEvent;
+use super::{CudaDevice, lock};
+use crate::device::Rows;
+use crate::device::pending::Pending;
+use crate::error::{Error, Result};
+use cust::sys;
+use std::ffi::c_void;
+
+/// Largest distance of rows in a two-dimensional copy, in bytes (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of every GPU).
+const MAX_PITCH: u64 = i32::MAX as u64;
+
+impl CudaDevice {
+    /// Memory of `bytes` bytes, not zero of them. Gives back what dropped buffers held, and waits for that if memory is
+    /// short.
+    pub fn alloc(&self, bytes: u64) -> Result<u64> {
+        self.free_released(false);
+        if let Some(address) = self.try_alloc(bytes)? {
+            return Ok(address);
+        }
+        self.free_released(true);
+        if let Some(address) = self.try_alloc(bytes)? {
+            return Ok(address);
+        }
+        Err(Error::OutOfMemory { device: self.spec(), requested: bytes, free: self.free_bytes()? })
+    }
+
+    fn try_alloc(&self, bytes: u64) -> Result<Option<u64>> {
+        let Ok(bytes) = usize::try_from(bytes) else { return Ok(None) };
+        let _bound = self.context.bind()?;
+        let mut address = 0;
+        // SAFETY: the pointer is to a local.
+        match unsafe { sys::cuMemAlloc_v2(&mut address, bytes) } {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Ok(None),
+            code => check("cuMemAlloc", code).map(|()| Some(address)),
+        }
+    }
+
+    fn free_bytes(&self) -> Result<u64> {
+        let _bound = self.context.bind()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the pointers are to locals.
+        check("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        Ok(free as u64)
+    }
+
+    /// Frees memory as soon as nothing uses it any more: at once, or at a later allocation or synchronisation.
+    pub fn release(&self, address: u64, mut pending: Pending<CudaEvent>) {
+        pending.forget_reached();
+        if pending.is_empty() {
+            self.free(address);
+        } else {
+            lock(&self.released).push((address, pending));
+        }
+    }
+
+    /// Frees released memory that nothing uses any more, or waits until nothing uses it and frees it all.
+    pub(super) fn free_released(&self, wait: bool) {
+        let mut done = Vec::new();
+        lock(&self.released).retain_mut(|(address, pending)| {
+            if wait {
+                pending.wait_for_all();
+            }
+            pending.forget_reached();
+            if pending.is_empty() {
+                done.push(*address);
+            }
+            !pending.is_empty()
+        });
+        done.into_iter().for_each(|address| self.free(address));
+    }
+
+    /// In a context that a faulty kernel has broken this fails, and the memory goes with the context.
+    fn free(&self, address: u64) {
+        if let Ok(_bound) = self.context.bind() {
+            // SAFETY: the address came from `cuMemAlloc` and nothing uses the memory.
+            let _ = unsafe { sys::cuMemFree_v2(address) };
+        }
+    }
+
+    /// Copies rows to the host, without gaps; complete on return.
+    pub fn read_rows(&self, from: Rows, to: &mut [u8]) -> Result<()> {
+        let host = to.as_mut_ptr();
+        debug_assert!(to.len() as u64 >= from.row_bytes * from.rows);
+        self.copy(from, |part, offset, stream| {
+            // SAFETY: the parts tile the rows, and the slice has room for all of them.
+            unsafe {
+                let host = host.add(offset).cast::<c_void>();
+                if part.rows == 1 {
+                    let bytes = part.row_bytes as usize;
+                    check("cuMemcpyDtoHAsync", {
+                        sys::cuMemcpyDtoHAsync_v2(host, part.address, bytes, stream)
+                    })
+                } else {
+                    let copy = sys::CUDA_MEMCPY2D {
+                        dstMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST,
+                        dstHost: host,
+                        dstPitch: part.row_bytes as usize,
+                        ..device_side(part, sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE)
+                    };
+                    check("cuMemcpy2DAsync", sys::cuMemcpy2DAsync_v2(&copy, stream))
+                }
+            }
+        })
+    }
+
+    /// Copies rows without gaps from the host; complete on return.
+    pub fn write_rows(&self, from: &[u8], to: Rows) -> Result<()> {
+        let host = from.as_ptr();
+        debug_assert!(from.len() as u64 >= to.row_bytes * to.rows);
+        self.copy(to, |part, offset, stream| {
+            // SAFETY: the parts tile the rows, and the slice holds all of them.
+            unsafe {
+                let host = host.add(offset).cast::<c_void>();
+                if part.rows == 1 {
+                    let bytes = part.row_bytes as usize;
+                    check("cuMemcpyHtoDAsync", {
+                        sys::cuMemcpyHtoDAsync_v2(part.address, host, bytes, stream)
+                    })
+                } else {
+                    let copy = sys::CUDA_MEMCPY2D {
+                        srcMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST,
+                        srcHost: host,
+                        srcPitch: part.row_bytes as usize,
+                        ..device_side(part, sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE)
+                    };
+                    check("cuMemcpy2DAsync", sys::cuMemcpy2DAsync_v2(&copy, stream))
+                }
+            }
+        })
+    }
+
+    /// Copies all rows in one part, or each in a part of its own where they are too far apart, and waits for the end.
+    /// `copy` takes a part, its offset on the host, and a stream.
+    ///
+    /// Not the driver's synchronous copies: from pageable memory those may return before the last bytes have arrived,
+    /// and our streams do not wait for the default stream.
+    fn copy(
+        &self,
+        rows: Rows,
+        copy: impl Fn(Rows, usize, sys::CUstream) -> Result<()>,
+    ) -> Result<()> {
+        let _bound = self.context.bind()?;
+        let stream = self.copies.raw();
+        let started = if rows.rows == 1 || rows.pitch <= MAX_PITCH {
+            copy(rows, 0, stream)
+        } else {
+            (0..rows.rows).try_for_each(|row| {
+                let address = rows.address + row * rows.pitch;
+                copy(Rows { address, rows: 1, ..rows }, (row * rows.row_bytes) as usize, stream)
+            })
+        };
+        // Also after a failure: the copies before it use the host's memory.
+        let finished = self.copies.synchronize();
+        started.and(finished)
+    }
+}
+
+/// A two-dimensional copy with this device memory on both sides; the caller replaces one of them.
+fn device_side(rows: Rows, device: sys::CUmemorytype_enum) -> sys::CUDA_MEMCPY2D {
+    sys::CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: device,
+        srcHost: std::ptr::null(),
+        srcDevice: rows.address,
+        srcArray: std::ptr::null_mut(),
+        srcPitch: rows.pitch as usize,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: device,
+        dstHost: std::ptr::null_mut(),
+        dstDevice: rows.address,
+        dstArray: std::ptr::null_mut(),
+        dstPitch: rows.pitch as usize,
+        WidthInBytes: rows.row_bytes as usize,
+        Height: rows.rows as usize,
+    }
+}

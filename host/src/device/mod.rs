@@ -1,0 +1,298 @@
+//! Devices: one API over two machines, a CUDA GPU and the simulator.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`info`] | names and limits |
+//! | [`stream`] | streams and events |
+//! | [`report`] | what a kernel takes of a device |
+//! | [`ptx`] | the embedded PTX and the choice among architectures |
+//! | `spec` | the text form of a device: `auto`, `cuda:0`, `sim` |
+//! | `buffer` | device memory with the work that is outstanding on it |
+//! | `pending` | how outstanding work is remembered and waited for |
+//! | `cuda`, `sim` | the two machines |
+
+mod buffer;
+mod cuda;
+pub mod info;
+mod pending;
+pub mod ptx;
+pub mod report;
+mod sim;
+mod spec;
+pub mod stream;
+
+pub(crate) use buffer::{Buffer, Rows};
+pub(crate) use pending::Use;
+pub use spec::DeviceSpec;
+
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::matrix::Matrix;
+use crate::matrix::vector::Vector;
+use cuda::CudaDevice;
+use cuda_std::sim::{Counters, Simulator};
+use info::{DeviceInfo, DeviceKind};
+use ndarray::ArrayView2;
+use ptx::PtxModule;
+use regemm_kernels::element::Element;
+use regemm_kernels::kernel::KernelInfo;
+use report::KernelReport;
+use sim::SimDevice;
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+use stream::Stream;
+
+/// A machine that kernels run on: a CUDA GPU or the simulator.
+///
+/// A handle: clones are the same device, and so are all handles of one GPU that live at the same time. Every simulator
+/// that is opened is a machine of its own. Any thread may use it at any time.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    info: DeviceInfo,
+    machine: Machine,
+}
+
+pub(crate) enum Machine {
+    Cuda(Arc<CudaDevice>),
+    Sim(SimDevice),
+}
+
+/// A kernel and where its PTX is.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelSource {
+    pub info: &'static KernelInfo,
+    pub modules: &'static [PtxModule],
+}
+
+impl KernelSource {
+    /// A kernel of this library.
+    pub fn embedded(info: &'static KernelInfo) -> KernelSource {
+        KernelSource { info, modules: ptx::MODULES }
+    }
+}
+
+/// One launch of a kernel. `argument` points to the kernel's only parameter.
+pub(crate) struct Launch<'a> {
+    pub kernel: KernelSource,
+    pub blocks: u32,
+    pub argument: *const c_void,
+    /// Memory that the kernel reads, as far as this library owns it.
+    pub reads: &'a [&'a Buffer],
+    /// Memory that the kernel writes, as far as this library owns it.
+    pub writes: Option<&'a Buffer>,
+}
+
+impl Device {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], [`Error::NoSuchDevice`], or a failure of the driver; never for [`DeviceSpec::Sim`].
+    pub fn open(spec: DeviceSpec) -> Result<Device> {
+        match spec {
+            DeviceSpec::Auto => Device::auto(),
+            DeviceSpec::Cuda(ordinal) => Device::cuda(ordinal),
+            DeviceSpec::Sim => Ok(Device::sim()),
+        }
+    }
+
+    /// The first CUDA device; where there is none or no driver, the simulator. [`Device::cuda_devices`] says why.
+    ///
+    /// # Errors
+    /// A CUDA device is there but cannot be used.
+    pub fn auto() -> Result<Device> {
+        match Device::cuda_devices() {
+            Ok(0) | Err(Error::NoDriver { .. }) => Ok(Device::sim()),
+            Ok(_) => Device::cuda(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The CUDA device with this index.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], [`Error::NoSuchDevice`], or a failure of the driver.
+    pub fn cuda(ordinal: usize) -> Result<Device> {
+        let device = CudaDevice::open(ordinal)?;
+        let info = device.info().clone();
+        Ok(Device { inner: Arc::new(Inner { info, machine: Machine::Cuda(device) }) })
+    }
+
+    /// A new simulator with its own memory.
+    pub fn sim() -> Device {
+        Device::of_simulator(Simulator::new())
+    }
+
+    /// A new simulator with this many bytes of memory.
+    pub fn sim_with_memory(bytes: u64) -> Device {
+        Device::of_simulator(Simulator::with_memory(bytes))
+    }
+
+    fn of_simulator(simulator: Simulator) -> Device {
+        let machine = SimDevice::new(simulator);
+        Device { inner: Arc::new(Inner { info: machine.info(), machine: Machine::Sim(machine) }) }
+    }
+
+    /// Number of CUDA devices.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], which says why there is none.
+    pub fn cuda_devices() -> Result<usize> {
+        cuda::device_count()
+    }
+
+    /// Name and limits.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.inner.info
+    }
+
+    /// Whether this is a simulator.
+    pub fn is_sim(&self) -> bool {
+        matches!(self.machine(), Machine::Sim(_))
+    }
+
+    /// What [`Device::open`] takes to open a device like this.
+    pub fn spec(&self) -> DeviceSpec {
+        match self.info().kind {
+            DeviceKind::Cuda { ordinal } => DeviceSpec::Cuda(ordinal),
+            DeviceKind::Sim => DeviceSpec::Sim,
+        }
+    }
+
+    /// A new stream: work put on it runs in order, and beside the work of other streams.
+    ///
+    /// # Errors
+    /// A failure of the driver.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(self)
+    }
+
+    /// Waits for all work on the device and gives memory back that dropped matrices held until now.
+    ///
+    /// # Errors
+    /// A failure of the driver, or of a kernel that ran since the last synchronisation.
+    pub fn synchronize(&self) -> Result<()> {
+        match self.machine() {
+            Machine::Cuda(cuda) => cuda.synchronize(),
+            Machine::Sim(_) => Ok(()),
+        }
+    }
+
+    /// A `rows x cols` matrix without gaps between its rows. Its elements are whatever the memory held on a GPU, and
+    /// 0xFF bytes, which are NaN, on the simulator.
+    ///
+    /// # Errors
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    pub fn matrix<T: Element>(&self, rows: usize, cols: usize) -> Result<Matrix<T>> {
+        Matrix::new(self, rows, cols, cols)
+    }
+
+    /// A `rows x cols` matrix whose rows begin `ld` elements apart; elements and gaps as in [`Device::matrix`].
+    ///
+    /// # Errors
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    pub fn matrix_with_ld<T: Element>(
+        &self,
+        rows: usize,
+        cols: usize,
+        ld: usize,
+    ) -> Result<Matrix<T>> {
+        Matrix::new(self, rows, cols, ld)
+    }
+
+    /// A copy of an array of any strides, without gaps between its rows.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`].
+    pub fn upload<T: Element>(&self, array: &ArrayView2<'_, T>) -> Result<Matrix<T>> {
+        let mut matrix = self.matrix(array.nrows(), array.ncols())?;
+        matrix.copy_from(array)?;
+        Ok(matrix)
+    }
+
+    /// A copy of a row-major matrix in a slice: element `(row, col)` is `data[row * ld + col]`. The copy has the same
+    /// leading dimension, and the gaps between its rows hold what they hold in the slice.
+    ///
+    /// # Errors
+    /// [`Error::LeadingDimension`], [`Error::SliceLength`] where the slice ends before the last element (what lies
+    /// behind it is ignored), [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    pub fn upload_slice<T: Element>(
+        &self,
+        data: &[T],
+        rows: usize,
+        cols: usize,
+        ld: usize,
+    ) -> Result<Matrix<T>> {
+        Matrix::from_slice(self, data, rows, cols, ld)
+    }
+
+    /// A copy of a slice.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn vector<T: Element>(&self, data: &[T]) -> Result<Vector<T>> {
+        Vector::new(self, data)
+    }
+
+    /// What a kernel of [`kernels`](crate::kernels::kernels) takes of this device. On a GPU this compiles the kernel if
+    /// it has not been used yet.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`], [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::DriverTooOld`], [`Error::KernelDoesNotFit`], or a failure of the
+    /// driver.
+    pub fn kernel_report(&self, kernel: &KernelInfo) -> Result<KernelReport> {
+        // Anyone can make a value of this type, so only its name is trusted.
+        self.report(KernelSource::embedded(kernels::find(kernel.name)?))
+    }
+
+    pub(crate) fn report(&self, kernel: KernelSource) -> Result<KernelReport> {
+        match self.machine() {
+            Machine::Cuda(cuda) => cuda.report(kernel),
+            Machine::Sim(_) => Ok(sim::report(kernel.info)),
+        }
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.inner.machine
+    }
+
+    /// Whether memory of one can be used on the other.
+    pub(crate) fn is_same(&self, other: &Device) -> bool {
+        match (self.machine(), other.machine()) {
+            (Machine::Cuda(a), Machine::Cuda(b)) => Arc::ptr_eq(a, b),
+            _ => Arc::ptr_eq(&self.inner, &other.inner),
+        }
+    }
+
+    /// Runs a kernel after all earlier work on the memory it uses: on a stream without waiting for it, or on none and
+    /// to its end. Counters come from the simulator alone.
+    ///
+    /// # Safety
+    /// The kernel keeps [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and `argument` is valid for it;
+    /// memory that is named neither in `reads` nor in `writes` stays valid until the work is done.
+    pub(crate) unsafe fn launch(
+        &self,
+        launch: &Launch<'_>,
+        stream: Option<&Stream>,
+    ) -> Result<Option<Counters>> {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match self.machine() {
+                Machine::Cuda(cuda) => {
+                    cuda.launch(launch, stream.and_then(Stream::as_cuda)).map(|()| None)
+                }
+                Machine::Sim(sim) => sim.launch(launch).map(Some),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({}: {})", self.spec(), self.info().name)
+    }
+}

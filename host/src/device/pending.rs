@@ -1,0 +1,160 @@
+//! Work that was put on a stream and may still be using some memory.
+//!
+//! Rust's borrows protect a matrix until `enqueue` returns; from then on the GPU uses its memory without a borrow. So
+//! each buffer remembers the last event of every stream that uses it, and whoever touches the memory next waits: the
+//! host before it reads or writes, another stream before its kernel starts, and the deallocation.
+
+use crate::error::Result;
+use std::sync::Arc;
+
+/// A point on a stream that work reaches.
+pub(crate) trait Marker {
+    /// Blocks until the point is reached.
+    fn wait(&self) -> Result<()>;
+    /// Whether it has been reached.
+    fn is_reached(&self) -> bool;
+}
+
+/// How memory is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+struct Access<M> {
+    stream: u64,
+    last: Arc<M>,
+    kind: Use,
+}
+
+/// The outstanding work on one buffer: at most one entry a stream, because a stream's later events come after its
+/// earlier ones.
+pub(crate) struct Pending<M> {
+    accesses: Vec<Access<M>>,
+}
+
+impl<M> Default for Pending<M> {
+    fn default() -> Self {
+        Pending { accesses: Vec::new() }
+    }
+}
+
+impl<M: Marker> Pending<M> {
+    /// What a new use of the memory has to wait for: a reader for the writers, a writer for everyone. Work on `stream`
+    /// itself is in order anyway.
+    pub fn before(&self, kind: Use, stream: Option<u64>) -> Vec<Arc<M>> {
+        self.accesses
+            .iter()
+            .filter(|access| Some(access.stream) != stream)
+            .filter(|access| kind == Use::Write || access.kind == Use::Write)
+            .map(|access| Arc::clone(&access.last))
+            .collect()
+    }
+
+    /// Remembers work that ends at `last` on `stream`, and forgets what is done.
+    pub fn add(&mut self, stream: u64, last: Arc<M>, kind: Use) {
+        self.forget_reached();
+        match self.accesses.iter_mut().find(|access| access.stream == stream) {
+            Some(access) => {
+                access.last = last;
+                if kind == Use::Write {
+                    access.kind = Use::Write;
+                }
+            }
+            None => self.accesses.push(Access { stream, last, kind }),
+        }
+    }
+
+    /// Forgets what is done.
+    pub fn forget_reached(&mut self) {
+        self.accesses.retain(|access| !access.last.is_reached());
+    }
+
+    /// Whether nothing is outstanding.
+    pub fn is_empty(&self) -> bool {
+        self.accesses.is_empty()
+    }
+
+    /// Blocks until nothing is outstanding. Where waiting fails the context is broken and nothing runs any more.
+    pub fn wait_for_all(&mut self) {
+        for access in self.accesses.drain(..) {
+            let _ = access.last.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[derive(Default)]
+    struct Fake(AtomicBool);
+
+    impl Marker for Fake {
+        fn wait(&self) -> Result<()> {
+            self.0.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        fn is_reached(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn event() -> Arc<Fake> {
+        Arc::new(Fake::default())
+    }
+
+    fn same(found: &[Arc<Fake>], expected: &[&Arc<Fake>]) -> bool {
+        found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    #[test]
+    fn readers_wait_for_writers_and_writers_for_everyone() {
+        let (read, write) = (event(), event());
+        let mut pending = Pending::default();
+        pending.add(1, read.clone(), Use::Read);
+        pending.add(2, write.clone(), Use::Write);
+        assert!(same(&pending.before(Use::Read, None), &[&write]));
+        assert!(same(&pending.before(Use::Write, None), &[&read, &write]));
+    }
+
+    #[test]
+    fn a_stream_does_not_wait_for_itself() {
+        let mut pending = Pending::default();
+        pending.add(1, event(), Use::Write);
+        assert!(pending.before(Use::Write, Some(1)).is_empty());
+        assert_eq!(pending.before(Use::Read, Some(2)).len(), 1);
+    }
+
+    #[test]
+    fn a_later_read_of_the_same_stream_does_not_hide_its_write() {
+        let last = event();
+        let mut pending = Pending::default();
+        pending.add(1, event(), Use::Write);
+        pending.add(1, last.clone(), Use::Read);
+        assert!(same(&pending.before(Use::Read, Some(2)), &[&last]));
+    }
+
+    #[test]
+    fn writers_of_two_streams_are_both_remembered() {
+        let (first, second) = (event(), event());
+        let mut pending = Pending::default();
+        pending.add(1, first.clone(), Use::Write);
+        pending.add(2, second.clone(), Use::Write);
+        assert!(same(&pending.before(Use::Read, None), &[&first, &second]));
+    }
+
+    #[test]
+    fn what_is_done_is_forgotten() {
+        let (done, outstanding) = (event(), event());
+        let mut pending = Pending::default();
+        pending.add(1, done.clone(), Use::Write);
+        done.wait().unwrap();
+        pending.add(2, outstanding.clone(), Use::Write);
+        assert!(same(&pending.before(Use::Write, None), &[&outstanding]));
+        pending.wait_for_all();
+        assert!(pending.is_empty() && outstanding.is_reached());
+    }
+}

@@ -1,0 +1,199 @@
+//! The embedded PTX, and which of it a GPU runs.
+
+use super::info::DeviceInfo;
+use crate::error::{Error, Result};
+
+/// One kernel compiled for one architecture. `cuda_builder` writes a list of these for a kernel crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PtxModule {
+    /// Name of the kernel, which is the only entry of the module.
+    pub entry: &'static str,
+    /// Architecture that it was compiled for, such as `sm_80` or `sm_90a`.
+    pub arch: &'static str,
+    /// The PTX.
+    pub source: &'static str,
+}
+
+/// The kernels of this library.
+pub(crate) static MODULES: &[PtxModule] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
+
+/// The best module for a kernel on a device: the newest architecture that the GPU can run, among those whose PTX the
+/// driver can read.
+pub(crate) fn choose<'a>(
+    modules: &'a [PtxModule],
+    entry: &str,
+    device: &DeviceInfo,
+) -> Result<&'a PtxModule> {
+    let capability = device.compute_capability.unwrap_or_default();
+    let driver = device.driver_version.unwrap_or_default();
+    let all: Vec<_> = modules
+        .iter()
+        .filter(|module| module.entry == entry)
+        .filter_map(|module| Some((Arch::parse(module.arch)?, module)))
+        .collect();
+    if all.is_empty() {
+        return Err(Error::NoPtx { kernel: entry.to_owned() });
+    }
+
+    let runnable = all.iter().filter(|(arch, _)| arch.runs_on(capability));
+    let readable = runnable.clone().filter(|(_, module)| module.needed_driver() <= driver);
+    if let Some((_, module)) = readable.max_by_key(|(arch, _)| *arch) {
+        return Ok(module);
+    }
+    // The module that is least demanding says what would be enough.
+    match runnable.min_by_key(|(_, module)| module.needed_driver()) {
+        Some((_, module)) => Err(Error::DriverTooOld {
+            found: driver,
+            needed: module.needed_driver(),
+            what: format!("the PTX of {entry} for {}", module.arch),
+        }),
+        None => {
+            let mut archs: Vec<_> = all.iter().map(|(_, module)| module.arch).collect();
+            archs.sort_unstable();
+            Err(Error::GpuTooOld {
+                device: device.name.clone(),
+                capability,
+                kernel: entry.to_owned(),
+                available: archs.join(", "),
+            })
+        }
+    }
+}
+
+/// An architecture, ordered from old to new; the one with features of its own after the plain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Arch {
+    capability: (u32, u32),
+    /// `a`: features of exactly this capability, which no other has.
+    specific: bool,
+}
+
+impl Arch {
+    /// Reads `sm_80`, `sm_90a`, `sm_120`: the last digit is the minor number.
+    fn parse(text: &str) -> Option<Arch> {
+        let text = text.strip_prefix("sm_")?;
+        let (number, specific) = match text.strip_suffix('a') {
+            Some(number) => (number, true),
+            None => (text, false),
+        };
+        let number: u32 = number.parse().ok()?;
+        Some(Arch { capability: (number / 10, number % 10), specific })
+    }
+
+    fn runs_on(self, capability: (u32, u32)) -> bool {
+        if self.specific { self.capability == capability } else { self.capability <= capability }
+    }
+}
+
+impl PtxModule {
+    /// The oldest CUDA version whose driver reads this module; `(0, 0)` if it does not say its PTX version, which leaves
+    /// the judgement to the driver.
+    fn needed_driver(&self) -> (u32, u32) {
+        self.isa_version().map_or((0, 0), driver_for_isa)
+    }
+
+    /// The `.version` directive, which comes before anything but comments.
+    fn isa_version(&self) -> Option<(u32, u32)> {
+        let line = self.source.lines().find_map(|line| line.trim().strip_prefix(".version"))?;
+        let (major, minor) = line.split_whitespace().next()?.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+}
+
+/// The CUDA release that introduced a version of the PTX ISA (PTX ISA manual, "Release History").
+fn driver_for_isa((major, minor): (u32, u32)) -> (u32, u32) {
+    match (major, minor) {
+        (..6, _) => (8, 0),
+        (6, 0) => (9, 0),
+        (6, 1) => (9, 1),
+        (6, 2) => (9, 2),
+        (6, minor) => (10, minor - 3),
+        (7, minor) => (11, minor),
+        (8, minor @ ..=5) => (12, minor),
+        (8, minor) => (12, minor + 1),
+        (major, minor) => (major + 4, minor),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::info::tests::h200;
+    use super::*;
+
+    static MODULES: &[PtxModule] = &[
+        PtxModule { entry: "k", arch: "sm_75", source: "//\n.version 6.3\n.target sm_75" },
+        PtxModule { entry: "k", arch: "sm_90a", source: "//\n.version 8.0\n.target sm_90a" },
+        PtxModule { entry: "k", arch: "sm_80", source: "//\n.version 7.0\n.target sm_80" },
+        PtxModule { entry: "hopper", arch: "sm_90a", source: ".version 8.0\n" },
+    ];
+
+    fn gpu(capability: (u32, u32), driver: (u32, u32)) -> DeviceInfo {
+        DeviceInfo {
+            compute_capability: Some(capability),
+            driver_version: Some(driver),
+            ..h200()
+        }
+    }
+
+    fn arch(capability: (u32, u32), driver: (u32, u32)) -> &'static str {
+        choose(MODULES, "k", &gpu(capability, driver)).unwrap().arch
+    }
+
+    #[test]
+    fn the_newest_architecture_that_the_gpu_runs() {
+        let driver = (13, 0);
+        assert_eq!(arch((7, 5), driver), "sm_75");
+        assert_eq!(arch((8, 0), driver), "sm_80");
+        assert_eq!(arch((8, 9), driver), "sm_80");
+        assert_eq!(arch((9, 0), driver), "sm_90a");
+        assert_eq!(arch((10, 0), driver), "sm_80", "sm_90a runs on 9.0 alone");
+        assert_eq!(arch((12, 0), driver), "sm_80");
+    }
+
+    #[test]
+    fn an_older_driver_gets_older_ptx() {
+        assert_eq!(arch((9, 0), (11, 8)), "sm_80");
+        assert_eq!(arch((9, 0), (10, 2)), "sm_75");
+    }
+
+    #[test]
+    fn too_old_a_driver_is_told_what_is_enough() {
+        let error = choose(MODULES, "k", &gpu((8, 0), (9, 2))).unwrap_err();
+        let Error::DriverTooOld { found, needed, .. } = &error else { panic!("{error}") };
+        assert_eq!((*found, *needed), ((9, 2), (10, 0)));
+        assert!(error.to_string().contains("9.2") && error.to_string().contains("10.0"), "{error}");
+    }
+
+    #[test]
+    fn too_old_a_gpu_is_told_what_there_is() {
+        let error = choose(MODULES, "k", &gpu((7, 0), (13, 0))).unwrap_err();
+        assert!(matches!(error, Error::GpuTooOld { capability: (7, 0), .. }), "{error}");
+        assert!(error.to_string().contains("sm_75, sm_80, sm_90a"), "{error}");
+        let error = choose(MODULES, "hopper", &gpu((8, 0), (13, 0))).unwrap_err();
+        assert!(matches!(error, Error::GpuTooOld { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_kernel_without_ptx() {
+        let error = choose(MODULES, "other", &h200()).unwrap_err();
+        assert!(matches!(&error, Error::NoPtx { kernel } if kernel == "other"), "{error}");
+    }
+
+    #[test]
+    fn cuda_versions_of_ptx_versions() {
+        let pairs = [
+            ((6, 3), (10, 0)),
+            ((6, 5), (10, 2)),
+            ((7, 0), (11, 0)),
+            ((7, 8), (11, 8)),
+            ((8, 0), (12, 0)),
+            ((8, 5), (12, 5)),
+            ((8, 6), (12, 7)),
+            ((8, 8), (12, 9)),
+            ((9, 0), (13, 0)),
+        ];
+        for (isa, driver) in pairs {
+            assert_eq!(driver_for_isa(isa), driver);
+        }
+    }
+}

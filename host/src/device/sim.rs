@@ -1,0 +1,112 @@
+//! The simulator as a device.
+
+use super::info::{DeviceInfo, DeviceKind};
+use super::report::KernelReport;
+use super::{DeviceSpec, Launch, Rows};
+use crate::error::{Error, Result};
+use cuda_std::sim::{self, Counters, SimError, Simulator, limits};
+use regemm_kernels::kernel::KernelInfo;
+
+/// A simulated GPU.
+pub(crate) struct SimDevice {
+    simulator: Simulator,
+}
+
+impl SimDevice {
+    pub fn new(simulator: Simulator) -> SimDevice {
+        SimDevice { simulator }
+    }
+
+    pub fn info(&self) -> DeviceInfo {
+        info(self.simulator.memory_usage().0)
+    }
+
+    /// Memory filled with 0xFF bytes.
+    pub fn alloc(&self, bytes: u64) -> Result<u64> {
+        self.simulator.alloc(bytes).map_err(error)
+    }
+
+    /// The address came from `alloc` and is freed once, so there is nothing to report.
+    pub fn free(&self, address: u64) {
+        let freed = self.simulator.free(address);
+        debug_assert!(freed.is_ok(), "{freed:?}");
+    }
+
+    pub fn read_rows(&self, from: Rows, to: &mut [u8]) -> Result<()> {
+        for (address, row) in addresses(from).zip(to.chunks_exact_mut(from.row_bytes as usize)) {
+            self.simulator.read(address, row).map_err(error)?;
+        }
+        Ok(())
+    }
+
+    pub fn write_rows(&self, from: &[u8], to: Rows) -> Result<()> {
+        for (address, row) in addresses(to).zip(from.chunks_exact(to.row_bytes as usize)) {
+            self.simulator.write(address, row).map_err(error)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a kernel to its end.
+    ///
+    /// # Safety
+    /// As for [`Device::launch`](super::Device::launch).
+    pub unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Counters> {
+        let shape = sim::Launch {
+            grid: [launch.blocks, 1, 1],
+            block: [launch.kernel.info.threads(), 1, 1],
+            dynamic_shared: launch.kernel.info.shared_bytes,
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { self.simulator.launch(&launch.kernel.info.entry, shape, &[launch.argument]) }
+            .map_err(error)
+    }
+}
+
+/// The address of each row.
+fn addresses(rows: Rows) -> impl Iterator<Item = u64> {
+    (0..rows.rows).map(move |row| rows.address + row * rows.pitch)
+}
+
+fn error(error: SimError) -> Error {
+    match error {
+        SimError::OutOfMemory { requested, available } => {
+            Error::OutOfMemory { device: DeviceSpec::Sim, requested, free: available }
+        }
+        other => Error::Simulator(other),
+    }
+}
+
+/// The simulator's limits; those that it does not have itself are of compute capability 9.0 (CUDA C++ Programming Guide,
+/// "Technical Specifications per Compute Capability").
+fn info(memory_bytes: u64) -> DeviceInfo {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    DeviceInfo {
+        name: "SIMT simulator".to_owned(),
+        kind: DeviceKind::Sim,
+        compute_capability: None,
+        multiprocessors: u32::try_from(cores).unwrap_or(u32::MAX),
+        clock_khz: None,
+        memory_bytes,
+        l2_bytes: None,
+        max_threads_per_block: limits::MAX_BLOCK_THREADS,
+        max_threads_per_multiprocessor: 2048,
+        max_blocks_per_multiprocessor: 32,
+        registers_per_multiprocessor: 64 << 10,
+        shared_bytes_per_block: limits::MAX_SHARED,
+        shared_bytes_per_multiprocessor: 228 << 10,
+        driver_version: None,
+    }
+}
+
+/// What is known of a kernel without a compiler.
+pub(crate) fn report(kernel: &KernelInfo) -> KernelReport {
+    KernelReport {
+        registers: None,
+        static_shared_bytes: None,
+        dynamic_shared_bytes: kernel.shared_bytes,
+        local_bytes: None,
+        max_threads: kernel.entry.max_threads,
+        resident_blocks: None,
+        arch: None,
+    }
+}

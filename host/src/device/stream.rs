@@ -1,0 +1,96 @@
+//! Streams and events.
+
+use super::cuda::queue::{CudaEvent, CudaStream};
+use super::{Device, Machine};
+use crate::error::{Error, Result};
+use std::fmt;
+use std::time::Duration;
+
+/// A queue of work on a device: in order within it, beside the work of other streams.
+///
+/// Work on two streams that uses the same matrix is put in order by the library. Dropping a stream does not stop its
+/// work. On the simulator work is done when `enqueue` returns.
+pub struct Stream {
+    device: Device,
+    /// None on the simulator.
+    cuda: Option<CudaStream>,
+}
+
+impl Stream {
+    pub(crate) fn new(device: &Device) -> Result<Stream> {
+        let cuda = match device.machine() {
+            Machine::Cuda(cuda) => Some(cuda.new_stream()?),
+            Machine::Sim(_) => None,
+        };
+        Ok(Stream { device: device.clone(), cuda })
+    }
+
+    /// The device it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Waits until all work on the stream is done.
+    ///
+    /// # Errors
+    /// A failure of the driver, or of a kernel on this device since the last synchronisation.
+    pub fn synchronize(&self) -> Result<()> {
+        self.cuda.as_ref().map_or(Ok(()), CudaStream::synchronize)
+    }
+
+    /// Marks the point after all work that is on the stream now.
+    ///
+    /// # Errors
+    /// A failure of the driver.
+    pub fn record(&self) -> Result<Event> {
+        let cuda = match &self.cuda {
+            Some(stream) => Some(stream.record_timed()?),
+            None => None,
+        };
+        Ok(Event { cuda })
+    }
+
+    pub(crate) fn as_cuda(&self) -> Option<&CudaStream> {
+        self.cuda.as_ref()
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+/// A point on a stream, made by [`Stream::record`].
+pub struct Event {
+    /// None on the simulator.
+    cuda: Option<CudaEvent>,
+}
+
+impl Event {
+    /// Waits until the stream has reached the point.
+    ///
+    /// # Errors
+    /// A failure of the driver, or of a kernel before the point.
+    pub fn synchronize(&self) -> Result<()> {
+        self.cuda.as_ref().map_or(Ok(()), CudaEvent::synchronize)
+    }
+
+    /// The time the device took from `start` to this event; waits for both.
+    ///
+    /// # Errors
+    /// [`Error::NotMeasurable`] on the simulator, which counts work but has no clock; a failure of the driver, also where
+    /// the events belong to different devices.
+    pub fn elapsed_since(&self, start: &Event) -> Result<Duration> {
+        match (&self.cuda, &start.cuda) {
+            (Some(end), Some(start)) => end.elapsed_since(start),
+            _ => Err(Error::NotMeasurable { why: "the simulator counts work and has no clock" }),
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,371 @@
+//! Everything that can go wrong, with messages that say what was wrong and what would be right.
+
+use crate::device::DeviceSpec;
+use cuda_std::sim::SimError;
+use regemm_kernels::element::Dtype;
+use std::fmt;
+
+/// The result of everything in this library that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Rows and columns of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {}", self.rows, self.cols)
+    }
+}
+
+/// A part of `D = activation(alpha * A * B + beta * C + bias)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// The left factor.
+    A,
+    /// The right factor.
+    B,
+    /// The matrix that is added.
+    C,
+    /// The result.
+    D,
+    /// The bias vector.
+    Bias,
+    /// The stream that the work is put on.
+    Stream,
+    /// Memory that a custom epilogue reads.
+    EpilogueOperand,
+    /// An array on the host.
+    Array,
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Operand::A => "A",
+            Operand::B => "B",
+            Operand::C => "C",
+            Operand::D => "D",
+            Operand::Bias => "the bias",
+            Operand::Stream => "the stream",
+            Operand::EpilogueOperand => "an operand of the epilogue",
+            Operand::Array => "the array",
+        })
+    }
+}
+
+/// A limit of a device that a kernel can exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Threads in a block.
+    Threads,
+    /// Bytes of shared memory a block.
+    SharedMemory,
+    /// Blocks in a grid.
+    Blocks,
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Resource::Threads => "threads in a block",
+            Resource::SharedMemory => "bytes of shared memory a block",
+            Resource::Blocks => "blocks in a grid",
+        })
+    }
+}
+
+/// Everything that can go wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operand's shape does not fit the others.
+    #[error("{operand} is {found} but must be {expected}: {because}")]
+    ShapeMismatch {
+        /// The operand.
+        operand: Operand,
+        /// Its shape.
+        found: Shape,
+        /// The shape that would fit.
+        expected: Shape,
+        /// Where the expectation comes from.
+        because: String,
+    },
+
+    /// The bias vector has the wrong length.
+    #[error("the bias has {found} elements but must have {expected}: one for each {axis} of D")]
+    BiasLength {
+        /// Its length.
+        found: usize,
+        /// The length that would fit.
+        expected: usize,
+        /// `row` or `column`.
+        axis: &'static str,
+    },
+
+    /// A leading dimension is shorter than a row.
+    #[error("the leading dimension is {ld} but a row has {cols} elements: it must be at least {cols}")]
+    LeadingDimension {
+        /// The leading dimension.
+        ld: usize,
+        /// Columns of the matrix.
+        cols: usize,
+    },
+
+    /// A slice does not have as many elements as the matrix or vector it stands for.
+    #[error("the slice has {found} elements but {layout} takes {needed}")]
+    SliceLength {
+        /// Its length.
+        found: usize,
+        /// The length that is needed.
+        needed: usize,
+        /// What it stands for.
+        layout: String,
+    },
+
+    /// A range of rows or columns does not lie in the matrix.
+    #[error("{axis} {start}..{end} do not lie in a matrix of {len} {axis}")]
+    Range {
+        /// `rows` or `columns`.
+        axis: &'static str,
+        /// First index.
+        start: usize,
+        /// One past the last index.
+        end: usize,
+        /// Rows or columns that there are.
+        len: usize,
+    },
+
+    /// D shares memory with an operand it must not share memory with.
+    #[error(
+        "D (addresses {d_start:#x}..{d_end:#x}) overlaps {operand} ({start:#x}..{end:#x}): {remedy}"
+    )]
+    Overlap {
+        /// The operand.
+        operand: Operand,
+        /// First address of D.
+        d_start: u64,
+        /// One past D's last address.
+        d_end: u64,
+        /// First address of the operand.
+        start: u64,
+        /// One past the operand's last address.
+        end: u64,
+        /// What would be right.
+        remedy: &'static str,
+    },
+
+    /// The bytes of a matrix or vector cannot be counted in an address.
+    #[error("{rows} x {ld} elements of {dtype} are more bytes than an address can count")]
+    SizeOverflow {
+        /// Rows of the matrix.
+        rows: usize,
+        /// Its leading dimension.
+        ld: usize,
+        /// Its element type.
+        dtype: Dtype,
+    },
+
+    /// A dimension of a product is too large for the kernels' 32-bit indices.
+    #[error("{name} = {value} is too large: the kernels take at most {limit}; split the product")]
+    DimensionTooLarge {
+        /// `m`, `n` or `k`.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+        /// The largest value.
+        limit: usize,
+    },
+
+    /// The device has too little free memory.
+    #[error("{device} has no room for {requested} bytes: {free} bytes are free")]
+    OutOfMemory {
+        /// The device.
+        device: DeviceSpec,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes free at that time.
+        free: u64,
+    },
+
+    /// The host has too little free memory for a copy of a matrix.
+    #[error("the host has no room for a copy of {requested} bytes")]
+    OutOfHostMemory {
+        /// Bytes asked for.
+        requested: usize,
+    },
+
+    /// There is no usable NVIDIA driver.
+    #[error("no NVIDIA driver: {why}; the device `sim` works without one")]
+    NoDriver {
+        /// What was tried and what the system said.
+        why: String,
+    },
+
+    /// The driver is too old for the embedded PTX.
+    #[error(
+        "the NVIDIA driver supports CUDA {}.{} but {what} needs {}.{}: update the driver",
+        found.0, found.1, needed.0, needed.1
+    )]
+    DriverTooOld {
+        /// CUDA version of the driver.
+        found: (u32, u32),
+        /// CUDA version that is needed.
+        needed: (u32, u32),
+        /// What needs it.
+        what: String,
+    },
+
+    /// There is no CUDA device of this index.
+    #[error("there is no device cuda:{ordinal}: {}", number_of_devices(*count))]
+    NoSuchDevice {
+        /// The index asked for.
+        ordinal: usize,
+        /// How many devices there are.
+        count: usize,
+    },
+
+    /// The text names no device.
+    #[error("`{text}` is no device: it must be `auto`, `sim`, `cuda` or `cuda:N` with a number N")]
+    InvalidDeviceSpec {
+        /// The text.
+        text: String,
+    },
+
+    /// The GPU is older than all PTX there is for a kernel.
+    #[error(
+        "{device} has compute capability {}.{} but {kernel} is compiled for {available}",
+        capability.0, capability.1
+    )]
+    GpuTooOld {
+        /// The device's name.
+        device: String,
+        /// Its compute capability.
+        capability: (u32, u32),
+        /// The kernel.
+        kernel: String,
+        /// The architectures there is PTX for.
+        available: String,
+    },
+
+    /// There is no PTX for a kernel at all.
+    #[error("no PTX module has the entry `{kernel}`: build the kernel crate with cuda_builder and embed its PTX")]
+    NoPtx {
+        /// The kernel.
+        kernel: String,
+    },
+
+    /// Operands live on different devices.
+    #[error("{operand} is on {found} but A is on {expected}: all must be on one device{}", same_kind(*found, *expected))]
+    DeviceMismatch {
+        /// The operand that is elsewhere.
+        operand: Operand,
+        /// Where it is.
+        found: DeviceSpec,
+        /// Where A is.
+        expected: DeviceSpec,
+    },
+
+    /// No kernel has this name.
+    #[error("there is no kernel `{name}`; {}", suggestion(near))]
+    UnknownKernel {
+        /// The name.
+        name: String,
+        /// Names like it, best first.
+        near: Vec<&'static str>,
+    },
+
+    /// A kernel for another element type.
+    #[error("kernel {kernel} is for {found} matrices but these are {expected}")]
+    KernelDtype {
+        /// The kernel.
+        kernel: &'static str,
+        /// Its element type.
+        found: Dtype,
+        /// That of the matrices.
+        expected: Dtype,
+    },
+
+    /// A kernel that the device cannot run.
+    #[error("kernel {kernel} needs {needed} {resource} but {device} has {available}: choose a kernel with smaller tiles")]
+    KernelDoesNotFit {
+        /// The kernel.
+        kernel: &'static str,
+        /// What is short.
+        resource: Resource,
+        /// How much the kernel needs.
+        needed: u64,
+        /// How much there is.
+        available: u64,
+        /// The device's name.
+        device: String,
+    },
+
+    /// A custom kernel's parameters are not those of its epilogue type.
+    #[error("kernel {kernel} takes {found} but this epilogue type makes {expected}: name the epilogue of the kernel's row")]
+    KernelParameters {
+        /// The kernel.
+        kernel: &'static str,
+        /// Its parameters.
+        found: String,
+        /// The parameters that would be passed.
+        expected: String,
+    },
+
+    /// Something was set that this epilogue would ignore.
+    #[error("{part} would have no effect here: {remedy}")]
+    CustomEpilogue {
+        /// What was set.
+        part: &'static str,
+        /// What would be right.
+        remedy: &'static str,
+    },
+
+    /// A fault that the simulator found in a kernel, or a request it cannot fulfil.
+    #[error("simulator: {0}")]
+    Simulator(#[source] SimError),
+
+    /// A call to the CUDA driver failed.
+    #[error("{call} failed: {name} ({code}): {text}")]
+    Cuda {
+        /// The driver's function.
+        call: &'static str,
+        /// Its result code.
+        code: i32,
+        /// The code's name.
+        name: String,
+        /// The driver's explanation.
+        text: String,
+    },
+
+    /// A time that does not exist.
+    #[error("no time can be measured: {why}")]
+    NotMeasurable {
+        /// Why not.
+        why: &'static str,
+    },
+}
+
+fn number_of_devices(count: usize) -> String {
+    match count {
+        0 => "the driver finds no device".to_owned(),
+        1 => "the only device is cuda:0".to_owned(),
+        _ => format!("the devices are cuda:0 to cuda:{}", count - 1),
+    }
+}
+
+fn same_kind(found: DeviceSpec, expected: DeviceSpec) -> &'static str {
+    if found == expected { " (each simulator has its own memory)" } else { "" }
+}
+
+fn suggestion(near: &[&str]) -> String {
+    match near {
+        [] => "`regemm info` lists all".to_owned(),
+        near => format!("did you mean {}?", near.join(", ")),
+    }
+}

@@ -1,0 +1,354 @@
+//! The product `D = activation(alpha * A * B + beta * C + bias)`: a builder, and its execution.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `validate` | shapes, devices and sizes of the operands |
+//! | `overlap` | which views share memory |
+//! | `execute` | from checked operands to a launch |
+//! | [`custom`] | kernels with an epilogue of the user's own |
+
+pub mod custom;
+mod execute;
+mod overlap;
+mod validate;
+
+use crate::device::stream::Stream;
+use crate::device::{Buffer, Device, KernelSource};
+use crate::error::{Error, Result};
+use crate::kernels::{self, Problem, Selection};
+use crate::matrix::vector::Vector;
+use crate::matrix::view::{MatrixView, MatrixViewMut};
+use cuda_std::sim::Counters;
+use custom::CustomKernel;
+use execute::{Plan, execute};
+use ndarray::{Array2, ArrayView2};
+use regemm_kernels::activation::Activation;
+use regemm_kernels::element::{Accumulator, Element};
+use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
+use regemm_kernels::kernel::{KernelInfo, Rung};
+use regemm_kernels::params::MatrixRef;
+
+/// Which kernel runs a product.
+#[derive(Clone, Debug, Default)]
+pub enum KernelChoice {
+    /// The library chooses: see [`kernels::rank`].
+    #[default]
+    Auto,
+    /// By name: that of an entry (`tiled16_f32`) or the part before the element type (`tiled16`).
+    Named(String),
+    /// The best kernel of a rung.
+    Rung(Rung),
+    /// The kernel of the table with this one's name.
+    Info(&'static KernelInfo),
+}
+
+/// What became of a product.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// The kernel.
+    pub kernel: &'static KernelInfo,
+    /// Why this one.
+    pub why: &'static str,
+    /// What the kernel did; only the simulator counts.
+    pub counters: Option<Counters>,
+    /// Whether a kernel was launched: not where D has no elements.
+    pub launched: bool,
+}
+
+/// C of a product.
+#[derive(Clone, Copy, Debug)]
+enum Addend<'a, T: Element> {
+    None,
+    Matrix(MatrixView<'a, T>),
+    /// D itself.
+    Accumulate,
+}
+
+/// A product of matrices, `D[m x n] = activation(alpha * A[m x k] * B[k x n] + beta * C[m x n] + bias)`.
+///
+/// Without further calls alpha is 1 and there is no C, bias or activation. `beta == 0` never reads C and `alpha == 0`
+/// never reads A or B, so that NaN there does not matter; where `k == 0` the product is zero.
+///
+/// # Examples
+/// ```
+/// use regemm::{Activation, Device, Gemm};
+/// use regemm::ndarray::array;
+///
+/// let device = Device::sim();
+/// let a = device.upload(&array![[1.0f32, 2.0], [3.0, 4.0]].view())?;
+/// let b = device.upload(&array![[1.0f32, -1.0], [0.0, 1.0]].view())?;
+/// let mut d = device.matrix(2, 2)?;
+/// Gemm::new(&a, &b).alpha(10.0).activation(Activation::Relu).run(&mut d)?;
+/// assert_eq!(d.to_array()?, array![[10.0, 10.0], [30.0, 10.0]]);
+/// # Ok::<(), regemm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a product does nothing until it is run or enqueued"]
+pub struct Gemm<'a, T: Element> {
+    a: MatrixView<'a, T>,
+    b: MatrixView<'a, T>,
+    alpha: T::Acc,
+    beta: T::Acc,
+    c: Addend<'a, T>,
+    bias: Option<(BiasAxis, &'a Vector<T>)>,
+    activation: Activation,
+    slope: T::Acc,
+    kernel: KernelChoice,
+    epilogue_operands: Vec<&'a Buffer>,
+}
+
+impl<'a, T: Element> Gemm<'a, T> {
+    /// The product `A * B`.
+    pub fn new(a: impl Into<MatrixView<'a, T>>, b: impl Into<MatrixView<'a, T>>) -> Self {
+        let identity = Linear::<T>::identity();
+        Gemm {
+            a: a.into(),
+            b: b.into(),
+            alpha: identity.alpha,
+            beta: identity.beta,
+            c: Addend::None,
+            bias: None,
+            activation: identity.activation,
+            slope: identity.slope,
+            kernel: KernelChoice::Auto,
+            epilogue_operands: Vec::new(),
+        }
+    }
+
+    /// The factor of the product. Any value, also infinities and NaN, which do what IEEE 754 says.
+    pub fn alpha(mut self, alpha: T::Acc) -> Self {
+        self.alpha = alpha;
+        self
+    }
+
+    /// Adds `beta * C`. C may be the same matrix as D; otherwise it must not overlap D. Replaces
+    /// [`Gemm::accumulate`].
+    pub fn c(mut self, beta: T::Acc, c: impl Into<MatrixView<'a, T>>) -> Self {
+        self.beta = beta;
+        self.c = Addend::Matrix(c.into());
+        self
+    }
+
+    /// Adds `beta` times what D holds before. Replaces [`Gemm::c`].
+    pub fn accumulate(mut self, beta: T::Acc) -> Self {
+        self.beta = beta;
+        self.c = Addend::Accumulate;
+        self
+    }
+
+    /// Adds to every row a vector of `n` elements, one for each column. Replaces [`Gemm::bias_per_row`].
+    pub fn bias_per_column(mut self, bias: &'a Vector<T>) -> Self {
+        self.bias = Some((BiasAxis::Column, bias));
+        self
+    }
+
+    /// Adds to every column a vector of `m` elements, one for each row. Replaces [`Gemm::bias_per_column`].
+    pub fn bias_per_row(mut self, bias: &'a Vector<T>) -> Self {
+        self.bias = Some((BiasAxis::Row, bias));
+        self
+    }
+
+    /// The function that is applied last.
+    pub fn activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+
+    /// The slope of [`Activation::LeakyRelu`] below zero; 0.01 unless set.
+    pub fn leaky_slope(mut self, slope: T::Acc) -> Self {
+        self.slope = slope;
+        self
+    }
+
+    /// The kernel; chosen by the library unless set.
+    pub fn kernel(mut self, kernel: KernelChoice) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Computes D and waits for it.
+    ///
+    /// # Errors
+    /// An operand does not fit the others, D overlaps A, B or a different C, the kernel does not fit the matrices or the
+    /// device, or the device fails. Where a kernel fails D may have been written in part.
+    pub fn run<'d>(self, d: impl Into<MatrixViewMut<'d, T>>) -> Result<Report> {
+        self.start(&d.into(), None)
+    }
+
+    /// Computes D on a stream, after the work that is on it and after all other work on these matrices; returns at once.
+    /// The matrices may be used, changed and dropped as usual. On the simulator the work is done on return.
+    ///
+    /// # Errors
+    /// As for [`Gemm::run`]; failures of a kernel on a GPU are reported by a later synchronisation.
+    pub fn enqueue<'d>(
+        self,
+        stream: &Stream,
+        d: impl Into<MatrixViewMut<'d, T>>,
+    ) -> Result<Report> {
+        self.start(&d.into(), Some(stream))
+    }
+
+    fn start(&self, d: &MatrixViewMut<'_, T>, stream: Option<&Stream>) -> Result<Report> {
+        if !self.epilogue_operands.is_empty() {
+            return Err(Error::CustomEpilogue {
+                part: "operands of a custom epilogue",
+                remedy: "run them with a custom kernel",
+            });
+        }
+        let mut problem = validate::problem(self, d)?;
+        validate::stream(self, stream)?;
+        let selection = self.select(&problem)?;
+        if self.alpha == T::Acc::ZERO {
+            // The kernel would read A and B to multiply the sum by zero, and NaN would stay NaN.
+            problem.k = 0;
+        }
+
+        let c = match self.c {
+            _ if self.beta == T::Acc::ZERO => None,
+            Addend::None => None,
+            Addend::Matrix(c) => Some(c),
+            Addend::Accumulate => Some(d.view()),
+        };
+        let (bias_axis, bias) = self.bias.unzip();
+        let epilogue = Linear {
+            c: c.map_or(MatrixRef::NULL, |c| c.to_kernel()),
+            bias: bias.map_or(MatrixRef::NULL, |bias| MatrixView::row(bias).to_kernel()).data,
+            alpha: self.alpha,
+            // Without C there is nothing that beta could multiply.
+            beta: if c.is_some() { self.beta } else { T::Acc::ZERO },
+            slope: self.slope,
+            bias_axis: bias_axis.unwrap_or_default(),
+            activation: self.activation,
+        };
+        let others = [c.and_then(|c| c.buffer()), bias.map(Vector::buffer)];
+        let plan = Plan {
+            kernel: KernelSource::embedded(selection.kernel),
+            why: selection.why,
+            problem,
+            a: self.a,
+            b: self.b,
+            epilogue_operands: others.into_iter().flatten().collect(),
+        };
+        // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
+        // epilogue's C and bias are among the operands.
+        unsafe { execute(&plan, epilogue, d, stream) }
+    }
+
+    fn select(&self, problem: &Problem) -> Result<Selection> {
+        let device = self.device().info();
+        let named = |name: &str| {
+            let kernel = kernels::find_for(name, T::DTYPE)?;
+            kernels::supports(kernel, problem, device)?;
+            Ok(Selection { kernel, why: "the kernel that was asked for" })
+        };
+        match &self.kernel {
+            KernelChoice::Auto => kernels::choose(problem, device, None),
+            KernelChoice::Rung(rung) => kernels::choose(problem, device, Some(*rung)),
+            KernelChoice::Named(name) => named(name),
+            // Anyone can make a value of this type, so only its name is trusted.
+            KernelChoice::Info(info) => named(info.name),
+        }
+    }
+
+    fn device(&self) -> &'a Device {
+        self.a.device()
+    }
+}
+
+/// A product with an epilogue of the user's own.
+impl<'a, T: Element> Gemm<'a, T> {
+    /// Names a matrix that the custom epilogue reads through an address in it, so that its work is ordered after work
+    /// that writes the matrix, and before work that will.
+    pub fn epilogue_reads_matrix<U: Element>(
+        mut self,
+        matrix: impl Into<MatrixView<'a, U>>,
+    ) -> Self {
+        self.epilogue_operands.extend(matrix.into().buffer());
+        self
+    }
+
+    /// Names a vector that the custom epilogue reads: see [`Gemm::epilogue_reads_matrix`].
+    pub fn epilogue_reads_vector<U: Element>(mut self, vector: &'a Vector<U>) -> Self {
+        self.epilogue_operands.push(vector.buffer());
+        self
+    }
+
+    /// Computes `D = epilogue(A * B)` with a kernel of the user's own and waits for it.
+    ///
+    /// # Errors
+    /// As for [`Gemm::run`]; [`Error::CustomEpilogue`] where alpha, C, a bias, an activation or a kernel was set, which
+    /// are for the epilogue to do.
+    ///
+    /// # Safety
+    /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads there. An
+    /// epilogue without addresses needs nothing.
+    pub unsafe fn run_custom<'d, E: Epilogue<T>>(
+        self,
+        kernel: &CustomKernel<T, E>,
+        epilogue: E,
+        d: impl Into<MatrixViewMut<'d, T>>,
+    ) -> Result<Report> {
+        // SAFETY: as promised by the caller.
+        unsafe { self.start_custom(kernel, epilogue, &d.into(), None) }
+    }
+
+    /// Computes `D = epilogue(A * B)` with a kernel of the user's own on a stream: see [`Gemm::enqueue`].
+    ///
+    /// # Errors
+    /// As for [`Gemm::run_custom`].
+    ///
+    /// # Safety
+    /// As for [`Gemm::run_custom`], until the work is done. Memory of matrices and vectors that are named by
+    /// [`Gemm::epilogue_reads_matrix`] and [`Gemm::epilogue_reads_vector`] stays valid so long by itself.
+    pub unsafe fn enqueue_custom<'d, E: Epilogue<T>>(
+        self,
+        stream: &Stream,
+        kernel: &CustomKernel<T, E>,
+        epilogue: E,
+        d: impl Into<MatrixViewMut<'d, T>>,
+    ) -> Result<Report> {
+        // SAFETY: as promised by the caller.
+        unsafe { self.start_custom(kernel, epilogue, &d.into(), Some(stream)) }
+    }
+
+    /// # Safety
+    /// As for [`Gemm::enqueue_custom`].
+    unsafe fn start_custom<E: Epilogue<T>>(
+        &self,
+        kernel: &CustomKernel<T, E>,
+        epilogue: E,
+        d: &MatrixViewMut<'_, T>,
+        stream: Option<&Stream>,
+    ) -> Result<Report> {
+        validate::no_linear_parts(self)?;
+        let problem = validate::problem(self, d)?;
+        validate::stream(self, stream)?;
+        kernels::supports(kernel.info(), &problem, self.device().info())?;
+        let plan = Plan {
+            kernel: kernel.source(),
+            why: "a kernel of the user's own",
+            problem,
+            a: self.a,
+            b: self.b,
+            epilogue_operands: self.epilogue_operands.clone(),
+        };
+        // SAFETY: the operands are checked; the kernel keeps the contract, as was promised when it was made, and the
+        // epilogue is the caller's promise.
+        unsafe { execute(&plan, epilogue, d, stream) }
+    }
+}
+
+/// `A * B` of two arrays of any strides, on a device.
+///
+/// # Errors
+/// [`Error::ShapeMismatch`], [`Error::DimensionTooLarge`], or the device has no room or fails.
+pub fn matmul<T: Element>(
+    device: &Device,
+    a: &ArrayView2<'_, T>,
+    b: &ArrayView2<'_, T>,
+) -> Result<Array2<T>> {
+    let (a, b) = (device.upload(a)?, device.upload(b)?);
+    let mut d = device.matrix(a.rows(), b.cols())?;
+    Gemm::new(&a, &b).run(&mut d)?;
+    d.to_array()
+}

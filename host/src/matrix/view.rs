@@ -1,0 +1,359 @@
+//! Borrowed matrices: sub-matrices, and memory that somebody else owns.
+
+use super::vector::Vector;
+use super::{Matrix, bytes_of, packed, read_elements};
+use crate::device::{Buffer, Device, Rows, Use};
+use crate::error::{Error, Operand, Result, Shape};
+use ndarray::{Array2, ArrayView2};
+use regemm_kernels::element::Element;
+use regemm_kernels::params::MatrixRef;
+use cuda_std::memory::GlobalPtr;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Where a view's memory is.
+#[derive(Clone, Copy)]
+enum Memory<'a> {
+    /// In a buffer of this library, which knows the work outstanding on it.
+    Owned(&'a Buffer),
+    /// Somebody else's.
+    Foreign(&'a Device),
+}
+
+/// Place and shape of a view. The last element's end has been checked to fit an address.
+#[derive(Clone, Copy)]
+struct Layout<'a> {
+    memory: Memory<'a>,
+    address: u64,
+    rows: usize,
+    cols: usize,
+    ld: usize,
+}
+
+/// A matrix borrowed to be read: a whole [`Matrix`], a part of one, or somebody else's memory.
+pub struct MatrixView<'a, T> {
+    layout: Layout<'a>,
+    element: PhantomData<&'a T>,
+}
+
+/// A matrix borrowed to be written: a whole [`Matrix`], a part of one, or somebody else's memory.
+pub struct MatrixViewMut<'a, T> {
+    layout: Layout<'a>,
+    element: PhantomData<&'a mut T>,
+}
+
+impl<T> Clone for MatrixView<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for MatrixView<'_, T> {}
+
+impl<'a> Layout<'a> {
+    fn device(&self) -> &'a Device {
+        match self.memory {
+            Memory::Owned(buffer) => buffer.device(),
+            Memory::Foreign(device) => device,
+        }
+    }
+
+    fn buffer(&self) -> Option<&'a Buffer> {
+        match self.memory {
+            Memory::Owned(buffer) => Some(buffer),
+            Memory::Foreign(_) => None,
+        }
+    }
+
+    fn slice<T: Element>(self, rows: Range<usize>, cols: Range<usize>) -> Result<Self> {
+        check_range("rows", &rows, self.rows)?;
+        check_range("columns", &cols, self.cols)?;
+        // An empty part may begin behind the last element: its address is never used.
+        let offset = (rows.start * self.ld + cols.start) * size_of::<T>();
+        Ok(Layout {
+            address: self.address.wrapping_add(offset as u64),
+            rows: rows.len(),
+            cols: cols.len(),
+            ..self
+        })
+    }
+
+    fn as_rows<T: Element>(&self) -> Rows {
+        Rows {
+            address: self.address,
+            row_bytes: (self.cols * size_of::<T>()) as u64,
+            pitch: (self.ld * size_of::<T>()) as u64,
+            rows: self.rows as u64,
+        }
+    }
+
+    /// Waits until the host may use the memory. Of somebody else's memory its owner knows.
+    fn finish(&self, kind: Use) -> Result<()> {
+        self.buffer().map_or(Ok(()), |buffer| buffer.finish(kind))
+    }
+
+    fn foreign<T: Element>(
+        device: &'a Device,
+        address: u64,
+        rows: usize,
+        cols: usize,
+        ld: usize,
+    ) -> Result<Self> {
+        if ld < cols {
+            return Err(Error::LeadingDimension { ld, cols });
+        }
+        let bytes = super::allocation_bytes::<T>(rows, ld)?;
+        if address.checked_add(bytes).is_none() {
+            return Err(Error::SizeOverflow { rows, ld, dtype: T::DTYPE });
+        }
+        Ok(Layout { memory: Memory::Foreign(device), address, rows, cols, ld })
+    }
+
+    fn fmt<T: Element>(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Layout { rows, cols, ld, .. } = self;
+        write!(f, "{name}<{}>({rows} x {cols}, ld {ld}, {:?})", T::DTYPE, self.device())
+    }
+}
+
+fn check_range(axis: &'static str, range: &Range<usize>, len: usize) -> Result<()> {
+    if range.start <= range.end && range.end <= len {
+        Ok(())
+    } else {
+        Err(Error::Range { axis, start: range.start, end: range.end, len })
+    }
+}
+
+macro_rules! shape {
+    ($view:ident) => {
+        impl<'a, T: Element> $view<'a, T> {
+            /// Number of rows.
+            pub fn rows(&self) -> usize {
+                self.layout.rows
+            }
+
+            /// Number of columns.
+            pub fn cols(&self) -> usize {
+                self.layout.cols
+            }
+
+            /// Rows and columns.
+            pub fn shape(&self) -> Shape {
+                Shape { rows: self.rows(), cols: self.cols() }
+            }
+
+            /// Leading dimension: elements from one row to the next.
+            pub fn ld(&self) -> usize {
+                self.layout.ld
+            }
+
+            /// The device whose memory it is in.
+            pub fn device(&self) -> &'a Device {
+                self.layout.device()
+            }
+
+            /// The address of element `(0, 0)` in device memory; without meaning if there are no elements.
+            pub fn address(&self) -> u64 {
+                self.layout.address
+            }
+
+            pub(crate) fn buffer(&self) -> Option<&'a Buffer> {
+                self.layout.buffer()
+            }
+
+            pub(crate) fn of_buffer(
+                buffer: &'a Buffer,
+                rows: usize,
+                cols: usize,
+                ld: usize,
+            ) -> Self {
+                let memory = Memory::Owned(buffer);
+                let layout = Layout { memory, address: buffer.address(), rows, cols, ld };
+                $view { layout, element: PhantomData }
+            }
+        }
+
+        impl<T: Element> fmt::Debug for $view<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.layout.fmt::<T>(stringify!($view), f)
+            }
+        }
+    };
+}
+
+shape!(MatrixView);
+shape!(MatrixViewMut);
+
+impl<'a, T: Element> MatrixView<'a, T> {
+    /// A vector as a matrix of one row.
+    pub(crate) fn row(vector: &'a Vector<T>) -> Self {
+        MatrixView::of_buffer(vector.buffer(), 1, vector.len(), vector.len())
+    }
+
+    /// What a kernel is told of it.
+    pub(crate) fn to_kernel(self) -> MatrixRef<T> {
+        MatrixRef { data: GlobalPtr::from_address(self.address()), ld: self.ld() as u64 }
+    }
+
+    /// A matrix in memory that somebody else owns.
+    ///
+    /// # Errors
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`].
+    ///
+    /// # Safety
+    /// The memory from `address` on is device memory of `device`, aligned for `T`, and holds `rows` rows of `cols`
+    /// elements that begin `ld` elements apart. It stays so, and nobody writes it, for `'a` and for as long as work that
+    /// was enqueued with this view runs. Work that wrote it is done.
+    pub unsafe fn from_raw(
+        device: &'a Device,
+        address: u64,
+        rows: usize,
+        cols: usize,
+        ld: usize,
+    ) -> Result<Self> {
+        let layout = Layout::foreign::<T>(device, address, rows, cols, ld)?;
+        Ok(MatrixView { layout, element: PhantomData })
+    }
+
+    /// The part of these rows and columns.
+    ///
+    /// # Errors
+    /// [`Error::Range`].
+    pub fn slice(&self, rows: Range<usize>, cols: Range<usize>) -> Result<MatrixView<'a, T>> {
+        let layout = self.layout.slice::<T>(rows, cols)?;
+        Ok(MatrixView { layout, element: PhantomData })
+    }
+
+    /// Copies the elements to the host, after outstanding work that writes them.
+    ///
+    /// # Errors
+    /// [`Error::OutOfHostMemory`], or a failure of the device.
+    pub fn to_array(&self) -> Result<Array2<T>> {
+        let (rows, ld) = (self.rows(), self.ld());
+        Array2::from_shape_vec((rows, self.cols()), self.to_vec()?)
+            .map_err(|_| Error::SizeOverflow { rows, ld, dtype: T::DTYPE })
+    }
+
+    /// Copies the elements to the host, row by row without gaps, after outstanding work that writes them.
+    ///
+    /// # Errors
+    /// [`Error::OutOfHostMemory`], or a failure of the device.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.layout.finish(Use::Read)?;
+        read_elements(self.rows() * self.cols(), |bytes| {
+            self.device().read_rows(self.layout.as_rows::<T>(), bytes)
+        })
+    }
+}
+
+impl<'a, T: Element> MatrixViewMut<'a, T> {
+    /// A matrix in memory that somebody else owns.
+    ///
+    /// # Errors
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`].
+    ///
+    /// # Safety
+    /// As for [`MatrixView::from_raw`]; also, nobody else reads or writes the elements for `'a` and for as long as work
+    /// that was enqueued with this view runs, except through a view that is given to the same product as C.
+    pub unsafe fn from_raw(
+        device: &'a Device,
+        address: u64,
+        rows: usize,
+        cols: usize,
+        ld: usize,
+    ) -> Result<Self> {
+        let layout = Layout::foreign::<T>(device, address, rows, cols, ld)?;
+        Ok(MatrixViewMut { layout, element: PhantomData })
+    }
+
+    /// The part of these rows and columns.
+    ///
+    /// # Errors
+    /// [`Error::Range`].
+    pub fn slice(self, rows: Range<usize>, cols: Range<usize>) -> Result<MatrixViewMut<'a, T>> {
+        let layout = self.layout.slice::<T>(rows, cols)?;
+        Ok(MatrixViewMut { layout, element: PhantomData })
+    }
+
+    /// The first `row` rows and the others.
+    ///
+    /// # Errors
+    /// [`Error::Range`].
+    pub fn split_at_row(self, row: usize) -> Result<(Self, Self)> {
+        let Layout { rows, cols, .. } = self.layout;
+        let above = self.layout.slice::<T>(0..row, 0..cols)?;
+        let below = self.layout.slice::<T>(row..rows, 0..cols)?;
+        let view = |layout| MatrixViewMut { layout, element: PhantomData };
+        Ok((view(above), view(below)))
+    }
+
+    /// The first `col` columns and the others.
+    ///
+    /// # Errors
+    /// [`Error::Range`].
+    pub fn split_at_col(self, col: usize) -> Result<(Self, Self)> {
+        let Layout { rows, cols, .. } = self.layout;
+        let left = self.layout.slice::<T>(0..rows, 0..col)?;
+        let right = self.layout.slice::<T>(0..rows, col..cols)?;
+        let view = |layout| MatrixViewMut { layout, element: PhantomData };
+        Ok((view(left), view(right)))
+    }
+
+    /// The same matrix, to be read.
+    pub fn view(&self) -> MatrixView<'_, T> {
+        MatrixView { layout: self.layout, element: PhantomData }
+    }
+
+    /// The same matrix borrowed for a shorter time, so that it can be used again.
+    pub fn reborrow(&mut self) -> MatrixViewMut<'_, T> {
+        MatrixViewMut { layout: self.layout, element: PhantomData }
+    }
+
+    /// Overwrites the elements with those of an array of the same shape and any strides, after outstanding work that
+    /// uses them. The gaps between rows stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`], [`Error::OutOfHostMemory`], or a failure of the device.
+    pub fn copy_from(&mut self, array: &ArrayView2<'_, T>) -> Result<()> {
+        let found = Shape { rows: array.nrows(), cols: array.ncols() };
+        if found != self.shape() {
+            return Err(Error::ShapeMismatch {
+                operand: Operand::Array,
+                found,
+                expected: self.shape(),
+                because: "that is the shape of the matrix it is copied to".to_owned(),
+            });
+        }
+        self.write_packed(&packed(array)?)
+    }
+
+    /// Overwrites the elements with `rows * cols` elements.
+    pub(crate) fn write_packed(&mut self, elements: &[T]) -> Result<()> {
+        self.layout.finish(Use::Write)?;
+        self.device().write_rows(bytes_of(elements), self.layout.as_rows::<T>())
+    }
+}
+
+impl<'a, T: Element> From<&'a Matrix<T>> for MatrixView<'a, T> {
+    fn from(matrix: &'a Matrix<T>) -> Self {
+        matrix.view()
+    }
+}
+
+impl<'a, T: Element> From<&'a mut Matrix<T>> for MatrixViewMut<'a, T> {
+    fn from(matrix: &'a mut Matrix<T>) -> Self {
+        matrix.view_mut()
+    }
+}
+
+impl<'a, T: Element> From<&'a MatrixViewMut<'_, T>> for MatrixView<'a, T> {
+    fn from(view: &'a MatrixViewMut<'_, T>) -> Self {
+        view.view()
+    }
+}
+
+impl<'a, T: Element> From<&'a mut MatrixViewMut<'_, T>> for MatrixViewMut<'a, T> {
+    fn from(view: &'a mut MatrixViewMut<'_, T>) -> Self {
+        view.reborrow()
+    }
+}

@@ -1,0 +1,177 @@
+//! How far a correct result may be from the exact one.
+//!
+//! The device computes `D = round(activation(fma(alpha, sum, fma(beta, c, bias))))`, where `sum` takes `k` fused
+//! multiply-adds in the accumulator's precision and `round` is the conversion to the element type. Every function here
+//! bounds the error of one of these steps, given the error that comes in. Write `u` for the unit roundoff and `eta` for
+//! the smallest subnormal number of the accumulator:
+//!
+//! 1. The sum: `|error| <= gamma_k |A||B| + k eta`, with `gamma_n = n u / (1 - n u)` (N. J. Higham, *Accuracy and
+//!    Stability of Numerical Algorithms*, 2nd ed., SIAM 2002, section 3.1; the first term is his (3.5), and with fused
+//!    operations each product meets at most `k` roundings instead of `k + 1`). The second term is for results in the
+//!    subnormal range, where a rounding is off by up to `eta / 2` (section 2.1 there); twice that also covers what
+//!    later roundings make of it.
+//! 2. Each of the two fused operations around it: `u |result| + eta / 2`, and the error that comes in through the factor.
+//! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from the
+//!    formula that the device evaluates and the errors of the library functions in it.
+//! 4. The conversion to f16 or bf16: `u' |result| + eta' / 2` with the constants of that type.
+//!
+//! Steps 1 and 2 together are sharper than `gamma_(k+2) (|alpha||A||B| + |beta||C| + |bias|)`. The reference is itself
+//! computed in double precision, and its own error is added with the same formulas.
+//!
+//! The theory assumes that nothing overflows; `reference` finds the elements where something can.
+
+use regemm_kernels::activation::Activation;
+use regemm_kernels::element::Dtype;
+
+/// The constants of a binary floating-point format.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Precision {
+    /// Unit roundoff `u`: half the distance from 1 to the next number.
+    pub unit_roundoff: f64,
+    /// The smallest positive (subnormal) number.
+    pub smallest: f64,
+    /// The largest finite number.
+    pub largest: f64,
+}
+
+impl Precision {
+    /// IEEE 754 binary64, the precision of the reference.
+    pub const DOUBLE: Precision = Precision {
+        unit_roundoff: f64::EPSILON / 2.0,
+        smallest: f64::from_bits(1),
+        largest: f64::MAX,
+    };
+
+    const SINGLE: Precision = Precision {
+        unit_roundoff: f32::EPSILON as f64 / 2.0,
+        smallest: f32::from_bits(1) as f64,
+        largest: f32::MAX as f64,
+    };
+
+    /// The format in which elements of this type are stored.
+    pub fn of_elements(dtype: Dtype) -> Precision {
+        match dtype {
+            Dtype::F32 => Precision::SINGLE,
+            Dtype::F64 => Precision::DOUBLE,
+            Dtype::F16 => Precision {
+                unit_roundoff: half::f16::EPSILON.to_f64() / 2.0,
+                smallest: half::f16::MIN_POSITIVE_SUBNORMAL.to_f64(),
+                largest: half::f16::MAX.to_f64(),
+            },
+            Dtype::Bf16 => Precision {
+                unit_roundoff: half::bf16::EPSILON.to_f64() / 2.0,
+                smallest: half::bf16::MIN_POSITIVE_SUBNORMAL.to_f64(),
+                largest: half::bf16::MAX.to_f64(),
+            },
+        }
+    }
+
+    /// The format in which products of elements of this type are summed.
+    pub fn of_sums(dtype: Dtype) -> Precision {
+        match dtype {
+            Dtype::F64 => Precision::DOUBLE,
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Precision::SINGLE,
+        }
+    }
+
+    /// `gamma_n = n u / (1 - n u)`: the relative error of `n` roundings in a row. Infinite where `n u >= 1`, because
+    /// nothing can be said then.
+    pub fn gamma(&self, operations: usize) -> f64 {
+        let nu = operations as f64 * self.unit_roundoff;
+        if nu < 1.0 { nu / (1.0 - nu) } else { f64::INFINITY }
+    }
+
+    /// The magnitude from which on a value rounds to infinity: half a unit in the last place past the largest number.
+    /// For double precision that is not a double, and the result is infinite.
+    pub fn overflow(&self) -> f64 {
+        // The largest number is 2^(emax + 1) (1 - u).
+        self.largest / (1.0 - self.unit_roundoff) * (1.0 - self.unit_roundoff / 2.0)
+    }
+}
+
+/// `gamma_k` of sums of `k` products of elements of this type, by which all bounds for the type scale.
+pub fn gamma(dtype: Dtype, k: usize) -> f64 {
+    Precision::of_sums(dtype).gamma(k)
+}
+
+/// Error of the sum of `k` products whose absolute values sum up to `magnitude` (step 1).
+pub(super) fn sum(p: Precision, k: usize, magnitude: f64) -> f64 {
+    p.gamma(k) * magnitude + k as f64 * p.smallest
+}
+
+/// Error of a fused multiply-add with the exact result `value` whose operands bring in the error `incoming` (step 2).
+pub(super) fn fused(p: Precision, value: f64, incoming: f64) -> f64 {
+    incoming + p.unit_roundoff * (value.abs() + incoming) + p.smallest
+}
+
+/// Error of the conversion to the element type, and before it (step 4). Nothing is converted in f32 and f64.
+pub(super) fn conversion(dtype: Dtype, value: f64, incoming: f64) -> f64 {
+    match dtype {
+        Dtype::F32 | Dtype::F64 => incoming,
+        Dtype::F16 | Dtype::Bf16 => {
+            let p = Precision::of_elements(dtype);
+            incoming + p.unit_roundoff * (value.abs() + incoming) + p.smallest / 2.0
+        }
+    }
+}
+
+/// Errors of the device's functions in units in the last place of the result, one of which is at most `2 u` relative to it.
+/// Tests measure them.
+const EXP_ULPS: f64 = 1.0;
+const ERF_ULPS: f64 = 1.0;
+const TANH_ULPS: f64 = 2.0;
+
+/// Where the weights of both forms of GELU have become exactly 0: `erf` is -1 to the last bit from -6 down, `tanh` from -20
+/// down, and both arguments are reached before `x = -8.6`.
+const GELU_SATURATION: f64 = 8.6;
+
+/// The largest slope of an activation: how much it can magnify an incoming error.
+///
+/// GELU (both forms) is steepest near `x = sqrt(2)`, where its slope is `Phi(x) + x phi(x) < 1.13`; SiLU near 2.4 with
+/// less than 1.1. The slope of leaky ReLU is that of the side on which the value certainly lies.
+pub(super) fn lipschitz(activation: Activation, slope: f64, z: f64, error: f64) -> f64 {
+    match activation {
+        Activation::None | Activation::Relu | Activation::Tanh => 1.0,
+        Activation::LeakyRelu if z > error => 1.0,
+        Activation::LeakyRelu if z < -error => slope.abs(),
+        Activation::LeakyRelu => slope.abs().max(1.0),
+        Activation::GeluErf | Activation::GeluTanh => 1.13,
+        Activation::Silu => 1.1,
+        Activation::Sigmoid => 0.25,
+    }
+}
+
+/// Error of `activation(z)` evaluated in precision `p` as the device does it, for an argument of sign `sign` and
+/// magnitude up to `x` and a result of magnitude up to `v` (step 3). What the argument's own error contributes comes on
+/// top.
+pub(super) fn evaluation(p: Precision, activation: Activation, sign: f64, x: f64, v: f64) -> f64 {
+    let u = p.unit_roundoff;
+    // Where e^-x overflows, the quotient is 0 although the sigmoid is up to this:
+    let lost = 1.0 / p.largest;
+    // e^-x is off by EXP_ULPS, 1 + e^-x and the quotient by one rounding each; the first counts less than fully.
+    let sigmoid = (2.0 * EXP_ULPS + 2.0) * u;
+    match activation {
+        Activation::None | Activation::Relu => 0.0,
+        Activation::LeakyRelu => u * v + p.smallest,
+        Activation::Sigmoid => SECOND_ORDER * sigmoid * v + lost + p.smallest,
+        Activation::Silu => SECOND_ORDER * (sigmoid + u) * v + x.max(1.0) * lost + p.smallest,
+        Activation::Tanh => SECOND_ORDER * 2.0 * TANH_ULPS * u * v + p.smallest,
+        // The argument x / sqrt(2) has two roundings (the constant's and the product's), and erf passes on at most the
+        // same relative error.
+        Activation::GeluErf => gelu(p, 2.0 + 2.0 * ERF_ULPS, sign, x, v),
+        // Four roundings in x + 0.044715 x^3 (two products, the constant, the sum), two in the factor sqrt(2 / pi).
+        Activation::GeluTanh => gelu(p, 6.0 + 2.0 * TANH_ULPS, sign, x, v),
+    }
+}
+
+/// Room for products of roundings, which the first-order counts above leave out.
+const SECOND_ORDER: f64 = 1.01;
+
+/// Both forms of GELU are `x * fma(0.5, s, 0.5)` with a sigmoidal `s` in [-1, 1] that has `roundings` relative roundings.
+/// For negative x the sum cancels, so the error is relative to `|x|` and not to the result; it stops growing where `s`
+/// saturates.
+fn gelu(p: Precision, roundings: f64, sign: f64, x: f64, v: f64) -> f64 {
+    let x = if sign < 0.0 { x.min(GELU_SATURATION) } else { x };
+    let u = p.unit_roundoff;
+    SECOND_ORDER * (0.5 * roundings * u * x + 2.0 * u * v) + p.smallest
+}

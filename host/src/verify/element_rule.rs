@@ -1,0 +1,187 @@
+//! One element's way through the device's computation: its exact value, and how far the device may be from it.
+
+use super::bound::{self, Precision};
+use super::problem::{Problem, widen};
+use super::sums::SumError;
+use regemm_kernels::activation::Activation;
+use regemm_kernels::element::Element;
+
+/// Follows one element through the device's computation.
+pub(super) struct ElementRule<'p, 'a, T> {
+    pub problem: &'p Problem<'a, T>,
+    /// Depth of the sums that the device takes.
+    pub k: usize,
+    /// How the reference's sums were computed.
+    pub own: SumError,
+}
+
+/// A value on its way through the computation: exact, and how far the device may be from it.
+#[derive(Clone, Copy)]
+struct Tracked {
+    value: f64,
+    error: f64,
+}
+
+impl<T: Element> ElementRule<'_, '_, T> {
+    /// Value and bound of an element of D, from its sum and the sum of absolute values; `finite` says that neither A's row
+    /// nor B's column holds NaN or an infinity.
+    pub(super) fn value_and_bound(
+        &self,
+        row: usize,
+        col: usize,
+        sum: f64,
+        magnitude: f64,
+        finite: bool,
+    ) -> (f64, f64) {
+        let sum = if finite {
+            self.sum(row, col, sum, magnitude)
+        } else {
+            // NaN or an infinity, in any order of summation.
+            Tracked { value: sum, error: 0.0 }
+        };
+        let addend = self.addend(row, col);
+        let mut z = if self.k == 0 { addend } else { self.combine(sum, magnitude, addend) };
+        if !z.value.is_finite() {
+            z.error = 0.0;
+        }
+        self.activate(z)
+    }
+
+    fn sum(&self, row: usize, col: usize, sum: f64, magnitude: f64) -> Tracked {
+        let p = Precision::of_sums(T::DTYPE);
+        let double = Precision::DOUBLE;
+        let own = match self.own {
+            SumError::Exact => 0.0,
+            SumError::Plain => bound::sum(double, self.k, magnitude),
+            SumError::Compensated => {
+                let gamma = double.gamma(self.k);
+                double.unit_roundoff * sum.abs()
+                    + gamma * gamma * magnitude
+                    + self.k as f64 * double.smallest
+            }
+        };
+        let error = bound::sum(p, self.k, magnitude) + own;
+        if magnitude + error < p.overflow() {
+            return Tracked { value: sum, error };
+        }
+        // Partial sums may overflow. Where those of the other sign cannot, the end is certain: an infinity once reached
+        // stays, and without one the sum itself would have to be finite.
+        let opposite = self.opposite(row, col, sum) * (1.0 + p.gamma(self.k));
+        if opposite < p.overflow() && sum.abs() - error >= p.overflow() {
+            return Tracked { value: f64::INFINITY.copysign(sum), error: 0.0 };
+        }
+        Tracked { value: sum, error: f64::INFINITY }
+    }
+
+    /// The sum of the absolute values of those products whose sign is not that of the whole sum.
+    fn opposite(&self, row: usize, col: usize, sum: f64) -> f64 {
+        let (a, b) = (self.problem.a.row(row), self.problem.b.column(col));
+        let products = a.iter().zip(b).map(|(&a, &b)| widen(a) * widen(b));
+        products.map(|product| (-product * sum.signum()).max(0.0)).sum()
+    }
+
+    /// `beta * C + bias`: one fused operation on exact operands.
+    fn addend(&self, row: usize, col: usize) -> Tracked {
+        let Problem { beta, c, .. } = *self.problem;
+        let bias = self.problem.bias_at(row, col);
+        match c {
+            Some(c) if beta != 0.0 => {
+                let exact = beta.mul_add(widen(c[(row, col)]), bias);
+                self.fused(exact, 0.0)
+            }
+            _ => Tracked { value: bias, error: 0.0 },
+        }
+    }
+
+    /// `alpha * sum + addend`.
+    fn combine(&self, sum: Tracked, magnitude: f64, addend: Tracked) -> Tracked {
+        let alpha = self.problem.alpha;
+        let exact = alpha.mul_add(sum.value, addend.value);
+        if alpha.is_infinite() && sum.value.is_finite() && sum.value.abs() <= sum.error {
+            // The sign of the sum, or that it is zero, decides; it is certain only where every product is zero.
+            let error = if magnitude == 0.0 { 0.0 } else { f64::INFINITY };
+            return Tracked { value: if error == 0.0 { exact } else { 0.0 }, error };
+        }
+        if !exact.is_finite() && sum.error.is_infinite() {
+            return Tracked { value: 0.0, error: f64::INFINITY };
+        }
+        self.fused(exact, alpha.abs() * sum.error + addend.error)
+    }
+
+    /// The result of a fused operation of the device, which the reference rounds too.
+    fn fused(&self, exact: f64, incoming: f64) -> Tracked {
+        let p = Precision::of_sums(T::DTYPE);
+        if !exact.is_finite() {
+            return Tracked { value: exact, error: 0.0 };
+        }
+        let error = bound::fused(p, exact, incoming) + bound::fused(Precision::DOUBLE, exact, 0.0);
+        if exact.abs() - error >= p.overflow() {
+            Tracked { value: f64::INFINITY.copysign(exact), error: 0.0 }
+        } else if exact.abs() + error >= p.overflow() {
+            Tracked { value: exact, error: f64::INFINITY }
+        } else {
+            Tracked { value: exact, error }
+        }
+    }
+
+    fn activate(&self, z: Tracked) -> (f64, f64) {
+        let Problem { activation, slope, .. } = *self.problem;
+        let value = exact_activation(activation, z.value, slope);
+        // An infinite slope makes all the difference where the sign of the argument is uncertain.
+        let torn = activation == Activation::LeakyRelu
+            && !slope.is_finite()
+            && z.error > 0.0
+            && z.value.abs() <= z.error;
+        if z.error.is_infinite() || torn {
+            return (if value.is_finite() { value } else { 0.0 }, f64::INFINITY);
+        }
+        // NaN and infinities have no error, and the limits of activations at infinity (0, 1 and -1) are exact.
+        if !value.is_finite() || !z.value.is_finite() {
+            return (value, 0.0);
+        }
+        let propagated = if z.error == 0.0 {
+            0.0
+        } else {
+            bound::lipschitz(activation, slope, z.value, z.error) * z.error
+        };
+        let evaluation = |p| {
+            let (x, v) = (z.value.abs() + z.error, value.abs() + propagated);
+            bound::evaluation(p, activation, z.value, x, v)
+        };
+        let error =
+            propagated + evaluation(Precision::of_sums(T::DTYPE)) + evaluation(Precision::DOUBLE);
+        (value, bound::conversion(T::DTYPE, value, error))
+    }
+}
+
+/// The activation in double precision. Written with other formulas than the kernels', so that a mistake in one of them
+/// shows, and without their cancellation for negative arguments.
+fn exact_activation(activation: Activation, z: f64, slope: f64) -> f64 {
+    // At minus infinity the weight's zero wins, where the product would be NaN.
+    let weighted = |weight: f64| if weight == 0.0 { 0.0 } else { z * weight };
+    match activation {
+        Activation::None => z,
+        Activation::Relu if z < 0.0 => 0.0,
+        Activation::Relu => z,
+        Activation::LeakyRelu if z < 0.0 => slope * z,
+        Activation::LeakyRelu => z,
+        Activation::GeluErf => weighted(libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2) / 2.0),
+        Activation::GeluTanh => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (0.044715 * z.powi(3) + z);
+            weighted(logistic(2.0 * inner))
+        }
+        Activation::Silu => weighted(logistic(z)),
+        Activation::Sigmoid => logistic(z),
+        Activation::Tanh => z.tanh(),
+    }
+}
+
+/// `1 / (1 + e^-z)`
+fn logistic(z: f64) -> f64 {
+    if z < 0.0 {
+        let e = z.exp();
+        e / (1.0 + e)
+    } else {
+        1.0 / (1.0 + (-z).exp())
+    }
+}

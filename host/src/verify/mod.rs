@@ -1,0 +1,37 @@
+//! Is a product right? Reference values with an error bound for every element, and the comparison against them.
+//!
+//! | file | what it gives |
+//! |---|---|
+//! | `bound` | how far a correct result may be from the exact one: the only place that knows |
+//! | `problem` | what is computed, with its operands in host memory |
+//! | `reference` | the exact result in double precision, with the bound of each element |
+//! | `sums` | products of matrices for the reference |
+//! | `element_rule` | one element's way through the device's computation |
+//! | `compare` | the one comparison that every check uses |
+//! | `freivalds` | a randomised check of products that are too large for a reference |
+//! | `check` | chooses between the two by the size of the product |
+//! | `inputs` | seeded random matrices |
+//! | `canary` | patterns around and inside outputs that show stray and missing writes |
+//!
+//! "Right" is not a hand-picked tolerance: the bound follows from the number of roundings that the device performs, so
+//! a result computed in less precision than promised fails.
+
+mod bound;
+mod canary;
+mod check;
+mod compare;
+mod element_rule;
+mod freivalds;
+mod inputs;
+mod problem;
+mod reference;
+mod sums;
+
+pub use bound::{Precision, gamma};
+pub use canary::{Canaries, CanaryFault};
+pub use check::{Expectation, Method, Verification};
+pub use compare::{Comparison, Mismatch, compare};
+pub use freivalds::{Freivalds, FreivaldsResult, VECTORS};
+pub use inputs::{Distribution, exact_integer_limit, random_matrix, random_vector, rng};
+pub use problem::{Problem, ShapeError};
+pub use reference::{Reference, exact_reference, reference};

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Gives this machine what compiling the kernels needs and a plain Rust installation may lack: the source of the
+# standard library, beside a compiler of the same release. Run it as often as you like: where nothing is missing it does
+# nothing.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# As in cuda_builder (toolchain::MINIMUM_RELEASE).
+readonly minimum_minor=95
+readonly component_timeout=60
+readonly debian_packages=(rustc-web cargo-web rust-web-src)
+
+say() { echo "setup: $*"; }
+
+# Whether the toolchain with this sysroot can compile kernels.
+can_compile_kernels() {
+    local sysroot=$1 version
+    [[ -x $sysroot/bin/cargo && -e $sysroot/lib/rustlib/src/rust/library/core/src/lib.rs ]] || return 1
+    version=$("$sysroot/bin/rustc" --version 2>/dev/null) || return 1
+    [[ $version =~ ^rustc\ 1\.([0-9]+)\. ]] && ((BASH_REMATCH[1] >= minimum_minor))
+}
+
+# The sysroot of the compiler that `cargo build` uses here.
+active_sysroot() { rustc --print sysroot 2>/dev/null </dev/null || true; }
+
+# Says so and ends if some toolchain can compile kernels, looking where cuda_builder looks.
+finish_if_ready() {
+    local sysroot
+    for sysroot in "${CUDA_BUILDER_TOOLCHAIN:-}" "$(active_sysroot)" /usr; do
+        if [[ -n $sysroot ]] && can_compile_kernels "$sysroot"; then
+            say "$1: $("$sysroot/bin/rustc" --version) in $sysroot has the library source"
+            exit 0
+        fi
+    done
+}
+
+with_rustup() {
+    command -v rustup >/dev/null || return 1
+    say "asking rustup for the component rust-src (at most $component_timeout s)"
+    if timeout "$component_timeout" rustup component add rust-src </dev/null >/dev/null 2>&1; then
+        finish_if_ready "done"
+    fi
+    say "rustup cannot add it here"
+    return 1
+}
+
+with_apt() {
+    [[ -r /etc/debian_version ]] && command -v apt-get >/dev/null || return 1
+    local root=()
+    if ((EUID != 0)); then
+        command -v sudo >/dev/null || { say "apt-get needs root, and there is no sudo"; return 1; }
+        root=(sudo)
+    fi
+    say "installing Debian's compiler and its library source: ${debian_packages[*]}"
+    local log
+    log=$(mktemp)
+    if "${root[@]}" apt-get update >"$log" 2>&1 </dev/null &&
+        "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+            apt-get install --yes --no-install-recommends "${debian_packages[@]}" >>"$log" 2>&1 </dev/null; then
+        rm -f "$log"
+        finish_if_ready "done"
+    else
+        say "apt-get failed:"
+        tail -n 5 "$log" | sed -E 's#[a-z]+://[^ ]+#(mirror)#g; s/^/    /' >&2
+        rm -f "$log"
+    fi
+    return 1
+}
+
+finish_if_ready "nothing to do"
+with_rustup || with_apt || {
+    cat >&2 <<EOF
+setup: no toolchain with the source of the standard library could be installed. Do one of these by hand:
+  with rustup:  rustup component add rust-src
+  on Debian:    apt-get install ${debian_packages[*]}
+Rust 1.$minimum_minor or newer is needed. For a toolchain elsewhere set CUDA_BUILDER_TOOLCHAIN to its sysroot.
+EOF
+    exit 1
+}

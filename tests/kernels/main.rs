@@ -1,0 +1,55 @@
+//! One suite for every kernel of the table: on the simulator everywhere, and on the GPU as well where there is one.
+//!
+//! Tests are made at run time, one for each machine, kernel and theme: `sim::double_buffered_f32::edges`. Names filter as
+//! usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1` a
+//! missing GPU is a failure.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `machine.rs` | the devices that tests run on |
+//! | `case.rs` | one product with everything that can vary, run and checked |
+//! | `themes.rs` | the tests of a kernel |
+
+mod case;
+mod machine;
+mod themes;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use machine::Machine;
+use regemm::{Dtype, KernelInfo, bf16, f16};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let machines = machine::all();
+    let mut trials = Vec::new();
+    for machine in machines.available() {
+        for kernel in regemm::kernels::kernels() {
+            match kernel.dtype {
+                Dtype::F32 => add_kernel::<f32>(&mut trials, machine, kernel),
+                Dtype::F64 => add_kernel::<f64>(&mut trials, machine, kernel),
+                Dtype::F16 => add_kernel::<f16>(&mut trials, machine, kernel),
+                Dtype::Bf16 => add_kernel::<bf16>(&mut trials, machine, kernel),
+            }
+        }
+    }
+    let gpu = machines.gpu_requirement();
+    trials.push(Trial::test("gpu_is_there_if_required", move || gpu.map_err(Failed::from)));
+
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if !arguments.list {
+        println!("{}", machines.summary(regemm::kernels::kernels().len()));
+    }
+    conclusion.exit();
+}
+
+fn add_kernel<T: case::TestElement>(
+    trials: &mut Vec<Trial>,
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) {
+    for (theme, test) in themes::all::<T>() {
+        let name = format!("{}::{}::{theme}", machine.name, kernel.name);
+        let machine = machine.clone();
+        trials.push(Trial::test(name, move || test(&machine, kernel).map_err(Failed::from)));
+    }
+}

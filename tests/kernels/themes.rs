@@ -1,0 +1,230 @@
+//! The tests of one kernel on one machine, by theme.
+
+use crate::case::{Addend, Case, TestElement};
+use crate::machine::Machine;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use regemm::verify::{Distribution, exact_integer_limit};
+use regemm::{Activation, BiasAxis, Device, KernelInfo};
+
+type Outcome = Result<(), String>;
+type Test = fn(&Machine, &'static KernelInfo) -> Outcome;
+
+/// All themes for kernels of one element type.
+pub fn all<T: TestElement>() -> [(&'static str, Test); 10] {
+    [
+        ("edges", edges::<T>),
+        ("empty", empty::<T>),
+        ("exact_integers", exact_integers::<T>),
+        ("alignment", alignment::<T>),
+        ("epilogues", epilogues::<T>),
+        ("addends", addends::<T>),
+        ("nothing_read_for_zero_factors", zero_factors::<T>),
+        ("special_values", special_values::<T>),
+        ("same_bits_everywhere", same_bits::<T>),
+        ("random_cases", random_cases::<T>),
+    ]
+}
+
+/// One less, exactly and one more than the block's tile in every direction, and the same around one.
+fn edges<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let tile = kernel.tile;
+    let around = |size: u32| [size as usize - 1, size as usize, size as usize + 1];
+    let mut cases = Vec::new();
+    for size in around(tile.bm) {
+        cases.push((size, 3, 5));
+    }
+    for size in around(tile.bn) {
+        cases.push((2, size, 7));
+    }
+    // A kernel without slices has a depth of one.
+    for size in around(tile.bk.max(2)).into_iter().chain(around(2 * tile.bk.max(2))) {
+        cases.push((5, 6, size));
+    }
+    cases.extend([(1, 1, 1), (1, 1, 300), (1, 200, 1), (200, 1, 1), (1, 65, 66), (67, 1, 68)]);
+    let (bm, bn, bk) = (tile.bm as usize, tile.bn as usize, tile.bk as usize);
+    cases.extend([(bm + 1, bn + 1, 2 * bk + 1), (2 * bm, bn, bk), (bm - 1, 2 * bn + 3, 3 * bk)]);
+    cases.into_iter().try_for_each(|(m, n, k)| {
+        Case::new(m, n, k).check::<T>(machine, kernel).map(drop)
+    })
+}
+
+/// No rows, no columns, no depth. Without depth D is the epilogue of zero.
+fn empty<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    for (m, n, k) in [(0, 5, 7), (5, 0, 7), (0, 0, 0), (0, 0, 9), (5, 7, 0), (33, 41, 0)] {
+        let plain = Case::new(m, n, k);
+        plain.check::<T>(machine, kernel)?;
+        let full = Case {
+            beta: 0.5,
+            addend: Addend::Separate,
+            bias: BiasAxis::Column,
+            activation: Activation::LeakyRelu,
+            ..plain
+        };
+        full.check::<T>(machine, kernel)?;
+    }
+    Ok(())
+}
+
+/// Small integers, whose products and sums are exact: the result must be, too.
+fn exact_integers<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    for (m, n, k) in [(33, 35, 37), (64, 130, 20), (129, 66, 9)] {
+        let limit = exact_integer_limit::<T>(k);
+        let case = Case { values: Distribution::Integers { limit }, ..Case::new(m, n, k) };
+        case.check::<T>(machine, kernel)?;
+        let scaled = Case {
+            alpha: -2.0,
+            beta: 3.0,
+            addend: Addend::InPlace,
+            bias: BiasAxis::Row,
+            activation: Activation::Relu,
+            left: 3,
+            gap: 2,
+            ..case
+        };
+        scaled.check::<T>(machine, kernel)?;
+    }
+    Ok(())
+}
+
+/// Rows that start aligned or not, in matrices with and without gaps, and whose lengths are whole vectors or not.
+fn alignment<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    for (left, gap) in [(0, 0), (1, 0), (0, 1), (4, 4), (8, 8), (2, 6), (7, 3)] {
+        for (m, n, k) in [(40, 64, 32), (41, 63, 31), (40, 48, 33)] {
+            Case { left, gap, ..Case::new(m, n, k) }.check::<T>(machine, kernel)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every activation with every bias.
+fn epilogues<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    for activation in Activation::ALL {
+        for bias in [BiasAxis::None, BiasAxis::Column, BiasAxis::Row] {
+            let case = Case {
+                alpha: 0.75,
+                activation,
+                bias,
+                slope: 0.125,
+                left: activation as usize % 3,
+                ..Case::new(35, 37, 19)
+            };
+            case.check::<T>(machine, kernel)?;
+        }
+    }
+    Ok(())
+}
+
+/// C apart from D and C that is D, with different factors.
+fn addends<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    for addend in [Addend::Separate, Addend::InPlace] {
+        for beta in [0.0, 1.0, -0.5, 1.75] {
+            for gap in [0, 5] {
+                Case { addend, beta, gap, ..Case::new(66, 39, 23) }.check::<T>(machine, kernel)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// NaN in what must not be read: C where beta is zero, A and B where alpha is.
+fn zero_factors<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    for addend in [Addend::Separate, Addend::InPlace] {
+        let unread_c = Case { addend, beta: 0.0, ..Case::new(34, 36, 18) };
+        unread_c.check_with::<T>(machine, kernel, |operands, nan| operands.c.fill(nan))?;
+    }
+    let unread_product = Case {
+        alpha: 0.0,
+        beta: 0.5,
+        addend: Addend::Separate,
+        bias: BiasAxis::Column,
+        ..Case::new(34, 36, 18)
+    };
+    unread_product.check_with::<T>(machine, kernel, |operands, nan| {
+        operands.a.fill(nan);
+        operands.b.fill(nan);
+    })
+}
+
+/// NaN and infinities among the operands and factors do what IEEE 754 says, and only where they belong.
+fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let infinity = T::narrow(regemm::Accumulator::constant(f64::INFINITY));
+    for activation in [Activation::None, Activation::Relu, Activation::Silu, Activation::GeluErf] {
+        let case = Case { activation, ..Case::new(37, 35, 21) };
+        case.check_with::<T>(machine, kernel, |operands, nan| {
+            operands.a[(3, 4)] = nan;
+            operands.b[(7, 8)] = infinity;
+            operands.a[(20, 0)] = infinity;
+        })?;
+    }
+    for alpha in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+        Case { alpha, ..Case::new(5, 6, 7) }.check::<T>(machine, kernel)?;
+    }
+    Ok(())
+}
+
+/// Every rung sums in the same order, and the simulator computes as the GPU does: the same case gives the same bits with
+/// every kernel, on every machine and every time. No bound is needed, also not for the activations: they are made of the
+/// same operations on both.
+fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let naive = regemm::kernels::find(&format!("naive_{}", T::DTYPE)).map_err(|e| e.to_string())?;
+    let simulator = Machine { name: "sim".into(), device: Device::sim() };
+    for activation in Activation::ALL {
+        let case = Case {
+            alpha: 1.25,
+            beta: -0.75,
+            addend: Addend::Separate,
+            bias: BiasAxis::Column,
+            activation,
+            ..Case::new(39, 70, 45)
+        };
+        let expected = case.bits::<T>(&simulator, naive)?;
+        for repetition in 0..2 {
+            if case.bits::<T>(machine, kernel)? != expected {
+                return Err(format!(
+                    "{case:?}, run {repetition}: other bits than {} on the simulator",
+                    naive.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let sizes = (0..150_usize, 0..150_usize, 0..80_usize);
+    let places = (0..9_usize, 0..9_usize);
+    let factors = (
+        prop_oneof![Just(0.0), Just(1.0), -2.0..2.0_f64],
+        prop_oneof![Just(0.0), Just(1.0), -2.0..2.0_f64],
+        prop_oneof![Just(Addend::None), Just(Addend::Separate), Just(Addend::InPlace)],
+    );
+    let epilogue = (
+        prop_oneof![Just(BiasAxis::None), Just(BiasAxis::Column), Just(BiasAxis::Row)],
+        proptest::sample::select(&Activation::ALL[..]),
+        0.0..1.0_f64,
+    );
+    let values = prop_oneof![Just(Distribution::Normal), Just(Distribution::Uniform)];
+    (sizes, places, factors, epilogue, values, any::<u64>()).prop_map(
+        |(
+            (m, n, k),
+            (left, gap),
+            (alpha, beta, addend),
+            (bias, activation, slope),
+            values,
+            seed,
+        )| {
+            Case { m, n, k, left, gap, alpha, beta, addend, bias, activation, slope, values, seed }
+        },
+    )
+}
+
+/// Random shapes, places, factors and epilogues; a failing case is shrunk to a small one.
+fn random_cases<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+        .run(&any_case(), |case| {
+            case.check::<T>(machine, kernel).map(drop).map_err(TestCaseError::fail)
+        })
+        .map_err(|error| error.to_string())
+}

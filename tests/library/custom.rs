@@ -1,0 +1,94 @@
+//! Kernels with an epilogue of the user's own.
+
+use crate::{expected, integers};
+use cuda_std::memory::GlobalPtr;
+use regemm::{Activation, CustomKernel, Device, Epilogue, Error, Gemm, KernelChoice, Linear};
+use regemm_kernels::gemm_kernels;
+use regemm_kernels::naive::Naive;
+
+/// `min(sum, limit[col])`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Capped {
+    limits: GlobalPtr<f32>,
+}
+
+impl Epilogue<f32> for Capped {
+    unsafe fn apply(&self, sum: f32, _row: u32, col: u32) -> f32 {
+        // SAFETY: there is one limit for each column.
+        let limit = unsafe { self.limits.add(col.into()).load() };
+        if sum < limit { sum } else { limit }
+    }
+}
+
+gemm_kernels! {
+    /// The kernels of this test.
+    KERNELS:
+    capped_f32 = Naive<f32, 8, 8>, epilogue = Capped, min_blocks = 1;
+}
+
+fn capped() -> CustomKernel<f32, Capped> {
+    // SAFETY: the row of the table above, whose epilogue is this one; the simulator needs no PTX.
+    unsafe { CustomKernel::new(&KERNELS[0], &[]) }.unwrap()
+}
+
+#[test]
+fn an_epilogue_of_the_users_own() {
+    let device = Device::sim();
+    let (a, b) = (integers(10, 6, 1), integers(6, 9, 2));
+    let (da, db) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
+    let limits = device.vector(&[3.0f32; 9]).unwrap();
+    let mut d = device.matrix(10, 9).unwrap();
+    let epilogue = Capped { limits: GlobalPtr::from_address(limits.address()) };
+    let want = expected(&a.view(), &b.view()).mapv(|x| x.min(3.0));
+
+    let gemm = Gemm::new(&da, &db).epilogue_reads_vector(&limits);
+    // SAFETY: there are as many limits as columns.
+    let report = unsafe { gemm.clone().run_custom(&capped(), epilogue, &mut d) }.unwrap();
+    assert_eq!(report.kernel.name, "capped_f32");
+    assert!(report.counters.unwrap().fma >= 10 * 9 * 6);
+    assert_eq!(d.to_array().unwrap(), want);
+
+    let stream = device.stream().unwrap();
+    d.write_raw(&[f32::NAN; 90]).unwrap();
+    // SAFETY: as above.
+    unsafe { gemm.enqueue_custom(&stream, &capped(), epilogue, &mut d) }.unwrap();
+    assert_eq!(d.to_array().unwrap(), want);
+    assert_eq!(capped().report(&device).unwrap().max_threads, Some(64));
+}
+
+#[test]
+fn parts_that_the_epilogue_would_ignore_are_refused() {
+    let device = Device::sim();
+    let a = device.upload(&integers(4, 4, 1).view()).unwrap();
+    let vector = device.vector(&[0.0f32; 4]).unwrap();
+    let mut d = device.matrix(4, 4).unwrap();
+    let epilogue = Capped { limits: GlobalPtr::null() };
+    let gemm = || Gemm::new(&a, &a);
+    let parts = [
+        ("alpha", gemm().alpha(2.0)),
+        ("C", gemm().accumulate(1.0)),
+        ("a bias", gemm().bias_per_row(&vector)),
+        ("an activation", gemm().activation(Activation::Relu)),
+        ("a slope", gemm().leaky_slope(0.5)),
+        ("a choice of kernel", gemm().kernel(KernelChoice::Named("naive".into()))),
+    ];
+    for (part, gemm) in parts {
+        // SAFETY: refused before anything is launched.
+        let error = unsafe { gemm.run_custom(&capped(), epilogue, &mut d) }.unwrap_err();
+        assert!(matches!(error, Error::CustomEpilogue { part: found, .. } if found == part));
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let error = gemm().epilogue_reads_matrix(&a).run(&mut d).unwrap_err();
+    assert!(matches!(error, Error::CustomEpilogue { .. }), "{error}");
+}
+
+#[test]
+fn a_kernel_for_other_types_is_refused() {
+    // SAFETY: refused, so never launched.
+    let error = unsafe { CustomKernel::<f32, Linear<f32>>::new(&KERNELS[0], &[]) }.unwrap_err();
+    assert!(matches!(error, Error::KernelParameters { kernel: "capped_f32", .. }), "{error}");
+    // SAFETY: as above.
+    let error = unsafe { CustomKernel::<f64, Linear<f64>>::new(&KERNELS[0], &[]) }.unwrap_err();
+    assert!(matches!(error, Error::KernelDtype { kernel: "capped_f32", .. }), "{error}");
+}

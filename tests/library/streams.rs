@@ -1,0 +1,41 @@
+//! Streams, events, and matrices that are dropped early. On the simulator work is done on return; the tests of the
+//! stand-in driver (`tests/cuda_backend.rs`) show that a GPU is waited for.
+
+use crate::{expected, integers, kernel};
+use regemm::{Device, Error, Gemm};
+
+#[test]
+fn work_on_streams_is_in_order() {
+    let device = Device::sim();
+    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+    let (a, b, c) = (integers(9, 5, 1), integers(5, 7, 2), integers(7, 4, 3));
+    let upload = |array: &regemm::ndarray::Array2<f32>| device.upload(&array.view()).unwrap();
+    let (da, db, dc) = (upload(&a), upload(&b), upload(&c));
+    let mut ab = device.matrix(9, 7).unwrap();
+    let mut abc = device.matrix(9, 4).unwrap();
+    Gemm::new(&da, &db).kernel(kernel()).enqueue(&first, &mut ab).unwrap();
+    Gemm::new(&ab, &dc).kernel(kernel()).enqueue(&second, &mut abc).unwrap();
+    drop((da, db, ab, dc));
+    first.synchronize().unwrap();
+    let exact = expected(&expected(&a.view(), &b.view()).view(), &c.view());
+    assert_eq!(abc.to_array().unwrap(), exact);
+    device.synchronize().unwrap();
+}
+
+#[test]
+fn streams_and_events_outlive_what_made_them() {
+    let stream = Device::sim().stream().unwrap();
+    assert!(stream.device().is_sim());
+    let event = stream.record().unwrap();
+    drop(stream);
+    event.synchronize().unwrap();
+}
+
+#[test]
+fn the_simulator_has_no_times() {
+    let stream = Device::sim().stream().unwrap();
+    let (start, end) = (stream.record().unwrap(), stream.record().unwrap());
+    let error = end.elapsed_since(&start).unwrap_err();
+    assert!(matches!(error, Error::NotMeasurable { .. }));
+    assert!(error.to_string().contains("simulator"), "{error}");
+}
