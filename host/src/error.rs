@@ -109,7 +109,9 @@ pub enum Error {
     },
 
     /// A leading dimension is shorter than a row.
-    #[error("the leading dimension is {ld} but a row has {cols} elements: it must be at least {cols}")]
+    #[error(
+        "the leading dimension is {ld} but a row has {cols} elements: it must be at least {cols}"
+    )]
     LeadingDimension {
         /// The leading dimension.
         ld: usize,
@@ -254,7 +256,9 @@ pub enum Error {
     },
 
     /// There is no PTX for a kernel at all.
-    #[error("no PTX module has the entry `{kernel}`: build the kernel crate with cuda_builder and embed its PTX")]
+    #[error(
+        "no PTX module has the entry `{kernel}`: build the kernel crate with cuda_builder and embed its PTX"
+    )]
     NoPtx {
         /// The kernel.
         kernel: String,
@@ -292,7 +296,9 @@ pub enum Error {
     },
 
     /// A kernel that the device cannot run.
-    #[error("kernel {kernel} needs {needed} {resource} but {device} has {available}: choose a kernel with smaller tiles")]
+    #[error(
+        "kernel {kernel} needs {needed} {resource} but {device} has {available}: choose a kernel with smaller tiles"
+    )]
     KernelDoesNotFit {
         /// The kernel.
         kernel: &'static str,
@@ -307,7 +313,9 @@ pub enum Error {
     },
 
     /// A custom kernel's parameters are not those of its epilogue type.
-    #[error("kernel {kernel} takes {found} but this epilogue type makes {expected}: name the epilogue of the kernel's row")]
+    #[error(
+        "kernel {kernel} takes {found} but this epilogue type makes {expected}: name the epilogue of the kernel's row"
+    )]
     KernelParameters {
         /// The kernel.
         kernel: &'static str,

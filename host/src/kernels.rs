@@ -105,11 +105,7 @@ impl fmt::Display for Problem {
 ///
 /// # Errors
 /// Says why not: [`Error::KernelDtype`], [`Error::KernelDoesNotFit`].
-pub fn supports(
-    kernel: &'static KernelInfo,
-    problem: &Problem,
-    device: &DeviceInfo,
-) -> Result<()> {
+pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_dtype(kernel, problem.dtype)?;
     let demands = [
         (Resource::Threads, kernel.threads().into(), device.max_threads_per_block.into()),

@@ -1,6 +1,6 @@
 //! The activation functions of the built-in epilogue.
 
-use crate::element::Accumulator;
+use crate::math::{self, Elementary};
 
 /// An elementwise function applied to `alpha * A * B + beta * C + bias`.
 ///
@@ -58,7 +58,7 @@ impl Activation {
     ///
     /// The match is uniform over a launch, so on the GPU it costs one predictable branch a thread tile.
     #[inline(always)]
-    pub fn apply<A: Accumulator>(self, x: A, slope: A) -> A {
+    pub fn apply<A: Elementary>(self, x: A, slope: A) -> A {
         let half = A::constant(0.5);
         match self {
             Activation::None => x,
@@ -78,18 +78,18 @@ impl Activation {
                 }
             }
             Activation::GeluErf => {
-                let erf = A::mul(x, A::constant(core::f64::consts::FRAC_1_SQRT_2)).erf();
+                let erf = math::erf(A::mul(x, A::constant(core::f64::consts::FRAC_1_SQRT_2)));
                 gate(x, A::fma(half, erf, half))
             }
             Activation::GeluTanh => {
                 let cube = A::mul(A::mul(x, x), x);
                 let inner = A::fma(A::constant(0.044715), cube, x);
                 let scale = A::constant(0.797_884_560_802_865_4); // sqrt(2 / pi)
-                gate(x, A::fma(half, A::mul(scale, inner).tanh(), half))
+                gate(x, A::fma(half, math::tanh(A::mul(scale, inner)), half))
             }
             Activation::Silu => gate(x, sigmoid(x)),
             Activation::Sigmoid => sigmoid(x),
-            Activation::Tanh => x.tanh(),
+            Activation::Tanh => math::tanh(x),
         }
     }
 }
@@ -97,13 +97,13 @@ impl Activation {
 /// `x * weight` for a weight that falls to zero faster than any `x` grows: the limit at minus infinity is zero, where
 /// plain multiplication would give NaN.
 #[inline(always)]
-fn gate<A: Accumulator>(x: A, weight: A) -> A {
+fn gate<A: Elementary>(x: A, weight: A) -> A {
     if weight == A::ZERO { A::ZERO } else { A::mul(x, weight) }
 }
 
 /// `1 / (1 + e^-x)`: for very negative `x` the exponential overflows to infinity and the quotient is zero, as it should.
 #[inline(always)]
-fn sigmoid<A: Accumulator>(x: A) -> A {
-    let e = A::mul(x, A::constant(-1.0)).exp();
+fn sigmoid<A: Elementary>(x: A) -> A {
+    let e = math::exp(A::mul(x, A::constant(-1.0)));
     A::div(A::ONE, A::add(A::ONE, e))
 }

@@ -1,5 +1,6 @@
 //! The number types of matrices and of the sums made from them.
 
+use crate::math::Elementary;
 use core::fmt;
 use cuda_std::math::{fma_f32, fma_f64};
 use cuda_std::scalar::{self, Scalar};
@@ -51,7 +52,7 @@ impl fmt::Display for Dtype {
 /// An element of A, B, C, D or the bias.
 pub trait Element: Scalar + PartialEq + fmt::Debug {
     /// The type in which products are summed and the epilogue computes.
-    type Acc: Accumulator;
+    type Acc: Elementary;
 
     /// The type as a value.
     const DTYPE: Dtype;
@@ -87,16 +88,10 @@ pub trait Accumulator:
     fn constant(value: f64) -> Self;
     /// The value in double precision, exactly.
     fn to_f64(self) -> f64;
-    /// `e^x`.
-    fn exp(self) -> Self;
-    /// The error function.
-    fn erf(self) -> Self;
-    /// The hyperbolic tangent.
-    fn tanh(self) -> Self;
 }
 
 macro_rules! accumulator {
-    ($t:ident, fma = $fma:ident, exp = $exp:ident, erf = $erf:ident, tanh = $tanh:ident) => {
+    ($t:ident, $fma:ident) => {
         impl Accumulator for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -125,24 +120,12 @@ macro_rules! accumulator {
             fn to_f64(self) -> f64 {
                 self as f64
             }
-            #[inline(always)]
-            fn exp(self) -> Self {
-                libm::$exp(self)
-            }
-            #[inline(always)]
-            fn erf(self) -> Self {
-                libm::$erf(self)
-            }
-            #[inline(always)]
-            fn tanh(self) -> Self {
-                libm::$tanh(self)
-            }
         }
     };
 }
 
-accumulator!(f32, fma = fma_f32, exp = expf, erf = erff, tanh = tanhf);
-accumulator!(f64, fma = fma_f64, exp = exp, erf = erf, tanh = tanh);
+accumulator!(f32, fma_f32);
+accumulator!(f64, fma_f64);
 
 macro_rules! element {
     ($t:ident, $acc:ident, $dtype:ident, $zero:expr, $widen:expr, $narrow:expr) => {

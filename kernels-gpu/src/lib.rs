@@ -23,6 +23,7 @@ pub mod double_buffered;
 pub mod element;
 pub mod epilogue;
 pub mod kernel;
+pub mod math;
 pub mod microkernel;
 pub mod mover;
 pub mod naive;

@@ -184,18 +184,14 @@ impl<T: TestElement> Operands<T> {
         if case.addend == Addend::InPlace {
             fill_inside(&mut buffer, &around_d, self.c.view());
         }
-        let mut d = device
-            .upload_slice(&buffer, around_d.rows, around_d.ld, around_d.ld)
-            .map_err(text)?;
+        let mut d =
+            device.upload_slice(&buffer, around_d.rows, around_d.ld, around_d.ld).map_err(text)?;
 
-        let mut gemm = Gemm::new(
-            a.view().map_err(text)?,
-            b.view().map_err(text)?,
-        )
-        .alpha(round::<T>(case.alpha))
-        .activation(case.activation)
-        .leaky_slope(round::<T>(case.slope))
-        .kernel(KernelChoice::Info(kernel));
+        let mut gemm = Gemm::new(a.view().map_err(text)?, b.view().map_err(text)?)
+            .alpha(round::<T>(case.alpha))
+            .activation(case.activation)
+            .leaky_slope(round::<T>(case.slope))
+            .kernel(KernelChoice::Info(kernel));
         gemm = match case.addend {
             Addend::None => gemm,
             Addend::Separate => gemm.c(round::<T>(case.beta), c.view().map_err(text)?),
@@ -213,7 +209,9 @@ impl<T: TestElement> Operands<T> {
         gemm.run(target).map_err(text)?;
 
         let after = d.read_raw().map_err(text)?;
-        around_d.check(&after, case.addend != Addend::InPlace).map_err(|fault| fault.to_string())?;
+        around_d
+            .check(&after, case.addend != Addend::InPlace)
+            .map_err(|fault| fault.to_string())?;
         for (operand, name) in [(&a, "A"), (&b, "B"), (&c, "C")] {
             let now = operand.matrix.read_raw().map_err(text)?;
             if now.iter().zip(&operand.before).any(|(x, y)| x.bits() != y.bits()) {
@@ -221,7 +219,9 @@ impl<T: TestElement> Operands<T> {
             }
         }
         Ok(Array2::from_shape_fn((case.m, case.n), |(row, col)| {
-            after[(around_d.inside_rows.start + row) * around_d.ld + around_d.inside_cols.start + col]
+            after[(around_d.inside_rows.start + row) * around_d.ld
+                + around_d.inside_cols.start
+                + col]
         }))
     }
 }

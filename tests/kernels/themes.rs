@@ -44,9 +44,9 @@ fn edges<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outc
     cases.extend([(1, 1, 1), (1, 1, 300), (1, 200, 1), (200, 1, 1), (1, 65, 66), (67, 1, 68)]);
     let (bm, bn, bk) = (tile.bm as usize, tile.bn as usize, tile.bk as usize);
     cases.extend([(bm + 1, bn + 1, 2 * bk + 1), (2 * bm, bn, bk), (bm - 1, 2 * bn + 3, 3 * bk)]);
-    cases.into_iter().try_for_each(|(m, n, k)| {
-        Case::new(m, n, k).check::<T>(machine, kernel).map(drop)
-    })
+    cases
+        .into_iter()
+        .try_for_each(|(m, n, k)| Case::new(m, n, k).check::<T>(machine, kernel).map(drop))
 }
 
 /// No rows, no columns, no depth. Without depth D is the epilogue of zero.

@@ -22,7 +22,10 @@ fn arrays_of_any_strides_come_back_as_they_were() {
     ];
     for view in views {
         let matrix = device.upload(&view).unwrap();
-        assert_eq!((matrix.rows(), matrix.cols(), matrix.ld()), (view.nrows(), view.ncols(), view.ncols()));
+        assert_eq!(
+            (matrix.rows(), matrix.cols(), matrix.ld()),
+            (view.nrows(), view.ncols(), view.ncols())
+        );
         assert_eq!(matrix.to_array().unwrap(), view);
         assert_eq!(matrix.to_vec().unwrap(), view.iter().copied().collect::<Vec<_>>());
     }

@@ -30,8 +30,7 @@ fn part_mut(buffer: &Matrix<f32>, (row, col): (usize, usize)) -> MatrixViewMut<'
 
 /// Where D is, and which operands at these places it must be told to overlap with.
 const D: (usize, usize) = (4, 4);
-const APART: [(usize, usize); 8] =
-    [(0, 4), (8, 4), (4, 0), (4, 8), (0, 0), (8, 8), (0, 8), (8, 0)];
+const APART: [(usize, usize); 8] = [(0, 4), (8, 4), (4, 0), (4, 8), (0, 0), (8, 8), (0, 8), (8, 0)];
 const TOUCHING: [(usize, usize); 8] =
     [(1, 4), (7, 4), (4, 1), (4, 7), (1, 1), (7, 7), (1, 7), (7, 1)];
 
@@ -42,7 +41,9 @@ fn factors_must_not_overlap_the_result() {
         Gemm::new(part(&buffer, a), part(&buffer, b)).kernel(kernel()).run(part_mut(&buffer, D))
     };
     for place in TOUCHING.into_iter().chain([D]) {
-        for (operand, result) in [(Operand::A, run(place, (0, 0))), (Operand::B, run((0, 0), place))] {
+        for (operand, result) in
+            [(Operand::A, run(place, (0, 0))), (Operand::B, run((0, 0), place))]
+        {
             let error = result.unwrap_err();
             let Error::Overlap { operand: found, .. } = error else { panic!("{error}") };
             assert_eq!(found, operand);

@@ -64,10 +64,8 @@ fn driver() -> Result<&'static Driver, &'static LoadError> {
 
 fn open() -> Result<Driver, LoadError> {
     // SAFETY: opening the driver runs its initialisers, which is what it is made for.
-    let library = unsafe { Library::new(LIBRARY) }.map_err(|error| LoadError::NotFound {
-        library: LIBRARY,
-        reason: error.to_string(),
-    })?;
+    let library = unsafe { Library::new(LIBRARY) }
+        .map_err(|error| LoadError::NotFound { library: LIBRARY, reason: error.to_string() })?;
     if symbol(&library, "cuInit").is_none() {
         return Err(LoadError::NotADriver { library: LIBRARY, function: "cuInit" });
     }

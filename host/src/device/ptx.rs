@@ -128,11 +128,7 @@ mod tests {
     ];
 
     fn gpu(capability: (u32, u32), driver: (u32, u32)) -> DeviceInfo {
-        DeviceInfo {
-            compute_capability: Some(capability),
-            driver_version: Some(driver),
-            ..h200()
-        }
+        DeviceInfo { compute_capability: Some(capability), driver_version: Some(driver), ..h200() }
     }
 
     fn arch(capability: (u32, u32), driver: (u32, u32)) -> &'static str {

@@ -62,7 +62,16 @@ mod tests {
 
     #[test]
     fn other_text_is_refused_with_what_would_be_right() {
-        for text in ["", "gpu", "cuda:", "cuda:-1", "cuda:+1", "cuda:x", "CUDA:0", "cuda:99999999999999999999"] {
+        for text in [
+            "",
+            "gpu",
+            "cuda:",
+            "cuda:-1",
+            "cuda:+1",
+            "cuda:x",
+            "CUDA:0",
+            "cuda:99999999999999999999",
+        ] {
             let error = text.parse::<DeviceSpec>().unwrap_err();
             assert!(error.to_string().contains("`cuda:N`"), "{error}");
         }

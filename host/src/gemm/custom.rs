@@ -31,10 +31,7 @@ impl<T: Element, E: Epilogue<T>> CustomKernel<T, E> {
     /// # Safety
     /// `info` is a row of a table made by `regemm_kernels::gemm_kernels!`, its epilogue is `E`, and `modules` are what
     /// `cuda_builder` made of that crate.
-    pub unsafe fn new(
-        info: &'static KernelInfo,
-        modules: &'static [PtxModule],
-    ) -> Result<Self> {
+    pub unsafe fn new(info: &'static KernelInfo, modules: &'static [PtxModule]) -> Result<Self> {
         if info.dtype != T::DTYPE {
             let KernelInfo { name: kernel, dtype: found, .. } = *info;
             return Err(Error::KernelDtype { kernel, found, expected: T::DTYPE });

@@ -35,7 +35,8 @@ impl Extent {
     /// Whether an element of one shares memory with an element of the other. Exact where both have the same leading
     /// dimension, as parts of one matrix do; otherwise all between the first and the last element counts.
     pub fn overlaps(&self, other: &Extent) -> bool {
-        let (first, second) = if self.address <= other.address { (self, other) } else { (other, self) };
+        let (first, second) =
+            if self.address <= other.address { (self, other) } else { (other, self) };
         if first.is_empty() || second.is_empty() || first.addresses().end <= second.address {
             return false;
         }

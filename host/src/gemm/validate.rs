@@ -16,10 +16,7 @@ use regemm_kernels::epilogue::{BiasAxis, Linear};
 const MAX_DIMENSION: usize = i32::MAX as usize;
 
 /// Checks all operands and says what is to be computed.
-pub(super) fn problem<T: Element>(
-    gemm: &Gemm<'_, T>,
-    d: &MatrixViewMut<'_, T>,
-) -> Result<Problem> {
+pub(super) fn problem<T: Element>(gemm: &Gemm<'_, T>, d: &MatrixViewMut<'_, T>) -> Result<Problem> {
     devices(gemm, d)?;
     shapes(gemm, d)?;
     overlaps(gemm, d)?;
@@ -130,9 +127,11 @@ fn overlaps<T: Element>(gemm: &Gemm<'_, T>, d: &MatrixViewMut<'_, T>) -> Result<
         separate(Operand::Bias, MatrixView::row(bias), FACTOR)?;
     }
     match gemm.c {
-        Addend::Matrix(c) if !written.is_same(&extent(&c)) => {
-            separate(Operand::C, c, "C must be exactly the same matrix as D or share no memory with it")
-        }
+        Addend::Matrix(c) if !written.is_same(&extent(&c)) => separate(
+            Operand::C,
+            c,
+            "C must be exactly the same matrix as D or share no memory with it",
+        ),
         _ => Ok(()),
     }
 }

@@ -22,6 +22,7 @@
 
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Dtype;
+use regemm_kernels::math::Elementary;
 
 /// The constants of a binary floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,11 +116,11 @@ pub(super) fn conversion(dtype: Dtype, value: f64, incoming: f64) -> f64 {
     }
 }
 
-/// Errors of the device's functions in units in the last place of the result, one of which is at most `2 u` relative to it.
-/// Tests measure them.
-const EXP_ULPS: f64 = 1.0;
-const ERF_ULPS: f64 = 1.0;
-const TANH_ULPS: f64 = 2.0;
+/// Errors of the device's functions in units in the last place of the result, one of which is at most `2 u` relative to it:
+/// the larger one of both precisions.
+const EXP_ULPS: f64 = f64::max(<f32 as Elementary>::EXP_ULPS, <f64 as Elementary>::EXP_ULPS);
+const ERF_ULPS: f64 = f64::max(<f32 as Elementary>::ERF_ULPS, <f64 as Elementary>::ERF_ULPS);
+const TANH_ULPS: f64 = f64::max(<f32 as Elementary>::TANH_ULPS, <f64 as Elementary>::TANH_ULPS);
 
 /// Where the weights of both forms of GELU have become exactly 0: `erf` is -1 to the last bit from -6 down, `tanh` from -20
 /// down, and both arguments are reached before `x = -8.6`.

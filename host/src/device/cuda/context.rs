@@ -16,8 +16,9 @@ pub(crate) fn check(call: &'static str, code: sys::CUresult) -> Result<()> {
 
 fn failure(call: &'static str, code: i32) -> Error {
     let code = if code == result::UNKNOWN { result::take_foreign().unwrap_or(code) } else { code };
-    let (name, text) = result::describe(code)
-        .unwrap_or_else(|| ("unknown result".to_owned(), "the driver has no text for it".to_owned()));
+    let (name, text) = result::describe(code).unwrap_or_else(|| {
+        ("unknown result".to_owned(), "the driver has no text for it".to_owned())
+    });
     Error::Cuda { call, code, name, text }
 }
 

@@ -148,8 +148,7 @@ fn compile(ptx: &PtxModule) -> Result<sys::CUmodule> {
     use sys::CUjit_option_enum as Option;
     let source = nul_terminated(ptx.source);
     let mut log = vec![0u8; LOG_BYTES];
-    let mut options =
-        [Option::CU_JIT_ERROR_LOG_BUFFER, Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut options = [Option::CU_JIT_ERROR_LOG_BUFFER, Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     // The driver takes small values in the place of the pointer.
     let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(LOG_BYTES)];
     let mut module = ptr::null_mut();
