@@ -7,6 +7,7 @@ use crate::error::{Error, Resource, Result};
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Rung};
 use regemm_kernels::table::KERNELS;
+use std::cmp::Reverse;
 use std::fmt;
 
 /// Most blocks of a grid along x on every GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute
@@ -165,7 +166,7 @@ pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
             ((rule, order, kernel.rung, area), Selection { kernel, why })
         })
         .collect();
-    ranked.sort_by(|a, b| b.0.cmp(&a.0));
+    ranked.sort_by_key(|(order, _)| Reverse(*order));
     ranked.into_iter().map(|(_, selection)| selection).collect()
 }
 

@@ -29,6 +29,7 @@
 //! | [`gemm`] | the product: a builder, its checks and its execution; kernels with epilogues of your own |
 //! | [`kernels`] | the table of kernels: names, limits, and the choice among them |
 //! | [`verify`] | is a product right? |
+//! | [`measure`] | how long does it take? |
 //! | [`error`] | everything that can go wrong |
 
 pub mod device;
@@ -36,6 +37,7 @@ pub mod error;
 pub mod gemm;
 pub mod kernels;
 pub mod matrix;
+pub mod measure;
 pub mod verify;
 
 pub use device::info::{DeviceInfo, DeviceKind};

@@ -87,7 +87,7 @@ macro_rules! bit_operations {
     };
 }
 
-/// Largest errors over all 2^32 arguments: exp EXPF, tanh TANHF, erf ERFF ulp. The bounds are these, rounded up.
+/// Largest errors over all 2^32 arguments: exp 1.06, tanh 1.90, erf 1.19 ulp. The bounds are these, rounded up.
 impl Elementary for f32 {
     bit_operations!(f32, u32);
 
@@ -121,8 +121,8 @@ impl Elementary for f32 {
     const ERF_ULPS: f64 = 1.2;
 }
 
-/// Largest errors found in DENSE arguments of each function: exp EXPD, tanh TANHD, erf ERFD ulp. The bounds leave room
-/// for what such a sample misses.
+/// Largest errors found in three million random arguments of each function, and for `tanh` in as many more between 0.17
+/// and 0.24, where it is worst: exp 0.98, tanh 2.11, erf 1.17 ulp. The bounds leave room for what a sample misses.
 impl Elementary for f64 {
     bit_operations!(f64, u64);
 
@@ -180,7 +180,7 @@ impl Elementary for f64 {
     const TANH_LIMIT: Self = 20.0;
     const ERF_LIMIT: Self = 6.0;
     const EXP_ULPS: f64 = 1.2;
-    const TANH_ULPS: f64 = 2.0;
+    const TANH_ULPS: f64 = 2.5;
     const ERF_ULPS: f64 = 1.3;
 }
 

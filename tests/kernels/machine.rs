@@ -1,12 +1,30 @@
 //! The devices that tests run on.
 
 use regemm::{Device, DeviceSpec};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A device under its name on the command line.
 #[derive(Clone)]
 pub struct Machine {
     pub name: String,
     pub device: Device,
+    tests: Arc<AtomicUsize>,
+}
+
+impl Machine {
+    pub fn new(device: Device) -> Self {
+        Machine { name: device.spec().to_string(), device, tests: Arc::default() }
+    }
+
+    /// Counts a test that runs here.
+    pub fn count_test(&self) {
+        self.tests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn tests(&self) -> usize {
+        self.tests.load(Ordering::Relaxed)
+    }
 }
 
 /// What there is to run on.
@@ -18,10 +36,9 @@ pub struct Machines {
 
 /// The simulator, and the first GPU if there is one.
 pub fn all() -> Machines {
-    let machine = |device: Device| Machine { name: device.spec().to_string(), device };
     Machines {
-        simulator: machine(Device::sim()),
-        gpu: Device::open(DeviceSpec::Cuda(0)).map(machine).map_err(|error| error.to_string()),
+        simulator: Machine::new(Device::sim()),
+        gpu: Device::open(DeviceSpec::Cuda(0)).map(Machine::new).map_err(|error| error.to_string()),
     }
 }
 
@@ -39,17 +56,16 @@ impl Machines {
         }
     }
 
-    /// Where the tests of the kernels ran.
-    pub fn summary(&self, kernels: usize) -> String {
+    /// Which tests ran where.
+    pub fn summary(&self) -> String {
+        let on_simulator =
+            format!("{} tests of kernels ran on the simulator", self.simulator.tests());
         match &self.gpu {
-            Ok(gpu) => format!(
-                "{kernels} kernels were tested on the simulator and on {} ({})",
-                gpu.device.info().name,
-                gpu.name
-            ),
-            Err(why) => format!(
-                "{kernels} kernels were tested on the simulator and NOT on a GPU, because {why}"
-            ),
+            Ok(gpu) => {
+                let info = gpu.device.info();
+                format!("{on_simulator} and {} on {} ({})", gpu.tests(), info.name, gpu.name)
+            }
+            Err(why) => format!("{on_simulator} and NONE on a GPU, because: {why}"),
         }
     }
 }

@@ -37,7 +37,7 @@ fn main() {
 
     let conclusion = libtest_mimic::run(&arguments, trials);
     if !arguments.list {
-        println!("{}", machines.summary(regemm::kernels::kernels().len()));
+        println!("{}", machines.summary());
     }
     conclusion.exit();
 }
@@ -50,6 +50,9 @@ fn add_kernel<T: case::TestElement>(
     for (theme, test) in themes::all::<T>() {
         let name = format!("{}::{}::{theme}", machine.name, kernel.name);
         let machine = machine.clone();
-        trials.push(Trial::test(name, move || test(&machine, kernel).map_err(Failed::from)));
+        trials.push(Trial::test(name, move || {
+            machine.count_test();
+            test(&machine, kernel).map_err(Failed::from)
+        }));
     }
 }

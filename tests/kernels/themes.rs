@@ -168,7 +168,7 @@ fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo
 /// same operations on both.
 fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
     let naive = regemm::kernels::find(&format!("naive_{}", T::DTYPE)).map_err(|e| e.to_string())?;
-    let simulator = Machine { name: "sim".into(), device: Device::sim() };
+    let simulator = Machine::new(Device::sim());
     for activation in Activation::ALL {
         let case = Case {
             alpha: 1.25,

@@ -5,6 +5,7 @@ use crate::symbols;
 use core::ffi::c_void;
 use core::ptr::NonNull;
 use libloading::Library;
+use std::error::Error;
 use std::sync::OnceLock;
 
 /// The driver's library, as the NVIDIA driver installs it on Linux.
@@ -64,8 +65,11 @@ fn driver() -> Result<&'static Driver, &'static LoadError> {
 
 fn open() -> Result<Driver, LoadError> {
     // SAFETY: opening the driver runs its initialisers, which is what it is made for.
-    let library = unsafe { Library::new(LIBRARY) }
-        .map_err(|error| LoadError::NotFound { library: LIBRARY, reason: error.to_string() })?;
+    let library = unsafe { Library::new(LIBRARY) }.map_err(|error| {
+        // The loader's own words are the cause of what `libloading` says.
+        let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        LoadError::NotFound { library: LIBRARY, reason }
+    })?;
     if symbol(&library, "cuInit").is_none() {
         return Err(LoadError::NotADriver { library: LIBRARY, function: "cuInit" });
     }

@@ -40,6 +40,7 @@ fn without_a_driver_everything_says_no_device() {
         assert!(matches!(error, LoadError::NotFound { .. }));
         assert!(error.to_string().contains("libcuda.so.1"), "{error}");
         assert!(error.to_string().contains("NVIDIA driver"), "{error}");
+        assert!(error.to_string().contains("file too short"), "the loader's words: {error}");
         assert_eq!(result::describe(result::NO_DEVICE), None);
         assert!(newer::tensor_map_encode_tiled().is_none());
     });

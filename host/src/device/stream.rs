@@ -50,6 +50,20 @@ impl Stream {
         Ok(Event { cuda })
     }
 
+    /// Calls a function with the driver's handle of this stream (`CUstream`, `cudaStream_t`) while the device's context is
+    /// current: the way to put another library's work on the stream. `None` on the simulator, which has no handle.
+    ///
+    /// The library's own ordering does not see such work: whoever enqueues it keeps its matrices alive and synchronises.
+    ///
+    /// # Errors
+    /// A failure of the driver.
+    pub fn with_cuda_handle<R>(
+        &self,
+        call: impl FnOnce(*mut std::ffi::c_void) -> R,
+    ) -> Result<Option<R>> {
+        self.cuda.as_ref().map(|stream| stream.bound(|raw| call(raw.cast()))).transpose()
+    }
+
     pub(crate) fn as_cuda(&self) -> Option<&CudaStream> {
         self.cuda.as_ref()
     }

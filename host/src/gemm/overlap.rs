@@ -42,7 +42,8 @@ impl Extent {
         }
         let bytes = (second.address - first.address) as usize;
         let Some(ld) = common_ld(first, second) else { return true };
-        if first.element_bytes != second.element_bytes || bytes % first.element_bytes != 0 {
+        if first.element_bytes != second.element_bytes || !bytes.is_multiple_of(first.element_bytes)
+        {
             return true;
         }
 

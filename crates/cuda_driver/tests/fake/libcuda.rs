@@ -209,8 +209,7 @@ pub extern "C" fn cuMemFree_v2(address: u64) -> i32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> i32 {
-    let used: usize =
-        with!(|state| state.allocations.values().map(|memory| memory.len()).sum());
+    let used: usize = with!(|state| state.allocations.values().map(|memory| memory.len()).sum());
     unsafe {
         *free = MEMORY - used;
         *total = MEMORY;

@@ -45,6 +45,12 @@ impl CudaStream {
         self.raw
     }
 
+    /// Calls a function with the handle while the context is current.
+    pub fn bound<R>(&self, call: impl FnOnce(sys::CUstream) -> R) -> Result<R> {
+        let _bound = self.context.bind()?;
+        Ok(call(self.raw))
+    }
+
     pub fn synchronize(&self) -> Result<()> {
         let _bound = self.context.bind()?;
         // SAFETY: the stream lives.

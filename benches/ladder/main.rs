@@ -1,0 +1,122 @@
+//! The ladder beside the vendor's library: `cargo bench --bench ladder`.
+//!
+//! Measures every kernel of one element type and cuBLASLt at its best, alternating, on square matrices of random data, and
+//! verifies every result before a speed is printed. Needs a GPU; without one it says so. Without cuBLASLt it measures
+//! the kernels alone.
+//!
+//! `cargo bench --bench ladder -- --record docs/measurements/NAME` writes `NAME.json`, `NAME.md` and `NAME.svg`. The picture
+//! and the table can be made again from the JSON: `-- --from NAME.json --record NAME`.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `contest.rs` | measuring kernels and vendor on one size |
+//! | `vendor.rs` | cuBLASLt |
+//! | `record.rs` | what a record holds, as JSON and as Markdown |
+//! | `picture.rs` | the record as a picture |
+
+mod contest;
+mod picture;
+mod record;
+mod vendor;
+
+use clap::Parser;
+use record::Record;
+use regemm::{Device, Dtype, bf16, f16};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Measures the kernels beside cuBLASLt on a GPU
+#[derive(Parser)]
+struct Arguments {
+    /// Rows, columns and depth of the products
+    #[arg(long, value_delimiter = ',', default_values_t = [256, 512, 1024, 2048, 4096])]
+    sizes: Vec<usize>,
+
+    /// Element type: f32, f64, f16 or bf16
+    #[arg(long, default_value = "f32", value_parser = parse_dtype)]
+    dtype: Dtype,
+
+    /// Samples of each contender
+    #[arg(long, default_value_t = 30)]
+    rounds: usize,
+
+    /// Seed of the operands
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Commit to name in the record; asked of git unless given
+    #[arg(long)]
+    commit: Option<String>,
+
+    /// Write the record to this path with the endings .json, .md and .svg
+    #[arg(long)]
+    record: Option<PathBuf>,
+
+    /// Read the numbers from a record instead of measuring
+    #[arg(long)]
+    from: Option<PathBuf>,
+
+    /// Given by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn parse_dtype(name: &str) -> Result<Dtype, String> {
+    let known = Dtype::ALL.into_iter().find(|dtype| dtype.name() == name);
+    known.ok_or_else(|| format!("expected one of {}", Dtype::ALL.map(Dtype::name).join(", ")))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ladder: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let record: Record = match &arguments.from {
+        Some(path) => serde_json::from_str(&std::fs::read_to_string(path)?)?,
+        None => match Device::cuda(0) {
+            Ok(device) => measure(arguments, &device)?,
+            Err(error) => {
+                println!("There is nothing to measure: {error}");
+                return Ok(());
+            }
+        },
+    };
+    let table = record.markdown();
+    println!("{table}");
+    if let Some(path) = &arguments.record {
+        write(path, "json", &serde_json::to_string_pretty(&record)?)?;
+        write(path, "md", &table)?;
+        write(path, "svg", &picture::draw(&record)?)?;
+    }
+    Ok(())
+}
+
+fn measure(arguments: &Arguments, device: &Device) -> Result<Record, Box<dyn std::error::Error>> {
+    let mut record = Record::begin(device, arguments.dtype, arguments.commit.clone())?;
+    for &size in &arguments.sizes {
+        eprintln!("measuring {size} x {size} x {size}");
+        let contest =
+            contest::Contest { device, size, rounds: arguments.rounds, seed: arguments.seed };
+        record.add(match arguments.dtype {
+            Dtype::F32 => contest.run::<f32>()?,
+            Dtype::F64 => contest.run::<f64>()?,
+            Dtype::F16 => contest.run::<f16>()?,
+            Dtype::Bf16 => contest.run::<bf16>()?,
+        });
+    }
+    Ok(record)
+}
+
+fn write(path: &Path, ending: &str, text: &str) -> std::io::Result<()> {
+    let path = path.with_added_extension(ending);
+    std::fs::write(&path, text)?;
+    println!("wrote {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! How long products take on a GPU, measured so that the numbers can be compared.
+//!
+//! Times come from events on the device, never from the host's clock. Each sample is one product between two events,
+//! behind a short piece of other work: by the time the device reaches the first event everything after it is queued, and
+//! no sample contains a wait for the host. Contenders alternate, so that clocks, power and temperature are the same for
+//! all. Operands are random, and rotate through more memory than the L2 cache holds, so that no product finds its
+//! operands there.
+
+use crate::device::Device;
+use crate::device::stream::{Event, Stream};
+use crate::error::Result;
+use crate::gemm::{Gemm, KernelChoice};
+use crate::matrix::Matrix;
+use crate::verify::{Distribution, random_matrix, rng};
+use regemm_kernels::element::Element;
+use std::time::Duration;
+
+/// Rounds before the first sample: modules are loaded, clocks go up.
+const WARM_UP: usize = 3;
+
+/// The rotating operands take this many times the L2 cache.
+const L2_MULTIPLE: u64 = 3;
+
+/// Most operand sets, which bounds the time to fill them for small products.
+const MAX_SETS: u64 = 64;
+
+/// Rows, columns and depth of the product that keeps the device busy while the host queues a sample: about 50 us of the
+/// slowest kernel on a large GPU.
+const SPACER: usize = 512;
+
+/// Times of one contender.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Samples {
+    /// In ascending order.
+    sorted: Vec<Duration>,
+}
+
+impl Samples {
+    /// Sorts times; `None` if there are none.
+    pub fn new(mut times: Vec<Duration>) -> Option<Samples> {
+        times.sort_unstable();
+        (!times.is_empty()).then_some(Samples { sorted: times })
+    }
+
+    /// The time that a fraction `q` in 0 to 1 of the samples does not exceed (nearest rank).
+    pub fn quantile(&self, q: f64) -> Duration {
+        let last = self.sorted.len() - 1;
+        self.sorted[((last as f64 * q.clamp(0.0, 1.0)).round() as usize).min(last)]
+    }
+
+    /// The median.
+    pub fn median(&self) -> Duration {
+        self.quantile(0.5)
+    }
+
+    /// The distance of the quartiles relative to the median: how much the samples scatter.
+    pub fn spread(&self) -> f64 {
+        (self.quantile(0.75).as_secs_f64() - self.quantile(0.25).as_secs_f64())
+            / self.median().as_secs_f64()
+    }
+
+    /// Number of samples.
+    pub fn count(&self) -> usize {
+        self.sorted.len()
+    }
+}
+
+/// Operands of one product, several times over in different memory.
+pub struct Rotation<T> {
+    sets: Vec<OperandSet<T>>,
+}
+
+/// A, B and room for D, each packed.
+pub struct OperandSet<T> {
+    /// A, `m x k`.
+    pub a: Matrix<T>,
+    /// B, `k x n`.
+    pub b: Matrix<T>,
+    /// D, `m x n`.
+    pub d: Matrix<T>,
+}
+
+impl<T: Element> Rotation<T> {
+    /// Random normal operands for `m x n x k` products, drawn from a seed, in more memory than the device's L2 holds.
+    ///
+    /// # Errors
+    /// The device has no room for them, or fails.
+    pub fn new(device: &Device, (m, n, k): (usize, usize, usize), seed: u64) -> Result<Self> {
+        let set_bytes = ((m * k + k * n + m * n) * size_of::<T>()).max(1) as u64;
+        let l2 = device.info().l2_bytes.unwrap_or_default();
+        let count = (l2 * L2_MULTIPLE).div_ceil(set_bytes).clamp(1, MAX_SETS);
+        let sets = (0..count)
+            .map(|set| {
+                let mut rng = rng(seed, set);
+                let mut matrix = |rows, cols| {
+                    let values = random_matrix::<T>(&mut rng, rows, cols, Distribution::Normal);
+                    device.upload(&values.view())
+                };
+                Ok(OperandSet { a: matrix(m, k)?, b: matrix(k, n)?, d: matrix(m, n)? })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Rotation { sets })
+    }
+
+    /// The operands for a round.
+    pub fn set(&mut self, round: usize) -> &mut OperandSet<T> {
+        let count = self.sets.len();
+        &mut self.sets[round % count]
+    }
+}
+
+/// Measures contenders in turn: `enqueue(contender, round)` puts one product on the stream. Gives one set of `rounds` samples
+/// a contender.
+///
+/// # Errors
+/// [`Error::NotMeasurable`](crate::Error::NotMeasurable) on the simulator, or what `enqueue` gives.
+pub fn alternate<E: From<crate::Error>>(
+    stream: &Stream,
+    contenders: usize,
+    rounds: usize,
+    mut enqueue: impl FnMut(usize, usize) -> std::result::Result<(), E>,
+) -> std::result::Result<Vec<Samples>, E> {
+    let mut spacer = Spacer::new(stream)?;
+    for round in 0..WARM_UP {
+        for contender in 0..contenders {
+            enqueue(contender, round)?;
+        }
+    }
+    stream.synchronize()?;
+
+    let mut times = vec![Vec::with_capacity(rounds); contenders];
+    for round in 0..rounds {
+        let mut events: Vec<(usize, Event, Event)> = Vec::with_capacity(contenders);
+        for turn in 0..contenders {
+            // Another one begins each round, so that none always follows the same other.
+            let contender = (turn + round) % contenders;
+            spacer.enqueue(stream)?;
+            let start = stream.record()?;
+            enqueue(contender, round)?;
+            events.push((contender, start, stream.record()?));
+        }
+        for (contender, start, end) in events {
+            times[contender].push(end.elapsed_since(&start)?);
+        }
+    }
+    Ok(times.into_iter().filter_map(Samples::new).collect())
+}
+
+/// Work that keeps the device busy while the host queues a sample.
+struct Spacer {
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    d: Matrix<f32>,
+}
+
+impl Spacer {
+    fn new(stream: &Stream) -> Result<Spacer> {
+        let device = stream.device();
+        let mut rng = rng(0, 0);
+        let mut matrix = || {
+            let values = random_matrix(&mut rng, SPACER, SPACER, Distribution::Normal);
+            device.upload(&values.view())
+        };
+        Ok(Spacer { a: matrix()?, b: matrix()?, d: matrix()? })
+    }
+
+    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
+        let slowest = KernelChoice::Rung(regemm_kernels::kernel::Rung::Naive);
+        Gemm::new(&self.a, &self.b).kernel(slowest).enqueue(stream, &mut self.d).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    fn millis(values: &[u64]) -> Vec<Duration> {
+        values.iter().map(|&ms| Duration::from_millis(ms)).collect()
+    }
+
+    #[test]
+    fn median_and_spread_of_known_times() {
+        let samples = Samples::new(millis(&[50, 10, 30, 20, 40])).unwrap();
+        assert_eq!(samples.median(), Duration::from_millis(30));
+        assert_eq!(samples.quantile(0.0), Duration::from_millis(10));
+        assert_eq!(samples.quantile(1.0), Duration::from_millis(50));
+        assert!((samples.spread() - 20.0 / 30.0).abs() < 1e-12);
+        assert_eq!(samples.count(), 5);
+        assert_eq!(Samples::new(Vec::new()), None);
+    }
+
+    #[test]
+    fn the_simulator_gives_no_times() {
+        let device = Device::sim();
+        let stream = device.stream().unwrap();
+        let mut rotation = Rotation::<f32>::new(&device, (8, 8, 8), 1).unwrap();
+        let outcome = alternate::<Error>(&stream, 1, 1, |_, round| {
+            let set = rotation.set(round);
+            Gemm::new(&set.a, &set.b).enqueue(&stream, &mut set.d).map(drop)
+        });
+        assert!(matches!(outcome, Err(Error::NotMeasurable { .. })), "{outcome:?}");
+    }
+}

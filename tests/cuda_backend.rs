@@ -1,0 +1,343 @@
+//! The CUDA half of the library without a GPU: against a driver that computes nothing but writes down what it is asked
+//! (`crates/cuda_driver/tests/fake/libcuda.rs`). Its work never finishes by itself, so its log shows every wait.
+
+#[path = "../crates/cuda_driver/tests/support/mod.rs"]
+mod support;
+
+use regemm::ndarray::Array2;
+use regemm::{Device, DeviceSpec, Error, Gemm, KernelChoice, Matrix, Operand, Stream};
+use std::path::Path;
+use support::{Driver, in_child};
+
+fn kernel() -> KernelChoice {
+    KernelChoice::Named("naive".into())
+}
+
+/// The lines of the log since the last call.
+struct Log<'a> {
+    path: &'a Path,
+    read: usize,
+}
+
+impl Log<'_> {
+    fn new(path: &Path) -> Log<'_> {
+        let mut log = Log { path, read: 0 };
+        log.next();
+        log
+    }
+
+    fn next(&mut self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path).unwrap_or_default();
+        let lines: Vec<_> = text.lines().skip(self.read).map(str::to_owned).collect();
+        self.read += lines.len();
+        // Only launches differ by more than their first words.
+        let launch = |line: String| match line.split_once(" stream ") {
+            Some((launch, rest)) if launch.starts_with("launch") => {
+                let stream = rest.split(' ').next().unwrap_or_default();
+                format!("{} on stream {stream}", launch.replace(" shared 0", ""))
+            }
+            _ => line,
+        };
+        lines.into_iter().map(launch).collect()
+    }
+}
+
+fn matrix(device: &Device) -> Matrix<f32> {
+    device.matrix(32, 32).unwrap()
+}
+
+fn enqueue(stream: &Stream, a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>) {
+    let report = Gemm::new(a, b).kernel(kernel()).enqueue(stream, d).unwrap();
+    assert!(report.launched && report.counters.is_none());
+}
+
+/// The number that the driver gave the stream of the last launch.
+fn launched_on(lines: &[String]) -> String {
+    let launch = lines.iter().rfind(|line| line.starts_with("launch")).unwrap();
+    launch.rsplit(' ').next().unwrap().to_owned()
+}
+
+fn count(lines: &[String], what: &str) -> usize {
+    lines.iter().filter(|line| line.starts_with(what)).count()
+}
+
+#[test]
+fn without_a_driver_the_simulator_is_used_and_the_reason_is_known() {
+    let name = "without_a_driver_the_simulator_is_used_and_the_reason_is_known";
+    in_child(name, Driver::None, &[], |_| {
+        assert!(Device::auto().unwrap().is_sim());
+        for error in [Device::cuda_devices().unwrap_err(), Device::cuda(0).unwrap_err()] {
+            let Error::NoDriver { why } = &error else { panic!("{error}") };
+            assert!(why.contains("libcuda.so.1"), "{why}");
+            assert!(error.to_string().contains("`sim` works without one"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_driver_without_a_device() {
+    in_child("a_driver_without_a_device", Driver::Fake, &[("FAKE_CUDA_DEVICES", "0")], |_| {
+        assert_eq!(Device::cuda_devices().unwrap(), 0);
+        assert!(Device::auto().unwrap().is_sim());
+        let error = Device::cuda(0).unwrap_err();
+        assert!(matches!(error, Error::NoSuchDevice { ordinal: 0, count: 0 }), "{error}");
+    });
+}
+
+#[test]
+fn a_device_is_opened_described_and_closed() {
+    let name = "a_device_is_opened_described_and_closed";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_DEVICES", "2")], |path| {
+        let mut log = Log::new(path);
+        let device = Device::auto().unwrap();
+        assert!(!device.is_sim());
+        assert_eq!(device.spec(), DeviceSpec::Cuda(0));
+        let info = device.info();
+        assert_eq!((info.name.as_str(), info.compute_capability), ("Fake GPU", Some((9, 0))));
+        assert_eq!(info.driver_version, Some((12, 4)));
+
+        // Opened again it is the same device: memory of one handle works with the other.
+        let again = Device::cuda(0).unwrap();
+        let (a, b) = (matrix(&device), matrix(&again));
+        Gemm::new(&a, &b).kernel(kernel()).run(&mut matrix(&device)).unwrap();
+        drop((device, a));
+        assert_eq!(count(&log.next(), "retain"), 1);
+        drop((again, b));
+        let lines = log.next();
+        assert_eq!(lines.last().unwrap(), "release");
+        assert_eq!(count(&lines, "unload"), 1);
+
+        let error = Device::cuda(2).unwrap_err();
+        assert!(error.to_string().contains("cuda:0 to cuda:1"), "{error}");
+        // The second device is in use by somebody else, which the driver says with a code that cust does not know.
+        let error = Device::cuda(1).unwrap_err();
+        assert!(error.to_string().contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)"), "{error}");
+    });
+}
+
+#[test]
+fn copies_go_there_and_back() {
+    in_child("copies_go_there_and_back", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let mut log = Log::new(path);
+        let array = Array2::from_shape_fn((6, 5), |(i, j)| (i * 10 + j) as f32);
+        let mut matrix = device.matrix_with_ld::<f32>(6, 5, 8).unwrap();
+        matrix.write_raw(&[-1.0; 48]).unwrap();
+        matrix.copy_from(&array.view()).unwrap();
+        assert_eq!(matrix.to_array().unwrap(), array);
+        assert_eq!(
+            matrix.view().slice(2..4, 1..3).unwrap().to_vec().unwrap(),
+            [21., 22., 31., 32.]
+        );
+        assert!(matrix.read_raw().unwrap().chunks(8).all(|row| row[5..] == [-1.0; 3]));
+        assert_eq!(device.upload(&array.t()).unwrap().to_array().unwrap(), array.t());
+        let lines = log.next();
+        for line in ["write 192", "copy 20 x 6", "copy 8 x 2", "read 192", "read 120"] {
+            assert!(lines.iter().any(|found| found == line), "{line}: {lines:#?}");
+        }
+        let copies = count(&lines, "write") + count(&lines, "copy") + count(&lines, "read");
+        assert_eq!(count(&lines, "finish stream"), copies, "each copy is waited for");
+    });
+}
+
+#[test]
+fn a_kernel_is_loaded_once_and_launched_as_the_table_says() {
+    let name = "a_kernel_is_loaded_once_and_launched_as_the_table_says";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (a, b) = (matrix(&device), matrix(&device));
+        let mut d = device.matrix::<f32>(32, 32).unwrap();
+        let mut log = Log::new(path);
+        for _ in 0..2 {
+            Gemm::new(&a, &b).kernel(kernel()).run(&mut d).unwrap();
+        }
+        let lines = log.next();
+        assert_eq!(count(&lines, "load sm_90a"), 1, "{lines:#?}");
+        assert_eq!(count(&lines, "launch naive_f32 4 1 1 x 256 1 1"), 2, "{lines:#?}");
+        assert_eq!(count(&lines, "wait for stream"), 2, "run waits for its work: {lines:#?}");
+        let report = device.kernel_report(regemm::kernels::find("naive_f32").unwrap()).unwrap();
+        assert_eq!((report.arch, report.resident_blocks), (Some("sm_90a"), Some(8)));
+    });
+}
+
+#[test]
+fn streams_wait_for_each_other_where_they_share_a_matrix() {
+    let name = "streams_wait_for_each_other_where_they_share_a_matrix";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let (a, b) = (matrix(&device), matrix(&device));
+        let (mut c, mut d) = (matrix(&device), matrix(&device));
+        let mut log = Log::new(path);
+
+        enqueue(&first, &a, &b, &mut c);
+        let lines = log.next();
+        let one = launched_on(&lines);
+        assert_eq!(count(&lines, "stream") + count(&lines, "wait"), 0, "nothing to wait for");
+
+        // Both read A and B, which needs no order; D is new.
+        enqueue(&second, &a, &b, &mut d);
+        let lines = log.next();
+        let two = launched_on(&lines);
+        assert_ne!(one, two);
+        assert_eq!(count(&lines, "stream"), 0, "{lines:#?}");
+
+        // Reads what the first stream writes, then writes what the first stream reads.
+        enqueue(&second, &c, &b, &mut d);
+        let wait = format!("stream {two} waits for stream {one}");
+        assert_eq!(log.next()[0], wait);
+        let mut a = a;
+        enqueue(&second, &b, &b, &mut a);
+        assert_eq!(log.next()[0], wait);
+        // In order on one stream anyway.
+        enqueue(&second, &a, &b, &mut d);
+        assert_eq!(count(&log.next(), "stream"), 0);
+    });
+}
+
+#[test]
+fn the_host_waits_before_it_touches_a_matrix() {
+    in_child("the_host_waits_before_it_touches_a_matrix", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (mut a, b, mut d) = (matrix(&device), matrix(&device), matrix(&device));
+        let mut log = Log::new(path);
+        enqueue(&stream, &a, &b, &mut d);
+        let lines = log.next();
+        let wait = format!("wait for stream {}", launched_on(&lines));
+        assert_eq!(count(&lines, "wait"), 0, "enqueue does not wait");
+
+        b.to_vec().unwrap();
+        assert_eq!(count(&log.next(), "wait"), 0, "B is only read");
+        d.to_vec().unwrap();
+        assert_eq!(log.next()[0], wait, "D is written");
+
+        enqueue(&stream, &a, &b, &mut d);
+        log.next();
+        a.write_raw(&[0.0; 1024]).unwrap();
+        assert_eq!(log.next()[0], wait, "A is still read");
+    });
+}
+
+#[test]
+fn memory_is_freed_when_the_work_is_done() {
+    in_child("memory_is_freed_when_the_work_is_done", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        let idle = device.matrix::<f32>(1, 100).unwrap();
+        let mut log = Log::new(path);
+        enqueue(&stream, &a, &a.device().matrix(32, 32).unwrap(), &mut d);
+        drop((a, d, idle));
+        let lines = log.next();
+        assert_eq!(count(&lines, "free 4096"), 0, "still in use: {lines:#?}");
+        assert_eq!(count(&lines, "free 400"), 1, "never used: {lines:#?}");
+        assert_eq!(count(&lines, "wait"), 0, "dropping does not wait");
+
+        stream.synchronize().unwrap();
+        device.matrix::<f32>(2, 2).unwrap();
+        let lines = log.next();
+        assert_eq!(count(&lines, "free 4096"), 3, "{lines:#?}");
+
+        // What is still in use when the device is closed is waited for.
+        let a = matrix(&device);
+        enqueue(&stream, &a, &a, &mut matrix(&device));
+        drop((a, stream));
+        assert_eq!(count(&log.next(), "free 4096"), 0);
+        drop(device);
+        let lines = log.next();
+        let position = |what: &str| lines.iter().position(|line| line.starts_with(what)).unwrap();
+        assert!(position("wait") < position("free 4096"), "{lines:#?}");
+        assert_eq!((count(&lines, "free 4096"), count(&lines, "release")), (2, 1), "{lines:#?}");
+    });
+}
+
+#[test]
+fn memory_that_is_short_is_waited_for() {
+    in_child("memory_that_is_short_is_waited_for", Driver::Fake, &[], |path| {
+        // The driver has 1 MiB.
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let a = device.matrix::<f32>(300, 300).unwrap();
+        let mut d = device.matrix::<f32>(300, 300).unwrap();
+        enqueue(&stream, &a, &a, &mut d);
+        drop(d);
+        let mut log = Log::new(path);
+        let b = device.matrix::<f32>(300, 400).unwrap();
+        let lines = log.next();
+        assert!(lines[0].starts_with("wait") && lines[1] == "free 360000", "{lines:#?}");
+        drop(b);
+        let error = device.matrix::<f32>(600, 600).unwrap_err();
+        let Error::OutOfMemory { device: DeviceSpec::Cuda(0), requested, free } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((requested, free), (1_440_000, (1 << 20) - 360_000));
+    });
+}
+
+#[test]
+fn events_measure_time() {
+    in_child("events_measure_time", Driver::Fake, &[], |_| {
+        let stream = Device::cuda(0).unwrap().stream().unwrap();
+        let (start, end) = (stream.record().unwrap(), stream.record().unwrap());
+        assert_eq!(end.elapsed_since(&start).unwrap().as_micros(), 1500);
+    });
+}
+
+#[test]
+fn simulator_and_gpu_do_not_mix() {
+    in_child("simulator_and_gpu_do_not_mix", Driver::Fake, &[], |_| {
+        let (gpu, sim) = (Device::cuda(0).unwrap(), Device::sim());
+        let (a, b) = (matrix(&gpu), matrix(&sim));
+        let error = Gemm::new(&a, &b).run(&mut matrix(&gpu)).unwrap_err();
+        let Error::DeviceMismatch { operand: Operand::B, found, expected } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((found, expected), (DeviceSpec::Sim, DeviceSpec::Cuda(0)));
+    });
+}
+
+#[test]
+fn a_gpu_that_is_older_than_the_ptx() {
+    let old = [("FAKE_CUDA_CAPABILITY", "7.0")];
+    in_child("a_gpu_that_is_older_than_the_ptx", Driver::Fake, &old, |_| {
+        let device = Device::cuda(0).unwrap();
+        let a = matrix(&device);
+        let error = Gemm::new(&a, &a).kernel(kernel()).run(&mut matrix(&device)).unwrap_err();
+        assert!(matches!(error, Error::GpuTooOld { capability: (7, 0), .. }), "{error}");
+        assert!(error.to_string().contains("sm_75"), "{error}");
+    });
+}
+
+#[test]
+fn a_driver_that_is_too_old_for_the_ptx() {
+    let old = [("FAKE_CUDA_VERSION", "9020")];
+    in_child("a_driver_that_is_too_old_for_the_ptx", Driver::Fake, &old, |_| {
+        let device = Device::cuda(0).unwrap();
+        let a = matrix(&device);
+        let error = Gemm::new(&a, &a).kernel(kernel()).run(&mut matrix(&device)).unwrap_err();
+        assert!(
+            matches!(error, Error::DriverTooOld { found: (9, 2), needed: (10.., _), .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("update the driver"), "{error}");
+    });
+}
+
+#[test]
+fn a_refused_module_is_reported_with_the_compilers_message() {
+    let refusal = [("FAKE_CUDA_REFUSE_PTX", "line 7: unknown instruction")];
+    let name = "a_refused_module_is_reported_with_the_compilers_message";
+    in_child(name, Driver::Fake, &refusal, |_| {
+        let device = Device::cuda(0).unwrap();
+        let a = matrix(&device);
+        let error = Gemm::new(&a, &a).kernel(kernel()).run(&mut matrix(&device)).unwrap_err();
+        assert!(
+            matches!(error, Error::Cuda { call: "cuModuleLoadDataEx", code: 218, .. }),
+            "{error}"
+        );
+        for part in ["CUDA_ERROR_INVALID_PTX", "naive_f32", "line 7: unknown instruction"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    });
+}
