@@ -50,9 +50,7 @@ impl Contest<'_> {
 
         let vendor = Vendor::load(&stream);
         let plan = match &vendor {
-            Ok(vendor) => {
-                vendor.plan::<T>(&stream, shape).map(|plan| (vendor.version(), plan))
-            }
+            Ok(vendor) => vendor.plan::<T>(&stream, shape).map(|plan| (vendor.version(), plan)),
             Err(why) => Err(why.clone()),
         };
         let (plan, without_vendor) = match plan {

@@ -41,7 +41,7 @@ pub mod measure;
 pub mod verify;
 
 pub use device::info::{DeviceInfo, DeviceKind};
-pub use device::ptx::PtxModule;
+pub use device::ptx::{PtxModule, ptx_modules};
 pub use device::report::KernelReport;
 pub use device::stream::{Event, Stream};
 pub use device::{Device, DeviceSpec};
@@ -59,3 +59,8 @@ pub use regemm_kernels::activation::Activation;
 pub use regemm_kernels::element::{Accumulator, Dtype, Element};
 pub use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
 pub use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
+
+/// The examples of the README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct ReadmeExamples;

@@ -174,6 +174,7 @@ impl Spacer {
 mod tests {
     use super::*;
     use crate::Error;
+    use approx::assert_relative_eq;
 
     fn millis(values: &[u64]) -> Vec<Duration> {
         values.iter().map(|&ms| Duration::from_millis(ms)).collect()
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(samples.median(), Duration::from_millis(30));
         assert_eq!(samples.quantile(0.0), Duration::from_millis(10));
         assert_eq!(samples.quantile(1.0), Duration::from_millis(50));
-        assert!((samples.spread() - 20.0 / 30.0).abs() < 1e-12);
+        assert_relative_eq!(samples.spread(), 20.0 / 30.0, max_relative = 1e-12);
         assert_eq!(samples.count(), 5);
         assert_eq!(Samples::new(Vec::new()), None);
     }

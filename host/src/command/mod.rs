@@ -4,10 +4,11 @@
 //! |---|---|
 //! | `mul`, `ladder`, `verify`, `info` | the subcommands |
 //! | `options` | option values that several of them take |
+//! | `operands` | the operands of `mul`: from files to matrices that fit |
 //! | `load`, `save` | NumPy files in, NumPy files out |
 //! | `interrupt` | what Ctrl-C removes |
-//! | `measure` | times and counters of one kernel on one problem |
 //! | `case` | one random problem of `regemm verify` |
+//! | `verdict` | verifications in words and in JSON |
 //! | `output` | everything that is written to standard output |
 //! | `progress` | progress bars on standard error |
 //! | `exit` | what can go wrong, and the exit codes |
@@ -18,12 +19,13 @@ mod info;
 mod interrupt;
 mod ladder;
 mod load;
-mod measure;
 mod mul;
+mod operands;
 mod options;
 mod output;
 mod progress;
 mod save;
+mod verdict;
 mod verify;
 
 use clap::{Parser, Subcommand};

@@ -1,20 +1,22 @@
 //! `regemm mul`: multiplies matrices from files.
 
 use super::exit::Failure;
-use super::load::{Loaded, Stored, load, numpy_name};
+use super::load::{Stored, numpy_name};
+use super::operands::{Axis, Contents, Files, Operands};
 use super::options::{self, DeviceOption};
 use super::output::{Output, count, counters_json, seconds};
 use super::save::Destination;
+use super::verdict::{describe, verification_json};
 use super::{eprintln_quietly, interrupt, progress};
 use clap::ValueEnum;
-use ndarray::{Array1, Array2, ArrayD, Ix1, Ix2};
+use ndarray::Array2;
 use regemm::verify::{Expectation, Problem, Verification};
 use regemm::{
     Accumulator, Activation, BiasAxis, Device, Dtype, Element, Gemm, KernelChoice, Report, bf16,
     f16,
 };
-use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use serde_json::json;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Multiply matrices from NumPy files: D = activation(alpha * A * B + beta * C + bias)
@@ -77,14 +79,6 @@ Examples:
   regemm mul a.npy b.npy -o d.npy --c c.npy --beta 0.5 --device cuda:0 --kernel microkernel";
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Axis {
-    /// One element a column of D
-    Column,
-    /// One element a row of D
-    Row,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
 enum Half {
     Bf16,
     F16,
@@ -95,79 +89,38 @@ const VERIFY_SEED: u64 = 0;
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let optional = [arguments.bias.as_deref(), arguments.c.as_deref()];
-    let inputs: Vec<&Path> = [arguments.a.as_path(), arguments.b.as_path()]
-        .into_iter()
-        .chain(optional.into_iter().flatten())
-        .collect();
-    interrupt::install();
-    let destination = Destination::new(&arguments.output, arguments.force, &inputs)?;
-
-    let a = load(&arguments.a)?;
-    let dtype = a.dtype();
-    let others = Others {
-        b: load_like(&arguments.b, &arguments.a, dtype)?,
-        bias: load_optional(arguments.bias.as_deref(), &arguments.a, dtype)?,
-        c: load_optional(arguments.c.as_deref(), &arguments.a, dtype)?,
+    let files = Files {
+        a: &arguments.a,
+        b: &arguments.b,
+        c: arguments.c.as_deref(),
+        bias: arguments.bias.as_deref(),
+        bias_axis: arguments.bias_axis,
     };
-    match (dtype, arguments.compute_as) {
-        (Dtype::F32, None) => multiply::<f32, f32>(arguments, a, others, destination, output),
-        (Dtype::F64, None) => multiply::<f64, f64>(arguments, a, others, destination, output),
-        (_, None) => multiply::<f16, f16>(arguments, a, others, destination, output),
-        (Dtype::F32, Some(Half::Bf16)) => {
-            multiply::<f32, bf16>(arguments, a, others, destination, output)
+    interrupt::install();
+    let destination = Destination::new(&arguments.output, arguments.force, &files.paths())?;
+    let contents = files.load()?;
+    let dtype = contents.dtype();
+    let multiply = match (dtype, arguments.compute_as) {
+        (Dtype::F32, None) => multiply::<f32, f32>,
+        (Dtype::F64, None) => multiply::<f64, f64>,
+        (Dtype::F16 | Dtype::Bf16, None) => multiply::<f16, f16>,
+        (Dtype::F32, Some(Half::Bf16)) => multiply::<f32, bf16>,
+        (Dtype::F32, Some(Half::F16)) => multiply::<f32, f16>,
+        (_, Some(_)) => {
+            return Err(Failure::Usage(format!(
+                "--as converts float32, but {} holds {}: leave --as out",
+                arguments.a.display(),
+                numpy_name(dtype)
+            )));
         }
-        (Dtype::F32, Some(Half::F16)) => {
-            multiply::<f32, f16>(arguments, a, others, destination, output)
-        }
-        (_, Some(_)) => Err(Failure::Usage(format!(
-            "--as converts float32 files, but {} holds {}; leave --as out",
-            arguments.a.display(),
-            numpy_name(dtype)
-        ))),
-    }
-}
-
-struct Others {
-    b: Loaded,
-    bias: Option<Loaded>,
-    c: Option<Loaded>,
-}
-
-fn load_like(path: &Path, first: &Path, dtype: Dtype) -> Result<Loaded, Failure> {
-    let loaded = load(path)?;
-    if loaded.dtype() == dtype {
-        return Ok(loaded);
-    }
-    let (found, wanted) = (numpy_name(loaded.dtype()), numpy_name(dtype));
-    let problem = format!(
-        "holds {found}, but {} holds {wanted}; save x.astype(np.{wanted})",
-        first.display()
-    );
-    Err(Failure::file(path, problem))
-}
-
-fn load_optional(
-    path: Option<&Path>,
-    first: &Path,
-    dtype: Dtype,
-) -> Result<Option<Loaded>, Failure> {
-    path.map(|path| load_like(path, first, dtype)).transpose()
-}
-
-/// The operands on the host, in the type that is computed in, with shapes that fit.
-struct Operands<T> {
-    a: Array2<T>,
-    b: Array2<T>,
-    bias: Option<(BiasAxis, Vec<T>)>,
-    c: Option<Array2<T>>,
+    };
+    multiply(arguments, contents, destination, output)
 }
 
 /// Multiplies matrices of `S` in files, computing in `T`.
 fn multiply<S, T>(
     arguments: &Arguments,
-    a: Loaded,
-    others: Others,
+    contents: Contents<'_>,
     destination: Destination,
     output: &mut Output,
 ) -> Result<(), Failure>
@@ -175,24 +128,23 @@ where
     S: Stored,
     T: Element<Acc = S::Acc>,
 {
-    let mut warnings = Vec::new();
-    let operands = prepare::<S, T>(arguments, a, others, &mut warnings)?;
-    for warning in &warnings {
+    let operands = contents.into_operands::<S, T>()?;
+    for warning in &operands.warnings {
         eprintln_quietly(format_args!("regemm: warning: {warning}"));
     }
     let device = Device::open(arguments.device.device)?;
     let (d, report, product_seconds) = compute(arguments, &operands, &device)?;
-    let verification =
-        arguments.verify.then(|| verify(arguments, &operands, &d)).transpose()?;
-    if verification.as_ref().is_none_or(Verification::pass) {
+    let verification = arguments.verify.then(|| verify(arguments, &operands, &d)).transpose()?;
+    // A wrong result is not written.
+    let pass = verification.as_ref().is_none_or(Verification::pass);
+    if pass {
         destination.save(&d, |element: T| S::narrow(element.widen()))?;
     }
 
     let (m, k, n) = (d.nrows(), operands.a.ncols(), d.ncols());
-    let passed = verification.as_ref().map(Verification::pass);
     output.document(&json!({
         "command": "mul",
-        "output": (passed != Some(false)).then_some(&arguments.output),
+        "output": pass.then_some(&arguments.output),
         "shape": { "m": m, "n": n, "k": k },
         "dtype": T::DTYPE.name(),
         "file_dtype": numpy_name(S::DTYPE),
@@ -202,8 +154,8 @@ where
         "launched": report.launched,
         "seconds": product_seconds,
         "counters": report.counters.as_ref().map(counters_json),
-        "verification": verification.as_ref().map(|v| verification_json(v)),
-        "warnings": warnings,
+        "verification": verification.as_ref().map(verification_json),
+        "warnings": operands.warnings,
     }))?;
     output.text(format_args!(
         "D = {m} x {n} from A = {m} x {k} and B = {k} x {n}, {}",
@@ -225,163 +177,14 @@ where
     }
     if let Some(verification) = &verification {
         output.text(format_args!("verified {}", describe(verification)))?;
-        if !verification.pass() {
-            return Err(Failure::Verification(format!(
-                "the result is wrong and {} was not written",
-                arguments.output.display()
-            )));
-        }
+    }
+    if !pass {
+        return Err(Failure::Verification(format!(
+            "the result is wrong: {} was not written",
+            arguments.output.display()
+        )));
     }
     output.text(format_args!("wrote    {}", arguments.output.display()))
-}
-
-fn prepare<S, T>(
-    arguments: &Arguments,
-    a: Loaded,
-    others: Others,
-    warnings: &mut Vec<String>,
-) -> Result<Operands<T>, Failure>
-where
-    S: Stored,
-    T: Element<Acc = S::Acc>,
-{
-    let a = matrix::<S>(&arguments.a, a)?;
-    let b = matrix::<S>(&arguments.b, others.b)?;
-    if a.ncols() != b.nrows() {
-        let problem = format!(
-            "is {} x {} but must have {} rows, because {} is {} x {}",
-            b.nrows(),
-            b.ncols(),
-            a.ncols(),
-            arguments.a.display(),
-            a.nrows(),
-            a.ncols()
-        );
-        return Err(Failure::file(&arguments.b, problem));
-    }
-    let (m, n) = (a.nrows(), b.ncols());
-    let c = match (&arguments.c, others.c) {
-        (Some(path), Some(c)) => {
-            let c = matrix::<S>(path, c)?;
-            if c.dim() != (m, n) {
-                let problem = format!("is {} x {} but D is {m} x {n}", c.nrows(), c.ncols());
-                return Err(Failure::file(path, problem));
-            }
-            Some((path, c))
-        }
-        _ => None,
-    };
-    let bias = match (&arguments.bias, others.bias) {
-        (Some(path), Some(bias)) => {
-            let bias = vector::<S>(path, bias)?;
-            let axis = bias_axis(arguments.bias_axis, path, bias.len(), m, n)?;
-            Some((path, axis, bias))
-        }
-        _ => None,
-    };
-    let mut convert = |path: &Path, elements: &mut dyn Iterator<Item = S>| {
-        let mut not_finite = 0;
-        let mut overflowed = 0;
-        let converted: Vec<T> = elements
-            .map(|element| {
-                let wide = element.widen();
-                let narrow = T::narrow(wide);
-                let finite = wide.to_f64().is_finite();
-                not_finite += usize::from(!finite);
-                overflowed += usize::from(finite && !narrow.widen().to_f64().is_finite());
-                narrow
-            })
-            .collect();
-        if not_finite > 0 {
-            let path = path.display();
-            warnings.push(format!("{path}: {not_finite} elements are NaN or infinite"));
-        }
-        if overflowed > 0 {
-            let (path, dtype) = (path.display(), T::DTYPE);
-            warnings.push(format!("{path}: {overflowed} elements are infinite as {dtype}"));
-        }
-        converted
-    };
-    let mut convert_matrix = |path: &Path, matrix: &Array2<S>| {
-        let elements = convert(path, &mut matrix.iter().copied());
-        Array2::from_shape_vec(matrix.dim(), elements)
-            .map_err(|error| Failure::file(path, format!("has an impossible shape: {error}")))
-    };
-    Ok(Operands {
-        a: convert_matrix(&arguments.a, &a)?,
-        b: convert_matrix(&arguments.b, &b)?,
-        c: c.map(|(path, c)| convert_matrix(path, &c)).transpose()?,
-        bias: bias
-            .map(|(path, axis, bias)| (axis, convert(path, &mut bias.iter().copied()))),
-    })
-}
-
-/// The array as one of type `S`, which it was checked to be.
-fn typed<S: Stored>(path: &Path, loaded: Loaded) -> Result<ArrayD<S>, Failure> {
-    let found = numpy_name(loaded.dtype());
-    S::take(loaded).ok_or_else(|| Failure::file(path, format!("holds {found} elements")))
-}
-
-fn matrix<S: Stored>(path: &Path, loaded: Loaded) -> Result<Array2<S>, Failure> {
-    let array = typed::<S>(path, loaded)?;
-    let shape = array.shape().to_vec();
-    array.into_dimensionality::<Ix2>().map_err(|_| {
-        let remedy = if shape.len() == 1 {
-            "; save x[None, :] for a row or x[:, None] for a column"
-        } else {
-            ""
-        };
-        let problem = format!(
-            "has {} dimensions (shape {shape:?}) but a matrix has 2{remedy}",
-            shape.len()
-        );
-        Failure::file(path, problem)
-    })
-}
-
-/// A vector, or a matrix of one row or column.
-fn vector<S: Stored>(path: &Path, loaded: Loaded) -> Result<Array1<S>, Failure> {
-    let array = typed::<S>(path, loaded)?;
-    let shape = array.shape().to_vec();
-    let long = shape.iter().filter(|&&len| len != 1).count();
-    if shape.is_empty() || long > 1 {
-        let problem = format!("has shape {shape:?} but a bias is a vector; save x.ravel()");
-        return Err(Failure::file(path, problem));
-    }
-    array
-        .flatten()
-        .into_dimensionality::<Ix1>()
-        .map_err(|error| Failure::file(path, format!("has an impossible shape: {error}")))
-}
-
-fn bias_axis(
-    given: Option<Axis>,
-    path: &Path,
-    len: usize,
-    m: usize,
-    n: usize,
-) -> Result<BiasAxis, Failure> {
-    match given {
-        Some(Axis::Column) if len == n => Ok(BiasAxis::Column),
-        Some(Axis::Row) if len == m => Ok(BiasAxis::Row),
-        None if len == n && len != m => Ok(BiasAxis::Column),
-        None if len == m && len != n => Ok(BiasAxis::Row),
-        None if len == m => Err(Failure::Usage(format!(
-            "D is {m} x {n}, so the bias in {} could run either way; say --bias-axis column (one \
-             element a column) or --bias-axis row",
-            path.display()
-        ))),
-        Some(Axis::Column) => {
-            Err(Failure::file(path, format!("has {len} elements but D has {n} columns")))
-        }
-        Some(Axis::Row) => {
-            Err(Failure::file(path, format!("has {len} elements but D has {m} rows")))
-        }
-        None => Err(Failure::file(
-            path,
-            format!("has {len} elements but D has {n} columns and {m} rows"),
-        )),
-    }
 }
 
 /// D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are none.
@@ -445,44 +248,4 @@ fn verify<T: Element>(
         .map_err(|error| Failure::Usage(error.to_string()))?;
     spinner.finish_and_clear();
     Ok(verification)
-}
-
-/// A verification in one line.
-pub fn describe(verification: &Verification) -> String {
-    let comparison = &verification.comparison;
-    let mut text = format!(
-        "{} elements: worst error {:.3} of its bound, relative error in norm {:.2e}",
-        count(comparison.elements as u64),
-        comparison.max_ratio,
-        comparison.relative_norm_error
-    );
-    if let Some(freivalds) = &verification.freivalds {
-        text += &format!(
-            "; whole product by {} random vectors: worst residual {:.3} of its tolerance",
-            freivalds.vectors, freivalds.max_ratio
-        );
-    }
-    if comparison.undecided > 0 {
-        text += &format!(
-            "; {} elements undecided because sums may overflow",
-            count(comparison.undecided as u64)
-        );
-    }
-    if comparison.mismatches > 0 {
-        text += &format!("; {} WRONG", count(comparison.mismatches as u64));
-        if let Some(worst) = &comparison.worst {
-            text += &format!(", worst {worst}");
-        }
-    }
-    if let Some(freivalds) = verification.freivalds.as_ref().filter(|test| !test.pass()) {
-        text += &format!("; {} WRONG rows", count(freivalds.failed_rows as u64));
-    }
-    text
-}
-
-/// A verification as a JSON object, its verdict included.
-pub fn verification_json(verification: &Verification) -> Value {
-    let mut object = json!(verification);
-    object["pass"] = verification.pass().into();
-    object
 }

@@ -1,7 +1,8 @@
 //! Option values that several subcommands take.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use regemm::{Activation, DeviceSpec, Dtype};
+use regemm::kernels;
+use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo};
 
 /// `--device`
 #[derive(clap::Args)]
@@ -21,6 +22,14 @@ pub fn activation() -> impl TypedValueParser<Value = Activation> {
 pub fn dtype() -> impl TypedValueParser<Value = Dtype> {
     let names = Dtype::ALL.map(Dtype::name);
     PossibleValuesParser::new(names).map(|name| by_name(&Dtype::ALL, Dtype::name, &name))
+}
+
+/// The kernels of an element type with these names, in this order; all of them where no names are given.
+pub fn kernels(dtype: Dtype, names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
+    if names.is_empty() {
+        return Ok(kernels::kernels().iter().filter(|kernel| kernel.dtype == dtype).collect());
+    }
+    names.iter().map(|name| kernels::find_for(name, dtype)).collect()
 }
 
 /// The value of this name. The parser lets no other through, so the first stands for what cannot happen.

@@ -17,6 +17,12 @@ pub struct PtxModule {
 /// The kernels of this library.
 pub(crate) static MODULES: &[PtxModule] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
 
+/// The embedded PTX of this library's kernels: each of [`kernels`](crate::kernels::kernels) for each architecture. For
+/// people and tools to look at; a device picks and loads the right one by itself.
+pub fn ptx_modules() -> &'static [PtxModule] {
+    MODULES
+}
+
 /// The best module for a kernel on a device: the newest architecture that the GPU can run, among those whose PTX the
 /// driver can read.
 pub(crate) fn choose<'a>(

@@ -3,6 +3,7 @@
 use super::{allocation_bytes, bytes_of, contiguous, read_elements};
 use crate::device::{Buffer, Device, Use};
 use crate::error::Result;
+use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
 use std::fmt;
 use std::marker::PhantomData;
@@ -51,6 +52,12 @@ impl<T: Element> Vector<T> {
         read_elements(self.len, |bytes| {
             self.device().read_rows(contiguous::<T>(self.address(), self.len), bytes)
         })
+    }
+
+    /// What a kernel is told of it: for an epilogue of your own, which must also be
+    /// [told to the product](crate::Gemm::epilogue_reads_vector).
+    pub fn to_kernel(&self) -> GlobalPtr<T> {
+        GlobalPtr::from_address(self.address())
     }
 
     pub(crate) fn buffer(&self) -> &Buffer {

@@ -190,8 +190,9 @@ impl<'a, T: Element> MatrixView<'a, T> {
         MatrixView::of_buffer(vector.buffer(), 1, vector.len(), vector.len())
     }
 
-    /// What a kernel is told of it.
-    pub(crate) fn to_kernel(self) -> MatrixRef<T> {
+    /// What a kernel is told of it: for an epilogue of your own, which must also be
+    /// [told to the product](crate::Gemm::epilogue_reads_matrix).
+    pub fn to_kernel(self) -> MatrixRef<T> {
         MatrixRef { data: GlobalPtr::from_address(self.address()), ld: self.ld() as u64 }
     }
 

@@ -50,6 +50,9 @@ macro_rules! with {
     }};
 }
 
+mod memory;
+mod queue;
+
 fn log(line: String) {
     if let Ok(path) = std::env::var("FAKE_CUDA_LOG") {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -184,104 +187,6 @@ pub extern "C" fn cuCtxSynchronize() -> i32 {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
-    with!(|state| {
-        let used: usize = state.allocations.values().map(|memory| memory.len()).sum();
-        if bytes > MEMORY - used {
-            return OUT_OF_MEMORY;
-        }
-        let memory = vec![0u8; bytes].into_boxed_slice();
-        unsafe { *address = memory.as_ptr() as u64 };
-        state.allocations.insert(memory.as_ptr() as u64, memory);
-    });
-    log(format!("alloc {bytes}"));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemFree_v2(address: u64) -> i32 {
-    match with!(|state| state.allocations.remove(&address)) {
-        Some(memory) => log(format!("free {}", memory.len())),
-        None => return INVALID_VALUE,
-    }
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> i32 {
-    let used: usize = with!(|state| state.allocations.values().map(|memory| memory.len()).sum());
-    unsafe {
-        *free = MEMORY - used;
-        *total = MEMORY;
-    }
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
-    to: u64,
-    from: *const u8,
-    bytes: usize,
-    _stream: usize,
-) -> i32 {
-    log(format!("write {bytes}"));
-    unsafe { (to as *mut u8).copy_from_nonoverlapping(from, bytes) };
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
-    to: *mut u8,
-    from: u64,
-    bytes: usize,
-    _stream: usize,
-) -> i32 {
-    log(format!("read {bytes}"));
-    unsafe { to.copy_from_nonoverlapping(from as *const u8, bytes) };
-    SUCCESS
-}
-
-/// `CUDA_MEMCPY2D`, one side of it; memory type 1 is the host, 2 the device.
-#[repr(C)]
-pub struct Side {
-    x: usize,
-    y: usize,
-    kind: u32,
-    host: u64,
-    device: u64,
-    array: u64,
-    pitch: usize,
-}
-
-impl Side {
-    fn address(&self) -> u64 {
-        assert_eq!((self.x, self.y), (0, 0));
-        if self.kind == 1 { self.host } else { self.device }
-    }
-}
-
-/// `CUDA_MEMCPY2D`
-#[repr(C)]
-pub struct Copy2D {
-    from: Side,
-    to: Side,
-    width: usize,
-    height: usize,
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const Copy2D, _stream: usize) -> i32 {
-    let Copy2D { from, to, width, height } = unsafe { &*copy };
-    log(format!("copy {width} x {height}"));
-    for row in 0..*height {
-        let from = from.address() as usize + row * from.pitch;
-        let to = to.address() as usize + row * to.pitch;
-        unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, *width) };
-    }
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadDataEx(
     module: *mut usize,
     image: *const c_char,
@@ -369,84 +274,5 @@ pub unsafe extern "C" fn cuLaunchKernel(
          stream {stream} {parameters} parameters, extra {}",
         extra.addr()
     ));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuStreamCreateWithPriority(
-    stream: *mut usize,
-    _flags: u32,
-    _priority: i32,
-) -> i32 {
-    unsafe { *stream = new_handle() };
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamDestroy_v2(_stream: usize) -> i32 {
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamSynchronize(stream: usize) -> i32 {
-    log(format!("finish stream {stream}"));
-    with!(|state| for (recorded_on, reached) in state.events.values_mut() {
-        *reached |= *recorded_on == stream;
-    });
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) -> i32 {
-    let on = with!(|state| state.events[&event].0);
-    log(format!("stream {stream} waits for stream {on}"));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuEventCreate(event: *mut usize, _flags: u32) -> i32 {
-    unsafe { *event = new_handle() };
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventDestroy_v2(event: usize) -> i32 {
-    with!(|state| state.events.remove(&event));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
-    with!(|state| state.events.insert(event, (stream, false)));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventQuery(event: usize) -> i32 {
-    if with!(|state| state.events[&event].1) { SUCCESS } else { NOT_READY }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventSynchronize(event: usize) -> i32 {
-    let stream = with!(|state| {
-        let (stream, reached) = state.events.get_mut(&event).unwrap();
-        *reached = true;
-        *stream
-    });
-    log(format!("wait for stream {stream}"));
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuEventElapsedTime(
-    milliseconds: *mut f32,
-    start: usize,
-    end: usize,
-) -> i32 {
-    let reached = with!(|state| state.events[&start].1 && state.events[&end].1);
-    if !reached {
-        return NOT_READY;
-    }
-    unsafe { *milliseconds = 1.5 };
     SUCCESS
 }

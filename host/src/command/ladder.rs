@@ -1,0 +1,329 @@
+//! `regemm ladder`: every kernel over a list of sizes.
+
+use super::exit::Failure;
+use super::options::{self, DeviceOption, with_dtype};
+use super::output::{Output, count, counters_json, or_dash, seconds, table};
+use super::progress;
+use super::verdict::{describe, verification_json};
+use indicatif::ProgressBar;
+use ndarray::Array2;
+use regemm::measure::{Rotation, Samples, alternate};
+use regemm::verify::{Expectation, Problem, Verification};
+use regemm::{
+    Accumulator, Counters, Device, Dtype, Element, Error, Gemm, KernelChoice, KernelInfo,
+};
+use serde_json::{Value, json};
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+/// Run all kernels over a list of sizes: speed on a GPU, counters on the simulator, and the error
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Sizes: N for N x N matrices, or MxNxK [default: 256 to 4096 on a GPU, 256 on the simulator]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    sizes: Vec<Size>,
+    /// Element type of all matrices
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::dtype())]
+    dtype: Dtype,
+    #[command(flatten)]
+    device: DeviceOption,
+    /// Only these kernels, in this order
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    kernels: Vec<String>,
+    /// Measurements of each kernel on a GPU, of which the median counts
+    #[arg(long, value_name = "N", default_value = "20")]
+    reps: NonZeroUsize,
+    /// Seed of the random operands
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+const HELP: &str = "\
+Every result is verified before its speed is printed. Times come from events on the GPU, after warm-up, with operands
+rotated through more memory than its L2 cache holds. The simulator counts what a kernel does and gives no times.
+
+Examples:
+  regemm ladder
+  regemm ladder --sizes 1024,4095x4097x4093 --dtype bf16
+  regemm ladder --device sim --sizes 128 --kernels naive,tiled16 --json";
+
+/// Rows, columns and depth of a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Size {
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+/// Sizes that are measured if none are named.
+const GPU_SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
+const SIMULATOR_SIZES: [usize; 1] = [256];
+
+impl Size {
+    fn square(n: usize) -> Self {
+        Size { m: n, n, k: n }
+    }
+
+    /// Floating-point operations of the product, a multiply-add being two.
+    fn operations(self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Option<Vec<usize>> = text
+            .split('x')
+            .map(|number| number.parse().ok().filter(|&number| number > 0))
+            .collect();
+        match numbers.as_deref() {
+            Some(&[n]) => Ok(Size::square(n)),
+            Some(&[m, n, k]) => Ok(Size { m, n, k }),
+            _ => Err("a size is N or MxNxK, such as 512 or 100x200x300".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {} x {}", self.m, self.n, self.k)
+    }
+}
+
+/// One kernel on one size.
+struct Rung {
+    kernel: &'static KernelInfo,
+    verification: Verification,
+    counters: Option<Counters>,
+    /// None on the simulator and where the verification failed.
+    samples: Option<Samples>,
+}
+
+impl Rung {
+    fn seconds(&self) -> Option<f64> {
+        self.samples.as_ref().map(|samples| samples.median().as_secs_f64())
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let kernels = options::kernels(arguments.dtype, &arguments.kernels)?;
+    let device = Device::open(arguments.device.device)?;
+    let sizes = match (&arguments.sizes[..], device.is_sim()) {
+        ([], true) => SIMULATOR_SIZES.map(Size::square).to_vec(),
+        ([], false) => GPU_SIZES.map(Size::square).to_vec(),
+        (sizes, _) => sizes.to_vec(),
+    };
+    let ladder = Ladder {
+        peak: device.info().peak_flops(arguments.dtype),
+        bar: progress::bar((sizes.len() * kernels.len()) as u64),
+        device,
+        kernels,
+        reps: arguments.reps.get(),
+        seed: arguments.seed,
+    };
+    with_dtype!(arguments.dtype, climb(&ladder, &sizes, output))
+}
+
+struct Ladder {
+    device: Device,
+    kernels: Vec<&'static KernelInfo>,
+    reps: usize,
+    seed: u64,
+    /// Operations a second that the device can do at most, if known.
+    peak: Option<f64>,
+    bar: ProgressBar,
+}
+
+fn climb<T: Element>(
+    ladder: &Ladder,
+    sizes: &[Size],
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut results = Vec::new();
+    let mut wrong = Vec::new();
+    output.text(format_args!("{}, {}", ladder.device.info().name, T::DTYPE))?;
+    for &size in sizes {
+        let rungs = ladder.climb_size::<T>(size)?;
+        ladder.bar.suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(size, &rungs))))?;
+        for rung in rungs.iter().filter(|rung| !rung.verification.pass()) {
+            let (name, verdict) = (rung.kernel.name, describe(&rung.verification));
+            wrong.push(format!("{name} on {size}: {verdict}"));
+        }
+        results.push(ladder.json(size, &rungs));
+    }
+    ladder.bar.finish_and_clear();
+    output.document(&json!({
+        "command": "ladder",
+        "device": ladder.device.info(),
+        "dtype": T::DTYPE.name(),
+        "seed": ladder.seed,
+        "peak_flops": ladder.peak,
+        "results": results,
+    }))?;
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::Verification(wrong.join("; "))) }
+}
+
+impl Ladder {
+    /// Verifies all kernels on the same operands, then measures those that are right.
+    fn climb_size<T: Element>(&self, size: Size) -> Result<Vec<Rung>, Failure> {
+        let Size { m, n, k } = size;
+        self.bar.set_message(format!("{size}: reference"));
+        let mut operands = Rotation::<T>::new(&self.device, (m, n, k), self.seed)?;
+        let mut rungs = self.verify(size, &mut operands)?;
+        if self.device.is_sim() {
+            return Ok(rungs);
+        }
+        self.bar.set_message(format!("{size}: measuring"));
+        let right: Vec<usize> =
+            (0..rungs.len()).filter(|&rung| rungs[rung].verification.pass()).collect();
+        let stream = self.device.stream()?;
+        let samples = alternate::<Error>(&stream, right.len(), self.reps, |contender, round| {
+            let set = operands.set(round);
+            let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
+            Gemm::new(&set.a, &set.b).kernel(kernel).enqueue(&stream, &mut set.d).map(drop)
+        })?;
+        for (rung, samples) in right.into_iter().zip(samples) {
+            rungs[rung].samples = Some(samples);
+        }
+        Ok(rungs)
+    }
+
+    fn verify<T: Element>(
+        &self,
+        size: Size,
+        operands: &mut Rotation<T>,
+    ) -> Result<Vec<Rung>, Failure> {
+        let set = operands.set(0);
+        let (a, b) = (set.a.to_array()?, set.b.to_array()?);
+        let misfit = |error: regemm::verify::ShapeError| Failure::Usage(error.to_string());
+        let problem = Problem::product(a.view(), b.view());
+        let expectation = Expectation::new(problem, self.seed).map_err(misfit)?;
+        let poison = Array2::from_elem((size.m, size.n), T::narrow(T::Acc::constant(f64::NAN)));
+        let verify = |&kernel: &&'static KernelInfo| {
+            self.bar.set_message(format!("{size}: {}", kernel.name));
+            set.d.copy_from(&poison.view())?;
+            let gemm = Gemm::new(&set.a, &set.b).kernel(KernelChoice::Info(kernel));
+            let report = gemm.run(&mut set.d)?;
+            let verification = expectation.check(&set.d.to_array()?.view()).map_err(misfit)?;
+            self.bar.inc(1);
+            Ok(Rung { kernel, verification, counters: report.counters, samples: None })
+        };
+        self.kernels.iter().map(verify).collect()
+    }
+
+    fn text(&self, size: Size, rungs: &[Rung]) -> String {
+        let before = |rung: usize| rung.checked_sub(1).map(|before| &rungs[before]);
+        let error = |rung: &Rung| {
+            let comparison = &rung.verification.comparison;
+            if rung.verification.pass() {
+                let (ratio, norm) = (comparison.max_ratio, comparison.relative_norm_error);
+                [format!("{ratio:.4}"), format!("{norm:.2e}")]
+            } else {
+                ["WRONG".to_owned(), format!("{:.2e}", comparison.relative_norm_error)]
+            }
+        };
+        if self.device.is_sim() {
+            let row = |(index, rung): (usize, &Rung)| {
+                let counters = rung.counters.unwrap_or_default();
+                let loads = |counters: &Counters| counters.global_load_elements as f64;
+                let fewer = before(index).and_then(|before| before.counters.as_ref());
+                let mut row = vec![
+                    rung.kernel.name.to_owned(),
+                    count(counters.global_load_elements),
+                    or_dash(fewer.map(|before| times(loads(before) / loads(&counters)))),
+                    count(counters.global_load_sectors),
+                    count(counters.shared_load_wavefronts + counters.shared_store_wavefronts),
+                    count(counters.shared_load_conflicts + counters.shared_store_conflicts),
+                    count(counters.block_barriers),
+                    count(counters.fma),
+                ];
+                row.extend(error(rung));
+                row
+            };
+            return table(&SIMULATOR_HEADING, rungs.iter().enumerate().map(row));
+        }
+        let row = |(index, rung): (usize, &Rung)| {
+            let taken = rung.seconds();
+            let speed = taken.map(|taken| size.operations() / taken);
+            let speed_up = before(index).and_then(Rung::seconds).zip(taken);
+            let share = speed.zip(self.peak).map(|(speed, peak)| speed / peak);
+            let mut row = vec![
+                rung.kernel.name.to_owned(),
+                or_dash(taken.map(seconds)),
+                or_dash(speed.map(|speed| format!("{:.1}", speed / 1e9))),
+                or_dash(speed_up.map(|(before, taken)| times(before / taken))),
+                or_dash(share.map(|share| format!("{:.1} %", share * 100.0))),
+            ];
+            row.extend(error(rung));
+            row
+        };
+        table(&GPU_HEADING, rungs.iter().enumerate().map(row))
+    }
+
+    fn json(&self, size: Size, rungs: &[Rung]) -> Value {
+        let kernels: Vec<Value> = rungs
+            .iter()
+            .map(|rung| {
+                let taken = rung.seconds();
+                let speed = taken.map(|taken| size.operations() / taken);
+                json!({
+                    "kernel": rung.kernel.name,
+                    "rung": rung.kernel.rung.name(),
+                    "seconds": taken,
+                    "spread": rung.samples.as_ref().map(Samples::spread),
+                    "gflops": speed.map(|speed| speed / 1e9),
+                    "share_of_peak": speed.zip(self.peak).map(|(speed, peak)| speed / peak),
+                    "counters": rung.counters.as_ref().map(counters_json),
+                    "verification": verification_json(&rung.verification),
+                })
+            })
+            .collect();
+        json!({ "m": size.m, "n": size.n, "k": size.k, "kernels": kernels })
+    }
+}
+
+const GPU_HEADING: [&str; 7] = [
+    "kernel",
+    "time",
+    "GFLOP/s",
+    "speed-up",
+    "of peak",
+    "error / bound",
+    "error in norm",
+];
+
+const SIMULATOR_HEADING: [&str; 10] = [
+    "kernel",
+    "global loads",
+    "fewer",
+    "sectors",
+    "shared passes",
+    "conflicts",
+    "barriers",
+    "FMAs",
+    "error / bound",
+    "error in norm",
+];
+
+fn times(factor: f64) -> String {
+    format!("{factor:.2} x")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_both_forms() {
+        assert_eq!("512".parse(), Ok(Size::square(512)));
+        assert_eq!("1x20x300".parse(), Ok(Size { m: 1, n: 20, k: 300 }));
+        for wrong in ["", "0", "1x2", "1x2x3x4", "1x0x3", "-1", "axb", "99999999999999999999"] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! `regemm verify`: random problems on every kernel.
+
+use super::case::{Case, Outcome};
+use super::exit::Failure;
+use super::options::{self, DeviceOption, with_dtype};
+use super::output::{Output, count, table};
+use super::{eprintln_quietly, progress};
+use clap::Args;
+use regemm::kernels::base_name;
+use regemm::{Device, Dtype, Error, KernelInfo};
+use serde_json::{Value, json};
+use std::hash::{BuildHasher, RandomState};
+
+/// Run random problems on every kernel and compare with a double-precision reference
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Number of problems [default: 200 on a GPU, 25 on the simulator]
+    #[arg(long, value_name = "N")]
+    cases: Option<u64>,
+    /// Seed of all problems; a fresh one is drawn and printed if none is given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only the problem of this number, as printed by a failure
+    #[arg(long, value_name = "I", requires = "seed", conflicts_with = "cases")]
+    case: Option<u64>,
+    /// Only these element types
+    #[arg(
+        long,
+        value_name = "TYPE",
+        value_delimiter = ',',
+        value_parser = options::dtype(),
+        default_value = "f32,f64,f16,bf16"
+    )]
+    dtype: Vec<Dtype>,
+    /// Only these kernels
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    kernel: Vec<String>,
+    /// Most rows, columns and depth [default: 1000 on a GPU, 160 on the simulator]
+    #[arg(long, value_name = "N")]
+    max_size: Option<usize>,
+    #[command(flatten)]
+    device: DeviceOption,
+}
+
+const HELP: &str = "\
+Shapes, leading dimensions, alpha, beta, bias, activation and elements are random. All elements of D are compared with a
+bound that follows from the number of roundings, or exactly where the elements are integers. D is NaN before each
+run, and canaries around it and in its gaps show stray writes. A failure prints the command that repeats it.
+
+Examples:
+  regemm verify
+  regemm verify --cases 1000 --seed 7 --device cuda:0
+  regemm verify --dtype f16,bf16 --kernel microkernel,double_buffered --json";
+
+const GPU_CASES: u64 = 200;
+const SIMULATOR_CASES: u64 = 25;
+const GPU_MAX_SIZE: usize = 1000;
+const SIMULATOR_MAX_SIZE: usize = 160;
+
+/// Failures that are printed; all are counted.
+const PRINTED_FAILURES: usize = 10;
+
+/// How one kernel fared.
+struct Record {
+    kernel: &'static KernelInfo,
+    cases: u64,
+    elements: usize,
+    failures: u64,
+    max_ratio: f64,
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let mut records = select(&arguments.dtype, &arguments.kernel)?;
+    let dtypes: Vec<Dtype> = (arguments.dtype.iter().copied())
+        .filter(|&dtype| records.iter().any(|record| record.kernel.dtype == dtype))
+        .collect();
+    let device = Device::open(arguments.device.device)?;
+    let (cases, max_size) = if device.is_sim() {
+        (SIMULATOR_CASES, SIMULATOR_MAX_SIZE)
+    } else {
+        (GPU_CASES, GPU_MAX_SIZE)
+    };
+    let seed = arguments.seed.unwrap_or_else(fresh_seed);
+    let max_size = arguments.max_size.unwrap_or(max_size);
+    let cases = match arguments.case {
+        Some(case) => case..case.saturating_add(1),
+        None => 0..arguments.cases.unwrap_or(cases),
+    };
+    output.text(format_args!("{}, seed {seed}", device.info().name))?;
+
+    let mut failures = Vec::new();
+    let bar = progress::bar(cases.end - cases.start);
+    for index in cases.clone() {
+        let Some(case) = Case::draw(seed, index, &dtypes, max_size) else { break };
+        bar.set_message(format!("case {index}"));
+        let kernels: Vec<_> = (records.iter().map(|record| record.kernel))
+            .filter(|kernel| kernel.dtype == case.dtype)
+            .collect();
+        let repeat = |kernels: &str| {
+            let dtypes: Vec<_> = dtypes.iter().map(|dtype| dtype.name()).collect();
+            format!(
+                "regemm verify --seed {seed} --case {index} --max-size {max_size} --dtype {} \
+                 --kernel {kernels} --device {}",
+                dtypes.join(","),
+                device.spec()
+            )
+        };
+        let outcomes = with_dtype!(case.dtype, run_case(&case, &device, &kernels));
+        let outcomes = outcomes.inspect_err(|_| {
+            let names: Vec<_> = kernels.iter().map(|kernel| base_name(kernel)).collect();
+            eprintln_quietly(format_args!("regemm: in case {index}: {case}"));
+            eprintln_quietly(format_args!("regemm: repeat: {}", repeat(&names.join(","))));
+        })?;
+        for outcome in outcomes {
+            note(&mut records, &outcome);
+            let Some(fault) = outcome.fault else { continue };
+            let repeat = repeat(base_name(outcome.kernel));
+            if failures.len() < PRINTED_FAILURES {
+                let name = outcome.kernel.name;
+                bar.suspend(|| {
+                    output.text(format_args!(
+                        "FAILED {name}, case {index}: {fault}\n  {case}\n  repeat: {repeat}"
+                    ))
+                })?;
+            }
+            failures.push(json!({
+                "kernel": outcome.kernel.name,
+                "case": index,
+                "problem": case.to_string(),
+                "fault": fault,
+                "comparison": outcome.comparison,
+                "repeat": repeat,
+            }));
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    report(&device, seed, &records, &failures, output)
+}
+
+fn run_case<T: regemm::Element>(
+    case: &Case,
+    device: &Device,
+    kernels: &[&'static KernelInfo],
+) -> Result<Vec<Outcome>, Failure> {
+    case.run::<T>(device, kernels)
+}
+
+/// The kernels of these element types with these names. A name that fits no type is an error.
+fn select(dtypes: &[Dtype], names: &[String]) -> Result<Vec<Record>, Error> {
+    let record = |kernel| Record { kernel, cases: 0, elements: 0, failures: 0, max_ratio: 0.0 };
+    let mut selected: Vec<Record> = Vec::new();
+    let mut refusal = None;
+    let names: Vec<&[String]> =
+        if names.is_empty() { vec![&[]] } else { names.chunks(1).collect() };
+    for name in names {
+        let before = selected.len();
+        for &dtype in dtypes {
+            match options::kernels(dtype, name) {
+                Ok(kernels) => selected.extend(kernels.into_iter().map(record)),
+                Err(error) => refusal = Some(error),
+            }
+        }
+        if let (true, Some(error)) = (selected.len() == before, refusal.take()) {
+            return Err(error);
+        }
+    }
+    Ok(selected)
+}
+
+fn note(records: &mut [Record], outcome: &Outcome) {
+    let Some(record) = records.iter_mut().find(|record| record.kernel.name == outcome.kernel.name)
+    else {
+        return;
+    };
+    record.cases += 1;
+    record.failures += u64::from(outcome.fault.is_some());
+    if let Some(comparison) = &outcome.comparison {
+        record.elements += comparison.elements;
+        record.max_ratio = record.max_ratio.max(comparison.max_ratio);
+    }
+}
+
+fn report(
+    device: &Device,
+    seed: u64,
+    records: &[Record],
+    failures: &[Value],
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let kernels: Vec<Value> = records
+        .iter()
+        .map(|record| {
+            json!({
+                "kernel": record.kernel.name,
+                "dtype": record.kernel.dtype.name(),
+                "cases": record.cases,
+                "elements": record.elements,
+                "failures": record.failures,
+                // JSON has no infinity.
+                "max_ratio": record.max_ratio.is_finite().then_some(record.max_ratio),
+            })
+        })
+        .collect();
+    output.document(&json!({
+        "command": "verify",
+        "device": device.info(),
+        "seed": seed,
+        "kernels": kernels,
+        "failures": failures,
+        "pass": failures.is_empty(),
+    }))?;
+    let rows = records.iter().map(|record| {
+        vec![
+            record.kernel.name.to_owned(),
+            count(record.cases),
+            count(record.elements as u64),
+            format!("{:.3}", record.max_ratio),
+            count(record.failures),
+        ]
+    });
+    output.text(table(&["kernel", "cases", "elements", "worst error / bound", "failures"], rows))?;
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Verification(format!("{} failures, seed {seed}", failures.len())))
+}
+
+/// A seed that no run had before, short enough to type.
+fn fresh_seed() -> u64 {
+    RandomState::new().hash_one(()) % 1_000_000_000
+}

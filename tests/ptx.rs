@@ -1,0 +1,331 @@
+//! The embedded PTX is what the kernels' design says, for every kernel and every architecture. Needs no GPU.
+//!
+//! These tests read PTX text; what ptxas makes of it (registers, spills) is seen only when it is assembled. Names and
+//! section numbers are those of NVIDIA's PTX ISA manual, version 8.
+
+use regemm::kernels::kernels;
+use regemm::{Dtype, KernelInfo, PtxModule, Rung, ptx_modules};
+use std::collections::BTreeSet;
+
+/// What the library is compiled for, and the threads that a multiprocessor of it can hold (CUDA C++ Programming Guide,
+/// "Technical Specifications per Compute Capability").
+const ARCHS: [(&str, u32); 3] = [("sm_75", 1024), ("sm_80", 2048), ("sm_90a", 2048)];
+
+/// All PTX together stays below this many bytes.
+const SIZE_LIMIT: usize = 8_000_000;
+
+/// A module that belongs to a kernel of the table.
+struct Module {
+    kernel: &'static KernelInfo,
+    ptx: &'static PtxModule,
+    resident_threads: u32,
+}
+
+impl Module {
+    /// For messages.
+    fn name(&self) -> String {
+        format!("{} for {}", self.ptx.entry, self.ptx.arch)
+    }
+
+    /// The text without comments.
+    fn lines(&self) -> impl Iterator<Item = &'static str> {
+        self.ptx.source.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+    }
+
+    /// The words of the text: opcodes, directives and operands without the punctuation between them.
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.lines().flat_map(words)
+    }
+
+    /// Every load and store but those of parameters.
+    fn accesses(&self) -> impl Iterator<Item = &'static str> {
+        self.words()
+            .filter(|word| word.starts_with("ld.") || word.starts_with("st."))
+            .filter(|word| !word.starts_with("ld.param."))
+    }
+
+    /// The basic blocks: runs of words between labels and branches.
+    fn blocks(&self) -> Vec<Vec<&'static str>> {
+        let mut blocks = vec![Vec::new()];
+        for line in self.lines() {
+            let words: Vec<_> = words(line).collect();
+            let label =
+                words.first().is_some_and(|word| word.starts_with('$') && word.ends_with(':'));
+            let branch =
+                words.iter().any(|word| word.starts_with("bra") || word.starts_with("brx"));
+            if label || branch {
+                blocks.push(Vec::new());
+            } else if let Some(block) = blocks.last_mut() {
+                block.extend(words);
+            }
+        }
+        blocks
+    }
+
+    /// The blocks that multiply: those with fused multiply-adds and at least two loads of operands. The epilogue's
+    /// blocks load one operand at most.
+    fn multiplying_blocks(&self) -> Vec<Vec<&'static str>> {
+        let mut blocks = self.blocks();
+        blocks.retain(|block| {
+            let loads = block.iter().filter(|word| word.starts_with(self.operand_load())).count();
+            loads >= 2 && block.contains(&self.fma())
+        });
+        blocks
+    }
+
+    /// The multiply-add of the kernel's sums.
+    fn fma(&self) -> &'static str {
+        match self.kernel.dtype {
+            Dtype::F64 => "fma.rn.f64",
+            _ => "fma.rn.f32",
+        }
+    }
+
+    /// The multiply-add of the other precision.
+    fn other_fma(&self) -> &'static str {
+        match self.kernel.dtype {
+            Dtype::F64 => "fma.rn.f32",
+            _ => "fma.rn.f64",
+        }
+    }
+
+    /// How the main loop gets its operands.
+    fn operand_load(&self) -> &'static str {
+        match self.kernel.rung {
+            Rung::Naive => "ld.global.",
+            _ => "ld.shared.",
+        }
+    }
+
+    /// Bytes of a loaded operand: an element, or where it comes from shared memory one as wide as the sums.
+    fn operand_bytes(&self) -> u32 {
+        match (self.kernel.dtype, self.kernel.rung) {
+            (Dtype::F64, _) => 8,
+            (Dtype::F16 | Dtype::Bf16, Rung::Naive) => 2,
+            _ => 4,
+        }
+    }
+}
+
+fn words(line: &'static str) -> impl Iterator<Item = &'static str> {
+    line.split(|c: char| c.is_whitespace() || ";{},()".contains(c)).filter(|word| !word.is_empty())
+}
+
+/// Bytes that a load or store moves, from the types at its end: `.v4.b32`, `.b64`.
+fn bytes(access: &str) -> u32 {
+    let mut parts = access.rsplit('.');
+    let bits: u32 = parts.next().unwrap()[1..].parse().unwrap();
+    let count = parts.next().unwrap().strip_prefix('v').map_or(1, |count| count.parse().unwrap());
+    bits / 8 * count
+}
+
+/// The module of every kernel of the table for every architecture; each exists once.
+fn modules() -> Vec<Module> {
+    let mut modules = Vec::new();
+    for kernel in kernels() {
+        for (arch, resident_threads) in ARCHS {
+            let belongs = |ptx: &&PtxModule| ptx.entry == kernel.name && ptx.arch == arch;
+            let found: Vec<_> = ptx_modules().iter().filter(belongs).collect();
+            assert_eq!(found.len(), 1, "modules of {} for {arch}", kernel.name);
+            modules.push(Module { kernel, ptx: found[0], resident_threads });
+        }
+    }
+    modules
+}
+
+/// Catches a kernel that was compiled for fewer architectures or twice, a module that belongs to no row of the table,
+/// and PTX that grows out of bounds (an epilogue that is copied for every sum, say).
+#[test]
+fn every_kernel_has_one_module_for_each_architecture() {
+    let found = modules().len();
+    assert_eq!(found, kernels().len() * ARCHS.len());
+    assert_eq!(ptx_modules().len(), found, "a module belongs to no kernel of the table");
+    let bytes: usize = ptx_modules().iter().map(|module| module.source.len()).sum();
+    assert!(bytes < SIZE_LIMIT, "{bytes} bytes of PTX, the limit is {SIZE_LIMIT}");
+}
+
+/// Catches modules that are split wrongly (a second entry, a function left behind) or made for another target, and a
+/// parameter that the device's compiler lays out otherwise than the host's.
+#[test]
+fn a_module_is_one_entry_for_its_target() {
+    for module in modules() {
+        let (name, entry, source) = (module.name(), module.kernel.name, module.ptx.source);
+        let directive = |wanted: &str| {
+            let lines = module.lines().map(str::trim);
+            let mut found: Vec<_> = lines.filter_map(|line| line.strip_prefix(wanted)).collect();
+            assert_eq!(found.len(), 1, "{name}: {wanted} is given once");
+            found.remove(0).trim()
+        };
+        assert_eq!(directive(".target"), module.ptx.arch, "{name}");
+        assert_eq!(directive(".address_size"), "64", "{name}");
+        assert_eq!(directive(".visible .entry"), format!("{entry}("), "{name}");
+        let entries = module.words().filter(|&word| word == ".entry").count();
+        assert_eq!(entries, 1, "{name}");
+
+        let [parameter] = module.kernel.entry.parameters else { panic!("{name}: one parameter") };
+        let (align, size) = (parameter.align, parameter.size);
+        let declared = format!(".param .align {align} .b8 {entry}_param_0[{size}]");
+        assert!(source.contains(&declared), "{name}: no {declared}");
+        assert_eq!(module.words().filter(|&word| word == ".param").count(), 1, "{name}");
+    }
+}
+
+/// Catches launch bounds that got lost on the way from the attribute to the entry (ptxas would then take as many
+/// registers as it likes), that disagree with the table, or that ptxas would ignore because a multiprocessor cannot
+/// hold so many blocks.
+#[test]
+fn launch_bounds_are_those_of_the_table() {
+    for module in modules() {
+        let name = module.name();
+        let (header, _) = module.ptx.source.split_once("\n{").unwrap();
+        let bound = |directive: &str| {
+            let values = header.lines().filter_map(|line| line.strip_prefix(directive));
+            values.map(|value| value.trim().parse::<u32>().unwrap()).collect::<Vec<_>>()
+        };
+        let threads = module.kernel.threads();
+        assert_eq!(bound(".maxntid"), [threads], "{name}");
+        let asked_for = module.kernel.entry.min_blocks.unwrap();
+        let blocks = asked_for.min(module.resident_threads / threads);
+        assert_eq!(bound(".minnctapersm"), [blocks], "{name}");
+    }
+}
+
+/// Catches sums or operands that live in local memory because something indexes them at run time, functions that were
+/// not inlined, and panic paths, which are bounds checks that the compiler could not prove away.
+#[test]
+fn there_is_no_local_memory_no_call_and_no_trap() {
+    for module in modules() {
+        for word in module.words() {
+            let mut parts = word.split('.');
+            let opcode = parts.next().unwrap_or_default();
+            assert!(!["call", "trap", "alloca"].contains(&opcode), "{}: {word}", module.name());
+            assert!(
+                !parts.any(|part| ["local", "func"].contains(&part)),
+                "{}: {word}",
+                module.name()
+            );
+        }
+    }
+}
+
+/// Catches generic accesses: a pointer that went round `cuda_std`, which the simulator cannot see and for which the GPU
+/// has to find out the state space.
+#[test]
+fn every_access_names_its_state_space() {
+    for module in modules() {
+        let shared = module.kernel.rung != Rung::Naive;
+        let mut loads_and_stores = BTreeSet::new();
+        for access in module.accesses() {
+            let mut parts = access.split('.');
+            loads_and_stores.insert((parts.next().unwrap(), parts.next().unwrap()));
+        }
+        let mut expected = BTreeSet::from([("ld", "global"), ("st", "global")]);
+        if shared {
+            expected.extend([("ld", "shared"), ("st", "shared")]);
+        }
+        assert_eq!(loads_and_stores, expected, "{}", module.name());
+    }
+}
+
+/// Catches wide accesses that fell apart into single ones, and ones where they were not meant. Each access of the upper
+/// two rungs has a narrow twin for matrices whose rows are not whole vectors, so both must be there.
+#[test]
+fn accesses_are_as_wide_as_meant() {
+    const WIDE: &str = "v4.b32";
+    for module in modules() {
+        let wide = |access: &str| module.accesses().any(|word| word == format!("{access}.{WIDE}"));
+        let name = module.name();
+        match module.kernel.rung {
+            Rung::Naive | Rung::Tiled => {
+                let any = module.accesses().find(|access| access.contains(".v"));
+                assert_eq!(any, None, "{name}");
+            }
+            Rung::Microkernel | Rung::DoubleBuffered => {
+                assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
+                assert!(wide("st.shared"), "{name}: the slice of B");
+                // A thread's share of a slice of half-precision elements may be only 8 bytes, and so its vectors.
+                let half = matches!(module.kernel.dtype, Dtype::F16 | Dtype::Bf16);
+                if half {
+                    let b64 = |word: &str| word.starts_with("ld.global") && bytes(word) == 8;
+                    assert!(module.accesses().any(b64), "{name}: loads of A and B");
+                } else {
+                    assert!(wide("ld.global"), "{name}: loads of A and B");
+                    assert!(wide("st.global"), "{name}: stores of D");
+                }
+            }
+        }
+    }
+}
+
+/// Catches a barrier that was lost, or one too many: the design has two around the use of the slices, and with two
+/// stages one for the first slices and one for each after them.
+#[test]
+fn barriers_are_as_designed() {
+    for module in modules() {
+        let barrier = |word: &&str| word.starts_with("bar.") || word.starts_with("barrier.");
+        let found: Vec<_> = module.words().filter(barrier).collect();
+        let expected: &[&str] = match module.kernel.rung {
+            Rung::Naive => &[],
+            Rung::Tiled | Rung::Microkernel | Rung::DoubleBuffered => &["bar.sync"; 2],
+        };
+        assert_eq!(found, expected, "{}", module.name());
+    }
+}
+
+/// Catches products that are not fused with their sum (two roundings and half the speed), sums in the wrong precision,
+/// and thread tiles that are not in registers: then a loop would load more than `TM + TN` operands for `TM * TN`
+/// multiply-adds, or multiply-adds would be apart from the loads.
+#[test]
+fn the_main_loop_is_fused_and_loads_each_operand_once() {
+    for module in modules() {
+        let name = module.name();
+        assert!(!module.words().any(|word| word == module.other_fma()), "{name}");
+        let blocks = module.multiplying_blocks();
+        assert!(!blocks.is_empty(), "{name}: no block multiplies");
+        for block in blocks {
+            let unfused = block.iter().find(|word| {
+                let (opcode, rest) = word.split_once('.').unwrap_or_default();
+                let float = rest.ends_with(".f32") || rest.ends_with(".f64");
+                ["mul", "add", "sub", "div"].contains(&opcode) && float
+            });
+            assert_eq!(unfused, None, "{name}");
+
+            let tile = module.kernel.tile;
+            let multiply_adds = block.iter().filter(|&&word| word == module.fma()).count() as u32;
+            let steps = multiply_adds / (tile.tm * tile.tn);
+            assert_eq!(multiply_adds, steps * tile.tm * tile.tn, "{name}: whole outer products");
+            let loads = block.iter().filter(|word| word.starts_with(module.operand_load()));
+            let loaded: u32 = loads.map(|load| bytes(load)).sum();
+            let operands = steps * (tile.tm + tile.tn);
+            assert_eq!(loaded, operands * module.operand_bytes(), "{name}: {steps} steps");
+        }
+    }
+}
+
+/// Catches static tiles of the wrong size, which would limit the resident blocks or overlap, and a kernel whose shared
+/// memory is neither declared nor asked for in the launch.
+#[test]
+fn shared_memory_is_as_large_as_the_tiles() {
+    for module in modules() {
+        let name = module.name();
+        let mut arrays = Vec::new();
+        let mut dynamic = 0;
+        for line in module.lines().filter(|line| line.contains(".shared .align")) {
+            let (_, size) = line.split_once('[').unwrap();
+            match size.split_once(']').unwrap().0 {
+                "" => dynamic += 1,
+                size => arrays.push(size.parse::<u32>().unwrap()),
+            }
+        }
+        let tile = module.kernel.tile;
+        let expected = match module.kernel.rung {
+            Rung::Tiled => {
+                let bytes = |elements: u32| elements * module.operand_bytes();
+                vec![bytes(tile.bm * tile.bk), bytes(tile.bk * tile.bn)]
+            }
+            Rung::Naive | Rung::Microkernel | Rung::DoubleBuffered => Vec::new(),
+        };
+        assert_eq!(arrays, expected, "{name}");
+        assert_eq!(dynamic, u32::from(module.kernel.shared_bytes > 0), "{name}");
+    }
+}
