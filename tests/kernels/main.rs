@@ -7,7 +7,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `machine.rs` | the devices that tests run on |
-//! | `case.rs` | one product with everything that can vary, run and checked |
+//! | `case.rs` | running a case and checking all that can be checked |
 //! | `themes.rs` | the tests of a kernel |
 
 mod case;

@@ -1,10 +1,10 @@
 //! The tests of one kernel on one machine, by theme.
 
-use crate::case::{Addend, Case, TestElement};
+use crate::case::{TestElement, bits, check, check_with, nan};
 use crate::machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use regemm::verify::{Distribution, exact_integer_limit};
+use regemm::verify::{Addend, Case, Elements};
 use regemm::{Activation, BiasAxis, Device, KernelInfo};
 
 type Outcome = Result<(), String>;
@@ -46,22 +46,22 @@ fn edges<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outc
     cases.extend([(bm + 1, bn + 1, 2 * bk + 1), (2 * bm, bn, bk), (bm - 1, 2 * bn + 3, 3 * bk)]);
     cases
         .into_iter()
-        .try_for_each(|(m, n, k)| Case::new(m, n, k).check::<T>(machine, kernel).map(drop))
+        .try_for_each(|(m, n, k)| check::<T>(Case::product(m, n, k), machine, kernel).map(drop))
 }
 
 /// No rows, no columns, no depth. Without depth D is the epilogue of zero.
 fn empty<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
     for (m, n, k) in [(0, 5, 7), (5, 0, 7), (0, 0, 0), (0, 0, 9), (5, 7, 0), (33, 41, 0)] {
-        let plain = Case::new(m, n, k);
-        plain.check::<T>(machine, kernel)?;
+        let plain = Case::product(m, n, k);
+        check::<T>(plain, machine, kernel)?;
         let full = Case {
             beta: 0.5,
-            addend: Addend::Separate,
+            addend: Addend::Matrix,
             bias: BiasAxis::Column,
             activation: Activation::LeakyRelu,
             ..plain
         };
-        full.check::<T>(machine, kernel)?;
+        check::<T>(full, machine, kernel)?;
     }
     Ok(())
 }
@@ -69,20 +69,18 @@ fn empty<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outc
 /// Small integers, whose products and sums are exact: the result must be, too.
 fn exact_integers<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
     for (m, n, k) in [(33, 35, 37), (64, 130, 20), (129, 66, 9)] {
-        let limit = exact_integer_limit::<T>(k);
-        let case = Case { values: Distribution::Integers { limit }, ..Case::new(m, n, k) };
-        case.check::<T>(machine, kernel)?;
+        let case = Case { elements: Elements::Integers, ..Case::product(m, n, k) };
+        check::<T>(case, machine, kernel)?;
         let scaled = Case {
             alpha: -2.0,
             beta: 3.0,
-            addend: Addend::InPlace,
+            addend: Addend::Same,
             bias: BiasAxis::Row,
             activation: Activation::Relu,
-            left: 3,
-            gap: 2,
+            gaps: [(3, 2); 4],
             ..case
         };
-        scaled.check::<T>(machine, kernel)?;
+        check::<T>(scaled, machine, kernel)?;
     }
     Ok(())
 }
@@ -91,7 +89,8 @@ fn exact_integers<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo
 fn alignment<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
     for (left, gap) in [(0, 0), (1, 0), (0, 1), (4, 4), (8, 8), (2, 6), (7, 3)] {
         for (m, n, k) in [(40, 64, 32), (41, 63, 31), (40, 48, 33)] {
-            Case { left, gap, ..Case::new(m, n, k) }.check::<T>(machine, kernel)?;
+            let gaps = [(left, gap); 4];
+            check::<T>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
         }
     }
     Ok(())
@@ -106,10 +105,10 @@ fn epilogues<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
                 activation,
                 bias,
                 slope: 0.125,
-                left: activation as usize % 3,
-                ..Case::new(35, 37, 19)
+                gaps: [(activation as usize % 3, 0); 4],
+                ..Case::product(35, 37, 19)
             };
-            case.check::<T>(machine, kernel)?;
+            check::<T>(case, machine, kernel)?;
         }
     }
     Ok(())
@@ -117,48 +116,47 @@ fn epilogues<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
 
 /// C apart from D and C that is D, with different factors.
 fn addends<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
-    for addend in [Addend::Separate, Addend::InPlace] {
+    for addend in [Addend::Matrix, Addend::Same] {
         for beta in [0.0, 1.0, -0.5, 1.75] {
             for gap in [0, 5] {
-                Case { addend, beta, gap, ..Case::new(66, 39, 23) }.check::<T>(machine, kernel)?;
+                let gaps = [(0, gap); 4];
+                let case = Case { addend, beta, gaps, ..Case::product(66, 39, 23) };
+                check::<T>(case, machine, kernel)?;
             }
         }
     }
     Ok(())
 }
 
-/// NaN in what must not be read: C where beta is zero, A and B where alpha is.
+/// Operands whose factor is zero hold nothing but NaN, which must not be read.
 fn zero_factors<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
-    for addend in [Addend::Separate, Addend::InPlace] {
-        let unread_c = Case { addend, beta: 0.0, ..Case::new(34, 36, 18) };
-        unread_c.check_with::<T>(machine, kernel, |operands, nan| operands.c.fill(nan))?;
+    for addend in [Addend::Matrix, Addend::Same] {
+        let unread_c = Case { addend, beta: 0.0, ..Case::product(34, 36, 18) };
+        check::<T>(unread_c, machine, kernel)?;
     }
     let unread_product = Case {
         alpha: 0.0,
         beta: 0.5,
-        addend: Addend::Separate,
+        addend: Addend::Matrix,
         bias: BiasAxis::Column,
-        ..Case::new(34, 36, 18)
+        ..Case::product(34, 36, 18)
     };
-    unread_product.check_with::<T>(machine, kernel, |operands, nan| {
-        operands.a.fill(nan);
-        operands.b.fill(nan);
-    })
+    check::<T>(unread_product, machine, kernel).map(drop)
 }
 
 /// NaN and infinities among the operands and factors do what IEEE 754 says, and only where they belong.
 fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
     let infinity = T::narrow(regemm::Accumulator::constant(f64::INFINITY));
     for activation in [Activation::None, Activation::Relu, Activation::Silu, Activation::GeluErf] {
-        let case = Case { activation, ..Case::new(37, 35, 21) };
-        case.check_with::<T>(machine, kernel, |operands, nan| {
-            operands.a[(3, 4)] = nan;
+        let case = Case { activation, ..Case::product(37, 35, 21) };
+        check_with::<T>(case, machine, kernel, |operands| {
+            operands.a[(3, 4)] = nan();
             operands.b[(7, 8)] = infinity;
             operands.a[(20, 0)] = infinity;
         })?;
     }
     for alpha in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
-        Case { alpha, ..Case::new(5, 6, 7) }.check::<T>(machine, kernel)?;
+        check::<T>(Case { alpha, ..Case::product(5, 6, 7) }, machine, kernel)?;
     }
     Ok(())
 }
@@ -173,16 +171,16 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
         let case = Case {
             alpha: 1.25,
             beta: -0.75,
-            addend: Addend::Separate,
+            addend: Addend::Matrix,
             bias: BiasAxis::Column,
             activation,
-            ..Case::new(39, 70, 45)
+            ..Case::product(39, 70, 45)
         };
-        let expected = case.bits::<T>(&simulator, naive)?;
+        let expected = bits::<T>(case, &simulator, naive)?;
         for repetition in 0..2 {
-            if case.bits::<T>(machine, kernel)? != expected {
+            if bits::<T>(case, machine, kernel)? != expected {
                 return Err(format!(
-                    "{case:?}, run {repetition}: other bits than {} on the simulator",
+                    "{case}, run {repetition}: other bits than {} on the simulator",
                     naive.name
                 ));
             }
@@ -193,28 +191,35 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
 
 fn any_case() -> impl Strategy<Value = Case> {
     let sizes = (0..150_usize, 0..150_usize, 0..80_usize);
-    let places = (0..9_usize, 0..9_usize);
+    let gaps = proptest::array::uniform4((0..9_usize, 0..9_usize));
     let factors = (
         prop_oneof![Just(0.0), Just(1.0), -2.0..2.0_f64],
         prop_oneof![Just(0.0), Just(1.0), -2.0..2.0_f64],
-        prop_oneof![Just(Addend::None), Just(Addend::Separate), Just(Addend::InPlace)],
+        prop_oneof![Just(Addend::None), Just(Addend::Matrix), Just(Addend::Same)],
     );
     let epilogue = (
         prop_oneof![Just(BiasAxis::None), Just(BiasAxis::Column), Just(BiasAxis::Row)],
         proptest::sample::select(&Activation::ALL[..]),
         0.0..1.0_f64,
     );
-    let values = prop_oneof![Just(Distribution::Normal), Just(Distribution::Uniform)];
-    (sizes, places, factors, epilogue, values, any::<u64>()).prop_map(
-        |(
-            (m, n, k),
-            (left, gap),
-            (alpha, beta, addend),
-            (bias, activation, slope),
-            values,
-            seed,
-        )| {
-            Case { m, n, k, left, gap, alpha, beta, addend, bias, activation, slope, values, seed }
+    let elements = prop_oneof![
+        Just(Elements::Normal),
+        Just(Elements::Uniform),
+        Just(Elements::WithNonFinite)
+    ];
+    (sizes, gaps, factors, epilogue, elements).prop_map(
+        |((m, n, k), gaps, (alpha, beta, addend), (bias, activation, slope), elements)| Case {
+            m,
+            n,
+            k,
+            alpha,
+            beta,
+            addend,
+            bias,
+            activation,
+            slope,
+            elements,
+            gaps,
         },
     )
 }
@@ -224,7 +229,7 @@ fn random_cases<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) 
     let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&any_case(), |case| {
-            case.check::<T>(machine, kernel).map(drop).map_err(TestCaseError::fail)
+            check::<T>(case, machine, kernel).map(drop).map_err(TestCaseError::fail)
         })
         .map_err(|error| error.to_string())
 }

@@ -32,8 +32,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         Err(error) => return Err(error.into()),
     };
     let selected = Device::open(arguments.device.device)?;
-    let mut devices =
-        (0..gpus).map(Device::cuda).collect::<Result<Vec<_>, _>>()?;
+    let mut devices = (0..gpus).map(Device::cuda).collect::<Result<Vec<_>, _>>()?;
     devices.push(Device::sim());
 
     let spinner = progress::spinner("compiling kernels");
@@ -46,7 +45,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     output.document(&json!({
         "command": "info",
         "version": env!("CARGO_PKG_VERSION"),
-        "devices": devices.iter().map(|device| device_json(device)).collect::<Vec<_>>(),
+        "devices": devices.iter().map(device_json).collect::<Vec<_>>(),
         "without_gpu": without_gpu,
         "kernels_on": selected.spec().to_string(),
         "kernels": reports.iter().map(|(kernel, report)| kernel_json(kernel, report)).collect::<Vec<_>>(),
@@ -66,9 +65,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
 fn device_json(device: &Device) -> Value {
     let mut object = json!(device.info());
     object["device"] = device.spec().to_string().into();
-    let peaks = Dtype::ALL.map(|dtype| {
-        (dtype.name().to_owned(), json!(device.info().peak_flops(dtype)))
-    });
+    let peaks =
+        Dtype::ALL.map(|dtype| (dtype.name().to_owned(), json!(device.info().peak_flops(dtype))));
     object["peak_flops"] = Value::Object(peaks.into_iter().collect());
     object
 }

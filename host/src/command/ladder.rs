@@ -139,17 +139,15 @@ struct Ladder {
     bar: ProgressBar,
 }
 
-fn climb<T: Element>(
-    ladder: &Ladder,
-    sizes: &[Size],
-    output: &mut Output,
-) -> Result<(), Failure> {
+fn climb<T: Element>(ladder: &Ladder, sizes: &[Size], output: &mut Output) -> Result<(), Failure> {
     let mut results = Vec::new();
     let mut wrong = Vec::new();
     output.text(format_args!("{}, {}", ladder.device.info().name, T::DTYPE))?;
     for &size in sizes {
         let rungs = ladder.climb_size::<T>(size)?;
-        ladder.bar.suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(size, &rungs))))?;
+        ladder
+            .bar
+            .suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(size, &rungs))))?;
         for rung in rungs.iter().filter(|rung| !rung.verification.pass()) {
             let (name, verdict) = (rung.kernel.name, describe(&rung.verification));
             wrong.push(format!("{name} on {size}: {verdict}"));
@@ -287,15 +285,8 @@ impl Ladder {
     }
 }
 
-const GPU_HEADING: [&str; 7] = [
-    "kernel",
-    "time",
-    "GFLOP/s",
-    "speed-up",
-    "of peak",
-    "error / bound",
-    "error in norm",
-];
+const GPU_HEADING: [&str; 7] =
+    ["kernel", "time", "GFLOP/s", "speed-up", "of peak", "error / bound", "error in norm"];
 
 const SIMULATOR_HEADING: [&str; 10] = [
     "kernel",

@@ -157,10 +157,8 @@ where
         "verification": verification.as_ref().map(verification_json),
         "warnings": operands.warnings,
     }))?;
-    output.text(format_args!(
-        "D = {m} x {n} from A = {m} x {k} and B = {k} x {n}, {}",
-        T::DTYPE
-    ))?;
+    output
+        .text(format_args!("D = {m} x {n} from A = {m} x {k} and B = {k} x {n}, {}", T::DTYPE))?;
     output.text(format_args!("device   {}", device.info().name))?;
     output.text(format_args!("kernel   {}: {}", report.kernel.name, report.why))?;
     if let Some(seconds_taken) = product_seconds {

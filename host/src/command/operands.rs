@@ -3,7 +3,7 @@
 use super::exit::Failure;
 use super::load::{Loaded, Stored, load, numpy_name};
 use clap::ValueEnum;
-use ndarray::{Array1, Array2, ArrayD, Ix1, Ix2};
+use ndarray::{Array1, Array2, ArrayD, Ix2};
 use regemm::{Accumulator, BiasAxis, Dtype, Element};
 use std::path::Path;
 
@@ -72,7 +72,7 @@ impl<'p> Files<'p> {
             );
             Err(Failure::file(path, problem))
         };
-        let with_path = |path: &'p Path| Ok((path, load_alike(path)?));
+        let with_path = |path: &'p Path| load_alike(path).map(|loaded| (path, loaded));
         Ok(Contents {
             files: self,
             dtype,
@@ -188,12 +188,13 @@ fn matrix<S: Stored>(path: &Path, loaded: Loaded) -> Result<Array2<S>, Failure> 
 /// A vector, or a matrix of one row or column.
 fn vector<S: Stored>(path: &Path, loaded: Loaded) -> Result<Array1<S>, Failure> {
     let array = typed::<S>(path, loaded)?;
-    let long = array.shape().iter().filter(|&&len| len != 1).count();
-    let flat = (array.ndim() == 1 || (array.ndim() > 0 && long <= 1)).then(|| array.flatten());
-    flat.and_then(|flat| flat.into_dimensionality::<Ix1>().ok()).ok_or_else(|| {
-        let problem = format!("has shape {:?} but a bias is a vector; save x.ravel()", array.shape());
-        Failure::file(path, problem)
-    })
+    let shape = array.shape().to_vec();
+    let long = shape.iter().filter(|&&len| len != 1).count();
+    if shape.is_empty() || long > 1 {
+        let problem = format!("has shape {shape:?} but a bias is a vector; save x.ravel()");
+        return Err(Failure::file(path, problem));
+    }
+    Ok(Array1::from_iter(array.iter().copied()))
 }
 
 /// The axis that was asked for, or the only one along which the bias fits.
@@ -204,9 +205,8 @@ fn choose_axis(
     m: usize,
     n: usize,
 ) -> Result<BiasAxis, Failure> {
-    let misfit = |wanted: String| {
-        Err(Failure::file(path, format!("has {len} elements but D has {wanted}")))
-    };
+    let misfit =
+        |wanted: String| Err(Failure::file(path, format!("has {len} elements but D has {wanted}")));
     match asked {
         Some(Axis::Column) if len == n => Ok(BiasAxis::Column),
         Some(Axis::Column) => misfit(format!("{n} columns")),

@@ -61,7 +61,7 @@ impl Output {
 /// A table with a heading. The first column holds names, all others numbers.
 pub fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY);
+    table.load_style(UTF8_BORDERS_ONLY);
     table.set_header(heading.iter().copied());
     for row in rows {
         table.add_row(row);
@@ -119,7 +119,9 @@ pub fn or_dash(value: Option<impl ToString>) -> String {
 /// Counters as a JSON object.
 pub fn counters_json(counters: &Counters) -> Value {
     let fields = counters.fields().into_iter();
-    Value::Object(fields.map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>())
+    Value::Object(
+        fields.map(|(name, value)| (name.to_owned(), value.into())).collect::<Map<_, _>>(),
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `regemm verify`: random problems on every kernel.
 
-use super::case::{Case, Outcome};
+use super::case::{Draw, Outcome};
 use super::exit::Failure;
 use super::options::{self, DeviceOption, with_dtype};
 use super::output::{Output, count, table};
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut failures = Vec::new();
     let bar = progress::bar(cases.end - cases.start);
     for index in cases.clone() {
-        let Some(case) = Case::draw(seed, index, &dtypes, max_size) else { break };
+        let Some(case) = Draw::new(seed, index, &dtypes, max_size) else { break };
         bar.set_message(format!("case {index}"));
         let kernels: Vec<_> = (records.iter().map(|record| record.kernel))
             .filter(|kernel| kernel.dtype == case.dtype)
@@ -141,7 +141,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
 }
 
 fn run_case<T: regemm::Element>(
-    case: &Case,
+    case: &Draw,
     device: &Device,
     kernels: &[&'static KernelInfo],
 ) -> Result<Vec<Outcome>, Failure> {
@@ -221,7 +221,8 @@ fn report(
             count(record.failures),
         ]
     });
-    output.text(table(&["kernel", "cases", "elements", "worst error / bound", "failures"], rows))?;
+    output
+        .text(table(&["kernel", "cases", "elements", "worst error / bound", "failures"], rows))?;
     if failures.is_empty() {
         return Ok(());
     }

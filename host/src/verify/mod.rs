@@ -11,6 +11,7 @@
 //! | `freivalds` | a randomised check of products that are too large for a reference |
 //! | `check` | chooses between the two by the size of the product |
 //! | `inputs` | seeded random matrices |
+//! | `case` | one product with everything that can vary about it, run on a device |
 //! | `canary` | patterns around and inside outputs that show stray and missing writes |
 //!
 //! "Right" is not a hand-picked tolerance: the bound follows from the number of roundings that the device performs, so
@@ -18,6 +19,7 @@
 
 mod bound;
 mod canary;
+mod case;
 mod check;
 mod compare;
 mod element_rule;
@@ -29,6 +31,7 @@ mod sums;
 
 pub use bound::{Precision, gamma};
 pub use canary::{Canaries, CanaryFault};
+pub use case::{Addend, Case, Elements, Operands, Outcome, Uploaded};
 pub use check::{Expectation, Method, Verification};
 pub use compare::{Comparison, Mismatch, compare};
 pub use freivalds::{Freivalds, FreivaldsResult, VECTORS};
