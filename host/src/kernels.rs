@@ -142,28 +142,33 @@ impl fmt::Display for Selection {
 ///
 /// The rule, in this order:
 /// 1. where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
-/// 2. else the highest rung whose tiles of D keep at least half of the multiprocessors busy;
+/// 2. else the highest rung with a tile of D for at least a third of the multiprocessors; within it the largest tiles of
+///    which every multiprocessor gets one, because they reuse most, else the smallest;
 /// 3. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
-/// Within a rung and where rules do not tell kernels apart, larger tiles come first: they reuse more.
+/// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
     let small = u64::from(problem.m) * u64::from(problem.n) <= TINY || problem.k < SHALLOW;
-    let enough = u64::from(device.multiprocessors.div_ceil(2));
+    let all = u64::from(device.multiprocessors);
+    let enough = all.div_ceil(3);
     let mut ranked: Vec<_> = kernels()
         .iter()
         .filter(|kernel| kernel.dtype == problem.dtype)
         .map(|kernel| {
             let blocks = kernel.blocks(problem.m, problem.n);
-            let area = kernel.tile.bm * kernel.tile.bn;
+            let area = i64::from(kernel.tile.bm * kernel.tile.bn);
             // Sorted in descending order: the rule that applies, then what orders kernels within it.
             let (rule, order, why) = if small && kernel.rung == Rung::Naive {
-                (3, 0, "D is tiny or the product shallow, so there is little to reuse")
+                (3, (0, false, 0), "D is tiny or the product shallow, so there is little to reuse")
             } else if kernel.rung != Rung::Naive && blocks >= enough {
-                (2, kernel.rung as u64, "the highest rung whose tiles keep the device busy")
+                let fills = blocks >= all;
+                let order = (kernel.rung as u64, fills, if fills { area } else { -area });
+                (2, order, "the highest rung whose tiles keep the device busy")
             } else {
-                (1, blocks, "D has few tiles: the smallest leave the fewest multiprocessors idle")
+                let why = "D has few tiles: the smallest leave the fewest multiprocessors idle";
+                (1, (blocks, false, kernel.rung as i64), why)
             };
-            ((rule, order, kernel.rung, area), Selection { kernel, why })
+            ((rule, order), Selection { kernel, why })
         })
         .collect();
     ranked.sort_by_key(|(order, _)| Reverse(*order));
@@ -237,6 +242,20 @@ mod tests {
         let kernel = choose(&problem(256, 256, 4096), &h200(), None).unwrap().kernel;
         assert!(kernel.tile.bm < 128, "{}", kernel.name);
         assert_eq!(chosen(64, 64, 4096), "tiled16_f32");
+    }
+
+    /// The fastest of `docs/measurements/2026-11-21-h200-ladder-f32.md` at each size.
+    #[test]
+    fn the_choice_is_the_fastest_measured() {
+        for (size, fastest) in [
+            (256, "tiled16_f32"),
+            (512, "double_buffered64_f32"),
+            (1024, "double_buffered64_f32"),
+            (2048, "double_buffered_f32"),
+            (4096, "double_buffered_f32"),
+        ] {
+            assert_eq!(chosen(size, size, size), fastest, "{size}");
+        }
     }
 
     #[test]

@@ -141,13 +141,18 @@ const HEADING: [&str; 8] = [
 
 fn row(kernel: &KernelInfo, report: &KernelReport) -> Vec<String> {
     let tile = kernel.tile;
-    let shared = report.dynamic_shared_bytes + report.static_shared_bytes.unwrap_or(0);
+    // Shared memory declared in the kernel is only known once it is compiled.
+    let shared = match report.static_shared_bytes {
+        Some(declared) => Some(declared + report.dynamic_shared_bytes),
+        None if report.dynamic_shared_bytes == 0 && tile.stages > 0 => None,
+        None => Some(report.dynamic_shared_bytes),
+    };
     vec![
         kernel.name.to_owned(),
         format!("{} x {} x {}", tile.bm, tile.bn, tile.bk),
         format!("{} x {}", tile.tm, tile.tn),
         kernel.threads().to_string(),
-        bytes(shared.into()),
+        or_dash(shared.map(|shared| bytes(shared.into()))),
         or_dash(report.registers),
         or_dash(report.local_bytes.map(|local| bytes(local.into()))),
         or_dash(report.resident_blocks),

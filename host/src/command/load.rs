@@ -137,8 +137,9 @@ fn read_header(reader: &mut impl Read) -> Result<(NpyHeader, u64), String> {
     }
     let start = take(&mut bytes, length)?;
     check_header_text(&bytes[start..])?;
+    // The parser's own message is several lines of grammar.
     let header = NpyHeader::from_reader(&bytes[..])
-        .map_err(|error| format!("damaged: its header cannot be read: {error}"))?;
+        .map_err(|_| "damaged: its header does not describe an array; save it again".to_owned())?;
     Ok((header, bytes.len() as u64))
 }
 

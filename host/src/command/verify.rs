@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Number of problems [default: 200 on a GPU, 25 on the simulator]
+    /// Number of problems [default: 200 on a GPU, 100 on the simulator]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
     /// Seed of all problems; a fresh one is drawn and printed if none is given
@@ -54,7 +54,7 @@ Examples:
   regemm verify --dtype f16,bf16 --kernel microkernel,double_buffered --json";
 
 const GPU_CASES: u64 = 200;
-const SIMULATOR_CASES: u64 = 25;
+const SIMULATOR_CASES: u64 = 100;
 const GPU_MAX_SIZE: usize = 1000;
 const SIMULATOR_MAX_SIZE: usize = 160;
 
