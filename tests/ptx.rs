@@ -44,6 +44,11 @@ impl Module {
             .filter(|word| !word.starts_with("ld.param."))
     }
 
+    /// Whether slices come to shared memory by `cp.async`, which exists from sm_80 on (section 9.7.9.25.3.1).
+    fn copies_asynchronously(&self) -> bool {
+        self.kernel.rung == Rung::Pipelined && self.ptx.arch != "sm_75"
+    }
+
     /// The basic blocks: runs of words between labels and branches.
     fn blocks(&self) -> Vec<Vec<&'static str>> {
         let mut blocks = vec![Vec::new()];
@@ -221,14 +226,19 @@ fn every_access_names_its_state_space() {
         }
         let mut expected = BTreeSet::from([("ld", "global"), ("st", "global")]);
         if shared {
-            expected.extend([("ld", "shared"), ("st", "shared")]);
+            expected.insert(("ld", "shared"));
+        }
+        if shared && !module.copies_asynchronously() {
+            expected.insert(("st", "shared"));
         }
         assert_eq!(loads_and_stores, expected, "{}", module.name());
+        let copies = module.words().any(|word| word.starts_with("cp.async."));
+        assert_eq!(copies, module.copies_asynchronously(), "{}", module.name());
     }
 }
 
 /// Catches wide accesses that fell apart into single ones, and ones where they were not meant. Each access of the upper
-/// two rungs has a narrow twin for matrices whose rows are not whole vectors, so both must be there.
+/// rungs has a narrow twin for matrices whose rows are not whole vectors, so both must be there.
 #[test]
 fn accesses_are_as_wide_as_meant() {
     const WIDE: &str = "v4.b32";
@@ -253,12 +263,23 @@ fn accesses_are_as_wide_as_meant() {
                     assert!(wide("st.global"), "{name}: stores of D");
                 }
             }
+            Rung::Pipelined => {
+                assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
+                assert!(wide("st.global"), "{name}: stores of D");
+                if module.copies_asynchronously() {
+                    // Only copies of 16 bytes go past the L1 cache.
+                    let vector = "cp.async.cg.shared.global";
+                    assert!(module.words().any(|word| word == vector), "{name}: copies of B");
+                } else {
+                    assert!(wide("st.shared") && wide("ld.global"), "{name}: the slice of B");
+                }
+            }
         }
     }
 }
 
-/// Catches a barrier that was lost, or one too many: the design has two around the use of the slices, and with two
-/// stages one for the first slices and one for each after them.
+/// Catches a barrier that was lost, or one too many: the design has two around the use of the slices, with two stages
+/// one for the first slices and one for each after them, and in a pipeline one for each.
 #[test]
 fn barriers_are_as_designed() {
     for module in modules() {
@@ -267,6 +288,7 @@ fn barriers_are_as_designed() {
         let expected: &[&str] = match module.kernel.rung {
             Rung::Naive => &[],
             Rung::Tiled | Rung::Microkernel | Rung::DoubleBuffered => &["bar.sync"; 2],
+            Rung::Pipelined => &["bar.sync"],
         };
         assert_eq!(found, expected, "{}", module.name());
     }
@@ -323,7 +345,7 @@ fn shared_memory_is_as_large_as_the_tiles() {
                 let bytes = |elements: u32| elements * module.operand_bytes();
                 vec![bytes(tile.bm * tile.bk), bytes(tile.bk * tile.bn)]
             }
-            Rung::Naive | Rung::Microkernel | Rung::DoubleBuffered => Vec::new(),
+            Rung::Naive | Rung::Microkernel | Rung::DoubleBuffered | Rung::Pipelined => Vec::new(),
         };
         assert_eq!(arrays, expected, "{name}");
         assert_eq!(dynamic, u32::from(module.kernel.shared_bytes > 0), "{name}");

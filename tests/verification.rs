@@ -533,6 +533,9 @@ fn problems_that_are_not_exact_get_no_exact_reference() {
     // 2 * 2^12 * 2^12 is past 2^24.
     assert!(!product(large.view(), large.view()));
     let problem = Problem::product(ones.view(), ones.view());
+    // What is not read may hold anything.
+    assert!(!none(Problem { c: Some(nan.view()), ..problem }));
+    assert!(!none(Problem { alpha: 0.0, ..Problem::product(nan.view(), nan.view()) }));
     assert!(none(Problem { alpha: 0.5, ..problem }));
     assert!(none(Problem { activation: Activation::Tanh, ..problem }));
     assert!(none(Problem { beta: 1.0, c: Some(halves.view()), ..problem }));

@@ -48,7 +48,13 @@ fn draw_on(record: &Record, backend: SVGBackend<'_>) -> Result<(), Box<dyn std::
         .x_label_area_size(36)
         .y_label_area_size(52)
         .build_cartesian_2d(0.0..group * record.rounds.len() as f64, 0.0..top)?;
-    chart.configure_mesh().disable_x_mesh().disable_x_axis().light_line_style(WHITE).y_desc("TFLOP/s").draw()?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .light_line_style(WHITE)
+        .y_desc("TFLOP/s")
+        .draw()?;
 
     for rung in 0..bars {
         let color = RUNGS[rung % RUNGS.len()];

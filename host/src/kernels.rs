@@ -146,6 +146,8 @@ impl fmt::Display for Selection {
 ///    which every multiprocessor gets one, because they reuse most, else the smallest;
 /// 3. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
+/// [`Rung::Pipelined`] comes last: its speed has not been measured.
+///
 /// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
     let small = u64::from(problem.m) * u64::from(problem.n) <= TINY || problem.k < SHALLOW;
@@ -160,6 +162,8 @@ pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
             // Sorted in descending order: the rule that applies, then what orders kernels within it.
             let (rule, order, why) = if small && kernel.rung == Rung::Naive {
                 (3, (0, false, 0), "D is tiny or the product shallow, so there is little to reuse")
+            } else if kernel.rung == Rung::Pipelined {
+                (0, (0, false, 0), "not chosen unless asked for: its speed has not been measured")
             } else if kernel.rung != Rung::Naive && blocks >= enough {
                 let fills = blocks >= all;
                 let order = (kernel.rung as u64, fills, if fills { area } else { -area });

@@ -16,11 +16,14 @@ pub enum Rung {
     Microkernel,
     /// [`crate::double_buffered`]
     DoubleBuffered,
+    /// [`crate::pipelined`]
+    Pipelined,
 }
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 4] = [Rung::Naive, Rung::Tiled, Rung::Microkernel, Rung::DoubleBuffered];
+    pub const ALL: [Rung; 5] =
+        [Rung::Naive, Rung::Tiled, Rung::Microkernel, Rung::DoubleBuffered, Rung::Pipelined];
 
     /// The module's name.
     pub const fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Rung {
             Rung::Tiled => "tiled",
             Rung::Microkernel => "microkernel",
             Rung::DoubleBuffered => "double_buffered",
+            Rung::Pipelined => "pipelined",
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | [`tiled`] | square tiles in shared memory, zero where out of range |
 //! | [`microkernel`] | a thread tile in registers, updated by outer products |
 //! | [`double_buffered`] | two stages of shared memory: load the next tile while this one is multiplied |
+//! | [`pipelined`] | two to four stages, filled by asynchronous copies: prologue, steady state, epilogue |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`tile`] which part of D a block
 //! owns, [`mover`] and [`slices`] bring operands into shared memory, [`thread_tile`] is the micro-kernel in registers,
@@ -28,6 +29,7 @@ pub mod microkernel;
 pub mod mover;
 pub mod naive;
 pub mod params;
+pub mod pipelined;
 pub mod slices;
 pub mod table;
 pub mod thread_tile;

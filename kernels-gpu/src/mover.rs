@@ -1,7 +1,9 @@
-//! The way of a slice of one operand from global memory through registers into shared memory.
+//! The way of a slice of one operand from global into shared memory: through registers, or by asynchronous copies.
 //!
-//! Every thread of a block carries the same share of a slice. Reading is apart from writing, so that a kernel can put
-//! work between the two: loads are in flight while the thread multiplies, and only the write waits for them.
+//! Every thread of a block carries the same share of a slice. Through registers reading is apart from writing, so that a
+//! kernel can put work between the two: loads are in flight while the thread multiplies, and only the write waits for them.
+//! Asynchronous copies need no registers and no second step, but they can only move what lies together, so a slice that is
+//! transposed on the way is copied element by element.
 //!
 //! Elements outside the matrix become zero, so nothing after this needs a bounds check: a zero adds nothing to a sum.
 
@@ -9,6 +11,7 @@ use crate::element::Element;
 use crate::kernel::GemmKernel;
 use crate::params::MatrixRef;
 use core::marker::PhantomData;
+use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::SharedPtr;
 use cuda_std::thread;
 
@@ -19,6 +22,9 @@ pub const VECTOR_BYTES: usize = 16;
 pub const fn vector_len<T>() -> usize {
     VECTOR_BYTES / size_of::<T>()
 }
+
+/// Bytes of all banks of shared memory: 32 of 4 bytes.
+const BANKS_BYTES: usize = 128;
 
 /// Most elements of one slice that a thread may carry. They live in registers.
 const MAX_SHARE: usize = 32;
@@ -183,6 +189,94 @@ impl<T: Element, S: Slice> Mover<T, S> {
                 write_pattern_transposed(Self::pattern(1), share, target, stride);
             }
         }
+    }
+}
+
+/// Asynchronous copies move bytes as they are, so these are for elements of the sums' type.
+impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
+    /// Columns of a slice that neighbouring threads copy to a transposed one: as many as fall on different banks, when the
+    /// rows of the transposed slice are a multiple of all banks apart and one vector more. They are whole sectors of global
+    /// memory.
+    const COLS_TOGETHER: usize = {
+        let most = BANKS_BYTES / VECTOR_BYTES;
+        let together = if S::COLS < most { S::COLS } else { most };
+        assert!(
+            S::COLS % together == 0 && S::ROWS * together % S::THREADS == 0,
+            "all threads copy the same number of elements to a transposed slice"
+        );
+        together
+    };
+
+    /// Columns of the matrix.
+    #[inline(always)]
+    pub fn matrix_cols(&self) -> u32 {
+        self.matrix_cols
+    }
+
+    /// Issues copies of this thread's share of the slice whose first element is `(row, col)` of the matrix, so that element
+    /// `(r, c)` of the slice arrives at `target[r * stride + c]`. Elements outside the matrix arrive as zeros.
+    ///
+    /// # Safety
+    /// The matrix is valid for its shape. `target` has room for the slice, which no thread reads or writes from the last
+    /// barrier until this thread has waited for the copies. `target` and `stride` are multiples of a vector.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn copy(&self, row: u32, col: u32, target: SharedPtr<T>, stride: usize) {
+        // SAFETY: as promised by the caller; wide copies are aligned because `wide` holds.
+        unsafe {
+            if self.wide {
+                self.copy_pattern(Self::pattern(Self::WIDTH), row, col, target, stride);
+            } else {
+                self.copy_pattern(Self::pattern(1), row, col, target, stride);
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy_pattern(
+        &self,
+        pattern: Pattern,
+        row: u32,
+        col: u32,
+        target: SharedPtr<T>,
+        stride: usize,
+    ) {
+        for i in 0..pattern.count {
+            let (r, c) = (pattern.row + i * pattern.row_step, pattern.col);
+            let target = target.add((r * stride + c) as u32);
+            // SAFETY: as promised by the caller of `copy`.
+            unsafe { self.copy_elements(row + r as u32, col + c as u32, target, pattern.width) };
+        }
+    }
+
+    /// Issues copies of this thread's share transposed: element `(r, c)` of the slice arrives at `target[c * stride + r]`.
+    ///
+    /// # Safety
+    /// As for [`copy`](Self::copy).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn copy_transposed(&self, row: u32, col: u32, target: SharedPtr<T>, stride: usize) {
+        let thread = thread::thread_idx_x() as usize;
+        let rows_together = S::THREADS / Self::COLS_TOGETHER;
+        for across in 0..S::COLS / Self::COLS_TOGETHER {
+            for down in 0..S::ROWS / rows_together {
+                let r = thread / Self::COLS_TOGETHER + down * rows_together;
+                let c = thread % Self::COLS_TOGETHER + across * Self::COLS_TOGETHER;
+                let target = target.add((c * stride + r) as u32);
+                // SAFETY: as promised by the caller; single elements are always aligned.
+                unsafe { self.copy_elements(row + r as u32, col + c as u32, target, 1) };
+            }
+        }
+    }
+
+    /// Issues the copy of some consecutive elements, of which either all lie in the matrix or none.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy_elements(&self, row: u32, col: u32, target: SharedPtr<T>, elements: usize) {
+        let inside = row < self.matrix_rows && col < self.matrix_cols;
+        // SAFETY: as promised by the caller of `copy`; inside the matrix where the predicate holds.
+        unsafe { copy_elements_async(target, self.matrix.at(row, col), elements, inside) };
     }
 }
 

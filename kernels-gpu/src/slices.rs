@@ -2,7 +2,11 @@
 //!
 //! A stage holds one `BK`-deep slice of each operand. A's is transposed: the thread tiles read it by columns of A, and
 //! transposed those are consecutive.
+//!
+//! There are two ways in: through registers ([`Stager::read`], [`Stager::write`]), which widens elements to the sums' type,
+//! or by asynchronous copies ([`Stager::copy`]), which move bytes as they are.
 
+use crate::element::Element;
 use crate::kernel::{Acc, GemmKernel};
 use crate::mover::{Mover, Share, SliceA, SliceB, vector_len};
 use crate::params::GemmParams;
@@ -91,6 +95,28 @@ impl<K: GemmKernel> Stager<K> {
         unsafe {
             self.a.write_transposed(&shares.a, slices.a, Slices::<K>::A_STRIDE);
             self.b.write(&shares.b, slices.b, Slices::<K>::B_STRIDE);
+        }
+    }
+}
+
+impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Stager<K> {
+    /// Issues the copies of the slices that begin at `k` to a stage; elements outside the matrices become zero. Slices past
+    /// the end are left out altogether: nobody multiplies them.
+    ///
+    /// # Safety
+    /// A and B are valid for their shapes. No thread reads or writes this stage from the last barrier until this thread has
+    /// waited for its copies.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn copy(&self, k: u32, stage: u32) {
+        if k >= self.a.matrix_cols() {
+            return;
+        }
+        let slices = Slices::<K>::of_stage(stage);
+        // SAFETY: as promised by the caller; a stage has room for both slices.
+        unsafe {
+            self.a.copy_transposed(self.origin.row, k, slices.a, Slices::<K>::A_STRIDE);
+            self.b.copy(k, self.origin.col, slices.b, Slices::<K>::B_STRIDE);
         }
     }
 }

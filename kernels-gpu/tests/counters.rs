@@ -7,15 +7,31 @@ use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::params::{GemmParams, MatrixRef};
+use regemm_kernels::pipelined::Pipelined;
 use regemm_kernels::table::KERNELS;
 use std::ffi::c_void;
 
 /// An even size: a multiple of every tile.
 const SIZE: u32 = 256;
 
+regemm_kernels::gemm_kernels! {
+    /// Pipelines that the table has no row for: the other numbers of stages, and slices of 16.
+    PIPELINES:
+
+    pipelined_2_stages_f32 = Pipelined<f32, 128, 128, 8, 8, 8, 2>, epilogue = Linear<f32>, min_blocks = 2;
+    pipelined_4_stages_f32 = Pipelined<f32, 128, 128, 8, 8, 8, 4>, epilogue = Linear<f32>, min_blocks = 2;
+    pipelined_deep_f32 = Pipelined<f32, 128, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 2;
+    pipelined_small_f32 = Pipelined<f32, 64, 64, 16, 4, 4, 4>, epilogue = Linear<f32>, min_blocks = 4;
+    pipelined_deep_f64 = Pipelined<f64, 64, 64, 16, 4, 4, 2>, epilogue = Linear<f64>, min_blocks = 2;
+}
+
 fn kernel<T: Element>(name: &str) -> &'static KernelInfo {
     let name = format!("{name}_{}", T::DTYPE);
-    KERNELS.iter().find(|kernel| kernel.name == name).expect("a kernel of the table")
+    KERNELS
+        .iter()
+        .chain(PIPELINES)
+        .find(|kernel| kernel.name == name)
+        .expect("a kernel of the table")
 }
 
 fn bytes_of<T: Copy>(data: &[T]) -> &[u8] {
@@ -58,7 +74,8 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
             let products = (0..k).map(|p| {
                 value(host_a[(row * k + p) as usize]) * value(host_b[(p * n + col) as usize])
             });
-            T::narrow(T::Acc::constant(products.sum()))
+            // From +0, as the kernels' sums: `sum` would begin at -0.
+            T::narrow(T::Acc::constant(products.fold(0.0, |sum, product| sum + product)))
         })
         .collect();
     assert!(result == bytes_of(&expected), "{name}: the product is wrong");
@@ -111,7 +128,7 @@ fn tiled_loads_two_shared_elements_for_every_multiply_add() {
 
 #[test]
 fn outer_products_load_a_column_and_a_row_for_a_whole_tile_of_multiply_adds() {
-    for name in ["microkernel", "double_buffered", "double_buffered64"] {
+    for name in ["microkernel", "double_buffered", "double_buffered64", "pipelined"] {
         let tile = kernel::<f32>(name).tile;
         let counters = count_even::<f32>(name);
         assert_eq!(counters.global_load_elements, tiled_loads(tile.bm, tile.bn), "{name}");
@@ -155,9 +172,85 @@ fn a_second_stage_saves_a_barrier_a_slice() {
     );
 }
 
+/// Blocks of a pipelined kernel for [`SIZE`], and slices of each.
+fn pipeline<T: Element>(name: &str) -> (u64, u64) {
+    let kernel = kernel::<T>(name);
+    (kernel.blocks(SIZE, SIZE), (SIZE / kernel.tile.bk) as u64)
+}
+
+/// Every element of the slices arrives by an asynchronous copy, those of A one by one (they are transposed on the way),
+/// those of B in vectors, and none passes through registers: all other stores to shared memory would add to these counts.
+/// There is one barrier a slice, and no bank is asked for two words at once.
+fn check_pipeline<T: Element>(name: &str) {
+    let tile = kernel::<T>(name).tile;
+    let counters = count_even::<T>(name);
+    let (blocks, slices) = pipeline::<T>(name);
+    assert_eq!(counters.block_barriers, blocks * slices, "{name}");
+
+    let vector = 16 / size_of::<T>() as u64;
+    let (a, b) = ((tile.bm * tile.bk) as u64, (tile.bk * tile.bn) as u64);
+    let copies = blocks * slices * (a + b / vector);
+    assert_eq!(counters.async_copies, copies, "{name}");
+    assert_eq!(counters.global_load_requests, copies / 32, "{name}");
+    assert_eq!(counters.shared_store_requests, copies / 32, "{name}");
+    assert_eq!(counters.global_load_elements, tiled_loads(tile.bm, tile.bn), "{name}");
+    assert_eq!(counters.shared_store_elements, counters.global_load_elements, "{name}");
+
+    let conflicts = (counters.shared_load_conflicts, counters.shared_store_conflicts);
+    assert_eq!(conflicts, (0, 0), "{name}");
+    // The rows of the transposed slice of A are a vector longer than its columns.
+    let stage = (a + b + tile.bk as u64 * vector) * size_of::<T>() as u64;
+    assert_eq!(counters.shared_bytes, tile.stages as u64 * stage, "{name}");
+}
+
+#[test]
+fn a_pipeline_copies_asynchronously_with_one_barrier_a_slice_and_no_bank_conflicts() {
+    for name in ["pipelined", "pipelined_2_stages", "pipelined_4_stages", "pipelined_deep"] {
+        check_pipeline::<f32>(name);
+    }
+    check_pipeline::<f32>("pipelined_small");
+    check_pipeline::<f64>("pipelined");
+    check_pipeline::<f64>("pipelined_deep");
+    assert_eq!(count_even::<f32>("double_buffered").async_copies, 0);
+}
+
+/// Slices at least a sector deep are copied by whole sectors, each once for each block that needs it.
+#[test]
+fn a_pipeline_reads_whole_sectors() {
+    for counters in [
+        count_even::<f32>("pipelined"),
+        count_even::<f32>("pipelined_deep"),
+        count_even::<f64>("pipelined"),
+    ] {
+        assert_eq!(counters.global_load_sectors * 32, counters.global_load_bytes);
+    }
+}
+
+/// Where rows are not whole vectors B is copied one by one too, and what lies outside arrives as zeros: no copy is left out
+/// but those of slices past the end.
+#[test]
+fn a_pipeline_fills_ragged_slices_with_zeros() {
+    for name in ["pipelined", "pipelined_2_stages", "pipelined_4_stages"] {
+        let tile = kernel::<f32>(name).tile;
+        let (m, n) = (tile.bm + 3, tile.bn - 1);
+        // Fewer slices than stages, as many, and more.
+        for k in [1, 2 * tile.bk, 3 * tile.bk - 1, 3 * tile.bk + 1, 5 * tile.bk + 1] {
+            let counters = count::<f32>(name, m, n, k);
+            let (blocks, slices) = (2, k.div_ceil(tile.bk) as u64);
+            let elements = (tile.bk * (tile.bm + tile.bn)) as u64;
+            assert_eq!(counters.async_copies, blocks * slices * elements, "{name}, k = {k}");
+            let loads = (m * k) as u64 + 2 * (k * n) as u64;
+            assert_eq!(counters.global_load_elements, loads, "{name}, k = {k}");
+            assert_eq!(counters.block_barriers, blocks * slices, "{name}, k = {k}");
+        }
+        let nothing = count::<f32>(name, m, n, 0);
+        assert_eq!((nothing.async_copies, nothing.block_barriers), (0, 0), "{name}");
+    }
+}
+
 #[test]
 fn every_rung_does_the_same_multiply_adds() {
-    for name in ["naive", "tiled16", "tiled32", "microkernel", "double_buffered"] {
+    for name in ["naive", "tiled16", "tiled32", "microkernel", "double_buffered", "pipelined"] {
         let counters = count_even::<f32>(name);
         assert_eq!(counters.fma, PRODUCTS + ELEMENTS, "{name}");
         assert_eq!(counters.global_store_elements, ELEMENTS, "{name} stores each element once");

@@ -202,11 +202,8 @@ fn any_case() -> impl Strategy<Value = Case> {
         proptest::sample::select(&Activation::ALL[..]),
         0.0..1.0_f64,
     );
-    let elements = prop_oneof![
-        Just(Elements::Normal),
-        Just(Elements::Uniform),
-        Just(Elements::WithNonFinite)
-    ];
+    let elements =
+        prop_oneof![Just(Elements::Normal), Just(Elements::Uniform), Just(Elements::WithNonFinite)];
     (sizes, gaps, factors, epilogue, elements).prop_map(
         |((m, n, k), gaps, (alpha, beta, addend), (bias, activation, slope), elements)| Case {
             m,

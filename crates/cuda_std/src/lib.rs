@@ -10,6 +10,7 @@
 //! | [`thread`] | thread, block and grid indices, the block barrier |
 //! | [`warp`] | lane index, shuffles, the warp barrier |
 //! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
+//! | [`async_copy`] | copies from global to shared memory that run in the background |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
@@ -26,6 +27,7 @@
 
 pub use cuda_std_macros::kernel;
 
+pub mod async_copy;
 pub mod math;
 pub mod memory;
 pub mod scalar;

@@ -176,11 +176,17 @@ where
     if let Some(verification) = &verification {
         output.text(format_args!("verified {}", describe(verification)))?;
     }
-    if !pass {
-        return Err(Failure::Verification(format!(
-            "the result is wrong: {} was not written",
-            arguments.output.display()
-        )));
+    if let Some(verification) = verification.filter(|verification| !verification.pass()) {
+        let path = arguments.output.display();
+        return Err(Failure::Verification(
+            if verification.comparison.mismatches == 0
+                && verification.freivalds.is_none_or(|test| test.pass())
+            {
+                format!("sums may overflow, so no element could be judged: {path} was not written")
+            } else {
+                format!("the result is wrong: {path} was not written")
+            },
+        ));
     }
     output.text(format_args!("wrote    {}", arguments.output.display()))
 }

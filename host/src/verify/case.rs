@@ -1,6 +1,6 @@
 //! One product with everything that can vary about it: what tests and `regemm verify` run.
 
-use super::canary::{CanaryFault, Canaries};
+use super::canary::{Canaries, CanaryFault};
 use super::inputs::{Distribution, exact_integer_limit, random_matrix, random_vector};
 use super::problem::{Problem, ShapeError};
 use super::reference::{Reference, exact_reference, reference};

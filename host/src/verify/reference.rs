@@ -55,10 +55,13 @@ pub fn exact_reference<T: Element>(
     problem: &Problem<'_, T>,
 ) -> Result<Option<Reference>, ShapeError> {
     let (_, _, k) = problem.shape()?;
+    // Operands that are not read may hold anything.
+    let factors_read = problem.alpha != 0.0;
+    let c_read = problem.beta != 0.0;
     let largest = (
-        largest_integer(problem.a.iter()),
-        largest_integer(problem.b.iter()),
-        largest_integer(problem.c.iter().flatten()),
+        largest_integer(problem.a.iter().filter(|_| factors_read)),
+        largest_integer(problem.b.iter().filter(|_| factors_read)),
+        largest_integer(problem.c.iter().flatten().filter(|_| c_read)),
         largest_integer(problem.bias.iter().flat_map(|(_, bias)| bias.iter())),
     );
     let (Some(a), Some(b), Some(c), Some(bias)) = largest else { return Ok(None) };

@@ -12,14 +12,14 @@ use super::worker::{CACHE_LINES, CachedAllocation, Stop, Worker, current, raise,
 use std::mem::MaybeUninit;
 use std::panic::Location;
 
-type Place = &'static Location<'static>;
+pub(super) type Place = &'static Location<'static>;
 
 /// Writes an access to the log.
 ///
 /// # Safety
 /// `worker` must be the current one, and no reference to it may be alive.
 #[inline(always)]
-unsafe fn log<V>(
+pub(super) unsafe fn log<V>(
     worker: *mut Worker,
     space: Space,
     kind: AccessKind,
@@ -47,7 +47,7 @@ unsafe fn log<V>(
 /// # Safety
 /// As for [`log`].
 #[inline(always)]
-unsafe fn global<V>(
+pub(super) unsafe fn global<V>(
     worker: *mut Worker,
     kind: AccessKind,
     address: u64,
@@ -110,7 +110,11 @@ unsafe fn find_global(
 /// # Safety
 /// As for [`log`].
 #[cold]
-unsafe fn raise_misaligned(worker: *mut Worker, access: MemoryAccess, place: Place) -> ! {
+pub(super) unsafe fn raise_misaligned(
+    worker: *mut Worker,
+    access: MemoryAccess,
+    place: Place,
+) -> ! {
     let message = format!("is misaligned: the address must be a multiple of {}", access.bytes);
     // SAFETY: as promised by the caller.
     unsafe { raise(worker, FaultKind::Misaligned, Some(access), message, place) }
@@ -158,7 +162,7 @@ pub(crate) unsafe fn global_store<V: Copy>(address: u64, value: V, predicate: bo
 /// # Safety
 /// As for [`log`].
 #[inline(always)]
-unsafe fn shared_access<V, R>(
+pub(super) unsafe fn shared_access<V, R>(
     worker: *mut Worker,
     kind: AccessKind,
     address: u32,
@@ -220,6 +224,17 @@ unsafe fn raise_violation(
                     format!(
                         "races with thread {}, which {verb} there too: no barrier lies between",
                         Index(other)
+                    ),
+                )
+            }
+            Violation::InFlight { issuer } => {
+                let issuer = coordinates(issuer as u64, (*worker).block_dim);
+                (
+                    FaultKind::AsyncNotWaited { issuer },
+                    format!(
+                        "meets an asynchronous copy that is under way: thread {}, which issued it, has not waited for \
+                         its group",
+                        Index(issuer)
                     ),
                 )
             }

@@ -158,3 +158,21 @@ macro_rules! state_space {
 
 state_space!(address = u64, global_load, global_load_if, global_store, global_store_if);
 state_space!(address = u32, shared_load, shared_load_if, shared_store, shared_store_if);
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn copy_async<V: Copy>(target: u32, source: u64, predicate: bool) {
+    sim::copy_async::<V>(target, source, predicate, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn commit_group() {
+    sim::commit_group();
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn wait_group<const N: usize>() {
+    sim::wait_group(N);
+}

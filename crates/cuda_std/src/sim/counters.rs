@@ -76,6 +76,9 @@ counters! {
     shared_store_wavefronts: sum,
     /// Wavefronts of stores beyond the fewest that the size of the request needs: bank-conflict replays.
     shared_store_conflicts: sum,
+    /// Asynchronous copies to shared memory that lanes issued, zero fills among them. Each is also a load from global memory,
+    /// unless it fills with zeros, and a store to shared memory.
+    async_copies: sum,
     /// Block barriers completed, once a block.
     block_barriers: sum,
     /// Shuffles and warp barriers completed, once for each group of lanes that took part together.

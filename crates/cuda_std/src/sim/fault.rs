@@ -104,6 +104,12 @@ pub enum FaultKind {
         /// What it did.
         other_access: AccessKind,
     },
+    /// An access to shared memory that an asynchronous copy is going to write: the thread that issued the copy has not waited
+    /// for its group.
+    AsyncNotWaited {
+        /// Index of the thread that issued the copy.
+        issuer: [u32; 3],
+    },
     /// A barrier or warp-collective operation that not all of its threads reach.
     DivergentBarrier {
         /// The first thread that does not come.

@@ -44,6 +44,13 @@
 //! place in the source: of all blocks the lowest one that fails, and in it the first fault in the order of execution.
 //! Fresh global memory holds `0xff` bytes, which are NaN in every floating-point type.
 //!
+//! # Asynchronous copies
+//!
+//! A copy reads its source and writes its destination when the thread that issued it waits for its group, which is the
+//! latest moment that the rules allow; so a kernel that waits too late, or not at all, fails here every time. Until then
+//! each access to the destination is a fault, after it the copy is an ordinary store of that thread. Copies that are under
+//! way when their thread exits are dropped.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -51,14 +58,15 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `collective.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `collective.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `clocks.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `clocks.rs`, `in_flight.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
 mod arithmetic;
+mod async_copy;
 mod backing;
 mod block;
 mod clocks;
@@ -68,6 +76,7 @@ mod divergence;
 mod fault;
 mod global;
 mod grid;
+mod in_flight;
 mod launch;
 pub mod limits;
 mod log;
@@ -87,6 +96,7 @@ pub(crate) use access::{
     sync_warp,
 };
 pub(crate) use arithmetic::{fma_f32, fma_f64};
+pub(crate) use async_copy::{commit_group, copy_async, wait_group};
 pub(crate) use collective::Shuffle;
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use worker::{current, current_or_null};

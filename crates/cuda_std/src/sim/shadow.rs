@@ -53,6 +53,8 @@ pub(super) enum Violation {
     Uninitialised { distance: usize },
     /// Another thread touched one of the bytes, and nothing orders the two.
     Race { other: u32, other_access: AccessKind },
+    /// A copy of that thread is going to write one of the bytes.
+    InFlight { issuer: u32 },
 }
 
 #[derive(Clone, Copy, Default)]

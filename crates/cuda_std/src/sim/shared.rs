@@ -4,6 +4,7 @@
 //! threads run, so their addresses are given out in the order of the declarations, with a gap after each: running off
 //! one array does not end in the next one, as it would on a GPU.
 
+use super::in_flight::InFlight;
 use super::limits::{MAX_SHARED, MAX_STATIC_SHARED};
 use super::shadow::{Accessor, Shadow, Violation};
 use std::panic::Location;
@@ -26,6 +27,7 @@ const STATIC_GAP: u32 = 128;
 struct Region {
     data: Vec<u8>,
     shadow: Shadow,
+    in_flight: InFlight,
 }
 
 impl Region {
@@ -35,6 +37,7 @@ impl Region {
             self.data.resize(bytes, 0);
         }
         self.shadow.grow(bytes);
+        self.in_flight.grow(bytes);
     }
 }
 
@@ -94,6 +97,8 @@ impl SharedMemory {
         if self.epoch > u32::MAX / 2 {
             self.clear();
         }
+        self.static_region.in_flight.clear();
+        self.dynamic_region.in_flight.clear();
         self.epoch += 1;
         self.first_epoch = self.epoch;
     }
@@ -193,7 +198,10 @@ impl SharedMemory {
     ) -> Option<Result<V, Violation>> {
         let (epoch, first_epoch) = (self.epoch, self.first_epoch);
         let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        Some(region.shadow.read(offset, size_of::<V>(), who, epoch, first_epoch).map(|()| {
+        let ready = region.in_flight.check(offset, size_of::<V>());
+        let read = ready
+            .and_then(|()| region.shadow.read(offset, size_of::<V>(), who, epoch, first_epoch));
+        Some(read.map(|()| {
             let data = region.data.as_ptr();
             // SAFETY: the range lies in the region, which is at least as long as its arrays; any bits are a valid `V`.
             unsafe { data.add(offset).cast::<V>().read_unaligned() }
@@ -210,11 +218,45 @@ impl SharedMemory {
     ) -> Option<Result<(), Violation>> {
         let epoch = self.epoch;
         let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        Some(region.shadow.write(offset, size_of::<V>(), who, epoch).map(|()| {
+        let ready = region.in_flight.check(offset, size_of::<V>());
+        let written = ready.and_then(|()| region.shadow.write(offset, size_of::<V>(), who, epoch));
+        Some(written.map(|()| {
             let data = region.data.as_mut_ptr();
             // SAFETY: the range lies in the region, which is at least as long as its arrays.
             unsafe { data.add(offset).cast::<V>().write_unaligned(value) }
         }))
+    }
+
+    /// Begins an asynchronous copy to an aligned range: it writes there at any time from now on. `None` where the range is not
+    /// in one array.
+    pub(super) fn begin_copy(
+        &mut self,
+        address: u32,
+        bytes: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<(), Violation>> {
+        let epoch = self.epoch;
+        let (region, offset) = self.locate(address, bytes)?;
+        let bytes = bytes as usize;
+        let ready = region.in_flight.check(offset, bytes);
+        let begun = ready.and_then(|()| region.shadow.write(offset, bytes, who, epoch));
+        Some(begun.map(|()| region.in_flight.begin(offset, bytes, who.thread)))
+    }
+
+    /// Ends an asynchronous copy of `who` that has begun, with the words that arrive: from now on it is a store that `who`
+    /// has made.
+    pub(super) fn end_copy(&mut self, address: u32, words: &[u32], who: &Accessor<'_>) {
+        let epoch = self.epoch;
+        let bytes = size_of_val(words);
+        let Some((region, offset)) = self.locate(address, bytes as u32) else { return };
+        region.in_flight.end(offset, bytes);
+        let written = region.shadow.write(offset, bytes, who, epoch);
+        debug_assert!(written.is_ok(), "nobody touches the target of a copy under way");
+        for (word, bytes) in
+            words.iter().zip(region.data[offset..].chunks_exact_mut(size_of::<u32>()))
+        {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
     }
 
     /// Says what lies around an address range that is not in one array.

@@ -1,5 +1,6 @@
 //! The state of one host thread while it runs blocks, and what the running kernel thread needs of it.
 
+use super::async_copy::CopyQueue;
 use super::block::Job;
 use super::clocks::Clocks;
 use super::collective::Collective;
@@ -93,6 +94,8 @@ pub(super) struct Thread {
     pub(super) yielder: *const Yielder<u32, Stop>,
     /// Static shared arrays it has declared.
     pub(super) declared: usize,
+    /// Asynchronous copies it has issued and not waited for.
+    pub(super) copies: CopyQueue,
     /// Result of the warp-collective operation it waited at.
     pub(super) result: u32,
 }
@@ -100,7 +103,14 @@ pub(super) struct Thread {
 impl Thread {
     /// A thread that has not started.
     pub(super) fn new() -> Self {
-        Thread { state: State::Ready, fiber: None, yielder: null(), declared: 0, result: 0 }
+        Thread {
+            state: State::Ready,
+            fiber: None,
+            yielder: null(),
+            declared: 0,
+            copies: CopyQueue::default(),
+            result: 0,
+        }
     }
 }
 
