@@ -137,6 +137,9 @@ impl fmt::Display for Selection {
     }
 }
 
+/// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
+const ASYNC_COPIES: (u32, u32) = (8, 0);
+
 /// All kernels of the problem's element type, the one that should be fastest first. Whether the device can run them is
 /// not asked.
 ///
@@ -146,13 +149,14 @@ impl fmt::Display for Selection {
 ///    which every multiprocessor gets one, because they reuse most, else the smallest;
 /// 3. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
-/// [`Rung::Pipelined`] comes last: its speed has not been measured.
+/// [`Rung::Pipelined`] counts from compute capability 8.0 on: before that its copies are not asynchronous.
 ///
 /// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
     let small = u64::from(problem.m) * u64::from(problem.n) <= TINY || problem.k < SHALLOW;
     let all = u64::from(device.multiprocessors);
     let enough = all.div_ceil(3);
+    let copies_asynchronously = device.compute_capability.is_none_or(|cc| cc >= ASYNC_COPIES);
     let mut ranked: Vec<_> = kernels()
         .iter()
         .filter(|kernel| kernel.dtype == problem.dtype)
@@ -162,8 +166,8 @@ pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
             // Sorted in descending order: the rule that applies, then what orders kernels within it.
             let (rule, order, why) = if small && kernel.rung == Rung::Naive {
                 (3, (0, false, 0), "D is tiny or the product shallow, so there is little to reuse")
-            } else if kernel.rung == Rung::Pipelined {
-                (0, (0, false, 0), "not chosen unless asked for: its speed has not been measured")
+            } else if kernel.rung == Rung::Pipelined && !copies_asynchronously {
+                (0, (0, false, 0), "this device has no asynchronous copies")
             } else if kernel.rung != Rung::Naive && blocks >= enough {
                 let fills = blocks >= all;
                 let order = (kernel.rung as u64, fills, if fills { area } else { -area });

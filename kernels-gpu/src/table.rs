@@ -95,6 +95,6 @@ gemm_kernels! {
     double_buffered64_bf16 = DoubleBuffered<bf16, 64, 64, 16, 4, 4>, epilogue = Linear<bf16>, min_blocks = 4;
 
     // Pipelined<T, BM, BN, BK, TM, TN, STAGES>: types that need no widening.
-    pipelined_f32 = Pipelined<f32, 128, 128, 8, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 2;
+    pipelined_f32 = Pipelined<f32, 64, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 4;
     pipelined_f64 = Pipelined<f64, 64, 64, 8, 4, 4, 3>, epilogue = Linear<f64>, min_blocks = 2;
 }
