@@ -484,6 +484,11 @@ fn sums_that_may_overflow_on_the_way_are_undecided_and_said_so() {
     let comparison = verdict(&problem, &d);
     assert!(comparison.pass());
     assert_eq!((comparison.undecided, comparison.mismatches), (1, 0));
+    // The whole sum is certainly below all numbers, but its first product overflows to the other side.
+    let (row, column) = (ndarray::array![[1e30_f32, -1e31]], ndarray::array![[1e30_f32], [1e30]]);
+    let opposite = Problem::product(row.view(), column.view());
+    assert_eq!(device_like(&opposite)[(0, 0)], f32::INFINITY);
+    assert_eq!(verdict(&opposite, &device_like(&opposite)).undecided, 1);
     // Nothing but undecided elements is no verification.
     let problem = Problem::product(a.slice(s![..1, ..]), b.slice(s![.., ..1]));
     assert!(!verdict(&problem, &ndarray::array![[f32::INFINITY]]).pass());

@@ -17,7 +17,7 @@ pub struct Record {
     /// Clocks and limits as `nvidia-smi` reports them when the run begins.
     pub clocks: String,
     pub dtype: String,
-    /// The device's peak in TFLOP/s, from its number of units and its highest clock.
+    /// The device's peak in TFLOP/s without tensor cores, from its number of units and its highest clock.
     pub peak: Option<f64>,
     pub rounds: Vec<Round>,
 }
@@ -126,7 +126,10 @@ impl Record {
         writeln!(text, "- commit {}, driver {}, {}", self.commit, self.driver, self.clocks)?;
         if let Some(peak) = self.peak {
             let multiprocessors = self.multiprocessors;
-            writeln!(text, "- peak {peak:.1} TFLOP/s ({multiprocessors} multiprocessors)")?;
+            writeln!(
+                text,
+                "- peak {peak:.1} TFLOP/s without tensor cores ({multiprocessors} multiprocessors)"
+            )?;
         }
         if let Some(first) = self.rounds.first() {
             match (&first.vendor, &first.without_vendor) {
