@@ -202,6 +202,8 @@ impl<'a, T: Element> Gemm<'a, T> {
             // The kernel would read A and B to multiply the sum by zero, and NaN would stay NaN.
             problem.k = 0;
         }
+        // Without a product there is nothing that an infinite or undefined factor could turn into NaN.
+        let alpha = if problem.k == 0 { T::Acc::ZERO } else { self.alpha };
 
         let c = match self.c {
             _ if self.beta == T::Acc::ZERO => None,
@@ -213,7 +215,7 @@ impl<'a, T: Element> Gemm<'a, T> {
         let epilogue = Linear {
             c: c.map_or(MatrixRef::NULL, |c| c.to_kernel()),
             bias: bias.map_or(MatrixRef::NULL, |bias| MatrixView::row(bias).to_kernel()).data,
-            alpha: self.alpha,
+            alpha,
             // Without C there is nothing that beta could multiply.
             beta: if c.is_some() { self.beta } else { T::Acc::ZERO },
             slope: self.slope,

@@ -63,6 +63,11 @@ fn empty<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outc
         };
         check::<T>(full, machine, kernel)?;
     }
+    // There is no product that an infinite factor could turn into NaN.
+    for alpha in [f64::INFINITY, f64::NAN] {
+        let case = Case { alpha, beta: 0.5, addend: Addend::Matrix, ..Case::product(5, 7, 0) };
+        check::<T>(case, machine, kernel)?;
+    }
     Ok(())
 }
 
