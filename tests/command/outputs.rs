@@ -1,0 +1,144 @@
+//! Nothing half-written stays behind.
+
+use crate::harness::*;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn output_that_exists_is_kept_without_force() {
+    let folder = sample();
+    fs::write(folder.path().join("d.npy"), "precious").unwrap();
+    fail(folder.path(), "mul a.npy b.npy -o d.npy", FILE, &["d.npy", "exists", "--force"]);
+    assert_eq!(fs::read(folder.path().join("d.npy")).unwrap(), b"precious");
+    succeed(folder.path(), "mul a.npy b.npy -o d.npy --force");
+    assert_eq!(d(&folder), [4.0, -1.0, 10.0, -1.0]);
+}
+
+#[test]
+fn output_that_exists_survives_every_failure() {
+    let folder = sample();
+    fs::write(folder.path().join("d.npy"), "precious").unwrap();
+    fail(folder.path(), "mul a.npy a.npy -o d.npy --force", FILE, &["a.npy"]);
+    fail(folder.path(), "mul a.npy none.npy -o d.npy --force", FILE, &["none.npy"]);
+    fail(folder.path(), "mul a.npy b.npy -o d.npy --force --device cuda:0", DEVICE, &["driver"]);
+    fail(folder.path(), "mul a.npy b.npy -o d.npy --force --kernel nope", USAGE, &["nope"]);
+    assert_eq!(fs::read(folder.path().join("d.npy")).unwrap(), b"precious");
+}
+
+#[test]
+fn output_may_replace_an_input_only_when_forced() {
+    let folder = sample();
+    write_f32(folder.path(), "c.npy", "(2, 2)", &[1.0; 4]);
+    fail(folder.path(), "mul a.npy b.npy -o ./a.npy", FILE, &["a.npy", "is an input", "--force"]);
+    succeed(folder.path(), "mul a.npy b.npy --c c.npy -o c.npy --force");
+    let sums = read_f32(&folder.path().join("c.npy"), "(2, 2)");
+    assert_eq!(sums, [5.0, 0.0, 11.0, 0.0]);
+}
+
+#[test]
+fn output_needs_a_folder_that_can_be_written() {
+    let folder = sample();
+    fail(folder.path(), "mul a.npy b.npy -o no/d.npy", FILE, &["no/d.npy", "no does not exist"]);
+    fail(folder.path(), "mul a.npy b.npy -o .", FILE, &["is a folder"]);
+    fail(folder.path(), "mul a.npy b.npy -o a.npy/d.npy", FILE, &["a.npy/d.npy"]);
+    // /proc refuses new files even to the superuser.
+    fail(folder.path(), "mul a.npy b.npy -o /proc/d.npy", FILE, &["/proc/d.npy", "/proc"]);
+}
+
+#[test]
+fn output_through_a_link_replaces_what_is_behind_it() {
+    let folder = sample();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let behind = elsewhere.path().join("behind.npy");
+    fs::write(&behind, "old").unwrap();
+    std::os::unix::fs::symlink(&behind, folder.path().join("d.npy")).unwrap();
+    fail(folder.path(), "mul a.npy b.npy -o d.npy", FILE, &["exists"]);
+    succeed(folder.path(), "mul a.npy b.npy -o d.npy --force");
+    assert!(folder.path().join("d.npy").is_symlink());
+    assert_eq!(read_f32(&behind, "(2, 2)"), [4.0, -1.0, 10.0, -1.0]);
+    assert_eq!(listing(elsewhere.path()).len(), 1);
+}
+
+#[test]
+fn output_to_a_full_disk_fails_and_leaves_nothing() {
+    let folder = sample();
+    fail(folder.path(), "mul a.npy b.npy -o /dev/full", FILE, &["/dev/full", "No space left"]);
+    // A limit on the size of files stops a write in its middle, as a full disk does.
+    write_f32(folder.path(), "tall.npy", "(1000, 1)", &[1.0; 1000]);
+    write_f32(folder.path(), "wide.npy", "(1, 1000)", &[1.0; 1000]);
+    let before = listing(folder.path());
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(r#"ulimit -f 100; exec "$0" mul tall.npy wide.npy -o d.npy"#)
+        .arg(env!("CARGO_BIN_EXE_regemm"))
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(FILE), "{stderr}");
+    assert!(stderr.contains("d.npy: cannot be written") && stderr.contains("ulimit"), "{stderr}");
+    assert_eq!(listing(folder.path()), before);
+}
+
+#[test]
+fn output_may_be_a_device() {
+    let folder = sample();
+    succeed(folder.path(), "mul a.npy b.npy -o /dev/null");
+    use std::os::unix::fs::FileTypeExt;
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+}
+
+#[test]
+fn output_has_the_permissions_of_any_new_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = sample();
+    succeed(folder.path(), "mul a.npy b.npy -o d.npy");
+    let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+    assert_eq!(mode("d.npy"), mode("a.npy"));
+}
+
+/// Starts a product of a `size x size` matrix with itself into `d.npy`, and waits until the unfinished file is there.
+fn start_product(folder: &Path, size: usize) -> Child {
+    write_f32(folder, "x.npy", &format!("({size}, {size})"), &vec![1.0; size * size]);
+    let mut child = regemm(folder)
+        .args(["mul", "x.npy", "x.npy", "-o", "d.npy", "--device", "sim"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while listing(folder).len() < 2 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        assert!(start.elapsed() < Duration::from_secs(60), "no unfinished file appeared");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+#[test]
+fn output_of_an_interrupted_run_is_removed() {
+    for signal in ["INT", "TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        // Many seconds of work.
+        let mut child = start_product(folder.path(), 1500);
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(INTERRUPTED));
+        assert_eq!(listing(folder.path()).len(), 1, "SIG{signal} left something behind");
+    }
+}
+
+#[test]
+fn output_that_appears_meanwhile_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = start_product(folder.path(), 500);
+    fs::write(folder.path().join("d.npy"), "precious").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(FILE), "{stderr}");
+    assert!(stderr.contains("d.npy: was created by someone else"), "{stderr}");
+    assert_eq!(fs::read(folder.path().join("d.npy")).unwrap(), b"precious");
+    assert_eq!(listing(folder.path()).len(), 2);
+}

@@ -1,0 +1,154 @@
+//! What `mul` computes and says.
+
+use crate::harness::*;
+use serde_json::Value;
+use std::path::Path;
+
+#[test]
+fn mul_writes_the_product_and_says_what_it_did() {
+    let folder = sample();
+    let said = succeed(folder.path(), "mul a.npy b.npy -o d.npy --device sim --verify");
+    assert_eq!(d(&folder), [4.0, -1.0, 10.0, -1.0]);
+    for part in [
+        "D = 2 x 2",
+        "A = 2 x 3",
+        "B = 3 x 2",
+        "f32",
+        "naive_f32: ",
+        "16 fused",
+        "verified 4",
+        "wrote",
+    ] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    assert!(!said.contains("time"), "the simulator gives no times:\n{said}");
+    assert_eq!(listing(folder.path()).len(), 3);
+}
+
+#[test]
+fn mul_obeys_every_part_of_the_operation() {
+    let folder = sample();
+    write_f32(folder.path(), "c.npy", "(2, 2)", &[1.0, 1.0, 2.0, 2.0]);
+    write_f32(folder.path(), "bias.npy", "(2,)", &[100.0, 200.0]);
+    for (options, expected) in [
+        ("--alpha -2", [-8.0, 2.0, -20.0, 2.0]),
+        ("--c c.npy", [5.0, 0.0, 12.0, 1.0]),
+        ("--c c.npy --beta -0.5 --alpha 0", [-0.5, -0.5, -1.0, -1.0]),
+        ("--bias bias.npy --bias-axis column", [104.0, 199.0, 110.0, 199.0]),
+        ("--bias bias.npy --bias-axis row", [104.0, 99.0, 210.0, 199.0]),
+        ("--activation relu", [4.0, 0.0, 10.0, 0.0]),
+        ("--activation leaky-relu --leaky-slope 0.25", [4.0, -0.25, 10.0, -0.25]),
+        ("--kernel tiled16", [4.0, -1.0, 10.0, -1.0]),
+        ("--kernel microkernel_f32", [4.0, -1.0, 10.0, -1.0]),
+        ("--as bf16", [4.0, -1.0, 10.0, -1.0]),
+        ("--as f16", [4.0, -1.0, 10.0, -1.0]),
+    ] {
+        let line = format!("mul a.npy b.npy -o d.npy --force --verify --device sim {options}");
+        succeed(folder.path(), &line);
+        assert_eq!(d(&folder), expected, "{options}");
+    }
+}
+
+#[test]
+fn mul_infers_the_axis_of_a_bias_or_asks() {
+    let folder = sample();
+    // D is 2 x 1 with this B.
+    write_f32(folder.path(), "v.npy", "(3, 1)", &[1.0, 1.0, 1.0]);
+    write_f32(folder.path(), "two.npy", "(2,)", &[10.0, 20.0]);
+    write_f32(folder.path(), "one.npy", "(1, 1)", &[0.5]);
+    write_f32(folder.path(), "five.npy", "(5,)", &[0.0; 5]);
+    let file = folder.path().join("d.npy");
+    succeed(folder.path(), "mul a.npy v.npy -o d.npy --bias two.npy");
+    assert_eq!(read_f32(&file, "(2, 1)"), [16.0, 35.0]);
+    succeed(folder.path(), "mul a.npy v.npy -o d.npy --bias one.npy --force");
+    assert_eq!(read_f32(&file, "(2, 1)"), [6.5, 15.5]);
+    let ambiguous = "mul a.npy b.npy -o e.npy --bias two.npy";
+    fail(folder.path(), ambiguous, USAGE, &["two.npy", "--bias-axis"]);
+    let misfit = "mul a.npy b.npy -o e.npy --bias five.npy";
+    fail(folder.path(), misfit, FILE, &["five.npy", "5 elements", "2 columns"]);
+    fail(
+        folder.path(),
+        "mul a.npy v.npy -o e.npy --bias two.npy --bias-axis column",
+        FILE,
+        &["two.npy", "1 columns"],
+    );
+}
+
+#[test]
+fn mul_rounds_to_the_type_it_is_told_to_compute_in() {
+    let folder = tempfile::tempdir().unwrap();
+    // 1 + 2^-9 is a float16 but no bfloat16.
+    let value = 1.0 + f32::powi(2.0, -9);
+    write_f32(folder.path(), "x.npy", "(1, 1)", &[value]);
+    write_f32(folder.path(), "one.npy", "(1, 1)", &[1.0]);
+    for (options, expected) in [("", value), ("--as f16", value), ("--as bf16", 1.0)] {
+        succeed(folder.path(), &format!("mul x.npy one.npy -o d.npy --force --verify {options}"));
+        assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 1)"), [expected], "{options}");
+    }
+}
+
+#[test]
+fn mul_computes_with_nan_and_infinity_and_warns() {
+    let folder = sample();
+    write_f32(folder.path(), "a.npy", "(2, 3)", &[f32::NAN, 2.0, 3.0, f32::INFINITY, 5.0, 6.0]);
+    let output = run(folder.path(), "mul a.npy b.npy -o d.npy --verify");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(SUCCESS), "{stderr}");
+    assert!(stderr.contains("warning: a.npy: 2 elements are NaN or infinite"), "{stderr}");
+    let d = d(&folder);
+    assert!(d[0].is_nan() && d[1].is_nan() && d[3].is_nan());
+    assert_eq!(d[2], f32::INFINITY);
+}
+
+/// Every kernel is right, so the way to a failed verification is a product that cannot be judged.
+#[test]
+fn mul_does_not_write_what_it_could_not_verify() {
+    let folder = tempfile::tempdir().unwrap();
+    write_f32(folder.path(), "x.npy", "(1, 2)", &[1e30, -1e30]);
+    write_f32(folder.path(), "y.npy", "(2, 1)", &[1e30, 1e30]);
+    let output = run(folder.path(), "mul x.npy y.npy -o d.npy --verify --json");
+    assert_eq!(output.status.code(), Some(VERIFICATION), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("overflow"), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["verification"]["pass"], false);
+    assert!(document["output"].is_null());
+    assert_eq!(listing(folder.path()).len(), 2);
+    succeed(folder.path(), "mul x.npy y.npy -o d.npy");
+}
+
+#[test]
+fn mul_warns_where_conversion_overflows() {
+    let folder = sample();
+    write_f32(folder.path(), "a.npy", "(2, 3)", &[1e6, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let output = run(folder.path(), "mul a.npy b.npy -o d.npy --as f16");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("a.npy: 1 elements are infinite as f16"), "{stderr}");
+}
+
+#[test]
+fn mul_takes_empty_matrices() {
+    let folder = tempfile::tempdir().unwrap();
+    write_f32(folder.path(), "a.npy", "(2, 0)", &[]);
+    write_f32(folder.path(), "b.npy", "(0, 2)", &[]);
+    write_f32(folder.path(), "none.npy", "(0, 0)", &[]);
+    succeed(folder.path(), "mul a.npy b.npy -o d.npy --verify");
+    assert_eq!(d(&folder), [0.0; 4]);
+    succeed(folder.path(), "mul b.npy a.npy -o e.npy --verify");
+    assert_eq!(read_f32(&folder.path().join("e.npy"), "(0, 0)"), [0.0; 0]);
+}
+
+#[test]
+fn mul_multiplies_the_sample_of_the_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
+    let [a, b, bias] = ["a.npy", "b.npy", "bias.npy"].map(|name| data.join(name));
+    let output = regemm(folder.path())
+        .arg("mul")
+        .args([&a, &b])
+        .args(["-o", "d.npy", "--activation", "gelu-erf", "--verify", "--bias"])
+        .arg(&bias)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
+    assert_eq!(read_f32(&folder.path().join("d.npy"), "(200, 250)").len(), 50_000);
+}

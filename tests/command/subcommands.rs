@@ -1,0 +1,99 @@
+//! `ladder`, `verify` and `info`.
+
+use crate::harness::*;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+#[test]
+fn ladder_counts_on_the_simulator() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = succeed(folder.path(), "ladder --device sim --sizes 64 --kernels naive,tiled16");
+    for part in ["64 x 64 x 64", "524,288", "32,768", "16.00 x", "tiled16_f32"] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    assert!(!said.contains("GFLOP/s"), "the simulator gives no speed:\n{said}");
+}
+
+#[test]
+fn ladder_takes_every_type_and_odd_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    for dtype in ["f32", "f64", "f16", "bf16"] {
+        let line = format!("ladder --device sim --sizes 17,5x33x70 --dtype {dtype} --json");
+        let document: Value = serde_json::from_str(&succeed(folder.path(), &line)).unwrap();
+        let results = document["results"].as_array().unwrap();
+        assert_eq!((results.len(), &results[1]["k"]), (2, &Value::from(70)));
+        let kernels = results[1]["kernels"].as_array().unwrap();
+        assert!(kernels.len() >= 5);
+        for kernel in kernels {
+            assert_eq!(kernel["verification"]["pass"], true, "{kernel}");
+            assert!(kernel["seconds"].is_null() && kernel["gflops"].is_null());
+            assert!(kernel["counters"]["fma"].as_u64() >= Some(5 * 33 * 70));
+        }
+    }
+}
+
+#[test]
+fn ladder_at_256_is_quick() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = Instant::now();
+    succeed(folder.path(), "ladder --device sim");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[test]
+fn verify_repeats_from_its_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "verify --device sim --cases 6 --seed 11 --max-size 40 --json";
+    let first = succeed(folder.path(), line);
+    assert_eq!(first, succeed(folder.path(), line));
+    assert_ne!(first, succeed(folder.path(), &line.replace("11", "12")));
+    let document: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!((&document["pass"], &document["seed"]), (&true.into(), &11.into()));
+    let cases = |dtype: &str| -> u64 {
+        let kernels = document["kernels"].as_array().unwrap();
+        let naive = |kernel: &&Value| kernel["kernel"] == format!("naive_{dtype}");
+        kernels.iter().find(naive).and_then(|kernel| kernel["cases"].as_u64()).unwrap()
+    };
+    assert_eq!(["f32", "f64", "f16", "bf16"].map(cases).iter().sum::<u64>(), 6);
+}
+
+#[test]
+fn verify_runs_a_single_case_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "verify --device sim --seed 5 --case 3 --dtype f16 --kernel naive,tiled16 --json";
+    let document: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
+    let kernels = document["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), 2);
+    for kernel in kernels {
+        assert_eq!((&kernel["cases"], &kernel["dtype"]), (&1.into(), &"f16".into()));
+    }
+}
+
+#[test]
+fn verify_draws_a_seed_and_prints_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = || {
+        let said = succeed(folder.path(), "verify --device sim --cases 1 --max-size 5");
+        let seed = said.lines().next().unwrap().rsplit("seed ").next().unwrap();
+        seed.parse::<u64>().unwrap()
+    };
+    assert_ne!(seed(), seed());
+}
+
+#[test]
+fn info_lists_devices_and_kernels_without_a_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = succeed(folder.path(), "info --device sim");
+    for part in ["sim: SIMT simulator", "naive_f32", "double_buffered_bf16", "128 x 128 x 8"] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    let document: Value =
+        serde_json::from_str(&succeed(folder.path(), "info --device sim --json")).unwrap();
+    let devices = document["devices"].as_array().unwrap();
+    assert!(devices.iter().any(|device| device["device"] == "sim"));
+    // Either there is a GPU, or it says why not.
+    assert_eq!(devices.len() == 1, document["without_gpu"].is_string(), "{document}");
+    let kernels = document["kernels"].as_array().unwrap();
+    assert!(kernels.iter().all(|kernel| kernel["threads"].as_u64() > Some(0)));
+    assert!(kernels.len() >= 16);
+}

@@ -1,0 +1,140 @@
+//! NaN, infinities and overflow.
+
+use crate::harness::*;
+use ndarray::{Array2, s};
+use regemm::verify::{Problem, Reference, reference};
+use regemm::{Activation, BiasAxis, f16};
+
+#[test]
+fn nan_and_infinities_must_arrive_where_ieee_puts_them() {
+    let mut a = Array2::<f32>::ones((3, 2));
+    let b = Array2::<f32>::ones((2, 2));
+    a[(0, 0)] = f32::NAN;
+    a[(1, 0)] = f32::NEG_INFINITY;
+    let problem = Problem::product(a.view(), b.view());
+    let right =
+        ndarray::array![[f32::NAN, f32::NAN], [f32::NEG_INFINITY, f32::NEG_INFINITY], [2.0, 2.0]];
+    assert!(verdict(&problem, &right).pass());
+    for (place, wrong) in [
+        ((0, 0), 1.0),
+        ((0, 0), f32::INFINITY),
+        ((1, 1), f32::INFINITY),
+        ((1, 1), f32::NAN),
+        ((1, 1), f32::MIN),
+        ((2, 0), f32::NAN),
+    ] {
+        let mut d = right.clone();
+        d[place] = wrong;
+        assert_fails_at(&verdict(&problem, &d), place.0, place.1);
+    }
+}
+
+#[test]
+fn infinity_minus_infinity_and_infinity_times_zero_are_nan() {
+    let a = ndarray::array![[f32::INFINITY, f32::INFINITY], [f32::INFINITY, 1.0]];
+    let b = ndarray::array![[1.0, 0.0], [-1.0, 1.0]];
+    let Reference { value, .. } = reference(&Problem::product(a.view(), b.view())).unwrap();
+    assert!(value[(0, 0)].is_nan());
+    assert!(value[(0, 1)].is_nan());
+    assert_eq!(value[(1, 0)], f64::INFINITY);
+    assert!(value[(1, 1)].is_nan());
+}
+
+#[test]
+fn activations_of_infinities_have_their_limits() {
+    let a = ndarray::array![[f32::NEG_INFINITY], [f32::INFINITY], [f32::NAN]];
+    let b = ndarray::array![[1.0_f32]];
+    for activation in Activation::ALL {
+        let problem = Problem { activation, ..Problem::product(a.view(), b.view()) };
+        let comparison = verdict(&problem, &device_like(&problem));
+        assert!(comparison.pass(), "{}: {comparison:?}", activation.name());
+    }
+}
+
+#[test]
+fn operands_that_are_not_read_cannot_spoil_the_result() {
+    let nan = Array2::from_elem((2, 2), f32::NAN);
+    let ones = Array2::<f32>::ones((2, 2));
+    let beta_zero = Problem { c: Some(nan.view()), ..Problem::product(ones.view(), ones.view()) };
+    assert!(verdict(&beta_zero, &Array2::from_elem((2, 2), 2.0)).pass());
+    let alpha_zero = Problem {
+        c: Some(ones.view()),
+        alpha: 0.0,
+        beta: 3.0,
+        ..Problem::product(nan.view(), nan.view())
+    };
+    assert!(verdict(&alpha_zero, &Array2::from_elem((2, 2), 3.0)).pass());
+    assert!(!verdict(&alpha_zero, &nan).pass());
+}
+
+#[test]
+fn without_depth_the_product_is_zero_whatever_alpha() {
+    let (a, b) = (Array2::<f32>::zeros((2, 0)), Array2::<f32>::zeros((0, 3)));
+    let bias = [1.0, 2.0, 3.0];
+    let problem = Problem {
+        bias: Some((BiasAxis::Column, &bias)),
+        alpha: f64::INFINITY,
+        ..Problem::product(a.view(), b.view())
+    };
+    let d = ndarray::array![[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]];
+    assert!(verdict(&problem, &d).pass());
+}
+
+#[test]
+fn f16_results_past_the_largest_number_must_be_infinite() {
+    let largest = f16::MAX;
+    let one = f16::ONE;
+    let case = |value: f32, extra: f32| {
+        // value + extra with both exact in f16.
+        let a = ndarray::array![[f16::from_f32(value), f16::from_f32(extra)]];
+        let b = ndarray::array![[one], [one]];
+        move |d: f16| verdict(&Problem::product(a.view(), b.view()), &ndarray::array![[d]]).pass()
+    };
+    let past = case(65_504.0, 1_000.0);
+    assert!(past(f16::INFINITY));
+    assert!(!past(largest));
+    assert!(!past(f16::NEG_INFINITY));
+    assert!(!past(f16::NAN));
+    let below = case(65_504.0, -1_000.0);
+    assert!(!below(f16::INFINITY));
+    let negative = case(-65_504.0, -1_000.0);
+    assert!(negative(f16::NEG_INFINITY));
+    assert!(!negative(f16::INFINITY));
+    // On the threshold, 65,520, either neighbour is within the sum's own error.
+    let threshold = case(65_504.0, 16.0);
+    assert!(threshold(f16::INFINITY));
+    assert!(threshold(largest));
+    assert!(!threshold(f16::NEG_INFINITY));
+}
+
+#[test]
+fn sums_that_certainly_overflow_must_be_infinite() {
+    let a = Array2::from_elem((1, 8), 1e30_f32);
+    let b = Array2::from_elem((8, 1), -1e30_f32);
+    let problem = Problem::product(a.view(), b.view());
+    assert_eq!(device_like(&problem)[(0, 0)], f32::NEG_INFINITY);
+    assert!(verdict(&problem, &ndarray::array![[f32::NEG_INFINITY]]).pass());
+    for wrong in [f32::INFINITY, f32::NAN, f32::MIN, 0.0] {
+        assert_fails_at(&verdict(&problem, &ndarray::array![[wrong]]), 0, 0);
+    }
+}
+
+#[test]
+fn sums_that_may_overflow_on_the_way_are_undecided_and_said_so() {
+    let a = ndarray::array![[1e30_f32, -1e30, 1.0], [1.0, 1.0, 1.0]];
+    let b = ndarray::array![[1e30_f32, 1.0], [1e30, 1.0], [1.0, 1.0]];
+    let problem = Problem::product(a.view(), b.view());
+    let d = device_like(&problem);
+    assert_eq!(d[(0, 0)], f32::INFINITY);
+    let comparison = verdict(&problem, &d);
+    assert!(comparison.pass());
+    assert_eq!((comparison.undecided, comparison.mismatches), (1, 0));
+    // The whole sum is certainly below all numbers, but its first product overflows to the other side.
+    let (row, column) = (ndarray::array![[1e30_f32, -1e31]], ndarray::array![[1e30_f32], [1e30]]);
+    let opposite = Problem::product(row.view(), column.view());
+    assert_eq!(device_like(&opposite)[(0, 0)], f32::INFINITY);
+    assert_eq!(verdict(&opposite, &device_like(&opposite)).undecided, 1);
+    // Nothing but undecided elements is no verification.
+    let problem = Problem::product(a.slice(s![..1, ..]), b.slice(s![.., ..1]));
+    assert!(!verdict(&problem, &ndarray::array![[f32::INFINITY]]).pass());
+}
