@@ -56,7 +56,7 @@ pub struct Search {
 
 impl Search {
     /// The search that a build script makes: the variable [`TOOLCHAIN_VARIABLE`], the compiler that cargo runs the
-    /// script for (`RUSTC`), then `/usr/bin` and the folders of `PATH`.
+    /// script for (`RUSTC`, or for tests and programs the one beside `CARGO`), then `/usr/bin` and the folders of `PATH`.
     pub fn from_environment() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let path: OsString = set("PATH").unwrap_or_default();
@@ -68,7 +68,7 @@ impl Search {
         }
         Search {
             explicit: set(TOOLCHAIN_VARIABLE).map(PathBuf::from),
-            building: set("RUSTC").map(PathBuf::from),
+            building: building_compiler(set("RUSTC"), set("CARGO")),
             system,
         }
     }
@@ -106,6 +106,16 @@ impl Search {
         }
         Err(Error::NoToolchain(rejected))
     }
+}
+
+/// The compiler that is building, from the variables that cargo sets: it names the compiler to build scripts only, but
+/// itself to everything that it starts.
+fn building_compiler(rustc: Option<OsString>, cargo: Option<OsString>) -> Option<PathBuf> {
+    let beside_cargo = || {
+        let rustc = PathBuf::from(cargo?).with_file_name("rustc");
+        rustc.exists().then_some(rustc)
+    };
+    rustc.map(PathBuf::from).or_else(beside_cargo)
 }
 
 /// The toolchain that a compiler belongs to, or what it lacks.
@@ -172,4 +182,22 @@ fn holds_compiler(folder: &Path) -> bool {
 fn parse_release(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiler_that_builds_is_named_or_lies_beside_cargo() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cargo, rustc) = (folder.path().join("cargo"), folder.path().join("rustc"));
+        let beside = || building_compiler(None, Some(cargo.clone().into()));
+        assert_eq!(building_compiler(None, None), None);
+        assert_eq!(beside(), None, "there is no compiler yet");
+        std::fs::write(&rustc, "").unwrap();
+        assert_eq!(beside(), Some(rustc));
+        let named = building_compiler(Some("/elsewhere/rustc".into()), Some(cargo.into()));
+        assert_eq!(named, Some("/elsewhere/rustc".into()));
+    }
 }
