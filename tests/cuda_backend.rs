@@ -95,6 +95,8 @@ fn a_device_is_opened_described_and_closed() {
         let info = device.info();
         assert_eq!((info.name.as_str(), info.compute_capability), ("Fake GPU", Some((9, 0))));
         assert_eq!(info.driver_version, Some((12, 4)));
+        // 3,201 MHz, two transfers a clock, 6,144 bits.
+        assert_eq!(info.memory_bandwidth, Some(4_916_736_000_000));
 
         // Opened again it is the same device: memory of one handle works with the other.
         let again = Device::cuda(0).unwrap();

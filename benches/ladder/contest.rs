@@ -1,10 +1,10 @@
 //! All contenders on one size.
 
-use crate::record::{Entry, Round};
 use crate::vendor::{Plan, Vendor};
 use regemm::measure::{OperandSet, Rotation, Samples, alternate};
 use regemm::verify::{Expectation, Problem};
 use regemm::{Device, Element, Gemm, KernelChoice, KernelInfo, Stream};
+use regemm_report::ladder::{Entry, Round, VENDOR};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -77,12 +77,13 @@ impl Contest<'_> {
             contenders.iter().zip(samples).zip(errors).map(|((contender, samples), error)| {
                 let name = match contender {
                     Contender::Kernel(kernel) => kernel.name.to_owned(),
-                    Contender::Vendor { .. } => "cuBLASLt".to_owned(),
+                    Contender::Vendor { .. } => VENDOR.to_owned(),
                 };
-                Entry::new(name, self.size, &samples, error)
+                entry(name, self.size, &samples, error)
             });
         Ok(Round {
             size: self.size,
+            shape: None,
             entries: entries.collect(),
             vendor: plan.as_ref().map(|(version, plan)| {
                 format!("cuBLASLt {version}, best of {} algorithms", plan.algorithms())
@@ -134,5 +135,17 @@ impl Contest<'_> {
                 Ok(verification.comparison.relative_norm_error)
             })
             .collect()
+    }
+}
+
+fn entry(name: String, size: usize, samples: &Samples, relative_error: f64) -> Entry {
+    let seconds = samples.median().as_secs_f64();
+    Entry {
+        name,
+        milliseconds: seconds * 1e3,
+        tflops: 2.0 * (size as f64).powi(3) / seconds / 1e12,
+        spread: samples.spread(),
+        samples: samples.count(),
+        relative_error,
     }
 }

@@ -11,17 +11,17 @@
 //! |---|---|
 //! | `contest.rs` | measuring kernels and vendor on one size |
 //! | `vendor.rs` | cuBLASLt |
-//! | `record.rs` | what a record holds, as JSON and as Markdown |
-//! | `picture.rs` | the record as a picture |
+//!
+//! What a record holds, and how it is printed and drawn, is in the crate `regemm-report`.
 
 mod contest;
-mod picture;
-mod record;
 mod vendor;
 
 use clap::Parser;
-use record::Record;
 use regemm::{Device, Dtype, bf16, f16};
+use regemm_report::ladder::Record;
+use regemm_report::pictures;
+use regemm_report::provenance::Provenance;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -93,18 +93,18 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = &arguments.record {
         write(path, "json", &serde_json::to_string_pretty(&record)?)?;
         write(path, "md", &table)?;
-        write(path, "svg", &picture::draw(&record)?)?;
+        write(path, "svg", &pictures::ladder(&record).svg()?)?;
     }
     Ok(())
 }
 
 fn measure(arguments: &Arguments, device: &Device) -> Result<Record, Box<dyn std::error::Error>> {
-    let mut record = Record::begin(device, arguments.dtype, arguments.commit.clone())?;
+    let mut record = begin(arguments, device);
     for &size in &arguments.sizes {
         eprintln!("measuring {size} x {size} x {size}");
         let contest =
             contest::Contest { device, size, rounds: arguments.rounds, seed: arguments.seed };
-        record.add(match arguments.dtype {
+        record.rounds.push(match arguments.dtype {
             Dtype::F32 => contest.run::<f32>()?,
             Dtype::F64 => contest.run::<f64>()?,
             Dtype::F16 => contest.run::<f16>()?,
@@ -112,6 +112,22 @@ fn measure(arguments: &Arguments, device: &Device) -> Result<Record, Box<dyn std
         });
     }
     Ok(record)
+}
+
+/// An empty record of this machine and moment.
+fn begin(arguments: &Arguments, device: &Device) -> Record {
+    let info = device.info();
+    let mut provenance =
+        Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);
+    if let Some(commit) = &arguments.commit {
+        provenance.commit = Some(commit.clone());
+    }
+    Record {
+        provenance,
+        dtype: arguments.dtype.to_string(),
+        peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
+        rounds: Vec::new(),
+    }
 }
 
 fn write(path: &Path, ending: &str, text: &str) -> std::io::Result<()> {

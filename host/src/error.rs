@@ -284,6 +284,17 @@ pub enum Error {
         near: Vec<&'static str>,
     },
 
+    /// No GPU of this name is known.
+    #[error("no GPU `{name}` is known; {}", gpu_suggestion(near, known))]
+    UnknownGpu {
+        /// The name.
+        name: String,
+        /// Ids like it, best first.
+        near: Vec<&'static str>,
+        /// All ids.
+        known: Vec<&'static str>,
+    },
+
     /// A kernel for another element type.
     #[error("kernel {kernel} is for {found} matrices but these are {expected}")]
     KernelDtype {
@@ -375,5 +386,12 @@ fn suggestion(near: &[&str]) -> String {
     match near {
         [] => "`regemm info` lists all".to_owned(),
         near => format!("did you mean {}?", near.join(", ")),
+    }
+}
+
+fn gpu_suggestion(near: &[&str], known: &[&str]) -> String {
+    match near {
+        [] => format!("known are {}", known.join(", ")),
+        near => suggestion(near),
     }
 }

@@ -15,9 +15,10 @@ mod validate;
 use crate::device::stream::Stream;
 use crate::device::{Buffer, Device, KernelSource};
 use crate::error::{Error, Result};
-use crate::kernels::{self, Problem, Selection};
+use crate::kernels::{self, Problem, Selection, Why};
 use crate::matrix::vector::Vector;
 use crate::matrix::view::{MatrixView, MatrixViewMut};
+use crate::tuning::Shape;
 use cuda_std::sim::Counters;
 use custom::CustomKernel;
 use execute::{Plan, execute};
@@ -31,7 +32,8 @@ use regemm_kernels::params::MatrixRef;
 /// Which kernel runs a product.
 #[derive(Clone, Debug, Default)]
 pub enum KernelChoice {
-    /// The library chooses: see [`kernels::rank`].
+    /// The library chooses: by measured times if there are some ([`tuning`](crate::tuning)), else by rule
+    /// ([`kernels::rank`]).
     #[default]
     Auto,
     /// By name: that of an entry (`tiled16_f32`) or the part before the element type (`tiled16`).
@@ -48,7 +50,7 @@ pub struct Report {
     /// The kernel.
     pub kernel: &'static KernelInfo,
     /// Why this one.
-    pub why: &'static str,
+    pub why: Why,
     /// What the kernel did; only the simulator counts.
     pub counters: Option<Counters>,
     /// Whether a kernel was launched: not where D has no elements.
@@ -197,7 +199,7 @@ impl<'a, T: Element> Gemm<'a, T> {
         }
         let mut problem = validate::problem(self, d)?;
         validate::stream(self, stream)?;
-        let selection = self.select(&problem)?;
+        let selection = self.select(&problem, d)?;
         if self.alpha == T::Acc::ZERO {
             // The kernel would read A and B to multiply the sum by zero, and NaN would stay NaN.
             problem.k = 0;
@@ -236,19 +238,34 @@ impl<'a, T: Element> Gemm<'a, T> {
         unsafe { execute(&plan, epilogue, d, stream) }
     }
 
-    fn select(&self, problem: &Problem) -> Result<Selection> {
-        let device = self.device().info();
+    fn select(&self, problem: &Problem, d: &MatrixViewMut<'_, T>) -> Result<Selection> {
+        let device = self.device();
         let named = |name: &str| {
             let kernel = kernels::find_for(name, T::DTYPE)?;
-            kernels::supports(kernel, problem, device)?;
-            Ok(Selection { kernel, why: "the kernel that was asked for" })
+            kernels::supports(kernel, problem, device.info())?;
+            Ok(Selection { kernel, why: Why::Asked })
         };
         match &self.kernel {
-            KernelChoice::Auto => kernels::choose(problem, device, None),
-            KernelChoice::Rung(rung) => kernels::choose(problem, device, Some(*rung)),
+            KernelChoice::Auto => device.tuner().select(device, problem, self.shape(d), None),
+            KernelChoice::Rung(rung) => {
+                device.tuner().select(device, problem, self.shape(d), Some(*rung))
+            }
             KernelChoice::Named(name) => named(name),
             // Anyone can make a value of this type, so only its name is trusted.
             KernelChoice::Info(info) => named(info.name),
+        }
+    }
+
+    /// What the time of the product depends on. The operands have been checked.
+    fn shape(&self, d: &MatrixViewMut<'_, T>) -> Shape {
+        let vectors = |view: MatrixView<'_, T>| {
+            Shape::has_vectors(T::DTYPE, view.address(), view.cols(), view.ld())
+        };
+        Shape {
+            m: self.a.rows() as u32,
+            n: self.b.cols() as u32,
+            k: self.a.cols() as u32,
+            aligned: vectors(self.a) && vectors(self.b) && vectors(d.view()),
         }
     }
 
@@ -328,7 +345,7 @@ impl<'a, T: Element> Gemm<'a, T> {
         kernels::supports(kernel.info(), &problem, self.device().info())?;
         let plan = Plan {
             kernel: kernel.source(),
-            why: "a kernel of the user's own",
+            why: Why::Custom,
             problem,
             a: self.a,
             b: self.b,

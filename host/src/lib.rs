@@ -28,16 +28,28 @@
 //! | [`matrix`] | matrices and vectors in device memory, and views of them |
 //! | [`gemm`] | the product: a builder, its checks and its execution; kernels with epilogues of your own |
 //! | [`kernels`] | the table of kernels: names, limits, and the choice among them |
+//! | [`gpus`] | known GPUs by their published numbers |
+//! | [`occupancy`] | how many blocks a multiprocessor holds, and what limits them |
+//! | [`tuning`] | the choice of a kernel by measured times |
+//! | [`traffic`] | what a kernel moves between the memories, counted and worked out, and what a GPU lets it attain |
 //! | [`verify`] | is a product right? |
 //! | [`measure`] | how long does it take? |
+//! | `sweep` | the configurations of the parameter sweep and their kernels (feature `sweep`) |
 //! | [`error`] | everything that can go wrong |
 
 pub mod device;
 pub mod error;
 pub mod gemm;
+pub mod gpus;
 pub mod kernels;
 pub mod matrix;
 pub mod measure;
+mod near;
+pub mod occupancy;
+#[cfg(feature = "sweep")]
+pub mod sweep;
+pub mod traffic;
+pub mod tuning;
 pub mod verify;
 
 pub use device::info::{DeviceInfo, DeviceKind};

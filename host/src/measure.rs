@@ -65,6 +65,12 @@ impl Samples {
     }
 }
 
+/// Sets of operands of this many bytes that together take more memory than the device's L2 holds.
+pub(crate) fn rotation_sets(device: &Device, set_bytes: u64) -> usize {
+    let l2 = device.info().l2_bytes.unwrap_or_default();
+    (l2 * L2_MULTIPLE).div_ceil(set_bytes.max(1)).clamp(1, MAX_SETS) as usize
+}
+
 /// Operands of one product, several times over in different memory.
 pub struct Rotation<T> {
     sets: Vec<OperandSet<T>>,
@@ -87,11 +93,9 @@ impl<T: Element> Rotation<T> {
     /// The device has no room for them, or fails.
     pub fn new(device: &Device, (m, n, k): (usize, usize, usize), seed: u64) -> Result<Self> {
         let set_bytes = ((m * k + k * n + m * n) * size_of::<T>()).max(1) as u64;
-        let l2 = device.info().l2_bytes.unwrap_or_default();
-        let count = (l2 * L2_MULTIPLE).div_ceil(set_bytes).clamp(1, MAX_SETS);
-        let sets = (0..count)
+        let sets = (0..rotation_sets(device, set_bytes))
             .map(|set| {
-                let mut rng = rng(seed, set);
+                let mut rng = rng(seed, set as u64);
                 let mut matrix = |rows, cols| {
                     let values = random_matrix::<T>(&mut rng, rows, cols, Distribution::Normal);
                     device.upload(&values.view())
@@ -146,15 +150,20 @@ pub fn alternate<E: From<crate::Error>>(
     Ok(times.into_iter().filter_map(Samples::new).collect())
 }
 
-/// Work that keeps the device busy while the host queues a sample.
-struct Spacer {
+/// Work that keeps the device busy while the host queues a sample: for measurements that are not taken in the rounds of
+/// [`alternate`].
+pub struct Spacer {
     a: Matrix<f32>,
     b: Matrix<f32>,
     d: Matrix<f32>,
 }
 
 impl Spacer {
-    fn new(stream: &Stream) -> Result<Spacer> {
+    /// For samples on this stream.
+    ///
+    /// # Errors
+    /// The device has no room for it, or fails.
+    pub fn new(stream: &Stream) -> Result<Spacer> {
         let device = stream.device();
         let mut rng = rng(0, 0);
         let mut matrix = || {
@@ -164,7 +173,11 @@ impl Spacer {
         Ok(Spacer { a: matrix()?, b: matrix()?, d: matrix()? })
     }
 
-    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
+    /// Puts the work on the stream: before the first event of a sample.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    pub fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         let slowest = KernelChoice::Rung(regemm_kernels::kernel::Rung::Naive);
         Gemm::new(&self.a, &self.b).kernel(slowest).enqueue(stream, &mut self.d).map(drop)
     }

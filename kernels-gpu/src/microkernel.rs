@@ -59,8 +59,7 @@ impl<
         unsafe {
             let mut k = 0;
             while k < p.k {
-                let shares = stager.read(k);
-                stager.write(shares, 0);
+                stager.fetch(k, 0);
                 thread::sync_threads(); // the slices are whole
 
                 sums.multiply(&Slices::of_stage(0));

@@ -2,6 +2,7 @@
 //!
 //! Every thread of a block carries the same share of a slice. Through registers reading is apart from writing, so that a
 //! kernel can put work between the two: loads are in flight while the thread multiplies, and only the write waits for them.
+//! Where a few threads have a large slice to move, a share can be moved in parts, one after the other ([`Part`]).
 //! Asynchronous copies need no registers and no second step, but they can only move what lies together, so a slice that is
 //! transposed on the way is copied element by element.
 //!
@@ -26,10 +27,10 @@ pub const fn vector_len<T>() -> usize {
 /// Bytes of all banks of shared memory: 32 of 4 bytes.
 const BANKS_BYTES: usize = 128;
 
-/// Most elements of one slice that a thread may carry. They live in registers.
-const MAX_SHARE: usize = 32;
+/// Most elements of one slice that a thread may carry at a time. They live in registers.
+pub const MAX_SHARE: usize = 32;
 
-/// The elements of one slice that a thread carries, in registers.
+/// The elements of one slice that a thread carries at a time, in registers.
 pub struct Share<T> {
     elements: [T; MAX_SHARE],
 }
@@ -42,6 +43,15 @@ pub trait Slice {
     const COLS: usize;
     /// Threads of the block.
     const THREADS: usize;
+    /// Elements that each thread moves.
+    const SHARE: usize = {
+        let share = Self::ROWS * Self::COLS / Self::THREADS;
+        assert!(
+            share * Self::THREADS == Self::ROWS * Self::COLS,
+            "all threads move the same share"
+        );
+        share
+    };
 }
 
 /// The slices of A of a kernel: `BM x BK`.
@@ -72,29 +82,78 @@ pub struct Mover<T, S> {
     slice: PhantomData<S>,
 }
 
-/// Which elements of a slice a thread carries: `count` vectors of `width`, `row_step` rows apart.
+/// One of `of` equal parts of a thread's share.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// Which part, from 0.
+    pub index: usize,
+    /// How many parts there are.
+    pub of: usize,
+}
+
+impl Part {
+    /// All of a share at once.
+    pub const WHOLE: Part = Part { index: 0, of: 1 };
+}
+
+/// Which elements of a slice a thread moves: `count` vectors of `width`. The first is at `(row, col)`; `across` of them
+/// lie in one row of the slice, `col_step` columns apart, before the next do, `row_step` rows further down.
 #[derive(Clone, Copy)]
 struct Pattern {
     width: usize,
     row: usize,
     col: usize,
+    across: usize,
     row_step: usize,
+    col_step: usize,
     count: usize,
+}
+
+impl Pattern {
+    /// Rows and columns from the first vector to vector `i`.
+    #[inline(always)]
+    fn offset(&self, i: usize) -> (usize, usize) {
+        (i / self.across * self.row_step, i % self.across * self.col_step)
+    }
+
+    /// Row and column of vector `i` in the slice.
+    #[inline(always)]
+    fn at(&self, i: usize) -> (usize, usize) {
+        let (down, right) = self.offset(i);
+        (self.row + down, self.col + right)
+    }
+
+    /// One of equal parts of it, which are whole rows of the pattern.
+    #[inline(always)]
+    fn part(self, part: Part) -> Pattern {
+        let count = self.count / part.of;
+        Pattern {
+            row: self.row + part.index * (count / self.across * self.row_step),
+            count,
+            ..self
+        }
+    }
 }
 
 impl<T: Element, S: Slice> Mover<T, S> {
     /// Elements in a vector: the most with which all threads carry the same number of vectors, none of which crosses the
     /// end of a row.
     const WIDTH: usize = {
-        let share = S::ROWS * S::COLS / S::THREADS;
-        assert!(share * S::THREADS == S::ROWS * S::COLS, "every thread carries the same share");
-        assert!(share <= MAX_SHARE, "the share fits into the registers set aside for it");
         let mut width = vector_len::<T>();
-        while share % width != 0 || S::COLS % width != 0 || S::THREADS % (S::COLS / width) != 0 {
+        while !Self::divides_into(width) {
             width /= 2;
         }
         width
     };
+
+    /// Whether the threads can share a slice in vectors of this width: either whole rows of it fall to the threads at a
+    /// time, or the threads go along a row several times.
+    const fn divides_into(width: usize) -> bool {
+        let vectors = S::COLS / width;
+        S::SHARE.is_multiple_of(width)
+            && S::COLS.is_multiple_of(width)
+            && (S::THREADS.is_multiple_of(vectors) || vectors.is_multiple_of(S::THREADS))
+    }
 
     /// For slices of a matrix of the given shape (rows, columns).
     #[inline(always)]
@@ -107,31 +166,34 @@ impl<T: Element, S: Slice> Mover<T, S> {
     /// Threads lie along the rows of the slice first, so that a warp reads consecutive addresses.
     #[inline(always)]
     fn pattern(width: usize) -> Pattern {
-        let across = S::COLS / width;
+        let vectors = S::COLS / width;
         let thread = thread::thread_idx_x() as usize;
         Pattern {
             width,
-            row: thread / across,
-            col: thread % across * width,
-            row_step: S::THREADS / across,
-            count: S::ROWS * S::COLS / (S::THREADS * width),
+            row: thread / vectors,
+            col: thread % vectors * width,
+            across: vectors.div_ceil(S::THREADS),
+            row_step: S::THREADS.div_ceil(vectors),
+            col_step: S::THREADS * width,
+            count: S::SHARE / width,
         }
     }
 
-    /// Reads this thread's share of the slice whose first element is `(row, col)` of the matrix.
+    /// Reads a part of this thread's share of the slice whose first element is `(row, col)` of the matrix. It may have
+    /// [`MAX_SHARE`] elements.
     ///
     /// # Safety
     /// The matrix is valid for its shape.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn read(&self, row: u32, col: u32) -> Share<T> {
+    pub unsafe fn read(&self, row: u32, col: u32, part: Part) -> Share<T> {
         let mut share = Share { elements: [T::ZERO; MAX_SHARE] };
         // SAFETY: as promised by the caller; wide reads are aligned because `wide` holds.
         unsafe {
             if self.wide {
-                self.read_pattern(Self::pattern(Self::WIDTH), row, col, &mut share);
+                self.read_pattern(Self::pattern(Self::WIDTH).part(part), row, col, &mut share);
             } else {
-                self.read_pattern(Self::pattern(1), row, col, &mut share);
+                self.read_pattern(Self::pattern(1).part(part), row, col, &mut share);
             }
         }
         share
@@ -143,7 +205,8 @@ impl<T: Element, S: Slice> Mover<T, S> {
         let row = row + pattern.row as u32;
         let col = col + pattern.col as u32;
         for i in 0..pattern.count {
-            let row = row + (i * pattern.row_step) as u32;
+            let (down, right) = pattern.offset(i);
+            let (row, col) = (row + down as u32, col + right as u32);
             let inside = row < self.matrix_rows && col < self.matrix_cols;
             let out = &mut share.elements[i * pattern.width..(i + 1) * pattern.width];
             // SAFETY: inside the matrix where the predicate holds: a row of it ends with a whole vector.
@@ -151,25 +214,31 @@ impl<T: Element, S: Slice> Mover<T, S> {
         }
     }
 
-    /// Writes a share so that element `(r, c)` of the slice is at `target[r * stride + c]`.
+    /// Writes a part of a share so that element `(r, c)` of the slice is at `target[r * stride + c]`.
     ///
     /// # Safety
     /// `target` has room for the slice, which no thread reads before the next barrier. `target` and `stride` are
     /// multiples of a vector.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn write(&self, share: &Share<T>, target: SharedPtr<T::Acc>, stride: usize) {
+    pub unsafe fn write(
+        &self,
+        share: &Share<T>,
+        part: Part,
+        target: SharedPtr<T::Acc>,
+        stride: usize,
+    ) {
         // SAFETY: as promised by the caller.
         unsafe {
             if self.wide {
-                write_pattern(Self::pattern(Self::WIDTH), share, target, stride);
+                write_pattern(Self::pattern(Self::WIDTH).part(part), share, target, stride);
             } else {
-                write_pattern(Self::pattern(1), share, target, stride);
+                write_pattern(Self::pattern(1).part(part), share, target, stride);
             }
         }
     }
 
-    /// Writes a share transposed: element `(r, c)` of the slice goes to `target[c * stride + r]`.
+    /// Writes a part of a share transposed: element `(r, c)` of the slice goes to `target[c * stride + r]`.
     ///
     /// # Safety
     /// As for [`write`](Self::write).
@@ -178,15 +247,21 @@ impl<T: Element, S: Slice> Mover<T, S> {
     pub unsafe fn write_transposed(
         &self,
         share: &Share<T>,
+        part: Part,
         target: SharedPtr<T::Acc>,
         stride: usize,
     ) {
         // SAFETY: as promised by the caller.
         unsafe {
             if self.wide {
-                write_pattern_transposed(Self::pattern(Self::WIDTH), share, target, stride);
+                write_pattern_transposed(
+                    Self::pattern(Self::WIDTH).part(part),
+                    share,
+                    target,
+                    stride,
+                );
             } else {
-                write_pattern_transposed(Self::pattern(1), share, target, stride);
+                write_pattern_transposed(Self::pattern(1).part(part), share, target, stride);
             }
         }
     }
@@ -243,7 +318,7 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
         stride: usize,
     ) {
         for i in 0..pattern.count {
-            let (r, c) = (pattern.row + i * pattern.row_step, pattern.col);
+            let (r, c) = pattern.at(i);
             let target = target.add((r * stride + c) as u32);
             // SAFETY: as promised by the caller of `copy`.
             unsafe { self.copy_elements(row + r as u32, col + c as u32, target, pattern.width) };
@@ -292,14 +367,14 @@ unsafe fn write_pattern<T: Element>(
     let step =
         if pattern.width < vector_len::<T::Acc>() { pattern.width } else { vector_len::<T::Acc>() };
     for i in 0..pattern.count {
-        let row = pattern.row + i * pattern.row_step;
+        let (row, col) = pattern.at(i);
         for vector in 0..pattern.width / step {
             let j = vector * step;
             let mut widened = [T::ZERO.widen(); VECTOR_BYTES];
             for e in 0..step {
                 widened[e] = share.elements[i * pattern.width + j + e].widen();
             }
-            let target = target.add((row * stride + pattern.col + j) as u32);
+            let target = target.add((row * stride + col + j) as u32);
             // SAFETY: as promised by the caller of `Mover::write`.
             unsafe { target.store_slice_if(true, &widened[..step]) };
         }
@@ -315,9 +390,9 @@ unsafe fn write_pattern_transposed<T: Element>(
     stride: usize,
 ) {
     for i in 0..pattern.count {
-        let row = pattern.row + i * pattern.row_step;
+        let (row, col) = pattern.at(i);
         for e in 0..pattern.width {
-            let target = target.add(((pattern.col + e) * stride + row) as u32);
+            let target = target.add(((col + e) * stride + row) as u32);
             // SAFETY: as promised by the caller of `Mover::write_transposed`.
             unsafe { target.store(share.elements[i * pattern.width + e].widen()) };
         }

@@ -7,16 +7,31 @@
 //! or by asynchronous copies ([`Stager::copy`]), which move bytes as they are.
 
 use crate::element::Element;
-use crate::kernel::{Acc, GemmKernel};
-use crate::mover::{Mover, Share, SliceA, SliceB, vector_len};
+use crate::kernel::{Acc, GemmKernel, Tile};
+use crate::mover::{MAX_SHARE, Mover, Part, Share, Slice, SliceA, SliceB, vector_len};
 use crate::params::GemmParams;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
 use cuda_std::shared;
 
+/// Most elements of one slice that a thread moves in a round of [`Stager::fetch`]: enough loads in flight to hide their
+/// latency, few enough registers for the largest thread tiles beside them.
+pub const ROUND: usize = 16;
+
 /// Bytes of dynamic shared memory that all stages of a kernel take.
 pub const fn shared_bytes<K: GemmKernel>() -> u32 {
-    (K::TILE.stages as usize * Slices::<K>::LEN * size_of::<Acc<K>>()) as u32
+    shared_bytes_of::<Acc<K>>(K::TILE)
+}
+
+/// Bytes of shared memory that slices of `A` take in all stages of a tile.
+pub const fn shared_bytes_of<A>(tile: Tile) -> u32 {
+    let rows = row_of_a::<A>(tile) + tile.bn as usize;
+    (tile.stages as usize * tile.bk as usize * rows * size_of::<A>()) as u32
+}
+
+/// Elements from one row of the transposed slice of A to the next: see [`Slices::A_STRIDE`].
+const fn row_of_a<A>(tile: Tile) -> usize {
+    tile.bm as usize + vector_len::<A>()
 }
 
 /// The slices of one stage in shared memory.
@@ -31,7 +46,7 @@ impl<K: GemmKernel> Slices<K> {
     /// Elements from one row of the transposed slice of A to the next: `BM` and a vector more. Threads that write it hold
     /// neighbouring elements of one row of A, which are a whole row apart here; without the padding they would meet in
     /// one bank.
-    pub const A_STRIDE: usize = K::TILE.bm as usize + vector_len::<Acc<K>>();
+    pub const A_STRIDE: usize = row_of_a::<Acc<K>>(K::TILE);
 
     /// Elements from one row of the slice of B to the next.
     pub const B_STRIDE: usize = K::TILE.bn as usize;
@@ -45,6 +60,15 @@ impl<K: GemmKernel> Slices<K> {
         let a = shared::dynamic().add(stage * Self::LEN as u32);
         let b = a.add(K::TILE.bk * Self::A_STRIDE as u32);
         Slices { a, b }
+    }
+
+    /// The slices without their first `depth` values of k.
+    #[inline(always)]
+    pub fn after(&self, depth: u32) -> Self {
+        Slices {
+            a: self.a.add(depth * Self::A_STRIDE as u32),
+            b: self.b.add(depth * Self::B_STRIDE as u32),
+        }
     }
 }
 
@@ -72,15 +96,23 @@ impl<K: GemmKernel> Stager<K> {
         }
     }
 
-    /// Starts the loads of the slices that begin at `k`; elements outside the matrices are zero.
+    /// Elements of a slice that a thread moves: of the two slices the greater number.
+    const SHARE: usize = {
+        let (a, b) = (SliceA::<K>::SHARE, SliceB::<K>::SHARE);
+        if a > b { a } else { b }
+    };
+
+    /// Starts the loads of the slices that begin at `k`; elements outside the matrices are zero. No thread's share may
+    /// have more than [`MAX_SHARE`] elements of a slice.
     ///
     /// # Safety
     /// A and B are valid for their shapes.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn read(&self, k: u32) -> Shares<K> {
+        const { assert!(Self::SHARE <= MAX_SHARE, "a share has the registers set aside for it") };
         // SAFETY: as promised by the caller.
-        unsafe { Shares { a: self.a.read(self.origin.row, k), b: self.b.read(k, self.origin.col) } }
+        unsafe { self.read_part(k, Part::WHOLE) }
     }
 
     /// Waits for the loads and writes the slices to a stage.
@@ -90,11 +122,49 @@ impl<K: GemmKernel> Stager<K> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn write(&self, shares: Shares<K>, stage: u32) {
-        let slices = Slices::<K>::of_stage(stage);
-        // SAFETY: as promised by the caller; a stage has room for both slices.
+        // SAFETY: as promised by the caller.
+        unsafe { self.write_part(shares, Part::WHOLE, stage) }
+    }
+
+    /// [`read`](Self::read) and [`write`](Self::write) at once, for shares of any size: they are moved in rounds of at
+    /// most [`ROUND`] elements of a slice.
+    ///
+    /// # Safety
+    /// As for both.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn fetch(&self, k: u32, stage: u32) {
+        let of = const { Self::SHARE.div_ceil(ROUND) };
+        for index in 0..of {
+            let part = Part { index, of };
+            // SAFETY: as promised by the caller.
+            unsafe {
+                let shares = self.read_part(k, part);
+                self.write_part(shares, part, stage);
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn read_part(&self, k: u32, part: Part) -> Shares<K> {
+        // SAFETY: as promised by the caller of `read`.
         unsafe {
-            self.a.write_transposed(&shares.a, slices.a, Slices::<K>::A_STRIDE);
-            self.b.write(&shares.b, slices.b, Slices::<K>::B_STRIDE);
+            Shares {
+                a: self.a.read(self.origin.row, k, part),
+                b: self.b.read(k, self.origin.col, part),
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn write_part(&self, shares: Shares<K>, part: Part, stage: u32) {
+        let slices = Slices::<K>::of_stage(stage);
+        // SAFETY: as promised by the caller of `write`; a stage has room for both slices.
+        unsafe {
+            self.a.write_transposed(&shares.a, part, slices.a, Slices::<K>::A_STRIDE);
+            self.b.write(&shares.b, part, slices.b, Slices::<K>::B_STRIDE);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::mover::{VECTOR_BYTES, vector_len};
 use crate::params::GemmParams;
 use crate::slices::Slices;
 use crate::tile::Origin;
-use cuda_std::thread;
+use cuda_std::{hint, thread};
 
 /// Elements in a vector of a thread's `owned` rows or columns.
 const fn lane_vector<A>(owned: usize) -> usize {
@@ -44,7 +44,9 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
     const COL_STEP: usize = Self::THREADS_N * Self::COL_VECTOR;
     /// Values of k for which the multiplications are written out, so that loads for one can overlap with
     /// multiplications of another. More than this and the compiler declines.
-    const UNROLL: u32 = if K::TILE.bk.is_multiple_of(8) { 8 } else { 1 };
+    const UNROLL: u32 = 8;
+    /// Times that so many values of k may be written out one after another.
+    const WRITTEN_OUT: u32 = 2;
 
     /// The tile of this thread, all sums zero.
     #[inline(always)]
@@ -66,10 +68,25 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn multiply(&mut self, slices: &Slices<K>) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.multiply_steps(slices, K::TILE.bk) }
+    }
+
+    /// [`multiply`](Self::multiply) for the first `steps` values of k alone; `steps` should be a constant.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply); the slices are at least so deep.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn multiply_steps(&mut self, slices: &Slices<K>, steps: u32) {
+        let unroll = if steps.is_multiple_of(Self::UNROLL) { Self::UNROLL } else { 1 };
+        // A deep slice written out completely would take more registers than it saves branches.
+        let rounds = steps / unroll;
+        let rounds = if rounds > Self::WRITTEN_OUT { hint::opaque(rounds) } else { rounds };
         let mut column_of_a = slices.a.add(self.row as u32);
         let mut row_of_b = slices.b.add(self.col as u32);
-        for _ in 0..K::TILE.bk / Self::UNROLL {
-            for _ in 0..Self::UNROLL {
+        for _ in 0..rounds {
+            for _ in 0..unroll {
                 let mut a = [Acc::<K>::ZERO; TM];
                 let mut b = [Acc::<K>::ZERO; TN];
                 // SAFETY: all positions lie in the slices, which are written.
@@ -102,6 +119,26 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
         }
     }
 
+    /// Row of D of the thread's row `i`, for a block's tile that starts at `origin`.
+    #[inline(always)]
+    fn row_of_d(&self, origin: Origin, i: usize) -> u32 {
+        let step = i / Self::ROW_VECTOR * Self::ROW_STEP;
+        origin.row + (self.row + step + i % Self::ROW_VECTOR) as u32
+    }
+
+    /// First column of D of the thread's vector `j` of columns.
+    #[inline(always)]
+    fn col_of_d(&self, origin: Origin, j: usize) -> u32 {
+        origin.col + (self.col + j * Self::COL_STEP) as u32
+    }
+
+    /// Whether vectors of a thread's columns may be loaded from D and stored there. The same for all threads.
+    #[inline(always)]
+    fn wide<E>(params: &GemmParams<K::Element, E>) -> bool {
+        let vector = Self::COL_VECTOR as u32;
+        params.d.has_vectors(vector) && params.n.is_multiple_of(vector)
+    }
+
     /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
     ///
     /// Registers cannot be indexed, and an epilogue copied for each of `TM * TN` sums would be most of the kernel's
@@ -117,12 +154,11 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
         origin: Origin,
     ) {
         let vector = Self::COL_VECTOR;
-        let wide = params.d.has_vectors(vector as u32) && params.n.is_multiple_of(vector as u32);
+        let wide = Self::wide(params);
         for i in 0..TM {
-            let step = i / Self::ROW_VECTOR * Self::ROW_STEP;
-            let row = origin.row + (self.row + step + i % Self::ROW_VECTOR) as u32;
+            let row = self.row_of_d(origin, i);
             for j in 0..TN / vector {
-                let col = origin.col + (self.col + j * Self::COL_STEP) as u32;
+                let col = self.col_of_d(origin, j);
                 if row < params.m && col < params.n {
                     // SAFETY: as promised by the caller; the vector starts inside of D.
                     unsafe { store_vector(params, row, col, &mut self.sums[0][..vector], wide) };
@@ -136,6 +172,112 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
             }
         }
     }
+}
+
+/// D as the place of sums that are not finished, for element types that are their own accumulators: nothing is rounded.
+impl<T: Element<Acc = T>, K: GemmKernel<Element = T>, const TM: usize, const TN: usize>
+    ThreadTile<K, TM, TN>
+{
+    /// Writes the sums to D as they are, those that lie in it.
+    ///
+    /// # Safety
+    /// D is valid for its shape.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn park<E>(&self, params: &GemmParams<T, E>, origin: Origin) {
+        // SAFETY: as promised by the caller; vectors are aligned where `wide` holds.
+        unsafe {
+            if Self::wide(params) {
+                self.park_vectors(params, origin, Self::COL_VECTOR);
+            } else {
+                self.park_vectors(params, origin, 1);
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn park_vectors<E>(&self, params: &GemmParams<T, E>, origin: Origin, len: usize) {
+        for i in 0..TM {
+            let row = self.row_of_d(origin, i);
+            for j in 0..TN / Self::COL_VECTOR {
+                let col = self.col_of_d(origin, j);
+                let (target, inside) = (params.d.at(row, col), elements_inside(params, row, col));
+                for e in 0..Self::COL_VECTOR / len {
+                    let first = e * len;
+                    let from = j * Self::COL_VECTOR + first;
+                    let sums = &self.sums[i][from..from + len];
+                    // SAFETY: as promised by the caller; elements of D where the predicate holds.
+                    unsafe {
+                        target.add(first as u64).store_slice_if((first as u32) < inside, sums)
+                    };
+                }
+            }
+        }
+    }
+
+    /// Reads the sums back that [`park`](Self::park) wrote to D; those outside of it are zero.
+    ///
+    /// # Safety
+    /// D is valid for its shape, and this thread has parked sums there.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn resume<E>(&mut self, params: &GemmParams<T, E>, origin: Origin) {
+        // SAFETY: as promised by the caller; vectors are aligned where `wide` holds.
+        unsafe {
+            if Self::wide(params) {
+                self.resume_vectors(params, origin);
+            } else {
+                self.resume_elements(params, origin);
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn resume_vectors<E>(&mut self, params: &GemmParams<T, E>, origin: Origin) {
+        let vector = Self::COL_VECTOR;
+        for i in 0..TM {
+            let row = self.row_of_d(origin, i);
+            for j in 0..TN / vector {
+                let col = self.col_of_d(origin, j);
+                let inside = elements_inside(params, row, col) > 0;
+                let sums = &mut self.sums[i][j * vector..(j + 1) * vector];
+                // SAFETY: as promised by the caller; all of a vector lies in D where its first element does.
+                unsafe { params.d.at(row, col).load_slice_if(inside, sums) };
+            }
+        }
+    }
+
+    /// Element by element this is so much code that the compiler may keep the loop over rows. Registers cannot be indexed,
+    /// so each row comes in at the bottom while the others move up: after the last all are in their places.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn resume_elements<E>(&mut self, params: &GemmParams<T, E>, origin: Origin) {
+        for i in 0..TM {
+            let row = self.row_of_d(origin, i);
+            let mut sums = [T::ZERO; TN];
+            for j in 0..TN / Self::COL_VECTOR {
+                let col = self.col_of_d(origin, j);
+                let (source, inside) = (params.d.at(row, col), elements_inside(params, row, col));
+                for e in 0..Self::COL_VECTOR {
+                    // SAFETY: as promised by the caller; an element of D where the predicate holds.
+                    let sum = unsafe { source.add(e as u64).load_if((e as u32) < inside) };
+                    sums[j * Self::COL_VECTOR + e] = sum;
+                }
+            }
+            for row in 1..TM {
+                self.sums[row - 1] = self.sums[row];
+            }
+            self.sums[TM - 1] = sums;
+        }
+    }
+}
+
+/// Elements of D in row `row` from `col` on.
+#[inline(always)]
+fn elements_inside<T: Element, E>(params: &GemmParams<T, E>, row: u32, col: u32) -> u32 {
+    if row < params.m { params.n.saturating_sub(col) } else { 0 }
 }
 
 /// Puts consecutive sums of one row through the epilogue and stores those that lie in D; the first, `(row, col)`, does.

@@ -12,11 +12,18 @@ pub const FILE: i32 = 3;
 pub const DEVICE: i32 = 4;
 pub const INTERRUPTED: i32 = 130;
 
-/// The command with no library path that could lead to a driver, in a folder of its own.
+/// The command with no library path that could lead to a driver, in a folder of its own, with a cache of its own.
 pub fn regemm(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_regemm"));
     command.current_dir(folder).env("LD_LIBRARY_PATH", "").env("CUDA_VISIBLE_DEVICES", "");
+    command.env("REGEMM_CACHE_DIR", cache_folder(folder));
+    command.env_remove("REGEMM_TUNING").env_remove("RUST_LOG");
     command
+}
+
+/// Where the command keeps measured times that is run in this folder.
+pub fn cache_folder(folder: &Path) -> PathBuf {
+    folder.join("cache")
 }
 
 /// Runs a command line; words are separated by blanks.

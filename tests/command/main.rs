@@ -4,15 +4,25 @@
 //!
 //! | file | theme |
 //! |---|---|
+//! | `report.rs` | `report` |
 //! | `results.rs` | what `mul` computes and says |
 //! | `inputs.rs` | what files may look like, and what is wrong with them |
 //! | `outputs.rs` | nothing half-written stays behind |
+//! | `occupancy.rs` | `occupancy` |
 //! | `subcommands.rs` | `ladder`, `verify` and `info` |
+//! | `sweep.rs` | `sweep` and `pipelining` |
+//! | `traffic.rs` | `traffic` |
 //! | `scripts.rs` | JSON, exit codes and pipes |
+//! | `tune.rs` | `tune`, and `mul --explain` |
 
 mod harness;
 mod inputs;
+mod occupancy;
 mod outputs;
+mod report;
 mod results;
 mod scripts;
 mod subcommands;
+mod sweep;
+mod traffic;
+mod tune;

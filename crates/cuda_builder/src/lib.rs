@@ -150,7 +150,7 @@ impl CudaBuilder {
         for path in self.inputs(&toolchain, &compiled) {
             println!("cargo:rerun-if-changed={}", path.display());
         }
-        let mut modules = PtxModules::default();
+        let mut modules = PtxModules::made_by(&toolchain.release);
         for (arch, Compiled { ptx, .. }) in self.archs.iter().zip(&compiled) {
             let split = split::split(&directives::apply(ptx)?)?;
             if split.is_empty() {

@@ -22,9 +22,20 @@ pub struct PtxModule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PtxModules {
     modules: Vec<PtxModule>,
+    release: String,
 }
 
 impl PtxModules {
+    /// No modules yet, to be made by this release of the compiler.
+    pub(crate) fn made_by(release: &str) -> Self {
+        PtxModules { modules: Vec::new(), release: release.to_owned() }
+    }
+
+    /// The release of rustc that made the modules, such as `1.96.0`. Another may make other PTX.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
     /// The modules, by architecture in the order asked for, then by kernel.
     pub fn iter(&self) -> std::slice::Iter<'_, PtxModule> {
         self.modules.iter()

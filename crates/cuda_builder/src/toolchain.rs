@@ -24,6 +24,8 @@ pub struct Toolchain {
     pub rustc: PathBuf,
     /// Its cargo.
     pub cargo: PathBuf,
+    /// The compiler's release, such as `1.96.0`.
+    pub release: String,
 }
 
 /// A toolchain that was looked at, and why it was not taken.
@@ -141,7 +143,7 @@ fn examine(rustc: &Path) -> Result<Toolchain, String> {
         return Err(format!("{} is not installed", own_cargo.display()));
     }
     let rustc = if own_rustc.exists() { own_rustc } else { rustc.to_path_buf() };
-    Ok(Toolchain { rustc, cargo: own_cargo })
+    Ok(Toolchain { rustc, cargo: own_cargo, release: release.to_owned() })
 }
 
 /// What a compiler prints.

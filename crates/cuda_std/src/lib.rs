@@ -14,6 +14,7 @@
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
+//! | [`hint`] | what the compiler should not know |
 //!
 //! # The one rule of the simulator
 //!
@@ -28,6 +29,7 @@
 pub use cuda_std_macros::kernel;
 
 pub mod async_copy;
+pub mod hint;
 pub mod math;
 pub mod memory;
 pub mod scalar;

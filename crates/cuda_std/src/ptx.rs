@@ -122,6 +122,14 @@ pub fn shared_dynamic_bytes() -> u32 {
 }
 
 #[inline(always)]
+pub fn opaque(value: u32) -> u32 {
+    let result;
+    // SAFETY: moves a register. Not `pure`, or the compiler would know that two results are the same.
+    unsafe { asm!("mov.b32 {}, {};", out(reg32) result, in(reg32) value, options(nomem, nostack)) };
+    result
+}
+
+#[inline(always)]
 pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     core::f32::math::mul_add(a, b, c)
 }

@@ -1,6 +1,7 @@
 //! What can go wrong in the command, and the exit codes that scripts see.
 
 use regemm::Error;
+use regemm::tuning::cache::CacheError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,10 @@ Exit codes:
   130  interrupted
 
 Environment:
-  CUDA_VISIBLE_DEVICES  the GPUs that may be used, as for every CUDA program";
+  CUDA_VISIBLE_DEVICES  the GPUs that may be used, as for every CUDA program
+  REGEMM_TUNING         how kernels are chosen: rule, table or first-use (see regemm tune --help)
+  REGEMM_CACHE_DIR      where measured times are kept, instead of the user's cache folder
+  RUST_LOG              what is logged to standard error: warn unless set";
 
 /// Why the command stops.
 #[derive(Debug)]
@@ -42,10 +46,14 @@ pub enum Failure {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// The cache of measured times cannot be used, where that is what was asked for.
+    Cache(CacheError),
     /// Standard output cannot be written.
     StandardOutput(std::io::Error),
     /// The library says no.
     Library(Error),
+    /// The user has asked to stop, with what became of the work.
+    Interrupted(String),
 }
 
 impl Failure {
@@ -59,9 +67,11 @@ impl Failure {
         match self {
             Failure::Verification(_) => VERIFICATION,
             Failure::Usage(_) => USAGE,
-            Failure::File { .. } | Failure::StandardOutput(_) => FILE,
+            Failure::File { .. } | Failure::Cache(_) | Failure::StandardOutput(_) => FILE,
+            Failure::Interrupted(_) => INTERRUPTED,
             Failure::Library(error) => match error {
                 Error::UnknownKernel { .. }
+                | Error::UnknownGpu { .. }
                 | Error::KernelDtype { .. }
                 | Error::InvalidDeviceSpec { .. } => USAGE,
                 _ => DEVICE,
@@ -75,6 +85,7 @@ impl Failure {
             VERIFICATION => "verification",
             USAGE => "usage",
             FILE => "file",
+            INTERRUPTED => "interrupted",
             _ => "device",
         }
     }
@@ -83,11 +94,20 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Verification(message) | Failure::Usage(message) => f.write_str(message),
+            Failure::Verification(message)
+            | Failure::Usage(message)
+            | Failure::Interrupted(message) => f.write_str(message),
             Failure::File { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Failure::Cache(error) => error.fmt(f),
             Failure::StandardOutput(error) => write!(f, "cannot write to standard output: {error}"),
             Failure::Library(error) => error.fmt(f),
         }
+    }
+}
+
+impl From<CacheError> for Failure {
+    fn from(error: CacheError) -> Self {
+        Failure::Cache(error)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `regemm ladder`: every kernel over a list of sizes.
 
 use super::exit::Failure;
-use super::options::{self, DeviceOption, with_dtype};
+use super::options::{self, DeviceOption, Size, with_dtype};
 use super::output::{Output, count, counters_json, or_dash, seconds, table};
 use super::progress;
 use super::verdict::{describe, verification_json};
@@ -12,10 +12,9 @@ use regemm::verify::{Expectation, Problem, Verification};
 use regemm::{
     Accumulator, Counters, Device, Dtype, Element, Error, Gemm, KernelChoice, KernelInfo,
 };
+use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
-use std::fmt;
 use std::num::NonZeroUsize;
-use std::str::FromStr;
 
 /// Run all kernels over a list of sizes: speed on a GPU, counters on the simulator, and the error
 #[derive(clap::Args)]
@@ -49,50 +48,9 @@ Examples:
   regemm ladder --sizes 1024,4095x4097x4093 --dtype bf16
   regemm ladder --device sim --sizes 128 --kernels naive,tiled16 --json";
 
-/// Rows, columns and depth of a product.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Size {
-    m: usize,
-    n: usize,
-    k: usize,
-}
-
 /// Sizes that are measured if none are named.
 const GPU_SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 const SIMULATOR_SIZES: [usize; 1] = [256];
-
-impl Size {
-    fn square(n: usize) -> Self {
-        Size { m: n, n, k: n }
-    }
-
-    /// Floating-point operations of the product, a multiply-add being two.
-    fn operations(self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64
-    }
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Option<Vec<usize>> = text
-            .split('x')
-            .map(|number| number.parse().ok().filter(|&number| number > 0))
-            .collect();
-        match numbers.as_deref() {
-            Some(&[n]) => Ok(Size::square(n)),
-            Some(&[m, n, k]) => Ok(Size { m, n, k }),
-            _ => Err("a size is N or MxNxK, such as 512 or 100x200x300".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} x {} x {}", self.m, self.n, self.k)
-    }
-}
 
 /// One kernel on one size.
 struct Rung {
@@ -155,9 +113,14 @@ fn climb<T: Element>(ladder: &Ladder, sizes: &[Size], output: &mut Output) -> Re
         results.push(ladder.json(size, &rungs));
     }
     ladder.bar.finish_and_clear();
+    let info = ladder.device.info();
+    // Asking for it takes a moment, and only a document shows it.
+    let provenance = (!output.has_document())
+        .then(|| Provenance::gather(&info.name, info.multiprocessors, info.compute_capability));
     output.document(&json!({
         "command": "ladder",
-        "device": ladder.device.info(),
+        "provenance": provenance,
+        "device": info,
         "dtype": T::DTYPE.name(),
         "seed": ladder.seed,
         "peak_flops": ladder.peak,
@@ -303,18 +266,4 @@ const SIMULATOR_HEADING: [&str; 10] = [
 
 fn times(factor: f64) -> String {
     format!("{factor:.2} x")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_in_both_forms() {
-        assert_eq!("512".parse(), Ok(Size::square(512)));
-        assert_eq!("1x20x300".parse(), Ok(Size { m: 1, n: 20, k: 300 }));
-        for wrong in ["", "0", "1x2", "1x2x3x4", "1x0x3", "-1", "axb", "99999999999999999999"] {
-            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
-        }
-    }
 }

@@ -3,10 +3,15 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `mul`, `ladder`, `verify`, `info` | the subcommands |
+//! | `sweep`, `pipelining` | the subcommands that measure one kernel in many configurations |
+//! | `traffic` | the subcommand that counts what kernels move |
+//! | `occupancy`, `occupancy_text` | the subcommand and its answers in words |
+//! | `tune` | the subcommand that measures for the choice of kernels, and explains it |
+//! | `report` | the subcommand that makes pages and pictures of what others print |
 //! | `options` | option values that several of them take |
 //! | `operands` | the operands of `mul`: from files to matrices that fit |
-//! | `load`, `save` | NumPy files in, NumPy files out |
-//! | `interrupt` | what Ctrl-C removes |
+//! | `load`, `save` | NumPy files in; files out, completely or not at all |
+//! | `interrupt` | what Ctrl-C removes, and how work is asked to stop |
 //! | `case` | one random problem of `regemm verify` |
 //! | `verdict` | verifications in words and in JSON |
 //! | `output` | everything that is written to standard output |
@@ -20,11 +25,18 @@ mod interrupt;
 mod ladder;
 mod load;
 mod mul;
+mod occupancy;
+mod occupancy_text;
 mod operands;
 mod options;
 mod output;
+mod pipelining;
 mod progress;
+mod report;
 mod save;
+mod sweep;
+mod traffic;
+mod tune;
 mod verdict;
 mod verify;
 
@@ -49,13 +61,20 @@ struct Cli {
 enum Command {
     Mul(mul::Arguments),
     Ladder(ladder::Arguments),
+    Sweep(sweep::Arguments),
+    Pipelining(pipelining::Arguments),
+    Traffic(traffic::Arguments),
+    Tune(tune::Arguments),
+    Report(report::Arguments),
     Verify(verify::Arguments),
+    Occupancy(occupancy::Arguments),
     Info(info::Arguments),
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     interrupt::ignore_file_size_signal();
+    log_warnings();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -68,6 +87,12 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Mul(arguments) => mul::run(&arguments, &mut output),
         Command::Ladder(arguments) => ladder::run(&arguments, &mut output),
+        Command::Sweep(arguments) => sweep::run(&arguments, &mut output),
+        Command::Pipelining(arguments) => pipelining::run(&arguments, &mut output),
+        Command::Traffic(arguments) => traffic::run(&arguments, &mut output),
+        Command::Occupancy(arguments) => occupancy::run(&arguments, &mut output),
+        Command::Tune(arguments) => tune::run(&arguments, &mut output),
+        Command::Report(arguments) => report::run(&arguments, &mut output),
         Command::Verify(arguments) => verify::run(&arguments, &mut output),
         Command::Info(arguments) => info::run(&arguments, &mut output),
     };
@@ -92,6 +117,29 @@ fn report(failure: &Failure, output: &mut Output) -> ExitCode {
         let _ = output.document(&document);
     }
     failure.code().into()
+}
+
+/// Sends the library's warnings to standard error; more or less of its log if the environment says so.
+fn log_warnings() {
+    use std::io::Write;
+    env_logger::Builder::new()
+        .filter_level(log::LevelFilter::Warn)
+        .parse_default_env()
+        .format(|line, record| {
+            writeln!(line, "regemm: {}: {}", level_name(record.level()), record.args())
+        })
+        .init();
+}
+
+/// A level in the words of the command's other messages.
+fn level_name(level: log::Level) -> &'static str {
+    match level {
+        log::Level::Error => "error",
+        log::Level::Warn => "warning",
+        log::Level::Info => "info",
+        log::Level::Debug => "debug",
+        log::Level::Trace => "trace",
+    }
 }
 
 /// A line on standard error, where a closed one is nobody's problem.

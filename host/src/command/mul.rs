@@ -6,14 +6,17 @@ use super::operands::{Axis, Contents, Files, Operands};
 use super::options::{self, DeviceOption};
 use super::output::{Output, count, counters_json, seconds};
 use super::save::Destination;
+use super::tune::explain::{explanation_json, ranking};
 use super::verdict::{describe, verification_json};
 use super::{eprintln_quietly, interrupt, progress};
 use clap::ValueEnum;
 use ndarray::Array2;
+use regemm::tuning::Shape;
+use regemm::tuning::explain::explain;
 use regemm::verify::{Expectation, Problem, Verification};
 use regemm::{
     Accumulator, Activation, BiasAxis, Device, Dtype, Element, Gemm, KernelChoice, Report, bf16,
-    f16,
+    f16, kernels,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -64,6 +67,9 @@ pub struct Arguments {
     /// The kernel to use, such as tiled16; the library chooses if none is named
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
+    /// Show how the kernel was chosen: all kernels with their expected times and places by rule
+    #[arg(long)]
+    explain: bool,
     /// Check D against a double-precision reference before it is written
     #[arg(long)]
     verify: bool,
@@ -134,6 +140,12 @@ where
     }
     let device = Device::open(arguments.device.device)?;
     let (d, report, product_seconds) = compute(arguments, &operands, &device)?;
+    let explanation = arguments.explain.then(|| {
+        // The sizes were small enough for a product.
+        let [m, n, k] = [d.nrows(), d.ncols(), operands.a.ncols()].map(|size| size as u32);
+        let problem = kernels::Problem { dtype: T::DTYPE, m, n, k };
+        explain(&device, &problem, Shape::packed(T::DTYPE, m, n, k))
+    });
     let verification = arguments.verify.then(|| verify(arguments, &operands, &d)).transpose()?;
     // A wrong result is not written.
     let pass = verification.as_ref().is_none_or(Verification::pass);
@@ -150,7 +162,8 @@ where
         "file_dtype": numpy_name(S::DTYPE),
         "device": device.info(),
         "kernel": report.kernel.name,
-        "why": report.why,
+        "why": report.why.to_string(),
+        "explanation": explanation.as_ref().map(explanation_json),
         "launched": report.launched,
         "seconds": product_seconds,
         "counters": report.counters.as_ref().map(counters_json),
@@ -161,6 +174,12 @@ where
         .text(format_args!("D = {m} x {n} from A = {m} x {k} and B = {k} x {n}, {}", T::DTYPE))?;
     output.text(format_args!("device   {}", device.info().name))?;
     output.text(format_args!("kernel   {}: {}", report.kernel.name, report.why))?;
+    if let Some(explanation) = &explanation {
+        if let (Some(_), Ok(selection)) = (&arguments.kernel, &explanation.selection) {
+            output.text(format_args!("without --kernel it would be {selection}"))?;
+        }
+        output.text(ranking(explanation))?;
+    }
     if let Some(seconds_taken) = product_seconds {
         let taken = seconds(seconds_taken);
         output.text(format_args!("time     {taken}, the loading of the kernel included"))?;

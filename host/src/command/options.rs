@@ -3,6 +3,8 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regemm::kernels;
 use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo};
+use std::fmt;
+use std::str::FromStr;
 
 /// `--device`
 #[derive(clap::Args)]
@@ -10,6 +12,48 @@ pub struct DeviceOption {
     /// Where to compute: `auto` (the first GPU, else the simulator), `cuda:N` or `sim`
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: DeviceSpec,
+}
+
+/// Rows, columns and depth of a product, none of them zero. Reads `N` for square matrices, or `MxNxK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+}
+
+impl Size {
+    /// The product of two `n` x `n` matrices.
+    pub fn square(n: usize) -> Self {
+        Size { m: n, n, k: n }
+    }
+
+    /// Floating-point operations of the product, a multiply-add being two.
+    pub fn operations(self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Option<Vec<usize>> = text
+            .split('x')
+            .map(|number| number.parse().ok().filter(|&number| number > 0))
+            .collect();
+        match numbers.as_deref() {
+            Some(&[n]) => Ok(Size::square(n)),
+            Some(&[m, n, k]) => Ok(Size { m, n, k }),
+            _ => Err("a size is N or MxNxK, such as 512 or 100x200x300".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {} x {}", self.m, self.n, self.k)
+    }
 }
 
 /// Reads an activation by name.
@@ -61,6 +105,15 @@ mod tests {
         }
         for dtype in Dtype::ALL {
             assert_eq!(by_name(&Dtype::ALL, Dtype::name, dtype.name()), dtype);
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_in_both_forms() {
+        assert_eq!("512".parse(), Ok(Size::square(512)));
+        assert_eq!("1x20x300".parse(), Ok(Size { m: 1, n: 20, k: 300 }));
+        for wrong in ["", "0", "1x2", "1x2x3x4", "1x0x3", "-1", "axb", "99999999999999999999"] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
         }
     }
 }

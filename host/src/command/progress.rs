@@ -1,6 +1,6 @@
 //! Progress bars. They are drawn on standard error, and only where that is a terminal.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -10,6 +10,17 @@ const REDRAW: Duration = Duration::from_millis(100);
 pub fn bar(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(REDRAW);
+    bar
+}
+
+/// A bar over work that takes minutes: how much of it is done, and when the rest will be. It goes with the last handle.
+pub fn long_bar(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps).with_finish(ProgressFinish::AndClear);
+    let template = "{bar:30} {percent:>3} % {elapsed}, {eta} left  {msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar.enable_steady_tick(REDRAW);

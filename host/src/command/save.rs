@@ -1,6 +1,6 @@
-//! Writes NumPy files: completely or not at all.
+//! Writes files: completely or not at all.
 //!
-//! The array goes to a temporary file in the output's own folder, which takes the output's name in one step once all of
+//! What is written goes to a temporary file in the output's own folder, which takes the output's name in one step once all of
 //! it is on the disk. Whatever happens before leaves the old file, or none.
 
 use super::exit::Failure;
@@ -95,13 +95,27 @@ impl Destination {
         array: &Array2<T>,
         convert: fn(T) -> S,
     ) -> Result<(), Failure> {
+        self.fill(|file| write_array(file, array, convert))
+    }
+
+    /// Writes text and finishes the file.
+    pub fn save_text(self, text: &str) -> Result<(), Failure> {
+        self.fill(|file| file.write_all(text.as_bytes()))
+    }
+
+    /// Writes bytes and finishes the file.
+    pub fn save_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
+        self.fill(|file| file.write_all(bytes))
+    }
+
+    fn fill(self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Failure> {
         let Destination { path, kind } = self;
         let failure = |error: io::Error| Failure::file(&path, cannot_write(&error));
         match kind {
-            Kind::Special(file) => write_array(file, array, convert).map(drop).map_err(failure),
+            Kind::Special(mut file) => write(&mut file).map_err(failure),
             Kind::File { mut unfinished, target, overwrite } => {
                 let file = unfinished.as_file_mut();
-                write_array(&mut *file, array, convert).map_err(failure)?;
+                write(file).map_err(failure)?;
                 file.sync_all().map_err(failure)?;
                 let finished = interrupt::finish(|| {
                     if overwrite {

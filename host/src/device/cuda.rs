@@ -24,6 +24,7 @@ use super::pending::{Marker, Pending, Use};
 use super::report::KernelReport;
 use super::{DeviceSpec, KernelSource, Launch};
 use crate::error::{Error, Resource, Result};
+use crate::tuning::Tuner;
 use context::Context;
 use module::LoadedKernel;
 use queue::{CudaEvent, CudaStream};
@@ -36,6 +37,7 @@ static OPEN: Mutex<Vec<(usize, Weak<CudaDevice>)>> = Mutex::new(Vec::new());
 /// A GPU.
 pub(crate) struct CudaDevice {
     info: DeviceInfo,
+    tuner: Arc<Tuner>,
     /// Work that the caller waits for.
     foreground: CudaStream,
     /// Copies between host and device.
@@ -59,6 +61,7 @@ impl CudaDevice {
         let context = Arc::new(Context::retain(ordinal)?);
         let device = Arc::new(CudaDevice {
             info: limits::read(&context, ordinal)?,
+            tuner: Arc::new(Tuner::new()),
             foreground: CudaStream::new(&context)?,
             copies: CudaStream::new(&context)?,
             kernels: Mutex::default(),
@@ -71,6 +74,10 @@ impl CudaDevice {
 
     pub fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    pub fn tuner(&self) -> &Arc<Tuner> {
+        &self.tuner
     }
 
     fn spec(&self) -> DeviceSpec {

@@ -31,6 +31,9 @@ pub struct DeviceInfo {
     pub clock_khz: Option<u32>,
     /// Global memory in bytes.
     pub memory_bytes: u64,
+    /// Bandwidth of global memory in bytes a second: on a GPU two transfers in each clock of the memory, over the whole
+    /// width of its bus. None on the simulator.
+    pub memory_bandwidth: Option<u64>,
     /// L2 cache in bytes; none on the simulator.
     pub l2_bytes: Option<u64>,
     /// Most threads in a block.
@@ -92,6 +95,7 @@ pub(crate) mod tests {
             multiprocessors: 132,
             clock_khz: Some(1_980_000),
             memory_bytes: 150_000_000_000,
+            memory_bandwidth: Some(4_916_736_000_000),
             l2_bytes: Some(62_914_560),
             max_threads_per_block: 1024,
             max_threads_per_multiprocessor: 2048,

@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::matrix::Matrix;
 use crate::matrix::vector::Vector;
+use crate::tuning::{Tuner, Tuning};
 use cuda::CudaDevice;
 use cuda_std::sim::{Counters, Simulator};
 use info::{DeviceInfo, DeviceKind};
@@ -55,6 +56,8 @@ pub struct Device {
 struct Inner {
     info: DeviceInfo,
     machine: Machine,
+    /// Shared by all handles of one GPU.
+    tuner: Arc<Tuner>,
 }
 
 pub(crate) enum Machine {
@@ -118,8 +121,8 @@ impl Device {
     /// [`Error::NoDriver`], [`Error::NoSuchDevice`], or a failure of the driver.
     pub fn cuda(ordinal: usize) -> Result<Device> {
         let device = CudaDevice::open(ordinal)?;
-        let info = device.info().clone();
-        Ok(Device { inner: Arc::new(Inner { info, machine: Machine::Cuda(device) }) })
+        let (info, tuner) = (device.info().clone(), Arc::clone(device.tuner()));
+        Ok(Device { inner: Arc::new(Inner { info, machine: Machine::Cuda(device), tuner }) })
     }
 
     /// A new simulator with its own memory.
@@ -134,7 +137,8 @@ impl Device {
 
     fn of_simulator(simulator: Simulator) -> Device {
         let machine = SimDevice::new(simulator);
-        Device { inner: Arc::new(Inner { info: machine.info(), machine: Machine::Sim(machine) }) }
+        let (info, tuner) = (machine.info(), Arc::new(Tuner::new()));
+        Device { inner: Arc::new(Inner { info, machine: Machine::Sim(machine), tuner }) }
     }
 
     /// Number of CUDA devices.
@@ -161,6 +165,21 @@ impl Device {
             DeviceKind::Cuda { ordinal } => DeviceSpec::Cuda(ordinal),
             DeviceKind::Sim => DeviceSpec::Sim,
         }
+    }
+
+    /// How kernels are chosen on this device where none is named. Unless [set](Device::set_tuning), what the environment
+    /// variable [`TUNING_VARIABLE`](crate::tuning::TUNING_VARIABLE) says, else [`Tuning::Table`].
+    pub fn tuning(&self) -> Tuning {
+        self.inner.tuner.policy()
+    }
+
+    /// Sets how kernels are chosen on this device, for all handles of it.
+    pub fn set_tuning(&self, tuning: Tuning) {
+        self.inner.tuner.set_policy(tuning);
+    }
+
+    pub(crate) fn tuner(&self) -> &Tuner {
+        &self.inner.tuner
     }
 
     /// A new stream: work put on it runs in order, and beside the work of other streams.

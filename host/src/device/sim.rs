@@ -87,6 +87,7 @@ fn info(memory_bytes: u64) -> DeviceInfo {
         multiprocessors: u32::try_from(cores).unwrap_or(u32::MAX),
         clock_khz: None,
         memory_bytes,
+        memory_bandwidth: None,
         l2_bytes: None,
         max_threads_per_block: limits::MAX_BLOCK_THREADS,
         max_threads_per_multiprocessor: 2048,

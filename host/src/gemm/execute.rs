@@ -4,7 +4,7 @@ use super::Report;
 use crate::device::stream::Stream;
 use crate::device::{Buffer, KernelSource, Launch};
 use crate::error::Result;
-use crate::kernels::Problem;
+use crate::kernels::{Problem, Why};
 use crate::matrix::view::{MatrixView, MatrixViewMut};
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
@@ -13,7 +13,7 @@ use regemm_kernels::params::GemmParams;
 /// A product whose operands are checked.
 pub(super) struct Plan<'a, T: Element> {
     pub kernel: KernelSource,
-    pub why: &'static str,
+    pub why: Why,
     pub problem: Problem,
     pub a: MatrixView<'a, T>,
     pub b: MatrixView<'a, T>,

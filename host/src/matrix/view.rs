@@ -79,6 +79,19 @@ impl<'a> Layout<'a> {
         })
     }
 
+    /// The elements of a single row as a matrix whose rows begin `ld` elements apart.
+    fn folded(self, rows: usize, cols: usize, ld: usize) -> Result<Self> {
+        if ld < cols {
+            return Err(Error::LeadingDimension { ld, cols });
+        }
+        let needed = super::span(rows, cols, ld);
+        if self.rows != 1 || self.cols < needed {
+            let layout = format!("a {rows} x {cols} matrix of leading dimension {ld}");
+            return Err(Error::SliceLength { found: self.cols, needed, layout });
+        }
+        Ok(Layout { rows, cols, ld, ..self })
+    }
+
     fn as_rows<T: Element>(&self) -> Rows {
         Rows {
             address: self.address,
@@ -225,6 +238,11 @@ impl<'a, T: Element> MatrixView<'a, T> {
         Ok(MatrixView { layout, element: PhantomData })
     }
 
+    /// The elements of a single row as a matrix whose rows begin `ld` elements apart.
+    pub(crate) fn folded(self, rows: usize, cols: usize, ld: usize) -> Result<Self> {
+        Ok(MatrixView { layout: self.layout.folded(rows, cols, ld)?, element: PhantomData })
+    }
+
     /// Copies the elements to the host, after outstanding work that writes them.
     ///
     /// # Errors
@@ -274,6 +292,11 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
     pub fn slice(self, rows: Range<usize>, cols: Range<usize>) -> Result<MatrixViewMut<'a, T>> {
         let layout = self.layout.slice::<T>(rows, cols)?;
         Ok(MatrixViewMut { layout, element: PhantomData })
+    }
+
+    /// The elements of a single row as a matrix whose rows begin `ld` elements apart.
+    pub(crate) fn folded(self, rows: usize, cols: usize, ld: usize) -> Result<Self> {
+        Ok(MatrixViewMut { layout: self.layout.folded(rows, cols, ld)?, element: PhantomData })
     }
 
     /// The first `row` rows and the others.

@@ -5,7 +5,8 @@
 //! log shows whether the caller waits where it has to.
 //!
 //! Settings in the environment: `FAKE_CUDA_VERSION` (12040 unless set), `FAKE_CUDA_CAPABILITY` (`9.0`),
-//! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused with it).
+//! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_MEMORY` (bytes; 1048576), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused
+//! with it).
 #![allow(non_snake_case)]
 // The signatures are those of `cuda.h`, and the callers of a test double are the tests.
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
@@ -22,7 +23,6 @@ const INVALID_PTX: i32 = 218;
 const NOT_READY: i32 = 600;
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which `cust` does not know.
 const DEVICE_UNAVAILABLE: i32 = 46;
-const MEMORY: usize = 1 << 20;
 
 #[derive(Default)]
 struct State {
@@ -62,6 +62,11 @@ fn log(line: String) {
 
 fn setting(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_owned())
+}
+
+/// Bytes of device memory.
+fn device_memory() -> usize {
+    setting("FAKE_CUDA_MEMORY", "1048576").parse().unwrap()
 }
 
 fn new_handle() -> usize {
@@ -130,6 +135,8 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, which: i32, _devi
         1 => 1024,
         13 => 1_980_000,
         16 => 132,
+        36 => 3_201_000,
+        37 => 6144,
         38 => 50 << 20,
         39 => 2048,
         75 => major.parse().unwrap(),
@@ -146,7 +153,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, which: i32, _devi
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: i32) -> i32 {
-    unsafe { *bytes = MEMORY };
+    unsafe { *bytes = device_memory() };
     SUCCESS
 }
 

@@ -1,12 +1,12 @@
 //! Allocations and copies.
 
-use super::{INVALID_VALUE, MEMORY, OUT_OF_MEMORY, SUCCESS, log, state};
+use super::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, device_memory, log, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
     with!(|state| {
         let used: usize = state.allocations.values().map(|memory| memory.len()).sum();
-        if bytes > MEMORY - used {
+        if bytes > device_memory() - used {
             return OUT_OF_MEMORY;
         }
         let memory = vec![0u8; bytes].into_boxed_slice();
@@ -30,8 +30,8 @@ pub extern "C" fn cuMemFree_v2(address: u64) -> i32 {
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> i32 {
     let used: usize = with!(|state| state.allocations.values().map(|memory| memory.len()).sum());
     unsafe {
-        *free = MEMORY - used;
-        *total = MEMORY;
+        *free = device_memory() - used;
+        *total = device_memory();
     }
     SUCCESS
 }

@@ -40,7 +40,8 @@ pub fn in_child(test: &str, driver: Driver, settings: &[(&str, &str)], body: imp
     assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
 }
 
-fn compile_fake(library: &Path) {
+/// Compiles the stand-in.
+pub fn compile_fake(library: &Path) {
     let source = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake/libcuda.rs"));
     let source = if source.exists() { source } else { FROM_WORKSPACE.into() };
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

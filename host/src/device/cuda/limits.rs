@@ -29,6 +29,10 @@ pub(super) fn read(context: &Context, ordinal: usize) -> Result<DeviceInfo> {
         multiprocessors: get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         clock_khz: some(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
         memory_bytes: memory_bytes as u64,
+        memory_bandwidth: bandwidth(
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
+        ),
         l2_bytes: some(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.map(u64::from),
         max_threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         max_threads_per_multiprocessor: get(
@@ -48,6 +52,14 @@ pub(super) fn read(context: &Context, ordinal: usize) -> Result<DeviceInfo> {
         )?,
         driver_version: Some(driver_version()?),
     })
+}
+
+/// Bytes a second of a memory with this clock in kHz and this width of the bus in bits, which transfers twice a clock;
+/// none where the driver does not know them.
+fn bandwidth(clock_khz: u32, bus_bits: u32) -> Option<u64> {
+    const TRANSFERS: u64 = 2;
+    let bytes_per_second = u64::from(clock_khz) * 1000 * TRANSFERS * u64::from(bus_bits / 8);
+    (bytes_per_second > 0).then_some(bytes_per_second)
 }
 
 fn attribute(context: &Context, which: Attribute) -> Result<u32> {

@@ -1,0 +1,147 @@
+//! JSON documents of the command and of the benchmark, told apart by what they hold.
+
+use crate::{ladder, sweep};
+use serde_json::Value;
+
+/// A document that a report can show.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Document {
+    /// A record of the benchmark, or `regemm ladder --json` on a GPU.
+    Ladder(ladder::Record),
+    /// `regemm ladder --json` on the simulator, which counts and gives no times.
+    Counts(Value),
+    /// `regemm sweep --json`.
+    Sweep(sweep::Record),
+    /// `regemm pipelining --json`.
+    Pipelining(sweep::Record),
+    /// `regemm occupancy --json`.
+    Occupancy(Value),
+    /// `regemm traffic --json`.
+    Traffic(Value),
+    /// `regemm tune --json`.
+    Tune(Value),
+}
+
+/// Why a text is no document that a report can show.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// It is no JSON.
+    #[error("is no JSON: {0}")]
+    Syntax(serde_json::Error),
+    /// It reports a failure instead of results.
+    #[error("reports a failure instead of results: {0}")]
+    Failure(String),
+    /// It comes from a command that reports do not show.
+    #[error("is the output of `regemm {0}`, which reports do not show; they show {SHOWN}")]
+    OtherCommand(String),
+    /// It is JSON of something else.
+    #[error(
+        "is neither the output of a subcommand with --json nor a record of the benchmark; reports show {SHOWN}"
+    )]
+    Unknown,
+    /// It has the marks of a document, but misses something.
+    #[error("is {kind}, but cannot be read: {why}")]
+    Incomplete {
+        /// What it seems to be.
+        kind: &'static str,
+        /// What is missing or of another type.
+        why: serde_json::Error,
+    },
+}
+
+/// What reports show, in words.
+const SHOWN: &str = "ladder, sweep, pipelining, occupancy, traffic and tune";
+
+impl Document {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// [`DocumentError`], whose words go behind the name of the file.
+    pub fn parse(text: &str) -> Result<Document, DocumentError> {
+        let value: Value = serde_json::from_str(text).map_err(DocumentError::Syntax)?;
+        if let Some(message) = value.pointer("/error/message").and_then(Value::as_str) {
+            return Err(DocumentError::Failure(message.to_owned()));
+        }
+        match value.get("command").map(|command| command.as_str().unwrap_or_default()) {
+            Some("ladder") => ladder_run(value),
+            Some("sweep") => read("a sweep", value).map(Document::Sweep),
+            Some("pipelining") => read("a pipelining table", value).map(Document::Pipelining),
+            Some("occupancy") => Ok(Document::Occupancy(value)),
+            Some("traffic") => Ok(Document::Traffic(value)),
+            Some("tune") => Ok(Document::Tune(value)),
+            Some(other) => Err(DocumentError::OtherCommand(other.to_owned())),
+            None if value.get("rounds").is_some() => {
+                read("a record of the ladder", value).map(Document::Ladder)
+            }
+            None => Err(DocumentError::Unknown),
+        }
+    }
+
+    /// What it is, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Document::Ladder(_) | Document::Counts(_) => "ladder",
+            Document::Sweep(_) => "sweep",
+            Document::Pipelining(_) => "pipelining",
+            Document::Occupancy(_) => "occupancy",
+            Document::Traffic(_) => "traffic",
+            Document::Tune(_) => "tune",
+        }
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    kind: &'static str,
+    value: Value,
+) -> Result<T, DocumentError> {
+    serde_json::from_value(value).map_err(|why| DocumentError::Incomplete { kind, why })
+}
+
+/// `regemm ladder --json`: a record if it has times, else counts.
+fn ladder_run(value: Value) -> Result<Document, DocumentError> {
+    let run: ladder::command::Run = read("the output of `regemm ladder`", value.clone())?;
+    Ok(match run.record() {
+        Some(record) => Document::Ladder(record),
+        None => Document::Counts(value),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refusal(text: &str) -> String {
+        Document::parse(text).expect_err("is no document").to_string()
+    }
+
+    #[test]
+    fn documents_are_told_apart_by_what_they_hold() {
+        let ladder = serde_json::to_string(&ladder::synthetic::record()).unwrap();
+        assert_eq!(
+            Document::parse(&ladder).unwrap(),
+            Document::Ladder(ladder::synthetic::record())
+        );
+        let mut record = sweep::synthetic::record(Vec::new());
+        let text = |record: &sweep::Record| serde_json::to_string(record).unwrap();
+        assert_eq!(Document::parse(&text(&record)).unwrap(), Document::Sweep(record.clone()));
+        record.command = "pipelining".into();
+        assert_eq!(Document::parse(&text(&record)).unwrap(), Document::Pipelining(record));
+        for kind in ["occupancy", "traffic", "tune"] {
+            let document = Document::parse(&format!(r#"{{"command": "{kind}"}}"#)).unwrap();
+            assert_eq!(document.kind(), kind);
+        }
+    }
+
+    #[test]
+    fn what_is_no_document_is_refused_in_words() {
+        assert!(refusal("{").starts_with("is no JSON: "));
+        assert!(refusal(r#"{"x": 1}"#).contains("reports show ladder, sweep"));
+        assert!(refusal("[1]").contains("is neither"));
+        assert!(refusal(r#"{"command": "info"}"#).contains("`regemm info`"));
+        assert!(refusal(r#"{"command": 7}"#).contains("reports do not show"));
+        assert!(refusal(r#"{"error": {"message": "no GPU"}}"#).ends_with("results: no GPU"));
+        assert!(refusal(r#"{"command": "sweep"}"#).starts_with("is a sweep, but cannot be read"));
+        assert!(refusal(r#"{"rounds": []}"#).starts_with("is a record of the ladder, but"));
+    }
+}

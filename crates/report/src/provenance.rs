@@ -1,0 +1,114 @@
+//! Where, when and with what something was measured.
+
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+
+/// Where, when and with what a record was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The day, as `YYYY-MM-DD` in UTC.
+    pub date: String,
+    /// The commit of the sources, with `-dirty` behind it if they were changed since; `None` where it cannot be told.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// The version of regemm; empty in records that do not name it.
+    #[serde(default)]
+    pub version: String,
+    /// The device's name.
+    #[serde(alias = "gpu")]
+    pub device: String,
+    /// Its multiprocessors; on the simulator the CPU cores that run blocks.
+    pub multiprocessors: u32,
+    /// Its compute capability, major and minor; none on the simulator.
+    #[serde(default)]
+    pub compute_capability: Option<(u32, u32)>,
+    /// Version of the GPU's driver.
+    #[serde(default)]
+    pub driver: Option<String>,
+    /// Clocks and limits as `nvidia-smi` reports them when the run begins.
+    #[serde(default)]
+    pub clocks: Option<String>,
+}
+
+impl Provenance {
+    /// This moment, these sources and the named device. Driver and clocks are asked of `nvidia-smi` if the device has a
+    /// compute capability, the commit of `git`; what they do not tell stays out.
+    pub fn gather(
+        device: &str,
+        multiprocessors: u32,
+        compute_capability: Option<(u32, u32)>,
+    ) -> Self {
+        let gpu = compute_capability.and_then(|_| ask_for_gpu(device));
+        let (driver, clocks) = gpu.unzip();
+        Provenance {
+            date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+            commit: commit(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            device: device.to_owned(),
+            multiprocessors,
+            compute_capability,
+            driver,
+            clocks,
+        }
+    }
+}
+
+/// What `nvidia-smi` is asked: the name first, then the driver, the rest are clocks and limits.
+const QUERY: &str =
+    "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit";
+
+/// Driver and clocks of the first GPU of this name.
+fn ask_for_gpu(name: &str) -> Option<(String, String)> {
+    let answer = output_of("nvidia-smi", &[QUERY, "--format=csv,noheader"])?;
+    driver_and_clocks(&answer, name)
+}
+
+fn driver_and_clocks(answer: &str, name: &str) -> Option<(String, String)> {
+    let gpus = answer.lines().filter_map(|line| line.split_once(','));
+    let (_, rest) = gpus.into_iter().find(|(gpu, _)| gpu.trim() == name)?;
+    let (driver, clocks) = rest.split_once(',')?;
+    let clocks = format!("SM now, SM most, memory, power limit: {}", clocks.trim());
+    Some((driver.trim().to_owned(), clocks))
+}
+
+/// The commit of the sources that this was built from, if they are still there and under version control.
+fn commit() -> Option<String> {
+    let sources = env!("CARGO_MANIFEST_DIR");
+    // A folder inside somebody else's repository, such as a home folder, is not ours to name.
+    output_of("git", &["-C", sources, "ls-files", "--error-unmatch", "Cargo.toml"])?;
+    output_of("git", &["-C", sources, "describe", "--always", "--dirty", "--exclude=*"])
+}
+
+/// What a program prints, trimmed; `None` where it cannot be run, fails or prints nothing.
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gpu_is_found_by_its_name() {
+        let answer = "NVIDIA L4, 550.1, 210 MHz, 2040 MHz, 405 MHz, 72.00 W\n\
+                      NVIDIA H200, 580.2, 1980 MHz, 1980 MHz, 3201 MHz, 700.00 W";
+        let (driver, clocks) = driver_and_clocks(answer, "NVIDIA H200").unwrap();
+        assert_eq!(driver, "580.2");
+        assert_eq!(
+            clocks,
+            "SM now, SM most, memory, power limit: 1980 MHz, 1980 MHz, 3201 MHz, 700.00 W"
+        );
+        assert_eq!(driver_and_clocks(answer, "NVIDIA H100"), None);
+        assert_eq!(driver_and_clocks("", "NVIDIA H200"), None);
+    }
+
+    #[test]
+    fn the_simulator_has_neither_driver_nor_clocks() {
+        let provenance = Provenance::gather("simulator", 2, None);
+        assert_eq!((provenance.driver, provenance.clocks), (None, None));
+        assert_eq!(provenance.date.len(), "2026-01-31".len());
+        assert_eq!(provenance.device, "simulator");
+    }
+}

@@ -1,0 +1,210 @@
+//! Which configurations are compared with each other, and what a group of them has in common.
+//!
+//! A mean says something only over groups that are alike in everything else: loop orders are compared over the tiles that
+//! all of them have, stagings likewise, and tiles within one loop order and one staging.
+
+use super::tables::count;
+use super::{Config, Entry, Record};
+use std::collections::BTreeMap;
+
+/// The loop orders, from the slowest to the fastest in theory.
+pub const ORDERS: [&str; 3] = ["standard", "k_after_threads", "k_innermost"];
+
+/// The stagings, by the number of stages.
+pub const STAGINGS: [&str; 5] = ["single", "double", "async2", "async3", "async4"];
+
+/// Configurations with one thing in common.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// What they have in common: a loop order, a tile, a staging.
+    pub name: String,
+    /// The configurations, none of them without results.
+    pub entries: Vec<&'a Entry>,
+}
+
+impl Group<'_> {
+    /// The smallest and the largest of a property: `32`, or `32-128`; `-` where it is not known.
+    pub fn range(&self, property: impl Fn(&Entry) -> Option<u32>) -> String {
+        let values: Vec<u32> = self.entries.iter().filter_map(|entry| property(entry)).collect();
+        match (values.iter().min(), values.iter().max()) {
+            (Some(&least), Some(&most)) if least == most => count(least.into()),
+            (Some(&least), Some(&most)) => {
+                format!("{}-{}", count(least.into()), count(most.into()))
+            }
+            _ => "-".to_owned(),
+        }
+    }
+}
+
+impl Record {
+    /// The configurations with results on at least one size.
+    pub fn measured(&self) -> Vec<&Entry> {
+        let has_results = |entry: &&Entry| !entry.timings.is_empty() || !entry.counts.is_empty();
+        self.results.iter().filter(has_results).collect()
+    }
+
+    /// By loop order, over the tiles and stagings that every loop order of the record has.
+    pub fn by_order(&self) -> Vec<Group<'_>> {
+        let rest =
+            |config: &Config| (config.block_tile(), config.thread_tile(), config.staging.clone());
+        matched(&self.measured(), |config| config.order.clone(), rest, &ORDERS)
+    }
+
+    /// By staging, over the tiles that every staging of the record has in the winning loop order.
+    pub fn by_staging(&self) -> Vec<Group<'_>> {
+        let rest = |config: &Config| (config.block_tile(), config.thread_tile());
+        matched(&self.in_winning_order(), |config| config.staging.clone(), rest, &STAGINGS)
+    }
+
+    /// By block tile, within the winning loop order and one staging.
+    pub fn by_block_tile(&self) -> Vec<Group<'_>> {
+        grouped(&self.in_winning_order_and_one_staging(), Config::block_tile)
+    }
+
+    /// By thread tile, within the winning loop order and one staging.
+    pub fn by_thread_tile(&self) -> Vec<Group<'_>> {
+        grouped(&self.in_winning_order_and_one_staging(), Config::thread_tile)
+    }
+
+    /// The loop order of the winner on the last size that has results.
+    pub fn winning_order(&self) -> Option<&str> {
+        let size = self.last_size()?;
+        Some(self.ranking(size).first()?.config.order.as_str())
+    }
+
+    /// The staging in which tiles are compared: the plainest one that the record has in the winning loop order.
+    pub fn common_staging(&self) -> Option<&'static str> {
+        let entries = self.in_winning_order();
+        let has = |staging: &&&str| entries.iter().any(|entry| entry.config.staging == **staging);
+        STAGINGS.iter().find(has).copied()
+    }
+
+    fn in_winning_order(&self) -> Vec<&Entry> {
+        let order = self.winning_order();
+        let in_order = |entry: &&Entry| Some(entry.config.order.as_str()) == order;
+        self.measured().into_iter().filter(in_order).collect()
+    }
+
+    fn in_winning_order_and_one_staging(&self) -> Vec<&Entry> {
+        let staging = self.common_staging();
+        let staged = |entry: &&Entry| Some(entry.config.staging.as_str()) == staging;
+        self.in_winning_order().into_iter().filter(staged).collect()
+    }
+}
+
+/// Groups by a key, in the order in which the keys appear.
+fn grouped<'a>(entries: &[&'a Entry], key: impl Fn(&Config) -> String) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for &entry in entries {
+        let name = key(&entry.config);
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.entries.push(entry),
+            None => groups.push(Group { name, entries: vec![entry] }),
+        }
+    }
+    groups
+}
+
+/// Groups by a key, each with only those entries whose other properties occur under every key. The keys come in the order
+/// of `known`.
+fn matched<'a, R: Ord>(
+    entries: &[&'a Entry],
+    key: impl Fn(&Config) -> String,
+    rest: impl Fn(&Config) -> R,
+    known: &[&str],
+) -> Vec<Group<'a>> {
+    let mut groups = grouped(entries, &key);
+    let mut occurrences: BTreeMap<R, usize> = BTreeMap::new();
+    for group in &groups {
+        for entry in &group.entries {
+            *occurrences.entry(rest(&entry.config)).or_default() += 1;
+        }
+    }
+    let everywhere = groups.len();
+    for group in &mut groups {
+        group.entries.retain(|entry| occurrences.get(&rest(&entry.config)) == Some(&everywhere));
+    }
+    groups.retain(|group| !group.entries.is_empty());
+    groups.sort_by_key(|group| known.iter().position(|name| *name == group.name));
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic::{counted, entry, record, timed};
+    use super::*;
+
+    fn names(groups: &[Group<'_>]) -> Vec<(String, usize)> {
+        groups.iter().map(|group| (group.name.clone(), group.entries.len())).collect()
+    }
+
+    #[test]
+    fn orders_are_compared_over_the_tiles_that_all_have() {
+        let record = record(vec![
+            timed(entry((64, 64, 32), (8, 8), "k_innermost", "single"), 1024, 10.0),
+            timed(entry((128, 128, 8), (8, 8), "k_innermost", "single"), 1024, 40.0),
+            timed(entry((64, 64, 32), (8, 8), "standard", "single"), 1024, 1.0),
+            timed(entry((64, 64, 32), (4, 4), "standard", "single"), 1024, 2.0),
+        ]);
+        let groups = record.by_order();
+        assert_eq!(names(&groups), [("standard".into(), 1), ("k_innermost".into(), 1)]);
+        assert_eq!(groups[1].entries[0].config.bm, 64, "128x128x8 has no standard counterpart");
+    }
+
+    #[test]
+    fn an_order_without_results_does_not_empty_the_others() {
+        let mut without = entry((64, 64, 32), (8, 8), "standard", "single");
+        without.cannot_run = Some("too many registers".into());
+        let record = record(vec![
+            without,
+            timed(entry((64, 64, 32), (8, 8), "k_innermost", "single"), 1024, 10.0),
+        ]);
+        assert_eq!(names(&record.by_order()), [("k_innermost".into(), 1)]);
+    }
+
+    #[test]
+    fn tiles_are_compared_within_the_winning_order_and_the_plainest_staging() {
+        let record = record(vec![
+            timed(entry((32, 32, 32), (4, 4), "standard", "single"), 1024, 1.0),
+            timed(entry((32, 32, 32), (4, 4), "k_innermost", "single"), 1024, 5.0),
+            timed(entry((64, 64, 32), (4, 4), "k_innermost", "single"), 1024, 8.0),
+            timed(entry((64, 64, 32), (8, 8), "k_innermost", "single"), 1024, 9.0),
+            timed(entry((64, 64, 32), (8, 8), "k_innermost", "async3"), 1024, 12.0),
+        ]);
+        assert_eq!(record.winning_order(), Some("k_innermost"));
+        assert_eq!(record.common_staging(), Some("single"));
+        let blocks = record.by_block_tile();
+        assert_eq!(names(&blocks), [("32x32x32".into(), 1), ("64x64x32".into(), 2)]);
+        assert_eq!(names(&record.by_thread_tile()), [("4x4".into(), 2), ("8x8".into(), 1)]);
+        assert_eq!(names(&record.by_staging()), [("single".into(), 1), ("async3".into(), 1)]);
+    }
+
+    #[test]
+    fn counts_are_results_too() {
+        let record = record(vec![
+            counted(entry((64, 64, 32), (8, 8), "k_innermost", "single"), 64, 1000),
+            entry((64, 64, 32), (4, 4), "k_innermost", "single"),
+        ]);
+        assert_eq!(record.measured().len(), 1);
+        assert_eq!(names(&record.by_thread_tile()), [("8x8".into(), 1)]);
+    }
+
+    #[test]
+    fn ranges_of_what_a_group_needs() {
+        let mut few = entry((32, 32, 32), (8, 4), "k_innermost", "single");
+        let mut many = few.clone();
+        (few.registers, few.threads) = (Some(40), 32);
+        (many.registers, many.threads) = (Some(64), 32);
+        let group = Group { name: "8x4".into(), entries: vec![&few, &many] };
+        assert_eq!(group.range(|entry| entry.registers), "40-64");
+        assert_eq!(group.range(|entry| Some(entry.threads)), "32");
+        assert_eq!(group.range(|_| None), "-");
+    }
+
+    #[test]
+    fn an_empty_record_has_no_groups() {
+        let record = record(Vec::new());
+        assert_eq!(record.winning_order(), None);
+        assert!(record.by_order().is_empty() && record.by_block_tile().is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! `regemm report`: what other subcommands have measured, as one page.
+
+use super::exit::Failure;
+use super::output::Output;
+use super::save::Destination;
+use regemm_report::document::Document;
+use regemm_report::html;
+use regemm_report::pictures::PictureError;
+use regemm_report::section::{Picture, Section};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Make one HTML page, and pictures, of what other subcommands print with --json
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// JSON of ladder, sweep, pipelining, occupancy, traffic or tune, and records of the benchmark
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Write the page to this file
+    #[arg(long, short, value_name = "FILE", required_unless_present = "pictures")]
+    output: Option<PathBuf>,
+    /// Write every picture to this folder, as SVG and as PNG
+    #[arg(long, value_name = "FOLDER")]
+    pictures: Option<PathBuf>,
+    /// The heading of the page
+    #[arg(long, value_name = "TEXT", default_value = "Measurements of regemm")]
+    title: String,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+}
+
+const HELP: &str = "\
+The page needs nothing else: no script, no other file, no network. It follows the browser's light or dark scheme and can be
+printed. Every file becomes a section, in the order in which they are named; what they are is told from what they hold.
+
+Examples:
+  regemm report docs/measurements/2026-11-21-h200-ladder-f32.json --output report.html
+  regemm ladder --json > ladder.json && regemm traffic --json > traffic.json
+  regemm report ladder.json traffic.json sweep.json --output report.html --pictures pictures";
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let mut documents = Vec::new();
+    let mut sections = Vec::new();
+    for path in &arguments.files {
+        let document = read(path)?;
+        documents.push(json!({ "file": path.display().to_string(), "kind": document.kind() }));
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        sections.push((name.to_string_lossy().into_owned(), Section::new(&document)));
+    }
+    let mut files = Vec::new();
+    if let Some(path) = &arguments.output {
+        let page = html::page(&arguments.title, &sections).map_err(undrawable)?;
+        files.push((path.clone(), page.into_bytes()));
+    }
+    if let Some(folder) = &arguments.pictures {
+        fs::create_dir_all(folder)
+            .map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
+        files.extend(pictures(folder, &sections)?);
+    }
+    write(&files, arguments)?;
+
+    let written: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+    output.document(&json!({ "command": "report", "documents": documents, "written": written }))?;
+    for ((_, section), path) in sections.iter().zip(&arguments.files) {
+        output.text(format_args!("{}: {}", path.display(), section.title))?;
+    }
+    written.iter().try_for_each(|path| output.text(format_args!("wrote {path}")))
+}
+
+fn read(path: &Path) -> Result<Document, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
+    Document::parse(&text).map_err(|error| Failure::file(path, error))
+}
+
+fn undrawable(error: PictureError) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+/// Every picture in both formats, with its path.
+fn pictures(
+    folder: &Path,
+    sections: &[(String, Section)],
+) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
+    let pictures: Vec<&Picture> =
+        sections.iter().flat_map(|(_, section)| &section.pictures).collect();
+    let names: Vec<&str> = pictures.iter().map(|picture| picture.name.as_str()).collect();
+    let mut files = Vec::new();
+    for (picture, name) in pictures.iter().zip(html::unique(&names)) {
+        let drawing = picture.drawing();
+        let svg = drawing.svg().map_err(undrawable)?;
+        let png = drawing.png().map_err(undrawable)?;
+        files.push((folder.join(format!("{name}.svg")), svg.into_bytes()));
+        files.push((folder.join(format!("{name}.png")), png));
+    }
+    Ok(files)
+}
+
+/// Writes all files once it is clear that each can be written.
+fn write(files: &[(PathBuf, Vec<u8>)], arguments: &Arguments) -> Result<(), Failure> {
+    let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).collect();
+    let destinations = files
+        .iter()
+        .map(|(path, _)| Destination::new(path, arguments.force, &inputs))
+        .collect::<Result<Vec<_>, _>>()?;
+    let pairs = destinations.into_iter().zip(files);
+    pairs.into_iter().try_for_each(|(destination, (_, bytes))| destination.save_bytes(bytes))
+}

@@ -1,0 +1,302 @@
+//! `regemm traffic`: what each kernel moves between the memories, and where that places it on the roofline of a GPU.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `measured.rs` | speeds from a record of measurements |
+//! | `tables.rs` | the tables |
+
+mod measured;
+mod tables;
+
+use super::exit::Failure;
+use super::options::{self, Size};
+use super::output::Output;
+use super::progress;
+use super::save::Destination;
+use measured::Measured;
+use regemm::kernels::Problem;
+use regemm::traffic::formula::Formula;
+use regemm::traffic::roofline::{Placement, Roofs};
+use regemm::traffic::{Traffic, compulsory_bytes, count};
+use regemm::{Device, DeviceInfo, Dtype, Error, KernelInfo, gpus};
+use regemm_report::pictures;
+use regemm_report::roofline::{Point, Roofline};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Count what each kernel moves through global and shared memory, and place it on the roofline of a GPU
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Size of the product: N for N x N matrices, or MxNxK
+    #[arg(long, value_name = "SIZE", default_value = "256")]
+    size: Size,
+    /// Element type of all matrices
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::dtype())]
+    dtype: Dtype,
+    /// Only these kernels, in this order
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    kernels: Vec<String>,
+    /// The GPU whose roofline it is, such as h200 [default: the one measured on, else the first of this machine, else h200]
+    #[arg(long, value_name = "GPU")]
+    gpu: Option<String>,
+    /// Only the formulas, without counting: at once, also for sizes that would take the simulator hours
+    #[arg(long)]
+    formulas: bool,
+    /// Put measured speeds beside: a record of the ladder from docs/measurements or `regemm ladder --json`
+    #[arg(long, value_name = "FILE")]
+    measured: Option<PathBuf>,
+    /// Draw the roofline as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Draw the roofline as PNG
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+    /// Replace existing pictures
+    #[arg(long)]
+    force: bool,
+}
+
+const HELP: &str = "\
+Counts come from the simulator, also on a machine with a GPU: they are exact and the same
+everywhere. Beside them stands what a formula gives for the kernel's tile sizes. Where the two must
+be equal and are not, the exit code is 1.
+
+The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a kernel attain: at most
+its peak, and at most what its memories deliver for each operation. Caches decide how much really
+comes from global memory, so there are two answers: as if there were none, and as if they were
+perfect. The picture shows the first; a kernel whose circle is below the roof is held back by shared
+memory, one that was measured above its circle was helped by the caches.
+
+Examples:
+  regemm traffic
+  regemm traffic --kernels naive,tiled16,tiled32 --size 512
+  regemm traffic --formulas --size 4096 --gpu rtx4090 --svg roofline.svg
+  regemm traffic --formulas --size 4096 --measured ladder.json --png roofline.png";
+
+/// The GPU whose roofline is shown where there is no other.
+const DEFAULT_GPU: &str = "h200";
+
+/// One kernel.
+struct Row {
+    kernel: &'static KernelInfo,
+    formula: Formula,
+    /// None where only formulas are asked for.
+    counted: Option<Traffic>,
+    placement: Placement,
+    /// Measured speed in operations a second.
+    attained: Option<f64>,
+}
+
+impl Row {
+    /// What was counted, or else worked out.
+    fn traffic(&self) -> &Traffic {
+        self.counted.as_ref().unwrap_or(&self.formula.traffic)
+    }
+}
+
+/// All kernels on one problem and one GPU.
+struct Survey {
+    problem: Problem,
+    size: Size,
+    gpu: DeviceInfo,
+    roofs: Roofs,
+    rows: Vec<Row>,
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let kernels = options::kernels(arguments.dtype, &arguments.kernels)?;
+    let size = arguments.size;
+    let problem = problem(size, arguments.dtype)?;
+    let measured = match &arguments.measured {
+        Some(path) => Some(Measured::load(path, size, arguments.dtype)?),
+        None => None,
+    };
+    let gpu = gpu(arguments.gpu.as_deref(), measured.as_ref())?;
+    let roofs = Roofs::of(&gpu, arguments.dtype).ok_or_else(|| {
+        let name = &gpu.name;
+        Failure::Usage(format!("the peak or bandwidth of {name} is not known; name one by --gpu"))
+    })?;
+    let destination = |path: &Option<PathBuf>| {
+        path.as_ref().map(|path| Destination::new(path, arguments.force, &[])).transpose()
+    };
+    let (svg, png) = (destination(&arguments.svg)?, destination(&arguments.png)?);
+
+    let bar = progress::bar(kernels.len() as u64);
+    let mut rows = Vec::new();
+    for kernel in kernels {
+        bar.set_message(kernel.name);
+        let formula = Formula::new(kernel, &problem).ok_or_else(|| too_large(size))?;
+        let counted = (!arguments.formulas).then(|| count(kernel, &problem)).transpose()?;
+        let traffic = counted.as_ref().unwrap_or(&formula.traffic);
+        let placement = roofs.place(traffic, &problem).ok_or_else(|| too_large(size))?;
+        let attained = measured.as_ref().and_then(|measured| measured.speed(kernel.name));
+        rows.push(Row { kernel, formula, counted, placement, attained });
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+
+    let survey = Survey { problem, size, gpu, roofs, rows };
+    let picture = survey.roofline();
+    let undrawable = |error: pictures::PictureError| Failure::Usage(error.to_string());
+    if let Some(svg) = svg {
+        let drawing = pictures::roofline(&picture).svg().map_err(undrawable)?;
+        svg.save_bytes(drawing.as_bytes())?;
+    }
+    if let Some(png) = png {
+        png.save_bytes(&pictures::roofline(&picture).png().map_err(undrawable)?)?;
+    }
+    output.document(&survey.json(&picture))?;
+    output.text(tables::text(&survey))?;
+    survey.verdict()
+}
+
+fn too_large(size: Size) -> Failure {
+    Failure::Usage(format!("a product of {size} moves more than 64 bits can count"))
+}
+
+fn problem(size: Size, dtype: Dtype) -> Result<Problem, Failure> {
+    let limit = i32::MAX as u32;
+    let checked = |name, value: usize| match u32::try_from(value) {
+        Ok(extent) if extent <= limit => Ok(extent),
+        _ => Err(Error::DimensionTooLarge { name, value, limit: limit as usize }),
+    };
+    let (m, n, k) = (checked("m", size.m)?, checked("n", size.n)?, checked("k", size.k)?);
+    Ok(Problem { dtype, m, n, k })
+}
+
+/// The GPU that is named, or measured on, or here, or else [`DEFAULT_GPU`].
+fn gpu(name: Option<&str>, measured: Option<&Measured>) -> Result<DeviceInfo, Failure> {
+    if let Some(name) = name {
+        return Ok(gpus::find(name)?.info());
+    }
+    if let Some(gpu) = measured.and_then(|measured| gpus::find(measured.device()).ok()) {
+        return Ok(gpu.info());
+    }
+    let device = Device::auto()?;
+    if device.is_sim() { Ok(gpus::find(DEFAULT_GPU)?.info()) } else { Ok(device.info().clone()) }
+}
+
+impl Survey {
+    /// How many times less the kernel before a row loads from global memory.
+    fn fewer_loads(&self, row: usize) -> Option<f64> {
+        let loads = |row: &Row| row.traffic().global_load_bytes as f64;
+        Some(loads(&self.rows[row.checked_sub(1)?]) / loads(&self.rows[row]))
+    }
+
+    /// Bytes of A, B and D.
+    fn operand_bytes(&self) -> u64 {
+        compulsory_bytes(&self.problem) as u64
+    }
+
+    fn roofline(&self) -> Roofline {
+        let points = self.rows.iter().map(|row| Point {
+            name: row.kernel.name.to_owned(),
+            intensity: row.placement.global_intensity,
+            attained: row.attained,
+            attainable: row.placement.without_caches.flops,
+        });
+        Roofline {
+            title: format!(
+                "{}, {} {}: attainable without caches",
+                self.gpu.name, self.size, self.problem.dtype
+            ),
+            peak_flops: self.roofs.peak_flops,
+            bandwidth: self.roofs.bandwidth,
+            // Its roof is over another intensity than that of the points; `attainable` takes it into account.
+            shared_bandwidth: None,
+            points: points.collect(),
+        }
+    }
+
+    fn json(&self, roofline: &Roofline) -> Value {
+        let kernel = |(index, row): (usize, &Row)| {
+            json!({
+                "kernel": row.kernel.name,
+                "rung": row.kernel.rung.name(),
+                "counted": row.counted,
+                "formula": row.formula.traffic,
+                "approximate": row.formula.approximate,
+                "agrees": row.counted.map(|counted| !must_differ(row, &counted)),
+                "fewer_global_loads": self.fewer_loads(index),
+                "roofline": row.placement,
+                "share_of_peak": row.placement.without_caches.flops / self.roofs.peak_flops,
+                "share_of_peak_with_perfect_caches":
+                    row.placement.with_perfect_caches.flops / self.roofs.peak_flops,
+                "attained_flops": row.attained,
+            })
+        };
+        json!({
+            "command": "traffic",
+            "counted_on": self.rows.iter().any(|row| row.counted.is_some()).then_some("simulator"),
+            "m": self.size.m,
+            "n": self.size.n,
+            "k": self.size.k,
+            "dtype": self.problem.dtype.name(),
+            "gpu": self.gpu,
+            "roofs": self.roofs,
+            "compulsory_bytes": compulsory_bytes(&self.problem),
+            "kernels": self.rows.iter().enumerate().map(kernel).collect::<Vec<_>>(),
+            "roofline": roofline,
+        })
+    }
+
+    /// Fails where a formula that is exact says something else than the simulator.
+    fn verdict(&self) -> Result<(), Failure> {
+        let wrong: Vec<String> = self.rows.iter().filter_map(disagreement).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(Failure::Verification(wrong.join("; "))) }
+    }
+}
+
+fn must_differ(row: &Row, counted: &Traffic) -> bool {
+    row.formula.differences(counted).iter().any(|difference| difference.exact)
+}
+
+/// Where formula and simulator must be equal and are not, in words.
+fn disagreement(row: &Row) -> Option<String> {
+    let differences = row.formula.differences(row.counted.as_ref()?);
+    let exact = differences.iter().filter(|difference| difference.exact);
+    let words: Vec<String> = exact
+        .map(|difference| {
+            let (quantity, counted) = (difference.quantity, difference.counted);
+            format!("{quantity} counted {counted}, formula {}", difference.formula)
+        })
+        .collect();
+    (!words.is_empty()).then(|| format!("{}: {}", row.kernel.name, words.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        let kernel = regemm::kernels::find("naive_f32").unwrap();
+        let problem = problem(Size::square(32), Dtype::F32).unwrap();
+        let formula = Formula::new(kernel, &problem).unwrap();
+        let gpu = gpus::find(DEFAULT_GPU).unwrap().info();
+        let roofs = Roofs::of(&gpu, Dtype::F32).unwrap();
+        let placement = roofs.place(&formula.traffic, &problem).unwrap();
+        Row { kernel, formula, counted: Some(formula.traffic), placement, attained: None }
+    }
+
+    #[test]
+    fn a_formula_that_should_be_exact_and_is_not_is_a_failure() {
+        let mut row = row();
+        assert_eq!(disagreement(&row), None);
+        row.formula.traffic.fma += 1;
+        let words = disagreement(&row).unwrap();
+        assert!(words.contains("naive_f32: fma counted 33792, formula 33793"), "{words}");
+        row.formula.approximate = Some("fma");
+        assert_eq!(disagreement(&row), None);
+        row.counted = None;
+        row.formula.approximate = None;
+        assert_eq!(disagreement(&row), None, "nothing is claimed where nothing was counted");
+    }
+
+    #[test]
+    fn extents_beyond_the_kernels_are_refused() {
+        assert!(problem(Size { m: 1 << 31, n: 1, k: 1 }, Dtype::F32).is_err());
+        assert!(problem(Size { m: i32::MAX as usize, n: 1, k: 1 }, Dtype::F32).is_ok());
+    }
+}

@@ -1,0 +1,317 @@
+//! `regemm tune`: measures which kernel is fastest on which shapes, and explains the choice.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `campaign` | measuring many shapes |
+//! | `show` | what the tables hold, and removing them |
+//! | `explain` | which kernel is chosen for a shape, and why |
+//! | `check` | how close the choice comes to the fastest kernel |
+
+mod campaign;
+mod check;
+pub mod explain;
+mod show;
+
+use super::exit::Failure;
+use super::interrupt;
+use super::options::{self, DeviceOption, Size, with_dtype};
+use super::output::{Output, table};
+use super::progress;
+use super::save::Destination;
+use campaign::{Campaign, Flow};
+use regemm::kernels::{self, Problem};
+use regemm::tuning::cache::Cache;
+use regemm::tuning::{self, Key, Shape, Table};
+use regemm::{Device, DeviceInfo, Dtype};
+use regemm_report::provenance::Provenance;
+use serde_json::{Value, json};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Measure which kernel is fastest on which shapes, so that the library chooses well on this GPU
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Shapes to measure: N or MxNxK [default: some 300 from 1 to 8192, which say enough about all others]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', conflicts_with_all = MODES)]
+    sizes: Vec<Size>,
+    /// Element types of all matrices
+    #[arg(
+        long,
+        value_name = "TYPE",
+        value_delimiter = ',',
+        default_value = "f32",
+        value_parser = options::dtype()
+    )]
+    dtype: Vec<Dtype>,
+    #[command(flatten)]
+    device: DeviceOption,
+    /// Least measurements of each kernel that comes close to the fastest, of which the median counts
+    #[arg(long, value_name = "N", default_value = "10")]
+    reps: NonZeroUsize,
+    /// Seed of the random operands
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the times to this file instead of the cache
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = MODES)]
+    output: Option<PathBuf>,
+    /// Replace the output file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Measure nothing: show the tables there are, and where
+    #[arg(long, group = "mode")]
+    show: bool,
+    /// Measure nothing: remove this GPU's times from the cache; without a GPU those of all GPUs
+    #[arg(long, group = "mode")]
+    clear: bool,
+    /// Measure nothing: show which kernel is chosen for these shapes, and why
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
+    explain: Vec<Size>,
+    /// Explain for a known GPU that need not be there, such as h200, by what the library brings for it
+    #[arg(long, value_name = "GPU", requires = "explain")]
+    gpu: Option<String>,
+    /// Measure all kernels on these shapes, and compare the one that is chosen with the fastest; keep nothing
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
+    check: Vec<Size>,
+}
+
+/// What excludes measuring for the tables.
+const MODES: [&str; 4] = ["show", "clear", "explain", "check"];
+
+const HELP: &str = "\
+Times go to a file in the user's cache folder, where every program that uses the library on
+this GPU finds them; they count as long as driver and kernels stay the same. Measuring one
+element type takes a minute or two of a large GPU. Ctrl-C keeps what was measured. For some GPUs
+the library brings times with it: --show lists them.
+
+Environment:
+  REGEMM_TUNING     how kernels are chosen: rule, table (by measured times if there are some; the
+                    default) or first-use (shapes like none before are measured when they come)
+  REGEMM_CACHE_DIR  the cache folder [default: regemm in the user's cache folder]
+
+Examples:
+  regemm tune
+  regemm tune --dtype f32,f64,f16,bf16
+  regemm tune --sizes 1000,1x4096x4096
+  regemm tune --explain 4096,100x200x300
+  regemm tune --explain 4096 --gpu h200 --json
+  regemm tune --check 1000,1500,3000 --reps 30
+  regemm tune --show";
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    if arguments.show || arguments.clear {
+        let device = Device::open(arguments.device.device)?;
+        let cache = Cache::of_user()?;
+        return if arguments.show {
+            show::show(&device, &cache, output)
+        } else {
+            show::clear(&device, &cache, output)
+        };
+    }
+    if !arguments.explain.is_empty() {
+        return explain::run(arguments, output);
+    }
+    let device = Device::open(arguments.device.device)?;
+    if !arguments.check.is_empty() {
+        return check::run(arguments, &device, output);
+    }
+    measure(arguments, &device, output)
+}
+
+/// Measures for the tables.
+fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Result<(), Failure> {
+    interrupt::install_stoppable();
+    let destination = match &arguments.output {
+        Some(path) => Some(Destination::new(path, arguments.force, &[])?),
+        None => None,
+    };
+    let plan: Vec<(Dtype, Vec<Shape>)> = arguments
+        .dtype
+        .iter()
+        .map(|&dtype| {
+            let shapes = match &arguments.sizes[..] {
+                [] => tuning::default_shapes(device.info(), dtype),
+                sizes => sizes.iter().map(|&size| shape(dtype, size)).collect::<Result<_, _>>()?,
+            };
+            Ok((dtype, shapes))
+        })
+        .collect::<Result<_, Failure>>()?;
+    let campaign = Campaign {
+        device,
+        reps: arguments.reps,
+        seed: arguments.seed,
+        // Shapes that somebody has named are measured however long that takes.
+        patient: !arguments.sizes.is_empty(),
+        bar: progress::long_bar(plan.iter().map(|(_, shapes)| shapes.len() as u64).sum()),
+    };
+    let mut outcomes = Vec::new();
+    let mut flow = Flow::Complete;
+    for (dtype, shapes) in &plan {
+        let outcome = with_dtype!(*dtype, campaign_of(&campaign, shapes));
+        flow = outcome.flow;
+        outcomes.push(outcome.tables);
+        if !matches!(flow, Flow::Complete) {
+            break;
+        }
+    }
+    campaign.bar.finish_and_clear();
+
+    // What was measured is kept, however the measuring ended.
+    let tables: Vec<&Table> =
+        outcomes.iter().map(|tables| &tables.table).filter(|table| !table.is_empty()).collect();
+    let kept = if tables.is_empty() {
+        if let Flow::Failed(failure) = flow {
+            return Err(failure);
+        }
+        None
+    } else {
+        Some(keep(device.info(), &tables, arguments, destination)?)
+    };
+    output.document(&json!({
+        "command": "tune",
+        "provenance": provenance(device.info()),
+        "device": device.info(),
+        "file": kept,
+        "complete": matches!(flow, Flow::Complete),
+        "tables": outcomes.iter().map(|tables| tables.json(device.info())).collect::<Vec<_>>(),
+    }))?;
+    for tables in &outcomes {
+        output.text(tables.text(device.info()))?;
+    }
+    if let Some(path) = &kept {
+        output.text(format_args!("wrote {}", path.display()))?;
+    }
+    match flow {
+        Flow::Complete => Ok(()),
+        Flow::Failed(failure) => Err(failure),
+        Flow::Interrupted => Err(Failure::Interrupted(match kept {
+            Some(path) => format!("interrupted; {} has what was measured", path.display()),
+            None => "interrupted; nothing was measured yet".to_owned(),
+        })),
+    }
+}
+
+fn campaign_of<T: regemm::Element>(campaign: &Campaign<'_>, shapes: &[Shape]) -> campaign::Outcome {
+    campaign.run::<T>(shapes)
+}
+
+/// Writes tables to the output file, or to the cache, and gives the file.
+fn keep(
+    device: &DeviceInfo,
+    tables: &[&Table],
+    arguments: &Arguments,
+    destination: Option<Destination>,
+) -> Result<PathBuf, Failure> {
+    if let (Some(path), Some(destination)) = (&arguments.output, destination) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let tables: Vec<Table> = tables.iter().map(|&table| table.clone()).collect();
+        let text =
+            tuning::encode(device, now, &tables).map_err(|error| Failure::file(path, error))?;
+        destination.save_text(&text)?;
+        return Ok(path.clone());
+    }
+    let cache = Cache::of_user()?;
+    let mut path = PathBuf::new();
+    for table in tables {
+        path = cache.merge(&Key::of(device, table.dtype()), table)?;
+    }
+    Ok(path)
+}
+
+/// The shape of a product of packed matrices of this size.
+fn shape(dtype: Dtype, size: Size) -> Result<Shape, Failure> {
+    let Problem { m, n, k, .. } = problem(dtype, size)?;
+    Ok(Shape::packed(dtype, m, n, k))
+}
+
+fn problem(dtype: Dtype, size: Size) -> Result<Problem, Failure> {
+    let small = |side: usize| {
+        let message = || Failure::Usage(format!("{size}: sizes must be below 2^31"));
+        i32::try_from(side).map(i32::cast_unsigned).map_err(|_| message())
+    };
+    Ok(Problem { dtype, m: small(size.m)?, n: small(size.n)?, k: small(size.k)? })
+}
+
+fn provenance(info: &DeviceInfo) -> Provenance {
+    Provenance::gather(&info.name, info.multiprocessors, info.compute_capability)
+}
+
+/// A measured shape as JSON: the times in seconds by kernel.
+fn entry_json(entry: &tuning::Entry) -> Value {
+    let times = entry.times.iter();
+    let times = times.map(|time| (time.kernel.name.to_owned(), json!(time.seconds)));
+    let Shape { m, n, k, aligned } = entry.shape;
+    json!({
+        "m": m, "n": n, "k": k, "aligned": aligned,
+        "seconds": Value::Object(times.collect()),
+        "fastest": entry.fastest().map(|time| time.kernel.name),
+    })
+}
+
+/// How often each kernel is the fastest, and how much slower what the rule chooses is.
+fn summary(info: &DeviceInfo, measured: &Table) -> Option<(Vec<(String, usize)>, RuleLoss)> {
+    let wins = measured.kernels().into_iter().map(|kernel| {
+        let fastest =
+            |entry: &&tuning::Entry| entry.fastest().is_some_and(|t| t.kernel.name == kernel.name);
+        (kernel.name.to_owned(), measured.entries().filter(fastest).count())
+    });
+    let mut losses: Vec<(f64, Shape)> = measured
+        .entries()
+        .filter_map(|entry| {
+            let Shape { m, n, k, .. } = entry.shape;
+            let problem = Problem { dtype: measured.dtype(), m, n, k };
+            let by_rule = kernels::choose(&problem, info, None).ok()?;
+            let ratio = entry.seconds(by_rule.kernel)? / entry.fastest()?.seconds;
+            Some((ratio - 1.0, entry.shape))
+        })
+        .collect();
+    losses.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let &(worst, worst_shape) = losses.last()?;
+    let mean = losses.iter().map(|(loss, _)| loss).sum::<f64>() / losses.len() as f64;
+    Some((wins.collect(), RuleLoss { mean, worst, worst_shape }))
+}
+
+/// How much slower than the fastest kernel the one is that the rule chooses: the time relative to the fastest, less one.
+struct RuleLoss {
+    mean: f64,
+    worst: f64,
+    worst_shape: Shape,
+}
+
+impl campaign::Tables {
+    fn json(&self, info: &DeviceInfo) -> Value {
+        let summary = summary(info, &self.table);
+        json!({
+            "dtype": self.table.dtype().name(),
+            "entries": self.table.entries().map(entry_json).collect::<Vec<_>>(),
+            "skipped": self.skipped.iter().map(|(shape, why)| {
+                json!({ "shape": shape.to_string(), "why": why })
+            }).collect::<Vec<_>>(),
+            "rule": summary.map(|(_, loss)| json!({
+                "mean_loss": loss.mean,
+                "worst_loss": loss.worst,
+                "worst_shape": loss.worst_shape.to_string(),
+            })),
+        })
+    }
+
+    fn text(&self, info: &DeviceInfo) -> String {
+        let mut text = format!("{}: {} shapes measured\n", self.table.dtype(), self.table.len());
+        for (shape, why) in &self.skipped {
+            text += &format!("skipped {shape}: {why}\n");
+        }
+        if let Some((wins, loss)) = summary(info, &self.table) {
+            let rows = wins.into_iter().map(|(name, count)| vec![name, count.to_string()]);
+            text += &table(&["kernel", "fastest on"], rows);
+            text += &format!(
+                "\nThe rule alone would be {:.1} % slower on average, {:.0} % at worst ({}).\n",
+                loss.mean * 100.0,
+                loss.worst * 100.0,
+                loss.worst_shape
+            );
+        }
+        text
+    }
+}

@@ -1,0 +1,165 @@
+//! How close the choice comes to the fastest kernel.
+
+use super::super::exit::Failure;
+use super::super::options::{Size, with_dtype};
+use super::super::output::{Output, seconds, table};
+use super::super::{interrupt, progress};
+use super::{Arguments, problem, provenance};
+use indicatif::ProgressBar;
+use regemm::kernels::Why;
+use regemm::tuning::Shape;
+use regemm::tuning::explain::{Explanation, explain};
+use regemm::tuning::measure::{Measured, Meter};
+use regemm::{Device, Dtype, Element, Error, KernelInfo};
+use serde_json::{Value, json};
+
+/// A choice this much slower than the fastest kernel is as good: less is not told apart reliably.
+const CLOSE: f64 = 0.01;
+
+/// One shape.
+struct Check {
+    explanation: Explanation,
+    chosen: Measured,
+    fastest: Measured,
+    all: Vec<Measured>,
+}
+
+impl Check {
+    /// The time of the chosen kernel relative to that of the fastest, less one.
+    fn loss(&self) -> f64 {
+        median(&self.chosen) / median(&self.fastest) - 1.0
+    }
+
+    /// Whether the shape itself is in the table that the choice was made by.
+    fn tuned_on(&self) -> bool {
+        let why = self.explanation.selection.as_ref().ok().map(|selection| selection.why);
+        matches!(why, Some(Why::Tuned(tuned)) if tuned.exact)
+    }
+
+    /// The expected time of a kernel.
+    fn expected(&self, kernel: &KernelInfo) -> Option<f64> {
+        let mut ranking = self.explanation.ranking.iter();
+        let candidate = ranking.find(|candidate| candidate.kernel.name == kernel.name)?;
+        candidate.predicted.map(|time| time.as_secs_f64())
+    }
+}
+
+fn median(measured: &Measured) -> f64 {
+    measured.samples.median().as_secs_f64()
+}
+
+/// Runs `regemm tune --check`.
+pub fn run(arguments: &Arguments, device: &Device, output: &mut Output) -> Result<(), Failure> {
+    interrupt::install_stoppable();
+    let bar = progress::long_bar((arguments.check.len() * arguments.dtype.len()) as u64);
+    let mut checks = Vec::new();
+    for &dtype in &arguments.dtype {
+        with_dtype!(dtype, check(arguments, device, &bar, &mut checks))?;
+    }
+    bar.finish_and_clear();
+    report(device, &checks, output)?;
+    if interrupt::requested() {
+        return Err(Failure::Interrupted("interrupted; the other shapes were not measured".into()));
+    }
+    Ok(())
+}
+
+fn check<T: Element>(
+    arguments: &Arguments,
+    device: &Device,
+    bar: &ProgressBar,
+    checks: &mut Vec<Check>,
+) -> Result<(), Failure> {
+    let mut meter = Meter::<T>::new(device, arguments.reps, arguments.seed)?;
+    for &size in &arguments.check {
+        if interrupt::requested() {
+            break;
+        }
+        bar.set_message(format!("{} {size}", T::DTYPE));
+        checks.push(check_shape(device, &mut meter, T::DTYPE, size)?);
+        bar.inc(1);
+    }
+    Ok(())
+}
+
+fn check_shape<T: Element>(
+    device: &Device,
+    meter: &mut Meter<T>,
+    dtype: Dtype,
+    size: Size,
+) -> Result<Check, Failure> {
+    let problem = problem(dtype, size)?;
+    let shape = Shape::packed(dtype, problem.m, problem.n, problem.k);
+    let explanation = explain(device, &problem, shape);
+    let selection = explanation.selection.clone()?;
+    let all = meter.measure(shape)?;
+    let fastest = all.iter().min_by(|a, b| median(a).total_cmp(&median(b))).cloned();
+    let chosen = all.iter().find(|one| one.kernel.name == selection.kernel.name).cloned();
+    // The chosen kernel runs on the device, so it was measured unless its result is wrong.
+    let missing =
+        || Error::NotMeasurable { why: "the kernel that is chosen does not agree with the others" };
+    let (chosen, fastest) = chosen.zip(fastest).ok_or_else(missing)?;
+    Ok(Check { explanation, chosen, fastest, all })
+}
+
+fn report(device: &Device, checks: &[Check], output: &mut Output) -> Result<(), Failure> {
+    let close = checks.iter().filter(|check| check.loss() <= CLOSE).count();
+    let worst = checks.iter().map(Check::loss).max_by(f64::total_cmp);
+    output.document(&json!({
+        "command": "tune",
+        "provenance": provenance(device.info()),
+        "device": device.info(),
+        "policy": device.tuning().name(),
+        "within": CLOSE,
+        "checked": checks.len(),
+        "close": close,
+        "worst_loss": worst,
+        "results": checks.iter().map(check_json).collect::<Vec<_>>(),
+    }))?;
+    output.text(format_args!("{}, choosing by {}", device.info().name, device.tuning()))?;
+    let row = |check: &Check| {
+        let Check { explanation, chosen, fastest, .. } = check;
+        vec![
+            format!("{} {}", explanation.problem.dtype, explanation.shape),
+            chosen.kernel.name.to_owned(),
+            seconds(median(chosen)),
+            fastest.kernel.name.to_owned(),
+            seconds(median(fastest)),
+            format!("{:.3}", 1.0 + check.loss()),
+            format!("{:.1} %", chosen.samples.spread() * 100.0),
+            if check.tuned_on() { "yes" } else { "no" }.to_owned(),
+        ]
+    };
+    let heading = ["shape", "chosen", "time", "fastest", "time", "ratio", "spread", "tuned on"];
+    output.text(table(&heading, checks.iter().map(row)))?;
+    output.text(format_args!(
+        "{close} of {} within {} % of the fastest{}",
+        checks.len(),
+        CLOSE * 100.0,
+        worst.map_or(String::new(), |worst| format!(", at worst {:.1} % slower", worst * 100.0))
+    ))
+}
+
+fn check_json(check: &Check) -> Value {
+    let Check { explanation, chosen, fastest, all } = check;
+    let Shape { m, n, k, aligned } = explanation.shape;
+    let kernel = |one: &Measured| {
+        json!({
+            "kernel": one.kernel.name,
+            "seconds": median(one),
+            "spread": one.samples.spread(),
+            "samples": one.samples.count(),
+            "expected_seconds": check.expected(one.kernel),
+        })
+    };
+    json!({
+        "m": m, "n": n, "k": k, "aligned": aligned,
+        "dtype": explanation.problem.dtype.name(),
+        "chosen": chosen.kernel.name,
+        "fastest": fastest.kernel.name,
+        "loss": check.loss(),
+        "tuned_on": check.tuned_on(),
+        "why": explanation.selection.as_ref().ok().map(|selection| selection.why.to_string()),
+        "kernels": all.iter().map(kernel).collect::<Vec<_>>(),
+    })
+}

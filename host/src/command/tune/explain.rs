@@ -1,0 +1,104 @@
+//! Which kernel is chosen for a shape, and why.
+
+use super::super::exit::Failure;
+use super::super::output::{Output, or_dash, seconds, table};
+use super::{Arguments, problem};
+use regemm::tuning::Shape;
+use regemm::tuning::explain::{Candidate, Explanation, explain, explain_shipped};
+use regemm::{Device, gpus};
+use serde_json::{Value, json};
+
+/// Runs `regemm tune --explain`.
+pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let known = arguments.gpu.as_deref().map(gpus::find).transpose()?;
+    let device = match known {
+        Some(_) => None,
+        None => Some(Device::open(arguments.device.device)?),
+    };
+    let mut explanations = Vec::new();
+    for &dtype in &arguments.dtype {
+        for &size in &arguments.explain {
+            let problem = problem(dtype, size)?;
+            let shape = Shape::packed(dtype, problem.m, problem.n, problem.k);
+            explanations.push(match (&device, known) {
+                (Some(device), _) => explain(device, &problem, shape),
+                (None, Some(gpu)) => explain_shipped(&gpu.info(), &problem, shape),
+                // One of the two is there: a device is opened where no GPU is named.
+                (None, None) => continue,
+            });
+        }
+    }
+    let name = match (&device, known) {
+        (Some(device), _) => device.info().name.as_str(),
+        (None, gpu) => gpu.map_or("", |gpu| gpu.name),
+    };
+    output.document(&json!({
+        "command": "tune",
+        "gpu": name,
+        "policy": device.as_ref().map(|device| device.tuning().name()),
+        "explanations": explanations.iter().map(explanation_json).collect::<Vec<_>>(),
+    }))?;
+    output.text(name)?;
+    for explanation in &explanations {
+        output.text(format_args!("\n{}", text(explanation)))?;
+    }
+    Ok(())
+}
+
+/// An explanation in words, with a table of all kernels.
+fn text(explanation: &Explanation) -> String {
+    let Explanation { problem, shape, selection, .. } = explanation;
+    let alignment = if shape.aligned { "" } else { ", rows unaligned" };
+    let choice = match selection {
+        Ok(selection) => selection.to_string(),
+        Err(error) => error.to_string(),
+    };
+    format!("{problem}{alignment}\n{choice}\n{}", ranking(explanation))
+}
+
+/// All kernels, the chosen one first.
+pub fn ranking(explanation: &Explanation) -> String {
+    let chosen = explanation.ranking.first().and_then(|candidate| candidate.predicted);
+    let row = |candidate: &Candidate| {
+        let ratio = candidate.predicted.zip(chosen);
+        let ratio = ratio.map(|(time, chosen)| time.as_secs_f64() / chosen.as_secs_f64());
+        vec![
+            candidate.kernel.name.to_owned(),
+            or_dash(candidate.predicted.map(|time| seconds(time.as_secs_f64()))),
+            or_dash(ratio.map(|ratio| format!("{ratio:.3}"))),
+            candidate.place.to_string(),
+            match &candidate.refusal {
+                Some(error) => error.to_string(),
+                None => candidate.rule.to_string(),
+            },
+        ]
+    };
+    let heading = ["kernel", "expected", "of the chosen", "rank by rule", "by rule"];
+    table(&heading, explanation.ranking.iter().map(row))
+}
+
+/// An explanation as a JSON object.
+pub fn explanation_json(explanation: &Explanation) -> Value {
+    let Explanation { problem, shape, selection, ranking } = explanation;
+    let candidate = |candidate: &Candidate| {
+        json!({
+            "kernel": candidate.kernel.name,
+            "expected_seconds": candidate.predicted.map(|time| time.as_secs_f64()),
+            "rank_by_rule": candidate.place,
+            "rule": candidate.rule.to_string(),
+            "cannot_run": candidate.refusal.as_ref().map(ToString::to_string),
+        })
+    };
+    json!({
+        "m": problem.m, "n": problem.n, "k": problem.k,
+        "dtype": problem.dtype.name(),
+        "aligned": shape.aligned,
+        "kernel": selection.as_ref().ok().map(|selection| selection.kernel.name),
+        "why": match selection {
+            Ok(selection) => selection.why.to_string(),
+            Err(error) => error.to_string(),
+        },
+        "tuned": selection.is_ok() && explanation.not_tuned().is_none(),
+        "ranking": ranking.iter().map(candidate).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,131 @@
+//! What the tables hold, and removing them.
+
+use super::super::eprintln_quietly;
+use super::super::exit::Failure;
+use super::super::output::{Output, table};
+use regemm::tuning::cache::{Cache, Cached, CachedFile};
+use regemm::tuning::{Key, Table, shipped};
+use regemm::{Device, Dtype};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// A table that there is.
+struct Found {
+    key: Option<Key>,
+    gpu: String,
+    dtype: Dtype,
+    entries: usize,
+    kernels: usize,
+    /// Whether the device's choices use it.
+    used: bool,
+    /// The file; none for one that is shipped.
+    path: Option<PathBuf>,
+    /// Seconds since the beginning of 1970.
+    changed: Option<u64>,
+}
+
+impl Found {
+    fn new(gpu: &str, table: &Table, used: bool) -> Found {
+        Found {
+            key: None,
+            gpu: gpu.to_owned(),
+            dtype: table.dtype(),
+            entries: table.len(),
+            kernels: table.kernels().len(),
+            used,
+            path: None,
+            changed: None,
+        }
+    }
+
+    fn cached(device: &Device, path: &Path, cached: Cached) -> Found {
+        let Cached { key, changed, table } = cached;
+        let used = !device.is_sim() && Key::of(device.info(), key.dtype) == key;
+        let (path, changed) = (Some(path.to_owned()), Some(changed));
+        Found { path, changed, key: Some(key.clone()), ..Found::new(&key.gpu, &table, used) }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "gpu": self.gpu,
+            "dtype": self.dtype.name(),
+            "source": if self.path.is_some() { "measured" } else { "shipped" },
+            "file": self.path,
+            "driver": self.key.as_ref().map(|key| &key.driver),
+            "code": self.key.as_ref().map(|key| &key.code),
+            "changed": self.changed,
+            "shapes": self.entries,
+            "kernels": self.kernels,
+            "used": self.used,
+        })
+    }
+
+    fn row(&self) -> Vec<String> {
+        let driver = self.key.as_ref().map_or("any driver", |key| &key.driver);
+        vec![
+            self.gpu.clone(),
+            self.dtype.to_string(),
+            if self.path.is_some() { "measured" } else { "shipped" }.to_owned(),
+            driver.to_owned(),
+            self.entries.to_string(),
+            self.kernels.to_string(),
+            if self.used { "yes" } else { "no" }.to_owned(),
+        ]
+    }
+}
+
+/// Shows all tables.
+pub fn show(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    for gpu in shipped::gpus() {
+        let used = gpu == device.info().name;
+        let tables = Dtype::ALL.into_iter().filter_map(|dtype| shipped::table(gpu, dtype));
+        found.extend(tables.map(|table| Found::new(gpu, &table, used)));
+    }
+    let mut damaged = Vec::new();
+    for CachedFile { path, tables } in cache.contents()? {
+        match tables {
+            Ok(tables) => {
+                found.extend(tables.into_iter().map(|cached| Found::cached(device, &path, cached)))
+            }
+            Err(error) => {
+                eprintln_quietly(format_args!("regemm: warning: {error}"));
+                damaged.push(error.to_string());
+            }
+        }
+    }
+    let own = cache.file(&device.info().name);
+    output.document(&json!({
+        "command": "tune",
+        "device": device.info().name,
+        "policy": device.tuning().name(),
+        "file": (!device.is_sim()).then_some(&own),
+        "tables": found.iter().map(Found::json).collect::<Vec<_>>(),
+        "damaged": damaged,
+    }))?;
+    output.text(format_args!("{}, choosing by {}", device.info().name, device.tuning()))?;
+    if device.is_sim() {
+        output.text("The simulator gives no times, so kernels are chosen by rule.")?;
+    } else {
+        output.text(format_args!("times go to {}", own.display()))?;
+    }
+    if found.is_empty() {
+        return output.text("There are no tables yet: regemm tune makes one.");
+    }
+    let heading = ["GPU", "type", "times", "driver", "shapes", "kernels", "used here"];
+    output.text(table(&heading, found.iter().map(Found::row)))
+}
+
+/// Removes the device's times from the cache; all GPUs' on the simulator.
+pub fn clear(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), Failure> {
+    let gpu = (!device.is_sim()).then_some(device.info().name.as_str());
+    let removed = cache.clear(gpu)?;
+    output.document(&json!({ "command": "tune", "removed": removed }))?;
+    if removed.is_empty() {
+        return output.text("There was nothing to remove.");
+    }
+    for path in &removed {
+        output.text(format_args!("removed {}", path.display()))?;
+    }
+    Ok(())
+}

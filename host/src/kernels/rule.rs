@@ -1,0 +1,269 @@
+//! The choice by rule: from the sizes of a product and of a device alone.
+
+use super::{NotTuned, Problem, Selection, Why, kernels, supports, unknown};
+use crate::device::info::DeviceInfo;
+use crate::error::Result;
+use regemm_kernels::kernel::{KernelInfo, Rung};
+use std::cmp::Reverse;
+use std::fmt;
+
+/// Depth of a product from which on a tile in shared memory is worth its barriers: each element of a 16 x 16 tile is
+/// then used at least half as often as it could be.
+const SHALLOW: u32 = 8;
+
+/// Elements of D below which there is one tile of the smallest kernel at most, and nothing to choose by.
+const TINY: u64 = 16 * 16;
+
+/// The share of the multiprocessors, as a fraction, that must have a tile for tiles to be as large as can be: more tiles than
+/// that keep the few others busy at the price of all the rest.
+const NEARLY_ALL: (u64, u64) = (15, 16);
+
+/// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
+const ASYNC_COPIES: (u32, u32) = (8, 0);
+
+/// The part of the rule that put a kernel in its place: see [`rank`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// There is little to reuse, so shared memory does not pay.
+    LittleToReuse,
+    /// It has enough tiles for the device.
+    FillsDevice,
+    /// D has few tiles, so the kernel with the smallest is best.
+    FewTiles,
+    /// It needs asynchronous copies, which the device does not have.
+    NoAsyncCopies,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Rule::LittleToReuse => "D is tiny or the product shallow, so there is little to reuse",
+            Rule::FillsDevice => "the highest rung whose tiles keep the device busy",
+            Rule::FewTiles => "D has few tiles: the smallest leave the fewest multiprocessors idle",
+            Rule::NoAsyncCopies => "this device has no asynchronous copies",
+        })
+    }
+}
+
+/// Where the rule puts a kernel: the greater, the better. The part of the rule that applies comes first, then what orders
+/// kernels within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order(u8, u64, bool, i64);
+
+impl Order {
+    /// The place of a kernel, and the part of the rule that put it there.
+    pub fn of(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> (Order, Rule) {
+        let small = u64::from(problem.m) * u64::from(problem.n) <= TINY || problem.k < SHALLOW;
+        let all = u64::from(device.multiprocessors);
+        let enough = all.div_ceil(3);
+        let copies_asynchronously = device.compute_capability.is_none_or(|cc| cc >= ASYNC_COPIES);
+        let blocks = kernel.blocks(problem.m, problem.n);
+        let area = i64::from(kernel.tile.bm * kernel.tile.bn);
+        if small && kernel.rung == Rung::Naive {
+            (Order(3, 0, false, 0), Rule::LittleToReuse)
+        } else if kernel.rung == Rung::Pipelined && !copies_asynchronously {
+            (Order(0, 0, false, 0), Rule::NoAsyncCopies)
+        } else if kernel.rung != Rung::Naive && blocks >= enough {
+            let fills = blocks * NEARLY_ALL.1 >= all * NEARLY_ALL.0;
+            let size = if fills { area } else { -area };
+            (Order(2, kernel.rung as u64, fills, size), Rule::FillsDevice)
+        } else {
+            (Order(1, blocks, false, kernel.rung as i64), Rule::FewTiles)
+        }
+    }
+}
+
+/// All kernels of the problem's element type, the one that should be fastest first. Whether the device can run them is
+/// not asked.
+///
+/// The rule, in this order:
+/// 1. where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
+/// 2. else the highest rung with a tile of D for at least a third of the multiprocessors; within it the largest tiles of
+///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
+/// 3. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
+///
+/// [`Rung::Pipelined`] counts from compute capability 8.0 on: before that its copies are not asynchronous.
+///
+/// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
+pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
+    let mut ranked: Vec<_> = kernels()
+        .iter()
+        .filter(|kernel| kernel.dtype == problem.dtype)
+        .map(|kernel| (kernel, Order::of(kernel, problem, device)))
+        .collect();
+    ranked.sort_by_key(|(_, (order, _))| Reverse(*order));
+    let by_rule = |(kernel, (_, rule))| Selection { kernel, why: Why::by_rule(rule) };
+    ranked.into_iter().map(by_rule).collect()
+}
+
+/// The first kernel of [`rank`] that the device can run, among those of a rung if one is given.
+///
+/// # Errors
+/// The reason why the best of them cannot run.
+pub fn choose(problem: &Problem, device: &DeviceInfo, rung: Option<Rung>) -> Result<Selection> {
+    choose_untuned(problem, device, rung, NotTuned::NotAsked)
+}
+
+/// The choice by rule, and why it is not one by measurement.
+pub(crate) fn choose_untuned(
+    problem: &Problem,
+    device: &DeviceInfo,
+    rung: Option<Rung>,
+    not_tuned: NotTuned,
+) -> Result<Selection> {
+    // As `rank`, without its memory: this is part of every product's cost on the host.
+    let mut best: Option<(Order, Selection)> = None;
+    let mut refused: Option<(Order, &'static KernelInfo)> = None;
+    for kernel in kernels() {
+        if kernel.dtype != problem.dtype || rung.is_some_and(|rung| rung != kernel.rung) {
+            continue;
+        }
+        let (order, rule) = Order::of(kernel, problem, device);
+        if supports(kernel, problem, device).is_err() {
+            if refused.is_none_or(|(known, _)| order > known) {
+                refused = Some((order, kernel));
+            }
+        } else if best.is_none_or(|(known, _)| order > known) {
+            let why = Why::Rule { rule, not_tuned };
+            best = Some((order, Selection { kernel, why }));
+        }
+    }
+    match (best, refused) {
+        (Some((_, selection)), _) => Ok(selection),
+        (None, Some((_, kernel))) => {
+            // It was refused just now, so there is an error.
+            supports(kernel, problem, device)?;
+            Err(unknown(kernel.name))
+        }
+        (None, None) => Err(unknown(rung.map_or(problem.dtype.name(), Rung::name))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::find;
+    use super::*;
+    use crate::device::info::tests::h200;
+    use crate::error::{Error, Resource};
+    use regemm_kernels::element::Dtype;
+
+    fn problem(m: u32, n: u32, k: u32) -> Problem {
+        Problem { dtype: Dtype::F32, m, n, k }
+    }
+
+    fn chosen(m: u32, n: u32, k: u32) -> &'static str {
+        choose(&problem(m, n, k), &h200(), None).unwrap().kernel.name
+    }
+
+    #[test]
+    fn the_choice_is_the_first_of_the_ranking() {
+        let sizes = [0, 1, 7, 8, 16, 17, 100, 512, 1000, 2048, 5000];
+        for m in sizes {
+            for n in sizes {
+                for k in sizes {
+                    let first = rank(&problem(m, n, k), &h200())[0];
+                    assert_eq!(chosen(m, n, k), first.kernel.name, "{m} x {n} x {k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_products_take_the_highest_rung() {
+        let selection = choose(&problem(4096, 4096, 4096), &h200(), None).unwrap();
+        assert_eq!(selection.kernel.rung, Rung::Pipelined, "{selection}");
+    }
+
+    #[test]
+    fn without_asynchronous_copies_nothing_is_pipelined() {
+        let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
+        let selection = choose(&problem(4096, 4096, 4096), &turing, None).unwrap();
+        assert_eq!(selection.kernel.name, "double_buffered_f32");
+    }
+
+    #[test]
+    fn few_tiles_take_smaller_ones() {
+        let kernel = choose(&problem(256, 256, 4096), &h200(), None).unwrap().kernel;
+        assert!(kernel.tile.bm < 128, "{}", kernel.name);
+        assert_eq!(chosen(64, 64, 4096), "tiled16_f32");
+    }
+
+    /// The choice is within 6 % of the fastest kernel in every record of an H200.
+    #[test]
+    fn the_choice_is_close_to_the_fastest_measured() {
+        const SLACK: f64 = 0.06;
+        let records = [
+            include_str!("../../../docs/measurements/2026-11-21-h200-ladder-f32.json"),
+            include_str!("../../../docs/measurements/2026-11-21-h200-ladder-f64.json"),
+            include_str!("../../../docs/measurements/2026-11-21-h200-ladder-f16.json"),
+        ];
+        for record in records {
+            let record: serde_json::Value = serde_json::from_str(record).unwrap();
+            let dtype =
+                Dtype::ALL.into_iter().find(|dtype| record["dtype"] == dtype.name()).unwrap();
+            for round in record["rounds"].as_array().unwrap() {
+                let size = round["size"].as_u64().unwrap() as u32;
+                let entries = round["entries"].as_array().unwrap();
+                let speed_of = |name: &str| {
+                    entries.iter().find(|e| e["name"] == name).unwrap()["tflops"].as_f64().unwrap()
+                };
+                let of_type = kernels().iter().filter(|kernel| kernel.dtype == dtype);
+                let fastest = of_type.map(|kernel| speed_of(kernel.name)).fold(0.0, f64::max);
+                let problem = Problem { dtype, m: size, n: size, k: size };
+                let kernel = choose(&problem, &h200(), None).unwrap().kernel;
+                let speed = speed_of(kernel.name);
+                assert!(
+                    speed >= (1.0 - SLACK) * fastest,
+                    "{size}: {} runs at {speed:.2} TFLOP/s, the fastest at {fastest:.2}",
+                    kernel.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn tiny_or_shallow_products_take_naive() {
+        assert_eq!(chosen(16, 16, 4096), "naive_f32");
+        assert_eq!(chosen(4096, 4096, 1), "naive_f32");
+        assert_eq!(chosen(4096, 4096, 0), "naive_f32");
+    }
+
+    #[test]
+    fn every_kernel_of_the_type_is_ranked_once() {
+        let ranked = rank(&problem(100, 100, 100), &h200());
+        let of_type = kernels().iter().filter(|kernel| kernel.dtype == Dtype::F32).count();
+        assert_eq!(ranked.len(), of_type);
+        for rung in Rung::ALL {
+            let selection = choose(&problem(100, 100, 100), &h200(), Some(rung)).unwrap();
+            assert_eq!(selection.kernel.rung, rung);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_numbers() {
+        let kernel = find("naive_f32").unwrap();
+        let narrow = DeviceInfo { max_threads_per_block: 128, ..h200() };
+        let error = supports(kernel, &problem(1, 1, 1), &narrow).unwrap_err();
+        assert!(error.to_string().contains("256") && error.to_string().contains("128"), "{error}");
+
+        let huge = problem(i32::MAX as u32, i32::MAX as u32, 1);
+        let error = supports(kernel, &huge, &h200()).unwrap_err();
+        assert!(
+            matches!(error, Error::KernelDoesNotFit { resource: Resource::Blocks, .. }),
+            "{error}"
+        );
+        let error = supports(kernel, &Problem { dtype: Dtype::F16, ..huge }, &h200()).unwrap_err();
+        assert!(matches!(error, Error::KernelDtype { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_fit_is_passed_over() {
+        let narrow = DeviceInfo { max_threads_per_block: 16, ..h200() };
+        let error = choose(&problem(100, 100, 100), &narrow, None).unwrap_err();
+        assert!(matches!(error, Error::KernelDoesNotFit { .. }), "{error}");
+        let narrow = DeviceInfo { max_threads_per_block: 256, ..h200() };
+        let selection = choose(&problem(100, 100, 100), &narrow, None).unwrap();
+        assert!(selection.kernel.threads() <= 256, "{selection}");
+    }
+}

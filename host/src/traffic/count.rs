@@ -1,0 +1,36 @@
+//! A run on the simulator.
+
+use super::Traffic;
+use crate::device::Device;
+use crate::error::Result;
+use crate::gemm::{Gemm, KernelChoice};
+use crate::kernels::Problem;
+use half::{bf16, f16};
+use regemm_kernels::element::{Dtype, Element};
+use regemm_kernels::kernel::KernelInfo;
+
+/// Runs a kernel on the simulator and gives what it did: exact, and the same every time. It does not depend on what the
+/// matrices hold. They are packed; the product is `alpha = 1`, `beta = 0`, without bias and activation. The time grows with
+/// `m * n * k`.
+///
+/// # Errors
+/// [`Error::KernelDtype`](crate::Error::KernelDtype) where the problem is of another element type than the kernel; out of
+/// memory; a fault of the kernel.
+pub fn count(kernel: &'static KernelInfo, problem: &Problem) -> Result<Traffic> {
+    match problem.dtype {
+        Dtype::F32 => run::<f32>(kernel, problem),
+        Dtype::F64 => run::<f64>(kernel, problem),
+        Dtype::F16 => run::<f16>(kernel, problem),
+        Dtype::Bf16 => run::<bf16>(kernel, problem),
+    }
+}
+
+fn run<T: Element>(kernel: &'static KernelInfo, problem: &Problem) -> Result<Traffic> {
+    let device = Device::sim();
+    let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
+    // Not filled: fresh memory of the simulator holds NaN, which costs neither memory of the host nor time.
+    let (a, b) = (device.matrix::<T>(m, k)?, device.matrix::<T>(k, n)?);
+    let mut d = device.matrix::<T>(m, n)?;
+    let report = Gemm::new(&a, &b).kernel(KernelChoice::Info(kernel)).run(&mut d)?;
+    Ok(report.counters.as_ref().map(Traffic::from).unwrap_or_default())
+}

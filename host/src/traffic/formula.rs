@@ -1,0 +1,350 @@
+//! What each rung moves and does, worked out from its tile sizes.
+//!
+//! `D[m x n] = A[m x k] * B[k x n]`, packed row-major matrices that begin at a sector, `alpha = 1`, `beta = 0`, no bias and no
+//! activation. In elements, where the shape consists of whole tiles:
+//!
+//! | | naive | tiled | microkernel, double_buffered, pipelined |
+//! |---|---|---|---|
+//! | global loads | `2 m n k` | `m n k (1/T + 1/T)` | `m n k (1/BN + 1/BM)` |
+//! | global stores | `m n` | `m n` | `m n` |
+//! | shared loads | 0 | `2 m n k` | `m n k (TM + TN) / (TM TN)` |
+//! | shared stores | 0 | as global loads | as global loads |
+//! | barriers a block | 0 | `2 k / T` | `2 k/BK`, `k/BK + 1`, `k/BK` |
+//! | multiply-adds | `m n k + m n` | `m n k + m n` | `m n k + m n` |
+//!
+//! *Global loads.* A block that owns `BM x BN` elements of D reads `BM` rows of A and `BN` columns of B once. There are `n / BN`
+//! blocks along a row of D, so each element of A is read `n / BN` times, and each of B `m / BM` times. Without shared
+//! memory a block is a single thread: `T = 1`. So tiles of `T x T` read each operand `T` times less, 16 times for the tiles
+//! of 16 that textbooks begin with (D. Kirk, W. Hwu, "Programming Massively Parallel Processors", chapter on memory and
+//! tiling).
+//!
+//! *Shared loads.* Without a thread tile each multiply-add takes an element of A and one of B. A thread that owns `TM x TN`
+//! elements of D loads `TM + TN` elements for `TM * TN` multiply-adds: the outer product.
+//!
+//! *Edges.* What lies outside the matrices is not loaded, but zeros are stored to shared memory and multiplied in its place:
+//! `m`, `n` and `k` are rounded up to whole tiles in all that concerns shared memory. The epilogue scales each sum with one
+//! multiply-add; those of a thread tile do so a vector at a time, and then the last vector of a row counts whole.
+//!
+//! *Sectors.* A request that reads consecutive elements touches the sectors that they lie in ([`SECTOR_BYTES`]); one that reads
+//! a single element for all lanes touches one. Rows whose length is not a multiple of a sector begin inside of one, and then
+//! a request may touch one more.
+//!
+//! *Passes.* A request of 4 bytes a lane is served in one pass over the banks, one of 8 in two, one of 16 in four
+//! ([`PASS_BYTES`]), so without conflicts there is a pass for each 128 bytes that lanes receive or store, broadcasts
+//! included. Conflicts are where a slice of A is stored transposed: its columns become rows that lie `BM` elements and 16
+//! bytes apart, which moves them on by four banks each, so the ninth meets the first. A request that stores from `c` columns,
+//! `w` apart, takes `c w / 8` times as many passes.
+//!
+//! The compiler is free to fetch neighbouring elements in one wider load, and hardware may serve lanes that read the same wide
+//! vector together, so a GPU may do with fewer requests and passes than the kernel asks for. At 4096 on an H200
+//! `tiled32_f32`, which walks along a row of A, and `double_buffered64_f32` reach 104 % of what these passes allow.
+
+use super::request::Request;
+use super::{PASS_BYTES, SECTOR_BYTES, Traffic, WARP_LANES};
+use crate::kernels::Problem;
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
+use regemm_kernels::mover::VECTOR_BYTES;
+
+/// The widest load or store.
+const VECTOR: u64 = VECTOR_BYTES as u64;
+
+/// Columns of a slice of A that neighbouring lanes copy asynchronously to a transposed one: see
+/// [`regemm_kernels::mover`].
+const COLUMNS_TOGETHER: u64 = PASS_BYTES / VECTOR;
+
+/// What a kernel moves and does for a product, worked out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Formula {
+    /// The numbers. Exact for every shape for the kernels of the table, but for [`approximate`](Self::approximate).
+    pub traffic: Traffic,
+    /// A quantity that the formula and the simulator count differently for this shape: the sectors of the stores of a
+    /// thread tile where the rows of D are not whole sectors. Lanes whose vectors lie outside of D skip their stores; the
+    /// formula counts as requests what lanes store in the same step, the simulator what each of them stores as its n-th.
+    pub approximate: Option<&'static str>,
+}
+
+/// A quantity of which formula and simulator say different things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its name, as in [`Traffic::fields`].
+    pub quantity: &'static str,
+    /// What the simulator has counted.
+    pub counted: u64,
+    /// What the formula gives.
+    pub formula: u64,
+    /// Whether the two must be equal, and one of them is wrong.
+    pub exact: bool,
+}
+
+impl Formula {
+    /// The formula of a kernel for a product. None where a number takes more than 64 bits.
+    pub fn new(kernel: &KernelInfo, problem: &Problem) -> Option<Formula> {
+        let launch = Launch::new(kernel, problem);
+        if problem.m == 0 || problem.n == 0 {
+            return Some(Formula { traffic: Traffic::default(), approximate: None });
+        }
+        let (sums, approximate) = match kernel.rung {
+            Rung::Naive => (launch.naive(), None),
+            Rung::Tiled => (launch.tiled(), None),
+            Rung::Microkernel | Rung::DoubleBuffered | Rung::Pipelined => {
+                let row_bytes = launch.n * launch.element_bytes;
+                let whole_sectors = row_bytes.is_multiple_of(SECTOR_BYTES);
+                (launch.outer_products(), (!whole_sectors).then_some("global_store_sectors"))
+            }
+        };
+        Some(Formula { traffic: sums.narrow()?, approximate })
+    }
+
+    /// Where what was counted differs.
+    pub fn differences(&self, counted: &Traffic) -> Vec<Difference> {
+        let pairs = self.traffic.fields().into_iter().zip(counted.fields());
+        pairs
+            .filter(|((_, formula), (_, counted))| formula != counted)
+            .map(|((quantity, formula), (_, counted))| {
+                let exact = self.approximate != Some(quantity);
+                Difference { quantity, counted, formula, exact }
+            })
+            .collect()
+    }
+}
+
+/// [`Traffic`] with room for any shape.
+#[derive(Default)]
+struct Sums {
+    load_requests: u128,
+    load_bytes: u128,
+    load_sectors: u128,
+    store_bytes: u128,
+    store_sectors: u128,
+    shared_load_bytes: u128,
+    shared_store_bytes: u128,
+    conflicts: u128,
+    barriers: u128,
+    fma: u128,
+}
+
+impl Sums {
+    fn narrow(&self) -> Option<Traffic> {
+        let free_passes =
+            (self.shared_load_bytes + self.shared_store_bytes) / u128::from(PASS_BYTES);
+        Some(Traffic {
+            global_load_requests: self.load_requests.try_into().ok()?,
+            global_load_bytes: self.load_bytes.try_into().ok()?,
+            global_load_sectors: self.load_sectors.try_into().ok()?,
+            global_store_bytes: self.store_bytes.try_into().ok()?,
+            global_store_sectors: self.store_sectors.try_into().ok()?,
+            shared_load_bytes: self.shared_load_bytes.try_into().ok()?,
+            shared_store_bytes: self.shared_store_bytes.try_into().ok()?,
+            shared_passes: (free_passes + self.conflicts).try_into().ok()?,
+            bank_conflicts: self.conflicts.try_into().ok()?,
+            block_barriers: self.barriers.try_into().ok()?,
+            fma: self.fma.try_into().ok()?,
+        })
+    }
+
+    /// Adds the loads of a matrix that the requests cover `times` times.
+    fn load(&mut self, request: Request, (rows, cols): (u64, u64), bytes: u64, times: u64) {
+        self.load_requests += request.count(rows, cols) * u128::from(times);
+        self.load_sectors += request.sectors(rows, cols, bytes) * u128::from(times);
+    }
+}
+
+/// A kernel on a problem.
+struct Launch {
+    rung: Rung,
+    tile: Tile,
+    m: u64,
+    n: u64,
+    k: u64,
+    /// Tiles of D along a column and along a row.
+    blocks_m: u64,
+    blocks_n: u64,
+    /// Steps along k.
+    slices: u64,
+    threads: u64,
+    element_bytes: u64,
+    /// Bytes of an element in shared memory, which is a sum's.
+    sum_bytes: u64,
+}
+
+impl Launch {
+    fn new(kernel: &KernelInfo, problem: &Problem) -> Self {
+        let tile = kernel.tile;
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
+        Launch {
+            rung: kernel.rung,
+            tile,
+            m,
+            n,
+            k,
+            blocks_m: m.div_ceil(tile.bm.into()),
+            blocks_n: n.div_ceil(tile.bn.into()),
+            slices: k.div_ceil(tile.bk.into()),
+            threads: tile.threads().into(),
+            element_bytes: kernel.dtype.bytes() as u64,
+            sum_bytes: match kernel.dtype {
+                Dtype::F64 => 8,
+                Dtype::F32 | Dtype::F16 | Dtype::Bf16 => 4,
+            },
+        }
+    }
+
+    fn elements_of_d(&self) -> u128 {
+        u128::from(self.m) * u128::from(self.n)
+    }
+
+    /// Multiply-adds of the product itself.
+    fn products(&self) -> u128 {
+        self.elements_of_d() * u128::from(self.k)
+    }
+
+    fn blocks(&self) -> u128 {
+        u128::from(self.blocks_m) * u128::from(self.blocks_n)
+    }
+
+    /// Slices of all blocks.
+    fn block_slices(&self) -> u128 {
+        self.blocks() * u128::from(self.slices)
+    }
+
+    /// A warp owns 32 columns of a row of D (or less of several rows, where blocks are narrower). For each k it reads
+    /// one element of A, which all lanes share, and 32 of B.
+    fn naive(&self) -> Sums {
+        let cols = WARP_LANES.min(self.tile.bn.into());
+        let rows = WARP_LANES / cols;
+        let bytes = self.element_bytes;
+        let mut sums = Sums {
+            load_bytes: 2 * self.products() * u128::from(bytes),
+            store_bytes: self.elements_of_d() * u128::from(bytes),
+            store_sectors: Request::rectangle(rows, cols).sectors(self.m, self.n, bytes),
+            fma: self.products() + self.elements_of_d(),
+            ..Sums::default()
+        };
+        let of_a = Request::rectangle(rows, 1);
+        sums.load(of_a, (self.m, self.k), bytes, self.n.div_ceil(cols));
+        let of_b = Request::rectangle(1, cols);
+        sums.load(of_b, (self.k, self.n), bytes, self.m.div_ceil(rows));
+        sums
+    }
+
+    /// A warp loads 32 columns of a row of a tile, or two rows of 16.
+    fn tiled(&self) -> Sums {
+        let cols = WARP_LANES.min(self.tile.bn.into());
+        let request = Request::rectangle(WARP_LANES / cols, cols);
+        let thread_slices = self.block_slices() * u128::from(self.threads);
+        let multiplied = thread_slices * u128::from(self.tile.bk);
+        let mut sums = Sums {
+            store_sectors: request.sectors(self.m, self.n, self.element_bytes),
+            shared_load_bytes: 2 * multiplied * u128::from(self.sum_bytes),
+            shared_store_bytes: 2 * thread_slices * u128::from(self.sum_bytes),
+            barriers: 2 * self.block_slices(),
+            fma: multiplied + self.elements_of_d(),
+            ..Sums::default()
+        };
+        self.load_by_blocks(&mut sums, request, request);
+        sums
+    }
+
+    /// Every block loads its rows of A and its columns of B once and stores its tile of D.
+    fn load_by_blocks(&self, sums: &mut Sums, of_a: Request, of_b: Request) {
+        let Launch { m, n, k, element_bytes: bytes, .. } = *self;
+        let elements_of_a = u128::from(m) * u128::from(k) * u128::from(self.blocks_n);
+        let elements_of_b = u128::from(k) * u128::from(n) * u128::from(self.blocks_m);
+        sums.load_bytes = (elements_of_a + elements_of_b) * u128::from(bytes);
+        sums.store_bytes = self.elements_of_d() * u128::from(bytes);
+        sums.load(of_a, (m, k), bytes, self.blocks_n);
+        sums.load(of_b, (k, n), bytes, self.blocks_m);
+    }
+
+    /// The rungs that build a tile of D in the registers of each thread.
+    fn outer_products(&self) -> Sums {
+        let Tile { bm, bn, bk, tm, tn, .. } = self.tile;
+        let [bm, bn, bk, tm, tn] = [bm, bn, bk, tm, tn].map(u64::from);
+        let multiplied = self.block_slices() * u128::from(self.threads * bk);
+        // Slices that reach shared memory, and barriers, a block.
+        let (stored, barriers) = match self.rung {
+            // One more slice than there is, of zeros; and the first has a barrier of its own.
+            Rung::DoubleBuffered if self.k > 0 => (self.slices + 1, self.slices + 1),
+            Rung::Pipelined => (self.slices, self.slices),
+            _ => (self.slices, 2 * self.slices),
+        };
+        let stored = self.blocks() * u128::from(stored);
+        let (store, vector) = self.store();
+        let row_of_vectors = u128::from(self.n.next_multiple_of(vector));
+        let mut sums = Sums {
+            store_sectors: store.sectors(self.m, self.n, self.element_bytes),
+            shared_load_bytes: multiplied * u128::from((tm + tn) * self.sum_bytes),
+            shared_store_bytes: stored * u128::from(bk * (bm + bn) * self.sum_bytes),
+            barriers: self.blocks() * u128::from(barriers),
+            fma: multiplied * u128::from(tm * tn) + u128::from(self.m) * row_of_vectors,
+            ..Sums::default()
+        };
+        let (of_a, of_b) = (self.mover((bm, bk), self.k), self.mover((bk, bn), self.n));
+        let (request_a, replays) = match self.rung {
+            Rung::Pipelined => {
+                let cols = COLUMNS_TOGETHER.min(bk);
+                (Request::rectangle(WARP_LANES / cols, cols), 0)
+            }
+            _ => (of_a.request(), self.replays(&of_a)),
+        };
+        let free_passes = u128::from(bm * bk * self.sum_bytes / PASS_BYTES);
+        sums.conflicts = stored * free_passes * u128::from(replays);
+        self.load_by_blocks(&mut sums, request_a, of_b.request());
+        sums
+    }
+
+    /// How a block moves slices of the given shape of a matrix with `matrix_cols` columns: in the widest vectors with which
+    /// all threads carry the same number of them, if the rows of the matrix are whole vectors, else by elements.
+    fn mover(&self, (rows, cols): (u64, u64), matrix_cols: u64) -> Mover {
+        let share = rows * cols / self.threads;
+        let mut width = VECTOR / self.element_bytes;
+        let even = |width: u64| {
+            share.is_multiple_of(width)
+                && cols.is_multiple_of(width)
+                && self.threads.is_multiple_of(cols / width)
+        };
+        while width > 1 && !even(width) {
+            width /= 2;
+        }
+        let width = if matrix_cols.is_multiple_of(width) { width } else { 1 };
+        Mover { width, across: (cols / width).min(WARP_LANES) }
+    }
+
+    /// Passes that bank conflicts add to each pass of the stores of a transposed slice of A.
+    fn replays(&self, of_a: &Mover) -> u64 {
+        // The lanes that are served together, and the columns that they hold elements of.
+        let lanes = PASS_BYTES / self.sum_bytes;
+        let columns = of_a.across.min(lanes);
+        (columns * of_a.width / COLUMNS_TOGETHER).saturating_sub(1)
+    }
+
+    /// What a warp stores in one step, and the elements of a thread's vector. Threads lie along the rows of D; each has a
+    /// vector of columns, and as many consecutive rows, of which it stores one a step.
+    fn store(&self) -> (Request, u64) {
+        let vector = |owned: u32| u64::from(owned).min(VECTOR / self.sum_bytes);
+        let (rows, cols) = (vector(self.tile.tm), vector(self.tile.tn));
+        let across = u64::from(self.tile.bn / self.tile.tn).min(WARP_LANES);
+        let piece = if self.n.is_multiple_of(cols) { cols } else { 1 };
+        let down = WARP_LANES.min(self.threads) / across;
+        (Request::spread((down, rows), (across, cols), piece), cols)
+    }
+}
+
+/// How the threads of a block share a slice.
+struct Mover {
+    /// Elements that a lane moves at once.
+    width: u64,
+    /// Lanes along a row of the slice.
+    across: u64,
+}
+
+impl Mover {
+    fn request(&self) -> Request {
+        Request::rectangle(WARP_LANES / self.across, self.across * self.width)
+    }
+}
+
+#[cfg(test)]
+#[path = "formula_tests.rs"]
+mod tests;

@@ -1,0 +1,417 @@
+//! The file in the user's cache folder.
+//!
+//! One file a GPU, which holds tables of several drivers and versions of the kernels. Writers take turns by an advisory
+//! lock on a file beside it, read what is there, add to it, and put a complete new file in its place in one step: readers
+//! need no lock and always see a complete file.
+
+use super::document::{Damage, Document, FORMAT, Stored};
+use super::key::Key;
+use super::table::Table;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The environment variable that names the cache folder.
+pub const FOLDER_VARIABLE: &str = "REGEMM_CACHE_DIR";
+
+/// Tables of one GPU and element type that are kept: those of the drivers and kernels that were tuned last.
+const KEPT: usize = 4;
+
+/// Read and write for everybody, of which the process's umask takes away.
+#[cfg(unix)]
+const MODE: u32 = 0o666;
+
+/// Why the cache cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// There is no place for it.
+    #[error("there is no cache folder: set {FOLDER_VARIABLE} to one")]
+    NoFolder,
+    /// Its file cannot be read.
+    #[error("{} cannot be read: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// Its file can be read but holds something else.
+    #[error("{} is ignored: {damage}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// Its file cannot be written.
+    #[error("{} cannot be written: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+}
+
+/// A table in the cache.
+#[derive(Clone, Debug)]
+pub struct Cached {
+    /// What its times depend on.
+    pub key: Key,
+    /// When it was changed last, in seconds since the beginning of 1970.
+    pub changed: u64,
+    /// The times.
+    pub table: Table,
+}
+
+/// A file of the cache.
+#[derive(Debug)]
+pub struct CachedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The tables in it, or why it cannot be used.
+    pub tables: Result<Vec<Cached>, CacheError>,
+}
+
+/// The cache of measured times.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The cache of the user who runs this process: in the folder that [`FOLDER_VARIABLE`] names, else in the folder
+    /// `regemm` of the user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`, on Linux).
+    ///
+    /// # Errors
+    /// [`CacheError::NoFolder`].
+    pub fn of_user() -> Result<Cache, CacheError> {
+        let named = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+        let folder = match named {
+            Some(folder) => PathBuf::from(folder),
+            None => dirs::cache_dir().ok_or(CacheError::NoFolder)?.join("regemm"),
+        };
+        Ok(Cache::at(folder))
+    }
+
+    /// The cache in this folder, which need not exist.
+    pub fn at(folder: impl Into<PathBuf>) -> Cache {
+        Cache { folder: folder.into() }
+    }
+
+    /// The file that holds the tables of a GPU.
+    pub fn file(&self, gpu: &str) -> PathBuf {
+        self.folder.join(format!("{}{}", plain(gpu), suffix()))
+    }
+
+    /// The table for a key; none where there is none.
+    ///
+    /// # Errors
+    /// [`CacheError::Read`], [`CacheError::Damaged`].
+    pub fn load(&self, key: &Key) -> Result<Option<Table>, CacheError> {
+        let document = read(&self.file(&key.gpu))?;
+        let found = document.tables.into_iter().find(|stored| stored.key == *key);
+        Ok(found.map(|stored| stored.table))
+    }
+
+    /// Everything in the folder, file by file, ordered by name.
+    ///
+    /// # Errors
+    /// [`CacheError::Read`] where the folder is there but cannot be read.
+    pub fn contents(&self) -> Result<Vec<CachedFile>, CacheError> {
+        let cached = |Stored { key, changed, table, .. }| Cached { key, changed, table };
+        let contents = |path: PathBuf| {
+            let document = read(&path);
+            let tables = document.map(|it| it.tables.into_iter().map(cached).collect());
+            CachedFile { path, tables }
+        };
+        Ok(self.files()?.into_iter().map(contents).collect())
+    }
+
+    /// The files of all GPUs.
+    fn files(&self) -> Result<Vec<PathBuf>, CacheError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(CacheError::Read { path: self.folder.clone(), error }),
+        };
+        let ours = |path: &PathBuf| {
+            path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.ends_with(&suffix()))
+        };
+        let mut files: Vec<_> =
+            entries.filter_map(|entry| Some(entry.ok()?.path())).filter(ours).collect();
+        files.sort();
+        Ok(files)
+    }
+
+    /// Adds a table to what is there, and gives the file. A file that is damaged is replaced, with a warning in the log.
+    ///
+    /// # Errors
+    /// [`CacheError::Write`].
+    pub fn merge(&self, key: &Key, table: &Table) -> Result<PathBuf, CacheError> {
+        let path = self.file(&key.gpu);
+        let failure = |error| CacheError::Write { path: path.clone(), error };
+        fs::create_dir_all(&self.folder).map_err(failure)?;
+        let _lock = self.lock(&key.gpu).map_err(failure)?;
+        let mut document = read(&path).unwrap_or_else(|error| {
+            log::warn!("tuning cache: {error}; it is replaced");
+            Document::default()
+        });
+        let changed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        match document.tables.iter_mut().find(|stored| stored.key == *key) {
+            Some(stored) => {
+                stored.table.merge(table);
+                stored.changed = changed;
+            }
+            None => document.tables.push(Stored {
+                key: key.clone(),
+                changed,
+                table: table.clone(),
+                unknown: Vec::new(),
+            }),
+        }
+        forget_oldest(&mut document, key);
+        write(&path, &document).map_err(failure)?;
+        Ok(path)
+    }
+
+    /// Removes the tables of a GPU, or of all GPUs, and gives the files that were removed.
+    ///
+    /// # Errors
+    /// [`CacheError::Write`], [`CacheError::Read`].
+    pub fn clear(&self, gpu: Option<&str>) -> Result<Vec<PathBuf>, CacheError> {
+        let candidates = match gpu {
+            Some(gpu) => vec![self.file(gpu)],
+            None => self.files()?,
+        };
+        let mut removed = Vec::new();
+        for path in candidates {
+            match fs::remove_file(&path) {
+                Ok(()) => removed.push(path),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(CacheError::Write { path, error }),
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Waits until no other process writes. The lock ends when the file is closed.
+    fn lock(&self, gpu: &str) -> io::Result<File> {
+        let path = self.folder.join(format!("{}.lock", plain(gpu)));
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        match file.lock() {
+            // Some network file systems have no locks. A writer may then undo what another adds in the same moment,
+            // but the file is complete even so.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
+            locked => locked.map(|()| file),
+        }
+    }
+}
+
+/// Ending of the files' names. The form's number is in it, so that versions of this library with different forms do not
+/// take each other's files for damaged.
+fn suffix() -> String {
+    format!(".v{FORMAT}.json")
+}
+
+/// A GPU's name as part of a file's name: `nvidia-h200`.
+fn plain(gpu: &str) -> String {
+    let lower = gpu.to_lowercase();
+    let words: Vec<_> =
+        lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words.join("-")
+}
+
+/// The document in a file; an empty one where there is no file.
+fn read(path: &Path) -> Result<Document, CacheError> {
+    match fs::read(path) {
+        Ok(bytes) => Document::decode(&String::from_utf8_lossy(&bytes))
+            .map_err(|damage| CacheError::Damaged { path: path.to_owned(), damage }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Document::default()),
+        Err(error) => Err(CacheError::Read { path: path.to_owned(), error }),
+    }
+}
+
+/// Puts a complete new file in the place of the old one.
+fn write(path: &Path, document: &Document) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".regemm-").suffix(".unfinished");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(MODE));
+    let mut unfinished = builder.tempfile_in(folder)?;
+    unfinished.write_all(document.encode()?.as_bytes())?;
+    unfinished.as_file().sync_all()?;
+    unfinished.persist(path)?;
+    Ok(())
+}
+
+/// Drops the tables of the key's GPU and element type that were changed longest ago.
+fn forget_oldest(document: &mut Document, key: &Key) {
+    let alike = |stored: &Stored| stored.key.gpu == key.gpu && stored.key.dtype == key.dtype;
+    let mut changed: Vec<u64> = document
+        .tables
+        .iter()
+        .filter(|stored| alike(stored) && stored.key != *key)
+        .map(|stored| stored.changed)
+        .collect();
+    changed.sort_unstable_by(|a, b| b.cmp(a));
+    if let Some(&newest_forgotten) = changed.get(KEPT - 1) {
+        document.tables.retain(|stored| {
+            !alike(stored) || stored.key == *key || stored.changed > newest_forgotten
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::entry;
+    use super::*;
+    use regemm_kernels::element::Dtype;
+
+    fn key(gpu: &str, driver: &str) -> Key {
+        Key { gpu: gpu.into(), driver: driver.into(), code: "c0de".into(), dtype: Dtype::F32 }
+    }
+
+    fn table(sizes: &[u32]) -> Table {
+        table_of(Dtype::F32, sizes)
+    }
+
+    fn table_of(dtype: Dtype, sizes: &[u32]) -> Table {
+        let mut table = Table::new(dtype);
+        for &size in sizes {
+            let time = (&*format!("naive_{dtype}"), 1.0 + f64::from(size));
+            table.insert(entry((size, size, size), &[time]));
+        }
+        table
+    }
+
+    fn sizes(cache: &Cache, key: &Key) -> Vec<u32> {
+        let table = cache.load(key).unwrap();
+        table.map_or(Vec::new(), |table| table.entries().map(|entry| entry.shape.m).collect())
+    }
+
+    #[test]
+    fn what_is_merged_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        // The folder need not exist.
+        let cache = Cache::at(folder.path().join("a/b"));
+        let key = key("NVIDIA H200", "13.0");
+        assert!(cache.load(&key).unwrap().is_none());
+        let file = cache.merge(&key, &table(&[64, 256])).unwrap();
+        assert_eq!(file, cache.file("NVIDIA H200"));
+        assert_eq!(file.file_name().unwrap(), "nvidia-h200.v1.json");
+        cache.merge(&key, &table(&[128, 256])).unwrap();
+        assert_eq!(sizes(&cache, &key), [64, 128, 256]);
+        let contents = cache.contents().unwrap();
+        assert_eq!(contents.len(), 1);
+        let cached = &contents[0].tables.as_ref().unwrap()[0];
+        assert_eq!((&cached.key, cached.table.len()), (&key, 3));
+        assert!(cached.changed > 1_600_000_000, "seconds since 1970");
+        // Only the file and its lock are left behind.
+        assert_eq!(fs::read_dir(folder.path().join("a/b")).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn keys_are_kept_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let keys = [
+            key("NVIDIA H200", "13.0"),
+            key("NVIDIA H200", "13.1"),
+            key("NVIDIA H100", "13.0"),
+            // The same file, but not the same GPU.
+            key("nvidia (H100)", "13.0"),
+            Key { code: "0ther".into(), ..key("NVIDIA H200", "13.0") },
+            Key { dtype: Dtype::F64, ..key("NVIDIA H200", "13.0") },
+        ];
+        for (size, key) in (100..).zip(&keys) {
+            cache.merge(key, &table_of(key.dtype, &[size])).unwrap();
+        }
+        for (size, key) in (100..).zip(&keys) {
+            assert_eq!(sizes(&cache, key), [size], "{key}");
+        }
+    }
+
+    #[test]
+    fn old_drivers_are_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        for driver in 0..10 {
+            cache.merge(&key("NVIDIA H200", &driver.to_string()), &table(&[64])).unwrap();
+        }
+        assert_eq!(sizes(&cache, &key("NVIDIA H200", "9")), [64], "the newest is always kept");
+        let kept = cache.contents().unwrap().remove(0).tables.unwrap().len();
+        assert!(kept <= KEPT, "{kept}");
+    }
+
+    #[test]
+    fn what_is_damaged_is_an_error_and_then_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let key = key("NVIDIA H200", "13.0");
+        let file = cache.merge(&key, &table(&[64])).unwrap();
+        fs::write(&file, "{ \"format\": 1, ").unwrap();
+        let error = cache.load(&key).unwrap_err();
+        assert!(matches!(error, CacheError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("nvidia-h200"), "{error}");
+        assert!(cache.contents().unwrap()[0].tables.is_err());
+        cache.merge(&key, &table(&[128])).unwrap();
+        assert_eq!(sizes(&cache, &key), [128]);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        // A file in the place of the folder, which not even root can write to.
+        let error = Cache::at(&file).merge(&key("G", "1"), &table(&[64])).unwrap_err();
+        assert!(matches!(error, CacheError::Write { .. }), "{error}");
+        assert!(error.to_string().contains("cannot be written"), "{error}");
+    }
+
+    #[test]
+    fn clearing_removes_the_files_of_one_gpu_or_of_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        assert_eq!(cache.clear(None).unwrap(), [""; 0].map(PathBuf::from));
+        for gpu in ["A", "B", "C"] {
+            cache.merge(&key(gpu, "1"), &table(&[64])).unwrap();
+        }
+        fs::write(folder.path().join("notes.json"), "not ours").unwrap();
+        assert_eq!(cache.clear(Some("B")).unwrap(), [cache.file("B")]);
+        assert_eq!(cache.clear(Some("B")).unwrap().len(), 0);
+        assert_eq!(cache.clear(None).unwrap(), [cache.file("A"), cache.file("C")]);
+        assert!(folder.path().join("notes.json").exists());
+    }
+
+    #[test]
+    fn threads_that_write_at_once_lose_nothing() {
+        const WRITERS: u32 = 8;
+        const EACH: u32 = 6;
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let key = key("NVIDIA H200", "13.0");
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (cache, key) = (&cache, &key);
+                scope.spawn(move || {
+                    for i in 0..EACH {
+                        // A class of its own for every entry.
+                        let mut table = Table::new(Dtype::F32);
+                        let shape = (1 << writer, 1 << i, 1);
+                        table.insert(entry(shape, &[("naive_f32", 1.0)]));
+                        cache.merge(key, &table).unwrap();
+                        // Whoever reads meanwhile sees a complete file.
+                        assert!(cache.load(key).unwrap().is_some());
+                    }
+                });
+            }
+        });
+        assert_eq!(cache.load(&key).unwrap().unwrap().len() as u32, WRITERS * EACH);
+    }
+}

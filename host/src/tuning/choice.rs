@@ -1,0 +1,208 @@
+//! The choice by predicted times.
+
+use super::class::Shape;
+use super::model::Model;
+use crate::device::info::DeviceInfo;
+use crate::kernels::{NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, supports};
+use regemm_kernels::kernel::{KernelInfo, Rung};
+use std::time::Duration;
+
+/// Kernels whose predicted times differ by less than this are taken as equally fast: medians of repeated measurements
+/// differ by as much. The rule then decides, so that the choice does not jump from shape to shape.
+const TIE: f64 = 0.005;
+
+/// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn choose(
+    model: &Model,
+    problem: &Problem,
+    shape: Shape,
+    device: &DeviceInfo,
+    rung: Option<Rung>,
+) -> Result<Selection, NotTuned> {
+    if model.is_empty() {
+        return Err(NotTuned::NoTable);
+    }
+    let near = model.near(shape).ok_or(NotTuned::NothingNear)?;
+    let candidates = || {
+        let wanted = model.kernels().iter().enumerate().filter(move |(_, kernel)| {
+            rung.is_none_or(|rung| rung == kernel.rung) && supports(kernel, problem, device).is_ok()
+        });
+        wanted.filter_map(|(index, kernel)| Some((*kernel, near.seconds(index)?)))
+    };
+    let shortest = candidates().map(|(_, seconds)| seconds).fold(f64::INFINITY, f64::min);
+    let (kernel, seconds) = candidates()
+        .filter(|(_, seconds)| *seconds <= shortest * (1.0 + TIE))
+        .max_by_key(|(kernel, _)| Order::of(kernel, problem, device).0)
+        .ok_or(NotTuned::NothingNear)?;
+    let runner_up = candidates()
+        .filter(|(other, _)| other.name != kernel.name)
+        .min_by(|(_, a), (_, b)| a.total_cmp(b))
+        .map(|(kernel, other): (&'static KernelInfo, f64)| RunnerUp {
+            kernel,
+            slower: other / seconds - 1.0,
+        });
+    let (nearest, source) = near.nearest();
+    let tuned = Tuned {
+        source,
+        nearest,
+        exact: near.exact,
+        // A time that no duration can hold is as good as endless.
+        predicted: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
+        runner_up,
+    };
+    Ok(Selection { kernel, why: Why::Tuned(tuned) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::tests::imagined_table;
+    use super::super::shapes::default_shapes;
+    use super::super::table::{Source, Table, tests::entry};
+    use super::*;
+    use crate::device::info::tests::h200;
+    use regemm_kernels::element::Dtype;
+
+    fn problem(m: u32, n: u32, k: u32) -> Problem {
+        Problem { dtype: Dtype::F32, m, n, k }
+    }
+
+    fn choose_in(
+        table: &Table,
+        device: &DeviceInfo,
+        problem: Problem,
+    ) -> Result<Selection, NotTuned> {
+        let model = Model::new(device, &[(Source::Measured, table)]);
+        let shape = Shape::packed(problem.dtype, problem.m, problem.n, problem.k);
+        choose(&model, &problem, shape, device, None)
+    }
+
+    fn tuned(selection: &Selection) -> Tuned {
+        let Why::Tuned(tuned) = selection.why else { panic!("{selection}") };
+        tuned
+    }
+
+    #[test]
+    fn the_fastest_is_chosen_with_its_reason() {
+        let mut table = Table::new(Dtype::F32);
+        let times = [("tiled16_f32", 50.0), ("tiled32_f32", 40.0), ("pipelined_f32", 41.0)];
+        table.insert(entry((256, 256, 256), &times));
+        let selection = choose_in(&table, &h200(), problem(256, 256, 256)).unwrap();
+        assert_eq!(selection.kernel.name, "tiled32_f32");
+        let why = tuned(&selection);
+        assert!(why.exact && why.source == Source::Measured);
+        let runner_up = why.runner_up.unwrap();
+        assert_eq!(runner_up.kernel.name, "pipelined_f32");
+        assert!((runner_up.slower - 0.025).abs() < 1e-9);
+        let text = selection.to_string();
+        for part in ["tiled32_f32", "this very shape", "40.00 us", "pipelined_f32 2.5 % slower"] {
+            assert!(text.contains(part), "`{part}` is missing in: {text}");
+        }
+        let near = choose_in(&table, &h200(), problem(256, 256, 300)).unwrap().to_string();
+        assert!(near.contains("nearest 256 x 256 x 256"), "{near}");
+    }
+
+    #[test]
+    fn the_rule_decides_between_equals() {
+        let mut table = Table::new(Dtype::F32);
+        let times =
+            [("tiled16_f32", 999.0), ("pipelined_f32", 1001.0), ("double_buffered_f32", 1000.0)];
+        table.insert(entry((2048, 2048, 2048), &times));
+        let selection = choose_in(&table, &h200(), problem(2048, 2048, 2048)).unwrap();
+        assert_eq!(selection.kernel.name, "pipelined_f32", "the highest rung of three equals");
+        assert!(selection.to_string().contains("tiled16_f32 as fast"), "{selection}");
+    }
+
+    #[test]
+    fn what_the_device_cannot_run_is_passed_over() {
+        let mut table = Table::new(Dtype::F32);
+        table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0), ("tiled16_f32", 2.0)]));
+        let narrow = DeviceInfo { max_threads_per_block: 512, ..h200() };
+        let selection = choose_in(&table, &narrow, problem(64, 64, 64)).unwrap();
+        assert_eq!(selection.kernel.name, "tiled16_f32");
+        assert!(tuned(&selection).runner_up.is_none());
+    }
+
+    #[test]
+    fn without_times_it_says_why() {
+        let mut table = Table::new(Dtype::F32);
+        let nothing = choose_in(&table, &h200(), problem(64, 64, 64)).unwrap_err();
+        assert_eq!(nothing, NotTuned::NoTable);
+        table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0)]));
+        let far = choose_in(&table, &h200(), problem(4096, 4096, 4096)).unwrap_err();
+        assert_eq!(far, NotTuned::NothingNear);
+    }
+
+    #[test]
+    fn a_rung_is_kept_to() {
+        let table = imagined_table(&default_shapes(&h200(), Dtype::F32));
+        let model = Model::new(&h200(), &[(Source::Shipped, &table)]);
+        let shape = Shape::packed(Dtype::F32, 1000, 2000, 3000);
+        for rung in Rung::ALL {
+            let problem = problem(1000, 2000, 3000);
+            let selection = choose(&model, &problem, shape, &h200(), Some(rung)).unwrap();
+            assert_eq!(selection.kernel.rung, rung);
+        }
+    }
+
+    /// The times of a real GPU, with every other size left out: the choice on those left out is close to the fastest.
+    #[test]
+    fn recorded_sizes_are_predicted_from_the_others() {
+        const SLACK: f64 = 0.02;
+        let record = include_str!("../../../docs/measurements/2026-11-21-h200-ladder-f32.json");
+        let record: serde_json::Value = serde_json::from_str(record).unwrap();
+        let rounds = record["rounds"].as_array().unwrap();
+        let times = |round: &serde_json::Value| {
+            let entries = round["entries"].as_array().unwrap().iter();
+            let of_kernels = entries.filter(|e| e["name"] != "cuBLASLt");
+            of_kernels
+                .map(|e| {
+                    let name = e["name"].as_str().unwrap().to_owned();
+                    (name, e["milliseconds"].as_f64().unwrap() * 1e3)
+                })
+                .collect::<Vec<_>>()
+        };
+        for left_out in 1..rounds.len() {
+            let mut table = Table::new(Dtype::F32);
+            for (index, round) in rounds.iter().enumerate() {
+                if index != left_out {
+                    let size = round["size"].as_u64().unwrap() as u32;
+                    let times = times(round);
+                    let times: Vec<_> = times.iter().map(|(name, t)| (name.as_str(), *t)).collect();
+                    table.insert(entry((size, size, size), &times));
+                }
+            }
+            let size = rounds[left_out]["size"].as_u64().unwrap() as u32;
+            let selection = choose_in(&table, &h200(), problem(size, size, size)).unwrap();
+            let times = times(&rounds[left_out]);
+            let time = |name: &str| times.iter().find(|(known, _)| known == name).unwrap().1;
+            let fastest = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+            let slower = time(selection.kernel.name) / fastest - 1.0;
+            assert!(slower <= SLACK, "{size}: {selection}, but it is {slower:.3} slower");
+        }
+    }
+
+    #[test]
+    fn a_lookup_is_quick() {
+        const MOST: Duration = Duration::from_micros(4);
+        const LOOKUPS: u32 = 2000;
+        let table = imagined_table(&default_shapes(&h200(), Dtype::F32));
+        let device = h200();
+        let model = Model::new(&device, &[(Source::Shipped, &table)]);
+        let batch = |first: u32| {
+            let start = std::time::Instant::now();
+            for i in first..first + LOOKUPS {
+                let shape = Shape::packed(Dtype::F32, 100 + i, 4 * i + 64, 3 * i + 100);
+                let problem = problem(shape.m, shape.n, shape.k);
+                let selection = choose(&model, &problem, shape, &device, None);
+                std::hint::black_box(selection.unwrap());
+            }
+            start.elapsed() / LOOKUPS
+        };
+        // The quickest of several batches: other work on the machine is not what is tested.
+        let quickest = (0..10).map(|i| batch(100 + i)).min().unwrap();
+        assert!(quickest < MOST, "{quickest:?}");
+    }
+}

@@ -1,0 +1,273 @@
+//! Tables as JSON: the form of the cache, of shipped tables and of `regemm tune --output`.
+
+use super::class::Shape;
+use super::key::Key;
+use super::table::{Entry, Table, Time};
+use crate::kernels::kernels;
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::{KernelInfo, Tile};
+use serde::{Deserialize, Serialize};
+
+/// Number of the form; another one means that the fields mean something else.
+pub(super) const FORMAT: u32 = 1;
+
+/// What is wrong with a document.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// It is no JSON, or JSON of another kind.
+    #[error("it is damaged: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It has another form.
+    #[error("it has format {found} where {FORMAT} is understood")]
+    Format {
+        /// Number of its form.
+        found: u32,
+    },
+    /// A number in it cannot be.
+    #[error("it is damaged: {what}")]
+    Value {
+        /// What cannot be.
+        what: String,
+    },
+}
+
+/// Tables of different keys.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub tables: Vec<Stored>,
+}
+
+/// A table with its key.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub key: Key,
+    /// Seconds since the beginning of 1970 at which the last entry was added.
+    pub changed: u64,
+    pub table: Table,
+    /// Kernels named in the document that this library does not have, or has with another tile. Their times are left out.
+    pub unknown: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    format: u32,
+}
+
+#[derive(Deserialize)]
+struct JsonDocument {
+    tables: Vec<JsonTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct JsonTable {
+    gpu: String,
+    driver: String,
+    code: String,
+    dtype: String,
+    changed: u64,
+    kernels: Vec<JsonKernel>,
+    entries: Vec<JsonEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct JsonKernel {
+    name: String,
+    /// BM, BN, BK, TM, TN, stages.
+    tile: [u32; 6],
+}
+
+#[derive(Serialize, Deserialize)]
+struct JsonEntry {
+    /// m, n, k.
+    shape: [u32; 3],
+    aligned: bool,
+    /// One a kernel, in the order of `kernels`.
+    microseconds: Vec<Option<f64>>,
+}
+
+fn tile(Tile { bm, bn, bk, tm, tn, stages }: Tile) -> [u32; 6] {
+    [bm, bn, bk, tm, tn, stages]
+}
+
+impl Document {
+    /// Reads a document.
+    pub fn decode(text: &str) -> Result<Document, Damage> {
+        let Header { format: found } = serde_json::from_str(text)?;
+        if found != FORMAT {
+            return Err(Damage::Format { found });
+        }
+        let JsonDocument { tables } = serde_json::from_str(text)?;
+        let tables = tables.into_iter().map(decode_table).collect::<Result<_, _>>()?;
+        Ok(Document { tables })
+    }
+
+    /// Writes a document: a line an entry, so that people and version control can read it.
+    pub fn encode(&self) -> Result<String, serde_json::Error> {
+        let tables = self.tables.iter().map(encode_table).collect::<Result<Vec<_>, _>>()?;
+        let tables = if tables.is_empty() {
+            "[]".to_owned()
+        } else {
+            format!("[\n{}\n]", tables.join(",\n"))
+        };
+        Ok(format!("{{ \"format\": {FORMAT}, \"tables\": {tables} }}\n"))
+    }
+}
+
+/// Tables measured on one device as a document: what [`shipped`](super::shipped) tables are made of.
+///
+/// # Errors
+/// A number cannot be written as JSON.
+pub fn encode(
+    device: &crate::DeviceInfo,
+    changed: u64,
+    tables: &[Table],
+) -> Result<String, serde_json::Error> {
+    let stored = |table: &Table| Stored {
+        key: Key::of(device, table.dtype()),
+        changed,
+        table: table.clone(),
+        unknown: Vec::new(),
+    };
+    Document { tables: tables.iter().map(stored).collect() }.encode()
+}
+
+fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
+    let dtype = Dtype::ALL.into_iter().find(|dtype| dtype.name() == json.dtype);
+    let dtype = dtype.ok_or_else(|| value(format!("there is no element type {}", json.dtype)))?;
+    let find = |kernel: &JsonKernel| {
+        let same = |known: &&KernelInfo| {
+            known.dtype == dtype && known.name == kernel.name && tile(known.tile) == kernel.tile
+        };
+        kernels().iter().find(same)
+    };
+    let columns: Vec<Option<&'static KernelInfo>> = json.kernels.iter().map(find).collect();
+    let mut table = Table::new(dtype);
+    for entry in json.entries {
+        let [m, n, k] = entry.shape;
+        let shape = Shape { m, n, k, aligned: entry.aligned };
+        if entry.microseconds.len() != columns.len() {
+            return Err(value(format!("{shape} has another number of times than of kernels")));
+        }
+        let mut times = Vec::with_capacity(columns.len());
+        for (kernel, micros) in columns.iter().zip(&entry.microseconds) {
+            let Some(micros) = *micros else { continue };
+            if !(micros.is_finite() && micros > 0.0) {
+                return Err(value(format!("a time of {micros} us on {shape}")));
+            }
+            times.extend(kernel.map(|kernel| Time { kernel, seconds: micros * 1e-6 }));
+        }
+        table.insert(Entry { shape, times });
+    }
+    let unknown = json.kernels.iter().zip(&columns).filter(|(_, known)| known.is_none());
+    Ok(Stored {
+        key: Key { gpu: json.gpu, driver: json.driver, code: json.code, dtype },
+        changed: json.changed,
+        unknown: unknown.map(|(kernel, _)| kernel.name.clone()).collect(),
+        table,
+    })
+}
+
+fn encode_table(stored: &Stored) -> Result<String, serde_json::Error> {
+    let Stored { key, changed, table, .. } = stored;
+    let columns = table.kernels();
+    // To the nanosecond, which is finer than events are.
+    let micros = |seconds: f64| (seconds * 1e9).round().max(1.0) / 1e3;
+    let head = serde_json::to_string(&JsonTable {
+        gpu: key.gpu.clone(),
+        driver: key.driver.clone(),
+        code: key.code.clone(),
+        dtype: key.dtype.name().to_owned(),
+        changed: *changed,
+        kernels: columns
+            .iter()
+            .map(|kernel| JsonKernel { name: kernel.name.to_owned(), tile: tile(kernel.tile) })
+            .collect(),
+        entries: Vec::new(),
+    })?;
+    let entries = table.entries().map(|entry| {
+        let Shape { m, n, k, aligned } = entry.shape;
+        let microseconds = columns.iter().map(|kernel| entry.seconds(kernel).map(micros)).collect();
+        serde_json::to_string(&JsonEntry { shape: [m, n, k], aligned, microseconds })
+    });
+    let entries = entries.collect::<Result<Vec<_>, _>>()?.join(",\n");
+    // The entries come last, and each of them gets its line.
+    let head = head.strip_suffix("]}").unwrap_or(&head);
+    Ok(format!("{head}\n{entries}\n]}}"))
+}
+
+fn value(what: String) -> Damage {
+    Damage::Value { what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::entry;
+    use super::*;
+
+    fn document() -> Document {
+        let mut table = Table::new(Dtype::F32);
+        table.insert(entry((128, 256, 512), &[("naive_f32", 12.3456), ("tiled16_f32", 7.0)]));
+        table.insert(entry((1, 1023, 77), &[("tiled16_f32", 3.5)]));
+        let key = Key {
+            gpu: "NVIDIA \"quoted\"".into(),
+            driver: "CUDA 13.0".into(),
+            code: "0123456789abcdef".into(),
+            dtype: Dtype::F32,
+        };
+        Document { tables: vec![Stored { key, changed: 7, table, unknown: Vec::new() }] }
+    }
+
+    #[test]
+    fn round_trip() {
+        let text = document().encode().unwrap();
+        let again = Document::decode(&text).unwrap();
+        assert_eq!(again.encode().unwrap(), text);
+        let stored = &again.tables[0];
+        assert_eq!((&stored.key, stored.changed), (&document().tables[0].key, 7));
+        assert_eq!(stored.table.len(), 2);
+        let entry = stored.table.get(Shape::packed(Dtype::F32, 128, 256, 512).class()).unwrap();
+        assert!((entry.seconds(kernels().first().unwrap()).unwrap() - 12.346e-6).abs() < 1e-12);
+        let odd = stored.table.get(Shape::packed(Dtype::F32, 1, 1023, 77).class()).unwrap();
+        assert_eq!((odd.times.len(), odd.shape.aligned), (1, false));
+    }
+
+    #[test]
+    fn no_tables_are_a_document_too() {
+        let text = Document::default().encode().unwrap();
+        assert!(Document::decode(&text).unwrap().tables.is_empty());
+        let mut empty = document();
+        empty.tables[0].table = Table::new(Dtype::F32);
+        let again = Document::decode(&empty.encode().unwrap()).unwrap();
+        assert!(again.tables[0].table.is_empty());
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let good = document().encode().unwrap();
+        let damaged = |from: &str, to: &str| {
+            assert!(good.contains(from), "{good}");
+            Document::decode(&good.replace(from, to)).unwrap_err().to_string()
+        };
+        for cut in [0, 1, good.len() / 2, good.len() - 3] {
+            let error = Document::decode(&good[..cut]).unwrap_err();
+            assert!(matches!(error, Damage::Json(_)), "{error}");
+        }
+        assert!(damaged("\"format\": 1", "\"format\": 2").contains("format 2"));
+        assert!(damaged("\"f32\"", "\"f31\"").contains("f31"));
+        assert!(damaged("12.346", "-12.346").contains("-12.346"));
+        assert!(damaged("12.346", "0").contains("0 us"));
+        assert!(damaged("12.346,", "").contains("128 x 256 x 512"));
+        assert!(damaged("\"shape\"", "\"form\"").contains("shape"));
+    }
+
+    #[test]
+    fn kernels_with_another_tile_are_unknown() {
+        let good = document().encode().unwrap();
+        let text = good.replace("[16,16,16,1,1,1]", "[16,16,32,1,1,1]");
+        assert_ne!(good, text);
+        let stored = &Document::decode(&text).unwrap().tables[0];
+        assert_eq!(stored.unknown, ["tiled16_f32"]);
+        assert_eq!(stored.table.len(), 1, "an entry with no known kernel is none");
+    }
+}

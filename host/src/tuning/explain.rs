@@ -1,0 +1,106 @@
+//! The choice of a kernel with everything that it was made from.
+
+use super::class::Shape;
+use super::model::Model;
+use super::policy::Tuning;
+use super::table::Source;
+use super::{choice, shipped};
+use crate::device::Device;
+use crate::device::info::{DeviceInfo, DeviceKind};
+use crate::error::{Error, Result};
+use crate::kernels::{NotTuned, Problem, Rule, Selection, Why, choose_untuned, rank, supports};
+use regemm_kernels::kernel::KernelInfo;
+use std::time::Duration;
+
+/// Why a kernel is chosen for a problem, and how the others stand.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The problem.
+    pub problem: Problem,
+    /// Its shape.
+    pub shape: Shape,
+    /// The chosen kernel; an error where the device can run none.
+    pub selection: Result<Selection>,
+    /// All kernels of the element type: the chosen one, then those with expected times from fast to slow, then the others
+    /// as the rule ranks them.
+    pub ranking: Vec<Candidate>,
+}
+
+/// A kernel that could be chosen.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The kernel.
+    pub kernel: &'static KernelInfo,
+    /// The expected time; none where nothing near the shape was measured.
+    pub predicted: Option<Duration>,
+    /// Its place in the ranking by rule, the first being 1.
+    pub place: usize,
+    /// The part of the rule that put it there.
+    pub rule: Rule,
+    /// Why the device cannot run it.
+    pub refusal: Option<Error>,
+}
+
+/// What [`Gemm::run`](crate::Gemm::run) would choose for a problem on a device now. Measures nothing, also where shapes
+/// are measured at their first use.
+pub fn explain(device: &Device, problem: &Problem, shape: Shape) -> Explanation {
+    let (tuner, info) = (device.tuner(), device.info());
+    let selection = tuner.choose(info, problem, shape, None, false);
+    let tuned = tuner.policy() != Tuning::Rule && info.kind != DeviceKind::Sim;
+    let model = tuned.then(|| tuner.model(info, problem.dtype).load_full());
+    of(problem, shape, info, selection, model.as_deref())
+}
+
+/// What would be chosen on a device that need not be there, such as one of the [known](crate::gpus) ones, by the tables
+/// that this library brings and no cache.
+pub fn explain_shipped(device: &DeviceInfo, problem: &Problem, shape: Shape) -> Explanation {
+    let table = shipped::table(&device.name, problem.dtype);
+    let tables: Vec<_> = table.iter().map(|table| (Source::Shipped, table)).collect();
+    let model = Model::new(device, &tables);
+    let selection = choice::choose(&model, problem, shape, device, None)
+        .or_else(|not_tuned| choose_untuned(problem, device, None, not_tuned));
+    of(problem, shape, device, selection, Some(&model))
+}
+
+fn of(
+    problem: &Problem,
+    shape: Shape,
+    device: &DeviceInfo,
+    selection: Result<Selection>,
+    model: Option<&Model>,
+) -> Explanation {
+    let near = model.and_then(|model| Some((model, model.near(shape)?)));
+    let predicted = |kernel: &KernelInfo| {
+        let (model, near) = near.as_ref()?;
+        let index = model.kernels().iter().position(|known| known.name == kernel.name)?;
+        Duration::try_from_secs_f64(near.seconds(index)?).ok()
+    };
+    let candidate = |(place, Selection { kernel, why }): (usize, Selection)| {
+        let Why::Rule { rule, .. } = why else { return None };
+        Some(Candidate {
+            kernel,
+            predicted: predicted(kernel),
+            place: place + 1,
+            rule,
+            refusal: supports(kernel, problem, device).err(),
+        })
+    };
+    let ranked = rank(problem, device).into_iter().enumerate();
+    let mut ranking: Vec<Candidate> = ranked.filter_map(candidate).collect();
+    let chosen = selection.as_ref().ok().map(|selection| selection.kernel.name);
+    ranking.sort_by_key(|candidate| {
+        let time = candidate.predicted.unwrap_or(Duration::MAX);
+        (Some(candidate.kernel.name) != chosen, candidate.refusal.is_some(), time)
+    });
+    Explanation { problem: *problem, shape, selection, ranking }
+}
+
+impl Explanation {
+    /// Why the choice was not made by measured times; none if it was.
+    pub fn not_tuned(&self) -> Option<NotTuned> {
+        match self.selection.as_ref().ok()?.why {
+            Why::Rule { not_tuned, .. } => Some(not_tuned),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What measured times depend on.
+
+use crate::device::info::DeviceInfo;
+use crate::device::ptx::{self, MODULES};
+use crate::kernels::kernels;
+use regemm_kernels::element::Dtype;
+use std::fmt;
+use std::hash::Hasher;
+use twox_hash::XxHash64;
+
+/// Where Linux tells the version of the driver's kernel module.
+const MODULE_VERSION: &str = "/sys/module/nvidia/version";
+
+/// Seed of the hash: any fixed number will do.
+const SEED: u64 = 0;
+
+/// What measured times depend on apart from the shape: with another key they are worth nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Name of the GPU.
+    pub gpu: String,
+    /// Version of the driver, which compiles the kernels: the CUDA version that it supports, and where the system tells it
+    /// the version of its kernel module.
+    pub driver: String,
+    /// Hash of the PTX that the GPU runs for the kernels of the element type.
+    pub code: String,
+    /// Element type of all matrices.
+    pub dtype: Dtype,
+}
+
+impl Key {
+    /// The key of this library's kernels on a device. Hashes their PTX.
+    pub fn of(device: &DeviceInfo, dtype: Dtype) -> Key {
+        let module = std::fs::read_to_string(MODULE_VERSION).ok();
+        Key {
+            gpu: device.name.clone(),
+            driver: driver(device.driver_version, module.as_deref()),
+            code: code(device, dtype),
+            dtype,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Key { gpu, driver, code, dtype } = self;
+        write!(f, "{gpu}, driver {driver}, kernels {code}, {dtype}")
+    }
+}
+
+fn driver(cuda: Option<(u32, u32)>, module: Option<&str>) -> String {
+    let (major, minor) = cuda.unwrap_or_default();
+    match module.map(str::trim).filter(|version| !version.is_empty()) {
+        Some(version) => format!("CUDA {major}.{minor}, {version}"),
+        None => format!("CUDA {major}.{minor}"),
+    }
+}
+
+/// XXH64 of names, architectures and PTX, in hexadecimal: a hash that is the same in every build and version.
+fn code(device: &DeviceInfo, dtype: Dtype) -> String {
+    let mut hasher = XxHash64::with_seed(SEED);
+    for kernel in kernels().iter().filter(|kernel| kernel.dtype == dtype) {
+        // A kernel that the device cannot run has no times either.
+        if let Ok(module) = ptx::choose(MODULES, kernel.name, device) {
+            for part in [kernel.name, module.arch, module.source] {
+                hasher.write_u64(part.len() as u64);
+                hasher.write(part.as_bytes());
+            }
+        }
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::info::tests::h200;
+
+    #[test]
+    fn everything_that_matters_is_in_the_key() {
+        let key = Key::of(&h200(), Dtype::F32);
+        assert_eq!(key, Key::of(&h200(), Dtype::F32));
+        assert_eq!(key.code.len(), 16);
+        let same_code = |device: DeviceInfo, dtype| Key::of(&device, dtype).code == key.code;
+        assert!(!same_code(h200(), Dtype::F64));
+        assert!(
+            !same_code(DeviceInfo { compute_capability: Some((8, 0)), ..h200() }, Dtype::F32),
+            "a GPU that runs the PTX of another architecture"
+        );
+        let renamed = DeviceInfo { name: "NVIDIA H100".into(), ..h200() };
+        assert_ne!(Key::of(&renamed, Dtype::F32), key);
+        let updated = DeviceInfo { driver_version: Some((13, 1)), ..h200() };
+        assert_ne!(Key::of(&updated, Dtype::F32), key);
+    }
+
+    #[test]
+    fn drivers_differ_by_both_versions() {
+        assert_eq!(driver(Some((13, 0)), None), "CUDA 13.0");
+        assert_eq!(driver(Some((13, 0)), Some("580.159.04\n")), "CUDA 13.0, 580.159.04");
+    }
+}

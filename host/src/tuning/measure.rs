@@ -1,0 +1,200 @@
+//! Measuring all kernels on a shape.
+//!
+//! Times are taken as [`crate::measure`] says. All kernels get a few samples; those that are far from the fastest get no
+//! more, the others get as many as their time allows. The bits of each result are compared with those of the first kernel,
+//! so that a kernel that is wrong on this device is never chosen for being fast.
+
+use super::class::Shape;
+use super::operands::{Layout, Operands};
+use super::table::{Entry, Table, Time};
+use crate::device::Device;
+use crate::device::stream::Stream;
+use crate::error::{Error, Result};
+use crate::gemm::{Gemm, KernelChoice};
+use crate::kernels::{Problem, kernels, supports};
+use crate::matrix::bytes_of;
+use crate::measure::{Samples, alternate, rotation_sets};
+use half::{bf16, f16};
+use ndarray::Array2;
+use regemm_kernels::element::{Accumulator, Dtype, Element};
+use regemm_kernels::kernel::KernelInfo;
+use std::num::NonZeroUsize;
+
+/// Samples that every kernel gets.
+const FIRST_SAMPLES: usize = 3;
+
+/// Kernels that take longer than the fastest by this factor get no more.
+const HOPELESS: f64 = 1.5;
+
+/// Each of the others gets samples for this long, in seconds, but at most this many times the least number.
+const SAMPLING_SECONDS: f64 = 30e-3;
+const MOST_TIMES_LEAST: usize = 10;
+
+/// Rows and columns at the end of D, where tiles are cut, that are compared between kernels.
+const COMPARED: usize = 256;
+
+/// The times of one kernel on one shape.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The kernel.
+    pub kernel: &'static KernelInfo,
+    /// Its times.
+    pub samples: Samples,
+}
+
+/// An entry for a table: medians.
+pub fn entry(shape: Shape, measured: &[Measured]) -> Entry {
+    let time = |Measured { kernel, samples }: &Measured| Time {
+        kernel,
+        seconds: samples.median().as_secs_f64(),
+    };
+    Entry { shape, times: measured.iter().map(time).collect() }
+}
+
+/// Measures kernels of one element type on a device; keeps the memory of its operands from shape to shape.
+pub struct Meter<T> {
+    device: Device,
+    stream: Stream,
+    samples: usize,
+    operands: Operands<T>,
+}
+
+impl<T: Element> Meter<T> {
+    /// Takes at least `samples` samples of each kernel that comes close to the fastest.
+    ///
+    /// # Errors
+    /// [`Error::NotMeasurable`] on the simulator, or a failure of the device.
+    pub fn new(device: &Device, samples: NonZeroUsize, seed: u64) -> Result<Meter<T>> {
+        if device.is_sim() {
+            return Err(Error::NotMeasurable { why: "the simulator counts work and has no clock" });
+        }
+        let operands = Operands::new(device, seed);
+        let (stream, device) = (device.stream()?, device.clone());
+        Ok(Meter { device, stream, samples: samples.get(), operands })
+    }
+
+    /// The times of all kernels that the device can run; none for a shape without elements.
+    ///
+    /// # Errors
+    /// The device has no room for the operands, or fails.
+    pub fn measure(&mut self, shape: Shape) -> Result<Vec<Measured>> {
+        if shape.m == 0 || shape.n == 0 || shape.k == 0 {
+            return Ok(Vec::new());
+        }
+        let layout = Layout::of::<T>(shape);
+        let sets = rotation_sets(&self.device, layout.bytes::<T>());
+        self.operands.make_room(&layout, sets)?;
+        let contenders = self.agreeing(&layout, self.runnable(shape))?;
+        let all: Vec<usize> = (0..contenders.len()).collect();
+        let first = self.sample(&layout, sets, &contenders, &all, FIRST_SAMPLES)?;
+
+        let median = |samples: &Samples| samples.median().as_secs_f64();
+        let fastest = first.iter().map(median).fold(f64::INFINITY, f64::min);
+        let hopeful: Vec<usize> =
+            all.into_iter().filter(|&i| median(&first[i]) <= HOPELESS * fastest).collect();
+        let affordable = (SAMPLING_SECONDS / fastest) as usize;
+        let samples = affordable.clamp(self.samples, self.samples * MOST_TIMES_LEAST);
+        let more = self.sample(&layout, sets, &contenders, &hopeful, samples)?;
+
+        let mut result = first;
+        for (index, samples) in hopeful.into_iter().zip(more) {
+            result[index] = samples;
+        }
+        let measured = contenders.into_iter().zip(result);
+        Ok(measured.map(|(kernel, samples)| Measured { kernel, samples }).collect())
+    }
+
+    /// The kernels that the device can run, compiled.
+    fn runnable(&self, shape: Shape) -> Vec<&'static KernelInfo> {
+        let problem = Problem { dtype: T::DTYPE, m: shape.m, n: shape.n, k: shape.k };
+        let runs = |kernel: &&'static KernelInfo| {
+            supports(kernel, &problem, self.device.info()).is_ok()
+                && self.device.kernel_report(kernel).is_ok()
+        };
+        kernels().iter().filter(runs).collect()
+    }
+
+    /// Those whose result has the same bits as the first one's.
+    fn agreeing(
+        &mut self,
+        layout: &Layout,
+        kernels: Vec<&'static KernelInfo>,
+    ) -> Result<Vec<&'static KernelInfo>> {
+        let end = |len: usize| len.saturating_sub(COMPARED)..len;
+        let (rows, cols) = (end(layout.d.rows), end(layout.d.cols));
+        // What no product of these operands is.
+        let nan = T::narrow(T::Acc::constant(f64::NAN));
+        let poison = Array2::from_elem((rows.len(), cols.len()), nan);
+        let mut expected: Option<Vec<T>> = None;
+        let mut agreeing = Vec::with_capacity(kernels.len());
+        for kernel in kernels {
+            let (a, b, mut d) = self.operands.set(layout, 0)?;
+            d.reborrow().slice(rows.clone(), cols.clone())?.copy_from(&poison.view())?;
+            Gemm::new(a, b).kernel(KernelChoice::Info(kernel)).run(d.reborrow())?;
+            let result = d.view().slice(rows.clone(), cols.clone())?.to_vec()?;
+            let expected = expected.get_or_insert_with(|| result.clone());
+            if bytes_of(&result) == bytes_of(expected) {
+                agreeing.push(kernel);
+            } else {
+                log::warn!(
+                    "{} is wrong on {}: it is not used",
+                    kernel.name,
+                    self.device.info().name
+                );
+            }
+        }
+        Ok(agreeing)
+    }
+
+    /// Samples of these contenders. Each product has another set of operands than the one before.
+    fn sample(
+        &mut self,
+        layout: &Layout,
+        sets: usize,
+        kernels: &[&'static KernelInfo],
+        contenders: &[usize],
+        samples: usize,
+    ) -> Result<Vec<Samples>> {
+        let Meter { stream, operands, .. } = self;
+        let mut products = 0;
+        alternate::<Error>(stream, contenders.len(), samples, |contender, _| {
+            let (a, b, d) = operands.set(layout, products % sets)?;
+            products += 1;
+            let kernel = KernelChoice::Info(kernels[contenders[contender]]);
+            Gemm::new(a, b).kernel(kernel).enqueue(stream, d).map(drop)
+        })
+    }
+}
+
+/// Measures one shape on a device, for a table.
+pub(super) fn measure_once(
+    device: &Device,
+    dtype: Dtype,
+    shape: Shape,
+    samples: NonZeroUsize,
+) -> Result<Table> {
+    fn measure<T: Element>(device: &Device, shape: Shape, samples: NonZeroUsize) -> Result<Entry> {
+        let mut meter = Meter::<T>::new(device, samples, 0)?;
+        Ok(entry(shape, &meter.measure(shape)?))
+    }
+    let entry = match dtype {
+        Dtype::F32 => measure::<f32>(device, shape, samples)?,
+        Dtype::F64 => measure::<f64>(device, shape, samples)?,
+        Dtype::F16 => measure::<f16>(device, shape, samples)?,
+        Dtype::Bf16 => measure::<bf16>(device, shape, samples)?,
+    };
+    let mut table = Table::new(dtype);
+    table.insert(entry);
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_simulator_is_not_measured() {
+        let meter = Meter::<f32>::new(&Device::sim(), NonZeroUsize::MIN, 0);
+        assert!(matches!(meter.err(), Some(Error::NotMeasurable { .. })));
+    }
+}

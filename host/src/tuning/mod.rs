@@ -1,0 +1,52 @@
+//! Tuning: the choice of a kernel by measured times.
+//!
+//! [`rank`](crate::kernels::rank) chooses by a rule that was made on one GPU. Here the choice comes from times that were
+//! measured on the very GPU: tables that this library brings for known GPUs ([`shipped`]), and a cache in the user's cache
+//! folder ([`cache`]) that `regemm tune` fills, or the first use of a shape if that is asked for. Times of shapes that
+//! were not measured are predicted from those near them; where nothing is near, the rule decides. Nothing that is wrong with a
+//! table or a cache is an error: the log has a warning, and the rule decides.
+//!
+//! [`Tuning`] says which of this happens; [`Device::set_tuning`](crate::Device::set_tuning) and the environment variable
+//! [`TUNING_VARIABLE`] set it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `policy` | how kernels are chosen: [`Tuning`] |
+//! | `class` | shapes of problems, and classes of shapes that are alike |
+//! | `table` | measured times by shape class |
+//! | `key` | what measured times depend on: GPU, driver, code, element type |
+//! | `document` | tables as JSON |
+//! | [`cache`] | the file in the user's cache folder |
+//! | [`shipped`] | the tables that this library brings |
+//! | [`measure`] | measuring all kernels on a shape |
+//! | `operands` | the operands of these measurements |
+//! | `shapes` | the shapes that are measured unless others are named |
+//! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
+//! | `model` | predicted times for shapes that were not measured |
+//! | `choice` | the choice by predicted times |
+//! | [`explain`] | the choice with everything that it was made from |
+//! | `tuner` | the tables of one device in memory |
+
+pub mod cache;
+mod choice;
+mod class;
+mod document;
+pub mod explain;
+mod key;
+pub mod measure;
+mod model;
+mod operands;
+mod policy;
+mod shapes;
+pub mod shipped;
+mod table;
+mod trend;
+mod tuner;
+
+pub use class::{Shape, ShapeClass};
+pub use document::{Damage, encode};
+pub use key::Key;
+pub use policy::{InvalidTuning, TUNING_VARIABLE, Tuning};
+pub use shapes::default_shapes;
+pub use table::{Entry, Source, Table, Time};
+pub(crate) use tuner::Tuner;

@@ -1,0 +1,101 @@
+//! The shapes that are measured unless others are named.
+
+use super::class::Shape;
+use crate::device::info::DeviceInfo;
+use regemm_kernels::element::Dtype;
+use std::collections::BTreeMap;
+
+/// Square products, which are what people try first, in half octaves: where choices change is known best there.
+const SQUARES: [u32; 13] = [128, 184, 256, 360, 512, 728, 1024, 1448, 2048, 2896, 4096, 5792, 8192];
+
+/// All other products of large matrices are near one whose sizes are among these: two octaves apart.
+const GRID: [u32; 5] = [32, 128, 512, 2048, 8192];
+
+/// Few rows, few columns and little depth, with two large sizes.
+const FEW: [u32; 2] = [1, 8];
+const LARGE: [u32; 3] = [512, 2048, 8192];
+
+/// The same for rows that are no whole vectors.
+const UNALIGNED_SQUARES: [u32; 7] = [127, 255, 511, 1023, 2047, 4095, 8191];
+const UNALIGNED_GRID: [u32; 5] = [33, 129, 513, 2049, 8191];
+const UNALIGNED_FEW: [u32; 2] = [1, 7];
+const UNALIGNED_LARGE: [u32; 3] = [513, 2049, 8191];
+
+/// Most multiply-adds of a product that is no square.
+const MOST_WORK: u64 = 1 << 35;
+
+/// A product's matrices may take this share of a device's memory.
+const MEMORY_SHARE: u64 = 4;
+
+/// Shapes whose times say enough about all others, in ascending order of work: squares in half octaves; all combinations of
+/// sizes two octaves apart, so that everything between lies in a cell of measured shapes; few rows, columns or little
+/// depth; and the same, fewer, for rows that are no whole vectors. Products too large for the device are left out.
+pub fn default_shapes(device: &DeviceInfo, dtype: Dtype) -> Vec<Shape> {
+    let mut sizes: Vec<[u32; 3]> = SQUARES.into_iter().map(|n| [n; 3]).collect();
+    sizes.extend(UNALIGNED_SQUARES.into_iter().map(|n| [n; 3]));
+    for (grid, few, large) in
+        [(&GRID, &FEW, &LARGE), (&UNALIGNED_GRID, &UNALIGNED_FEW, &UNALIGNED_LARGE)]
+    {
+        sizes.extend(products(grid, grid, grid));
+        sizes.extend(products(few, large, large));
+        sizes.extend(products(large, few, large));
+        sizes.extend(products(large, large, few));
+    }
+    let square = |size: &[u32; 3]| size[0] == size[1] && size[1] == size[2];
+    let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();
+    let bytes = |&[m, n, k]: &[u32; 3]| {
+        let [m, n, k] = [m, n, k].map(u64::from);
+        (m * k + k * n + m * n) * dtype.bytes() as u64
+    };
+    sizes.retain(|size| square(size) || work(size) <= MOST_WORK);
+    sizes.retain(|size| bytes(size) <= device.memory_bytes / MEMORY_SHARE);
+    // One a class, the first one named.
+    let mut shapes = BTreeMap::new();
+    for size in sizes {
+        let shape = Shape::packed(dtype, size[0], size[1], size[2]);
+        shapes.entry(shape.class()).or_insert((work(&size), shape));
+    }
+    let mut shapes: Vec<_> = shapes.into_values().collect();
+    shapes.sort();
+    shapes.into_iter().map(|(_, shape)| shape).collect()
+}
+
+fn products(m: &[u32], n: &[u32], k: &[u32]) -> Vec<[u32; 3]> {
+    let mut all = Vec::new();
+    for &m in m {
+        for &n in n {
+            all.extend(k.iter().map(|&k| [m, n, k]));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::info::tests::h200;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_class_once_from_small_to_large() {
+        for dtype in Dtype::ALL {
+            let shapes = default_shapes(&h200(), dtype);
+            let classes: HashSet<_> = shapes.iter().map(|shape| shape.class()).collect();
+            assert_eq!(classes.len(), shapes.len());
+            let work = |shape: &Shape| u64::from(shape.m) * u64::from(shape.n) * u64::from(shape.k);
+            assert!(shapes.is_sorted_by_key(work));
+            assert!((100..400).contains(&shapes.len()), "{}", shapes.len());
+            for aligned in [true, false] {
+                assert!(shapes.iter().filter(|shape| shape.aligned == aligned).count() > 50);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let small = DeviceInfo { memory_bytes: 64 << 20, ..h200() };
+        let shapes = default_shapes(&small, Dtype::F32);
+        assert!(!shapes.is_empty());
+        assert!(shapes.iter().all(|shape| u64::from(shape.m) * u64::from(shape.n) * 4 <= 16 << 20));
+    }
+}

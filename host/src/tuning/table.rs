@@ -1,0 +1,148 @@
+//! Measured times by shape class.
+
+use super::class::{Shape, ShapeClass};
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::KernelInfo;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Where measured times come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// This library brings them for the GPU.
+    Shipped,
+    /// They were measured here.
+    Measured,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Source::Shipped => "shipped for this GPU",
+            Source::Measured => "measured on this GPU",
+        })
+    }
+}
+
+/// The time of one kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Time {
+    /// The kernel.
+    pub kernel: &'static KernelInfo,
+    /// Median time of a product in seconds, by events on the device.
+    pub seconds: f64,
+}
+
+/// The times of all kernels that were measured on one shape.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The shape.
+    pub shape: Shape,
+    /// One a kernel.
+    pub times: Vec<Time>,
+}
+
+impl Entry {
+    /// The fastest kernel.
+    pub fn fastest(&self) -> Option<Time> {
+        self.times.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+    }
+
+    /// The time of a kernel in seconds.
+    pub fn seconds(&self, kernel: &KernelInfo) -> Option<f64> {
+        self.times.iter().find(|time| time.kernel.name == kernel.name).map(|time| time.seconds)
+    }
+}
+
+/// Measured times on one GPU for one element type: one entry a class of shapes.
+#[derive(Clone, Debug)]
+pub struct Table {
+    dtype: Dtype,
+    entries: BTreeMap<ShapeClass, Entry>,
+}
+
+impl Table {
+    /// A table without entries.
+    pub fn new(dtype: Dtype) -> Table {
+        Table { dtype, entries: BTreeMap::new() }
+    }
+
+    /// Element type of all matrices.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All entries, ordered by class.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// The entry of a class.
+    pub fn get(&self, class: ShapeClass) -> Option<&Entry> {
+        self.entries.get(&class)
+    }
+
+    /// Adds an entry in place of that of the same class, if there is one. Entries without times are left out.
+    pub fn insert(&mut self, entry: Entry) {
+        if !entry.times.is_empty() {
+            self.entries.insert(entry.shape.class(), entry);
+        }
+    }
+
+    /// Adds the entries of another table, which replace those of the same classes.
+    pub fn merge(&mut self, newer: &Table) {
+        self.entries.extend(newer.entries.iter().map(|(class, entry)| (*class, entry.clone())));
+    }
+
+    /// All kernels that have a time in some entry, in the order of [`kernels`](crate::kernels::kernels).
+    pub fn kernels(&self) -> Vec<&'static KernelInfo> {
+        let timed =
+            |kernel: &&KernelInfo| self.entries().any(|entry| entry.seconds(kernel).is_some());
+        crate::kernels::kernels().iter().filter(timed).collect()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::kernels::find;
+
+    /// An entry with these times in microseconds.
+    pub(crate) fn entry(shape: (u32, u32, u32), times: &[(&str, f64)]) -> Entry {
+        let (m, n, k) = shape;
+        let time = |&(name, micros): &(&str, f64)| Time {
+            kernel: find(name).unwrap(),
+            seconds: micros * 1e-6,
+        };
+        Entry { shape: Shape::packed(Dtype::F32, m, n, k), times: times.iter().map(time).collect() }
+    }
+
+    #[test]
+    fn a_class_has_one_entry_and_the_newer_wins() {
+        let mut table = Table::new(Dtype::F32);
+        table.insert(entry((1024, 1024, 1024), &[("naive_f32", 300.0)]));
+        table.insert(entry((512, 512, 512), &[("naive_f32", 50.0)]));
+        let mut newer = Table::new(Dtype::F32);
+        newer.insert(entry((1100, 1000, 1024), &[("naive_f32", 310.0), ("tiled16_f32", 200.0)]));
+        newer.insert(entry((4096, 4096, 4096), &[]));
+        table.merge(&newer);
+        assert_eq!(table.len(), 2, "an entry without times is none");
+        let replaced = table.get(Shape::packed(Dtype::F32, 1024, 1024, 1024).class()).unwrap();
+        assert_eq!(
+            (replaced.shape.m, replaced.fastest().unwrap().kernel.name),
+            (1100, "tiled16_f32")
+        );
+        let names: Vec<_> = table.kernels().iter().map(|kernel| kernel.name).collect();
+        assert_eq!(names, ["naive_f32", "tiled16_f32"]);
+    }
+}

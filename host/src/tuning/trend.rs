@@ -1,0 +1,176 @@
+//! A kernel's time as a simple function of the problem, fitted to measured times.
+//!
+//! The blocks of a launch go to the multiprocessors in turn, so the one that gets most of them decides: `w = ceil(blocks /
+//! multiprocessors)`. Each of its blocks steps through the depth `k`, padded to whole slices. What can be hidden behind
+//! other blocks costs time in proportion to `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`,
+//! and the launch something fixed:
+//!
+//! `time = launch + latency * k + work * w * k + block * w`
+//!
+//! The four coefficients are those of the least squares of relative errors, none of them negative. This gives the right
+//! steps between measured shapes, where one tile more can cost another round of blocks; what it cannot know, such as caches,
+//! [`model`](super::model) adds from the measured shapes nearby.
+
+use super::class::Shape;
+use regemm_kernels::kernel::KernelInfo;
+
+/// Number of coefficients.
+const TERMS: usize = 4;
+
+/// The term that every trend has: `w * k`.
+const WORK: usize = 2;
+
+/// Measured shapes that a trend needs for each of its terms.
+const SHAPES_PER_TERM: usize = 4;
+
+/// The terms that a kernel's time is a sum of, for one problem.
+pub(super) type Terms = [f64; TERMS];
+
+/// The terms for a problem on a device with this many multiprocessors.
+pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> Terms {
+    let blocks = kernel.blocks(shape.m, shape.n).max(1);
+    let rounds = blocks.div_ceil(u64::from(multiprocessors.max(1))) as f64;
+    // A slice is the least that a block steps through.
+    let depth = f64::from(shape.k.max(1).next_multiple_of(kernel.tile.bk));
+    [1.0, depth, rounds * depth, rounds]
+}
+
+/// A fitted function.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Trend {
+    coefficients: [f64; TERMS],
+}
+
+impl Trend {
+    /// The time in seconds. Positive where the terms are.
+    pub fn seconds(&self, terms: &Terms) -> f64 {
+        self.coefficients.iter().zip(terms).map(|(coefficient, term)| coefficient * term).sum()
+    }
+
+    /// The best function for measured times; none where there are none.
+    pub fn fit(samples: &[(Terms, f64)]) -> Option<Trend> {
+        // Relative errors: each equation is divided by its time, so that all right sides are 1.
+        let rows: Vec<Terms> =
+            samples.iter().map(|(terms, seconds)| terms.map(|term| term / seconds)).collect();
+        let most_terms = (samples.len() / SHAPES_PER_TERM).max(1);
+        // There are few enough subsets of the terms to try them all, and one of them is the non-negative optimum.
+        (0..1 << TERMS)
+            .filter(|subset: &u32| subset & (1 << WORK) != 0)
+            .filter(|subset| subset.count_ones() as usize <= most_terms)
+            .filter_map(|subset| least_squares(&rows, subset))
+            .filter(|trend| trend.coefficients.iter().all(|coefficient| *coefficient >= 0.0))
+            .min_by(|a, b| a.error(&rows).total_cmp(&b.error(&rows)))
+    }
+
+    fn error(&self, rows: &[Terms]) -> f64 {
+        rows.iter().map(|row| (self.seconds(row) - 1.0).powi(2)).sum()
+    }
+}
+
+/// Coefficients with which the terms of a subset come closest to 1 in all rows, by the normal equations; none where there is
+/// no single best. Terms outside the subset get zero.
+fn least_squares(rows: &[Terms], subset: u32) -> Option<Trend> {
+    let used: Vec<usize> = (0..TERMS).filter(|term| subset & (1 << term) != 0).collect();
+    // Columns of length 1 keep the equations well conditioned.
+    let length = |term: usize| rows.iter().map(|row| row[term] * row[term]).sum::<f64>().sqrt();
+    let lengths: Vec<f64> = used.iter().map(|&term| length(term)).collect();
+    let mut system: Vec<Vec<f64>> = Vec::with_capacity(used.len());
+    for (i, &a) in used.iter().enumerate() {
+        let product = |(j, &b): (usize, &usize)| {
+            rows.iter().map(|row| row[a] * row[b]).sum::<f64>() / (lengths[i] * lengths[j])
+        };
+        let mut equation: Vec<f64> = used.iter().enumerate().map(product).collect();
+        equation.push(rows.iter().map(|row| row[a]).sum::<f64>() / lengths[i]);
+        system.push(equation);
+    }
+    let solution = solve(system)?;
+    let mut coefficients = [0.0; TERMS];
+    for ((term, scaled), length) in used.into_iter().zip(solution).zip(lengths) {
+        coefficients[term] = scaled / length;
+    }
+    Some(Trend { coefficients })
+}
+
+/// Pivots below this are taken for zero: the columns have length 1.
+const SINGULAR: f64 = 1e-10;
+
+/// Solves linear equations, each a row of coefficients and the right side, by Gauss's elimination with row pivoting.
+fn solve(mut system: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+    let size = system.len();
+    for column in 0..size {
+        let pivot = (column..size)
+            .max_by(|&a, &b| system[a][column].abs().total_cmp(&system[b][column].abs()))?;
+        system.swap(column, pivot);
+        let pivot_row = system[column].clone();
+        // An infinite sum makes NaN.
+        if pivot_row[column].is_nan() || pivot_row[column].abs() < SINGULAR {
+            return None;
+        }
+        for (index, row) in system.iter_mut().enumerate() {
+            let factor = if index == column { 0.0 } else { row[column] / pivot_row[column] };
+            for (value, pivot_value) in row.iter_mut().zip(&pivot_row) {
+                *value -= factor * pivot_value;
+            }
+        }
+    }
+    Some((0..size).map(|row| system[row][size] / system[row][row]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::find;
+    use regemm_kernels::element::Dtype;
+
+    fn shape(m: u32, n: u32, k: u32) -> Shape {
+        Shape::packed(Dtype::F32, m, n, k)
+    }
+
+    #[test]
+    fn the_busiest_multiprocessor_and_whole_slices_count() {
+        let kernel = find("pipelined_f32").unwrap();
+        assert_eq!((kernel.tile.bm, kernel.tile.bn, kernel.tile.bk), (64, 128, 16));
+        // 16 x 8 tiles on 132 multiprocessors: one each. One row more: 17 x 8 = 136, so some get two.
+        assert_eq!(terms(kernel, shape(1024, 1024, 1024), 132), [1.0, 1024.0, 1024.0, 1.0]);
+        assert_eq!(terms(kernel, shape(1025, 1024, 1009), 132), [1.0, 1024.0, 2048.0, 2.0]);
+        assert_eq!(terms(kernel, shape(1, 1, 0), 132), [1.0, 16.0, 16.0, 1.0]);
+    }
+
+    #[test]
+    fn a_trend_is_found_again() {
+        let truth = Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6] };
+        let kernel = find("pipelined_f32").unwrap();
+        let samples: Vec<(Terms, f64)> = [64, 128, 300, 700, 1500, 3000]
+            .into_iter()
+            .flat_map(|n| [64, 256, 1024, 4096].map(|k| terms(kernel, shape(n, n, k), 132)))
+            .map(|terms| (terms, truth.seconds(&terms)))
+            .collect();
+        let trend = Trend::fit(&samples).unwrap();
+        for (found, expected) in trend.coefficients.into_iter().zip(truth.coefficients) {
+            assert!((found / expected - 1.0).abs() < 1e-6, "{trend:?}");
+        }
+    }
+
+    #[test]
+    fn few_shapes_give_the_work_alone() {
+        let kernel = find("naive_f32").unwrap();
+        let one = terms(kernel, shape(512, 512, 512), 132);
+        let trend = Trend::fit(&[(one, 1e-3)]).unwrap();
+        assert!((trend.seconds(&one) - 1e-3).abs() < 1e-9);
+        let deeper = trend.seconds(&terms(kernel, shape(512, 512, 1024), 132));
+        assert!((deeper - 2e-3).abs() < 1e-9, "twice the depth takes twice the time");
+        assert_eq!(Trend::fit(&[]), None);
+    }
+
+    #[test]
+    fn no_coefficient_is_negative() {
+        let kernel = find("naive_f32").unwrap();
+        // Times that fall with the depth, which no sum of the terms does.
+        let samples: Vec<(Terms, f64)> = (1..30)
+            .map(|i| (terms(kernel, shape(512, 512, 100 * i), 132), 1e-3 / f64::from(i)))
+            .collect();
+        let trend = Trend::fit(&samples).unwrap();
+        assert!(trend.coefficients.iter().all(|c| *c >= 0.0), "{trend:?}");
+        assert!(trend.coefficients[WORK] > 0.0, "{trend:?}");
+    }
+}

@@ -1,0 +1,303 @@
+//! The tables of one device in memory.
+
+use super::cache::Cache;
+use super::choice;
+use super::class::{Shape, ShapeClass};
+use super::key::Key;
+use super::measure::measure_once;
+use super::model::Model;
+use super::policy::Tuning;
+use super::shipped;
+use super::table::{Source, Table};
+use crate::device::Device;
+use crate::device::info::{DeviceInfo, DeviceKind};
+use crate::error::Result;
+use crate::kernels::{NotTuned, Problem, Selection, choose_untuned};
+use arc_swap::ArcSwap;
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::Rung;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Samples of each kernel at a shape's first use.
+const FIRST_USE_SAMPLES: NonZeroUsize = NonZeroUsize::new(5).unwrap();
+
+/// Multiply-adds of the largest product that is measured at first use: larger ones would take minutes with the slowest
+/// kernels, and are served by the prediction from smaller ones.
+const FIRST_USE_WORK: u128 = 1 << 39;
+
+/// What one device knows about the speed of kernels.
+#[derive(Debug)]
+pub(crate) struct Tuner {
+    policy: AtomicU8,
+    /// None where the user has no place for one.
+    cache: Option<Cache>,
+    /// By element type; loaded when they are first needed.
+    models: [OnceLock<ArcSwap<Model>>; Dtype::ALL.len()],
+    /// What was measured at first use, and whether that worked. Held while measuring, so that no shape is measured twice.
+    first_uses: Mutex<FirstUses>,
+}
+
+/// Outcomes of first uses and the tables that they made.
+#[derive(Debug, Default)]
+struct FirstUses {
+    worked: HashMap<(Dtype, ShapeClass), bool>,
+    tables: HashMap<Dtype, Table>,
+}
+
+impl Tuner {
+    /// Chooses as the environment says, with the user's cache.
+    pub fn new() -> Tuner {
+        Tuner::with(Tuning::from_environment(), Cache::of_user().ok())
+    }
+
+    fn with(policy: Tuning, cache: Option<Cache>) -> Tuner {
+        Tuner {
+            policy: AtomicU8::new(policy as u8),
+            cache,
+            models: Default::default(),
+            first_uses: Mutex::default(),
+        }
+    }
+
+    pub fn set_policy(&self, policy: Tuning) {
+        self.policy.store(policy as u8, Ordering::Relaxed);
+    }
+
+    pub fn policy(&self) -> Tuning {
+        let stored = self.policy.load(Ordering::Relaxed);
+        Tuning::ALL.into_iter().find(|tuning| *tuning as u8 == stored).unwrap_or_default()
+    }
+
+    /// The kernel for a problem, of a rung if one is given. Measures if the policy says so.
+    ///
+    /// # Errors
+    /// The device can run no kernel.
+    pub fn select(
+        &self,
+        device: &Device,
+        problem: &Problem,
+        shape: Shape,
+        rung: Option<Rung>,
+    ) -> Result<Selection> {
+        // Only a free choice is worth measuring for. The work that measurements do between samples is none, so they do not
+        // come back here.
+        let measures = self.policy() == Tuning::FirstUse && rung.is_none() && !device.is_sim();
+        let failed = measures && !self.measure_if_new(device, problem, shape);
+        self.choose(device.info(), problem, shape, rung, failed)
+    }
+
+    /// The choice with what is known already.
+    pub fn choose(
+        &self,
+        device: &DeviceInfo,
+        problem: &Problem,
+        shape: Shape,
+        rung: Option<Rung>,
+        failed: bool,
+    ) -> Result<Selection> {
+        let not_tuned = match (self.policy(), device.kind) {
+            (Tuning::Rule, _) => NotTuned::NotAsked,
+            (Tuning::Table, DeviceKind::Sim) => NotTuned::Simulator,
+            (Tuning::FirstUse, DeviceKind::Sim) => NotTuned::NotMeasurable,
+            _ => {
+                let model = self.model(device, problem.dtype).load();
+                match choice::choose(&model, problem, shape, device, rung) {
+                    Ok(selection) => return Ok(selection),
+                    Err(_) if failed => NotTuned::Failed,
+                    Err(not_tuned) => not_tuned,
+                }
+            }
+        };
+        choose_untuned(problem, device, rung, not_tuned)
+    }
+
+    /// The times for an element type: those shipped, and on top those of the cache.
+    pub fn model(&self, device: &DeviceInfo, dtype: Dtype) -> &ArcSwap<Model> {
+        self.models[dtype as usize]
+            .get_or_init(|| ArcSwap::from_pointee(self.load(device, dtype, None)))
+    }
+
+    /// Measures a shape whose class has no times yet. Whether there are times now.
+    fn measure_if_new(&self, device: &Device, problem: &Problem, shape: Shape) -> bool {
+        let Problem { dtype, m, n, k } = *problem;
+        let class = shape.class();
+        let model = self.model(device.info(), dtype);
+        let work = u128::from(m) * u128::from(n) * u128::from(k);
+        if work == 0 || work > FIRST_USE_WORK || model.load().has(class) {
+            return true;
+        }
+        let mut first_uses = self.first_uses.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have measured it meanwhile.
+        if let Some(worked) = first_uses.worked.get(&(dtype, class)) {
+            return *worked;
+        }
+        let measured = device
+            .synchronize()
+            .and_then(|()| measure_once(device, dtype, shape, FIRST_USE_SAMPLES));
+        first_uses.worked.insert((dtype, class), measured.is_ok());
+        match measured {
+            Ok(table) => {
+                self.save(device.info(), &table);
+                let all = first_uses.tables.entry(dtype).or_insert_with(|| Table::new(dtype));
+                all.merge(&table);
+                model.store(Arc::new(self.load(device.info(), dtype, Some(all))));
+                true
+            }
+            Err(error) => {
+                log::warn!("{shape} {dtype} was not measured at first use: {error}");
+                false
+            }
+        }
+    }
+
+    /// Puts times into the cache; where that fails they serve this process alone.
+    fn save(&self, device: &DeviceInfo, table: &Table) {
+        let Some(cache) = &self.cache else { return };
+        if let Err(error) = cache.merge(&Key::of(device, table.dtype()), table) {
+            log::warn!("tuning cache: {error}");
+        }
+    }
+
+    /// What is shipped, what the cache holds, and what was measured in this process.
+    fn load(&self, device: &DeviceInfo, dtype: Dtype, measured: Option<&Table>) -> Model {
+        let shipped = shipped::table(&device.name, dtype);
+        let cached = self.cache.as_ref().and_then(|cache| {
+            cache.load(&Key::of(device, dtype)).unwrap_or_else(|error| {
+                log::warn!("tuning cache: {error}");
+                None
+            })
+        });
+        let tables = [
+            (Source::Shipped, shipped.as_ref()),
+            (Source::Measured, cached.as_ref()),
+            (Source::Measured, measured),
+        ];
+        let tables = tables.into_iter().filter_map(|(source, table)| Some((source, table?)));
+        Model::new(device, &tables.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::entry;
+    use super::*;
+    use crate::device::info::tests::h200;
+    use crate::kernels::Why;
+    use std::fs;
+
+    /// A GPU for which nothing is shipped.
+    fn gpu() -> DeviceInfo {
+        DeviceInfo { name: "NVIDIA Imaginary 1000".into(), ..h200() }
+    }
+
+    fn problem(n: u32) -> (Problem, Shape) {
+        let problem = Problem { dtype: Dtype::F32, m: n, n, k: n };
+        (problem, Shape::packed(Dtype::F32, n, n, n))
+    }
+
+    fn chosen(tuner: &Tuner, device: &DeviceInfo, n: u32) -> Selection {
+        let (problem, shape) = problem(n);
+        tuner.choose(device, &problem, shape, None, false).unwrap()
+    }
+
+    fn not_tuned(selection: Selection) -> NotTuned {
+        let Why::Rule { not_tuned, .. } = selection.why else { panic!("{selection}") };
+        not_tuned
+    }
+
+    /// A cache in which the slowest kernel is the fastest at 4096.
+    fn cache() -> (tempfile::TempDir, Cache) {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let mut table = Table::new(Dtype::F32);
+        let times = [("naive_f32", 1.0), ("pipelined_f32", 2.0)];
+        table.insert(entry((4096, 4096, 4096), &times));
+        cache.merge(&Key::of(&gpu(), Dtype::F32), &table).unwrap();
+        (folder, cache)
+    }
+
+    #[test]
+    fn the_cache_decides_unless_the_rule_is_asked_for() {
+        let (_folder, cache) = cache();
+        let tuner = Tuner::with(Tuning::Table, Some(cache));
+        let selection = chosen(&tuner, &gpu(), 4096);
+        assert_eq!(selection.kernel.name, "naive_f32", "{selection}");
+        assert_eq!(not_tuned(chosen(&tuner, &gpu(), 64)), NotTuned::NothingNear);
+        tuner.set_policy(Tuning::Rule);
+        let selection = chosen(&tuner, &gpu(), 4096);
+        assert_eq!(selection.kernel.name, "pipelined_f32");
+        assert_eq!(not_tuned(selection), NotTuned::NotAsked);
+    }
+
+    #[test]
+    fn times_of_other_drivers_gpus_and_kernels_do_not_count() {
+        let (_folder, cache) = cache();
+        let others = [
+            DeviceInfo { name: "NVIDIA Imaginary 2000".into(), ..gpu() },
+            DeviceInfo { driver_version: Some((13, 7)), ..gpu() },
+            // Runs the PTX for another architecture: other kernels.
+            DeviceInfo { compute_capability: Some((8, 0)), ..gpu() },
+        ];
+        for other in others {
+            let tuner = Tuner::with(Tuning::Table, Some(cache.clone()));
+            assert_eq!(not_tuned(chosen(&tuner, &other, 4096)), NotTuned::NoTable, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_cache_or_none_leaves_the_rule() {
+        let (_folder, cache) = cache();
+        let file = cache.file(&gpu().name);
+        let good = fs::read_to_string(&file).unwrap();
+        let damaged = ["", "{", &good[..good.len() / 2], "[1, 2]", &good.replace("1,", "9,")];
+        for text in damaged {
+            fs::write(&file, text).unwrap();
+            let tuner = Tuner::with(Tuning::Table, Some(cache.clone()));
+            assert_eq!(not_tuned(chosen(&tuner, &gpu(), 4096)), NotTuned::NoTable, "{text}");
+        }
+        fs::write(&file, [0xff, 0xfe, 0x00]).unwrap();
+        let tuner = Tuner::with(Tuning::Table, Some(cache.clone()));
+        assert_eq!(not_tuned(chosen(&tuner, &gpu(), 4096)), NotTuned::NoTable);
+        // A folder in its place cannot be read.
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        let tuner = Tuner::with(Tuning::Table, Some(cache));
+        assert_eq!(not_tuned(chosen(&tuner, &gpu(), 4096)), NotTuned::NoTable);
+        let tuner = Tuner::with(Tuning::Table, None);
+        assert_eq!(not_tuned(chosen(&tuner, &gpu(), 4096)), NotTuned::NoTable);
+    }
+
+    #[test]
+    fn the_simulator_stays_with_the_rule_and_says_so() {
+        let device = Device::sim();
+        let (problem, shape) = problem(64);
+        let policies = [
+            (Tuning::Table, NotTuned::Simulator, "as always on the simulator"),
+            (Tuning::FirstUse, NotTuned::NotMeasurable, "the simulator gives no times"),
+        ];
+        for (policy, reason, words) in policies {
+            device.set_tuning(policy);
+            let tuner = device.tuner();
+            let selection = tuner.select(&device, &problem, shape, None).unwrap();
+            assert_eq!(not_tuned(selection), reason);
+            assert!(selection.to_string().contains(words), "{selection}");
+            let tables = &tuner.first_uses.lock().unwrap().tables;
+            assert!(tables.is_empty(), "nothing was measured");
+        }
+        device.set_tuning(Tuning::Rule);
+        let selection = device.tuner().select(&device, &problem, shape, None).unwrap();
+        assert_eq!(not_tuned(selection), NotTuned::NotAsked);
+    }
+
+    #[test]
+    fn handles_of_a_device_share_its_policy() {
+        let device = Device::sim();
+        let clone = device.clone();
+        clone.set_tuning(Tuning::FirstUse);
+        assert_eq!(device.tuning(), Tuning::FirstUse);
+        assert_ne!(Device::sim().tuning(), Tuning::FirstUse, "another simulator is another device");
+    }
+}

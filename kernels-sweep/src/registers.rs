@@ -1,0 +1,92 @@
+//! How many registers a thread of a configuration needs, and how many blocks that leaves room for.
+//!
+//! Two estimates from the sizes alone, since what a thread takes in the end is up to the compiler: [`needed`] decides what
+//! cannot run, [`min_blocks`] is what the compiler is asked to leave room for.
+
+use regemm_kernels::kernel::{GemmKernel, Rung, Tile};
+use regemm_kernels::slices::ROUND;
+
+/// Most registers that a thread can name. This and all other limits: CUDA C++ Programming Guide, "Technical Specifications
+/// per Compute Capability".
+pub const PER_THREAD: u32 = 255;
+
+/// Registers of a multiprocessor, which are also the most that a block can have.
+pub const PER_MULTIPROCESSOR: u32 = 65_536;
+
+/// A multiprocessor is four parts, each with a quarter of the registers and of the warps.
+const PARTITIONS: u32 = 4;
+const PER_PARTITION: u32 = PER_MULTIPROCESSOR / PARTITIONS;
+
+/// Threads of a warp. Registers are handed out to warps in units of so many a thread.
+const WARP: u32 = 32;
+const UNIT: u32 = 8;
+
+/// What a thread cannot do without beside values of the matrices: where its operands, its part of D and the slices are.
+const POSITIONS: u32 = 16;
+
+/// As [`POSITIONS`], where the compiler may keep what it could also compute again.
+const COMFORTABLE_POSITIONS: u32 = 32;
+
+/// Shared memory of a multiprocessor of compute capability 9.0 in bytes, and what the system takes of it for each block.
+const SHARED: u32 = 228 * 1024;
+const SHARED_OF_SYSTEM: u32 = 1024;
+
+/// Most blocks resident on a multiprocessor: the fewest of all compute capabilities from 7.5 on.
+const BLOCKS: u32 = 16;
+
+/// Registers without which a thread cannot work: its sums, a column and a row of operands, positions, and its share of the
+/// next slices where it carries that while it multiplies.
+pub const fn needed(tile: Tile, rung: Rung) -> u32 {
+    tile.tm * tile.tn + tile.tm + tile.tn + carried(tile, rung) + POSITIONS
+}
+
+/// Registers that each thread of a block of so many can have.
+pub const fn available(threads: u32) -> u32 {
+    min(PER_MULTIPROCESSOR / threads / UNIT * UNIT, PER_THREAD)
+}
+
+/// Elements of both slices that a thread moves.
+const fn share(tile: Tile) -> u32 {
+    tile.bk * (tile.bm + tile.bn) / tile.threads()
+}
+
+/// Registers for the next slices while these are multiplied ([`Rung::DoubleBuffered`]): one and a half for each element, as
+/// loads that are under way have predicates and addresses. How much those take is found by experiment: with this ptxas 13.0
+/// spills by hundreds of bytes where a configuration needs more than it can have, and else not at all or by a few.
+const fn carried(tile: Tile, rung: Rung) -> u32 {
+    match rung {
+        Rung::DoubleBuffered => share(tile) * 3 / 2,
+        _ => 0,
+    }
+}
+
+/// Blocks for which a multiprocessor's registers should have room, if a thread takes as many as are comfortable: beside its
+/// sums the operands of one k while those of the one before are multiplied, or what it moves at a time. No more than shared
+/// memory has room for.
+pub const fn min_blocks<K: GemmKernel>() -> u32 {
+    let tile = K::TILE;
+    let sums = tile.tm * tile.tn;
+    let operands = 2 * (tile.tm + tile.tn);
+    let registers = match K::RUNG {
+        Rung::DoubleBuffered | Rung::Pipelined => {
+            let carried = carried(tile, K::RUNG);
+            sums + operands + max(COMFORTABLE_POSITIONS, POSITIONS + carried)
+        }
+        _ => {
+            let moved = min(share(tile), 2 * ROUND as u32);
+            sums + max(operands, moved + UNIT) + COMFORTABLE_POSITIONS
+        }
+    };
+    let warps = PARTITIONS * (PER_PARTITION / (WARP * registers.next_multiple_of(UNIT)));
+    let by_registers = warps / tile.threads().div_ceil(WARP);
+    let by_shared = SHARED / (K::SHARED_BYTES + SHARED_OF_SYSTEM);
+    max(1, min(min(by_registers, by_shared), BLOCKS))
+}
+
+const fn min(a: u32, b: u32) -> u32 {
+    if a < b { a } else { b }
+}
+
+const fn max(a: u32, b: u32) -> u32 {
+    if a > b { a } else { b }
+}

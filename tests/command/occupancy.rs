@@ -1,0 +1,159 @@
+//! `occupancy`, without a GPU.
+
+#[expect(dead_code, reason = "other tests use the rest")]
+#[path = "../../crates/cuda_driver/tests/support/mod.rs"]
+mod support;
+
+use crate::harness::*;
+use serde_json::Value;
+use std::process::Command;
+use support::{Driver, in_child};
+
+fn json(line: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    serde_json::from_str(&succeed(folder.path(), &format!("{line} --json"))).unwrap()
+}
+
+fn said(line: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    succeed(folder.path(), line)
+}
+
+#[track_caller]
+fn contains(line: &str, parts: &[&str]) {
+    let said = said(line);
+    for part in parts {
+        assert!(said.contains(part), "regemm {line}: `{part}` is missing in:\n{said}");
+    }
+}
+
+/// The first example of the help: 16,384 registers for 1,536 threads in blocks of 512.
+#[test]
+fn ten_registers_fit_and_eleven_lose_a_block() {
+    let line = "occupancy --threads 512 --max-threads 1536 --register-file 16384 --no-granularity";
+    contains(
+        &format!("{line} --registers 10"),
+        &[
+            "3 resident blocks, 48 of 48 warps (100.0 %), limited by threads and registers",
+            "with 11 registers: 2 resident blocks, 32 of 48 warps (66.7 %), limited by registers",
+            "fewer blocks from 11 registers on",
+            "used: 15,360 of 16,384 registers",
+        ],
+    );
+    let document = json(&format!("{line} --registers 11"));
+    let block = &document["block"];
+    assert_eq!(
+        (&block["occupancy"]["blocks"], &block["occupancy"]["warps"]),
+        (&2.into(), &32.into())
+    );
+    assert_eq!(block["one_fewer_register"]["blocks"], 3);
+    assert_eq!(block["more_blocks_up_to_registers"], 10);
+    assert_eq!(document["limits"]["registers"], 16_384);
+}
+
+/// The second example of the help: 2 KiB and 5 KiB of shared memory a block, out of 16 KiB.
+#[test]
+fn blocks_share_sixteen_kilobytes() {
+    let line = "occupancy --threads 256 --max-threads 1536 --max-blocks 8 --shared-memory 16KiB --no-granularity";
+    contains(
+        &format!("{line} --shared 2KiB"),
+        &[
+            "6 resident blocks, 48 of 48 warps (100.0 %), limited by threads\n",
+            "room for blocks: 6 by threads, - by registers, 8 by shared memory, 8 slots",
+            "12 KiB of 16 KiB shared memory",
+            "registers left out of account",
+        ],
+    );
+    contains(&format!("{line} --shared 5KiB"), &["3 resident blocks", "limited by shared memory"]);
+    let same = |size: &str| json(&format!("{line} --shared {size}"))["block"].take();
+    assert_eq!(same("5KiB"), same("5120"));
+}
+
+#[test]
+fn every_kernel_has_a_row_on_every_gpu() {
+    for gpu in regemm::gpus::known() {
+        for dtype in ["f32", "f64", "f16", "bf16"] {
+            let document = json(&format!("occupancy --gpu {} --dtype {dtype}", gpu.id));
+            assert_eq!(document["gpu"], gpu.name);
+            let kernels = document["kernels"].as_array().unwrap();
+            let table = regemm::kernels::kernels();
+            assert_eq!(kernels.len(), table.iter().filter(|k| k.dtype.name() == dtype).count());
+            for kernel in kernels {
+                let share = kernel["occupancy"]["share"].as_f64().unwrap();
+                assert!(share > 0.0 && share <= 1.0, "{}: {kernel}", gpu.id);
+                assert!(!kernel["occupancy"]["limited_by"].as_array().unwrap().is_empty());
+                assert!(kernel["registers"].as_u64() >= Some(16), "{kernel}");
+                assert!(kernel["one_more_register"]["blocks"].is_u64());
+                assert!(kernel["driver_blocks"].is_null(), "there is no driver");
+            }
+        }
+    }
+}
+
+/// The stand-in for a driver gives every kernel 32 registers and as many blocks as there are threads for. That is wrong where
+/// shared memory has room for fewer.
+#[test]
+fn an_answer_of_the_driver_that_differs_is_a_failure() {
+    let name = "occupancy::an_answer_of_the_driver_that_differs_is_a_failure";
+    in_child(name, Driver::Fake, &[], |_| {
+        let occupancy = |kernel: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_regemm"));
+            command.args(["occupancy", "--device", "cuda:0", "--kernels", kernel]).output().unwrap()
+        };
+        let agrees = occupancy("naive");
+        assert_eq!(agrees.status.code(), Some(SUCCESS), "{}", text(&agrees.stderr));
+        for part in ["Fake GPU", "driver's blocks", "as the driver compiled"] {
+            assert!(text(&agrees.stdout).contains(part), "{}", text(&agrees.stdout));
+        }
+        let differs = occupancy("pipelined");
+        assert_eq!(differs.status.code(), Some(VERIFICATION), "{}", text(&differs.stderr));
+        let why = text(&differs.stderr);
+        assert!(why.contains("pipelined_f32: 6 resident blocks, but the driver says 16"), "{why}");
+    });
+}
+
+/// Without a GPU it is an H200's, and says so.
+#[test]
+fn without_a_gpu_it_is_that_of_an_h200() {
+    let default = said("occupancy --kernels tiled16,naive");
+    assert_eq!(default, said("occupancy --gpu h200 --kernels tiled16,naive"));
+    assert_eq!(default, said("occupancy --device sim --kernels tiled16,naive"));
+    for part in ["NVIDIA H200, compute capability 9.0", "2,048 threads", "Registers as recorded"] {
+        assert!(default.contains(part), "{default}");
+    }
+    let order = ["tiled16_f32", "naive_f32"].map(|name| default.find(name).unwrap());
+    assert!(order[0] < order[1], "in the order asked for:\n{default}");
+}
+
+#[test]
+fn what_cannot_be_launched_is_said_with_the_reason() {
+    contains(
+        "occupancy --gpu h100 --threads 1024 --registers 65",
+        &["cannot be launched", "73728", "65536", "more blocks with up to 64 registers"],
+    );
+    contains("occupancy --threads 1025", &["cannot be launched", "1025", "1024"]);
+    let document = json("occupancy --threads 32 --shared 1000KiB");
+    let reason = document["block"]["occupancy"]["cannot_launch"].as_str().unwrap();
+    assert!(reason.contains("shared memory"), "{reason}");
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |line, words: &[&str]| fail(folder.path(), line, USAGE, words);
+    check("occupancy --gpu h20", &["no GPU `h20`", "did you mean h200"]);
+    check("occupancy --gpu zzz", &["known are t4", "rtx5090"]);
+    check("occupancy --kernels nothing", &["nothing"]);
+    for line in [
+        "occupancy --registers 10",
+        "occupancy --max-threads 10",
+        "occupancy --threads 32 --kernels naive",
+        "occupancy --gpu h200 --device sim",
+        "occupancy --threads 32 --shared 2MiB",
+        "occupancy --threads 32 --shared 99999999KiB",
+    ] {
+        let output = run(folder.path(), line);
+        assert_eq!(output.status.code(), Some(USAGE), "regemm {line}");
+        assert!(text(&output.stderr).starts_with("error: "), "regemm {line}");
+    }
+}

@@ -1,0 +1,127 @@
+//! `regemm report`: pages and pictures of what other subcommands print.
+
+use crate::harness::{FILE, USAGE, fail, listing, succeed};
+use scraper::{Html, Selector};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// Keeps what a command line prints in a file.
+fn keep(folder: &Path, line: &str, name: &str) {
+    fs::write(folder.join(name), succeed(folder, line)).expect("written");
+}
+
+/// A record of the benchmark.
+const RECORD: &str = r#"{
+    "date": "2026-01-31", "commit": "abc1234", "gpu": "NVIDIA Imaginary", "multiprocessors": 10, "driver": "580.1",
+    "clocks": "1980 MHz", "dtype": "f16", "peak": 66.9,
+    "rounds": [{"size": 256, "vendor": "cuBLASLt 13.1", "without_vendor": null, "entries": [
+        {"name": "naive_f16", "milliseconds": 0.5, "tflops": 12.34, "spread": 0.25, "samples": 30, "relative_error": 0.125},
+        {"name": "cuBLASLt", "milliseconds": 0.1, "tflops": 56.78, "spread": 0.25, "samples": 30, "relative_error": 0.125}
+    ]}]
+}"#;
+
+fn texts(page: &Html, selector: &str) -> Vec<String> {
+    let selector = Selector::parse(selector).expect("a selector");
+    page.select(&selector).map(|element| element.text().collect()).collect()
+}
+
+#[test]
+fn what_subcommands_print_becomes_sections_of_a_page() {
+    let folder = folder();
+    let at = folder.path();
+    keep(at, "ladder --device sim --sizes 32 --kernels naive,tiled16 --json", "ladder.json");
+    keep(at, "traffic --size 64 --kernels naive,tiled16 --gpu h200 --json", "traffic.json");
+    keep(at, "occupancy --gpu h200 --json", "occupancy.json");
+    fs::write(at.join("record.json"), RECORD).expect("written");
+    let line = "report ladder.json traffic.json occupancy.json record.json -o report.html";
+    let said = succeed(at, line);
+    assert!(said.contains("wrote report.html"), "{said}");
+
+    let text = fs::read_to_string(at.join("report.html")).expect("the page");
+    let page = Html::parse_document(&text);
+    assert_eq!(page.errors, Vec::<String>::new());
+    let headings = texts(&page, "h2");
+    let expected = [
+        "The ladder in f32, counted on the simulator",
+        "Traffic at 64 x 64 x 64 in f32, and the roofline of NVIDIA H200",
+        "Occupancy on NVIDIA H200",
+        "The ladder in f16 on NVIDIA Imaginary",
+        "Provenance",
+    ];
+    assert_eq!(headings, expected);
+    let cells = texts(&page, "td, th");
+    // 32 x 32 x 33 multiply-adds, one of them the epilogue; what lanes of naive load for 64 x 64 x 64; the record's speeds.
+    for cell in ["33,792", "2,097,152", "12.34", "56.78", "naive_f32", "pipelined_f32", "580.1"] {
+        assert!(cells.iter().any(|found| found == cell), "`{cell}` is missing among {cells:?}");
+    }
+    assert_eq!(texts(&page, "figure").len(), 2, "the roofline and the ladder that has times");
+}
+
+#[test]
+fn pictures_are_written_in_both_formats() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("a.json"), RECORD).expect("written");
+    fs::write(at.join("b.json"), RECORD).expect("written");
+    succeed(at, "report a.json b.json --pictures drawn");
+    let names: Vec<String> = listing(&at.join("drawn"))
+        .into_iter()
+        .map(|(path, _)| path.file_name().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    let expected = ["ladder-f16-2.png", "ladder-f16-2.svg", "ladder-f16.png", "ladder-f16.svg"];
+    assert_eq!(names, expected);
+    let png = fs::read(at.join("drawn/ladder-f16.png")).expect("the picture");
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+    let svg = fs::read_to_string(at.join("drawn/ladder-f16.svg")).expect("the picture");
+    assert!(svg.starts_with("<svg") && svg.contains("naive_f16"), "{svg}");
+}
+
+#[test]
+fn json_says_what_was_read_and_written() {
+    let folder = folder();
+    fs::write(folder.path().join("a.json"), RECORD).expect("written");
+    let said = succeed(folder.path(), "report a.json -o a.html --json");
+    let document: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(document["command"], "report");
+    assert_eq!(document["documents"][0]["kind"], "ladder");
+    assert_eq!(document["written"][0], "a.html");
+}
+
+#[test]
+fn what_is_no_document_is_refused() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("a.json"), RECORD).expect("written");
+    fs::write(at.join("other.json"), "{\"x\": 1}").expect("written");
+    fs::write(at.join("broken.json"), "{").expect("written");
+    keep(at, "info --json", "info.json");
+    fail(at, "report a.json other.json -o r.html", FILE, &["other.json", "reports show ladder"]);
+    fail(at, "report broken.json -o r.html", FILE, &["broken.json", "is no JSON"]);
+    fail(at, "report info.json -o r.html", FILE, &["info.json", "regemm info"]);
+    fail(at, "report missing.json -o r.html", FILE, &["missing.json", "cannot be read"]);
+}
+
+#[test]
+fn existing_files_stay_unless_told_otherwise() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("a.json"), RECORD).expect("written");
+    fs::write(at.join("r.html"), "mine").expect("written");
+    fail(at, "report a.json -o r.html", FILE, &["r.html", "--force"]);
+    fail(at, "report a.json -o a.json", FILE, &["a.json", "is an input"]);
+    succeed(at, "report a.json -o r.html --force");
+    let page = fs::read_to_string(at.join("r.html")).expect("the page");
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+}
+
+#[test]
+fn an_output_is_needed() {
+    let folder = folder();
+    let output = crate::harness::run(folder.path(), "report a.json");
+    assert_eq!(output.status.code(), Some(USAGE));
+}

@@ -1,0 +1,234 @@
+//! `sweep` and `pipelining`.
+//!
+//! Their kernels are only part of builds with the feature `sweep`; what is tested depends on the build.
+
+use crate::harness::*;
+
+#[test]
+fn both_are_in_the_help_of_every_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = succeed(folder.path(), "--help");
+    assert!(said.contains("sweep") && said.contains("pipelining"), "{said}");
+    let said = succeed(folder.path(), "sweep --help");
+    for part in ["k_after_threads", "--features sweep", "--resume", "Examples"] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    let said = succeed(folder.path(), "pipelining --help");
+    assert!(said.contains("64x128x16") && said.contains("--features sweep"), "{said}");
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = [
+        "sweep --resume",
+        "sweep --sizes 0",
+        "sweep --tile 64x64",
+        "sweep --thread-tile 8",
+        "sweep --order fastest",
+        "sweep --staging async5",
+        "sweep --reps 0",
+        "pipelining --tile 8x8",
+    ];
+    for line in wrong {
+        let output = run(folder.path(), line);
+        assert_eq!(output.status.code(), Some(USAGE), "regemm {line}");
+    }
+}
+
+#[cfg(not(feature = "sweep"))]
+#[test]
+fn a_build_without_the_kernels_says_how_to_get_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["sweep", "pipelining"] {
+        let words = ["cargo run --release --features sweep"];
+        fail(folder.path(), &format!("{command} --device sim"), USAGE, &words);
+    }
+    fail(folder.path(), "sweep --device sim --output s.json", USAGE, &["--features sweep"]);
+}
+
+#[cfg(feature = "sweep")]
+mod with_kernels {
+    use super::*;
+    use serde_json::Value;
+    use std::fs;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    /// Three loop orders of one tile, and two stagings.
+    const FEW: &str = "sweep --device sim --sizes 64 --tile 64x64x32 --thread-tile 8x8";
+
+    fn json(text: &str) -> Value {
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    fn read(folder: &Path, name: &str) -> Value {
+        json(&fs::read_to_string(folder.join(name)).expect("the file is there"))
+    }
+
+    #[test]
+    fn the_simulator_counts_and_gives_no_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = succeed(folder.path(), FEW);
+        for part in [
+            "By loop order",
+            "By thread tile (k_innermost, single)",
+            "By staging",
+            "The best 7 on 64",
+            "k_after_threads",
+            "64: 64x64x32 8x8 k_innermost",
+            "fewest bytes of global memory",
+        ] {
+            assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+        }
+        assert!(!said.contains("FLOP/s") && !said.contains(" ms"), "no times:\n{said}");
+    }
+
+    #[test]
+    fn the_record_holds_the_counts_of_every_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let document = json(&succeed(folder.path(), &format!("{FEW} --json")));
+        assert_eq!((&document["command"], &document["complete"]), (&"sweep".into(), &true.into()));
+        assert!(document["peak_tflops"].is_null());
+        let results = document["results"].as_array().unwrap();
+        assert_eq!(results.len(), 7, "three orders and four more stagings");
+        for entry in results {
+            assert!(entry["timings"].as_array().unwrap().is_empty(), "{entry}");
+            // One for each k of each element of D, and one in its epilogue.
+            assert_eq!(entry["counts"][0]["fma"], 64 * 64 * (64 + 1), "{entry}");
+        }
+        let bytes = |order: &str| {
+            let of_order = |entry: &&Value| {
+                entry["config"]["order"] == order && entry["config"]["staging"] == "single"
+            };
+            let entry = results.iter().find(of_order).unwrap();
+            entry["counts"][0]["global_bytes"].as_u64().unwrap()
+        };
+        // A and B once, D once: one block tile covers the product.
+        assert_eq!(bytes("k_innermost"), 3 * 64 * 64 * 4);
+        // With every k but the first D is read, and it is written with every k and at the end.
+        assert_eq!(bytes("standard"), (2 + 63 + 65) * 64 * 64 * 4);
+        assert_eq!(document["library"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn files_are_written_and_a_finished_sweep_is_not_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!("{FEW} --staging single --output s.json --csv s.csv");
+        let first = succeed(folder.path(), &line);
+        assert_eq!(read(folder.path(), "s.json")["complete"], true);
+        let csv = fs::read_to_string(folder.path().join("s.csv")).unwrap();
+        assert_eq!(csv.lines().count(), 1 + 3 + 1, "a heading, three orders, the library:\n{csv}");
+        assert_eq!(listing(folder.path()).len(), 2);
+
+        fail(folder.path(), &line, FILE, &["s.json", "exists", "--force"]);
+        let start = Instant::now();
+        assert_eq!(succeed(folder.path(), &format!("{line} --resume")), first);
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        succeed(folder.path(), &format!("{line} --force"));
+    }
+
+    #[test]
+    fn another_sweep_is_not_continued() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!("{FEW} --staging single --output s.json");
+        succeed(folder.path(), &line);
+        let other = format!("{line} --resume --seed 2");
+        fail(folder.path(), &other, FILE, &["s.json", "--seed was 1 and is 2"]);
+        let other = format!("{line} --resume --order standard");
+        fail(folder.path(), &other, FILE, &["configurations", "3 in the file, 1 picked"]);
+        fs::write(folder.path().join("s.json"), "{").unwrap();
+        fail(folder.path(), &format!("{line} --resume"), FILE, &["no record of a sweep"]);
+    }
+
+    #[test]
+    fn what_cannot_run_is_listed_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = "sweep --device sim --sizes 32 --tile 256x128x32 --thread-tile 4x4,8x16";
+        let said = succeed(folder.path(), line);
+        let reason = "256x128x32 4x4 k_innermost single: 2048 threads";
+        assert!(said.contains("Cannot run") && said.contains(reason), "{said}");
+    }
+
+    #[test]
+    fn a_choice_of_nothing_says_what_there_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = "sweep --device sim --order standard --staging async2";
+        fail(folder.path(), line, USAGE, &["no such configuration", "64x64x32"]);
+    }
+
+    /// Ctrl-C in the middle: the record is there, and `--resume` makes it whole.
+    #[test]
+    fn an_interrupted_sweep_is_kept_and_continued() {
+        let folder = tempfile::tempdir().unwrap();
+        // Seconds of work, in steps of well below one.
+        let line = "sweep --device sim --sizes 256 --order standard --output s.json";
+        let mut child = regemm(folder.path())
+            .args(line.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The file is there from the beginning, and what happens on Ctrl-C is settled before.
+        let start = Instant::now();
+        while !folder.path().join("s.json").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+            assert!(start.elapsed() < Duration::from_secs(60), "no file appeared");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(INTERRUPTED));
+        assert!(text(&output.stderr).contains("continue with --resume"));
+        let kept = read(folder.path(), "s.json");
+        assert_eq!(kept["complete"], false);
+        let measured = |record: &Value| {
+            let results = record["results"].as_array().unwrap().iter();
+            results.map(|entry| entry["counts"].as_array().map_or(0, Vec::len)).sum::<usize>()
+        };
+        let before = measured(&kept);
+        succeed(folder.path(), &format!("{line} --resume"));
+        let whole = read(folder.path(), "s.json");
+        assert_eq!(whole["complete"], true);
+        assert!(measured(&whole) > before);
+        assert_eq!(measured(&whole), whole["results"].as_array().unwrap().len());
+    }
+
+    #[test]
+    fn pipelining_counts_on_the_simulator() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = succeed(folder.path(), "pipelining --device sim --sizes 64");
+        for part in [
+            "basic: one stage",
+            "double buffering through registers",
+            "pipelined: 2 stages",
+            "plus double buffering: 4 stages",
+            "async copies",
+        ] {
+            assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+        }
+        assert!(!said.contains("FLOP/s"), "no speeds:\n{said}");
+        let document = json(&succeed(folder.path(), "pipelining --device sim --sizes 64 --json"));
+        let count = |staging: &str, what: &str| {
+            let of_staging = |entry: &&Value| entry["config"]["staging"] == staging;
+            let entry = document["results"].as_array().unwrap().iter().find(of_staging).unwrap();
+            entry["counts"][0][what].as_u64().unwrap()
+        };
+        assert_eq!(count("single", "async_copies"), 0);
+        assert!(count("async2", "async_copies") > 0);
+        assert!(count("async2", "barriers") < count("single", "barriers"));
+        assert_eq!(count("async2", "global_bytes"), count("single", "global_bytes"));
+    }
+
+    #[test]
+    fn pipelining_takes_another_tile() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = "pipelining --device sim --sizes 32 --tile 64x64x32 --thread-tile 8x8";
+        let said = succeed(folder.path(), line);
+        assert!(said.contains("block tile 64x64x32, thread tile 8x8"), "{said}");
+        let line = "pipelining --device sim --tile 32x32x32 --thread-tile 8x16";
+        fail(folder.path(), line, USAGE, &["no such configuration"]);
+    }
+}

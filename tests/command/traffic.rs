@@ -1,0 +1,128 @@
+//! `traffic`.
+
+use crate::harness::*;
+use serde_json::Value;
+use std::fs;
+
+fn document(line: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    serde_json::from_str(&succeed(folder.path(), line)).unwrap()
+}
+
+#[test]
+fn tiles_of_sixteen_read_sixteen_times_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = succeed(folder.path(), "traffic --size 64 --kernels naive,tiled16");
+    for part in ["64 x 64 x 64", "2,097,152", "131,072", "16.00 x", "tiled16_f32", "NVIDIA H200"] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    for part in ["global memory", "shared memory", "L1 cache"] {
+        assert!(said.contains(part), "nothing is held back by `{part}` in:\n{said}");
+    }
+    assert!(!said.contains('\u{2260}'), "a formula differs:\n{said}");
+}
+
+#[test]
+fn counts_and_formulas_agree_for_every_type_and_odd_sizes() {
+    for dtype in ["f32", "f64", "f16", "bf16"] {
+        for size in ["64", "33x70x19"] {
+            let document = document(&format!("traffic --size {size} --dtype {dtype} --json"));
+            assert_eq!(document["counted_on"], "simulator");
+            let kernels = document["kernels"].as_array().unwrap();
+            assert!(kernels.len() >= 5);
+            for kernel in kernels {
+                assert_eq!(kernel["agrees"], true, "{kernel}");
+                let sectors = "global_store_sectors";
+                for (quantity, counted) in kernel["counted"].as_object().unwrap() {
+                    let approximate = kernel["approximate"] == *quantity && quantity == sectors;
+                    assert!(approximate || kernel["formula"][quantity] == *counted, "{kernel}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn formulas_alone_take_no_time() {
+    let formulas = document("traffic --formulas --size 8192 --json");
+    assert!(formulas["counted_on"].is_null());
+    let naive = &formulas["kernels"][0];
+    assert!(naive["counted"].is_null() && naive["agrees"].is_null());
+    assert_eq!(naive["formula"]["global_load_bytes"], 8 * 8192_u64.pow(3));
+    let counted = document("traffic --size 64 --json");
+    let worked_out = document("traffic --formulas --size 64 --json");
+    for (counted, worked_out) in
+        counted["kernels"].as_array().unwrap().iter().zip(worked_out["kernels"].as_array().unwrap())
+    {
+        assert_eq!(counted["roofline"], worked_out["roofline"]);
+    }
+}
+
+#[test]
+fn the_gpu_decides_what_holds_a_kernel_back() {
+    let bound = |gpu: &str| {
+        let line = format!("traffic --formulas --size 1024 --kernels tiled16 --gpu {gpu} --json");
+        let document = document(&line);
+        let kernel = &document["kernels"][0];
+        let share = kernel["share_of_peak"].as_f64().unwrap();
+        assert!(share > 0.0 && share < 0.13, "{kernel}");
+        (document["gpu"]["name"].clone(), kernel["roofline"]["without_caches"]["bound"].clone())
+    };
+    assert_eq!(bound("h200"), ("NVIDIA H200".into(), "shared_memory".into()));
+    assert_eq!(bound("rtx4090"), ("NVIDIA GeForce RTX 4090".into(), "global_memory".into()));
+}
+
+const RECORD: &str = r#"{"date": "2026-01-31", "commit": "abc1234", "gpu": "NVIDIA L4", "multiprocessors": 58,
+    "driver": "550.1", "clocks": "2040 MHz", "dtype": "f16", "peak": 30.3,
+    "rounds": [{"size": 512, "vendor": null, "without_vendor": "none here", "entries": [
+        {"name": "naive_f16", "milliseconds": 0.1, "tflops": 1.25, "spread": 0.01, "samples": 20, "relative_error": 0.0}
+    ]}]}"#;
+
+#[test]
+fn measured_speeds_stand_beside_the_roofline_of_their_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("ladder.json"), RECORD).unwrap();
+    let line = "traffic --formulas --size 512 --dtype f16 --measured ladder.json";
+    let said = succeed(folder.path(), line);
+    for part in ["NVIDIA L4", "measured", "1,250", "4.1 %"] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    let document: Value =
+        serde_json::from_str(&succeed(folder.path(), &format!("{line} --json"))).unwrap();
+    assert_eq!(document["roofline"]["points"][0]["attained"], 1.25e12);
+    assert!(document["roofline"]["points"][1]["attained"].is_null());
+
+    let fails = |line: &str, code: i32, words: &[&str]| fail(folder.path(), line, code, words);
+    fails("traffic --formulas --measured ladder.json", FILE, &["ladder.json", "--dtype f16"]);
+    let other_size = "traffic --formulas --dtype f16 --measured ladder.json";
+    fails(other_size, FILE, &["256 x 256 x 256", "512x512x512"]);
+    fails("traffic --formulas --measured no.json", FILE, &["no.json", "cannot be read"]);
+    // The simulator's ladder has no speeds.
+    let counts = succeed(folder.path(), "ladder --device sim --sizes 16 --kernels naive --json");
+    fs::write(folder.path().join("counts.json"), counts).unwrap();
+    let line = "traffic --formulas --size 16 --measured counts.json";
+    fails(line, FILE, &["counts.json", "no speeds"]);
+}
+
+#[test]
+fn the_roofline_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "traffic --formulas --size 512 --svg roofline.svg --png roofline.png";
+    succeed(folder.path(), line);
+    let svg = fs::read_to_string(folder.path().join("roofline.svg")).unwrap();
+    assert!(svg.contains("<svg") && svg.contains("microkernel_f32"), "{svg}");
+    let png = fs::read(folder.path().join("roofline.png")).unwrap();
+    assert_eq!(&png[..4], b"\x89PNG");
+    // Before anything is computed.
+    fail(folder.path(), line, FILE, &["roofline.svg", "--force"]);
+    succeed(folder.path(), &format!("{line} --force"));
+}
+
+#[test]
+fn what_is_not_known_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fail(folder.path(), "traffic --gpu h20", USAGE, &["h20", "h200"]);
+    fail(folder.path(), "traffic --kernels naive_f64", USAGE, &["naive_f64", "f32"]);
+    fail(folder.path(), "traffic --formulas --size 3000000000", DEVICE, &["3000000000"]);
+    fail(folder.path(), "traffic --formulas --size 2000000000", USAGE, &["64 bits"]);
+}

@@ -1,0 +1,368 @@
+//! `tune`, and `mul --explain`: where there is no GPU, and with a driver that computes nothing but has a clock by which
+//! everything takes the same time.
+
+// Made for tests that run themselves again as a child, which these do not.
+#[allow(dead_code)]
+#[path = "../../crates/cuda_driver/tests/support/mod.rs"]
+mod support;
+
+use crate::harness::*;
+use regemm::tuning::cache::Cache;
+use regemm::tuning::{Entry, Key, Shape, Table, Time};
+use regemm::{Dtype, kernels};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn json(folder: &Path, line: &str) -> Value {
+    serde_json::from_str(&succeed(folder, line)).unwrap()
+}
+
+/// Puts a table of an imaginary GPU into the folder's cache.
+fn fill_cache(folder: &Path) -> Cache {
+    let cache = Cache::at(cache_folder(folder));
+    let key = Key {
+        gpu: "NVIDIA Imaginary".into(),
+        driver: "CUDA 13.0".into(),
+        code: "c0de".into(),
+        dtype: Dtype::F32,
+    };
+    let mut table = Table::new(Dtype::F32);
+    let times = vec![Time { kernel: kernels::find("naive_f32").unwrap(), seconds: 1e-3 }];
+    table.insert(Entry { shape: Shape::packed(Dtype::F32, 512, 512, 512), times });
+    cache.merge(&key, &table).unwrap();
+    cache
+}
+
+#[test]
+fn the_simulator_cannot_be_tuned() {
+    let folder = tempfile::tempdir().unwrap();
+    for line in ["tune --device sim", "tune --sizes 64", "tune --check 64"] {
+        fail(folder.path(), line, DEVICE, &["simulator"]);
+    }
+    let output = folder.path().join("table.json");
+    fail(folder.path(), "tune --output table.json", DEVICE, &["simulator"]);
+    assert!(!output.exists());
+}
+
+#[test]
+fn explain_names_the_rule_on_the_simulator() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = succeed(folder.path(), "tune --explain 4096,3x5x7 --device sim");
+    for part in ["4096 x 4096 x 4096 f32", "3 x 5 x 7 f32, rows unaligned", "naive_f32", "by rule"]
+    {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    assert!(said.contains("by rule, as always on the simulator"), "{said}");
+    let document = json(folder.path(), "tune --explain 512 --dtype f32,f64 --device sim --json");
+    let explanations = document["explanations"].as_array().unwrap();
+    assert_eq!(explanations.len(), 2);
+    for (explanation, dtype) in explanations.iter().zip(["f32", "f64"]) {
+        assert_eq!((&explanation["dtype"], &explanation["tuned"]), (&dtype.into(), &false.into()));
+        let ranking = explanation["ranking"].as_array().unwrap();
+        assert_eq!(ranking[0]["kernel"], explanation["kernel"], "the chosen one comes first");
+        assert!(ranking.len() > 4);
+        for candidate in ranking {
+            assert!(candidate["expected_seconds"].is_null(), "no times without a GPU");
+            assert!(candidate["kernel"].as_str().unwrap().ends_with(dtype));
+        }
+        let mut places: Vec<_> =
+            ranking.iter().map(|candidate| candidate["rank_by_rule"].as_u64().unwrap()).collect();
+        places.sort_unstable();
+        assert_eq!(places, (1..=ranking.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn explain_takes_a_gpu_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = json(folder.path(), "tune --explain 4096 --gpu t4 --json");
+    assert_eq!(document["gpu"], "Tesla T4");
+    let explanation = &document["explanations"][0];
+    // Nothing is shipped for it, and a T4 has no asynchronous copies.
+    assert_eq!(explanation["tuned"], false);
+    assert_eq!(explanation["kernel"], "double_buffered_f32");
+    let said = succeed(folder.path(), "tune --explain 4096 --gpu h200");
+    assert!(said.starts_with("NVIDIA H200"), "{said}");
+    fail(folder.path(), "tune --explain 4096 --gpu h2oo", USAGE, &["h2oo", "h200"]);
+}
+
+#[test]
+fn show_lists_tables_and_clear_removes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = json(folder.path(), "tune --show --json");
+    let shipped = before["tables"].as_array().unwrap().len();
+    let file = fill_cache(folder.path()).file("NVIDIA Imaginary");
+    let document = json(folder.path(), "tune --show --json");
+    let tables = document["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), shipped + 1);
+    let table = tables.last().unwrap();
+    assert_eq!((&table["gpu"], &table["source"]), (&"NVIDIA Imaginary".into(), &"measured".into()));
+    assert_eq!((&table["shapes"], &table["used"]), (&1.into(), &false.into()));
+    let said = succeed(folder.path(), "tune --show");
+    assert!(said.contains("NVIDIA Imaginary") && said.contains("CUDA 13.0"), "{said}");
+
+    let said = succeed(folder.path(), "tune --clear");
+    assert!(said.contains(file.to_str().unwrap()) && !file.exists(), "{said}");
+    assert!(succeed(folder.path(), "tune --clear").contains("nothing"));
+    let after = json(folder.path(), "tune --show --json");
+    assert_eq!(after["tables"], before["tables"]);
+}
+
+#[test]
+fn a_damaged_cache_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = fill_cache(folder.path()).file("NVIDIA Imaginary");
+    let good = fs::read_to_string(&file).unwrap();
+    for damaged in [&good[..good.len() / 2], "", &good.replace("\"format\": 1", "\"format\": 7")] {
+        fs::write(&file, damaged).unwrap();
+        let output = run(folder.path(), "tune --show --json");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(SUCCESS), "{stderr}");
+        assert!(stderr.contains("warning") && stderr.contains("nvidia-imaginary"), "{stderr}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["damaged"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn nothing_is_written_unless_it_is_measured() {
+    let folder = sample();
+    for tuning in ["rule", "table", "first-use"] {
+        let output = regemm(folder.path())
+            .args(["mul", "a.npy", "b.npy", "-o", "d.npy", "--force", "--device", "sim"])
+            .env("REGEMM_TUNING", tuning)
+            .output()
+            .unwrap();
+        assert_eq!(text(&output.stderr), "");
+        let said = text(&output.stdout);
+        assert_eq!(said.contains("simulator gives no times"), tuning == "first-use", "{said}");
+    }
+    succeed(folder.path(), "tune --explain 64");
+    succeed(folder.path(), "tune --show");
+    succeed(folder.path(), "tune --clear");
+    assert!(!cache_folder(folder.path()).exists());
+}
+
+#[test]
+fn an_unknown_way_of_tuning_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let explain = |tuning: &str| {
+        let mut command = regemm(folder.path());
+        command.args(["tune", "--explain", "64", "--json"]).env("REGEMM_TUNING", tuning);
+        command.output().unwrap()
+    };
+    let output = explain("always");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(SUCCESS), "{stderr}");
+    for part in ["regemm: warning: REGEMM_TUNING", "always", "first-use"] {
+        assert!(stderr.contains(part), "`{part}` is missing in: {stderr}");
+    }
+    for tuning in ["rule", "table", "first-use"] {
+        let document: Value = serde_json::from_slice(&explain(tuning).stdout).unwrap();
+        assert_eq!(document["policy"], tuning);
+    }
+}
+
+#[test]
+fn what_tune_does_is_one_thing_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    for line in [
+        "tune --show --clear",
+        "tune --explain 64 --check 64",
+        "tune --show --sizes 64",
+        "tune --clear --output x.json",
+        "tune --gpu h200",
+        "tune --force",
+        "tune --explain 0",
+        "tune --reps 0",
+        "tune --dtype f8",
+    ] {
+        let output = run(folder.path(), line);
+        assert_eq!(output.status.code(), Some(USAGE), "regemm {line}: {}", text(&output.stderr));
+    }
+    fail(folder.path(), "tune --explain 4294967296", USAGE, &["2^31"]);
+}
+
+#[test]
+fn mul_explains_its_kernel() {
+    let folder = sample();
+    let said = succeed(folder.path(), "mul a.npy b.npy -o d.npy --device sim --explain");
+    for part in ["kernel   naive_f32: D is tiny", "rank by rule", "double_buffered_f32"] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    let line = "mul a.npy b.npy -o d.npy --force --device sim --explain --kernel tiled16 --json";
+    let document = json(folder.path(), line);
+    assert_eq!(document["kernel"], "tiled16_f32");
+    assert_eq!(document["why"], "the kernel that was asked for");
+    assert_eq!(document["explanation"]["kernel"], "naive_f32", "what would have been chosen");
+    let plain = json(folder.path(), "mul a.npy b.npy -o d.npy --force --device sim --json");
+    assert!(plain["explanation"].is_null());
+}
+
+/// The command with a driver that computes nothing.
+fn with_fake_gpu(folder: &Path) -> Command {
+    static LIBRARY: OnceLock<TempDir> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        support::compile_fake(&folder.path().join("libcuda.so.1"));
+        folder
+    });
+    let mut command = regemm(folder);
+    command.env("LD_LIBRARY_PATH", library.path()).env("FAKE_CUDA_MEMORY", "1000000000");
+    command
+}
+
+fn on_fake_gpu(folder: &Path, line: &str) -> Value {
+    let output = with_fake_gpu(folder).args(line.split_whitespace()).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(SUCCESS), "regemm {line}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn what_is_tuned_is_chosen_by_from_then_on() {
+    let folder = sample();
+    let explain = || on_fake_gpu(folder.path(), "tune --explain 64,72,2048 --json");
+    assert!(explain()["explanations"].as_array().unwrap().iter().all(|e| e["tuned"] == false));
+
+    let document = on_fake_gpu(folder.path(), "tune --sizes 64,2x2x3 --reps 3 --json");
+    let file = Cache::at(cache_folder(folder.path())).file("Fake GPU");
+    assert_eq!((&document["complete"], &document["file"]), (&true.into(), &file.to_str().into()));
+    let entries = document["tables"][0]["entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 2);
+    let kernels = kernels::kernels().iter().filter(|kernel| kernel.dtype == Dtype::F32).count();
+    for entry in entries {
+        let seconds = entry["seconds"].as_object().unwrap();
+        assert_eq!(seconds.len(), kernels);
+        assert!(seconds.values().all(|seconds| *seconds == 1.5e-3), "what the driver's clock says");
+    }
+
+    let explanations = explain();
+    let tuned: Vec<_> = explanations["explanations"].as_array().unwrap().iter().collect();
+    assert_eq!(tuned[0]["ranking"][0]["expected_seconds"], 1.5e-3);
+    assert!(tuned[0]["why"].as_str().unwrap().contains("this very shape"), "{explanations}");
+    assert!(tuned[1]["why"].as_str().unwrap().contains("nearest 64 x 64 x 64"), "{explanations}");
+    assert_eq!(tuned[2]["tuned"], false, "too far away");
+    let mul = on_fake_gpu(folder.path(), "mul a.npy b.npy -o d.npy --json");
+    assert!(mul["why"].as_str().unwrap().contains("measured times"), "{mul}");
+    let shown = on_fake_gpu(folder.path(), "tune --show --json");
+    let table = shown["tables"].as_array().unwrap().last().unwrap();
+    assert_eq!((&table["used"], &table["shapes"]), (&true.into(), &2.into()));
+    let check = on_fake_gpu(folder.path(), "tune --check 64,100 --reps 3 --json");
+    assert_eq!((&check["checked"], &check["close"]), (&2.into(), &2.into()));
+    assert_eq!(
+        (&check["results"][0]["tuned_on"], &check["results"][1]["tuned_on"]),
+        (&true.into(), &false.into())
+    );
+
+    on_fake_gpu(folder.path(), "tune --clear --json");
+    assert!(!file.exists());
+    assert_eq!(explain()["explanations"][0]["tuned"], false);
+}
+
+#[test]
+fn an_output_file_leaves_the_cache_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "tune --sizes 64 --dtype f32,f64 --output table.json --json";
+    on_fake_gpu(folder.path(), line);
+    let text = fs::read_to_string(folder.path().join("table.json")).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let dtypes: Vec<_> =
+        document["tables"].as_array().unwrap().iter().map(|table| &table["dtype"]).collect();
+    assert_eq!(dtypes, ["f32", "f64"]);
+    assert!(!cache_folder(folder.path()).exists());
+    let again = with_fake_gpu(folder.path()).args(line.split_whitespace()).output().unwrap();
+    assert_eq!(again.status.code(), Some(FILE), "it exists");
+}
+
+#[test]
+fn first_use_measures_once() {
+    let folder = sample();
+    let mul = || {
+        let mut command = with_fake_gpu(folder.path());
+        command.env("REGEMM_TUNING", "first-use").env("FAKE_CUDA_LOG", folder.path().join("log"));
+        let line = "mul a.npy b.npy -o d.npy --force --json";
+        let output = command.args(line.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
+        let log = fs::read_to_string(folder.path().join("log")).unwrap();
+        fs::remove_file(folder.path().join("log")).unwrap();
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (document, log.lines().filter(|line| line.starts_with("launch")).count())
+    };
+    let (first, launches) = mul();
+    assert!(first["why"].as_str().unwrap().contains("this very shape"), "{first}");
+    assert!(launches > 20, "{launches}");
+    let (second, launches) = mul();
+    assert_eq!(second["why"], first["why"]);
+    assert_eq!(launches, 1, "the product alone");
+}
+
+#[test]
+fn first_use_without_memory_is_a_warning_and_the_rule() {
+    let folder = sample();
+    let output = with_fake_gpu(folder.path())
+        .args(["mul", "a.npy", "b.npy", "-o", "d.npy", "--json"])
+        .env("REGEMM_TUNING", "first-use")
+        .env("FAKE_CUDA_MEMORY", "10000")
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(SUCCESS), "{stderr}");
+    assert!(stderr.contains("warning") && stderr.contains("was not measured"), "{stderr}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["why"].as_str().unwrap().contains("measuring failed"), "{document}");
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_a_warning_unless_tuning_was_asked_for() {
+    let folder = sample();
+    // A file in the place of the folder, which not even root can write into.
+    fs::write(cache_folder(folder.path()), "").unwrap();
+    let output = with_fake_gpu(folder.path())
+        .args(["mul", "a.npy", "b.npy", "-o", "d.npy"])
+        .env("REGEMM_TUNING", "first-use")
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(SUCCESS), "{stderr}");
+    assert!(stderr.contains("warning: tuning cache") && stderr.contains("cannot be"), "{stderr}");
+    assert!(text(&output.stdout).contains("this very shape"), "the times serve this process");
+    let output = with_fake_gpu(folder.path()).args(["tune", "--sizes", "64"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(FILE), "{}", text(&output.stderr));
+}
+
+#[test]
+fn an_interruption_keeps_what_was_measured() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let folder = tempfile::tempdir().unwrap();
+    let mut tune = with_fake_gpu(folder.path())
+        .args(["tune", "--json"])
+        .env("FAKE_CUDA_LOG", folder.path().join("log"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun =
+        || fs::read_to_string(folder.path().join("log")).is_ok_and(|log| log.contains("launch"));
+    let start = Instant::now();
+    while !begun() {
+        assert!(start.elapsed() < PATIENCE, "nothing was launched");
+        assert!(tune.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let interrupt = Command::new("kill").args(["-INT", &tune.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let output = tune.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(INTERRUPTED), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["complete"], false);
+    let entries = document["tables"][0]["entries"].as_array().unwrap().len();
+    assert!(entries > 0);
+    let shown = on_fake_gpu(folder.path(), "tune --show --json");
+    assert_eq!(shown["tables"].as_array().unwrap().last().unwrap()["shapes"], entries);
+}
