@@ -97,14 +97,10 @@ gemm_kernels! {
     double_buffered64_f16 = DoubleBuffered<f16, 64, 64, 16, 4, 4>, epilogue = Linear<f16>, min_blocks = 4;
     double_buffered64_bf16 = DoubleBuffered<bf16, 64, 64, 16, 4, 4>, epilogue = Linear<bf16>, min_blocks = 4;
 
-    // Deeper slices hide more latency where a multiprocessor has one block: its registers are free for the shares.
-    double_buffered_deep_f32 = DoubleBuffered<f32, 64, 128, 32, 8, 8>, epilogue = Linear<f32>, min_blocks = 3;
-
     // Pipelined<T, BM, BN, BK, TM, TN, STAGES>: types that need no widening. Which of them is fastest where, the sweep
     // found (`docs/measurements`).
     pipelined_f32 = Pipelined<f32, 64, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 4;
     pipelined_deep_f32 = Pipelined<f32, 64, 128, 32, 8, 8, 2>, epilogue = Linear<f32>, min_blocks = 4;
-    pipelined128_f32 = Pipelined<f32, 128, 128, 16, 8, 8, 4>, epilogue = Linear<f32>, min_blocks = 2;
     pipelined64_f32 = Pipelined<f32, 64, 64, 32, 8, 4, 2>, epilogue = Linear<f32>, min_blocks = 5;
     pipelined64_deep_f32 = Pipelined<f32, 64, 64, 64, 8, 4, 3>, epilogue = Linear<f32>, min_blocks = 2;
     pipelined_f64 = Pipelined<f64, 64, 64, 8, 4, 4, 3>, epilogue = Linear<f64>, min_blocks = 2;

@@ -35,9 +35,14 @@ const SHARED_OF_SYSTEM: u32 = 1024;
 const BLOCKS: u32 = 16;
 
 /// Registers without which a thread cannot work: its sums, a column and a row of operands, positions, and its share of the
-/// next slices where it carries that while it multiplies.
+/// next slices where it carries that while it multiplies ([`Rung::DoubleBuffered`]). For each element it carries one and a
+/// half, as loads that are under way have predicates and addresses.
+///
+/// How much those take is found by experiment. What needs more by this measure than it can have, ptxas 13.0 compiles with 176
+/// to 1536 bytes of local memory a thread; other double-buffered kernels with less, and mostly with none.
 pub const fn needed(tile: Tile, rung: Rung) -> u32 {
-    tile.tm * tile.tn + tile.tm + tile.tn + carried(tile, rung) + POSITIONS
+    let carried = carried(tile, rung) * 3 / 2;
+    tile.tm * tile.tn + tile.tm + tile.tn + carried + POSITIONS
 }
 
 /// Registers that each thread of a block of so many can have.
@@ -50,12 +55,10 @@ const fn share(tile: Tile) -> u32 {
     tile.bk * (tile.bm + tile.bn) / tile.threads()
 }
 
-/// Registers for the next slices while these are multiplied ([`Rung::DoubleBuffered`]): one and a half for each element, as
-/// loads that are under way have predicates and addresses. How much those take is found by experiment: with this ptxas 13.0
-/// spills by hundreds of bytes where a configuration needs more than it can have, and else not at all or by a few.
+/// Elements of the next slices that a thread carries while it multiplies.
 const fn carried(tile: Tile, rung: Rung) -> u32 {
     match rung {
-        Rung::DoubleBuffered => share(tile) * 3 / 2,
+        Rung::DoubleBuffered => share(tile),
         _ => 0,
     }
 }
@@ -69,7 +72,7 @@ pub const fn min_blocks<K: GemmKernel>() -> u32 {
     let operands = 2 * (tile.tm + tile.tn);
     let registers = match K::RUNG {
         Rung::DoubleBuffered | Rung::Pipelined => {
-            let carried = carried(tile, K::RUNG);
+            let carried = 2 * carried(tile, K::RUNG);
             sums + operands + max(COMFORTABLE_POSITIONS, POSITIONS + carried)
         }
         _ => {

@@ -47,7 +47,7 @@ use std::process::ExitCode;
 
 /// Matrix multiplication on NVIDIA GPUs with kernels written in Rust, and on a simulator where there is none.
 #[derive(Parser)]
-#[command(name = "regemm", version, after_help = exit::HELP, arg_required_else_help = true)]
+#[command(name = "regemm", version, after_help = format!("{EXPERIMENTS}\n\n{}", exit::HELP), arg_required_else_help = true)]
 struct Cli {
     /// Print one JSON document on standard output instead of text, also for errors
     #[arg(long, global = true)]
@@ -56,6 +56,19 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+/// Where someone who has read about matrix products on GPUs finds the experiments.
+const EXPERIMENTS: &str = "\
+Experiments, and the commands that make them:
+  one thread an element           ladder --kernels naive
+  shared-memory tiles             ladder --kernels naive,tiled16,tiled32 --sizes 4096
+  their traffic, 16 times less    traffic --kernels naive,tiled16
+  the micro-kernel, the stages    ladder --kernels microkernel,double_buffered,pipelined
+  tile sizes and loop orders      sweep
+  software pipelining             pipelining
+  resident blocks and limits      occupancy
+  a fused epilogue                mul --bias BIAS.npy --activation gelu
+  all of it on one page           report";
 
 #[derive(Subcommand)]
 enum Command {

@@ -76,9 +76,10 @@ Stagings: how slices of A and B come to shared memory.
   double           two stages, through registers
   async2 to 4      two to four stages, asynchronous copies (compute capability 8.0 and newer)
 
-Every result is verified before a speed is kept. Times come from events on the GPU; all configurations take turns in
-several passes, so that clocks and temperature are the same for all. The simulator counts what a kernel does and gives no
-times. Ctrl-C keeps what was measured. The kernels are part of builds with the feature `sweep` only:
+Every result is verified before a speed is kept. Times come from events on the GPU; all
+configurations take turns in several passes, so that clocks and temperature are the same for all.
+The simulator counts what a kernel does and gives no times. Ctrl-C keeps what was measured. The
+kernels are part of builds with the feature `sweep` only:
   cargo run --release --features sweep -- sweep
 
 Examples:
