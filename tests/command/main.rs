@@ -12,6 +12,7 @@
 //! | `subcommands.rs` | `ladder`, `verify` and `info` |
 //! | `sweep.rs` | `sweep` and `pipelining` |
 //! | `traffic.rs` | `traffic` |
+//! | `support` | a driver that only tests load |
 //! | `scripts.rs` | JSON, exit codes and pipes |
 //! | `tune.rs` | `tune`, and `mul --explain` |
 
@@ -23,6 +24,9 @@ mod report;
 mod results;
 mod scripts;
 mod subcommands;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../crates/cuda_driver/tests/support/mod.rs"]
+mod support;
 mod sweep;
 mod traffic;
 mod tune;

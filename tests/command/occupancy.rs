@@ -1,13 +1,9 @@
 //! `occupancy`, without a GPU.
 
-#[expect(dead_code, reason = "other tests use the rest")]
-#[path = "../../crates/cuda_driver/tests/support/mod.rs"]
-mod support;
-
 use crate::harness::*;
+use crate::support::{Driver, in_child};
 use serde_json::Value;
 use std::process::Command;
-use support::{Driver, in_child};
 
 fn json(line: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,8 @@
 //! `tune`, and `mul --explain`: where there is no GPU, and with a driver that computes nothing but has a clock by which
 //! everything takes the same time.
 
-// Made for tests that run themselves again as a child, which these do not.
-#[allow(dead_code)]
-#[path = "../../crates/cuda_driver/tests/support/mod.rs"]
-mod support;
-
 use crate::harness::*;
+use crate::support::compile_fake;
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{Entry, Key, Shape, Table, Time};
 use regemm::{Dtype, kernels};
@@ -209,7 +205,7 @@ fn with_fake_gpu(folder: &Path) -> Command {
     static LIBRARY: OnceLock<TempDir> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        support::compile_fake(&folder.path().join("libcuda.so.1"));
+        compile_fake(&folder.path().join("libcuda.so.1"));
         folder
     });
     let mut command = regemm(folder);

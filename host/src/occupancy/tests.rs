@@ -58,7 +58,9 @@ fn five_kilobytes_leave_three_blocks() {
 #[test]
 fn real_multiprocessors_give_out_whole_units() {
     use Limiter::*;
-    let cases: [((u32, u32), [u32; 3], u32, &[Limiter]); 11] = [
+    /// Compute capability; threads, registers and shared bytes; blocks; what limits them.
+    type Case = ((u32, u32), [u32; 3], u32, &'static [Limiter]);
+    let cases: [Case; 11] = [
         ((9, 0), [256, 32, 0], 8, &[Threads, Registers]),
         // The 33rd register costs a warp eight more.
         ((9, 0), [256, 33, 0], 6, &[Registers]),

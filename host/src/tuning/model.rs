@@ -235,7 +235,7 @@ pub(super) mod tests {
         const LANES: f64 = 128.0;
         let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
         let tile = kernel.tile;
-        let resident = (2048.0 / f64::from(kernel.threads())).min(8.0).max(1.0);
+        let resident = (2048.0 / f64::from(kernel.threads())).clamp(1.0, 8.0);
         let rounds = (kernel.blocks(shape.m, shape.n) as f64 / MULTIPROCESSORS).ceil();
         let outputs = f64::from(tile.tm * tile.tn);
         // What of the arithmetic's time goes to operands: the more, the smaller the thread's tile.
