@@ -147,10 +147,11 @@ mod tests {
         }
     }
 
-    /// The times of a real GPU, with every other size left out: the choice on those left out is close to the fastest.
+    /// The times of a real GPU, with one size after the other left out, of which the last is predicted from smaller ones
+    /// alone: the choice is close to the fastest.
     #[test]
     fn recorded_sizes_are_predicted_from_the_others() {
-        const SLACK: f64 = 0.02;
+        const SLACK: f64 = 0.03;
         let record = include_str!("../../../docs/measurements/2026-11-21-h200-ladder-f32.json");
         let record: serde_json::Value = serde_json::from_str(record).unwrap();
         let rounds = record["rounds"].as_array().unwrap();
