@@ -75,6 +75,11 @@ fn every_kernel_has_a_row_on_every_gpu() {
             let table = regemm::kernels::kernels();
             assert_eq!(kernels.len(), table.iter().filter(|k| k.dtype.name() == dtype).count());
             for kernel in kernels {
+                if let Some(why) = kernel["occupancy"]["cannot_launch"].as_str() {
+                    assert!(why.contains("shared memory"), "{}: {kernel}", gpu.id);
+                    assert!(gpu.id == "t4", "only Turing's blocks have so little: {kernel}");
+                    continue;
+                }
                 let share = kernel["occupancy"]["share"].as_f64().unwrap();
                 assert!(share > 0.0 && share <= 1.0, "{}: {kernel}", gpu.id);
                 assert!(!kernel["occupancy"]["limited_by"].as_array().unwrap().is_empty());
