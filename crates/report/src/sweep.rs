@@ -52,7 +52,7 @@ pub struct Record {
     pub effort: Option<Effort>,
 }
 
-/// How long a sweep took, all sessions of one that was continued together.
+/// How long a sweep took, all parts of one that was continued together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effort {
     /// Seconds until the driver had compiled all kernels.
