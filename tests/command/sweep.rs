@@ -115,10 +115,13 @@ mod with_kernels {
     #[test]
     fn files_are_written_and_a_finished_sweep_is_not_repeated() {
         let folder = tempfile::tempdir().unwrap();
-        let line = format!("{FEW} --staging single --output s.json --csv s.csv");
+        let line = format!("{FEW} --staging single --output s.json --csv s.csv --markdown s.md");
         let first = succeed(folder.path(), &line);
         assert_eq!(read(folder.path(), "s.json")["complete"], true);
         let csv = fs::read_to_string(folder.path().join("s.csv")).unwrap();
+        let page = fs::read_to_string(folder.path().join("s.md")).unwrap();
+        assert!(page.starts_with("# Sweep in f32: "), "{page}");
+        assert!(page.contains("\n## By loop order"), "{page}");
         assert_eq!(csv.lines().count(), 1 + 3 + 1, "a heading, three orders, the library:\n{csv}");
         assert_eq!(listing(folder.path()).len(), 2);
 

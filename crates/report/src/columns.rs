@@ -1,7 +1,7 @@
 //! Tables out of JSON: a row an object, a column a place in it.
 
-use crate::sweep::tables::{count, percent};
 use crate::table::{Table, or_dash};
+use crate::table::{count, percent};
 use serde_json::Value;
 
 /// A column: what stands above it, where its values are, and how they are shown.

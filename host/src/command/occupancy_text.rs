@@ -1,7 +1,7 @@
 //! The answers of `regemm occupancy` in words.
 
 use super::occupancy::Entry;
-use super::output::{bytes, count, or_dash, table};
+use super::output::{bytes, count, or_dash, percent, table};
 use regemm::occupancy::{CannotLaunch, Limiter, Limits, Occupancy};
 
 /// Whose multiprocessor it is and what it has.
@@ -79,10 +79,6 @@ fn in_words(found: &Occupancy) -> String {
         percent(found.share()),
         limiters(&found.limited_by, " and "),
     )
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
 }
 
 fn limiters(limiters: &[Limiter], separator: &str) -> String {

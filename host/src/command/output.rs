@@ -4,6 +4,7 @@ use super::exit::Failure;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use regemm::Counters;
+pub use regemm_report::table::{count, percent};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -70,19 +71,6 @@ pub fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> S
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
-}
-
-/// A count with thousands separated, such as `16,777,216`.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A time in the unit that suits it.

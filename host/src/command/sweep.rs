@@ -61,6 +61,9 @@ pub struct Arguments {
     /// Write a line for each configuration and size to this CSV file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write the tables to this Markdown file
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Replace output files that exist
     #[arg(long)]
     force: bool,
@@ -83,7 +86,7 @@ kernels are part of builds with the feature `sweep` only:
   cargo run --release --features sweep -- sweep
 
 Examples:
-  regemm sweep --output sweep.json --csv sweep.csv
+  regemm sweep --output sweep.json --csv sweep.csv --markdown sweep.md
   regemm sweep --output sweep.json --resume
   regemm sweep --sizes 1024 --tile 32x32x32,64x64x64 --thread-tile 8x4,8x8 --staging single
   regemm sweep --device sim --order standard,k_innermost --tile 32x32x32 --json";
@@ -107,7 +110,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     };
     let overwrite = arguments.force || arguments.resume;
     let mut store = Store::new(arguments.output.as_deref(), overwrite)?;
-    if let Some(path) = &arguments.csv {
+    for path in arguments.csv.iter().chain(&arguments.markdown) {
         drop(Destination::new(path, overwrite, &[])?);
     }
     interrupt::install_stoppable();
@@ -127,6 +130,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     }
     if let Some(path) = &arguments.csv {
         Destination::new(path, overwrite, &[])?.save_text(&record.csv())?;
+    }
+    if let Some(path) = &arguments.markdown {
+        Destination::new(path, overwrite, &[])?.save_text(&record.markdown())?;
     }
     report(&record, output)?;
     if interrupted {

@@ -66,7 +66,7 @@ fn row(line: &'static str) -> Option<(&'static str, Compiled)> {
 mod tests {
     use super::*;
     use crate::kernels::kernels;
-    use crate::occupancy::{Demand, Limits, occupancy};
+    use crate::occupancy::{CannotLaunch, Demand, Limits, occupancy};
 
     /// Names of the columns.
     const HEADING: &str = "kernel,arch,registers,static_shared_bytes,local_bytes";
@@ -104,15 +104,21 @@ mod tests {
                 let limits = Limits::of(capability).unwrap();
                 let compiled = compiled(kernel.name, capability).unwrap();
                 let shared_bytes = compiled.static_shared_bytes + kernel.shared_bytes;
-                if shared_bytes > limits.shared_bytes_per_block {
-                    continue; // such a GPU cannot run it, and the library chooses another
-                }
                 let demand = Demand {
                     threads: kernel.threads(),
                     registers: compiled.registers,
                     shared_bytes,
                 };
-                let found = occupancy(&limits, &demand).unwrap();
+                let found = occupancy(&limits, &demand);
+                if shared_bytes > limits.shared_bytes_per_block {
+                    let most = limits.shared_bytes_per_block;
+                    assert_eq!(
+                        found,
+                        Err(CannotLaunch::SharedMemory { bytes: shared_bytes, most })
+                    );
+                    continue;
+                }
+                let found = found.unwrap();
                 let asked_for = kernel.entry.min_blocks.unwrap();
                 let possible = asked_for.min(found.room.threads);
                 let by_registers = found.room.registers.unwrap();

@@ -3,8 +3,8 @@
 //! A mean says something only over groups that are alike in everything else: loop orders are compared over the tiles that
 //! all of them have, stagings likewise, and tiles within one loop order and one staging.
 
-use super::tables::count;
 use super::{Config, Entry, Record};
+use crate::table::count;
 use std::collections::BTreeMap;
 
 /// The loop orders, from the slowest to the fastest in theory.

@@ -2,8 +2,8 @@
 //! top of that gain, and what they take.
 
 use super::ranking::tflops;
-use super::tables::count;
 use super::{Entry, Record};
+use crate::table::count;
 use crate::table::{Table, or_dash};
 
 /// The rows: a staging, and what it is called.

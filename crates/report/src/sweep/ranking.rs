@@ -4,6 +4,7 @@
 //! and the multiprocessors wins, and among equals the one with the fewest passes over shared memory.
 
 use super::{Counts, Entry, Record};
+use crate::table::count;
 use std::cmp::Ordering;
 
 impl Record {
@@ -94,7 +95,7 @@ fn least(size: usize, winner: &Entry, counts: &Counts, ranking: &[&Entry]) -> St
     let mut text = format!(
         "{size}: {} moves the fewest bytes of global memory, {}",
         winner.config,
-        super::tables::count(counts.global_bytes)
+        count(counts.global_bytes)
     );
     let bytes_of = |entry: &Entry| Some(entry.counts(size)?.global_bytes as f64);
     let mut against = Vec::new();

@@ -3,7 +3,7 @@
 use super::groups::Group;
 use super::ranking::{merit, tflops};
 use super::{Counts, Entry, Record};
-use crate::table::{Table, or_dash};
+use crate::table::{Table, count, or_dash, percent};
 
 /// Configurations in a table of the best.
 pub const TOP: usize = 10;
@@ -236,24 +236,6 @@ fn counted_top(title: String, size: usize, ranking: &[&Entry]) -> Table {
         table.rows.push(row);
     }
     table
-}
-
-/// A share as a percentage.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
-}
-
-/// A count with thousands separated, such as `16,777,216`.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
