@@ -123,7 +123,7 @@ mod with_kernels {
         assert!(page.starts_with("# Sweep in f32: "), "{page}");
         assert!(page.contains("\n## By loop order"), "{page}");
         assert_eq!(csv.lines().count(), 1 + 3 + 1, "a heading, three orders, the library:\n{csv}");
-        assert_eq!(listing(folder.path()).len(), 2);
+        assert_eq!(listing(folder.path()).len(), 3, "nothing beside the three files");
 
         fail(folder.path(), &line, FILE, &["s.json", "exists", "--force"]);
         let start = Instant::now();
