@@ -11,6 +11,13 @@ use cuda_std::memory::GlobalPtr;
 
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.
 pub trait Epilogue<T: Element>: Copy + 'static {
+    /// The epilogue of product `batch` of a batch, the first being 0. Unless written otherwise all products share one.
+    #[inline(always)]
+    fn of_batch(self, batch: u32) -> Self {
+        let _ = batch;
+        self
+    }
+
     /// The value to store, in the accumulator's precision; the kernel narrows and stores it.
     ///
     /// # Safety
@@ -57,6 +64,10 @@ pub struct Linear<T: Element> {
     pub c: MatrixRef<T>,
     /// The bias vector, `n` or `m` elements as `bias_axis` says.
     pub bias: GlobalPtr<T>,
+    /// Elements from the C of one product of a batch to that of the next; zero where they share one.
+    pub c_stride: u64,
+    /// Elements from the bias of one product of a batch to that of the next; zero where they share one.
+    pub bias_stride: u64,
     /// Factor of the product. Where it is zero the host passes `k = 0`, so that A and B are not read.
     pub alpha: T::Acc,
     /// Factor of C.
@@ -75,6 +86,8 @@ impl<T: Element> Linear<T> {
         Linear {
             c: MatrixRef::NULL,
             bias: GlobalPtr::null(),
+            c_stride: 0,
+            bias_stride: 0,
             alpha: T::Acc::ONE,
             beta: T::Acc::ZERO,
             slope: T::Acc::constant(0.01),
@@ -85,6 +98,15 @@ impl<T: Element> Linear<T> {
 }
 
 impl<T: Element> Epilogue<T> for Linear<T> {
+    #[inline(always)]
+    fn of_batch(self, batch: u32) -> Self {
+        Linear {
+            c: self.c.shifted(u64::from(batch) * self.c_stride),
+            bias: self.bias.add(u64::from(batch) * self.bias_stride),
+            ..self
+        }
+    }
+
     #[inline(always)]
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
         let mut sums = [sum];
