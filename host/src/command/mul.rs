@@ -143,7 +143,7 @@ where
     let explanation = arguments.explain.then(|| {
         // The sizes were small enough for a product.
         let [m, n, k] = [d.nrows(), d.ncols(), operands.a.ncols()].map(|size| size as u32);
-        let problem = kernels::Problem { dtype: T::DTYPE, m, n, k };
+        let problem = kernels::Problem::new(T::DTYPE, m, n, k);
         explain(&device, &problem, Shape::packed(T::DTYPE, m, n, k))
     });
     let verification = arguments.verify.then(|| verify(arguments, &operands, &d)).transpose()?;

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regemm::kernels;
-use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo};
+use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo, Layouts};
 use std::fmt;
 use std::str::FromStr;
 
@@ -68,10 +68,11 @@ pub fn dtype() -> impl TypedValueParser<Value = Dtype> {
     PossibleValuesParser::new(names).map(|name| by_name(&Dtype::ALL, Dtype::name, &name))
 }
 
-/// The kernels of an element type with these names, in this order; all of them where no names are given.
+/// The kernels of an element type with these names, in this order; where no names are given all of them for row-major
+/// factors.
 pub fn kernels(dtype: Dtype, names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
     if names.is_empty() {
-        return Ok(kernels::kernels().iter().filter(|kernel| kernel.dtype == dtype).collect());
+        return Ok(kernels::kernels_for(dtype, Layouts::NN).collect());
     }
     names.iter().map(|name| kernels::find_for(name, dtype)).collect()
 }

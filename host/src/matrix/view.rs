@@ -170,8 +170,11 @@ macro_rules! shape {
                 self.layout.address
             }
 
-            pub(crate) fn buffer(&self) -> Option<&'a Buffer> {
-                self.layout.buffer()
+            /// A matrix of `rows` such rows whose first element lies `offset` elements further on. The caller knows that it
+            /// lies in the same memory.
+            pub(crate) fn moved(self, offset: usize, rows: usize) -> Self {
+                let address = self.layout.address.wrapping_add((offset * size_of::<T>()) as u64);
+                $view { layout: Layout { address, rows, ..self.layout }, element: PhantomData }
             }
 
             pub(crate) fn of_buffer(
@@ -201,6 +204,10 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// A vector as a matrix of one row.
     pub(crate) fn row(vector: &'a Vector<T>) -> Self {
         MatrixView::of_buffer(vector.buffer(), 1, vector.len(), vector.len())
+    }
+
+    pub(crate) fn buffer(&self) -> Option<&'a Buffer> {
+        self.layout.buffer()
     }
 
     /// What a kernel is told of it: for an epilogue of your own, which must also be

@@ -256,7 +256,7 @@ pub(super) mod tests {
     pub(crate) fn imagined_table(shapes: &[Shape]) -> Table {
         let mut table = Table::new(Dtype::F32);
         for &shape in shapes {
-            let of_type = kernels().iter().filter(|kernel| kernel.dtype == Dtype::F32);
+            let of_type = kernels_for(Dtype::F32, Layouts::NN);
             let times = of_type.map(|kernel| Time { kernel, seconds: imagined(kernel, shape) });
             table.insert(Entry { shape, times: times.collect() });
         }
