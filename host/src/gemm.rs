@@ -191,11 +191,7 @@ impl<'a, T: Element> Gemm<'a, T> {
     ///
     /// # Errors
     /// As for [`Gemm::run`]; failures of a kernel on a GPU are reported by a later synchronisation.
-    pub fn enqueue<'d>(
-        self,
-        stream: &Stream,
-        d: impl Into<Target<'d, T>>,
-    ) -> Result<Report> {
+    pub fn enqueue<'d>(self, stream: &Stream, d: impl Into<Target<'d, T>>) -> Result<Report> {
         self.start(&d.into(), Some(stream))
     }
 
@@ -288,10 +284,7 @@ impl<'a, T: Element> Gemm<'a, T> {
 impl<'a, T: Element> Gemm<'a, T> {
     /// Names a matrix or batch that the custom epilogue reads through an address in it, so that its work is ordered after work
     /// that writes the matrix, and before work that will.
-    pub fn epilogue_reads_matrix<U: Element>(
-        mut self,
-        matrix: impl Into<Term<'a, U>>,
-    ) -> Self {
+    pub fn epilogue_reads_matrix<U: Element>(mut self, matrix: impl Into<Term<'a, U>>) -> Self {
         self.epilogue_operands.extend(matrix.into().first.buffer());
         self
     }

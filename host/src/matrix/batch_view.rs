@@ -168,6 +168,15 @@ impl<'a, T: Element> BatchView<'a, T> {
         Ok(BatchView { first, count: matrices.len(), stride: self.stride })
     }
 
+    /// The same part of each matrix: these rows and columns.
+    ///
+    /// # Errors
+    /// [`Error::Range`].
+    pub fn slice_each(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self> {
+        let first = self.first.slice(rows, cols)?;
+        Ok(BatchView { first, count: self.count, stride: self.stride })
+    }
+
     /// Copies the elements to the host, after outstanding work that writes them: `count x rows x cols`.
     ///
     /// # Errors
@@ -184,8 +193,11 @@ impl<'a, T: Element> BatchView<'a, T> {
                 elements
             }
         };
-        Array3::from_shape_vec((count, rows, cols), elements)
-            .map_err(|_| Error::SizeOverflow { rows: count, ld: self.stride, dtype: T::DTYPE })
+        Array3::from_shape_vec((count, rows, cols), elements).map_err(|_| Error::SizeOverflow {
+            rows: count,
+            ld: self.stride,
+            dtype: T::DTYPE,
+        })
     }
 }
 
@@ -244,6 +256,15 @@ impl<'a, T: Element> BatchViewMut<'a, T> {
         Ok(BatchViewMut { first, count: matrices.len(), stride })
     }
 
+    /// The same part of each matrix: these rows and columns.
+    ///
+    /// # Errors
+    /// [`Error::Range`].
+    pub fn slice_each(self, rows: Range<usize>, cols: Range<usize>) -> Result<Self> {
+        let first = self.first.slice(rows, cols)?;
+        Ok(BatchViewMut { first, count: self.count, stride: self.stride })
+    }
+
     /// Overwrites the elements with those of a `count x rows x cols` array of any strides, after outstanding work that uses
     /// them. Gaps stay as they are.
     ///
@@ -261,9 +282,7 @@ impl<'a, T: Element> BatchViewMut<'a, T> {
             return Err(Error::BatchMismatch { operand, found, expected });
         }
         match self.stacked_rows() {
-            Some(rows) => {
-                self.first.reborrow().moved(0, rows).write_packed(&packed(array)?)
-            }
+            Some(rows) => self.first.reborrow().moved(0, rows).write_packed(&packed(array)?),
             None => (0..count).try_for_each(|index| {
                 self.reborrow().into_matrix(index)?.copy_from(&array.index_axis(Axis(0), index))
             }),

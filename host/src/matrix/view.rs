@@ -1,5 +1,6 @@
 //! Borrowed matrices: sub-matrices, and memory that somebody else owns.
 
+use super::batch_view::{BatchView, BatchViewMut, check_stride};
 use super::vector::Vector;
 use super::{Matrix, bytes_of, packed, read_elements};
 use crate::device::{Buffer, Device, Rows, Use};
@@ -137,6 +138,13 @@ fn check_range(axis: &'static str, range: &Range<usize>, len: usize) -> Result<(
     }
 }
 
+/// Checks that parts of `rows` rows, `pitch` rows apart, lie in `len` rows.
+fn check_parts(count: usize, rows: usize, pitch: usize, len: usize) -> Result<()> {
+    let last = count.saturating_sub(1).saturating_mul(pitch);
+    let end = if count == 0 { 0 } else { last.saturating_add(rows) };
+    check_range("rows", &(last.min(end)..end), len)
+}
+
 macro_rules! shape {
     ($view:ident) => {
         impl<'a, T: Element> $view<'a, T> {
@@ -250,6 +258,15 @@ impl<'a, T: Element> MatrixView<'a, T> {
         Ok(MatrixView { layout: self.layout.folded(rows, cols, ld)?, element: PhantomData })
     }
 
+    /// `count` parts of `rows` rows each, the first rows of which are `pitch` rows apart.
+    ///
+    /// # Errors
+    /// [`Error::Range`] where the matrix has not as many rows.
+    pub fn as_batch(&self, count: usize, rows: usize, pitch: usize) -> Result<BatchView<'a, T>> {
+        check_parts(count, rows, pitch, self.rows())?;
+        Ok(BatchView::of(self.moved(0, rows), count, pitch * self.ld()))
+    }
+
     /// Copies the elements to the host, after outstanding work that writes them.
     ///
     /// # Errors
@@ -328,6 +345,22 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
         let right = self.layout.slice::<T>(0..rows, col..cols)?;
         let view = |layout| MatrixViewMut { layout, element: PhantomData };
         Ok((view(left), view(right)))
+    }
+
+    /// `count` parts of `rows` rows each, the first rows of which are `pitch` rows apart.
+    ///
+    /// # Errors
+    /// [`Error::Range`] where the matrix has not as many rows, [`Error::BatchStride`] where the parts overlap.
+    pub fn into_batch(
+        self,
+        count: usize,
+        rows: usize,
+        pitch: usize,
+    ) -> Result<BatchViewMut<'a, T>> {
+        check_parts(count, rows, pitch, self.rows())?;
+        let (cols, ld) = (self.cols(), self.ld());
+        check_stride(pitch * ld, super::span(rows, cols, ld))?;
+        Ok(BatchViewMut::of(self.moved(0, rows), count, pitch * ld))
     }
 
     /// The same matrix, to be read.

@@ -217,10 +217,11 @@ pub(super) mod tests {
     use super::super::table::{Entry, Time, tests::entry};
     use super::*;
     use crate::device::info::tests::h200;
-    use crate::kernels::kernels;
+    use crate::kernels::kernels_for;
     use crate::verify::rng;
     use rand::RngExt;
     use regemm_kernels::element::Dtype;
+    use regemm_kernels::layout::Layouts;
 
     /// The time in seconds of a kernel on a GPU that does not exist but has what makes choices hard: blocks that hide each
     /// other's latency as far as they are resident together, rounds of blocks, memory that is slower than arithmetic, a
