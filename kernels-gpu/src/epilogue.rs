@@ -8,13 +8,14 @@ use crate::element::{Accumulator, Element};
 use crate::mover::VECTOR_BYTES;
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
+use cuda_std::thread;
 
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.
 pub trait Epilogue<T: Element>: Copy + 'static {
-    /// The epilogue of product `batch` of a batch, the first being 0. Unless written otherwise all products share one.
+    /// The epilogue of product `index` of a batch, the first being 0. Unless written otherwise all products share one.
     #[inline(always)]
-    fn of_batch(self, batch: u32) -> Self {
-        let _ = batch;
+    fn of_product(self, index: u32) -> Self {
+        let _ = index;
         self
     }
 
@@ -37,6 +38,26 @@ pub trait Epilogue<T: Element>: Copy + 'static {
                 *sum = unsafe { self.apply(*sum, row, col + j as u32) };
             }
         }
+    }
+}
+
+/// The epilogue of the product that the running block computes, which it becomes where it is used: see
+/// [`TargetRef`](crate::params::TargetRef).
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct OfBlock<E>(pub E);
+
+impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
+    #[inline(always)]
+    unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
+        // SAFETY: as promised by the caller.
+        unsafe { self.0.of_product(thread::block_idx_y()).apply(sum, row, col) }
+    }
+
+    #[inline(always)]
+    unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.0.of_product(thread::block_idx_y()).apply_vector(sums, row, col, inside) }
     }
 }
 
@@ -99,10 +120,10 @@ impl<T: Element> Linear<T> {
 
 impl<T: Element> Epilogue<T> for Linear<T> {
     #[inline(always)]
-    fn of_batch(self, batch: u32) -> Self {
+    fn of_product(self, index: u32) -> Self {
         Linear {
-            c: self.c.shifted(u64::from(batch) * self.c_stride),
-            bias: self.bias.add(u64::from(batch) * self.bias_stride),
+            c: self.c.shifted(u64::from(index) * self.c_stride),
+            bias: self.bias.add(u64::from(index) * self.bias_stride),
             ..self
         }
     }

@@ -1,9 +1,10 @@
 //! What a launch passes to a kernel.
 
 use crate::element::Element;
-use crate::epilogue::Epilogue;
+use crate::epilogue::{Epilogue, OfBlock};
 use crate::layout::Layout;
 use cuda_std::memory::GlobalPtr;
+use cuda_std::{hint, thread};
 
 /// A row-major matrix in global memory: element `(row, col)` is at `row * ld + col`.
 #[repr(C)]
@@ -63,23 +64,55 @@ impl<T: Element> MatrixRef<T> {
     }
 }
 
-/// Elements from the matrix of one product to that of the next, in a batch. Zero for a matrix that all products share.
+/// D: the matrix that is written, or one for each product of a batch.
+///
+/// It is D of the product that the running block computes, the one of the block's index along y. That is worked out where D is
+/// used, after the sums, and not before: an address that stays in registers all the while takes them from the sums.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BatchStrides {
-    /// Of A.
-    pub a: u64,
-    /// Of B.
-    pub b: u64,
-    /// Of D.
-    pub d: u64,
+#[derive(Debug)]
+pub struct TargetRef<T> {
+    /// D of the first product.
+    pub first: MatrixRef<T>,
+    /// Elements from one D to the next.
+    pub stride: u64,
+}
+
+impl<T> Clone for TargetRef<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for TargetRef<T> {}
+
+impl<T: Element> TargetRef<T> {
+    /// D of the running block's product.
+    #[inline(always)]
+    pub fn of_block(&self) -> MatrixRef<T> {
+        self.first.shifted(u64::from(thread::block_idx_y()) * self.stride)
+    }
+
+    /// Pointer to element `(row, col)`.
+    #[inline(always)]
+    pub fn at(&self, row: u32, col: u32) -> GlobalPtr<T> {
+        self.of_block().at(row, col)
+    }
+
+    /// Whether every row starts at a multiple of `width` elements: see [`MatrixRef::has_vectors`].
+    #[inline(always)]
+    pub fn has_vectors(&self, width: u32) -> bool {
+        self.of_block().has_vectors(width)
+    }
 }
 
 /// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`, or a batch of such products.
 ///
 /// A and B are stored as the kernel's [`Layouts`](crate::layout::Layouts) say, D is row-major; `m`, `n` and `k` are below
-/// 2^31. `E` carries everything that happens to a sum before it is stored (see [`crate::epilogue`]). The pointers are
-/// those of the first product; [`GemmParams::of_batch`] gives those of another.
+/// 2^31. `E` carries everything that happens to a sum before it is stored (see [`crate::epilogue`]).
+///
+/// A launch passes those of the first product. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes turns them into
+/// [those of its block](GemmParams::of_block), so that a kernel need not know of batches.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GemmParams<T: Element, E> {
@@ -88,9 +121,11 @@ pub struct GemmParams<T: Element, E> {
     /// B as it is stored: `k x n`, or `n x k` where it is transposed.
     pub b: MatrixRef<T>,
     /// D, `m x n`. May be the same matrix as the epilogue's C; must not overlap A or B.
-    pub d: MatrixRef<T>,
-    /// The way from one product of a batch to the next; without meaning for a single product.
-    pub strides: BatchStrides,
+    pub d: TargetRef<T>,
+    /// Elements from the A of one product of a batch to that of the next; zero where they share one.
+    pub a_stride: u64,
+    /// Elements from the B of one product of a batch to that of the next; zero where they share one.
+    pub b_stride: u64,
     /// Rows of A and D.
     pub m: u32,
     /// Columns of B and D.
@@ -102,16 +137,30 @@ pub struct GemmParams<T: Element, E> {
 }
 
 impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
-    /// The parameters of product `batch`, the first being 0.
-    #[inline(always)]
-    pub fn of_batch(self, batch: u32) -> Self {
-        let batch_elements = |stride: u64| u64::from(batch) * stride;
+    /// The parameters of a launch whose first product is product `index` of this one.
+    pub fn from_product(self, index: u32) -> Self {
+        let index_elements = |stride: u64| u64::from(index) * stride;
+        let first = self.d.first.shifted(index_elements(self.d.stride));
         GemmParams {
-            a: self.a.shifted(batch_elements(self.strides.a)),
-            b: self.b.shifted(batch_elements(self.strides.b)),
-            d: self.d.shifted(batch_elements(self.strides.d)),
-            epilogue: self.epilogue.of_batch(batch),
+            a: self.a.shifted(index_elements(self.a_stride)),
+            b: self.b.shifted(index_elements(self.b_stride)),
+            d: TargetRef { first, ..self.d },
+            epilogue: self.epilogue.of_product(index),
             ..self
         }
+    }
+
+    /// The parameters of the product that the running block computes: the one of its index along y. A and B are those of
+    /// the product; D and the epilogue become so where they are used.
+    #[inline(always)]
+    pub fn of_block(self) -> GemmParams<T, OfBlock<E>> {
+        let product = u64::from(thread::block_idx_y());
+        let GemmParams { a, b, d, a_stride, b_stride, m, n, k, epilogue } = self;
+        let shifted = |factor: MatrixRef<T>, stride: u64| {
+            let data = factor.data.add(product * stride);
+            MatrixRef { data: GlobalPtr::from_address(hint::whole(data.address())), ..factor }
+        };
+        let (a, b) = (shifted(a, a_stride), shifted(b, b_stride));
+        GemmParams { a, b, d, a_stride, b_stride, m, n, k, epilogue: OfBlock(epilogue) }
     }
 }

@@ -37,10 +37,8 @@ macro_rules! gemm_kernels {
                     $epilogue,
                 >,
             ) {
-                // Of a batch there is one product for each block along y.
-                let params = params.of_batch(::cuda_std::thread::block_idx_y());
                 // SAFETY: the launcher keeps the kernel's contract.
-                unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }
+                unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params.of_block()) }
             }
         )*
 
@@ -88,19 +86,19 @@ gemm_kernels! {
 
     // Tiled<T, TILE, layouts>: a block is TILE x TILE threads.
     tiled16_f32 = Tiled<f32, 16>, epilogue = Linear<f32>, min_blocks = 8;
-    tiled16_f64 = Tiled<f64, 16>, epilogue = Linear<f64>, min_blocks = 4;
+    tiled16_f64 = Tiled<f64, 16>, epilogue = Linear<f64>, min_blocks = 5;
     tiled16_f16 = Tiled<f16, 16>, epilogue = Linear<f16>, min_blocks = 8;
     tiled16_bf16 = Tiled<bf16, 16>, epilogue = Linear<bf16>, min_blocks = 8;
     tiled16_nt_f32 = Tiled<f32, 16, Nt>, epilogue = Linear<f32>, min_blocks = 8;
-    tiled16_nt_f64 = Tiled<f64, 16, Nt>, epilogue = Linear<f64>, min_blocks = 4;
+    tiled16_nt_f64 = Tiled<f64, 16, Nt>, epilogue = Linear<f64>, min_blocks = 5;
     tiled16_nt_f16 = Tiled<f16, 16, Nt>, epilogue = Linear<f16>, min_blocks = 8;
     tiled16_nt_bf16 = Tiled<bf16, 16, Nt>, epilogue = Linear<bf16>, min_blocks = 8;
     tiled16_tn_f32 = Tiled<f32, 16, Tn>, epilogue = Linear<f32>, min_blocks = 8;
-    tiled16_tn_f64 = Tiled<f64, 16, Tn>, epilogue = Linear<f64>, min_blocks = 4;
+    tiled16_tn_f64 = Tiled<f64, 16, Tn>, epilogue = Linear<f64>, min_blocks = 5;
     tiled16_tn_f16 = Tiled<f16, 16, Tn>, epilogue = Linear<f16>, min_blocks = 8;
     tiled16_tn_bf16 = Tiled<bf16, 16, Tn>, epilogue = Linear<bf16>, min_blocks = 8;
     tiled16_tt_f32 = Tiled<f32, 16, Tt>, epilogue = Linear<f32>, min_blocks = 8;
-    tiled16_tt_f64 = Tiled<f64, 16, Tt>, epilogue = Linear<f64>, min_blocks = 4;
+    tiled16_tt_f64 = Tiled<f64, 16, Tt>, epilogue = Linear<f64>, min_blocks = 5;
     tiled16_tt_f16 = Tiled<f16, 16, Tt>, epilogue = Linear<f16>, min_blocks = 8;
     tiled16_tt_bf16 = Tiled<bf16, 16, Tt>, epilogue = Linear<bf16>, min_blocks = 8;
     tiled32_f32 = Tiled<f32, 32>, epilogue = Linear<f32>, min_blocks = 2;

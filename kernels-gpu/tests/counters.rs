@@ -7,7 +7,7 @@ use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
-use regemm_kernels::params::{BatchStrides, GemmParams, MatrixRef};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use regemm_kernels::pipelined::Pipelined;
 use regemm_kernels::table::KERNELS;
 use std::ffi::c_void;
@@ -64,8 +64,9 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
     let (host_a, a) = factor(kernel.layouts.a, m, k, 5);
     let (host_b, b) = factor(kernel.layouts.b, k, n, 3);
     let (_, d) = upload(m, n, 2);
-    let (strides, epilogue) = (BatchStrides::default(), Linear::<T>::identity());
-    let params = GemmParams { a, b, d, strides, m, n, k, epilogue };
+    let epilogue = Linear::<T>::identity();
+    let target = TargetRef { first: d, stride: 0 };
+    let params = GemmParams { a, b, d: target, a_stride: 0, b_stride: 0, m, n, k, epilogue };
     let launch = Launch {
         grid: [kernel.blocks(m, n) as u32, 1, 1],
         block: [kernel.threads(), 1, 1],

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::kernels::{Problem, Why};
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
-use regemm_kernels::params::{BatchStrides, GemmParams};
+use regemm_kernels::params::{GemmParams, TargetRef};
 
 /// Most blocks of a grid along y on every GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute
 /// Capability").
@@ -49,8 +49,9 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
     let params = GemmParams {
         a: a.first.to_kernel(),
         b: b.first.to_kernel(),
-        d: d.first.to_kernel(),
-        strides: BatchStrides { a: a.stride(), b: b.stride(), d: d.stride() },
+        d: TargetRef { first: d.first.to_kernel(), stride: d.stride() },
+        a_stride: a.stride(),
+        b_stride: b.stride(),
         m,
         n,
         k,
@@ -60,7 +61,7 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
     let mut reads: Vec<&Buffer> = factors.into_iter().flatten().collect();
     reads.extend(&plan.epilogue_operands);
     for first in (0..batch).step_by(MAX_PRODUCTS as usize) {
-        let params = params.of_batch(first);
+        let params = params.from_product(first);
         let launch = Launch {
             kernel: plan.kernel,
             // `supports` has compared them with the largest grid, which has fewer than 2^31.
