@@ -90,7 +90,7 @@ fn rejects_files_that_are_no_matrices() {
         ("version9", npy(9, "'<f4'", false, "(2, 3)", &[0; 24]), &["damaged"]),
         ("1d", npy(1, "'<f4'", false, "(3,)", &[0; 12]), &["1 dimensions", "x[None, :]"]),
         ("0d", npy(1, "'<f4'", false, "()", &[0; 4]), &["0 dimensions"]),
-        ("3d", npy(1, "'<f4'", false, "(1, 2, 3)", &[0; 24]), &["3 dimensions [1, 2, 3]"]),
+        ("4d", npy(1, "'<f4'", false, "(1, 1, 2, 3)", &[0; 24]), &["4 dimensions [1, 1, 2, 3]"]),
         ("claims-4-gigabytes", b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), &["damaged"]),
     ];
     for (name, bytes, words) in cases {
