@@ -13,6 +13,7 @@ use crate::gemm::{Gemm, KernelChoice};
 use crate::matrix::Matrix;
 use crate::verify::{Distribution, random_matrix, rng};
 use regemm_kernels::element::Element;
+use regemm_kernels::layout::Layouts;
 use std::time::Duration;
 
 /// Rounds before the first sample: modules are loaded, clocks go up.
@@ -78,9 +79,11 @@ pub struct Rotation<T> {
 
 /// A, B and room for D, each packed.
 pub struct OperandSet<T> {
-    /// A, `m x k`.
+    /// How A and B are stored.
+    pub layouts: Layouts,
+    /// A as it is stored: `m x k`, or `k x m` where it is transposed.
     pub a: Matrix<T>,
-    /// B, `k x n`.
+    /// B as it is stored: `k x n`, or `n x k` where it is transposed.
     pub b: Matrix<T>,
     /// D, `m x n`.
     pub d: Matrix<T>,
@@ -91,16 +94,30 @@ impl<T: Element> Rotation<T> {
     ///
     /// # Errors
     /// The device has no room for them, or fails.
-    pub fn new(device: &Device, (m, n, k): (usize, usize, usize), seed: u64) -> Result<Self> {
+    pub fn new(device: &Device, shape: (usize, usize, usize), seed: u64) -> Result<Self> {
+        Rotation::in_layouts(device, Layouts::NN, shape, seed)
+    }
+
+    /// As [`Rotation::new`], with A and B stored in these layouts.
+    ///
+    /// # Errors
+    /// As for [`Rotation::new`].
+    pub fn in_layouts(
+        device: &Device,
+        layouts: Layouts,
+        (m, n, k): (usize, usize, usize),
+        seed: u64,
+    ) -> Result<Self> {
         let set_bytes = ((m * k + k * n + m * n) * size_of::<T>()).max(1) as u64;
         let sets = (0..rotation_sets(device, set_bytes))
             .map(|set| {
                 let mut rng = rng(seed, set as u64);
-                let mut matrix = |rows, cols| {
+                let mut matrix = |(rows, cols)| {
                     let values = random_matrix::<T>(&mut rng, rows, cols, Distribution::Normal);
                     device.upload(&values.view())
                 };
-                Ok(OperandSet { a: matrix(m, k)?, b: matrix(k, n)?, d: matrix(m, n)? })
+                let (a, b) = (layouts.a.stored(m, k), layouts.b.stored(k, n));
+                Ok(OperandSet { layouts, a: matrix(a)?, b: matrix(b)?, d: matrix((m, n))? })
             })
             .collect::<Result<_>>()?;
         Ok(Rotation { sets })

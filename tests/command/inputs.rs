@@ -120,12 +120,13 @@ fn rejects_operands_that_do_not_fit() {
     fs::write(folder.path().join("f64.npy"), doubles).unwrap();
     fail(folder.path(), "mul a.npy a.npy -o d.npy", FILE, &["a.npy", "is 2 x 3", "3 rows"]);
     fail(folder.path(), "mul a.npy b.npy -o d.npy --c c.npy", FILE, &["c.npy", "2 x 3", "2 x 2"]);
-    fail(folder.path(), "mul a.npy b.npy -o d.npy --c cube.npy", FILE, &["cube.npy", "3 dim"]);
+    // Three dimensions are a batch, and rows of a matrix one bias for each product.
+    fail(folder.path(), "mul a.npy b.npy -o d.npy --c cube.npy", FILE, &["cube.npy", "is 2 x 1"]);
     fail(
         folder.path(),
-        "mul a.npy b.npy -o d.npy --bias square.npy",
+        "mul a.npy b.npy -o d.npy --bias cube.npy",
         FILE,
-        &["square.npy", "[2, 2]", "x.ravel()"],
+        &["cube.npy", "[2, 2, 1]", "x.ravel()"],
     );
     fail(
         folder.path(),

@@ -68,13 +68,28 @@ pub fn dtype() -> impl TypedValueParser<Value = Dtype> {
     PossibleValuesParser::new(names).map(|name| by_name(&Dtype::ALL, Dtype::name, &name))
 }
 
+/// Reads layouts by name.
+pub fn layouts() -> impl TypedValueParser<Value = Layouts> {
+    let names = Layouts::ALL.map(Layouts::name);
+    PossibleValuesParser::new(names).map(|name| by_name(&Layouts::ALL, Layouts::name, &name))
+}
+
 /// The kernels of an element type with these names, in this order; where no names are given all of them for row-major
 /// factors.
 pub fn kernels(dtype: Dtype, names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
+    kernels_in(Layouts::NN, dtype, names)
+}
+
+/// As [`kernels`], for factors in these layouts.
+pub fn kernels_in(
+    layouts: Layouts,
+    dtype: Dtype,
+    names: &[String],
+) -> Result<Vec<&'static KernelInfo>, Error> {
     if names.is_empty() {
-        return Ok(kernels::kernels_for(dtype, Layouts::NN).collect());
+        return Ok(kernels::kernels_for(dtype, layouts).collect());
     }
-    names.iter().map(|name| kernels::find_for(name, dtype)).collect()
+    names.iter().map(|name| kernels::find_in(name, dtype, layouts)).collect()
 }
 
 /// The value of this name. The parser lets no other through, so the first stands for what cannot happen.
