@@ -98,15 +98,18 @@ fn check_dtype(kernel: &'static KernelInfo, dtype: Dtype) -> Result<&'static Ker
     }
 }
 
-fn check_layouts(kernel: &'static KernelInfo, problem: &Problem) -> Result<()> {
-    let KernelInfo { name, layouts: found, .. } = *kernel;
-    let expected = problem.layouts;
+/// Whether a kernel takes factors in these layouts.
+///
+/// # Errors
+/// [`Error::KernelLayouts`], which names those that do.
+pub fn check_layouts(kernel: &'static KernelInfo, expected: Layouts) -> Result<()> {
+    let KernelInfo { name, dtype, layouts: found, .. } = *kernel;
     if found == expected {
         return Ok(());
     }
     // Of a kernel of the user's own nothing is known that could take its place.
     let known = kernels().iter().any(|known| known.name == name);
-    let fitting = kernels_for(problem.dtype, expected).filter(|_| known);
+    let fitting = kernels_for(dtype, expected).filter(|_| known);
     let fitting = fitting.map(|kernel| kernel.name).collect();
     Err(Error::KernelLayouts { kernel: name, found, expected, fitting })
 }
@@ -157,7 +160,7 @@ impl fmt::Display for Problem {
 /// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelDoesNotFit`].
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_dtype(kernel, problem.dtype)?;
-    check_layouts(kernel, problem)?;
+    check_layouts(kernel, problem.layouts)?;
     let demands = [
         (Resource::Threads, kernel.threads().into(), device.max_threads_per_block.into()),
         (Resource::SharedMemory, kernel.shared_bytes.into(), device.shared_bytes_per_block.into()),

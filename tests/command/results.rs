@@ -248,9 +248,10 @@ fn ladders_are_of_row_major_factors_unless_others_are_asked_for() {
     let folder = sample();
     let ladder = succeed(folder.path(), "ladder --sizes 32 --device sim");
     assert!(ladder.contains("tiled16_f32") && !ladder.contains("_nt_"), "{ladder}");
-    let named =
-        succeed(folder.path(), "ladder --sizes 32 --device sim --kernels tiled16,tiled16_nt");
-    assert!(named.contains("tiled16_f32") && named.contains("tiled16_nt_f32"), "{named}");
+    let others = succeed(folder.path(), "ladder --sizes 20x30x40 --device sim --layouts nt");
+    assert!(others.contains("tiled16_nt_f32") && !others.contains("tiled16_f32"), "{others}");
+    let refused = "ladder --sizes 20 --device sim --kernels tiled16_nt";
+    fail(folder.path(), refused, USAGE, &["tiled16_nt_f32", "`nn`", "choose naive_f32"]);
     let traffic = succeed(folder.path(), "traffic --size 64 --kernels tiled16_tt,naive_nt");
     assert!(traffic.contains("tiled16_tt_f32") && traffic.contains("naive_nt_f32"), "{traffic}");
 }

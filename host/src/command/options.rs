@@ -77,10 +77,14 @@ pub fn layouts() -> impl TypedValueParser<Value = Layouts> {
 /// The kernels of an element type with these names, in this order; where no names are given all of them for row-major
 /// factors.
 pub fn kernels(dtype: Dtype, names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
-    kernels_in(Layouts::NN, dtype, names)
+    if names.is_empty() {
+        return kernels_in(Layouts::NN, dtype, names);
+    }
+    names.iter().map(|name| kernels::find_for(name, dtype)).collect()
 }
 
-/// As [`kernels`], for factors in these layouts.
+/// The kernels of an element type for factors in these layouts, and with these names if some are given; names without
+/// layouts mean these.
 pub fn kernels_in(
     layouts: Layouts,
     dtype: Dtype,
@@ -89,7 +93,12 @@ pub fn kernels_in(
     if names.is_empty() {
         return Ok(kernels::kernels_for(dtype, layouts).collect());
     }
-    names.iter().map(|name| kernels::find_in(name, dtype, layouts)).collect()
+    let named = |name: &String| {
+        let kernel = kernels::find_in(name, dtype, layouts)?;
+        kernels::check_layouts(kernel, layouts)?;
+        Ok(kernel)
+    };
+    names.iter().map(named).collect()
 }
 
 /// The value of this name. The parser lets no other through, so the first stands for what cannot happen.
