@@ -33,6 +33,7 @@ use crate::error::Error;
 use crate::gemm::custom::CustomKernel;
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
+use regemm_kernels::layout::Layouts;
 use regemm_kernels::slices::shared_bytes_of;
 use regemm_sweep_kernels::{registers, space};
 use std::fmt;
@@ -161,7 +162,7 @@ impl Configuration {
 
     /// Bytes of shared memory that a block needs.
     pub fn shared_bytes(&self) -> u32 {
-        shared_bytes_of::<f32>(self.tile)
+        shared_bytes_of::<f32>(self.tile, Layouts::NN)
     }
 
     /// The rung of the ladder whose idea its staging is.

@@ -2,7 +2,7 @@
 
 use crate::math::Elementary;
 use core::fmt;
-use cuda_std::math::{fma_f32, fma_f64};
+use cuda_std::math::{fma_f32, fma_f64, fma_row_f32};
 use cuda_std::scalar::{self, Scalar};
 use half::{bf16, f16};
 
@@ -78,6 +78,14 @@ pub trait Accumulator:
 
     /// `a * b + c`, rounded once.
     fn fma(a: Self, b: Self, c: Self) -> Self;
+    /// A row of an outer product, `c[j] = fma(a, b[j], c[j])`, in ascending order of `j` or `backwards`.
+    #[inline(always)]
+    fn fma_row<const N: usize>(a: Self, b: &[Self; N], c: &mut [Self; N], backwards: bool) {
+        for j in 0..N {
+            let j = if backwards { N - 1 - j } else { j };
+            c[j] = Self::fma(a, b[j], c[j]);
+        }
+    }
     /// `a * b`.
     fn mul(a: Self, b: Self) -> Self;
     /// `a + b`.
@@ -91,7 +99,7 @@ pub trait Accumulator:
 }
 
 macro_rules! accumulator {
-    ($t:ident, $fma:ident) => {
+    ($t:ident, $fma:ident $(, $fma_row:ident)?) => {
         impl Accumulator for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -100,6 +108,12 @@ macro_rules! accumulator {
             fn fma(a: Self, b: Self, c: Self) -> Self {
                 $fma(a, b, c)
             }
+            $(
+                #[inline(always)]
+                fn fma_row<const N: usize>(a: $t, b: &[$t; N], c: &mut [$t; N], backwards: bool) {
+                    $fma_row(a, b, c, backwards)
+                }
+            )?
             #[inline(always)]
             fn mul(a: Self, b: Self) -> Self {
                 a * b
@@ -124,7 +138,7 @@ macro_rules! accumulator {
     };
 }
 
-accumulator!(f32, fma_f32);
+accumulator!(f32, fma_f32, fma_row_f32);
 accumulator!(f64, fma_f64);
 
 macro_rules! element {

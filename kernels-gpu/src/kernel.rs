@@ -19,12 +19,23 @@ pub enum Rung {
     DoubleBuffered,
     /// [`crate::pipelined`]
     Pipelined,
+    /// [`crate::warp_tiled`]
+    WarpTiled,
+    /// [`crate::decoupled`]
+    Decoupled,
 }
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 5] =
-        [Rung::Naive, Rung::Tiled, Rung::Microkernel, Rung::DoubleBuffered, Rung::Pipelined];
+    pub const ALL: [Rung; 7] = [
+        Rung::Naive,
+        Rung::Tiled,
+        Rung::Microkernel,
+        Rung::DoubleBuffered,
+        Rung::Pipelined,
+        Rung::WarpTiled,
+        Rung::Decoupled,
+    ];
 
     /// The module's name.
     pub const fn name(self) -> &'static str {
@@ -34,6 +45,8 @@ impl Rung {
             Rung::Microkernel => "microkernel",
             Rung::DoubleBuffered => "double_buffered",
             Rung::Pipelined => "pipelined",
+            Rung::WarpTiled => "warp_tiled",
+            Rung::Decoupled => "decoupled",
         }
     }
 }

@@ -7,6 +7,8 @@
 //! | [`microkernel`] | a thread tile in registers, updated by outer products |
 //! | [`double_buffered`] | two stages of shared memory: load the next tile while this one is multiplied |
 //! | [`pipelined`] | two to four stages, filled by asynchronous copies: prologue, steady state, epilogue |
+//! | [`warp_tiled`] | warp tiles, and fragments of the next k loaded while those of this one are multiplied |
+//! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory, [`tile`] which part of D a block
 //! owns, [`mover`] and [`slices`] bring operands into shared memory, [`thread_tile`] is the micro-kernel in registers,
@@ -20,6 +22,8 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod activation;
+pub mod copies;
+pub mod decoupled;
 pub mod double_buffered;
 pub mod element;
 pub mod epilogue;
@@ -31,8 +35,10 @@ pub mod mover;
 pub mod naive;
 pub mod params;
 pub mod pipelined;
+pub mod ring;
 pub mod slices;
 pub mod table;
 pub mod thread_tile;
 pub mod tile;
 pub mod tiled;
+pub mod warp_tiled;

@@ -99,19 +99,19 @@ impl<
 
 /// The stage after `stage`, in a ring.
 #[inline(always)]
-const fn after<const STAGES: u32>(stage: u32) -> u32 {
+pub const fn after<const STAGES: u32>(stage: u32) -> u32 {
     if stage == STAGES - 1 { 0 } else { stage + 1 }
 }
 
 /// The stage before `stage`, in a ring.
 #[inline(always)]
-const fn before<const STAGES: u32>(stage: u32) -> u32 {
+pub const fn before<const STAGES: u32>(stage: u32) -> u32 {
     if stage == 0 { STAGES - 1 } else { stage - 1 }
 }
 
 /// Waits until the oldest of the `STAGES - 1` groups under way has arrived.
 #[inline(always)]
-fn wait_for_oldest<const STAGES: u32>() {
+pub fn wait_for_oldest<const STAGES: u32>() {
     const { assert!(2 <= STAGES && STAGES <= 4, "a pipeline has 2 to 4 stages") };
     match STAGES {
         2 => wait_group::<0>(),

@@ -8,6 +8,7 @@
 
 use crate::element::Element;
 use crate::kernel::{Acc, GemmKernel, Tile};
+use crate::layout::{Layout, Layouts};
 use crate::mover::{MAX_SHARE, Mover, Part, Share, Slice, SliceA, SliceB, vector_len};
 use crate::params::GemmParams;
 use crate::tile::Origin;
@@ -20,18 +21,26 @@ pub const ROUND: usize = 16;
 
 /// Bytes of dynamic shared memory that all stages of a kernel take.
 pub const fn shared_bytes<K: GemmKernel>() -> u32 {
-    shared_bytes_of::<Acc<K>>(K::TILE)
+    shared_bytes_of::<Acc<K>>(K::TILE, K::LAYOUTS)
 }
 
-/// Bytes of shared memory that slices of `A` take in all stages of a tile.
-pub const fn shared_bytes_of<A>(tile: Tile) -> u32 {
-    let rows = row_of_a::<A>(tile) + tile.bn as usize;
+/// Bytes of shared memory that slices of `A` take in all stages of a tile, for factors in these layouts.
+pub const fn shared_bytes_of<A>(tile: Tile, layouts: Layouts) -> u32 {
+    let rows = row_of_a::<A>(tile) + row_of_b::<A>(tile, layouts);
     (tile.stages as usize * tile.bk as usize * rows * size_of::<A>()) as u32
 }
 
 /// Elements from one row of the transposed slice of A to the next: see [`Slices::A_STRIDE`].
 const fn row_of_a<A>(tile: Tile) -> usize {
     tile.bm as usize + vector_len::<A>()
+}
+
+/// Elements from one row of the slice of B to the next: see [`Slices::B_STRIDE`].
+const fn row_of_b<A>(tile: Tile, layouts: Layouts) -> usize {
+    match layouts.b {
+        Layout::RowMajor => tile.bn as usize,
+        Layout::Transposed => tile.bn as usize + vector_len::<A>(),
+    }
 }
 
 /// The slices of one stage in shared memory.
@@ -48,8 +57,8 @@ impl<K: GemmKernel> Slices<K> {
     /// one bank.
     pub const A_STRIDE: usize = row_of_a::<Acc<K>>(K::TILE);
 
-    /// Elements from one row of the slice of B to the next.
-    pub const B_STRIDE: usize = K::TILE.bn as usize;
+    /// Elements from one row of the slice of B to the next: `BN`, and a vector more where B is transposed on its way.
+    pub const B_STRIDE: usize = row_of_b::<Acc<K>>(K::TILE, K::LAYOUTS);
 
     /// Elements that one stage takes.
     pub const LEN: usize = K::TILE.bk as usize * (Self::A_STRIDE + Self::B_STRIDE);

@@ -4,6 +4,7 @@
 //! The feature `entries` (on by default) makes PTX entries of the rows. A kernel crate that instantiates kernels of its
 //! own switches it off, or its PTX would contain these as well.
 
+use crate::decoupled::Decoupled;
 use crate::double_buffered::DoubleBuffered;
 use crate::epilogue::Linear;
 use crate::layout::{Nt, Tn, Tt};
@@ -11,6 +12,7 @@ use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
 use crate::tiled::Tiled;
+use crate::warp_tiled::WarpTiled;
 use half::{bf16, f16};
 
 /// Instantiates kernels: one PTX entry a row, and a table of all rows.
@@ -144,4 +146,24 @@ gemm_kernels! {
     pipelined64_f32 = Pipelined<f32, 64, 64, 32, 8, 4, 2>, epilogue = Linear<f32>, min_blocks = 5;
     pipelined64_deep_f32 = Pipelined<f32, 64, 64, 64, 8, 4, 3>, epilogue = Linear<f32>, min_blocks = 2;
     pipelined_f64 = Pipelined<f64, 64, 64, 8, 4, 4, 3>, epilogue = Linear<f64>, min_blocks = 2;
+
+    // WarpTiled<T, BM, BN, BK, TM, TN, STAGES, layouts>: small tiles, for small D.
+    warp_tiled_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 4;
+    warp_tiled_nt_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 4;
+    warp_tiled_tn_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 4;
+    warp_tiled_tt_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 4;
+    warp_tiled32_f32 = WarpTiled<f32, 32, 64, 32, 4, 4, 4>, epilogue = Linear<f32>, min_blocks = 3;
+    warp_tiled32_nt_f32 = WarpTiled<f32, 32, 64, 32, 4, 4, 4, Nt>, epilogue = Linear<f32>, min_blocks = 3;
+    warp_tiled32_tn_f32 = WarpTiled<f32, 32, 64, 32, 4, 4, 4, Tn>, epilogue = Linear<f32>, min_blocks = 3;
+    warp_tiled32_tt_f32 = WarpTiled<f32, 32, 64, 32, 4, 4, 4, Tt>, epilogue = Linear<f32>, min_blocks = 3;
+
+    // Decoupled<T, BM, BN, BK, TM, TN, STAGES, layouts>: the deep slices take nearly all of the shared memory of a Hopper GPU.
+    decoupled_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
+    decoupled_nt_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    decoupled_tn_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
+    decoupled_tt_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+    decoupled_deep_f32 = Decoupled<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
+    decoupled_deep_nt_f32 = Decoupled<f32, 128, 256, 32, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    decoupled_deep_tn_f32 = Decoupled<f32, 128, 256, 32, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
+    decoupled_deep_tt_f32 = Decoupled<f32, 128, 256, 32, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
 }

@@ -16,32 +16,62 @@ use crate::mover::{VECTOR_BYTES, vector_len};
 use crate::params::GemmParams;
 use crate::slices::Slices;
 use crate::tile::Origin;
-use cuda_std::{hint, thread};
+use core::marker::PhantomData;
+use cuda_std::{hint, thread, unroll};
 
 /// Elements in a vector of a thread's `owned` rows or columns.
 const fn lane_vector<A>(owned: usize) -> usize {
     if owned < vector_len::<A>() { owned } else { vector_len::<A>() }
 }
 
+/// How the threads of a block share out its tile: in groups of threads that own one part of it together. Threads of a group
+/// take turns with vectors of rows and columns of that part; groups lie side by side, row by row.
+pub trait Arrangement<K: GemmKernel> {
+    /// Threads of a group along a column and along a row of its part.
+    const GROUP: (usize, usize);
+}
+
+/// One group: the whole block. A row of the tile is read and stored by consecutive threads.
+pub struct AcrossBlock;
+
+impl<K: GemmKernel> Arrangement<K> for AcrossBlock {
+    const GROUP: (usize, usize) =
+        ((K::TILE.bm / K::TILE.tm) as usize, (K::TILE.bn / K::TILE.tn) as usize);
+}
+
+/// Warps: each multiplies a part of its own, as square as 32 thread tiles allow, so that its threads share more of what they
+/// read from shared memory.
+pub struct InWarps;
+
+impl<K: GemmKernel> Arrangement<K> for InWarps {
+    const GROUP: (usize, usize) = (4, 8);
+}
+
+/// A thread's share of a column of A and of a row of B, for one k.
+#[derive(Clone, Copy)]
+pub struct Fragments<A, const TM: usize, const TN: usize> {
+    a: [A; TM],
+    b: [A; TN],
+}
+
 /// The sums of `TM x TN` elements of D.
-pub struct ThreadTile<K: GemmKernel, const TM: usize, const TN: usize> {
+pub struct ThreadTile<K: GemmKernel, const TM: usize, const TN: usize, P = AcrossBlock> {
     sums: [[Acc<K>; TN]; TM],
     /// The first of the thread's rows in the block's tile.
     row: usize,
     /// The first of the thread's columns in the block's tile.
     col: usize,
+    arrangement: PhantomData<P>,
 }
 
-impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
-    /// Threads that lie along a row of the block's tile.
-    const THREADS_N: usize = K::TILE.bn as usize / TN;
-    /// Threads that lie along a column of the block's tile.
-    const THREADS_M: usize = K::TILE.bm as usize / TM;
+impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
+    /// Groups that lie along a row of the block's tile.
+    const GROUPS_N: usize = K::TILE.bn as usize / (TN * P::GROUP.1);
     const ROW_VECTOR: usize = lane_vector::<Acc<K>>(TM);
     const COL_VECTOR: usize = lane_vector::<Acc<K>>(TN);
     /// From one of a thread's vectors of rows to the next.
-    const ROW_STEP: usize = Self::THREADS_M * Self::ROW_VECTOR;
-    const COL_STEP: usize = Self::THREADS_N * Self::COL_VECTOR;
+    const ROW_STEP: usize = P::GROUP.0 * Self::ROW_VECTOR;
+    const COL_STEP: usize = P::GROUP.1 * Self::COL_VECTOR;
     /// Values of k for which the multiplications are written out, so that loads for one can overlap with
     /// multiplications of another. More than this and the compiler declines.
     const UNROLL: u32 = 8;
@@ -53,10 +83,13 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
         let thread = thread::thread_idx_x() as usize;
+        let (rows, cols) = P::GROUP;
+        let (group, member) = (thread / (rows * cols), thread % (rows * cols));
         ThreadTile {
             sums: [[Acc::<K>::ZERO; TN]; TM],
-            row: thread / Self::THREADS_N * Self::ROW_VECTOR,
-            col: thread % Self::THREADS_N * Self::COL_VECTOR,
+            row: group / Self::GROUPS_N * (TM * rows) + member / cols * Self::ROW_VECTOR,
+            col: group % Self::GROUPS_N * (TN * cols) + member % cols * Self::COL_VECTOR,
+            arrangement: PhantomData,
         }
     }
 
@@ -83,40 +116,72 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
         // A deep slice written out completely would take more registers than it saves branches.
         let rounds = steps / unroll;
         let rounds = if rounds > Self::WRITTEN_OUT { hint::opaque(rounds) } else { rounds };
-        let mut column_of_a = slices.a.add(self.row as u32);
-        let mut row_of_b = slices.b.add(self.col as u32);
+        let mut k = slices.after(0);
         for _ in 0..rounds {
             for _ in 0..unroll {
-                let mut a = [Acc::<K>::ZERO; TM];
-                let mut b = [Acc::<K>::ZERO; TN];
-                // SAFETY: all positions lie in the slices, which are written.
-                unsafe {
-                    for i in 0..TM / Self::ROW_VECTOR {
-                        let vector = &mut a[i * Self::ROW_VECTOR..(i + 1) * Self::ROW_VECTOR];
-                        column_of_a.add((i * Self::ROW_STEP) as u32).load_slice_if(true, vector);
-                    }
-                    for j in 0..TN / Self::COL_VECTOR {
-                        let vector = &mut b[j * Self::COL_VECTOR..(j + 1) * Self::COL_VECTOR];
-                        row_of_b.add((j * Self::COL_STEP) as u32).load_slice_if(true, vector);
-                    }
-                }
-                self.add_outer_product(&a, &b);
-                column_of_a = column_of_a.add(Slices::<K>::A_STRIDE as u32);
-                row_of_b = row_of_b.add(Slices::<K>::B_STRIDE as u32);
+                // SAFETY: as promised by the caller.
+                let fragments = unsafe { self.fragments(&k) };
+                self.add_outer_product(&fragments);
+                k = k.after(1);
             }
         }
     }
 
+    /// Reads the thread's share of the first column of A and row of B in the slices.
+    ///
+    /// # Safety
+    /// The slices hold at least one k, which is written, and no thread writes it before the next barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn fragments(&self, slices: &Slices<K>) -> Fragments<Acc<K>, TM, TN> {
+        let mut fragments = Fragments { a: [Acc::<K>::ZERO; TM], b: [Acc::<K>::ZERO; TN] };
+        let a = slices.a.add(self.row as u32);
+        let b = slices.b.add(self.col as u32);
+        // SAFETY: all positions lie in the slices, which are written.
+        unsafe {
+            for i in 0..TM / Self::ROW_VECTOR {
+                let vector = &mut fragments.a[i * Self::ROW_VECTOR..(i + 1) * Self::ROW_VECTOR];
+                a.add((i * Self::ROW_STEP) as u32).load_slice_if(true, vector);
+            }
+            for j in 0..TN / Self::COL_VECTOR {
+                let vector = &mut fragments.b[j * Self::COL_VECTOR..(j + 1) * Self::COL_VECTOR];
+                b.add((j * Self::COL_STEP) as u32).load_slice_if(true, vector);
+            }
+        }
+        fragments
+    }
+
+    /// Scratch.
+    #[inline(always)]
+    pub fn row_mut(&mut self, i: usize) -> &mut [Acc<K>; TN] { &mut self.sums[i] }
+    /// Scratch.
+    #[inline(always)]
+    pub fn row(&self) -> usize { self.row }
+    /// Scratch.
+    #[inline(always)]
+    pub fn col(&self) -> usize { self.col }
+
+    /// Adds the outer product of a column of A and a row of B.
+    ///
     /// Row by row, every other row backwards: each multiply-add shares an operand with the one before it, which the GPU
     /// can then keep instead of fetching it from the register file again.
     #[inline(always)]
-    fn add_outer_product(&mut self, a: &[Acc<K>; TM], b: &[Acc<K>; TN]) {
+    fn add_outer_product(&mut self, fragments: &Fragments<Acc<K>, TM, TN>) {
         for i in 0..TM {
             for j in 0..TN {
                 let j = if i % 2 == 0 { j } else { TN - 1 - j };
-                self.sums[i][j] = Acc::<K>::fma(a[i], b[j], self.sums[i][j]);
+                self.sums[i][j] = Acc::<K>::fma(fragments.a[i], fragments.b[j], self.sums[i][j]);
             }
         }
+    }
+
+    /// Adds the outer product of a column of A and a row of B, in rows whose order the compiler keeps: see
+    /// [`Accumulator::fma_row`].
+    #[inline(always)]
+    pub fn add_rows(&mut self, fragments: &Fragments<Acc<K>, TM, TN>) {
+        unroll!(i < TM, {
+            Acc::<K>::fma_row(fragments.a[i], &fragments.b, &mut self.sums[i], i % 2 == 1);
+        });
     }
 
     /// Row of D of the thread's row `i`, for a block's tile that starts at `origin`.
@@ -139,6 +204,14 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
         params.d.has_vectors(vector) && params.n.is_multiple_of(vector)
     }
 
+    /// A number of rounds over a large tile, which the compiler is not to write out: it would stop halfway, and what is left
+    /// of the loop would index the sums.
+    #[inline(always)]
+    fn rolled(rounds: usize) -> usize {
+        const LARGE: usize = 64;
+        if TM * TN > LARGE { hint::opaque(rounds as u32) as usize } else { rounds }
+    }
+
     /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
     ///
     /// Registers cannot be indexed, and an epilogue copied for each of `TM * TN` sums would be most of the kernel's
@@ -155,9 +228,9 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
     ) {
         let vector = Self::COL_VECTOR;
         let wide = Self::wide(params);
-        for i in 0..TM {
+        for i in 0..Self::rolled(TM) {
             let row = self.row_of_d(origin, i);
-            for j in 0..TN / vector {
+            for j in 0..Self::rolled(TN / vector) {
                 let col = self.col_of_d(origin, j);
                 if row < params.m && col < params.n {
                     // SAFETY: as promised by the caller; the vector starts inside of D.
@@ -175,8 +248,13 @@ impl<K: GemmKernel, const TM: usize, const TN: usize> ThreadTile<K, TM, TN> {
 }
 
 /// D as the place of sums that are not finished, for element types that are their own accumulators: nothing is rounded.
-impl<T: Element<Acc = T>, K: GemmKernel<Element = T>, const TM: usize, const TN: usize>
-    ThreadTile<K, TM, TN>
+impl<
+    T: Element<Acc = T>,
+    K: GemmKernel<Element = T>,
+    const TM: usize,
+    const TN: usize,
+    P: Arrangement<K>,
+> ThreadTile<K, TM, TN, P>
 {
     /// Writes the sums to D as they are, those that lie in it.
     ///

@@ -20,3 +20,21 @@ pub fn opaque(value: u32) -> u32 {
 pub fn whole(value: u64) -> u64 {
     backend::whole(value)
 }
+
+/// A loop written out by the macro itself, for loops whose index must be a constant: registers cannot be indexed, and how much
+/// the compiler writes out is a matter of its taste. `unroll!(i < N, { .. })` runs the block for `i` from 0 to `N - 1`, where
+/// `N`, a constant of type `usize`, is at most 32.
+#[macro_export]
+macro_rules! unroll {
+    ($i:ident < $n:expr, $body:block) => {
+        $crate::unroll!(@ $i, $n, $body,
+            0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+    (@ $i:ident, $n:expr, $body:block, $($value:literal)*) => {
+        const { assert!($n <= 32, "a loop of at most 32 rounds is written out") };
+        $(if const { $value < $n } {
+            let $i: usize = $value;
+            $body
+        })*
+    };
+}

@@ -13,3 +13,13 @@ pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
 pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     backend::fma_f64(a, b, c)
 }
+
+/// A row of an outer product: `c[j] = a * b[j] + c[j]` for all `j`, each rounded once (`fma.rn.f32`), from the first to the
+/// last or `backwards`.
+///
+/// Rows of 16, 8 and 4 are one block of instructions, whose order no compiler changes on the way to PTX. That order decides
+/// which operand a multiply-add shares with the one before it, and so how many registers it fetches.
+#[inline(always)]
+pub fn fma_row_f32<const N: usize>(a: f32, b: &[f32; N], c: &mut [f32; N], backwards: bool) {
+    backend::fma_row_f32(a, b, c, backwards)
+}

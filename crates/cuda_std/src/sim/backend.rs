@@ -116,6 +116,14 @@ pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     sim::fma_f32(a, b, c)
 }
 
+/// No result depends on another, so the order shows nowhere.
+#[inline(always)]
+pub fn fma_row_f32<const N: usize>(a: f32, b: &[f32; N], c: &mut [f32; N], _backwards: bool) {
+    for (b, c) in b.iter().zip(c) {
+        *c = fma_f32(a, *b, *c);
+    }
+}
+
 #[inline(always)]
 pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     count_fma();

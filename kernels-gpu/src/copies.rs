@@ -1,0 +1,217 @@
+//! Asynchronous copies of slices from global to shared memory, for factors in any layout.
+//!
+//! A slice in shared memory is `DEPTH` rows of `WIDTH` elements, one row a k. In global memory a factor lies one of two ways,
+//! and each has its own copies:
+//!
+//! - [`Along`]: its rows are rows of the slice (A transposed, B row-major). Neighbours stay neighbours, so 16 bytes travel at a
+//!   time where rows are aligned.
+//! - [`Across`]: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by element.
+//!
+//! Elements outside of the matrix arrive as zeros, which add nothing to a sum. Most slices lie inside all the way: whether one
+//! does is asked once, and then no copy of it needs a check.
+
+use crate::element::Element;
+use crate::kernel::GemmKernel;
+use crate::layout::Layout;
+use crate::mover::{BANKS_BYTES, VECTOR_BYTES, vector_len};
+use crate::params::{GemmParams, MatrixRef};
+use crate::slices::Slices;
+use crate::tile::Origin;
+use core::marker::PhantomData;
+use cuda_std::async_copy::copy_elements_async;
+use cuda_std::memory::SharedPtr;
+use cuda_std::thread;
+
+/// What is known of the slices of a factor when a kernel is compiled.
+pub trait Slice {
+    /// Values of k in a slice.
+    const DEPTH: usize;
+    /// Rows of A or columns of B in a slice.
+    const WIDTH: usize;
+    /// Threads that copy it.
+    const THREADS: usize;
+    /// Elements from one k to the next in shared memory.
+    const STRIDE: usize;
+}
+
+/// A factor, and the part of it that a block needs: `WIDTH` rows of A or columns of B, from `first` on.
+struct Source<T, S> {
+    matrix: MatrixRef<T>,
+    first: u32,
+    /// Rows of A or columns of B.
+    width: u32,
+    /// Columns of A, rows of B.
+    depth: u32,
+    slice: PhantomData<S>,
+}
+
+impl<T: Element, S: Slice> Source<T, S> {
+    /// Whether the slice that begins at `k` lies inside of the matrix. The same for all threads.
+    #[inline(always)]
+    fn holds_slice(&self, k: u32) -> bool {
+        self.first + S::WIDTH as u32 <= self.width && k + S::DEPTH as u32 <= self.depth
+    }
+
+    /// Whether row of A or column of B `first + across` has an element for this k.
+    #[inline(always)]
+    fn holds(&self, k: u32, across: u32) -> bool {
+        self.first + across < self.width && k < self.depth
+    }
+}
+
+/// Copies of a factor whose stored rows are rows of the slices.
+struct Along<'a, T, S>(&'a Source<T, S>);
+
+impl<T: Element, S: Slice> Along<'_, T, S> {
+    /// Whether every stored row consists of whole, aligned vectors. The same for all threads.
+    #[inline(always)]
+    fn is_wide(&self) -> bool {
+        let vector = vector_len::<T>() as u32;
+        self.0.matrix.has_vectors(vector) && self.0.width.is_multiple_of(vector)
+    }
+
+    /// Copies vectors of `len` elements. Threads lie along rows of the slice, so that a warp reads consecutive addresses.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy(&self, len: usize, checked: bool, k: u32, target: SharedPtr<T>) {
+        let thread = thread::thread_idx_x() as usize;
+        let vectors = S::WIDTH / len;
+        // Either the threads take several rows at a time, or several turns along a row.
+        let (rows, turns) = (S::THREADS.div_ceil(vectors), vectors.div_ceil(S::THREADS));
+        for i in 0..S::DEPTH / rows {
+            let row = thread / vectors + i * rows;
+            for j in 0..turns {
+                let col = thread % vectors * len + j * S::THREADS * len;
+                let (at, across) = (k + row as u32, col as u32);
+                let inside = !checked || self.0.holds(at, across);
+                let target = target.add((row * S::STRIDE + col) as u32);
+                let source = self.0.matrix.at(at, self.0.first + across);
+                // SAFETY: as promised by the caller of `Copier::copy`; vectors are aligned where `is_wide` holds.
+                unsafe { copy_elements_async(target, source, len, inside) };
+            }
+        }
+    }
+}
+
+/// Copies of a factor whose stored rows are columns of the slices.
+struct Across<'a, T, S>(&'a Source<T, S>);
+
+impl<T: Element, S: Slice> Across<'_, T, S> {
+    /// Values of k that neighbouring threads copy: as many as go to different banks where rows of the slice are a multiple of
+    /// all banks and a vector apart. They are whole sectors of global memory.
+    const TOGETHER: usize = BANKS_BYTES / VECTOR_BYTES;
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy(&self, checked: bool, k: u32, target: SharedPtr<T>) {
+        const {
+            assert!(S::DEPTH.is_multiple_of(Self::TOGETHER), "a slice has whole sectors of every row");
+            assert!((S::WIDTH * Self::TOGETHER).is_multiple_of(S::THREADS), "threads copy the same number");
+        }
+        let thread = thread::thread_idx_x() as usize;
+        let cols = S::THREADS / Self::TOGETHER;
+        for j in 0..S::WIDTH / cols {
+            let col = thread / Self::TOGETHER + j * cols;
+            for i in 0..S::DEPTH / Self::TOGETHER {
+                let row = thread % Self::TOGETHER + i * Self::TOGETHER;
+                let (at, across) = (k + row as u32, col as u32);
+                let inside = !checked || self.0.holds(at, across);
+                let target = target.add((row * S::STRIDE + col) as u32);
+                let source = self.0.matrix.at(self.0.first + across, at);
+                // SAFETY: as promised by the caller of `Copier::copy`; single elements are always aligned.
+                unsafe { copy_elements_async(target, source, 1, inside) };
+            }
+        }
+    }
+}
+
+/// The slices of A of a kernel.
+pub struct SliceA<K>(PhantomData<K>);
+
+impl<K: GemmKernel> Slice for SliceA<K> {
+    const DEPTH: usize = K::TILE.bk as usize;
+    const WIDTH: usize = K::TILE.bm as usize;
+    const THREADS: usize = K::TILE.threads() as usize;
+    const STRIDE: usize = Slices::<K>::A_STRIDE;
+}
+
+/// The slices of B of a kernel.
+pub struct SliceB<K>(PhantomData<K>);
+
+impl<K: GemmKernel> Slice for SliceB<K> {
+    const DEPTH: usize = K::TILE.bk as usize;
+    const WIDTH: usize = K::TILE.bn as usize;
+    const THREADS: usize = K::TILE.threads() as usize;
+    const STRIDE: usize = Slices::<K>::B_STRIDE;
+}
+
+/// Copies the slices of one factor that a block needs. 
+struct Factor<T, S> {
+    source: Source<T, S>,
+    /// Whether its stored rows are rows of the slices. A constant of the kernel.
+    along: bool,
+}
+
+impl<T: Element, S: Slice> Factor<T, S> {
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy(&self, k: u32, target: SharedPtr<T>) {
+        let checked = !self.source.holds_slice(k);
+        // SAFETY: as promised by the caller; what is not checked lies inside, and vectors are aligned.
+        unsafe {
+            if self.along {
+                let along = Along(&self.source);
+                match (along.is_wide(), checked) {
+                    (true, false) => along.copy(vector_len::<T>(), false, k, target),
+                    (true, true) => along.copy(vector_len::<T>(), true, k, target),
+                    (false, false) => along.copy(1, false, k, target),
+                    (false, true) => along.copy(1, true, k, target),
+                }
+            } else {
+                let across = Across(&self.source);
+                if checked { across.copy(true, k, target) } else { across.copy(false, k, target) }
+            }
+        }
+    }
+}
+
+/// Copies the slices that a block needs to shared memory, all threads together.
+pub struct Copier<K: GemmKernel> {
+    a: Factor<K::Element, SliceA<K>>,
+    b: Factor<K::Element, SliceB<K>>,
+}
+
+impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
+    /// For the block whose tile of D starts at `origin`.
+    #[inline(always)]
+    pub fn new<E>(params: &GemmParams<T, E>, origin: Origin) -> Self {
+        let GemmParams { a, b, m, n, k, .. } = *params;
+        Copier {
+            a: Factor {
+                source: Source { matrix: a, first: origin.row, width: m, depth: k, slice: PhantomData },
+                along: matches!(K::LAYOUTS.a, Layout::Transposed),
+            },
+            b: Factor {
+                source: Source { matrix: b, first: origin.col, width: n, depth: k, slice: PhantomData },
+                along: matches!(K::LAYOUTS.b, Layout::RowMajor),
+            },
+        }
+    }
+
+    /// Issues copies of this thread's share of the slices that begin at `k`; elements outside the matrices become zero. Slices
+    /// past the end are left out altogether: nobody multiplies them.
+    ///
+    /// # Safety
+    /// A and B are valid for their shapes. No thread reads or writes the slices until this thread has waited for its copies.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn copy(&self, k: u32, slices: &Slices<K>) {
+        if k < self.a.source.depth {
+            // SAFETY: as promised by the caller; a stage has room for both slices.
+            unsafe {
+                self.a.copy(k, slices.a);
+                self.b.copy(k, slices.b);
+            }
+        }
+    }
+}

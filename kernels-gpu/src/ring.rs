@@ -1,0 +1,141 @@
+//! Stages of shared memory as a ring that is filled and emptied without barriers of the whole block.
+//!
+//! Each stage has two memory barriers. All threads arrive at *full* with their copies, all warps at *empty* when they have read
+//! the stage. The stages are used in turn, so a thread only needs to count where in the ring it is, once as a writer and once
+//! as a reader, and in which of its phases each barrier there is: phases alternate with every turn of the ring (PTX ISA,
+//! "Parallel Synchronization and Communication Instructions: mbarrier").
+
+use cuda_std::mbarrier::Mbarrier;
+use cuda_std::{shared, thread, warp};
+
+/// Threads of a warp.
+const WARP: u32 = 32;
+
+/// Bytes of one barrier.
+const BARRIER_BYTES: u32 = 8;
+
+/// A place in the ring.
+#[derive(Clone, Copy)]
+struct Place {
+    stage: u32,
+    /// Parity of the phase that completes next at the stage's barrier.
+    parity: u32,
+}
+
+impl Place {
+    /// The stage, and on to the next.
+    #[inline(always)]
+    fn advance(&mut self, stages: u32) -> u32 {
+        let stage = self.stage;
+        self.stage = if stage == stages - 1 { 0 } else { stage + 1 };
+        if self.stage == 0 {
+            self.parity ^= 1;
+        }
+        stage
+    }
+}
+
+/// This thread's view of the ring.
+pub struct Ring<const STAGES: u32> {
+    /// The barriers: those of full stages, then those of empty ones.
+    full: u32,
+    empty: u32,
+    /// The stage that is filled next.
+    writer: Place,
+    /// The stage after the one that is waited for last.
+    reader: Place,
+    /// The stage that is read.
+    reading: u32,
+}
+
+impl<const STAGES: u32> Ring<STAGES> {
+    /// Bytes of shared memory for the barriers.
+    pub const BYTES: u32 = 2 * STAGES * BARRIER_BYTES;
+
+    /// A ring of empty stages, whose barriers lie `offset` bytes into the dynamic shared memory, for all of a block's `threads`.
+    /// The first `STAGES - 2` may be filled without [waiting](Self::wait_empty).
+    ///
+    /// # Safety
+    /// All threads of the block get here together; there is room for [`BYTES`](Self::BYTES).
+    #[inline(always)]
+    pub unsafe fn new(offset: u32, threads: u32) -> Self {
+        const { assert!(STAGES >= 3, "a stage is read, one is about to be, and one is filled") };
+        let full = shared::dynamic::<u8>().address() + offset;
+        let empty = full + STAGES * BARRIER_BYTES;
+        // SAFETY: one thread initialises, and the others see it after the block's barrier.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                for stage in 0..STAGES {
+                    barrier(full, stage).init(threads);
+                    barrier(empty, stage).init(threads / WARP);
+                }
+            }
+            thread::sync_threads();
+        }
+        let start = Place { stage: 0, parity: 0 };
+        // The phase before the first counts as complete: fresh stages are empty.
+        let writer = Place { stage: 0, parity: 1 };
+        Ring { full, empty, writer, reader: start, reading: 0 }
+    }
+
+    /// Waits until the next stage may be filled, and says which it is.
+    ///
+    /// # Safety
+    /// All warps will have said of what was in it that they have [read](Self::emptied) it.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn wait_empty(&self) -> u32 {
+        // SAFETY: the barrier is initialised.
+        unsafe { barrier(self.empty, self.writer.stage).wait(self.writer.parity) };
+        self.writer.stage
+    }
+
+    /// Says that this thread has issued its copies to the stage that is to be filled.
+    ///
+    /// # Safety
+    /// Every thread of the block does so, once for each stage, in order.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn filled(&mut self) {
+        let stage = self.writer.advance(STAGES);
+        // SAFETY: the barrier is initialised.
+        unsafe { barrier(self.full, stage).arrive_on_copies() };
+    }
+
+    /// Waits until the next stage has been filled by all threads, and says which it is.
+    ///
+    /// # Safety
+    /// All threads have filled it or will.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn wait_full(&mut self) -> u32 {
+        let parity = self.reader.parity;
+        self.reading = self.reader.advance(STAGES);
+        // SAFETY: the barrier is initialised.
+        unsafe { barrier(self.full, self.reading).wait(parity) };
+        self.reading
+    }
+
+    /// Says that this warp has read all of the stage before the one that was waited for last.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together, having read what they need of it.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn emptied(&mut self) {
+        let stage = if self.reading == 0 { STAGES - 1 } else { self.reading - 1 };
+        // SAFETY: the barrier is initialised; the lanes' reads come before the arrival of one of them.
+        unsafe {
+            warp::sync_warp(u32::MAX);
+            if thread::thread_idx_x().is_multiple_of(WARP) {
+                barrier(self.empty, stage).arrive();
+            }
+        }
+    }
+}
+
+/// Barrier `index` of those that begin at an address of shared memory.
+#[inline(always)]
+fn barrier(first: u32, index: u32) -> Mbarrier {
+    Mbarrier::at(first + index * BARRIER_BYTES)
+}
