@@ -20,7 +20,6 @@ use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::SharedPtr;
-use cuda_std::thread;
 
 /// What is known of the slices of a factor when a kernel is compiled.
 pub trait Slice {
@@ -73,8 +72,8 @@ impl<T: Element, S: Slice> Along<'_, T, S> {
     /// Copies vectors of `len` elements. Threads lie along rows of the slice, so that a warp reads consecutive addresses.
     #[inline(always)]
     #[track_caller]
-    unsafe fn copy(&self, len: usize, checked: bool, k: u32, target: SharedPtr<T>) {
-        let thread = thread::thread_idx_x() as usize;
+    unsafe fn copy(&self, thread: u32, len: usize, checked: bool, k: u32, target: SharedPtr<T>) {
+        let thread = thread as usize;
         let vectors = S::WIDTH / len;
         // Either the threads take several rows at a time, or several turns along a row.
         let (rows, turns) = (S::THREADS.div_ceil(vectors), vectors.div_ceil(S::THREADS));
@@ -103,12 +102,18 @@ impl<T: Element, S: Slice> Across<'_, T, S> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn copy(&self, checked: bool, k: u32, target: SharedPtr<T>) {
+    unsafe fn copy(&self, thread: u32, checked: bool, k: u32, target: SharedPtr<T>) {
         const {
-            assert!(S::DEPTH.is_multiple_of(Self::TOGETHER), "a slice has whole sectors of every row");
-            assert!((S::WIDTH * Self::TOGETHER).is_multiple_of(S::THREADS), "threads copy the same number");
+            assert!(
+                S::DEPTH.is_multiple_of(Self::TOGETHER),
+                "a slice has whole sectors of every row"
+            );
+            assert!(
+                (S::WIDTH * Self::TOGETHER).is_multiple_of(S::THREADS),
+                "threads copy the same number"
+            );
         }
-        let thread = thread::thread_idx_x() as usize;
+        let thread = thread as usize;
         let cols = S::THREADS / Self::TOGETHER;
         for j in 0..S::WIDTH / cols {
             let col = thread / Self::TOGETHER + j * cols;
@@ -145,7 +150,7 @@ impl<K: GemmKernel> Slice for SliceB<K> {
     const STRIDE: usize = Slices::<K>::B_STRIDE;
 }
 
-/// Copies the slices of one factor that a block needs. 
+/// Copies the slices of one factor that a block needs.
 struct Factor<T, S> {
     source: Source<T, S>,
     /// Whether its stored rows are rows of the slices. A constant of the kernel.
@@ -155,21 +160,25 @@ struct Factor<T, S> {
 impl<T: Element, S: Slice> Factor<T, S> {
     #[inline(always)]
     #[track_caller]
-    unsafe fn copy(&self, k: u32, target: SharedPtr<T>) {
+    unsafe fn copy(&self, thread: u32, k: u32, target: SharedPtr<T>) {
         let checked = !self.source.holds_slice(k);
         // SAFETY: as promised by the caller; what is not checked lies inside, and vectors are aligned.
         unsafe {
             if self.along {
                 let along = Along(&self.source);
                 match (along.is_wide(), checked) {
-                    (true, false) => along.copy(vector_len::<T>(), false, k, target),
-                    (true, true) => along.copy(vector_len::<T>(), true, k, target),
-                    (false, false) => along.copy(1, false, k, target),
-                    (false, true) => along.copy(1, true, k, target),
+                    (true, false) => along.copy(thread, vector_len::<T>(), false, k, target),
+                    (true, true) => along.copy(thread, vector_len::<T>(), true, k, target),
+                    (false, false) => along.copy(thread, 1, false, k, target),
+                    (false, true) => along.copy(thread, 1, true, k, target),
                 }
             } else {
                 let across = Across(&self.source);
-                if checked { across.copy(true, k, target) } else { across.copy(false, k, target) }
+                if checked {
+                    across.copy(thread, true, k, target)
+                } else {
+                    across.copy(thread, false, k, target)
+                }
             }
         }
     }
@@ -188,11 +197,23 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
         let GemmParams { a, b, m, n, k, .. } = *params;
         Copier {
             a: Factor {
-                source: Source { matrix: a, first: origin.row, width: m, depth: k, slice: PhantomData },
+                source: Source {
+                    matrix: a,
+                    first: origin.row,
+                    width: m,
+                    depth: k,
+                    slice: PhantomData,
+                },
                 along: matches!(K::LAYOUTS.a, Layout::Transposed),
             },
             b: Factor {
-                source: Source { matrix: b, first: origin.col, width: n, depth: k, slice: PhantomData },
+                source: Source {
+                    matrix: b,
+                    first: origin.col,
+                    width: n,
+                    depth: k,
+                    slice: PhantomData,
+                },
                 along: matches!(K::LAYOUTS.b, Layout::RowMajor),
             },
         }
@@ -201,16 +222,19 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     /// Issues copies of this thread's share of the slices that begin at `k`; elements outside the matrices become zero. Slices
     /// past the end are left out altogether: nobody multiplies them.
     ///
+    /// `thread` is the index of this thread. Where registers are scarce it may come from
+    /// [`hint::opaque`](cuda_std::hint::opaque): addresses are then computed for each slice, not kept over the loop.
+    ///
     /// # Safety
     /// A and B are valid for their shapes. No thread reads or writes the slices until this thread has waited for its copies.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn copy(&self, k: u32, slices: &Slices<K>) {
+    pub unsafe fn copy(&self, thread: u32, k: u32, slices: &Slices<K>) {
         if k < self.a.source.depth {
             // SAFETY: as promised by the caller; a stage has room for both slices.
             unsafe {
-                self.a.copy(k, slices.a);
-                self.b.copy(k, slices.b);
+                self.a.copy(thread, k, slices.a);
+                self.b.copy(thread, k, slices.b);
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::slices::{Slices, shared_bytes};
 use crate::thread_tile::{InWarps, ThreadTile};
 use crate::tile::block_tile;
 use core::marker::PhantomData;
-use cuda_std::unroll;
+use cuda_std::{thread, unroll};
 
 /// Values of k that are multiplied without a branch.
 const ROUND: usize = 8;
@@ -68,6 +68,7 @@ impl<
         let origin = block_tile(&Self::TILE, p.n);
         let copier = Copier::<Self>::new(&p, origin);
         let mut sums = ThreadTile::<Self, TM, TN, InWarps>::new();
+        let thread = thread::thread_idx_x();
         let ahead = (STAGES - 2) * BK as u32;
 
         // SAFETY: the launch keeps the kernel's contract. Every thread copies its share of each slice and every warp reads each
@@ -75,7 +76,7 @@ impl<
         unsafe {
             let mut ring = Ring::<STAGES>::new(shared_bytes::<Self>(), Self::TILE.threads());
             for stage in 0..STAGES - 2 {
-                copier.copy(stage * BK as u32, &Slices::of_stage(stage));
+                copier.copy(thread, stage * BK as u32, &Slices::of_stage(stage));
                 ring.filled();
             }
             if p.k > 0 {
@@ -86,26 +87,28 @@ impl<
                     unroll!(step < ROUND, {
                         let begins_slice = step == 1 && k.is_multiple_of(BK as u32);
                         if begins_slice && k + ahead < p.k {
-                            copier.copy(k + ahead, &Slices::of_stage(ring.wait_empty()));
+                            let free = Slices::of_stage(ring.wait_empty());
+                            copier.copy(thread, k + ahead, &free);
                             ring.filled();
                         }
                         let last = step == ROUND - 1;
-                        let mut read = false;
+                        let mut on = false;
                         if last {
                             k += ROUND as u32;
-                            slices = slices.after(ROUND as u32);
-                            read = k.is_multiple_of(BK as u32);
-                            // Of the slice that follows the last nobody needs fragments: any will do.
                             if k >= p.k {
+                                // Of what follows the last k nobody needs fragments: any will do.
                                 slices = Slices::of_stage(0);
-                            } else if read {
+                            } else if k.is_multiple_of(BK as u32) {
                                 slices = Slices::of_stage(ring.wait_full());
+                                on = true;
+                            } else {
+                                slices = slices.after(ROUND as u32);
                             }
                         }
                         let next_k = if last { 0 } else { step as u32 + 1 };
                         let next = sums.fragments(&slices.after(next_k));
                         sums.add_rows(&fragments);
-                        if read {
+                        if on {
                             ring.emptied();
                         }
                         fragments = next;

@@ -4,7 +4,8 @@
 //! transposed those are consecutive.
 //!
 //! There are two ways in: through registers ([`Stager::read`], [`Stager::write`]), which widens elements to the sums' type,
-//! or by asynchronous copies ([`Stager::copy`]), which move bytes as they are.
+//! or by asynchronous copies ([`Stager::copy`]), which move bytes as they are. Both are for row-major factors; copies for
+//! factors in any layout are in [`crate::copies`].
 
 use crate::element::Element;
 use crate::kernel::{Acc, GemmKernel, Tile};

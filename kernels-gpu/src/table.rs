@@ -157,13 +157,9 @@ gemm_kernels! {
     warp_tiled32_tn_f32 = WarpTiled<f32, 32, 64, 32, 4, 4, 4, Tn>, epilogue = Linear<f32>, min_blocks = 3;
     warp_tiled32_tt_f32 = WarpTiled<f32, 32, 64, 32, 4, 4, 4, Tt>, epilogue = Linear<f32>, min_blocks = 3;
 
-    // Decoupled<T, BM, BN, BK, TM, TN, STAGES, layouts>: the deep slices take nearly all of the shared memory of a Hopper GPU.
+    // Decoupled<T, BM, BN, BK, TM, TN, STAGES, layouts>: two warps on each scheduler, and nearly all registers.
     decoupled_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
     decoupled_nt_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
     decoupled_tn_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
     decoupled_tt_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
-    decoupled_deep_f32 = Decoupled<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
-    decoupled_deep_nt_f32 = Decoupled<f32, 128, 256, 32, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
-    decoupled_deep_tn_f32 = Decoupled<f32, 128, 256, 32, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
-    decoupled_deep_tt_f32 = Decoupled<f32, 128, 256, 32, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
 }

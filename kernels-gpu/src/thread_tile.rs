@@ -153,13 +153,19 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 
     /// Scratch.
     #[inline(always)]
-    pub fn row_mut(&mut self, i: usize) -> &mut [Acc<K>; TN] { &mut self.sums[i] }
+    pub fn row_mut(&mut self, i: usize) -> &mut [Acc<K>; TN] {
+        &mut self.sums[i]
+    }
     /// Scratch.
     #[inline(always)]
-    pub fn row(&self) -> usize { self.row }
+    pub fn row(&self) -> usize {
+        self.row
+    }
     /// Scratch.
     #[inline(always)]
-    pub fn col(&self) -> usize { self.col }
+    pub fn col(&self) -> usize {
+        self.col
+    }
 
     /// Adds the outer product of a column of A and a row of B.
     ///

@@ -24,7 +24,7 @@ use crate::thread_tile::{InWarps, ThreadTile};
 use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::async_copy::commit_group;
-use cuda_std::{thread, unroll};
+use cuda_std::{hint, thread, unroll};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, 2 to 4 stages, and factors in the layouts `L`.
 pub struct WarpTiled<
@@ -67,6 +67,7 @@ impl<
         let origin = block_tile(&Self::TILE, p.n);
         let copier = Copier::<Self>::new(&p, origin);
         let mut sums = ThreadTile::<Self, TM, TN, InWarps>::new();
+        let thread = thread::thread_idx_x();
         let ahead = (STAGES - 1) * BK as u32;
 
         // SAFETY: the launch keeps the kernel's contract; every thread waits for its copies of a slice, and a barrier lies
@@ -74,7 +75,7 @@ impl<
         // the block count to the same k.
         unsafe {
             for stage in 0..STAGES - 1 {
-                copier.copy(stage * BK as u32, &Slices::of_stage(stage));
+                copier.copy(thread, stage * BK as u32, &Slices::of_stage(stage));
                 commit_group();
             }
             if p.k > 0 {
@@ -86,7 +87,8 @@ impl<
                 let mut fragments = sums.fragments(&slices);
                 let mut k = 0;
                 while k < p.k {
-                    copier.copy(k + ahead, &Slices::of_stage(before::<STAGES>(stage)));
+                    let free = Slices::of_stage(before::<STAGES>(stage));
+                    copier.copy(hint::opaque(thread), k + ahead, &free);
                     commit_group();
                     k += BK as u32;
                     stage = after::<STAGES>(stage);

@@ -31,7 +31,6 @@ pub use cuda_std_macros::kernel;
 pub mod async_copy;
 pub mod hint;
 pub mod math;
-pub mod mbarrier;
 pub mod memory;
 pub mod scalar;
 pub mod shared;
