@@ -7,7 +7,7 @@ use super::progress;
 use super::verdict::{describe, verification_json};
 use indicatif::ProgressBar;
 use ndarray::Array2;
-use regemm::measure::{Rotation, Samples, alternate};
+use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::verify::{Expectation, Problem, Verification};
 use regemm::{
     Accumulator, Counters, Device, Dtype, Element, Error, Gemm, KernelChoice, KernelInfo,
@@ -134,7 +134,7 @@ impl Ladder {
     fn climb_size<T: Element>(&self, size: Size) -> Result<Vec<Rung>, Failure> {
         let Size { m, n, k } = size;
         self.bar.set_message(format!("{size}: reference"));
-        let mut operands = Rotation::<T>::new(&self.device, (m, n, k), self.seed)?;
+        let mut operands = Rotation::<T>::of_product(&self.device, (m, n, k), self.seed)?;
         let mut rungs = self.verify(size, &mut operands)?;
         if self.device.is_sim() {
             return Ok(rungs);
@@ -143,10 +143,11 @@ impl Ladder {
         let right: Vec<usize> =
             (0..rungs.len()).filter(|&rung| rungs[rung].verification.pass()).collect();
         let stream = self.device.stream()?;
-        let samples = alternate::<Error>(&stream, right.len(), self.reps, |contender, round| {
-            let set = operands.set(round);
+        let sampling = Sampling::rounds(self.reps);
+        let samples = alternate::<Error>(&stream, right.len(), sampling, |contender| {
+            let OperandSet { a, b, d } = operands.next()?;
             let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
-            Gemm::new(&set.a, &set.b).kernel(kernel).enqueue(&stream, &mut set.d).map(drop)
+            Gemm::new(a, b).kernel(kernel).enqueue(&stream, d).map(drop)
         })?;
         for (rung, samples) in right.into_iter().zip(samples) {
             rungs[rung].samples = Some(samples);
@@ -159,22 +160,23 @@ impl Ladder {
         size: Size,
         operands: &mut Rotation<T>,
     ) -> Result<Vec<Rung>, Failure> {
-        let set = operands.set(0);
+        let mut set = operands.first()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let misfit = |error: regemm::verify::ShapeError| Failure::Usage(error.to_string());
         let problem = Problem::product(a.view(), b.view());
         let expectation = Expectation::new(problem, self.seed).map_err(misfit)?;
         let poison = Array2::from_elem((size.m, size.n), T::narrow(T::Acc::constant(f64::NAN)));
-        let verify = |&kernel: &&'static KernelInfo| {
+        let mut verify = |&kernel: &&'static KernelInfo| {
             self.bar.set_message(format!("{size}: {}", kernel.name));
             set.d.copy_from(&poison.view())?;
-            let gemm = Gemm::new(&set.a, &set.b).kernel(KernelChoice::Info(kernel));
+            let gemm = Gemm::new(set.a, set.b).kernel(KernelChoice::Info(kernel));
             let report = gemm.run(&mut set.d)?;
-            let verification = expectation.check(&set.d.to_array()?.view()).map_err(misfit)?;
+            let verification =
+                expectation.check(&set.d.view().to_array()?.view()).map_err(misfit)?;
             self.bar.inc(1);
             Ok(Rung { kernel, verification, counters: report.counters, samples: None })
         };
-        self.kernels.iter().map(verify).collect()
+        self.kernels.iter().map(&mut verify).collect()
     }
 
     fn text(&self, size: Size, rungs: &[Rung]) -> String {

@@ -19,7 +19,6 @@
 //! | [`cache`] | the file in the user's cache folder |
 //! | [`shipped`] | the tables that this library brings |
 //! | [`measure`] | measuring all kernels on a shape |
-//! | `operands` | the operands of these measurements |
 //! | `shapes` | the shapes that are measured unless others are named |
 //! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
 //! | `model` | predicted times for shapes that were not measured |
@@ -35,7 +34,6 @@ pub mod explain;
 mod key;
 pub mod measure;
 mod model;
-mod operands;
 mod policy;
 mod shapes;
 pub mod shipped;
