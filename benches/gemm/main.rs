@@ -23,7 +23,7 @@
 mod blas;
 mod cases;
 mod check;
-#[path = "../common.rs"]
+#[path = "../common/mod.rs"]
 mod common;
 mod contest;
 mod first;
@@ -137,7 +137,6 @@ fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
         },
     };
     let text = record.markdown();
-    println!("{text}");
     if let Some(path) = &arguments.record {
         write(path, "json", serde_json::to_string_pretty(&record)?)?;
         write(path, "md", &text)?;
@@ -145,6 +144,7 @@ fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
         write(path, "svg", picture.svg()?)?;
         write(path, "png", picture.png()?)?;
     }
+    println!("{text}");
     let unsupported = record.cases.iter().flat_map(|measured| &measured.unsupported);
     let wrong = unsupported.filter(|missing| missing.wrong).count();
     match failure {

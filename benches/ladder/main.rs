@@ -14,7 +14,7 @@
 //!
 //! What a record holds, and how it is printed and drawn, is in the crate `regemm-report`.
 
-#[path = "../common.rs"]
+#[path = "../common/mod.rs"]
 mod common;
 mod contest;
 #[path = "../vendor/library.rs"]

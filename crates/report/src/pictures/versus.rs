@@ -3,7 +3,7 @@
 use super::legend::{self, Mark};
 use super::style::{ACCENT, FAINT, GRID, INK, LABEL, SMALL, TITLE, bold, step, text};
 use super::{Area, Drawn};
-use crate::versus::{Group, GroupSummary, Measured, REGEMM, Record};
+use crate::versus::{Group, GroupSummary, Measured, REGEMM, Record, SQUARES_THAT_COUNT};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
@@ -73,7 +73,12 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
     for (summary, cases) in &groups {
         let heading = bold(LABEL, INK, HPos::Left, VPos::Center);
         let middle = y + HEADING / 2;
-        area.draw_text(summary.group.name(), &heading, (MARGIN, middle))?;
+        let mut name = summary.group.name().to_owned();
+        if summary.count < cases.len() {
+            let (first, last) = SQUARES_THAT_COUNT.into_inner();
+            name += &format!(" (the mean is that of {first} to {last})");
+        }
+        area.draw_text(&name, &heading, (MARGIN, middle))?;
         let mean = format!("mean {:.3}", summary.mean);
         area.draw_text(&mean, &heading, (RIGHT + GAP, middle))?;
         y += HEADING;
