@@ -194,7 +194,7 @@ impl<T: Element> Contest<'_, T> {
         bias: &[T],
         refuse: &mut impl FnMut(&str, String, bool),
     ) -> Result<Vec<Admitted<'c, T>>, Error> {
-        let set = self.operands.first()?;
+        let set = self.operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let plain = Expected::new(case, &a, &b, None, self.seed)?;
         let with_bias = match case.group {
@@ -205,8 +205,8 @@ impl<T: Element> Contest<'_, T> {
         let poison = Array2::from_elem((case.batch * case.m, case.n), nan);
         let mut admitted = Vec::new();
         for contender in contenders {
-            self.operands.first()?.d.copy_from(&poison.view())?;
-            let outcome = contender.enqueue(case, self.stream, self.operands.first()?);
+            self.operands.first_set()?.d.copy_from(&poison.view())?;
+            let outcome = contender.enqueue(case, self.stream, self.operands.first_set()?);
             // A kernel that fails breaks the device for everyone after it.
             self.stream.synchronize()?;
             let kernel = match outcome {
@@ -218,7 +218,7 @@ impl<T: Element> Contest<'_, T> {
             };
             let is_biased = matches!(contender, Contender::Regemm { bias: Some(_), .. });
             let expected = if is_biased { with_bias.as_ref().unwrap_or(&plain) } else { &plain };
-            let d = self.operands.first()?.d.view().to_array()?;
+            let d = self.operands.first_set()?.d.view().to_array()?;
             let Judgement { wrong, relative_error } = expected.check(&d)?;
             match (&contender, wrong) {
                 // The vendor's library is not ours to judge: its error is reported whatever it is.
@@ -242,7 +242,7 @@ impl<T: Element> Contest<'_, T> {
         }
         let (stream, operands) = (self.stream, &mut self.operands);
         let mut enqueue = |contender: usize| -> Result<(), Error> {
-            admitted[contender].contender.enqueue(case, stream, operands.next()?).map(drop)
+            admitted[contender].contender.enqueue(case, stream, operands.next_set()?).map(drop)
         };
         keep_busy(stream, &mut enqueue)?;
         let pilot = alternate::<Error>(stream, admitted.len(), PILOT, &mut enqueue)?;
@@ -260,7 +260,7 @@ impl<T: Element> Contest<'_, T> {
         let contender = |algorithm| -> Contender<'_, T> { Contender::Lt { plan, algorithm } };
         let mut working: Vec<usize> = Vec::new();
         for algorithm in 0..plan.algorithms() {
-            if contender(algorithm).enqueue(case, stream, operands.next()?).is_ok() {
+            if contender(algorithm).enqueue(case, stream, operands.next_set()?).is_ok() {
                 working.push(algorithm);
             }
         }
@@ -269,7 +269,7 @@ impl<T: Element> Contest<'_, T> {
             return Ok(None);
         }
         let mut enqueue = |index: usize| -> Result<(), Error> {
-            contender(working[index]).enqueue(case, stream, operands.next()?).map(drop)
+            contender(working[index]).enqueue(case, stream, operands.next_set()?).map(drop)
         };
         keep_busy(stream, &mut enqueue)?;
         let pilot = alternate::<Error>(stream, 1, PILOT, &mut enqueue)?;

@@ -28,7 +28,7 @@ pub fn cost<T: Element>(
     seed: u64,
 ) -> Result<HostCost, Error> {
     let mut operands = Rotation::<T>::of_product(stream.device(), (SIZE, SIZE, SIZE), seed)?;
-    let mut set = operands.first()?;
+    let mut set = operands.first_set()?;
     let addresses = Addresses { a: set.a.address(), b: set.b.address(), d: set.d.address() };
     let product =
         Product { m: SIZE, n: SIZE, k: SIZE, a_transposed: false, b_transposed: false, batch: 1 };

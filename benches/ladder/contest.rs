@@ -75,7 +75,7 @@ impl Contest<'_> {
             &stream,
             contenders.len(),
             Sampling::rounds(self.rounds),
-            |contender| contenders[contender].enqueue(&stream, operands.next()?),
+            |contender| contenders[contender].enqueue(&stream, operands.next_set()?),
         )?;
 
         let entries =
@@ -113,7 +113,7 @@ impl Contest<'_> {
             stream,
             plan.algorithms(),
             Sampling::rounds(ROUNDS_TO_CHOOSE),
-            |algorithm| Contender::Vendor { plan, algorithm }.enqueue(stream, operands.next()?),
+            |algorithm| Contender::Vendor { plan, algorithm }.enqueue(stream, operands.next_set()?),
         )?;
         let fastest = samples.iter().enumerate().min_by_key(|(_, samples)| samples.median());
         Ok(fastest.map_or(0, |(algorithm, _)| algorithm))
@@ -126,7 +126,7 @@ impl Contest<'_> {
         contenders: &[Contender<'_>],
         operands: &mut Rotation<T>,
     ) -> Outcome<Vec<f64>> {
-        let set = operands.first()?;
+        let set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let expectation = Expectation::new(Problem::product(a.view(), b.view()), self.seed)?;
         let nan = T::narrow(regemm::Accumulator::constant(f64::NAN));
@@ -134,10 +134,10 @@ impl Contest<'_> {
         contenders
             .iter()
             .map(|contender| {
-                operands.first()?.d.copy_from(&poison.view())?;
-                contender.enqueue(stream, operands.first()?)?;
+                operands.first_set()?.d.copy_from(&poison.view())?;
+                contender.enqueue(stream, operands.first_set()?)?;
                 stream.synchronize()?;
-                let result = operands.first()?.d.view().to_array()?;
+                let result = operands.first_set()?.d.view().to_array()?;
                 let verification = expectation.check(&result.view())?;
                 // The vendor's library is not ours to judge: its error is reported whatever it is.
                 if let (Contender::Kernel(kernel), false) = (contender, verification.pass()) {

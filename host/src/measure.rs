@@ -87,7 +87,7 @@ impl Sampling {
 }
 
 /// Measures contenders in turn: `enqueue(contender)` puts one product on the stream, with operands that are
-/// [next](Rotation::next). Gives one set of samples a contender.
+/// [next](Rotation::next_set). Gives one set of samples a contender.
 ///
 /// # Errors
 /// [`Error::NotMeasurable`](crate::Error::NotMeasurable) on the simulator, or what `enqueue` gives.
@@ -211,7 +211,7 @@ mod tests {
         let stream = device.stream().unwrap();
         let mut rotation = Rotation::<f32>::of_product(&device, (8, 8, 8), 1).unwrap();
         let outcome = alternate::<Error>(&stream, 1, Sampling::rounds(1), |_| {
-            let OperandSet { a, b, d } = rotation.next()?;
+            let OperandSet { a, b, d } = rotation.next_set()?;
             Gemm::new(a, b).enqueue(&stream, d).map(drop)
         });
         assert!(matches!(outcome, Err(Error::NotMeasurable { .. })), "{outcome:?}");

@@ -145,7 +145,7 @@ impl Ladder {
         let stream = self.device.stream()?;
         let sampling = Sampling::rounds(self.reps);
         let samples = alternate::<Error>(&stream, right.len(), sampling, |contender| {
-            let OperandSet { a, b, d } = operands.next()?;
+            let OperandSet { a, b, d } = operands.next_set()?;
             let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
             Gemm::new(a, b).kernel(kernel).enqueue(&stream, d).map(drop)
         })?;
@@ -160,7 +160,7 @@ impl Ladder {
         size: Size,
         operands: &mut Rotation<T>,
     ) -> Result<Vec<Rung>, Failure> {
-        let mut set = operands.first()?;
+        let mut set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let misfit = |error: regemm::verify::ShapeError| Failure::Usage(error.to_string());
         let problem = Problem::product(a.view(), b.view());

@@ -101,7 +101,7 @@ impl<T: Element> Rotation<T> {
     ///
     /// # Errors
     /// [`Error::NotMeasurable`] before [`Rotation::fit`].
-    pub fn first(&mut self) -> Result<OperandSet<'_, T>> {
+    pub fn first_set(&mut self) -> Result<OperandSet<'_, T>> {
         self.set(0)
     }
 
@@ -110,7 +110,7 @@ impl<T: Element> Rotation<T> {
     ///
     /// # Errors
     /// [`Error::NotMeasurable`] before [`Rotation::fit`].
-    pub fn next(&mut self) -> Result<OperandSet<'_, T>> {
+    pub fn next_set(&mut self) -> Result<OperandSet<'_, T>> {
         let set = self.next;
         self.next = (set + 1) % self.sets.max(1);
         self.set(set)
@@ -239,7 +239,7 @@ mod tests {
         (rotation.layout, rotation.sets) = (LAYOUT, 3);
         let mut ranges = Vec::new();
         for _ in 0..3 {
-            let OperandSet { a, b, d } = rotation.next().unwrap();
+            let OperandSet { a, b, d } = rotation.next_set().unwrap();
             assert_eq!([a.rows(), a.cols(), a.ld(), b.rows()], [5, 8, 9, 8]);
             let values = a.to_vec().unwrap();
             assert!(values.iter().all(|x| x.is_finite()) && values[0] != values[1]);
@@ -248,8 +248,8 @@ mod tests {
                 ranges.push(view.address()..view.address() + bytes);
             }
         }
-        let first = rotation.first().unwrap().a.address();
-        assert_eq!(rotation.next().unwrap().a.address(), first, "three sets in turn");
+        let first = rotation.first_set().unwrap().a.address();
+        assert_eq!(rotation.next_set().unwrap().a.address(), first, "three sets in turn");
         ranges.sort_by_key(|range| range.start);
         assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "{ranges:?}");
     }
@@ -257,12 +257,12 @@ mod tests {
     #[test]
     fn there_is_nothing_before_a_layout_and_memory_is_kept_for_a_smaller_one() {
         let mut rotation = Rotation::<f32>::new(&Device::sim(), 1);
-        assert!(rotation.first().is_err());
+        assert!(rotation.first_set().is_err());
         rotation.reserve(&[Layout::packed(4, 4, 4), LAYOUT]).unwrap();
         rotation.fit(LAYOUT).unwrap();
-        let before = rotation.first().unwrap().a.address();
+        let before = rotation.first_set().unwrap().a.address();
         rotation.fit(Layout::packed(4, 4, 4)).unwrap();
-        assert_eq!(rotation.first().unwrap().a.address(), before);
+        assert_eq!(rotation.first_set().unwrap().a.address(), before);
         assert_eq!(rotation.sets(), 1, "the simulator has no cache");
     }
 }

@@ -126,7 +126,7 @@ impl<T: Element> Meter<T> {
         let mut expected: Option<Vec<T>> = None;
         let mut agreeing = Vec::with_capacity(kernels.len());
         for kernel in kernels {
-            let OperandSet { a, b, mut d } = self.operands.first()?;
+            let OperandSet { a, b, mut d } = self.operands.first_set()?;
             d.reborrow().slice(rows.clone(), cols.clone())?.copy_from(&poison.view())?;
             Gemm::new(a, b).kernel(KernelChoice::Info(kernel)).run(d.reborrow())?;
             let result = d.view().slice(rows.clone(), cols.clone())?.to_vec()?;
@@ -153,7 +153,7 @@ impl<T: Element> Meter<T> {
     ) -> Result<Vec<Samples>> {
         let Meter { stream, operands, .. } = self;
         alternate::<Error>(stream, contenders.len(), Sampling::rounds(samples), |contender| {
-            let OperandSet { a, b, d } = operands.next()?;
+            let OperandSet { a, b, d } = operands.next_set()?;
             let kernel = KernelChoice::Info(kernels[contenders[contender]]);
             Gemm::new(a, b).kernel(kernel).enqueue(stream, d).map(drop)
         })

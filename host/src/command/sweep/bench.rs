@@ -64,7 +64,7 @@ pub fn with_bench<R>(
     let stream = device.stream()?;
     let spacer = if device.is_sim() { None } else { Some(Spacer::new(&stream)?) };
     let mut operands = Rotation::<f32>::of_product(device, (size, size, size), seed)?;
-    let set = operands.first()?;
+    let set = operands.first_set()?;
     let (a, b) = (set.a.to_array()?, set.b.to_array()?);
     let expectation = Expectation::new(Problem::product(a.view(), b.view()), seed)
         .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -81,7 +81,7 @@ pub fn with_bench<R>(
 
 impl Machine for Bench<'_> {
     fn verify(&mut self, contender: usize) -> Result<Verdict, Failure> {
-        let mut set = self.operands.first()?;
+        let mut set = self.operands.first_set()?;
         set.d.copy_from(&self.poison.view())?;
         let start = self.stream.record()?;
         let report = match self.contenders[contender].enqueue(&self.stream, &mut set) {
@@ -123,7 +123,7 @@ impl Machine for Bench<'_> {
                 spacer.enqueue(&self.stream)?;
             }
             let start = self.stream.record()?;
-            let mut set = self.operands.next()?;
+            let mut set = self.operands.next_set()?;
             self.contenders[contender].enqueue(&self.stream, &mut set)?;
             events.push((start, self.stream.record()?));
         }
