@@ -22,6 +22,7 @@
 //! | `shapes` | the shapes that are measured unless others are named |
 //! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
 //! | `model` | predicted times for shapes that were not measured |
+//! | `memo` | choices that were made before |
 //! | `choice` | the choice by predicted times |
 //! | [`explain`] | the choice with everything that it was made from |
 //! | `tuner` | the tables of one device in memory |
@@ -33,6 +34,7 @@ mod document;
 pub mod explain;
 mod key;
 pub mod measure;
+mod memo;
 mod model;
 mod policy;
 mod shapes;
