@@ -99,21 +99,20 @@ pub fn alternate<E: From<crate::Error>>(
 ) -> std::result::Result<Vec<Samples>, E> {
     let Sampling { warm_up, rounds, products } = sampling;
     let mut spacer = Spacer::new(stream)?;
-    let mut queueing = Duration::ZERO;
-    for round in 0..warm_up {
-        for contender in 0..contenders {
+    // How long the host takes to queue a sample: the first round also loads modules, so the quickest counts.
+    let mut queueing = vec![Duration::MAX; contenders];
+    for _ in 0..warm_up {
+        for (contender, quickest) in queueing.iter_mut().enumerate() {
             let start = Instant::now();
             for _ in 0..products {
                 enqueue(contender)?;
             }
-            // The first round loads modules.
-            if round > 0 {
-                queueing = queueing.max(start.elapsed());
-            }
+            *quickest = start.elapsed().min(*quickest);
             stream.synchronize()?;
         }
     }
-    spacer.cover(stream, queueing)?;
+    let measured = queueing.into_iter().filter(|time| *time < Duration::MAX);
+    spacer.cover(stream, measured.max().unwrap_or_default())?;
 
     let mut times = vec![Vec::with_capacity(rounds); contenders];
     for round in 0..rounds {
