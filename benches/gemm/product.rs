@@ -1,6 +1,6 @@
 //! A case as this library computes it.
 
-use regemm::measure::{Layout, OperandSet, Part};
+use regemm::measure::{OperandSet, Part, SetLayout};
 use regemm::{Activation, Element, Gemm, KernelChoice, Report, Stream, Vector};
 use regemm_report::versus::Case;
 
@@ -38,13 +38,13 @@ pub fn enqueue<T: Element>(
 
 /// How the operands of a case lie in memory: the matrices of a batch below one another, transposed factors as their
 /// transposes.
-pub fn layout(case: &Case) -> Layout {
+pub fn layout(case: &Case) -> SetLayout {
     let Case { m, n, k, layouts, batch, .. } = *case;
     let part = |rows: usize, cols: usize, transposed: bool| {
         let (rows, cols) = if transposed { (cols, rows) } else { (rows, cols) };
         Part::packed(batch * rows, cols)
     };
-    Layout {
+    SetLayout {
         a: part(m, k, layouts.a_transposed()),
         b: part(k, n, layouts.b_transposed()),
         d: part(m, n, false),

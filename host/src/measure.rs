@@ -8,7 +8,7 @@
 
 mod operands;
 
-pub use operands::{Layout, OperandSet, Part, Rotation};
+pub use operands::{OperandSet, Part, Rotation, SetLayout};
 
 use crate::device::stream::{Event, Stream};
 use crate::error::Result;

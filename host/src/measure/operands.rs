@@ -28,7 +28,7 @@ const FEWEST_SETS: u64 = 2;
 pub struct Rotation<T> {
     device: Device,
     seed: u64,
-    layout: Layout,
+    layout: SetLayout,
     sets: usize,
     /// The set that is handed out next.
     next: usize,
@@ -53,7 +53,7 @@ impl<T: Element> Rotation<T> {
     pub fn new(device: &Device, seed: u64) -> Self {
         let (inputs, outputs) = (None, None);
         let device = device.clone();
-        Rotation { device, seed, layout: Layout::default(), sets: 0, next: 0, inputs, outputs }
+        Rotation { device, seed, layout: SetLayout::default(), sets: 0, next: 0, inputs, outputs }
     }
 
     /// Operands of `m x n x k` products, packed.
@@ -66,7 +66,7 @@ impl<T: Element> Rotation<T> {
         seed: u64,
     ) -> Result<Self> {
         let mut rotation = Rotation::new(device, seed);
-        rotation.fit(Layout::packed(m, n, k))?;
+        rotation.fit(SetLayout::packed(m, n, k))?;
         Ok(rotation)
     }
 
@@ -75,7 +75,7 @@ impl<T: Element> Rotation<T> {
     ///
     /// # Errors
     /// The device has no room, or fails.
-    pub fn reserve(&mut self, layouts: &[Layout]) -> Result<()> {
+    pub fn reserve(&mut self, layouts: &[SetLayout]) -> Result<()> {
         let rooms = layouts.iter().map(|layout| layout.room(self.sets_of(layout)));
         let most = rooms.fold((0, 0), |most, room| (most.0.max(room.0), most.1.max(room.1)));
         self.make_room(most)
@@ -85,7 +85,7 @@ impl<T: Element> Rotation<T> {
     ///
     /// # Errors
     /// The device has no room for them, or fails.
-    pub fn fit(&mut self, layout: Layout) -> Result<()> {
+    pub fn fit(&mut self, layout: SetLayout) -> Result<()> {
         let sets = self.sets_of(&layout);
         self.make_room(layout.room(sets))?;
         (self.layout, self.sets, self.next) = (layout, sets, 0);
@@ -120,7 +120,7 @@ impl<T: Element> Rotation<T> {
         let (Some(inputs), Some(outputs)) = (&self.inputs, &mut self.outputs) else {
             return Err(Error::NotMeasurable { why: "there is no memory for operands yet" });
         };
-        let Layout { a, b, d } = self.layout;
+        let SetLayout { a, b, d } = self.layout;
         let first = set * (a.len() + b.len());
         let input = |part: Part, start| {
             inputs.view().slice(0..1, part.range(start))?.folded(part.rows, part.cols, part.ld)
@@ -135,7 +135,7 @@ impl<T: Element> Rotation<T> {
 
     /// How many sets of a layout take more memory than the L2 holds; one on the simulator, which has none, and where two
     /// would take more than half of the memory.
-    fn sets_of(&self, layout: &Layout) -> usize {
+    fn sets_of(&self, layout: &SetLayout) -> usize {
         let info = self.device.info();
         let bytes = layout.bytes::<T>().max(1);
         let Some(l2) = info.l2_bytes else { return 1 };
@@ -169,7 +169,7 @@ impl<T: Element> Rotation<T> {
 
 /// Where the operands of one product are within the memory of a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct SetLayout {
     /// A as it lies in memory.
     pub a: Part,
     /// B as it lies in memory.
@@ -189,10 +189,10 @@ pub struct Part {
     pub ld: usize,
 }
 
-impl Layout {
+impl SetLayout {
     /// Of an `m x n x k` product of matrices without gaps.
-    pub fn packed(m: usize, n: usize, k: usize) -> Layout {
-        Layout { a: Part::packed(m, k), b: Part::packed(k, n), d: Part::packed(m, n) }
+    pub fn packed(m: usize, n: usize, k: usize) -> SetLayout {
+        SetLayout { a: Part::packed(m, k), b: Part::packed(k, n), d: Part::packed(m, n) }
     }
 
     /// Bytes of one set.
@@ -226,7 +226,7 @@ impl Part {
 mod tests {
     use super::*;
 
-    const LAYOUT: Layout = Layout {
+    const LAYOUT: SetLayout = SetLayout {
         a: Part { rows: 5, cols: 8, ld: 9 },
         b: Part { rows: 8, cols: 12, ld: 13 },
         d: Part { rows: 5, cols: 12, ld: 13 },
@@ -258,10 +258,10 @@ mod tests {
     fn there_is_nothing_before_a_layout_and_memory_is_kept_for_a_smaller_one() {
         let mut rotation = Rotation::<f32>::new(&Device::sim(), 1);
         assert!(rotation.first_set().is_err());
-        rotation.reserve(&[Layout::packed(4, 4, 4), LAYOUT]).unwrap();
+        rotation.reserve(&[SetLayout::packed(4, 4, 4), LAYOUT]).unwrap();
         rotation.fit(LAYOUT).unwrap();
         let before = rotation.first_set().unwrap().a.address();
-        rotation.fit(Layout::packed(4, 4, 4)).unwrap();
+        rotation.fit(SetLayout::packed(4, 4, 4)).unwrap();
         assert_eq!(rotation.first_set().unwrap().a.address(), before);
         assert_eq!(rotation.sets(), 1, "the simulator has no cache");
     }

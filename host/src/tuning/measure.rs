@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::gemm::{Gemm, KernelChoice};
 use crate::kernels::{Problem, kernels, supports};
 use crate::matrix::bytes_of;
-use crate::measure::{Layout, OperandSet, Part, Rotation, Samples, Sampling, alternate};
+use crate::measure::{OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate};
 use half::{bf16, f16};
 use ndarray::Array2;
 use regemm_kernels::element::{Accumulator, Dtype, Element};
@@ -115,7 +115,7 @@ impl<T: Element> Meter<T> {
     /// Those whose result has the same bits as the first one's.
     fn agreeing(
         &mut self,
-        layout: &Layout,
+        layout: &SetLayout,
         kernels: Vec<&'static KernelInfo>,
     ) -> Result<Vec<&'static KernelInfo>> {
         let end = |len: usize| len.saturating_sub(COMPARED)..len;
@@ -161,13 +161,13 @@ impl<T: Element> Meter<T> {
 }
 
 /// Of matrices that make a product of this shape.
-fn layout<T: Element>(shape: Shape) -> Layout {
+fn layout<T: Element>(shape: Shape) -> SetLayout {
     let [m, n, k] = [shape.m, shape.n, shape.k].map(|size| size as usize);
     // Rows of whole vectors lose their alignment by a leading dimension that is none.
     let packed = Shape::packed(T::DTYPE, shape.m, shape.n, shape.k);
     let gap = usize::from(packed.aligned && !shape.aligned);
     let part = |rows, cols| Part { rows, cols, ld: cols + gap };
-    Layout { a: part(m, k), b: part(k, n), d: part(m, n) }
+    SetLayout { a: part(m, k), b: part(k, n), d: part(m, n) }
 }
 
 /// Measures one shape on a device, for a table.
@@ -200,7 +200,7 @@ mod tests {
     fn operands_are_laid_out_as_their_shape_says() {
         for (dtype_aligned, shape_aligned) in [(true, true), (true, false), (false, false)] {
             let n = if dtype_aligned { 64 } else { 63 };
-            let Layout { a, b, d } =
+            let SetLayout { a, b, d } =
                 layout::<f32>(Shape { m: 100, n, k: 32, aligned: shape_aligned });
             assert_eq!([a.rows, a.cols, b.rows, b.cols], [100, 32, 32, n as usize]);
             let vectors = |part: &Part| Shape::has_vectors(Dtype::F32, 0, part.cols, part.ld);
