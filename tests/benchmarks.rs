@@ -1,9 +1,18 @@
-//! What the benchmarks do without a GPU: the table of cases, and that they say so and go.
+//! What the benchmarks do without a GPU: the table of cases, the products and their verification on the simulator, and that
+//! they say so and go.
 
 #[path = "../benches/gemm/cases.rs"]
 mod cases;
+#[path = "../benches/gemm/check.rs"]
+mod check;
+#[path = "../benches/gemm/product.rs"]
+mod product;
 
 use cases::cases;
+use check::Expected;
+use regemm::measure::Rotation;
+use regemm::ndarray::Array2;
+use regemm::{Device, KernelChoice};
 use regemm_report::versus::{Case, Group, Layouts};
 use std::collections::HashSet;
 use std::path::Path;
@@ -43,6 +52,49 @@ fn batches_and_layouts_say_what_they_are() {
     assert!(batched.iter().all(|case| case.batch > 1 && case.layouts == Layouts::Nn));
     let layouts = cases(&[Group::Layouts], &[]);
     assert!(layouts.iter().all(|case| case.batch == 1 && case.layouts != Layouts::Nn));
+}
+
+/// Small cases of every kind that this library computes.
+fn small_cases() -> Vec<Case> {
+    let of = |group, layouts, batch| Case { layouts, batch, ..Case::of(group, (20, 24, 28)) };
+    let layouts = [Layouts::Nn, Layouts::Nt, Layouts::Tn, Layouts::Tt];
+    let mut all: Vec<Case> =
+        layouts.into_iter().map(|layouts| of(Group::Layouts, layouts, 1)).collect();
+    all.push(of(Group::Batched, Layouts::Nn, 3));
+    all.retain(|case| product::lacking(case).is_none());
+    all
+}
+
+#[test]
+fn a_case_is_computed_as_it_is_verified() {
+    let device = Device::sim();
+    let stream = device.stream().unwrap();
+    let mut operands = Rotation::<f32>::new(&device, 1);
+    for case in small_cases() {
+        operands.fit(product::layout(&case)).unwrap();
+        let set = operands.first_set().unwrap();
+        let (a, b) = (set.a.to_array().unwrap(), set.b.to_array().unwrap());
+        let values: Vec<f32> = (0..case.n).map(|col| col as f32 / 8.0).collect();
+        let on_device = device.vector(&values).unwrap();
+        for with_bias in [false, true] {
+            let (bias, bias_on_device) =
+                (with_bias.then_some(&values[..]), with_bias.then_some(&on_device));
+            let poison = Array2::from_elem((case.batch * case.m, case.n), f32::NAN);
+            operands.first_set().unwrap().d.copy_from(&poison.view()).unwrap();
+            let set = operands.first_set().unwrap();
+            product::enqueue(&case, KernelChoice::Auto, bias_on_device, &stream, set).unwrap();
+            let mut d = operands.first_set().unwrap().d.view().to_array().unwrap();
+            let expected = Expected::new(&case, &a, &b, bias, 1).unwrap();
+            let judgement = expected.check(&d).unwrap();
+            assert_eq!(judgement.wrong, None, "{}", case.label());
+            assert!(judgement.relative_error < 1e-6, "{}", judgement.relative_error);
+
+            // One wrong element, in the last product of a batch.
+            d[(case.batch * case.m - 1, 3)] += 0.5;
+            assert!(expected.check(&d).unwrap().wrong.is_some(), "{}", case.label());
+            assert!(expected.check(&poison).unwrap().relative_error.is_nan());
+        }
+    }
 }
 
 /// The benchmarks are programs of their own, which only cargo knows where to find: this needs the cargo that runs it.
