@@ -45,7 +45,7 @@ impl Contender<'_> {
 const ROUNDS_TO_CHOOSE: usize = 5;
 
 impl Contest<'_> {
-    /// Verifies and measures every kernel of the element type and the vendor's library.
+    /// Verifies and measures every kernel of the element type, for row-major factors, and the vendor's library.
     pub fn run<T: Element>(&self) -> Outcome<Round> {
         let stream = self.device.stream()?;
         let shape = (self.size, self.size, self.size);
@@ -63,7 +63,7 @@ impl Contest<'_> {
             Err(why) => (None, Some(why)),
         };
 
-        let kernels = regemm::kernels::kernels().iter().filter(|k| k.dtype == T::DTYPE);
+        let kernels = regemm::kernels::kernels_for(T::DTYPE, regemm::Layouts::NN);
         let mut contenders: Vec<Contender<'_>> = kernels.map(Contender::Kernel).collect();
         if let Some((_, plan)) = &plan {
             let algorithm = self.fastest_algorithm(&stream, plan, &mut operands)?;

@@ -3,6 +3,7 @@
 use crate::device::DeviceSpec;
 use cuda_std::sim::SimError;
 use regemm_kernels::element::Dtype;
+use regemm_kernels::layout::Layouts;
 use std::fmt;
 
 /// The result of everything in this library that can fail.
@@ -119,6 +120,31 @@ pub enum Error {
         cols: usize,
     },
 
+    /// Matrices of a batch that is written lie one on another.
+    #[error(
+        "the matrices of the batch begin {stride} elements apart but each takes {needed}: the stride must be at least {needed}"
+    )]
+    BatchStride {
+        /// Elements from one matrix to the next.
+        stride: usize,
+        /// Elements from the first to the last one of a matrix.
+        needed: usize,
+    },
+
+    /// An operand is a batch of another number of matrices than D.
+    #[error(
+        "{operand} is a batch of {found} but D {}: give both the same number, or {operand} as one matrix that is shared",
+        batch_of(*expected)
+    )]
+    BatchMismatch {
+        /// The operand.
+        operand: Operand,
+        /// The number of its matrices.
+        found: usize,
+        /// The number of D's; none where D is one matrix and no batch.
+        expected: Option<usize>,
+    },
+
     /// A slice does not have as many elements as the matrix or vector it stands for.
     #[error("the slice has {found} elements but {layout} takes {needed}")]
     SliceLength {
@@ -130,16 +156,16 @@ pub enum Error {
         layout: String,
     },
 
-    /// A range of rows or columns does not lie in the matrix.
-    #[error("{axis} {start}..{end} do not lie in a matrix of {len} {axis}")]
+    /// A range of rows, columns or matrices does not lie in the matrix or batch.
+    #[error("{axis} {start}..{end} do not lie in what has {len} {axis}")]
     Range {
-        /// `rows` or `columns`.
+        /// `rows`, `columns` or `matrices`.
         axis: &'static str,
         /// First index.
         start: usize,
         /// One past the last index.
         end: usize,
-        /// Rows or columns that there are.
+        /// Rows, columns or matrices that there are.
         len: usize,
     },
 
@@ -306,6 +332,22 @@ pub enum Error {
         expected: Dtype,
     },
 
+    /// A kernel for factors that lie otherwise in memory.
+    #[error(
+        "kernel {kernel} takes A and B as `{found}` but these are `{expected}` (n: row-major, t: transposed, A first): {}",
+        layouts_remedy(fitting)
+    )]
+    KernelLayouts {
+        /// The kernel.
+        kernel: &'static str,
+        /// The layouts that it takes.
+        found: Layouts,
+        /// The layouts of the factors.
+        expected: Layouts,
+        /// Kernels for these; none where the kernel is the user's own.
+        fitting: Vec<&'static str>,
+    },
+
     /// A kernel that the device cannot run.
     #[error(
         "kernel {kernel} needs {needed} {resource} but {device} has {available}: choose a kernel with smaller tiles"
@@ -375,6 +417,20 @@ fn number_of_devices(count: usize) -> String {
         0 => "the driver finds no device".to_owned(),
         1 => "the only device is cuda:0".to_owned(),
         _ => format!("the devices are cuda:0 to cuda:{}", count - 1),
+    }
+}
+
+fn batch_of(count: Option<usize>) -> String {
+    match count {
+        None => "is one matrix".to_owned(),
+        Some(count) => format!("one of {count}"),
+    }
+}
+
+fn layouts_remedy(fitting: &[&str]) -> String {
+    match fitting {
+        [] => "instantiate the kernel for these layouts".to_owned(),
+        fitting => format!("choose {}", fitting.join(", ")),
     }
 }
 

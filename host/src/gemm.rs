@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`operands`] | what a product takes and gives: matrices and batches, transposed or not |
 //! | `validate` | shapes, devices and sizes of the operands |
 //! | `overlap` | which views share memory |
 //! | `execute` | from checked operands to a launch |
@@ -9,6 +10,7 @@
 
 pub mod custom;
 mod execute;
+pub mod operands;
 mod overlap;
 mod validate;
 
@@ -17,12 +19,13 @@ use crate::device::{Buffer, Device, KernelSource};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Problem, Selection, Why};
 use crate::matrix::vector::Vector;
-use crate::matrix::view::{MatrixView, MatrixViewMut};
+use crate::matrix::view::MatrixView;
 use crate::tuning::Shape;
 use cuda_std::sim::Counters;
 use custom::CustomKernel;
 use execute::{Plan, execute};
 use ndarray::{Array2, ArrayView2};
+pub use operands::{Factor, Target, Term};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
@@ -36,7 +39,8 @@ pub enum KernelChoice {
     /// ([`kernels::rank`]).
     #[default]
     Auto,
-    /// By name: that of an entry (`tiled16_f32`) or the part before the element type (`tiled16`).
+    /// By name: that of an entry (`tiled16_nt_f32`), the part before the element type (`tiled16_nt`), or the part before the
+    /// layouts (`tiled16`), which means the kernel for the layouts of the factors.
     Named(String),
     /// The best kernel of a rung.
     Rung(Rung),
@@ -61,7 +65,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug)]
 enum Addend<'a, T: Element> {
     None,
-    Matrix(MatrixView<'a, T>),
+    Term(Term<'a, T>),
     /// D itself.
     Accumulate,
 }
@@ -70,6 +74,9 @@ enum Addend<'a, T: Element> {
 ///
 /// Without further calls alpha is 1 and there is no C, bias or activation. `beta == 0` never reads C and `alpha == 0`
 /// never reads A or B, so that NaN there does not matter; where `k == 0` the product is zero.
+///
+/// A and B may be transposed: [`Matrix::t`](crate::Matrix::t). If D is a [batch](crate::Batch) there are as many products, in one launch: every
+/// other operand is a batch of the same number, or one matrix that all products share.
 ///
 /// # Examples
 /// ```
@@ -87,12 +94,12 @@ enum Addend<'a, T: Element> {
 #[derive(Clone, Debug)]
 #[must_use = "a product does nothing until it is run or enqueued"]
 pub struct Gemm<'a, T: Element> {
-    a: MatrixView<'a, T>,
-    b: MatrixView<'a, T>,
+    a: Factor<'a, T>,
+    b: Factor<'a, T>,
     alpha: T::Acc,
     beta: T::Acc,
     c: Addend<'a, T>,
-    bias: Option<(BiasAxis, &'a Vector<T>)>,
+    bias: Option<(BiasAxis, Term<'a, T>)>,
     activation: Activation,
     slope: T::Acc,
     kernel: KernelChoice,
@@ -101,7 +108,7 @@ pub struct Gemm<'a, T: Element> {
 
 impl<'a, T: Element> Gemm<'a, T> {
     /// The product `A * B`.
-    pub fn new(a: impl Into<MatrixView<'a, T>>, b: impl Into<MatrixView<'a, T>>) -> Self {
+    pub fn new(a: impl Into<Factor<'a, T>>, b: impl Into<Factor<'a, T>>) -> Self {
         let identity = Linear::<T>::identity();
         Gemm {
             a: a.into(),
@@ -123,11 +130,11 @@ impl<'a, T: Element> Gemm<'a, T> {
         self
     }
 
-    /// Adds `beta * C`. C may be the same matrix as D; otherwise it must not overlap D. Replaces
+    /// Adds `beta * C`. C may be the same matrix or batch as D; otherwise it must not overlap D. Replaces
     /// [`Gemm::accumulate`].
-    pub fn c(mut self, beta: T::Acc, c: impl Into<MatrixView<'a, T>>) -> Self {
+    pub fn c(mut self, beta: T::Acc, c: impl Into<Term<'a, T>>) -> Self {
         self.beta = beta;
-        self.c = Addend::Matrix(c.into());
+        self.c = Addend::Term(c.into());
         self
     }
 
@@ -138,15 +145,17 @@ impl<'a, T: Element> Gemm<'a, T> {
         self
     }
 
-    /// Adds to every row a vector of `n` elements, one for each column. Replaces [`Gemm::bias_per_row`].
-    pub fn bias_per_column(mut self, bias: &'a Vector<T>) -> Self {
-        self.bias = Some((BiasAxis::Column, bias));
+    /// Adds to every row a vector of `n` elements, one for each column; a batch of vectors is one of matrices of one row.
+    /// Replaces [`Gemm::bias_per_row`].
+    pub fn bias_per_column(mut self, bias: impl Into<Term<'a, T>>) -> Self {
+        self.bias = Some((BiasAxis::Column, bias.into()));
         self
     }
 
-    /// Adds to every column a vector of `m` elements, one for each row. Replaces [`Gemm::bias_per_column`].
-    pub fn bias_per_row(mut self, bias: &'a Vector<T>) -> Self {
-        self.bias = Some((BiasAxis::Row, bias));
+    /// Adds to every column a vector of `m` elements, one for each row; a batch of vectors is one of matrices of one row.
+    /// Replaces [`Gemm::bias_per_column`].
+    pub fn bias_per_row(mut self, bias: impl Into<Term<'a, T>>) -> Self {
+        self.bias = Some((BiasAxis::Row, bias.into()));
         self
     }
 
@@ -173,7 +182,7 @@ impl<'a, T: Element> Gemm<'a, T> {
     /// # Errors
     /// An operand does not fit the others, D overlaps A, B or a different C, the kernel does not fit the matrices or the
     /// device, or the device fails. Where a kernel fails D may have been written in part.
-    pub fn run<'d>(self, d: impl Into<MatrixViewMut<'d, T>>) -> Result<Report> {
+    pub fn run<'d>(self, d: impl Into<Target<'d, T>>) -> Result<Report> {
         self.start(&d.into(), None)
     }
 
@@ -182,15 +191,11 @@ impl<'a, T: Element> Gemm<'a, T> {
     ///
     /// # Errors
     /// As for [`Gemm::run`]; failures of a kernel on a GPU are reported by a later synchronisation.
-    pub fn enqueue<'d>(
-        self,
-        stream: &Stream,
-        d: impl Into<MatrixViewMut<'d, T>>,
-    ) -> Result<Report> {
+    pub fn enqueue<'d>(self, stream: &Stream, d: impl Into<Target<'d, T>>) -> Result<Report> {
         self.start(&d.into(), Some(stream))
     }
 
-    fn start(&self, d: &MatrixViewMut<'_, T>, stream: Option<&Stream>) -> Result<Report> {
+    fn start(&self, d: &Target<'_, T>, stream: Option<&Stream>) -> Result<Report> {
         if !self.epilogue_operands.is_empty() {
             return Err(Error::CustomEpilogue {
                 part: "operands of a custom epilogue",
@@ -210,13 +215,15 @@ impl<'a, T: Element> Gemm<'a, T> {
         let c = match self.c {
             _ if self.beta == T::Acc::ZERO => None,
             Addend::None => None,
-            Addend::Matrix(c) => Some(c),
+            Addend::Term(c) => Some(c),
             Addend::Accumulate => Some(d.view()),
         };
         let (bias_axis, bias) = self.bias.unzip();
         let epilogue = Linear {
-            c: c.map_or(MatrixRef::NULL, |c| c.to_kernel()),
-            bias: bias.map_or(MatrixRef::NULL, |bias| MatrixView::row(bias).to_kernel()).data,
+            c: c.map_or(MatrixRef::NULL, |c| c.first.to_kernel()),
+            bias: bias.map_or(MatrixRef::NULL, |bias| bias.first.to_kernel()).data,
+            c_stride: c.map_or(0, |c| c.stride()),
+            bias_stride: bias.map_or(0, |bias| bias.stride()),
             alpha,
             // Without C there is nothing that beta could multiply.
             beta: if c.is_some() { self.beta } else { T::Acc::ZERO },
@@ -224,7 +231,7 @@ impl<'a, T: Element> Gemm<'a, T> {
             bias_axis: bias_axis.unwrap_or_default(),
             activation: self.activation,
         };
-        let others = [c.and_then(|c| c.buffer()), bias.map(Vector::buffer)];
+        let others = [c, bias].map(|term| term.and_then(|term| term.first.buffer()));
         let plan = Plan {
             kernel: KernelSource::embedded(selection.kernel),
             why: selection.why,
@@ -238,17 +245,19 @@ impl<'a, T: Element> Gemm<'a, T> {
         unsafe { execute(&plan, epilogue, d, stream) }
     }
 
-    fn select(&self, problem: &Problem, d: &MatrixViewMut<'_, T>) -> Result<Selection> {
+    fn select(&self, problem: &Problem, d: &Target<'_, T>) -> Result<Selection> {
         let device = self.device();
         let named = |name: &str| {
-            let kernel = kernels::find_for(name, T::DTYPE)?;
+            let kernel = kernels::find_in(name, T::DTYPE, problem.layouts)?;
             kernels::supports(kernel, problem, device.info())?;
             Ok(Selection { kernel, why: Why::Asked })
         };
         match &self.kernel {
-            KernelChoice::Auto => device.tuner().select(device, problem, self.shape(d), None),
+            KernelChoice::Auto => {
+                device.tuner().select(device, problem, self.shape(problem, d), None)
+            }
             KernelChoice::Rung(rung) => {
-                device.tuner().select(device, problem, self.shape(d), Some(*rung))
+                device.tuner().select(device, problem, self.shape(problem, d), Some(*rung))
             }
             KernelChoice::Named(name) => named(name),
             // Anyone can make a value of this type, so only its name is trusted.
@@ -257,16 +266,13 @@ impl<'a, T: Element> Gemm<'a, T> {
     }
 
     /// What the time of the product depends on. The operands have been checked.
-    fn shape(&self, d: &MatrixViewMut<'_, T>) -> Shape {
+    fn shape(&self, problem: &Problem, d: &Target<'_, T>) -> Shape {
         let vectors = |view: MatrixView<'_, T>| {
             Shape::has_vectors(T::DTYPE, view.address(), view.cols(), view.ld())
         };
-        Shape {
-            m: self.a.rows() as u32,
-            n: self.b.cols() as u32,
-            k: self.a.cols() as u32,
-            aligned: vectors(self.a) && vectors(self.b) && vectors(d.view()),
-        }
+        let Problem { m, n, k, .. } = *problem;
+        let views = [self.a.stored.first, self.b.stored.first, d.first.view()];
+        Shape { m, n, k, aligned: views.into_iter().all(vectors) }
     }
 
     fn device(&self) -> &'a Device {
@@ -276,13 +282,10 @@ impl<'a, T: Element> Gemm<'a, T> {
 
 /// A product with an epilogue of the user's own.
 impl<'a, T: Element> Gemm<'a, T> {
-    /// Names a matrix that the custom epilogue reads through an address in it, so that its work is ordered after work
+    /// Names a matrix or batch that the custom epilogue reads through an address in it, so that its work is ordered after work
     /// that writes the matrix, and before work that will.
-    pub fn epilogue_reads_matrix<U: Element>(
-        mut self,
-        matrix: impl Into<MatrixView<'a, U>>,
-    ) -> Self {
-        self.epilogue_operands.extend(matrix.into().buffer());
+    pub fn epilogue_reads_matrix<U: Element>(mut self, matrix: impl Into<Term<'a, U>>) -> Self {
+        self.epilogue_operands.extend(matrix.into().first.buffer());
         self
     }
 
@@ -305,7 +308,7 @@ impl<'a, T: Element> Gemm<'a, T> {
         self,
         kernel: &CustomKernel<T, E>,
         epilogue: E,
-        d: impl Into<MatrixViewMut<'d, T>>,
+        d: impl Into<Target<'d, T>>,
     ) -> Result<Report> {
         // SAFETY: as promised by the caller.
         unsafe { self.start_custom(kernel, epilogue, &d.into(), None) }
@@ -324,7 +327,7 @@ impl<'a, T: Element> Gemm<'a, T> {
         stream: &Stream,
         kernel: &CustomKernel<T, E>,
         epilogue: E,
-        d: impl Into<MatrixViewMut<'d, T>>,
+        d: impl Into<Target<'d, T>>,
     ) -> Result<Report> {
         // SAFETY: as promised by the caller.
         unsafe { self.start_custom(kernel, epilogue, &d.into(), Some(stream)) }
@@ -336,7 +339,7 @@ impl<'a, T: Element> Gemm<'a, T> {
         &self,
         kernel: &CustomKernel<T, E>,
         epilogue: E,
-        d: &MatrixViewMut<'_, T>,
+        d: &Target<'_, T>,
         stream: Option<&Stream>,
     ) -> Result<Report> {
         validate::no_linear_parts(self)?;

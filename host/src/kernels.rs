@@ -20,6 +20,7 @@ use crate::error::{Error, Resource, Result};
 use crate::near::near;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::layout::Layouts;
 use regemm_kernels::table::KERNELS;
 use std::fmt;
 
@@ -30,6 +31,11 @@ const MAX_BLOCKS: u64 = i32::MAX as u64;
 /// All kernels with the built-in epilogue, from the lowest rung of the ladder up.
 pub fn kernels() -> &'static [KernelInfo] {
     KERNELS
+}
+
+/// The kernels of an element type for factors in these layouts, from the lowest rung of the ladder up.
+pub fn kernels_for(dtype: Dtype, layouts: Layouts) -> impl Iterator<Item = &'static KernelInfo> {
+    kernels().iter().filter(move |kernel| kernel.dtype == dtype && kernel.layouts == layouts)
 }
 
 /// The kernel whose PTX entry has this name, such as `tiled16_f32`.
@@ -53,6 +59,29 @@ pub fn find_for(name: &str, dtype: Dtype) -> Result<&'static KernelInfo> {
     }
 }
 
+/// As [`find_for`], but a name without layouts (`tiled16`) means the kernel of that name for factors in these layouts, if
+/// there is one.
+///
+/// # Errors
+/// As for [`find_for`].
+pub fn find_in(name: &str, dtype: Dtype, layouts: Layouts) -> Result<&'static KernelInfo> {
+    kernels_for(dtype, layouts)
+        .find(|kernel| family_name(kernel) == name)
+        .map_or_else(|| find_for(name, dtype), Ok)
+}
+
+/// The kernel that differs from another one in the layouts alone, if there is one.
+pub fn twin(kernel: &KernelInfo, layouts: Layouts) -> Option<&'static KernelInfo> {
+    kernels_for(kernel.dtype, layouts).find(|twin| family_name(twin) == family_name(kernel))
+}
+
+/// The name without the element type and the layouts: `tiled16` of `tiled16_f32` and of `tiled16_nt_f32`.
+pub fn family_name(kernel: &KernelInfo) -> &'static str {
+    let base = base_name(kernel);
+    let family = base.strip_suffix(kernel.layouts.name()).and_then(|base| base.strip_suffix('_'));
+    family.unwrap_or(base)
+}
+
 /// The name without the element type: `tiled16` of `tiled16_f32`.
 pub fn base_name(kernel: &KernelInfo) -> &'static str {
     let name = kernel.name;
@@ -69,12 +98,28 @@ fn check_dtype(kernel: &'static KernelInfo, dtype: Dtype) -> Result<&'static Ker
     }
 }
 
+/// Whether a kernel takes factors in these layouts.
+///
+/// # Errors
+/// [`Error::KernelLayouts`], which names those that do.
+pub fn check_layouts(kernel: &'static KernelInfo, expected: Layouts) -> Result<()> {
+    let KernelInfo { name, dtype, layouts: found, .. } = *kernel;
+    if found == expected {
+        return Ok(());
+    }
+    // Of a kernel of the user's own nothing is known that could take its place.
+    let known = kernels().iter().any(|known| known.name == name);
+    let fitting = kernels_for(dtype, expected).filter(|_| known);
+    let fitting = fitting.map(|kernel| kernel.name).collect();
+    Err(Error::KernelLayouts { kernel: name, found, expected, fitting })
+}
+
 fn unknown(name: &str) -> Error {
     let names = kernels().iter().flat_map(|kernel| [kernel.name, base_name(kernel)]);
     Error::UnknownKernel { name: name.to_owned(), near: near(name, names) }
 }
 
-/// A product `D[m x n] = A[m x k] * B[k x n]` as far as the choice of a kernel is concerned.
+/// A product `D[m x n] = A[m x k] * B[k x n]`, or a batch of them, as far as the choice of a kernel is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Element type of all matrices.
@@ -85,21 +130,37 @@ pub struct Problem {
     pub n: u32,
     /// Depth of the product.
     pub k: u32,
+    /// How A and B lie in memory.
+    pub layouts: Layouts,
+    /// Products of this shape that are computed together; 1 unless it is a batch.
+    pub batch: u32,
+}
+
+impl Problem {
+    /// A single product of row-major matrices.
+    pub const fn new(dtype: Dtype, m: u32, n: u32, k: u32) -> Problem {
+        Problem { dtype, m, n, k, layouts: Layouts::NN, batch: 1 }
+    }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { dtype, m, n, k } = self;
-        write!(f, "{m} x {n} x {k} {dtype}")
+        let Problem { dtype, m, n, k, layouts, batch } = *self;
+        if batch != 1 {
+            write!(f, "{batch} times ")?;
+        }
+        write!(f, "{m} x {n} x {k} {dtype}")?;
+        if layouts == Layouts::NN { Ok(()) } else { write!(f, ", {layouts}") }
     }
 }
 
 /// Whether a device can run a kernel on a problem at all.
 ///
 /// # Errors
-/// Says why not: [`Error::KernelDtype`], [`Error::KernelDoesNotFit`].
+/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelDoesNotFit`].
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_dtype(kernel, problem.dtype)?;
+    check_layouts(kernel, problem.layouts)?;
     let demands = [
         (Resource::Threads, kernel.threads().into(), device.max_threads_per_block.into()),
         (Resource::SharedMemory, kernel.shared_bytes.into(), device.shared_bytes_per_block.into()),
@@ -126,6 +187,22 @@ mod tests {
         for kernel in kernels() {
             assert_eq!(find_for(base_name(kernel), kernel.dtype).unwrap().name, kernel.name);
         }
+    }
+
+    #[test]
+    fn a_name_without_layouts_means_those_of_the_problem() {
+        let found = |name, layouts| find_in(name, Dtype::F32, layouts).unwrap().name;
+        assert_eq!(found("tiled16", Layouts::NN), "tiled16_f32");
+        assert_eq!(found("tiled16", Layouts::NT), "tiled16_nt_f32");
+        assert_eq!(found("tiled16_tn", Layouts::NT), "tiled16_tn_f32", "what was said counts");
+        assert_eq!(found("tiled16_f32", Layouts::NT), "tiled16_f32");
+        assert_eq!(found("microkernel", Layouts::NT), "microkernel_f32", "there is no other");
+        for kernel in kernels() {
+            assert_eq!(twin(kernel, kernel.layouts).unwrap().name, kernel.name);
+            assert!(!Layouts::ALL.iter().any(|l| family_name(kernel).ends_with(l.name())));
+        }
+        assert_eq!(twin(find("naive_tt_f16").unwrap(), Layouts::TN).unwrap().name, "naive_tn_f16");
+        assert!(twin(find("microkernel_f32").unwrap(), Layouts::TN).is_none());
     }
 
     #[test]

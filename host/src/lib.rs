@@ -25,7 +25,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`device`] | devices, streams and events |
-//! | [`matrix`] | matrices and vectors in device memory, and views of them |
+//! | [`matrix`] | matrices, batches and vectors in device memory, and views of them |
 //! | [`gemm`] | the product: a builder, its checks and its execution; kernels with epilogues of your own |
 //! | [`kernels`] | the table of kernels: names, limits, and the choice among them |
 //! | [`gpus`] | known GPUs by their published numbers |
@@ -59,8 +59,10 @@ pub use device::stream::{Event, Stream};
 pub use device::{Device, DeviceSpec};
 pub use error::{Error, Operand, Resource, Result, Shape};
 pub use gemm::custom::CustomKernel;
-pub use gemm::{Gemm, KernelChoice, Report, matmul};
+pub use gemm::{Factor, Gemm, KernelChoice, Report, Target, Term, matmul};
 pub use matrix::Matrix;
+pub use matrix::batch::Batch;
+pub use matrix::batch_view::{BatchView, BatchViewMut};
 pub use matrix::vector::Vector;
 pub use matrix::view::{MatrixView, MatrixViewMut};
 
@@ -71,6 +73,7 @@ pub use regemm_kernels::activation::Activation;
 pub use regemm_kernels::element::{Accumulator, Dtype, Element};
 pub use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
 pub use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
+pub use regemm_kernels::layout::{Layout, Layouts};
 
 /// The examples of the README, compiled and run as tests.
 #[cfg(doctest)]

@@ -2,14 +2,17 @@
 //!
 //! All are row-major: element `(row, col)` is `row * ld + col` elements behind the first, with a leading dimension `ld`
 //! that is at least the number of columns. [`Matrix`] owns its memory; [`view`] borrows a part of it or of somebody
-//! else's; [`vector`] is the one-dimensional case.
+//! else's; [`vector`] is the one-dimensional case, and [`batch`] holds many matrices of one shape, of which
+//! [`batch_view`] borrows.
 
+pub mod batch;
+pub mod batch_view;
 pub mod vector;
 pub mod view;
 
 use crate::device::{Buffer, Device, Rows};
 use crate::error::{Error, Result};
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView, ArrayView2, Dimension};
 use regemm_kernels::element::Element;
 use std::borrow::Cow;
 use std::fmt;
@@ -213,8 +216,10 @@ fn host_vec<T>(count: usize) -> Result<Vec<T>> {
     Ok(elements)
 }
 
-/// The elements of an array row by row: borrowed if they lie that way already.
-pub(crate) fn packed<'a, T: Element>(array: &'a ArrayView2<'_, T>) -> Result<Cow<'a, [T]>> {
+/// The elements of an array row by row, and matrix by matrix: borrowed if they lie that way already.
+pub(crate) fn packed<'a, T: Element, D: Dimension>(
+    array: &'a ArrayView<'_, T, D>,
+) -> Result<Cow<'a, [T]>> {
     if let Some(elements) = array.as_slice() {
         return Ok(Cow::Borrowed(elements));
     }

@@ -8,9 +8,17 @@ use crate::element::{Accumulator, Element};
 use crate::mover::VECTOR_BYTES;
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
+use cuda_std::thread;
 
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.
 pub trait Epilogue<T: Element>: Copy + 'static {
+    /// The epilogue of product `index` of a batch, the first being 0. Unless written otherwise all products share one.
+    #[inline(always)]
+    fn of_product(self, index: u32) -> Self {
+        let _ = index;
+        self
+    }
+
     /// The value to store, in the accumulator's precision; the kernel narrows and stores it.
     ///
     /// # Safety
@@ -30,6 +38,26 @@ pub trait Epilogue<T: Element>: Copy + 'static {
                 *sum = unsafe { self.apply(*sum, row, col + j as u32) };
             }
         }
+    }
+}
+
+/// The epilogue of the product that the running block computes, which it becomes where it is used: see
+/// [`TargetRef`](crate::params::TargetRef).
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct OfBlock<E>(pub E);
+
+impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
+    #[inline(always)]
+    unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
+        // SAFETY: as promised by the caller.
+        unsafe { self.0.of_product(thread::block_idx_y()).apply(sum, row, col) }
+    }
+
+    #[inline(always)]
+    unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.0.of_product(thread::block_idx_y()).apply_vector(sums, row, col, inside) }
     }
 }
 
@@ -57,6 +85,10 @@ pub struct Linear<T: Element> {
     pub c: MatrixRef<T>,
     /// The bias vector, `n` or `m` elements as `bias_axis` says.
     pub bias: GlobalPtr<T>,
+    /// Elements from the C of one product of a batch to that of the next; zero where they share one.
+    pub c_stride: u64,
+    /// Elements from the bias of one product of a batch to that of the next; zero where they share one.
+    pub bias_stride: u64,
     /// Factor of the product. Where it is zero the host passes `k = 0`, so that A and B are not read.
     pub alpha: T::Acc,
     /// Factor of C.
@@ -75,6 +107,8 @@ impl<T: Element> Linear<T> {
         Linear {
             c: MatrixRef::NULL,
             bias: GlobalPtr::null(),
+            c_stride: 0,
+            bias_stride: 0,
             alpha: T::Acc::ONE,
             beta: T::Acc::ZERO,
             slope: T::Acc::constant(0.01),
@@ -85,6 +119,15 @@ impl<T: Element> Linear<T> {
 }
 
 impl<T: Element> Epilogue<T> for Linear<T> {
+    #[inline(always)]
+    fn of_product(self, index: u32) -> Self {
+        Linear {
+            c: self.c.shifted(u64::from(index) * self.c_stride),
+            bias: self.bias.add(u64::from(index) * self.bias_stride),
+            ..self
+        }
+    }
+
     #[inline(always)]
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
         let mut sums = [sum];

@@ -2,6 +2,7 @@
 
 use crate::element::{Dtype, Element};
 use crate::epilogue::Epilogue;
+use crate::layout::Layouts;
 use crate::params::GemmParams;
 use core::fmt;
 
@@ -67,19 +68,23 @@ impl Tile {
     }
 }
 
-/// A kernel with all its constants chosen: element type and tile sizes.
+/// A kernel with all its constants chosen: element type, tile sizes, and the layouts of A and B.
 ///
 /// # Contract
 /// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with
 /// `TILE.threads()` threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and one block along x for each
-/// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Each
+/// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Of a batch
+/// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
+/// the parameters of its own product, so that a kernel need not know of batches. Each
 /// element of D is the sum over k in ascending order of fused multiply-adds into one accumulator that starts at zero,
-/// so that all rungs give the same bits.
+/// so that all rungs give the same bits, in all layouts.
 pub trait GemmKernel {
     /// Element type of all matrices.
     type Element: Element;
     /// The idea this kernel stands for.
     const RUNG: Rung;
+    /// How A and B lie in memory.
+    const LAYOUTS: Layouts = Layouts::NN;
     /// Its tile sizes.
     const TILE: Tile;
     /// Bytes of dynamic shared memory a block needs.
@@ -105,6 +110,8 @@ pub struct KernelInfo {
     pub rung: Rung,
     /// Element type of all matrices.
     pub dtype: Dtype,
+    /// How A and B lie in memory.
+    pub layouts: Layouts,
     /// Its tile sizes.
     pub tile: Tile,
     /// Bytes of dynamic shared memory a block needs.
@@ -120,7 +127,7 @@ impl KernelInfo {
         self.tile.threads()
     }
 
-    /// Blocks of a launch for an `m x n` matrix D, all along x.
+    /// Blocks of a launch for an `m x n` matrix D, all along x; of each product, in a batch.
     pub const fn blocks(&self, m: u32, n: u32) -> u64 {
         m.div_ceil(self.tile.bm) as u64 * n.div_ceil(self.tile.bn) as u64
     }

@@ -8,7 +8,7 @@
 //! | [`double_buffered`] | two stages of shared memory: load the next tile while this one is multiplied |
 //! | [`pipelined`] | two to four stages, filled by asynchronous copies: prologue, steady state, epilogue |
 //!
-//! What they share: [`params`] is what a launch passes, [`element`] the number types, [`tile`] which part of D a block
+//! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory, [`tile`] which part of D a block
 //! owns, [`mover`] and [`slices`] bring operands into shared memory, [`thread_tile`] is the micro-kernel in registers,
 //! [`epilogue`] what happens to a sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists every
 //! instantiation: PTX entries, host tables and names all come from it.
@@ -24,6 +24,7 @@ pub mod double_buffered;
 pub mod element;
 pub mod epilogue;
 pub mod kernel;
+pub mod layout;
 pub mod math;
 pub mod microkernel;
 pub mod mover;

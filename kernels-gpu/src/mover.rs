@@ -25,7 +25,7 @@ pub const fn vector_len<T>() -> usize {
 }
 
 /// Bytes of all banks of shared memory: 32 of 4 bytes.
-const BANKS_BYTES: usize = 128;
+pub const BANKS_BYTES: usize = 128;
 
 /// Most elements of one slice that a thread may carry at a time. They live in registers.
 pub const MAX_SHARE: usize = 32;

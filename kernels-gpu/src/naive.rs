@@ -1,23 +1,28 @@
 //! One thread, one element of D.
 //!
 //! Each thread walks a row of A and a column of B. Neighbouring threads of a warp own neighbouring columns, so their
-//! reads of B are coalesced and their reads of A are the same address; still every product costs two loads from global
+//! reads of B are coalesced and their reads of A are the same address (a transposed B is read a row a thread, which no two
+//! of them share: shared memory is what mends that); still every product costs two loads from global
 //! memory, and each operand is fetched again by every thread that needs it. This is the baseline of the ladder.
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Rung, Tile};
+use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::thread;
 
-/// The kernel for blocks of `BM x BN` threads.
-pub struct Naive<T, const BM: usize, const BN: usize>(PhantomData<T>);
+/// The kernel for blocks of `BM x BN` threads, and factors in the layouts `L`.
+pub struct Naive<T, const BM: usize, const BN: usize, L = Nn>(PhantomData<(T, L)>);
 
-impl<T: Element, const BM: usize, const BN: usize> GemmKernel for Naive<T, BM, BN> {
+impl<T: Element, const BM: usize, const BN: usize, L: OperandLayouts> GemmKernel
+    for Naive<T, BM, BN, L>
+{
     type Element = T;
     const RUNG: Rung = Rung::Naive;
+    const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile = Tile { bm: BM as u32, bn: BN as u32, bk: 1, tm: 1, tn: 1, stages: 0 };
     const SHARED_BYTES: u32 = 0;
 
@@ -32,13 +37,16 @@ impl<T: Element, const BM: usize, const BN: usize> GemmKernel for Naive<T, BM, B
 
         // SAFETY: row and column lie in D, so all of row `row` of A and column `col` of B may be read.
         unsafe {
-            let mut a = p.a.at(row, 0);
-            let mut b = p.b.at(0, col);
+            let Layouts { a: layout_a, b: layout_b } = L::LAYOUTS;
+            let mut a = p.a.at_in(layout_a, row, 0);
+            let mut b = p.b.at_in(layout_b, 0, col);
+            let (_, next_a) = p.a.steps_in(layout_a);
+            let (next_b, _) = p.b.steps_in(layout_b);
             let mut sum = T::Acc::ZERO;
             for _ in 0..p.k {
                 sum = T::Acc::fma(a.load().widen(), b.load().widen(), sum);
-                a = a.add(1);
-                b = b.add(p.b.ld);
+                a = a.add(next_a);
+                b = b.add(next_b);
             }
             p.d.at(row, col).store(T::narrow(p.epilogue.apply(sum, row, col)));
         }

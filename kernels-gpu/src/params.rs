@@ -1,7 +1,10 @@
 //! What a launch passes to a kernel.
 
 use crate::element::Element;
+use crate::epilogue::{Epilogue, OfBlock};
+use crate::layout::Layout;
 use cuda_std::memory::GlobalPtr;
+use cuda_std::{hint, thread};
 
 /// A row-major matrix in global memory: element `(row, col)` is at `row * ld + col`.
 #[repr(C)]
@@ -33,6 +36,25 @@ impl<T: Element> MatrixRef<T> {
         self.data.add(row as u64 * self.ld + col as u64)
     }
 
+    /// Pointer to element `(row, col)` of the factor that is stored here in this layout.
+    #[inline(always)]
+    pub fn at_in(&self, layout: Layout, row: u32, col: u32) -> GlobalPtr<T> {
+        let (stored_row, stored_col) = layout.stored(row, col);
+        self.at(stored_row, stored_col)
+    }
+
+    /// Elements from one row to the next, and from one column to the next, of the factor that is stored here in this layout.
+    #[inline(always)]
+    pub fn steps_in(&self, layout: Layout) -> (u64, u64) {
+        layout.stored(self.ld, 1)
+    }
+
+    /// The matrix `elements` elements further on.
+    #[inline(always)]
+    pub fn shifted(self, elements: u64) -> Self {
+        MatrixRef { data: self.data.add(elements), ..self }
+    }
+
     /// Whether every row starts at a multiple of `width` elements, so that vectors of `width` may be loaded and stored.
     #[inline(always)]
     pub fn has_vectors(&self, width: u32) -> bool {
@@ -42,19 +64,68 @@ impl<T: Element> MatrixRef<T> {
     }
 }
 
-/// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`.
+/// D: the matrix that is written, or one for each product of a batch.
 ///
-/// All matrices are row-major; `m`, `n` and `k` are below 2^31. `E` carries everything that happens to a sum before it
-/// is stored (see [`crate::epilogue`]).
+/// It is D of the product that the running block computes, the one of the block's index along y. That is worked out where D is
+/// used, after the sums, and not before: an address that stays in registers all the while takes them from the sums.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TargetRef<T> {
+    /// D of the first product.
+    pub first: MatrixRef<T>,
+    /// Elements from one D to the next.
+    pub stride: u64,
+}
+
+impl<T> Clone for TargetRef<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for TargetRef<T> {}
+
+impl<T: Element> TargetRef<T> {
+    /// D of the running block's product.
+    #[inline(always)]
+    pub fn of_block(&self) -> MatrixRef<T> {
+        self.first.shifted(u64::from(thread::block_idx_y()) * self.stride)
+    }
+
+    /// Pointer to element `(row, col)`.
+    #[inline(always)]
+    pub fn at(&self, row: u32, col: u32) -> GlobalPtr<T> {
+        self.of_block().at(row, col)
+    }
+
+    /// Whether every row starts at a multiple of `width` elements: see [`MatrixRef::has_vectors`].
+    #[inline(always)]
+    pub fn has_vectors(&self, width: u32) -> bool {
+        self.of_block().has_vectors(width)
+    }
+}
+
+/// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`, or a batch of such products.
+///
+/// A and B are stored as the kernel's [`Layouts`](crate::layout::Layouts) say, D is row-major; `m`, `n` and `k` are below
+/// 2^31. `E` carries everything that happens to a sum before it is stored (see [`crate::epilogue`]).
+///
+/// A launch passes those of the first product. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes turns them into
+/// [those of its block](GemmParams::of_block), so that a kernel need not know of batches.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GemmParams<T: Element, E> {
-    /// A, `m x k`.
+    /// A as it is stored: `m x k`, or `k x m` where it is transposed.
     pub a: MatrixRef<T>,
-    /// B, `k x n`.
+    /// B as it is stored: `k x n`, or `n x k` where it is transposed.
     pub b: MatrixRef<T>,
     /// D, `m x n`. May be the same matrix as the epilogue's C; must not overlap A or B.
-    pub d: MatrixRef<T>,
+    pub d: TargetRef<T>,
+    /// Elements from the A of one product of a batch to that of the next; zero where they share one.
+    pub a_stride: u64,
+    /// Elements from the B of one product of a batch to that of the next; zero where they share one.
+    pub b_stride: u64,
     /// Rows of A and D.
     pub m: u32,
     /// Columns of B and D.
@@ -63,4 +134,33 @@ pub struct GemmParams<T: Element, E> {
     pub k: u32,
     /// What happens to a sum before it is stored.
     pub epilogue: E,
+}
+
+impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
+    /// The parameters of a launch whose first product is product `index` of this one.
+    pub fn from_product(self, index: u32) -> Self {
+        let index_elements = |stride: u64| u64::from(index) * stride;
+        let first = self.d.first.shifted(index_elements(self.d.stride));
+        GemmParams {
+            a: self.a.shifted(index_elements(self.a_stride)),
+            b: self.b.shifted(index_elements(self.b_stride)),
+            d: TargetRef { first, ..self.d },
+            epilogue: self.epilogue.of_product(index),
+            ..self
+        }
+    }
+
+    /// The parameters of the product that the running block computes: the one of its index along y. A and B are those of
+    /// the product; D and the epilogue become so where they are used.
+    #[inline(always)]
+    pub fn of_block(self) -> GemmParams<T, OfBlock<E>> {
+        let product = u64::from(thread::block_idx_y());
+        let GemmParams { a, b, d, a_stride, b_stride, m, n, k, epilogue } = self;
+        let shifted = |factor: MatrixRef<T>, stride: u64| {
+            let data = factor.data.add(product * stride);
+            MatrixRef { data: GlobalPtr::from_address(hint::whole(data.address())), ..factor }
+        };
+        let (a, b) = (shifted(a, a_stride), shifted(b, b_stride));
+        GemmParams { a, b, d, a_stride, b_stride, m, n, k, epilogue: OfBlock(epilogue) }
+    }
 }

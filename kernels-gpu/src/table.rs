@@ -6,6 +6,7 @@
 
 use crate::double_buffered::DoubleBuffered;
 use crate::epilogue::Linear;
+use crate::layout::{Nt, Tn, Tt};
 use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
@@ -37,7 +38,7 @@ macro_rules! gemm_kernels {
                 >,
             ) {
                 // SAFETY: the launcher keeps the kernel's contract.
-                unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }
+                unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params.of_block()) }
             }
         )*
 
@@ -49,6 +50,7 @@ macro_rules! gemm_kernels {
                 rung: <$kernel as $crate::kernel::GemmKernel>::RUNG,
                 dtype: <<$kernel as $crate::kernel::GemmKernel>::Element
                     as $crate::element::Element>::DTYPE,
+                layouts: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,
                 tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
                 entry: $name::ENTRY,
@@ -59,24 +61,62 @@ macro_rules! gemm_kernels {
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
-    /// All kernels with the built-in epilogue, by rung and element type.
+    /// All kernels with the built-in epilogue, by rung, layouts and element type. A name without layouts means [NN].
+    ///
+    /// [NN]: crate::layout::Layouts::NN
     KERNELS:
 
-    // Naive<T, BM, BN>: a block is BM x BN threads, a warp 32 columns of one row.
+    // Naive<T, BM, BN, layouts>: a block is BM x BN threads, a warp 32 columns of one row.
     naive_f32 = Naive<f32, 8, 32>, epilogue = Linear<f32>, min_blocks = 8;
     naive_f64 = Naive<f64, 8, 32>, epilogue = Linear<f64>, min_blocks = 4;
     naive_f16 = Naive<f16, 8, 32>, epilogue = Linear<f16>, min_blocks = 8;
     naive_bf16 = Naive<bf16, 8, 32>, epilogue = Linear<bf16>, min_blocks = 8;
+    naive_nt_f32 = Naive<f32, 8, 32, Nt>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_nt_f64 = Naive<f64, 8, 32, Nt>, epilogue = Linear<f64>, min_blocks = 4;
+    naive_nt_f16 = Naive<f16, 8, 32, Nt>, epilogue = Linear<f16>, min_blocks = 8;
+    naive_nt_bf16 = Naive<bf16, 8, 32, Nt>, epilogue = Linear<bf16>, min_blocks = 8;
+    naive_tn_f32 = Naive<f32, 8, 32, Tn>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_tn_f64 = Naive<f64, 8, 32, Tn>, epilogue = Linear<f64>, min_blocks = 4;
+    naive_tn_f16 = Naive<f16, 8, 32, Tn>, epilogue = Linear<f16>, min_blocks = 8;
+    naive_tn_bf16 = Naive<bf16, 8, 32, Tn>, epilogue = Linear<bf16>, min_blocks = 8;
+    naive_tt_f32 = Naive<f32, 8, 32, Tt>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_tt_f64 = Naive<f64, 8, 32, Tt>, epilogue = Linear<f64>, min_blocks = 4;
+    naive_tt_f16 = Naive<f16, 8, 32, Tt>, epilogue = Linear<f16>, min_blocks = 8;
+    naive_tt_bf16 = Naive<bf16, 8, 32, Tt>, epilogue = Linear<bf16>, min_blocks = 8;
 
-    // Tiled<T, TILE>: a block is TILE x TILE threads.
+    // Tiled<T, TILE, layouts>: a block is TILE x TILE threads.
     tiled16_f32 = Tiled<f32, 16>, epilogue = Linear<f32>, min_blocks = 8;
-    tiled16_f64 = Tiled<f64, 16>, epilogue = Linear<f64>, min_blocks = 4;
+    tiled16_f64 = Tiled<f64, 16>, epilogue = Linear<f64>, min_blocks = 5;
     tiled16_f16 = Tiled<f16, 16>, epilogue = Linear<f16>, min_blocks = 8;
     tiled16_bf16 = Tiled<bf16, 16>, epilogue = Linear<bf16>, min_blocks = 8;
+    tiled16_nt_f32 = Tiled<f32, 16, Nt>, epilogue = Linear<f32>, min_blocks = 8;
+    tiled16_nt_f64 = Tiled<f64, 16, Nt>, epilogue = Linear<f64>, min_blocks = 5;
+    tiled16_nt_f16 = Tiled<f16, 16, Nt>, epilogue = Linear<f16>, min_blocks = 8;
+    tiled16_nt_bf16 = Tiled<bf16, 16, Nt>, epilogue = Linear<bf16>, min_blocks = 8;
+    tiled16_tn_f32 = Tiled<f32, 16, Tn>, epilogue = Linear<f32>, min_blocks = 8;
+    tiled16_tn_f64 = Tiled<f64, 16, Tn>, epilogue = Linear<f64>, min_blocks = 5;
+    tiled16_tn_f16 = Tiled<f16, 16, Tn>, epilogue = Linear<f16>, min_blocks = 8;
+    tiled16_tn_bf16 = Tiled<bf16, 16, Tn>, epilogue = Linear<bf16>, min_blocks = 8;
+    tiled16_tt_f32 = Tiled<f32, 16, Tt>, epilogue = Linear<f32>, min_blocks = 8;
+    tiled16_tt_f64 = Tiled<f64, 16, Tt>, epilogue = Linear<f64>, min_blocks = 5;
+    tiled16_tt_f16 = Tiled<f16, 16, Tt>, epilogue = Linear<f16>, min_blocks = 8;
+    tiled16_tt_bf16 = Tiled<bf16, 16, Tt>, epilogue = Linear<bf16>, min_blocks = 8;
     tiled32_f32 = Tiled<f32, 32>, epilogue = Linear<f32>, min_blocks = 2;
     tiled32_f64 = Tiled<f64, 32>, epilogue = Linear<f64>, min_blocks = 1;
     tiled32_f16 = Tiled<f16, 32>, epilogue = Linear<f16>, min_blocks = 2;
     tiled32_bf16 = Tiled<bf16, 32>, epilogue = Linear<bf16>, min_blocks = 2;
+    tiled32_nt_f32 = Tiled<f32, 32, Nt>, epilogue = Linear<f32>, min_blocks = 2;
+    tiled32_nt_f64 = Tiled<f64, 32, Nt>, epilogue = Linear<f64>, min_blocks = 1;
+    tiled32_nt_f16 = Tiled<f16, 32, Nt>, epilogue = Linear<f16>, min_blocks = 2;
+    tiled32_nt_bf16 = Tiled<bf16, 32, Nt>, epilogue = Linear<bf16>, min_blocks = 2;
+    tiled32_tn_f32 = Tiled<f32, 32, Tn>, epilogue = Linear<f32>, min_blocks = 2;
+    tiled32_tn_f64 = Tiled<f64, 32, Tn>, epilogue = Linear<f64>, min_blocks = 1;
+    tiled32_tn_f16 = Tiled<f16, 32, Tn>, epilogue = Linear<f16>, min_blocks = 2;
+    tiled32_tn_bf16 = Tiled<bf16, 32, Tn>, epilogue = Linear<bf16>, min_blocks = 2;
+    tiled32_tt_f32 = Tiled<f32, 32, Tt>, epilogue = Linear<f32>, min_blocks = 2;
+    tiled32_tt_f64 = Tiled<f64, 32, Tt>, epilogue = Linear<f64>, min_blocks = 1;
+    tiled32_tt_f16 = Tiled<f16, 32, Tt>, epilogue = Linear<f16>, min_blocks = 2;
+    tiled32_tt_bf16 = Tiled<bf16, 32, Tt>, epilogue = Linear<bf16>, min_blocks = 2;
 
     // Microkernel<T, BM, BN, BK, TM, TN>
     microkernel_f32 = Microkernel<f32, 128, 128, 8, 8, 8>, epilogue = Linear<f32>, min_blocks = 2;

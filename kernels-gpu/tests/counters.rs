@@ -6,7 +6,8 @@ use half::{bf16, f16};
 use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::params::{GemmParams, MatrixRef};
+use regemm_kernels::layout::Layout;
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use regemm_kernels::pipelined::Pipelined;
 use regemm_kernels::table::KERNELS;
 use std::ffi::c_void;
@@ -39,7 +40,7 @@ fn bytes_of<T: Copy>(data: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }
 
-/// Runs a kernel on packed `m x k` and `k x n` matrices of small integers and checks the product on the way.
+/// Runs a kernel on packed `m x k` and `k x n` matrices of small integers, stored as it takes them, and checks the product on the way.
 fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
     let kernel = kernel::<T>(name);
     let simulator = Simulator::new();
@@ -51,10 +52,21 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
         let ld = cols as u64;
         (data, MatrixRef { data: GlobalPtr::<T>::from_address(address), ld })
     };
-    let (host_a, a) = upload(m, k, 5);
-    let (host_b, b) = upload(k, n, 3);
+    let factor = |layout: Layout, rows: u32, cols: u32, modulus: u32| {
+        let (stored_rows, stored_cols) = layout.stored(rows, cols);
+        let (data, matrix) = upload(stored_rows, stored_cols, modulus);
+        let value = move |row: u32, col: u32| {
+            let (row, col) = layout.stored(row, col);
+            data[(row * stored_cols + col) as usize].widen().to_f64()
+        };
+        (value, matrix)
+    };
+    let (host_a, a) = factor(kernel.layouts.a, m, k, 5);
+    let (host_b, b) = factor(kernel.layouts.b, k, n, 3);
     let (_, d) = upload(m, n, 2);
-    let params = GemmParams { a, b, d, m, n, k, epilogue: Linear::<T>::identity() };
+    let epilogue = Linear::<T>::identity();
+    let target = TargetRef { first: d, stride: 0 };
+    let params = GemmParams { a, b, d: target, a_stride: 0, b_stride: 0, m, n, k, epilogue };
     let launch = Launch {
         grid: [kernel.blocks(m, n) as u32, 1, 1],
         block: [kernel.threads(), 1, 1],
@@ -67,13 +79,10 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
 
     let mut result = vec![0; (m * n) as usize * size_of::<T>()];
     simulator.read(d.data.address(), &mut result).unwrap();
-    let value = |x: T| x.widen().to_f64();
     let expected: Vec<T> = (0..m * n)
         .map(|i| {
             let (row, col) = (i / n, i % n);
-            let products = (0..k).map(|p| {
-                value(host_a[(row * k + p) as usize]) * value(host_b[(p * n + col) as usize])
-            });
+            let products = (0..k).map(|p| host_a(row, p) * host_b(p, col));
             // From +0, as the kernels' sums: `sum` would begin at -0.
             T::narrow(T::Acc::constant(products.fold(0.0, |sum, product| sum + product)))
         })
@@ -255,6 +264,36 @@ fn every_rung_does_the_same_multiply_adds() {
         assert_eq!(counters.fma, PRODUCTS + ELEMENTS, "{name}");
         assert_eq!(counters.global_store_elements, ELEMENTS, "{name} stores each element once");
     }
+}
+
+#[test]
+fn tiles_load_whole_sectors_without_bank_conflicts_in_all_layouts() {
+    fn check<T: Element>() {
+        for name in ["tiled16", "tiled32"] {
+            let row_major = count_even::<T>(name);
+            for layouts in ["nt", "tn", "tt"] {
+                let name = format!("{name}_{layouts}");
+                let counters = count_even::<T>(&name);
+                assert_eq!(counters.global_load_sectors, row_major.global_load_sectors, "{name}");
+                assert_eq!(counters.shared_load_elements, row_major.shared_load_elements, "{name}");
+                assert_eq!(counters.shared_load_conflicts, 0, "loads of {name}_{}", T::DTYPE);
+                assert_eq!(counters.shared_store_conflicts, 0, "stores of {name}_{}", T::DTYPE);
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+    check::<f16>();
+    check::<bf16>();
+}
+
+/// Without shared memory a warp reads a transposed B from 32 rows, each of which is a sector of its own.
+#[test]
+fn naive_reads_a_sector_a_lane_of_a_transposed_b() {
+    let sectors = |name| count_even::<f32>(name).global_load_sectors;
+    assert_eq!(sectors("naive_tn"), sectors("naive"));
+    assert_eq!(sectors("naive_nt"), (1 + 32) * PRODUCTS / 32);
+    assert_eq!(sectors("naive_tt"), sectors("naive_nt"));
 }
 
 fn check_bank_conflicts<T: Element>() {

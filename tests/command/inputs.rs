@@ -90,7 +90,7 @@ fn rejects_files_that_are_no_matrices() {
         ("version9", npy(9, "'<f4'", false, "(2, 3)", &[0; 24]), &["damaged"]),
         ("1d", npy(1, "'<f4'", false, "(3,)", &[0; 12]), &["1 dimensions", "x[None, :]"]),
         ("0d", npy(1, "'<f4'", false, "()", &[0; 4]), &["0 dimensions"]),
-        ("3d", npy(1, "'<f4'", false, "(1, 2, 3)", &[0; 24]), &["3 dimensions [1, 2, 3]"]),
+        ("4d", npy(1, "'<f4'", false, "(1, 1, 2, 3)", &[0; 24]), &["4 dimensions [1, 1, 2, 3]"]),
         ("claims-4-gigabytes", b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), &["damaged"]),
     ];
     for (name, bytes, words) in cases {
@@ -120,12 +120,13 @@ fn rejects_operands_that_do_not_fit() {
     fs::write(folder.path().join("f64.npy"), doubles).unwrap();
     fail(folder.path(), "mul a.npy a.npy -o d.npy", FILE, &["a.npy", "is 2 x 3", "3 rows"]);
     fail(folder.path(), "mul a.npy b.npy -o d.npy --c c.npy", FILE, &["c.npy", "2 x 3", "2 x 2"]);
-    fail(folder.path(), "mul a.npy b.npy -o d.npy --c cube.npy", FILE, &["cube.npy", "3 dim"]);
+    // Three dimensions are a batch, and rows of a matrix one bias for each product.
+    fail(folder.path(), "mul a.npy b.npy -o d.npy --c cube.npy", FILE, &["cube.npy", "is 2 x 1"]);
     fail(
         folder.path(),
-        "mul a.npy b.npy -o d.npy --bias square.npy",
+        "mul a.npy b.npy -o d.npy --bias cube.npy",
         FILE,
-        &["square.npy", "[2, 2]", "x.ravel()"],
+        &["cube.npy", "[2, 2, 1]", "x.ravel()"],
     );
     fail(
         folder.path(),

@@ -152,3 +152,106 @@ fn mul_multiplies_the_sample_of_the_repository() {
     assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
     assert_eq!(read_f32(&folder.path().join("d.npy"), "(200, 250)").len(), 50_000);
 }
+
+#[test]
+fn mul_takes_files_that_hold_transposed_matrices() {
+    let folder = sample();
+    write_f32(folder.path(), "at.npy", "(3, 2)", &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    write_f32(folder.path(), "bt.npy", "(2, 3)", &[1.0, 0.0, 1.0, 0.0, 1.0, -1.0]);
+    for (files, layouts) in [
+        ("a.npy bt.npy --transpose-b", "nt"),
+        ("at.npy b.npy --transpose-a", "tn"),
+        ("at.npy bt.npy --transpose-a --transpose-b", "tt"),
+    ] {
+        for kernel in ["", " --kernel tiled16"] {
+            let line =
+                format!("mul {files} -o d.npy --force --verify --explain --device sim{kernel}");
+            let said = succeed(folder.path(), &line);
+            assert_eq!(d(&folder), [4.0, -1.0, 10.0, -1.0], "{line}");
+            let name = if kernel.is_empty() { "naive" } else { "tiled16" };
+            for part in [format!("kernel   {name}_{layouts}_f32: "), "(transposed)".to_owned()] {
+                assert!(said.contains(&part), "`{part}` is missing in:\n{said}");
+            }
+            assert!(!said.contains("microkernel"), "no kernel for these factors:\n{said}");
+        }
+    }
+    let refused = "mul at.npy b.npy -o e.npy --transpose-a --device sim --kernel microkernel";
+    fail(folder.path(), refused, USAGE, &["microkernel_f32", "`tn`", "choose naive_tn_f32"]);
+    let wrong = "mul a.npy b.npy -o e.npy --transpose-a --device sim";
+    fail(folder.path(), wrong, FILE, &["b.npy", "3 x 2", "2 rows", "3 x 2 when transposed"]);
+}
+
+#[test]
+fn mul_takes_batches_and_shares_what_is_none() {
+    let folder = sample();
+    let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let twice: Vec<f32> =
+        a.iter().chain(&a).enumerate().map(|(i, x)| x * (1 + i / 6) as f32).collect();
+    write_f32(folder.path(), "as.npy", "(2, 2, 3)", &twice);
+    write_f32(folder.path(), "cs.npy", "(2, 2, 2)", &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]);
+    write_f32(folder.path(), "c.npy", "(2, 2)", &[1.0, 2.0, 3.0, 4.0]);
+    write_f32(folder.path(), "bias.npy", "(2,)", &[100.0, 200.0]);
+    write_f32(folder.path(), "biases.npy", "(2, 2)", &[0.0, 10.0, 20.0, 30.0]);
+    let batch = |folder: &Path| read_f32(&folder.join("d.npy"), "(2, 2, 2)");
+    for (options, expected) in [
+        ("", [4.0, -1.0, 10.0, -1.0, 8.0, -2.0, 20.0, -2.0]),
+        ("--c cs.npy", [5.0, 0.0, 11.0, 0.0, 10.0, 0.0, 22.0, 0.0]),
+        ("--c c.npy", [5.0, 1.0, 13.0, 3.0, 9.0, 0.0, 23.0, 2.0]),
+        (
+            "--bias bias.npy --bias-axis column",
+            [104.0, 199.0, 110.0, 199.0, 108.0, 198.0, 120.0, 198.0],
+        ),
+        ("--bias biases.npy --bias-axis column", [4.0, 9.0, 10.0, 9.0, 28.0, 28.0, 40.0, 28.0]),
+        ("--as bf16 --kernel tiled32", [4.0, -1.0, 10.0, -1.0, 8.0, -2.0, 20.0, -2.0]),
+    ] {
+        let line = format!("mul as.npy b.npy -o d.npy --force --verify --device sim {options}");
+        let said = succeed(folder.path(), &line);
+        assert_eq!(batch(folder.path()), expected, "{options}");
+        assert!(said.contains("D = 2 times 2 x 2") && said.contains("verified 8"), "{said}");
+    }
+    let line = "mul as.npy b.npy -o d.npy --force --device sim --json";
+    let said: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
+    assert_eq!((&said["batch"], &said["layouts"]), (&Value::from(2), &Value::from("nn")));
+
+    write_f32(folder.path(), "three.npy", "(3, 3, 2)", &[0.0; 18]);
+    let line = "mul as.npy three.npy -o e.npy --device sim";
+    fail(folder.path(), line, FILE, &["three.npy", "a batch of 3", "as.npy is one of 2"]);
+    write_f32(folder.path(), "none.npy", "(0, 2, 3)", &[]);
+    succeed(folder.path(), "mul none.npy b.npy -o e.npy --verify --device sim");
+    assert_eq!(read_f32(&folder.path().join("e.npy"), "(0, 2, 2)"), [0.0; 0]);
+}
+
+#[test]
+fn verify_covers_transposed_factors_and_batches() {
+    let folder = sample();
+    let line = "verify --cases 40 --seed 3 --max-size 20 --dtype f32 --device sim --json";
+    let said: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
+    let kernels = said["kernels"].as_array().unwrap();
+    for name in ["naive", "tiled16", "tiled32"] {
+        let cases = |name: &str| {
+            let found = kernels.iter().find(|kernel| kernel["kernel"] == name);
+            found.map_or(0, |kernel| kernel["cases"].as_u64().unwrap())
+        };
+        let of_layouts =
+            ["", "_nt", "_tn", "_tt"].map(|layouts| cases(&format!("{name}{layouts}_f32")));
+        assert_eq!(of_layouts.iter().sum::<u64>(), 40, "{name}");
+        assert!(of_layouts.iter().all(|&cases| cases > 0), "{of_layouts:?}");
+    }
+    let line = "verify --cases 10 --seed 3 --max-size 20 --kernel tiled16_nt --device sim --json";
+    let said: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
+    let kernels = said["kernels"].as_array().unwrap();
+    assert!(kernels.iter().all(|kernel| kernel["kernel"].as_str().unwrap().contains("_nt_")));
+}
+
+#[test]
+fn ladders_are_of_row_major_factors_unless_others_are_asked_for() {
+    let folder = sample();
+    let ladder = succeed(folder.path(), "ladder --sizes 32 --device sim");
+    assert!(ladder.contains("tiled16_f32") && !ladder.contains("_nt_"), "{ladder}");
+    let others = succeed(folder.path(), "ladder --sizes 20x30x40 --device sim --layouts nt");
+    assert!(others.contains("tiled16_nt_f32") && !others.contains("tiled16_f32"), "{others}");
+    let refused = "ladder --sizes 20 --device sim --kernels tiled16_nt";
+    fail(folder.path(), refused, USAGE, &["tiled16_nt_f32", "`nn`", "choose naive_f32"]);
+    let traffic = succeed(folder.path(), "traffic --size 64 --kernels tiled16_tt,naive_nt");
+    assert!(traffic.contains("tiled16_tt_f32") && traffic.contains("naive_nt_f32"), "{traffic}");
+}

@@ -5,7 +5,7 @@ use crate::harness::*;
 use crate::support::compile_fake;
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{Entry, Key, Shape, Table, Time};
-use regemm::{Dtype, kernels};
+use regemm::{Dtype, Layouts, kernels};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -231,7 +231,7 @@ fn what_is_tuned_is_chosen_by_from_then_on() {
     assert_eq!((&document["complete"], &document["file"]), (&true.into(), &file.to_str().into()));
     let entries = document["tables"][0]["entries"].as_array().unwrap();
     assert_eq!(entries.len(), 2);
-    let kernels = kernels::kernels().iter().filter(|kernel| kernel.dtype == Dtype::F32).count();
+    let kernels = kernels::kernels_for(Dtype::F32, Layouts::NN).count();
     for entry in entries {
         let seconds = entry["seconds"].as_object().unwrap();
         assert_eq!(seconds.len(), kernels);

@@ -26,7 +26,7 @@ pub fn nan<T: Element>() -> T {
     T::narrow(T::Acc::constant(f64::NAN))
 }
 
-/// Runs a case with operands of its own seed; every element, the canaries around D and its gaps must be right.
+/// Runs a case in the layouts of the kernel with operands of its own seed; every element, the canaries around D and its gaps must be right.
 pub fn check<T: TestElement>(
     case: Case,
     machine: &Machine,
@@ -42,6 +42,7 @@ pub fn check_with<T: TestElement>(
     kernel: &'static KernelInfo,
     change: impl FnOnce(&mut Operands<T>),
 ) -> Result<Array2<T>, String> {
+    let case = Case { layouts: kernel.layouts, ..case };
     let failed = |why: String| format!("{case}: {why}");
     let seed = (case.m << 20 | case.n << 10 | case.k) as u64;
     let mut operands = case.operands::<T>(&mut rng(seed, 0));
@@ -55,7 +56,7 @@ pub fn check_with<T: TestElement>(
         return Err(failed(stray.to_string()));
     }
     let comparison = compare(&result.d.view(), &expected);
-    if !comparison.pass() || comparison.elements != case.m * case.n {
+    if !comparison.pass() || comparison.elements != case.count() * case.m * case.n {
         return Err(failed(format!("{comparison:?}")));
     }
     Ok(result.d)

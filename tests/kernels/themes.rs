@@ -4,19 +4,21 @@ use crate::case::{TestElement, bits, check, check_with, nan};
 use crate::machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use regemm::verify::{Addend, Case, Elements};
-use regemm::{Activation, BiasAxis, Device, KernelInfo};
+use regemm::verify::{Addend, BatchCase, Case, Elements};
+use regemm::{Activation, BiasAxis, Device, KernelInfo, Layouts};
 
 type Outcome = Result<(), String>;
 type Test = fn(&Machine, &'static KernelInfo) -> Outcome;
 
 /// All themes for kernels of one element type.
-pub fn all<T: TestElement>() -> [(&'static str, Test); 10] {
+pub fn all<T: TestElement>() -> [(&'static str, Test); 12] {
     [
         ("edges", edges::<T>),
         ("empty", empty::<T>),
         ("exact_integers", exact_integers::<T>),
         ("alignment", alignment::<T>),
+        ("rectangles", rectangles::<T>),
+        ("batches", batches::<T>),
         ("epilogues", epilogues::<T>),
         ("addends", addends::<T>),
         ("nothing_read_for_zero_factors", zero_factors::<T>),
@@ -101,6 +103,47 @@ fn alignment<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
     Ok(())
 }
 
+/// Rows, columns and depth all different, each of them the longest and the shortest once, with different gaps around the
+/// rows of each matrix: what mixes up rows and columns, or the leading dimensions of two matrices, shows here.
+fn rectangles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    for (m, n, k) in [(9, 34, 71), (9, 71, 34), (34, 9, 71), (34, 71, 9), (71, 9, 34), (71, 34, 9)]
+    {
+        for gaps in
+            [[(0, 0); 4], [(0, 3), (1, 4), (2, 5), (3, 6)], [(5, 0), (0, 7), (4, 4), (8, 1)]]
+        {
+            check::<T>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
+        }
+    }
+    Ok(())
+}
+
+/// Batches whose matrices have gaps between them, with every combination of operands that all products share, and C apart
+/// from D or in it.
+fn batches<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let full = Case {
+        alpha: 1.5,
+        beta: -0.5,
+        bias: BiasAxis::Column,
+        activation: Activation::LeakyRelu,
+        ..Case::product(19, 35, 21)
+    };
+    for shared in 0..16 {
+        let shared = std::array::from_fn(|operand| shared >> operand & 1 == 1);
+        let batch = Some(BatchCase { count: 3, shared });
+        let addend = if shared[0] == shared[1] { Addend::Matrix } else { Addend::Same };
+        check::<T>(Case { batch, addend, ..full }, machine, kernel)?;
+    }
+    for (count, (m, n, k)) in [(0, (5, 6, 7)), (1, (33, 17, 9)), (7, (1, 40, 3)), (4, (5, 6, 0))] {
+        let batch = Some(BatchCase { count, shared: [false; 4] });
+        let gaps = [(1, 0), (0, 4), (4, 4), (3, 2)];
+        let case = Case { batch, gaps, bias: BiasAxis::Row, ..Case::product(m, n, k) };
+        check::<T>(case, machine, kernel)?;
+    }
+    let nothing_read = Case { alpha: 0.0, beta: 0.0, addend: Addend::Matrix, ..full };
+    let batch = Some(BatchCase { count: 2, shared: [false, true, false, true] });
+    check::<T>(Case { batch, ..nothing_read }, machine, kernel).map(drop)
+}
+
 /// Every activation with every bias.
 fn epilogues<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
     for activation in Activation::ALL {
@@ -155,9 +198,9 @@ fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo
     for activation in [Activation::None, Activation::Relu, Activation::Silu, Activation::GeluErf] {
         let case = Case { activation, ..Case::product(37, 35, 21) };
         check_with::<T>(case, machine, kernel, |operands| {
-            operands.a[(3, 4)] = nan();
-            operands.b[(7, 8)] = infinity;
-            operands.a[(20, 0)] = infinity;
+            operands.a[(0, 3, 4)] = nan();
+            operands.b[(0, 7, 8)] = infinity;
+            operands.a[(0, 20, 0)] = infinity;
         })?;
     }
     for alpha in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
@@ -167,7 +210,7 @@ fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo
 }
 
 /// Every rung sums in the same order, and the simulator computes as the GPU does: the same case gives the same bits with
-/// every kernel, on every machine and every time. No bound is needed, also not for the activations: they are made of the
+/// every kernel, in all layouts, on every machine and every time. No bound is needed, also not for the activations: they are made of the
 /// same operations on both.
 fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
     let naive = regemm::kernels::find(&format!("naive_{}", T::DTYPE)).map_err(|e| e.to_string())?;
@@ -194,6 +237,7 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
     Ok(())
 }
 
+/// Any case; the layouts are the kernel's to say.
 fn any_case() -> impl Strategy<Value = Case> {
     let sizes = (0..150_usize, 0..150_usize, 0..80_usize);
     let gaps = proptest::array::uniform4((0..9_usize, 0..9_usize));
@@ -209,19 +253,24 @@ fn any_case() -> impl Strategy<Value = Case> {
     );
     let elements =
         prop_oneof![Just(Elements::Normal), Just(Elements::Uniform), Just(Elements::WithNonFinite)];
-    (sizes, gaps, factors, epilogue, elements).prop_map(
-        |((m, n, k), gaps, (alpha, beta, addend), (bias, activation, slope), elements)| Case {
-            m,
-            n,
-            k,
-            alpha,
-            beta,
-            addend,
-            bias,
-            activation,
-            slope,
-            elements,
-            gaps,
+    let batch = proptest::option::weighted(0.25, (0..4_usize, any::<[bool; 4]>()));
+    (sizes, gaps, factors, epilogue, elements, batch).prop_map(
+        |((m, n, k), gaps, (alpha, beta, addend), (bias, activation, slope), elements, batch)| {
+            Case {
+                m,
+                n,
+                k,
+                alpha,
+                beta,
+                addend,
+                bias,
+                activation,
+                slope,
+                elements,
+                layouts: Layouts::NN,
+                gaps,
+                batch: batch.map(|(count, shared)| BatchCase { count, shared }),
+            }
         },
     )
 }

@@ -2,18 +2,26 @@
 
 use crate::{expected, integers};
 use cuda_std::memory::GlobalPtr;
+use regemm::ndarray::Array3;
 use regemm::{Activation, CustomKernel, Device, Epilogue, Error, Gemm, KernelChoice, Linear};
 use regemm_kernels::gemm_kernels;
+use regemm_kernels::layout::Tn;
 use regemm_kernels::naive::Naive;
+use regemm_kernels::tiled::Tiled;
 
-/// `min(sum, limit[col])`
+/// `min(sum, limit[col])`, with limits of its own for each product of a batch.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Capped {
     limits: GlobalPtr<f32>,
+    stride: u64,
 }
 
 impl Epilogue<f32> for Capped {
+    fn of_product(self, index: u32) -> Self {
+        Capped { limits: self.limits.add(u64::from(index) * self.stride), ..self }
+    }
+
     unsafe fn apply(&self, sum: f32, _row: u32, col: u32) -> f32 {
         // SAFETY: there is one limit for each column.
         let limit = unsafe { self.limits.add(col.into()).load() };
@@ -25,11 +33,16 @@ gemm_kernels! {
     /// The kernels of this test.
     KERNELS:
     capped_f32 = Naive<f32, 8, 8>, epilogue = Capped, min_blocks = 1;
+    capped_tn_f32 = Tiled<f32, 16, Tn>, epilogue = Capped, min_blocks = 1;
 }
 
 fn capped() -> CustomKernel<f32, Capped> {
-    // SAFETY: the row of the table above, whose epilogue is this one; the simulator needs no PTX.
-    unsafe { CustomKernel::new(&KERNELS[0], &[]) }.unwrap()
+    capped_of_row(0)
+}
+
+fn capped_of_row(row: usize) -> CustomKernel<f32, Capped> {
+    // SAFETY: a row of the table above, whose epilogue is this one; the simulator needs no PTX.
+    unsafe { CustomKernel::new(&KERNELS[row], &[]) }.unwrap()
 }
 
 #[test]
@@ -39,7 +52,7 @@ fn an_epilogue_of_the_users_own() {
     let (da, db) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
     let limits = device.vector(&[3.0f32; 9]).unwrap();
     let mut d = device.matrix(10, 9).unwrap();
-    let epilogue = Capped { limits: GlobalPtr::from_address(limits.address()) };
+    let epilogue = Capped { limits: GlobalPtr::from_address(limits.address()), stride: 0 };
     let want = expected(&a.view(), &b.view()).mapv(|x| x.min(3.0));
 
     let gemm = Gemm::new(&da, &db).epilogue_reads_vector(&limits);
@@ -58,12 +71,36 @@ fn an_epilogue_of_the_users_own() {
 }
 
 #[test]
+fn transposed_factors_and_batches_of_the_users_own() {
+    let device = Device::sim();
+    let (a, b) = (integers(10, 6, 1), integers(6, 9, 2));
+    let stored = a.t().broadcast((3, 6, 10)).unwrap().to_owned();
+    let batch = device.upload_batch(&stored.view()).unwrap();
+    let shared = device.upload(&b.view()).unwrap();
+    let caps = Array3::from_shape_fn((3, 1, 9), |(i, _, _)| 2.0 * i as f32);
+    let limits = device.upload_batch(&caps.view()).unwrap();
+    let epilogue = Capped { limits: GlobalPtr::from_address(limits.address()), stride: 9 };
+    let mut d = device.batch(3, 10, 9).unwrap();
+    let gemm = Gemm::new(batch.t(), &shared).epilogue_reads_matrix(&limits);
+    // SAFETY: there are as many limits as columns, for each product.
+    let report = unsafe { gemm.clone().run_custom(&capped_of_row(1), epilogue, &mut d) }.unwrap();
+    assert_eq!(report.kernel.name, "capped_tn_f32");
+    for (i, d) in d.to_array().unwrap().outer_iter().enumerate() {
+        assert_eq!(d, expected(&a.view(), &b.view()).mapv(|x| x.min(2.0 * i as f32)));
+    }
+    // SAFETY: refused, so never launched.
+    let error = unsafe { gemm.run_custom(&capped(), epilogue, &mut d) }.unwrap_err();
+    assert!(matches!(error, Error::KernelLayouts { kernel: "capped_f32", .. }), "{error}");
+    assert!(error.to_string().contains("instantiate the kernel"), "{error}");
+}
+
+#[test]
 fn parts_that_the_epilogue_would_ignore_are_refused() {
     let device = Device::sim();
     let a = device.upload(&integers(4, 4, 1).view()).unwrap();
     let vector = device.vector(&[0.0f32; 4]).unwrap();
     let mut d = device.matrix(4, 4).unwrap();
-    let epilogue = Capped { limits: GlobalPtr::null() };
+    let epilogue = Capped { limits: GlobalPtr::null(), stride: 0 };
     let gemm = || Gemm::new(&a, &a);
     let parts = [
         ("alpha", gemm().alpha(2.0)),

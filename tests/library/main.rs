@@ -4,13 +4,17 @@
 //! |---|---|
 //! | `matrices` | matrices, vectors, views, and copies between host and device |
 //! | `products` | the parts of a product, each alone: what they mean, and the rules about zeros |
+//! | `layouts` | transposed factors: what they mean, and which kernels take them |
+//! | `batches` | batches: their memory, and products of them |
 //! | `errors` | every error that can be provoked without a GPU, and what its message says |
 //! | `overlaps` | which operands may share memory |
 //! | `streams` | streams, events, and matrices that are dropped early |
 //! | `custom` | kernels with an epilogue of the user's own |
 
+mod batches;
 mod custom;
 mod errors;
+mod layouts;
 mod matrices;
 mod overlaps;
 mod products;

@@ -38,6 +38,27 @@ fn canaries_show_stray_and_missing_writes() {
 }
 
 #[test]
+fn canaries_lie_between_the_results_of_a_batch() {
+    let canaries = Canaries::around_each(3, (2, 4), 1, 1, 2);
+    let mut buffer: Vec<f32> = canaries.buffer();
+    assert_eq!((canaries.rows, canaries.ld, buffer.len()), (10, 7, 70));
+    for row in [1, 2, 4, 5, 7, 8] {
+        buffer[row * 7 + 1..row * 7 + 5].fill(0.0);
+    }
+    assert_eq!(canaries.check(&buffer, true), Ok(()));
+    for row in [0, 3, 6, 9] {
+        let mut stray = buffer.clone();
+        stray[row * 7 + 2] = 0.0;
+        let expected = Err(CanaryFault::Overwritten { count: 1, row, col: 2 });
+        assert_eq!(canaries.check(&stray, true), expected);
+    }
+    let mut missing = buffer.clone();
+    missing[5 * 7 + 3] = canaries.buffer::<f32>()[5 * 7 + 3];
+    let expected = Err(CanaryFault::Unwritten { count: 1, row: 3, col: 2 });
+    assert_eq!(canaries.check(&missing, true), expected);
+}
+
+#[test]
 fn canaries_of_every_type_differ_from_place_to_place() {
     let canaries = Canaries::around(1, 1, 0, 0, 999);
     let distinct =

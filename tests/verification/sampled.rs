@@ -1,8 +1,10 @@
 //! Freivalds' test and sampled checks.
 
 use crate::harness::*;
-use ndarray::Array2;
-use regemm::verify::{Distribution, Expectation, Freivalds, Method, Problem, random_vector, rng};
+use ndarray::{Array2, Axis, stack};
+use regemm::verify::{
+    Distribution, Expectation, Freivalds, Method, Problem, check_batch, random_vector, rng,
+};
 use regemm::{Activation, BiasAxis, Element, bf16, f16};
 
 struct Large {
@@ -189,4 +191,28 @@ fn small_problems_are_checked_in_full() {
     let (a, b) = (Array2::<f32>::zeros((2049, 1024)), Array2::<f32>::zeros((1024, 1024)));
     let problem = Problem::product(a.view(), b.view());
     assert_eq!(Expectation::new(problem, SEED).unwrap().method(), Method::Sampled);
+}
+
+/// Every product of a batch is judged, in rows that count on from product to product.
+#[test]
+fn a_wrong_product_of_a_batch_is_found() {
+    let large = Large::new();
+    let (a, b) = (normal::<f32>(47, 120, 90), normal::<f32>(48, 110, 90));
+    // The second has a transposed factor.
+    let other = Problem::product(a.view(), b.t());
+    let problems = [large.problem(), other];
+    let right = stack![Axis(0), large.d, device_like(&other)];
+    let found = check_batch(&problems, &right.view(), SEED).unwrap();
+    assert!(found.pass() && found.method == Method::Full, "{found:?}");
+    assert_eq!(found.comparison.elements, 2 * 120 * 110);
+    for product in 0..2 {
+        let mut wrong = right.clone();
+        wrong[(product, 7, 9)] += 1.0;
+        let found = check_batch(&problems, &wrong.view(), SEED).unwrap();
+        assert_eq!(found.comparison.mismatches, 1);
+        let worst = found.comparison.worst.unwrap();
+        assert_eq!((worst.row, worst.col), (product * 120 + 7, 9));
+    }
+    let nothing = check_batch::<f32>(&[], &ndarray::Array3::zeros((0, 5, 5)).view(), SEED).unwrap();
+    assert!(nothing.pass());
 }

@@ -11,3 +11,12 @@ use crate::backend;
 pub fn opaque(value: u32) -> u32 {
     backend::opaque(value)
 }
+
+/// The same value, of whose parts the compiler knows nothing (`mov.b64`).
+///
+/// A sum that is the base of many addresses stays one value, where the compiler would otherwise keep its parts in registers
+/// and add them in another order for each address.
+#[inline(always)]
+pub fn whole(value: u64) -> u64 {
+    backend::whole(value)
+}

@@ -130,6 +130,16 @@ pub fn opaque(value: u32) -> u32 {
 }
 
 #[inline(always)]
+pub fn whole(value: u64) -> u64 {
+    let result;
+    // SAFETY: moves a register.
+    unsafe {
+        asm!("mov.b64 {}, {};", out(reg64) result, in(reg64) value, options(pure, nomem, nostack))
+    };
+    result
+}
+
+#[inline(always)]
 pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     core::f32::math::mul_add(a, b, c)
 }

@@ -6,8 +6,9 @@ use super::exit::Failure;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom;
-use regemm::verify::{Addend, Case, Comparison, Elements, compare, rng};
-use regemm::{Activation, BiasAxis, Device, Dtype, Element, Error, KernelInfo};
+use regemm::kernels::{base_name, family_name, twin};
+use regemm::verify::{Addend, BatchCase, Case, Comparison, Elements, Uploaded, compare, rng};
+use regemm::{Activation, BiasAxis, Device, Dtype, Element, Error, KernelInfo, Layouts};
 use std::fmt;
 
 /// A random case of a run.
@@ -37,6 +38,10 @@ const EDGES: [usize; 5] = [8, 16, 32, 64, 128];
 
 /// The widest gap beside a row.
 const WIDEST_GAP: usize = 9;
+
+/// The share of cases that are batches, and the most products of one.
+const BATCHES: f64 = 0.25;
+const LARGEST_BATCH: usize = 4;
 
 impl Draw {
     /// Draws a case.
@@ -72,11 +77,23 @@ impl Draw {
             slope: *[0.01, 0.25, -0.5, 2.0].choose(rng)?,
             elements,
             gaps: std::array::from_fn(|_| draw_gap(rng)),
+            layouts: *Layouts::ALL.choose(rng)?,
+            batch: rng.random_bool(BATCHES).then(|| BatchCase {
+                count: rng.random_range(0..=LARGEST_BATCH),
+                shared: rng.random(),
+            }),
         };
         Some(Draw { seed, index, dtype, case })
     }
 
-    /// Runs kernels of the case's element type on it.
+    /// The kernel that runs the case for one that was asked for: where that is for row-major factors, its twin for the
+    /// layouts of the case if there is one, else itself.
+    pub fn kernel(&self, asked: &'static KernelInfo) -> &'static KernelInfo {
+        let free = base_name(asked) == family_name(asked);
+        twin(asked, self.case.layouts).filter(|_| free).unwrap_or(asked)
+    }
+
+    /// Runs kernels of the case's element type on it, each in its own layouts.
     ///
     /// # Errors
     /// A failure of the device. What the simulator finds wrong with a kernel is an outcome.
@@ -88,8 +105,7 @@ impl Draw {
         let operands = self.case.operands::<T>(&mut rng(self.seed, 2 * self.index + 1));
         let expected =
             self.case.reference(&operands).map_err(|error| Failure::Usage(error.to_string()))?;
-        let uploaded = self.case.upload(device, &operands)?;
-        let judge = |kernel| match uploaded.run(kernel) {
+        let judge = |uploaded: &Uploaded<'_, T>, kernel| match uploaded.run(kernel) {
             Ok(result) => {
                 let comparison = compare(&result.d.view(), &expected);
                 let fault = match (&comparison.worst, result.stray) {
@@ -104,9 +120,20 @@ impl Draw {
             Err(error @ Error::Simulator(_)) => {
                 Ok(Outcome { kernel, comparison: None, fault: Some(error.to_string()) })
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
-        kernels.iter().map(|&kernel| judge(kernel)).collect()
+        let mut outcomes = Vec::new();
+        for layouts in Layouts::ALL {
+            let mut kernels = kernels.iter().filter(|kernel| kernel.layouts == layouts).peekable();
+            if kernels.peek().is_some() {
+                let case = Case { layouts, ..self.case };
+                let uploaded = case.upload(device, &operands)?;
+                for kernel in kernels {
+                    outcomes.push(judge(&uploaded, *kernel)?);
+                }
+            }
+        }
+        Ok(outcomes)
     }
 }
 

@@ -72,6 +72,7 @@ impl Failure {
             Failure::Library(error) => match error {
                 Error::UnknownKernel { .. }
                 | Error::UnknownGpu { .. }
+                | Error::KernelLayouts { .. }
                 | Error::KernelDtype { .. }
                 | Error::InvalidDeviceSpec { .. } => USAGE,
                 _ => DEVICE,

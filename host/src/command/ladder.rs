@@ -6,11 +6,12 @@ use super::output::{Output, count, counters_json, or_dash, seconds, table};
 use super::progress;
 use super::verdict::{describe, verification_json};
 use indicatif::ProgressBar;
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView2};
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::verify::{Expectation, Problem, Verification};
 use regemm::{
-    Accumulator, Counters, Device, Dtype, Element, Error, Gemm, KernelChoice, KernelInfo,
+    Accumulator, Counters, Device, Dtype, Element, Error, Factor, Gemm, KernelChoice, KernelInfo,
+    Layout, Layouts, MatrixView,
 };
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
@@ -28,6 +29,9 @@ pub struct Arguments {
     dtype: Dtype,
     #[command(flatten)]
     device: DeviceOption,
+    /// How A and B lie in memory, A first: n as they are multiplied, t transposed
+    #[arg(long, value_name = "LAYOUTS", default_value = "nn", value_parser = options::layouts())]
+    layouts: Layouts,
     /// Only these kernels, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
@@ -69,7 +73,8 @@ impl Rung {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let kernels = options::kernels(arguments.dtype, &arguments.kernels)?;
+    let layouts = arguments.layouts;
+    let kernels = options::kernels_in(layouts, arguments.dtype, &arguments.kernels)?;
     let device = Device::open(arguments.device.device)?;
     let sizes = match (&arguments.sizes[..], device.is_sim()) {
         ([], true) => SIMULATOR_SIZES.map(Size::square).to_vec(),
@@ -80,6 +85,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         peak: device.info().peak_flops(arguments.dtype),
         bar: progress::bar((sizes.len() * kernels.len()) as u64),
         device,
+        layouts,
         kernels,
         reps: arguments.reps.get(),
         seed: arguments.seed,
@@ -89,6 +95,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
 
 struct Ladder {
     device: Device,
+    layouts: Layouts,
     kernels: Vec<&'static KernelInfo>,
     reps: usize,
     seed: u64,
@@ -122,6 +129,7 @@ fn climb<T: Element>(ladder: &Ladder, sizes: &[Size], output: &mut Output) -> Re
         "provenance": provenance,
         "device": info,
         "dtype": T::DTYPE.name(),
+        "layouts": ladder.layouts.name(),
         "seed": ladder.seed,
         "peak_flops": ladder.peak,
         "results": results,
@@ -134,7 +142,8 @@ impl Ladder {
     fn climb_size<T: Element>(&self, size: Size) -> Result<Vec<Rung>, Failure> {
         let Size { m, n, k } = size;
         self.bar.set_message(format!("{size}: reference"));
-        let mut operands = Rotation::<T>::of_product(&self.device, (m, n, k), self.seed)?;
+        let shape = (m, n, k);
+        let mut operands = Rotation::<T>::in_layouts(&self.device, self.layouts, shape, self.seed)?;
         let mut rungs = self.verify(size, &mut operands)?;
         if self.device.is_sim() {
             return Ok(rungs);
@@ -147,12 +156,21 @@ impl Ladder {
         let samples = alternate::<Error>(&stream, right.len(), sampling, |contender| {
             let OperandSet { a, b, d } = operands.next_set()?;
             let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
+            let (a, b) = self.factors(a, b);
             Gemm::new(a, b).kernel(kernel).enqueue(&stream, d).map(drop)
         })?;
         for (rung, samples) in right.into_iter().zip(samples) {
             rungs[rung].samples = Some(samples);
         }
         Ok(rungs)
+    }
+
+    fn factors<'m, T: Element>(
+        &self,
+        a: MatrixView<'m, T>,
+        b: MatrixView<'m, T>,
+    ) -> (Factor<'m, T>, Factor<'m, T>) {
+        (Factor::stored(a, self.layouts.a), Factor::stored(b, self.layouts.b))
     }
 
     fn verify<T: Element>(
@@ -163,13 +181,19 @@ impl Ladder {
         let mut set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let misfit = |error: regemm::verify::ShapeError| Failure::Usage(error.to_string());
-        let problem = Problem::product(a.view(), b.view());
+        let stored = |layout, matrix| match layout {
+            Layout::RowMajor => matrix,
+            Layout::Transposed => ArrayView2::reversed_axes(matrix),
+        };
+        let (a, b) = (stored(self.layouts.a, a.view()), stored(self.layouts.b, b.view()));
+        let problem = Problem::product(a, b);
         let expectation = Expectation::new(problem, self.seed).map_err(misfit)?;
         let poison = Array2::from_elem((size.m, size.n), T::narrow(T::Acc::constant(f64::NAN)));
         let mut verify = |&kernel: &&'static KernelInfo| {
             self.bar.set_message(format!("{size}: {}", kernel.name));
             set.d.copy_from(&poison.view())?;
-            let gemm = Gemm::new(set.a, set.b).kernel(KernelChoice::Info(kernel));
+            let (a, b) = self.factors(set.a, set.b);
+            let gemm = Gemm::new(a, b).kernel(KernelChoice::Info(kernel));
             let report = gemm.run(&mut set.d)?;
             let verification =
                 expectation.check(&set.d.view().to_array()?.view()).map_err(misfit)?;

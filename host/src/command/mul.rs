@@ -2,7 +2,7 @@
 
 use super::exit::Failure;
 use super::load::{Stored, numpy_name};
-use super::operands::{Axis, Contents, Files, Operands};
+use super::operands::{Axis, Contents, Files, Matrices, Operands};
 use super::options::{self, DeviceOption};
 use super::output::{Output, count, counters_json, seconds};
 use super::save::Destination;
@@ -10,13 +10,13 @@ use super::tune::explain::{explanation_json, ranking};
 use super::verdict::{describe, verification_json};
 use super::{eprintln_quietly, interrupt, progress};
 use clap::ValueEnum;
-use ndarray::Array2;
+use ndarray::{Array3, Axis as ArrayAxis};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::explain;
-use regemm::verify::{Expectation, Problem, Verification};
+use regemm::verify::{Problem, Verification, check_batch};
 use regemm::{
-    Accumulator, Activation, BiasAxis, Device, Dtype, Element, Gemm, KernelChoice, Report, bf16,
-    f16, kernels,
+    Accumulator, Activation, Batch, BiasAxis, Device, Dtype, Element, Factor, Gemm, KernelChoice,
+    Layout, Layouts, Matrix, Report, Term, bf16, f16, kernels,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -26,12 +26,18 @@ use std::time::Instant;
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// A, a matrix of m rows and k columns
+    /// A, a matrix of m rows and k columns, or a batch of them
     #[arg(value_name = "A.npy")]
     a: PathBuf,
-    /// B, a matrix of k rows and n columns
+    /// B, a matrix of k rows and n columns, or a batch of them
     #[arg(value_name = "B.npy")]
     b: PathBuf,
+    /// The file holds A transposed: k rows and m columns
+    #[arg(long)]
+    transpose_a: bool,
+    /// The file holds B transposed: n rows and k columns
+    #[arg(long)]
+    transpose_b: bool,
     /// Where to write D, m rows and n columns, in C order
     #[arg(short, long, value_name = "D.npy")]
     output: PathBuf,
@@ -77,12 +83,14 @@ pub struct Arguments {
 
 const HELP: &str = "\
 All files hold float32, float64 or float16, all the same; C and Fortran order and both byte orders are
-understood. NaN and infinities are computed with as IEEE 754 says.
+understood. NaN and infinities are computed with as IEEE 754 says. An array of three dimensions is a batch of matrices: then D
+is one too, and matrices in other files are shared by all products (a bias of two dimensions has a row for each).
 
 Examples:
   regemm mul a.npy b.npy -o d.npy
   regemm mul x.npy w.npy -o y.npy --bias b.npy --activation gelu-erf --verify
-  regemm mul a.npy b.npy -o d.npy --c c.npy --beta 0.5 --device cuda:0 --kernel microkernel";
+  regemm mul a.npy b.npy -o d.npy --c c.npy --beta 0.5 --device cuda:0 --kernel microkernel
+  regemm mul queries.npy keys.npy -o scores.npy --transpose-b --alpha 0.125";
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Half {
@@ -95,12 +103,14 @@ const VERIFY_SEED: u64 = 0;
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let layout = |transposed| if transposed { Layout::Transposed } else { Layout::RowMajor };
     let files = Files {
         a: &arguments.a,
         b: &arguments.b,
         c: arguments.c.as_deref(),
         bias: arguments.bias.as_deref(),
         bias_axis: arguments.bias_axis,
+        layouts: Layouts { a: layout(arguments.transpose_a), b: layout(arguments.transpose_b) },
     };
     interrupt::install();
     let destination = Destination::new(&arguments.output, arguments.force, &files.paths())?;
@@ -140,24 +150,33 @@ where
     }
     let device = Device::open(arguments.device.device)?;
     let (d, report, product_seconds) = compute(arguments, &operands, &device)?;
+    let Operands { shape: (m, n, k), count: products, layouts, .. } = operands;
     let explanation = arguments.explain.then(|| {
         // The sizes were small enough for a product.
-        let [m, n, k] = [d.nrows(), d.ncols(), operands.a.ncols()].map(|size| size as u32);
-        let problem = kernels::Problem { dtype: T::DTYPE, m, n, k };
+        let batch = products.unwrap_or(1) as u32;
+        let [m, n, k] = [m, n, k].map(|size| size as u32);
+        let single = kernels::Problem::new(T::DTYPE, m, n, k);
+        let problem = kernels::Problem { layouts, batch, ..single };
         explain(&device, &problem, Shape::packed(T::DTYPE, m, n, k))
     });
     let verification = arguments.verify.then(|| verify(arguments, &operands, &d)).transpose()?;
     // A wrong result is not written.
     let pass = verification.as_ref().is_none_or(Verification::pass);
     if pass {
+        let d = if products.is_some() {
+            d.into_dyn()
+        } else {
+            d.index_axis_move(ArrayAxis(0), 0).into_dyn()
+        };
         destination.save(&d, |element: T| S::narrow(element.widen()))?;
     }
 
-    let (m, k, n) = (d.nrows(), operands.a.ncols(), d.ncols());
     output.document(&json!({
         "command": "mul",
         "output": pass.then_some(&arguments.output),
         "shape": { "m": m, "n": n, "k": k },
+        "layouts": layouts.name(),
+        "batch": products,
         "dtype": T::DTYPE.name(),
         "file_dtype": numpy_name(S::DTYPE),
         "device": device.info(),
@@ -170,8 +189,13 @@ where
         "verification": verification.as_ref().map(verification_json),
         "warnings": operands.warnings,
     }))?;
-    output
-        .text(format_args!("D = {m} x {n} from A = {m} x {k} and B = {k} x {n}, {}", T::DTYPE))?;
+    let times = products.map(|products| format!("{products} times ")).unwrap_or_default();
+    let transposed = |layout| if layout == Layout::Transposed { " (transposed)" } else { "" };
+    let (of_a, of_b) = (transposed(layouts.a), transposed(layouts.b));
+    output.text(format_args!(
+        "D = {times}{m} x {n} from A = {m} x {k}{of_a} and B = {k} x {n}{of_b}, {}",
+        T::DTYPE
+    ))?;
     output.text(format_args!("device   {}", device.info().name))?;
     output.text(format_args!("kernel   {}: {}", report.kernel.name, report.why))?;
     if let Some(explanation) = &explanation {
@@ -210,64 +234,105 @@ where
     output.text(format_args!("wrote    {}", arguments.output.display()))
 }
 
-/// D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are none.
+/// An operand on a device.
+enum Held<T> {
+    Matrix(Matrix<T>),
+    Batch(Batch<T>),
+}
+
+impl<T: Element> Held<T> {
+    fn upload(device: &Device, matrices: &Matrices<T>) -> regemm::Result<Self> {
+        Ok(if matrices.batch {
+            Held::Batch(device.upload_batch(&matrices.array.view())?)
+        } else {
+            Held::Matrix(device.upload(&matrices.of_product(0))?)
+        })
+    }
+
+    fn term(&self) -> Term<'_, T> {
+        match self {
+            Held::Matrix(matrix) => matrix.into(),
+            Held::Batch(batch) => batch.into(),
+        }
+    }
+}
+
+/// All D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are none.
 fn compute<T: Element>(
     arguments: &Arguments,
     operands: &Operands<T>,
     device: &Device,
-) -> Result<(Array2<T>, Report, Option<f64>), Failure> {
+) -> Result<(Array3<T>, Report, Option<f64>), Failure> {
     let spinner = progress::spinner("multiplying");
     let constant = T::Acc::constant;
-    let a = device.upload(&operands.a.view())?;
-    let b = device.upload(&operands.b.view())?;
-    let c = operands.c.as_ref().map(|c| device.upload(&c.view())).transpose()?;
+    let a = Held::upload(device, &operands.a)?;
+    let b = Held::upload(device, &operands.b)?;
+    let c = operands.c.as_ref().map(|c| Held::upload(device, c)).transpose()?;
     let bias = match &operands.bias {
-        Some((axis, bias)) => Some((*axis, device.vector(bias)?)),
+        Some((axis, bias)) => Some((*axis, Held::upload(device, bias)?)),
         None => None,
     };
-    let mut d = device.matrix::<T>(operands.a.nrows(), operands.b.ncols())?;
-    let mut gemm = Gemm::new(&a, &b)
+    let (m, n, _) = operands.shape;
+    let Layouts { a: layout_a, b: layout_b } = operands.layouts;
+    let (a, b) = (Factor::stored(a.term(), layout_a), Factor::stored(b.term(), layout_b));
+    let mut gemm = Gemm::new(a, b)
         .alpha(constant(arguments.alpha))
         .activation(arguments.activation)
         .leaky_slope(constant(arguments.leaky_slope));
     if let Some(c) = &c {
-        gemm = gemm.c(constant(arguments.beta), c);
+        gemm = gemm.c(constant(arguments.beta), c.term());
     }
     gemm = match &bias {
-        Some((BiasAxis::Column, bias)) => gemm.bias_per_column(bias),
-        Some((BiasAxis::Row, bias)) => gemm.bias_per_row(bias),
+        Some((BiasAxis::Column, bias)) => gemm.bias_per_column(bias.term()),
+        Some((BiasAxis::Row, bias)) => gemm.bias_per_row(bias.term()),
         _ => gemm,
     };
     if let Some(name) = &arguments.kernel {
         gemm = gemm.kernel(KernelChoice::Named(name.clone()));
     }
-    let start = Instant::now();
-    let report = gemm.run(&mut d)?;
-    let taken = (!device.is_sim()).then(|| start.elapsed().as_secs_f64());
-    let d = d.to_array()?;
+    let (d, report, taken) = match operands.count {
+        Some(count) => {
+            let mut d = device.batch::<T>(count, m, n)?;
+            let start = Instant::now();
+            let report = gemm.run(&mut d)?;
+            let taken = start.elapsed();
+            (d.to_array()?, report, taken)
+        }
+        None => {
+            let mut d = device.matrix::<T>(m, n)?;
+            let start = Instant::now();
+            let report = gemm.run(&mut d)?;
+            let taken = start.elapsed();
+            (d.to_array()?.insert_axis(ArrayAxis(0)), report, taken)
+        }
+    };
     spinner.finish_and_clear();
-    Ok((d, report, taken))
+    Ok((d, report, (!device.is_sim()).then_some(taken.as_secs_f64())))
 }
 
 fn verify<T: Element>(
     arguments: &Arguments,
     operands: &Operands<T>,
-    d: &Array2<T>,
+    d: &Array3<T>,
 ) -> Result<Verification, Failure> {
     let spinner = progress::spinner("verifying");
     let exactly = |value: f64| T::Acc::constant(value).to_f64();
-    let problem = Problem {
-        c: operands.c.as_ref().map(|c| c.view()),
-        bias: operands.bias.as_ref().map(|(axis, bias)| (*axis, bias.as_slice())),
+    let Layouts { a: layout_a, b: layout_b } = operands.layouts;
+    let problem = |index: usize| Problem {
+        c: operands.c.as_ref().map(|c| c.of_product(index)),
+        bias: operands.bias.as_ref().and_then(|(axis, bias)| {
+            // One row without gaps.
+            Some((*axis, bias.of_product(index).to_slice()?))
+        }),
         alpha: exactly(arguments.alpha),
         beta: exactly(arguments.beta),
         activation: arguments.activation,
         slope: exactly(arguments.leaky_slope),
-        ..Problem::product(operands.a.view(), operands.b.view())
+        ..Problem::product(operands.a.factor(index, layout_a), operands.b.factor(index, layout_b))
     };
+    let problems: Vec<_> = (0..d.dim().0).map(problem).collect();
     // The shapes fit: the product has been computed.
-    let verification = Expectation::new(problem, VERIFY_SEED)
-        .and_then(|expectation| expectation.check(&d.view()))
+    let verification = check_batch(&problems, &d.view(), VERIFY_SEED)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     spinner.finish_and_clear();
     Ok(verification)

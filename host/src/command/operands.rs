@@ -3,8 +3,8 @@
 use super::exit::Failure;
 use super::load::{Loaded, Stored, load, numpy_name};
 use clap::ValueEnum;
-use ndarray::{Array1, Array2, ArrayD, Ix2};
-use regemm::{Accumulator, BiasAxis, Dtype, Element};
+use ndarray::{Array2, Array3, ArrayD, ArrayView2, Axis as ArrayAxis, Ix3};
+use regemm::{Accumulator, BiasAxis, Dtype, Element, Layout, Layouts};
 use std::path::Path;
 
 /// `--bias-axis`
@@ -24,6 +24,8 @@ pub struct Files<'p> {
     pub c: Option<&'p Path>,
     pub bias: Option<&'p Path>,
     pub bias_axis: Option<Axis>,
+    /// How A and B lie in their files.
+    pub layouts: Layouts,
 }
 
 /// What the files hold, all of one element type.
@@ -38,16 +40,49 @@ pub struct Contents<'p> {
 
 /// The operands in the type that is computed in, with shapes that fit.
 pub struct Operands<T> {
-    /// `m x k`
-    pub a: Array2<T>,
-    /// `k x n`
-    pub b: Array2<T>,
+    /// Rows of D, columns of D, and the depth of the product.
+    pub shape: (usize, usize, usize),
+    /// The number of products, if it is a batch.
+    pub count: Option<usize>,
+    /// How A and B are stored.
+    pub layouts: Layouts,
+    /// `m x k`, or `k x m` if it is stored transposed.
+    pub a: Matrices<T>,
+    /// `k x n`, or `n x k` if it is stored transposed.
+    pub b: Matrices<T>,
     /// `m x n`
-    pub c: Option<Array2<T>>,
-    /// `n` or `m` elements
-    pub bias: Option<(BiasAxis, Vec<T>)>,
+    pub c: Option<Matrices<T>>,
+    /// A row of `n` or `m` elements.
+    pub bias: Option<(BiasAxis, Matrices<T>)>,
     /// What is unusual about the elements, a line a file.
     pub warnings: Vec<String>,
+}
+
+/// One matrix, or a batch of them.
+pub struct Matrices<T> {
+    /// Matrices, rows, columns.
+    pub array: Array3<T>,
+    /// Whether there is one for each product.
+    pub batch: bool,
+}
+
+impl<T> Matrices<T> {
+    /// The matrix of a product.
+    pub fn of_product(&self, index: usize) -> ArrayView2<'_, T> {
+        self.array.index_axis(ArrayAxis(0), if self.batch { index } else { 0 })
+    }
+
+    /// The matrix of a product, as it is multiplied.
+    pub fn factor(&self, index: usize, layout: Layout) -> ArrayView2<'_, T> {
+        match layout {
+            Layout::RowMajor => self.of_product(index),
+            Layout::Transposed => self.of_product(index).reversed_axes(),
+        }
+    }
+
+    fn count(&self) -> Option<usize> {
+        self.batch.then_some(self.array.dim().0)
+    }
 }
 
 impl<'p> Files<'p> {
@@ -96,56 +131,91 @@ impl Contents<'_> {
         S: Stored,
         T: Element<Acc = S::Acc>,
     {
-        let Files { a: a_path, b: b_path, bias_axis, .. } = self.files;
-        let a = matrix::<S>(a_path, self.a)?;
-        let b = matrix::<S>(b_path, self.b)?;
-        let ((m, k), n) = (a.dim(), b.ncols());
-        if b.nrows() != k {
-            let (rows, a_path) = (b.nrows(), a_path.display());
-            let problem =
-                format!("is {rows} x {n} but must have {k} rows, because {a_path} is {m} x {k}");
+        let Files { a: a_path, b: b_path, bias_axis, layouts, .. } = self.files;
+        let a = matrices::<S>(a_path, self.a)?;
+        let b = matrices::<S>(b_path, self.b)?;
+        let shape = |matrices: &Matrices<S>, layout: Layout| {
+            let (_, rows, cols) = matrices.array.dim();
+            layout.stored(rows, cols)
+        };
+        let ((m, k), (b_rows, n)) = (shape(&a, layouts.a), shape(&b, layouts.b));
+        if b_rows != k {
+            let transposed = |layout| match layout {
+                Layout::RowMajor => "",
+                Layout::Transposed => " when transposed",
+            };
+            let (of_a, of_b) = (transposed(layouts.a), transposed(layouts.b));
+            let a_path = a_path.display();
+            let problem = format!(
+                "is {b_rows} x {n}{of_b} but must have {k} rows, because {a_path} is {m} x {k}{of_a}"
+            );
             return Err(Failure::file(b_path, problem));
         }
+        let mut batch = Batch::default();
+        batch.agree(a_path, &a)?;
+        batch.agree(b_path, &b)?;
         let mut warnings = Vec::new();
         let c = match self.c {
             Some((path, c)) => {
-                let c = matrix::<S>(path, c)?;
-                if c.dim() != (m, n) {
-                    let (rows, cols) = c.dim();
+                let c = matrices::<S>(path, c)?;
+                let (_, rows, cols) = c.array.dim();
+                if (rows, cols) != (m, n) {
                     let problem = format!("is {rows} x {cols} but must be {m} x {n} like D");
                     return Err(Failure::file(path, problem));
                 }
+                batch.agree(path, &c)?;
                 Some(convert(path, c, &mut warnings))
             }
             None => None,
         };
         let bias = match self.bias {
             Some((path, bias)) => {
-                let bias = vector::<S>(path, bias)?;
-                let axis = choose_axis(bias_axis, path, bias.len(), m, n)?;
-                Some((axis, convert(path, bias, &mut warnings).to_vec()))
+                let bias = vectors::<S>(path, bias)?;
+                batch.agree(path, &bias)?;
+                let axis = choose_axis(bias_axis, path, bias.array.dim().2, m, n)?;
+                Some((axis, convert(path, bias, &mut warnings)))
             }
             None => None,
         };
         let a = convert(a_path, a, &mut warnings);
         let b = convert(b_path, b, &mut warnings);
-        Ok(Operands { a, b, c, bias, warnings })
+        let count = batch.first.map(|(_, count)| count);
+        Ok(Operands { shape: (m, n, k), count, layouts, a, b, c, bias, warnings })
+    }
+}
+
+/// The number of products, by the first file that holds a batch.
+#[derive(Default)]
+struct Batch<'p> {
+    first: Option<(&'p Path, usize)>,
+}
+
+impl<'p> Batch<'p> {
+    /// Checks that a file holds one matrix or as many as the others.
+    fn agree<S>(&mut self, path: &'p Path, matrices: &Matrices<S>) -> Result<(), Failure> {
+        match (self.first, matrices.count()) {
+            (Some((first, wanted)), Some(count)) if count != wanted => {
+                let problem =
+                    format!("is a batch of {count}, but {} is one of {wanted}", first.display());
+                Err(Failure::file(path, problem))
+            }
+            (None, Some(count)) => {
+                self.first = Some((path, count));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 /// The elements in another type, with a warning where some are no finite numbers.
-fn convert<S, T, D>(
-    path: &Path,
-    array: ndarray::Array<S, D>,
-    warnings: &mut Vec<String>,
-) -> ndarray::Array<T, D>
+fn convert<S, T>(path: &Path, matrices: Matrices<S>, warnings: &mut Vec<String>) -> Matrices<T>
 where
     S: Element,
     T: Element<Acc = S::Acc>,
-    D: ndarray::Dimension,
 {
     let (mut not_finite, mut overflowed) = (0usize, 0usize);
-    let converted = array.mapv(|element| {
+    let array = matrices.array.mapv(|element| {
         let wide = element.widen();
         let narrow = T::narrow(wide);
         if !wide.to_f64().is_finite() {
@@ -162,7 +232,7 @@ where
     if overflowed > 0 {
         warnings.push(format!("{path}: {overflowed} elements are infinite as {}", T::DTYPE));
     }
-    converted
+    Matrices { array, batch: matrices.batch }
 }
 
 /// The array as one of the type that all files were found to hold.
@@ -171,30 +241,45 @@ fn typed<S: Stored>(path: &Path, loaded: Loaded) -> Result<ArrayD<S>, Failure> {
     S::take(loaded).ok_or_else(|| Failure::file(path, format!("holds {found}")))
 }
 
-fn matrix<S: Stored>(path: &Path, loaded: Loaded) -> Result<Array2<S>, Failure> {
+/// A matrix, or a batch of them where there are three dimensions.
+fn matrices<S: Stored>(path: &Path, loaded: Loaded) -> Result<Matrices<S>, Failure> {
     let array = typed::<S>(path, loaded)?;
     let shape = array.shape().to_vec();
-    array.into_dimensionality::<Ix2>().map_err(|_| {
+    let batch = shape.len() == 3;
+    let array = if shape.len() == 2 { array.insert_axis(ArrayAxis(0)) } else { array };
+    let array = array.into_dimensionality::<Ix3>().map_err(|_| {
         let remedy = match shape.len() {
             1 => "; save x[None, :] for a row or x[:, None] for a column",
             _ => "",
         };
         let count = shape.len();
-        let problem = format!("has {count} dimensions {shape:?} but a matrix has 2{remedy}");
+        let problem = format!(
+            "has {count} dimensions {shape:?} but a matrix has 2 and a batch of them 3{remedy}"
+        );
         Failure::file(path, problem)
-    })
+    })?;
+    Ok(Matrices { array, batch })
 }
 
-/// A vector, or a matrix of one row or column.
-fn vector<S: Stored>(path: &Path, loaded: Loaded) -> Result<Array1<S>, Failure> {
+/// A vector, or a matrix of one row or column, or the rows of a matrix as one vector for each product.
+fn vectors<S: Stored>(path: &Path, loaded: Loaded) -> Result<Matrices<S>, Failure> {
     let array = typed::<S>(path, loaded)?;
     let shape = array.shape().to_vec();
     let long = shape.iter().filter(|&&len| len != 1).count();
-    if shape.is_empty() || long > 1 {
-        let problem = format!("has shape {shape:?} but a bias is a vector; save x.ravel()");
+    let batch = shape.len() == 2 && long == 2;
+    if shape.is_empty() || (long > 1 && !batch) {
+        let problem = format!(
+            "has shape {shape:?} but a bias is a vector, or a matrix with a row for each product of a batch; save \
+             x.ravel()"
+        );
         return Err(Failure::file(path, problem));
     }
-    Ok(Array1::from_iter(array.iter().copied()))
+    let rows = if batch { shape[0] } else { 1 };
+    let elements: Vec<S> = array.iter().copied().collect();
+    let cols = if batch { shape[1] } else { elements.len() };
+    let array = Array2::from_shape_vec((rows, cols), elements)
+        .map_err(|error| Failure::file(path, error.to_string()))?;
+    Ok(Matrices { array: array.insert_axis(ArrayAxis(1)), batch })
 }
 
 /// The axis that was asked for, or the only one along which the bias fits.

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regemm::kernels;
-use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo};
+use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo, Layouts};
 use std::fmt;
 use std::str::FromStr;
 
@@ -68,12 +68,37 @@ pub fn dtype() -> impl TypedValueParser<Value = Dtype> {
     PossibleValuesParser::new(names).map(|name| by_name(&Dtype::ALL, Dtype::name, &name))
 }
 
-/// The kernels of an element type with these names, in this order; all of them where no names are given.
+/// Reads layouts by name.
+pub fn layouts() -> impl TypedValueParser<Value = Layouts> {
+    let names = Layouts::ALL.map(Layouts::name);
+    PossibleValuesParser::new(names).map(|name| by_name(&Layouts::ALL, Layouts::name, &name))
+}
+
+/// The kernels of an element type with these names, in this order; where no names are given all of them for row-major
+/// factors.
 pub fn kernels(dtype: Dtype, names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
     if names.is_empty() {
-        return Ok(kernels::kernels().iter().filter(|kernel| kernel.dtype == dtype).collect());
+        return kernels_in(Layouts::NN, dtype, names);
     }
     names.iter().map(|name| kernels::find_for(name, dtype)).collect()
+}
+
+/// The kernels of an element type for factors in these layouts, and with these names if some are given; names without
+/// layouts mean these.
+pub fn kernels_in(
+    layouts: Layouts,
+    dtype: Dtype,
+    names: &[String],
+) -> Result<Vec<&'static KernelInfo>, Error> {
+    if names.is_empty() {
+        return Ok(kernels::kernels_for(dtype, layouts).collect());
+    }
+    let named = |name: &String| {
+        let kernel = kernels::find_in(name, dtype, layouts)?;
+        kernels::check_layouts(kernel, layouts)?;
+        Ok(kernel)
+    };
+    names.iter().map(named).collect()
 }
 
 /// The value of this name. The parser lets no other through, so the first stands for what cannot happen.

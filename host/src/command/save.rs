@@ -6,7 +6,7 @@
 use super::exit::Failure;
 use super::interrupt;
 use super::load::Stored;
-use ndarray::Array2;
+use ndarray::ArrayD;
 use npyz::WriterBuilder;
 use regemm::Element;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -92,7 +92,7 @@ impl Destination {
     /// Writes an array in C order, each element converted by `convert`, and finishes the file.
     pub fn save<T: Element, S: Stored>(
         self,
-        array: &Array2<T>,
+        array: &ArrayD<T>,
         convert: fn(T) -> S,
     ) -> Result<(), Failure> {
         self.fill(|file| write_array(file, array, convert))
@@ -152,11 +152,11 @@ fn create_unfinished(folder: &Path) -> io::Result<NamedTempFile> {
 
 fn write_array<T: Element, S: Stored>(
     file: impl Write,
-    array: &Array2<T>,
+    array: &ArrayD<T>,
     convert: fn(T) -> S,
 ) -> io::Result<()> {
     let mut buffered = BufWriter::new(file);
-    let shape = [array.nrows() as u64, array.ncols() as u64];
+    let shape: Vec<u64> = array.shape().iter().map(|&len| len as u64).collect();
     let options = npyz::WriteOptions::<S>::new().default_dtype().shape(&shape);
     let mut writer = options.writer(&mut buffered).begin_nd()?;
     writer.extend(array.iter().map(|&element| convert(element)))?;

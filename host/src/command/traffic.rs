@@ -127,6 +127,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for kernel in kernels {
         bar.set_message(kernel.name);
+        let problem = Problem { layouts: kernel.layouts, ..problem };
         let formula = Formula::new(kernel, &problem).ok_or_else(|| too_large(size))?;
         let counted = (!arguments.formulas).then(|| count(kernel, &problem)).transpose()?;
         let traffic = counted.as_ref().unwrap_or(&formula.traffic);
@@ -163,7 +164,7 @@ fn problem(size: Size, dtype: Dtype) -> Result<Problem, Failure> {
         _ => Err(Error::DimensionTooLarge { name, value, limit: limit as usize }),
     };
     let (m, n, k) = (checked("m", size.m)?, checked("n", size.n)?, checked("k", size.k)?);
-    Ok(Problem { dtype, m, n, k })
+    Ok(Problem::new(dtype, m, n, k))
 }
 
 /// The GPU that is named, or measured on, or here, or else [`DEFAULT_GPU`].

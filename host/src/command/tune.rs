@@ -231,7 +231,7 @@ fn problem(dtype: Dtype, size: Size) -> Result<Problem, Failure> {
         let message = || Failure::Usage(format!("{size}: sizes must be below 2^31"));
         i32::try_from(side).map(i32::cast_unsigned).map_err(|_| message())
     };
-    Ok(Problem { dtype, m: small(size.m)?, n: small(size.n)?, k: small(size.k)? })
+    Ok(Problem::new(dtype, small(size.m)?, small(size.n)?, small(size.k)?))
 }
 
 fn provenance(info: &DeviceInfo) -> Provenance {
@@ -261,7 +261,7 @@ fn summary(info: &DeviceInfo, measured: &Table) -> Option<(Vec<(String, usize)>,
         .entries()
         .filter_map(|entry| {
             let Shape { m, n, k, .. } = entry.shape;
-            let problem = Problem { dtype: measured.dtype(), m, n, k };
+            let problem = Problem::new(measured.dtype(), m, n, k);
             let by_rule = kernels::choose(&problem, info, None).ok()?;
             let ratio = entry.seconds(by_rule.kernel)? / entry.fastest()?.seconds;
             Some((ratio - 1.0, entry.shape))

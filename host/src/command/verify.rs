@@ -6,7 +6,7 @@ use super::options::{self, DeviceOption, with_dtype};
 use super::output::{Output, count, table};
 use super::{eprintln_quietly, progress};
 use clap::Args;
-use regemm::kernels::base_name;
+use regemm::kernels::{self, base_name};
 use regemm::{Device, Dtype, Error, KernelInfo};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
@@ -44,8 +44,9 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-Shapes, leading dimensions, alpha, beta, bias, activation and elements are random. All elements of D are compared with a
-bound that follows from the number of roundings, or exactly where the elements are integers. D is NaN before each
+Shapes, layouts, leading dimensions, alpha, beta, bias, activation and elements are random, and a quarter of the problems are
+batches. A kernel named without layouts runs transposed factors where it can, else row-major ones. All elements of D are
+compared with a bound that follows from the number of roundings, or exactly where the elements are integers. D is NaN before each
 run, and canaries around it and in its gaps show stray writes. A failure prints the command that repeats it.
 
 Examples:
@@ -72,10 +73,11 @@ struct Record {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let mut records = select(&arguments.dtype, &arguments.kernel)?;
+    let asked = select(&arguments.dtype, &arguments.kernel)?;
     let dtypes: Vec<Dtype> = (arguments.dtype.iter().copied())
-        .filter(|&dtype| records.iter().any(|record| record.kernel.dtype == dtype))
+        .filter(|&dtype| asked.iter().any(|kernel| kernel.dtype == dtype))
         .collect();
+    let mut records = Vec::new();
     let device = Device::open(arguments.device.device)?;
     let (cases, max_size) = if device.is_sim() {
         (SIMULATOR_CASES, SIMULATOR_MAX_SIZE)
@@ -95,8 +97,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     for index in cases.clone() {
         let Some(case) = Draw::new(seed, index, &dtypes, max_size) else { break };
         bar.set_message(format!("case {index}"));
-        let kernels: Vec<_> = (records.iter().map(|record| record.kernel))
+        let kernels: Vec<_> = (asked.iter().copied())
             .filter(|kernel| kernel.dtype == case.dtype)
+            .map(|kernel| case.kernel(kernel))
             .collect();
         let repeat = |kernels: &str| {
             let dtypes: Vec<_> = dtypes.iter().map(|dtype| dtype.name()).collect();
@@ -137,6 +140,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         bar.inc(1);
     }
     bar.finish_and_clear();
+    records.sort_by_key(|record| {
+        kernels::kernels().iter().position(|kernel| kernel.name == record.kernel.name)
+    });
     report(&device, seed, &records, &failures, output)
 }
 
@@ -149,9 +155,8 @@ fn run_case<T: regemm::Element>(
 }
 
 /// The kernels of these element types with these names. A name that fits no type is an error.
-fn select(dtypes: &[Dtype], names: &[String]) -> Result<Vec<Record>, Error> {
-    let record = |kernel| Record { kernel, cases: 0, elements: 0, failures: 0, max_ratio: 0.0 };
-    let mut selected: Vec<Record> = Vec::new();
+fn select(dtypes: &[Dtype], names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
+    let mut selected = Vec::new();
     let mut refusal = None;
     let names: Vec<&[String]> =
         if names.is_empty() { vec![&[]] } else { names.chunks(1).collect() };
@@ -159,7 +164,7 @@ fn select(dtypes: &[Dtype], names: &[String]) -> Result<Vec<Record>, Error> {
         let before = selected.len();
         for &dtype in dtypes {
             match options::kernels(dtype, name) {
-                Ok(kernels) => selected.extend(kernels.into_iter().map(record)),
+                Ok(kernels) => selected.extend(kernels),
                 Err(error) => refusal = Some(error),
             }
         }
@@ -170,11 +175,14 @@ fn select(dtypes: &[Dtype], names: &[String]) -> Result<Vec<Record>, Error> {
     Ok(selected)
 }
 
-fn note(records: &mut [Record], outcome: &Outcome) {
-    let Some(record) = records.iter_mut().find(|record| record.kernel.name == outcome.kernel.name)
-    else {
-        return;
-    };
+fn note(records: &mut Vec<Record>, outcome: &Outcome) {
+    let kernel = outcome.kernel;
+    let known = records.iter().position(|record| record.kernel.name == kernel.name);
+    let index = known.unwrap_or_else(|| {
+        records.push(Record { kernel, cases: 0, elements: 0, failures: 0, max_ratio: 0.0 });
+        records.len() - 1
+    });
+    let record = &mut records[index];
     record.cases += 1;
     record.failures += u64::from(outcome.fault.is_some());
     if let Some(comparison) = &outcome.comparison {

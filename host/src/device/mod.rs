@@ -28,12 +28,13 @@ pub use spec::DeviceSpec;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::matrix::Matrix;
+use crate::matrix::batch::Batch;
 use crate::matrix::vector::Vector;
 use crate::tuning::{Tuner, Tuning};
 use cuda::CudaDevice;
 use cuda_std::sim::{Counters, Simulator};
 use info::{DeviceInfo, DeviceKind};
-use ndarray::ArrayView2;
+use ndarray::{ArrayView2, ArrayView3};
 use ptx::PtxModule;
 use regemm_kernels::element::Element;
 use regemm_kernels::kernel::KernelInfo;
@@ -82,7 +83,8 @@ impl KernelSource {
 /// One launch of a kernel. `argument` points to the kernel's only parameter.
 pub(crate) struct Launch<'a> {
     pub kernel: KernelSource,
-    pub blocks: u32,
+    /// Blocks along x, and along y one for each product of a batch.
+    pub blocks: [u32; 2],
     pub argument: *const c_void,
     /// Memory that the kernel reads, as far as this library owns it.
     pub reads: &'a [&'a Buffer],
@@ -247,6 +249,42 @@ impl Device {
         ld: usize,
     ) -> Result<Matrix<T>> {
         Matrix::from_slice(self, data, rows, cols, ld)
+    }
+
+    /// A batch of `count` matrices of `rows x cols` elements without gaps; elements as in [`Device::matrix`].
+    ///
+    /// # Errors
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    pub fn batch<T: Element>(&self, count: usize, rows: usize, cols: usize) -> Result<Batch<T>> {
+        // The product is checked before anything is made of it.
+        Batch::new(self, count, (rows, cols), cols, rows.saturating_mul(cols))
+    }
+
+    /// A batch of `count` matrices of `rows x cols` elements that begin `stride` elements apart, with rows `ld` elements
+    /// apart; elements and gaps as in [`Device::matrix`].
+    ///
+    /// # Errors
+    /// [`Error::LeadingDimension`], [`Error::BatchStride`], [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    pub fn batch_with_strides<T: Element>(
+        &self,
+        count: usize,
+        rows: usize,
+        cols: usize,
+        ld: usize,
+        stride: usize,
+    ) -> Result<Batch<T>> {
+        Batch::new(self, count, (rows, cols), ld, stride)
+    }
+
+    /// A copy of a `count x rows x cols` array of any strides, without gaps.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`].
+    pub fn upload_batch<T: Element>(&self, array: &ArrayView3<'_, T>) -> Result<Batch<T>> {
+        let (count, rows, cols) = array.dim();
+        let mut batch = self.batch(count, rows, cols)?;
+        batch.copy_from(array)?;
+        Ok(batch)
     }
 
     /// A copy of a slice.

@@ -51,8 +51,9 @@ impl SimDevice {
     /// # Safety
     /// As for [`Device::launch`](super::Device::launch).
     pub unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Counters> {
+        let [x, y] = launch.blocks;
         let shape = sim::Launch {
-            grid: [launch.blocks, 1, 1],
+            grid: [x, y, 1],
             block: [launch.kernel.info.threads(), 1, 1],
             dynamic_shared: launch.kernel.info.shared_bytes,
         };

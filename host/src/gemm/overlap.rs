@@ -18,8 +18,22 @@ impl Extent {
         if self.is_empty() {
             return self.address..self.address;
         }
-        let elements = (self.rows - 1) * self.ld + self.cols;
-        self.address..self.address.saturating_add((elements * self.element_bytes) as u64)
+        self.address..self.address.saturating_add((self.span() * self.element_bytes) as u64)
+    }
+
+    /// All from the first element to the last one of `count` such matrices, `stride` elements apart. The gaps in between count
+    /// too: batches that interleave with another operand are taken to overlap it.
+    pub fn repeated(self, count: usize, stride: usize) -> Extent {
+        if count == 0 || self.is_empty() {
+            return Extent { rows: 0, ..self };
+        }
+        let cols = (count - 1) * stride + self.span();
+        Extent { rows: 1, cols, ld: cols, ..self }
+    }
+
+    /// Elements from the first to the last one, both included.
+    fn span(&self) -> usize {
+        crate::matrix::span(self.rows, self.cols, self.ld)
     }
 
     fn is_empty(&self) -> bool {
@@ -118,6 +132,16 @@ mod tests {
         let a = extent(0, 2, 2, 4);
         let b = Extent { address: a.address + 10, ..a };
         assert!(a.overlaps(&b));
+    }
+
+    #[test]
+    fn a_batch_is_all_that_lies_between_its_ends() {
+        let batch = extent(8, 2, 2, 3).repeated(3, 10);
+        assert_eq!(batch.addresses(), extent(8, 1, 25, 25).addresses());
+        assert!(batch.overlaps(&extent(32, 1, 1, 1)) && batch.overlaps(&extent(14, 1, 1, 1)));
+        assert!(!batch.overlaps(&extent(33, 1, 9, 9)) && !batch.overlaps(&extent(0, 2, 4, 4)));
+        assert!(!extent(8, 2, 2, 3).repeated(0, 10).overlaps(&extent(8, 2, 2, 3)));
+        assert!(!extent(8, 0, 2, 3).repeated(3, 10).overlaps(&extent(8, 2, 2, 3)));
     }
 
     #[test]

@@ -1,30 +1,34 @@
 //! Shapes, devices and sizes of the operands.
 
+use super::operands::{Factor, Target, Term};
 use super::overlap::Extent;
 use super::{Addend, Gemm, KernelChoice};
 use crate::device::Device;
 use crate::device::stream::Stream;
 use crate::error::{Error, Operand, Result, Shape};
 use crate::kernels::Problem;
-use crate::matrix::view::{MatrixView, MatrixViewMut};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
+use regemm_kernels::layout::Layouts;
 
 /// Largest dimension of a product: the kernels count rows, columns and depth in 32 bits, and tiles may reach past the
 /// end.
 const MAX_DIMENSION: usize = i32::MAX as usize;
 
 /// Checks all operands and says what is to be computed.
-pub(super) fn problem<T: Element>(gemm: &Gemm<'_, T>, d: &MatrixViewMut<'_, T>) -> Result<Problem> {
+pub(super) fn problem<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<Problem> {
     devices(gemm, d)?;
     shapes(gemm, d)?;
+    counts(gemm, d)?;
     overlaps(gemm, d)?;
     Ok(Problem {
         dtype: T::DTYPE,
         m: dimension("m", gemm.a.rows())?,
         n: dimension("n", gemm.b.cols())?,
         k: dimension("k", gemm.a.cols())?,
+        layouts: Layouts { a: gemm.a.layout(), b: gemm.b.layout() },
+        batch: dimension("the number of products", d.count().unwrap_or(1))?,
     })
 }
 
@@ -52,18 +56,18 @@ pub(super) fn no_linear_parts<T: Element>(gemm: &Gemm<'_, T>) -> Result<()> {
     }
 }
 
-fn devices<T: Element>(gemm: &Gemm<'_, T>, d: &MatrixViewMut<'_, T>) -> Result<()> {
+fn devices<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
     same_device(gemm, Operand::B, gemm.b.device())?;
-    if let Addend::Matrix(c) = gemm.c {
-        same_device(gemm, Operand::C, c.device())?;
+    if let Addend::Term(c) = gemm.c {
+        same_device(gemm, Operand::C, c.first.device())?;
     }
     if let Some((_, bias)) = gemm.bias {
-        same_device(gemm, Operand::Bias, bias.device())?;
+        same_device(gemm, Operand::Bias, bias.first.device())?;
     }
     for operand in &gemm.epilogue_operands {
         same_device(gemm, Operand::EpilogueOperand, operand.device())?;
     }
-    same_device(gemm, Operand::D, d.device())
+    same_device(gemm, Operand::D, d.first.device())
 }
 
 fn same_device<T: Element>(gemm: &Gemm<'_, T>, operand: Operand, device: &Device) -> Result<()> {
@@ -74,24 +78,53 @@ fn same_device<T: Element>(gemm: &Gemm<'_, T>, operand: Operand, device: &Device
     Err(Error::DeviceMismatch { operand, found, expected })
 }
 
-fn shapes<T: Element>(gemm: &Gemm<'_, T>, d: &MatrixViewMut<'_, T>) -> Result<()> {
-    let (a, b) = (gemm.a.shape(), gemm.b.shape());
+fn shapes<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
+    let shape = |factor: &Factor<'_, T>| Shape { rows: factor.rows(), cols: factor.cols() };
+    let (a, b) = (shape(&gemm.a), shape(&gemm.b));
     same_shape(Operand::B, b, Shape { rows: a.cols, cols: b.cols }, || {
         format!("A is {a}, so B must have {} rows", a.cols)
     })?;
     let product = Shape { rows: a.rows, cols: b.cols };
     let because = || format!("A is {a} and B is {b}");
-    same_shape(Operand::D, d.shape(), product, because)?;
-    if let Addend::Matrix(c) = gemm.c {
-        same_shape(Operand::C, c.shape(), product, because)?;
+    same_shape(Operand::D, d.first.shape(), product, because)?;
+    if let Addend::Term(c) = gemm.c {
+        same_shape(Operand::C, c.first.shape(), product, because)?;
     }
     if let Some((bias_axis, bias)) = gemm.bias {
         let (expected, axis) = match bias_axis {
             BiasAxis::Row => (product.rows, "row"),
             _ => (product.cols, "column"),
         };
-        if bias.len() != expected {
-            return Err(Error::BiasLength { found: bias.len(), expected, axis });
+        let Shape { rows, cols: found } = bias.first.shape();
+        if rows != 1 {
+            return same_shape(
+                Operand::Bias,
+                bias.first.shape(),
+                Shape { rows: 1, cols: expected },
+                || format!("a bias is one row with an element for each {axis} of D"),
+            );
+        }
+        if found != expected {
+            return Err(Error::BiasLength { found, expected, axis });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that each operand is one matrix, or a batch of as many as D.
+fn counts<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
+    let c = if let Addend::Term(c) = gemm.c { Some(c) } else { None };
+    let operands = [
+        (Operand::A, Some(gemm.a.stored)),
+        (Operand::B, Some(gemm.b.stored)),
+        (Operand::C, c),
+        (Operand::Bias, gemm.bias.map(|(_, bias)| bias)),
+    ];
+    for (operand, term) in operands {
+        let Some(batch) = term.and_then(|term| term.batch) else { continue };
+        let (found, expected) = (batch.count, d.count());
+        if Some(found) != expected {
+            return Err(Error::BatchMismatch { operand, found, expected });
         }
     }
     Ok(())
@@ -109,9 +142,10 @@ fn same_shape(
     Err(Error::ShapeMismatch { operand, found, expected, because: because() })
 }
 
-fn overlaps<T: Element>(gemm: &Gemm<'_, T>, d: &MatrixViewMut<'_, T>) -> Result<()> {
-    let written = extent(&d.view());
-    let separate = |operand, read: MatrixView<'_, T>, remedy| {
+fn overlaps<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
+    let target = d.view();
+    let written = extent(&target);
+    let separate = |operand, read: Term<'_, T>, remedy| {
         let (d, read) = (written.addresses(), extent(&read));
         if !written.overlaps(&read) {
             return Ok(());
@@ -121,13 +155,13 @@ fn overlaps<T: Element>(gemm: &Gemm<'_, T>, d: &MatrixViewMut<'_, T>) -> Result<
         Err(Error::Overlap { operand, d_start, d_end, start, end, remedy })
     };
     const FACTOR: &str = "give D memory of its own, since it is written while this is still read";
-    separate(Operand::A, gemm.a, FACTOR)?;
-    separate(Operand::B, gemm.b, FACTOR)?;
+    separate(Operand::A, gemm.a.stored, FACTOR)?;
+    separate(Operand::B, gemm.b.stored, FACTOR)?;
     if let Some((_, bias)) = gemm.bias {
-        separate(Operand::Bias, MatrixView::row(bias), FACTOR)?;
+        separate(Operand::Bias, bias, FACTOR)?;
     }
     match gemm.c {
-        Addend::Matrix(c) if !written.is_same(&extent(&c)) => separate(
+        Addend::Term(c) if !is_same(&target, &c) => separate(
             Operand::C,
             c,
             "C must be exactly the same matrix as D or share no memory with it",
@@ -136,12 +170,32 @@ fn overlaps<T: Element>(gemm: &Gemm<'_, T>, d: &MatrixViewMut<'_, T>) -> Result<
     }
 }
 
-fn extent<T: Element>(view: &MatrixView<'_, T>) -> Extent {
+/// Whether both have the same elements in the same places, product by product.
+fn is_same<T: Element>(d: &Term<'_, T>, c: &Term<'_, T>) -> bool {
+    let same_steps = match (d.batch, c.batch) {
+        (Some(d), Some(c)) => d.stride == c.stride || d.count <= 1,
+        (Some(d), None) => d.count <= 1,
+        (None, _) => true,
+    };
+    same_steps && matrix_extent(d).is_same(&matrix_extent(c))
+}
+
+/// The elements of a matrix, or all between the first and the last element of a batch.
+fn extent<T: Element>(term: &Term<'_, T>) -> Extent {
+    let matrix = matrix_extent(term);
+    match term.batch {
+        None => matrix,
+        Some(batch) => matrix.repeated(batch.count, batch.stride),
+    }
+}
+
+/// The elements of a matrix, or of the first one of a batch.
+fn matrix_extent<T: Element>(term: &Term<'_, T>) -> Extent {
     Extent {
-        address: view.address(),
-        rows: view.rows(),
-        cols: view.cols(),
-        ld: view.ld(),
+        address: term.first.address(),
+        rows: term.first.rows(),
+        cols: term.first.cols(),
+        ld: term.first.ld(),
         element_bytes: size_of::<T>(),
     }
 }

@@ -1,6 +1,6 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
-use super::{NotTuned, Problem, Selection, Why, kernels, supports, unknown};
+use super::{NotTuned, Problem, Selection, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
 use regemm_kernels::kernel::{KernelInfo, Rung};
@@ -58,14 +58,15 @@ impl Order {
         let all = u64::from(device.multiprocessors);
         let enough = all.div_ceil(3);
         let copies_asynchronously = device.compute_capability.is_none_or(|cc| cc >= ASYNC_COPIES);
-        let blocks = kernel.blocks(problem.m, problem.n);
+        // Those of all products of a batch are resident together.
+        let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
         let area = i64::from(kernel.tile.bm * kernel.tile.bn);
         if small && kernel.rung == Rung::Naive {
             (Order(3, 0, false, 0), Rule::LittleToReuse)
         } else if kernel.rung == Rung::Pipelined && !copies_asynchronously {
             (Order(0, 0, false, 0), Rule::NoAsyncCopies)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
-            let fills = blocks * NEARLY_ALL.1 >= all * NEARLY_ALL.0;
+            let fills = blocks.saturating_mul(NEARLY_ALL.1) >= all * NEARLY_ALL.0;
             let size = if fills { area } else { -area };
             (Order(2, kernel.rung as u64, fills, size), Rule::FillsDevice)
         } else {
@@ -74,8 +75,8 @@ impl Order {
     }
 }
 
-/// All kernels of the problem's element type, the one that should be fastest first. Whether the device can run them is
-/// not asked.
+/// All kernels of the problem's element type and layouts, the one that should be fastest first. Whether the device can run
+/// them is not asked.
 ///
 /// The rule, in this order:
 /// 1. where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
@@ -83,13 +84,13 @@ impl Order {
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
 /// 3. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
+/// Of a batch the tiles of all products count.
+///
 /// [`Rung::Pipelined`] counts from compute capability 8.0 on: before that its copies are not asynchronous.
 ///
 /// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
-    let mut ranked: Vec<_> = kernels()
-        .iter()
-        .filter(|kernel| kernel.dtype == problem.dtype)
+    let mut ranked: Vec<_> = kernels_for(problem.dtype, problem.layouts)
         .map(|kernel| (kernel, Order::of(kernel, problem, device)))
         .collect();
     ranked.sort_by_key(|(_, (order, _))| Reverse(*order));
@@ -115,10 +116,8 @@ pub(crate) fn choose_untuned(
     // As `rank`, without its memory: this is part of every product's cost on the host.
     let mut best: Option<(Order, Selection)> = None;
     let mut refused: Option<(Order, &'static KernelInfo)> = None;
-    for kernel in kernels() {
-        if kernel.dtype != problem.dtype || rung.is_some_and(|rung| rung != kernel.rung) {
-            continue;
-        }
+    let of_rung = |kernel: &&KernelInfo| rung.is_none_or(|rung| rung == kernel.rung);
+    for kernel in kernels_for(problem.dtype, problem.layouts).filter(of_rung) {
         let (order, rule) = Order::of(kernel, problem, device);
         if supports(kernel, problem, device).is_err() {
             if refused.is_none_or(|(known, _)| order > known) {
@@ -136,7 +135,12 @@ pub(crate) fn choose_untuned(
             supports(kernel, problem, device)?;
             Err(unknown(kernel.name))
         }
-        (None, None) => Err(unknown(rung.map_or(problem.dtype.name(), Rung::name))),
+        (None, None) => {
+            // If the rung has kernels they are for other layouts, and the refusal of one says which there are for these.
+            let mut others = kernels().iter().filter(|kernel| kernel.dtype == problem.dtype);
+            others.find(of_rung).map_or(Ok(()), |kernel| supports(kernel, problem, device))?;
+            Err(unknown(rung.map_or(problem.dtype.name(), Rung::name)))
+        }
     }
 }
 
@@ -147,9 +151,10 @@ mod tests {
     use crate::device::info::tests::h200;
     use crate::error::{Error, Resource};
     use regemm_kernels::element::Dtype;
+    use regemm_kernels::layout::Layouts;
 
     fn problem(m: u32, n: u32, k: u32) -> Problem {
-        Problem { dtype: Dtype::F32, m, n, k }
+        Problem::new(Dtype::F32, m, n, k)
     }
 
     fn chosen(m: u32, n: u32, k: u32) -> &'static str {
@@ -208,9 +213,9 @@ mod tests {
                 let speed_of = |name: &str| {
                     entries.iter().find(|e| e["name"] == name).unwrap()["tflops"].as_f64().unwrap()
                 };
-                let of_type = kernels().iter().filter(|kernel| kernel.dtype == dtype);
+                let of_type = kernels_for(dtype, Layouts::NN);
                 let fastest = of_type.map(|kernel| speed_of(kernel.name)).fold(0.0, f64::max);
-                let problem = Problem { dtype, m: size, n: size, k: size };
+                let problem = Problem::new(dtype, size, size, size);
                 let kernel = choose(&problem, &h200(), None).unwrap().kernel;
                 let speed = speed_of(kernel.name);
                 assert!(
@@ -232,12 +237,39 @@ mod tests {
     #[test]
     fn every_kernel_of_the_type_is_ranked_once() {
         let ranked = rank(&problem(100, 100, 100), &h200());
-        let of_type = kernels().iter().filter(|kernel| kernel.dtype == Dtype::F32).count();
-        assert_eq!(ranked.len(), of_type);
+        assert_eq!(ranked.len(), kernels_for(Dtype::F32, Layouts::NN).count());
         for rung in Rung::ALL {
             let selection = choose(&problem(100, 100, 100), &h200(), Some(rung)).unwrap();
             assert_eq!(selection.kernel.rung, rung);
         }
+    }
+
+    #[test]
+    fn only_kernels_of_the_layouts_are_chosen() {
+        for layouts in Layouts::ALL {
+            let problem = Problem { layouts, ..problem(1000, 1000, 1000) };
+            let selection = choose(&problem, &h200(), None).unwrap();
+            assert_eq!(selection.kernel.layouts, layouts, "{selection}");
+            for ranked in rank(&problem, &h200()) {
+                assert_eq!(ranked.kernel.layouts, layouts);
+            }
+        }
+        let problem = Problem { layouts: Layouts::TN, ..problem(1000, 1000, 1000) };
+        let error = choose(&problem, &h200(), Some(Rung::Microkernel)).unwrap_err();
+        let text = error.to_string();
+        for part in ["microkernel_f32", "`nn`", "`tn`", "tiled16_tn_f32"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_blocks_of_a_whole_batch_count() {
+        assert_eq!(chosen(256, 256, 256), "microkernel32_f32");
+        let batch = Problem { batch: 64, ..problem(256, 256, 256) };
+        let selection = choose(&batch, &h200(), None).unwrap();
+        assert_eq!(selection.kernel.rung, Rung::Pipelined, "{selection}");
+        let endless = Problem { batch: u32::MAX, ..problem(i32::MAX as u32, 256, 256) };
+        assert_eq!(choose(&endless, &h200(), None).unwrap().kernel.rung, Rung::Pipelined);
     }
 
     #[test]

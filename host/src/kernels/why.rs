@@ -63,6 +63,10 @@ pub enum NotTuned {
     NothingNear,
     /// Measuring at first use failed; the log says how.
     Failed,
+    /// Times are of single products, and this is a batch.
+    Batch,
+    /// Times are of row-major factors, and the fastest kernel for those, which this is, has no twin for these layouts.
+    NoTwin(&'static str),
 }
 
 /// A choice by measured times.
@@ -74,6 +78,9 @@ pub struct Tuned {
     pub nearest: Shape,
     /// Whether that is the very shape of the problem.
     pub exact: bool,
+    /// The kernel for row-major factors whose times these are, where the factors are not: the chosen kernel is its twin for
+    /// their layouts.
+    pub twin_of: Option<&'static KernelInfo>,
     /// How long the product is expected to take on the device.
     pub predicted: Duration,
     /// The kernel that would have been next.
@@ -104,6 +111,11 @@ impl fmt::Display for Why {
 impl fmt::Display for NotTuned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            NotTuned::NoTwin(name) => {
+                let why = "times are of row-major factors, and the fastest kernel for those";
+                return write!(f, " (by rule: {why}, {name}, has no twin for these layouts)");
+            }
+            NotTuned::Batch => " (by rule: times are of single products, not of batches)",
             NotTuned::NotAsked => "",
             NotTuned::Simulator => " (by rule, as always on the simulator)",
             NotTuned::NotMeasurable => " (by rule: the simulator gives no times to tune by)",
@@ -116,7 +128,10 @@ impl fmt::Display for NotTuned {
 
 impl fmt::Display for Tuned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tuned { source, nearest, exact, predicted, runner_up } = self;
+        let Tuned { source, nearest, exact, twin_of, predicted, runner_up } = self;
+        if let Some(kernel) = twin_of {
+            write!(f, "the twin of {}, for row-major factors ", kernel.name)?;
+        }
         write!(f, "the fastest by measured times ({source}, ")?;
         if *exact {
             f.write_str("of this very shape): ")?;

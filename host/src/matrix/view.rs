@@ -1,5 +1,6 @@
 //! Borrowed matrices: sub-matrices, and memory that somebody else owns.
 
+use super::batch_view::{BatchView, BatchViewMut, check_stride};
 use super::vector::Vector;
 use super::{Matrix, bytes_of, packed, read_elements};
 use crate::device::{Buffer, Device, Rows, Use};
@@ -137,6 +138,13 @@ fn check_range(axis: &'static str, range: &Range<usize>, len: usize) -> Result<(
     }
 }
 
+/// Checks that parts of `rows` rows, `pitch` rows apart, lie in `len` rows.
+fn check_parts(count: usize, rows: usize, pitch: usize, len: usize) -> Result<()> {
+    let last = count.saturating_sub(1).saturating_mul(pitch);
+    let end = if count == 0 { 0 } else { last.saturating_add(rows) };
+    check_range("rows", &(last.min(end)..end), len)
+}
+
 macro_rules! shape {
     ($view:ident) => {
         impl<'a, T: Element> $view<'a, T> {
@@ -170,8 +178,11 @@ macro_rules! shape {
                 self.layout.address
             }
 
-            pub(crate) fn buffer(&self) -> Option<&'a Buffer> {
-                self.layout.buffer()
+            /// A matrix of `rows` such rows whose first element lies `offset` elements further on. The caller knows that it
+            /// lies in the same memory.
+            pub(crate) fn moved(self, offset: usize, rows: usize) -> Self {
+                let address = self.layout.address.wrapping_add((offset * size_of::<T>()) as u64);
+                $view { layout: Layout { address, rows, ..self.layout }, element: PhantomData }
             }
 
             pub(crate) fn of_buffer(
@@ -201,6 +212,10 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// A vector as a matrix of one row.
     pub(crate) fn row(vector: &'a Vector<T>) -> Self {
         MatrixView::of_buffer(vector.buffer(), 1, vector.len(), vector.len())
+    }
+
+    pub(crate) fn buffer(&self) -> Option<&'a Buffer> {
+        self.layout.buffer()
     }
 
     /// What a kernel is told of it: for an epilogue of your own, which must also be
@@ -241,6 +256,15 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// The elements of a single row as a matrix whose rows begin `ld` elements apart.
     pub(crate) fn folded(self, rows: usize, cols: usize, ld: usize) -> Result<Self> {
         Ok(MatrixView { layout: self.layout.folded(rows, cols, ld)?, element: PhantomData })
+    }
+
+    /// `count` parts of `rows` rows each, the first rows of which are `pitch` rows apart.
+    ///
+    /// # Errors
+    /// [`Error::Range`] where the matrix has not as many rows.
+    pub fn as_batch(&self, count: usize, rows: usize, pitch: usize) -> Result<BatchView<'a, T>> {
+        check_parts(count, rows, pitch, self.rows())?;
+        Ok(BatchView::of(self.moved(0, rows), count, pitch * self.ld()))
     }
 
     /// Copies the elements to the host, after outstanding work that writes them.
@@ -321,6 +345,22 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
         let right = self.layout.slice::<T>(0..rows, col..cols)?;
         let view = |layout| MatrixViewMut { layout, element: PhantomData };
         Ok((view(left), view(right)))
+    }
+
+    /// `count` parts of `rows` rows each, the first rows of which are `pitch` rows apart.
+    ///
+    /// # Errors
+    /// [`Error::Range`] where the matrix has not as many rows, [`Error::BatchStride`] where the parts overlap.
+    pub fn into_batch(
+        self,
+        count: usize,
+        rows: usize,
+        pitch: usize,
+    ) -> Result<BatchViewMut<'a, T>> {
+        check_parts(count, rows, pitch, self.rows())?;
+        let (cols, ld) = (self.cols(), self.ld());
+        check_stride(pitch * ld, super::span(rows, cols, ld))?;
+        Ok(BatchViewMut::of(self.moved(0, rows), count, pitch * ld))
     }
 
     /// The same matrix, to be read.

@@ -7,6 +7,7 @@ use crate::matrix::view::{MatrixView, MatrixViewMut};
 use crate::verify::{Distribution, random_vector, rng};
 use ndarray::{ArrayView1, Axis};
 use regemm_kernels::element::Element;
+use regemm_kernels::layout::Layouts;
 use std::ops::Range;
 
 /// Random elements that are drawn; the operands repeat them. A prime (2^22 - 3), so that no two rows or columns of a
@@ -40,11 +41,11 @@ pub struct Rotation<T> {
 
 /// A, B and room for D.
 pub struct OperandSet<'a, T> {
-    /// A.
+    /// A as it is stored: `m x k`, or `k x m` where it is transposed.
     pub a: MatrixView<'a, T>,
-    /// B.
+    /// B as it is stored: `k x n`, or `n x k` where it is transposed.
     pub b: MatrixView<'a, T>,
-    /// D.
+    /// D, `m x n`.
     pub d: MatrixViewMut<'a, T>,
 }
 
@@ -56,17 +57,26 @@ impl<T: Element> Rotation<T> {
         Rotation { device, seed, layout: SetLayout::default(), sets: 0, next: 0, inputs, outputs }
     }
 
-    /// Operands of `m x n x k` products, packed.
+    /// Operands of `m x n x k` products, row-major and packed.
     ///
     /// # Errors
     /// The device has no room for them, or fails.
-    pub fn of_product(
+    pub fn of_product(device: &Device, shape: (usize, usize, usize), seed: u64) -> Result<Self> {
+        Rotation::in_layouts(device, Layouts::NN, shape, seed)
+    }
+
+    /// As [`Rotation::of_product`], with A and B stored in these layouts.
+    ///
+    /// # Errors
+    /// As for [`Rotation::of_product`].
+    pub fn in_layouts(
         device: &Device,
+        layouts: Layouts,
         (m, n, k): (usize, usize, usize),
         seed: u64,
     ) -> Result<Self> {
         let mut rotation = Rotation::new(device, seed);
-        rotation.fit(SetLayout::packed(m, n, k))?;
+        rotation.fit(SetLayout::packed_in(layouts, m, n, k))?;
         Ok(rotation)
     }
 
@@ -190,9 +200,19 @@ pub struct Part {
 }
 
 impl SetLayout {
-    /// Of an `m x n x k` product of matrices without gaps.
+    /// Of an `m x n x k` product of row-major matrices without gaps.
     pub fn packed(m: usize, n: usize, k: usize) -> SetLayout {
-        SetLayout { a: Part::packed(m, k), b: Part::packed(k, n), d: Part::packed(m, n) }
+        SetLayout::packed_in(Layouts::NN, m, n, k)
+    }
+
+    /// As [`SetLayout::packed`], with A and B stored in these layouts.
+    pub fn packed_in(layouts: Layouts, m: usize, n: usize, k: usize) -> SetLayout {
+        let part = |(rows, cols)| Part::packed(rows, cols);
+        SetLayout {
+            a: part(layouts.a.stored(m, k)),
+            b: part(layouts.b.stored(k, n)),
+            d: part((m, n)),
+        }
     }
 
     /// Bytes of one set.
@@ -252,6 +272,17 @@ mod tests {
         assert_eq!(rotation.next_set().unwrap().a.address(), first, "three sets in turn");
         ranges.sort_by_key(|range| range.start);
         assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "{ranges:?}");
+    }
+
+    #[test]
+    fn transposed_factors_are_stored_as_their_transposes() {
+        for layouts in Layouts::ALL {
+            let mut rotation =
+                Rotation::<f32>::in_layouts(&Device::sim(), layouts, (3, 4, 5), 1).unwrap();
+            let OperandSet { a, b, d } = rotation.first_set().unwrap();
+            let stored = [(a.rows(), a.cols()), (b.rows(), b.cols()), (d.rows(), d.cols())];
+            assert_eq!(stored, [layouts.a.stored(3, 5), layouts.b.stored(5, 4), (3, 4)]);
+        }
     }
 
     #[test]

@@ -3,15 +3,16 @@
 use super::Traffic;
 use crate::device::Device;
 use crate::error::Result;
-use crate::gemm::{Gemm, KernelChoice};
+use crate::gemm::{Factor, Gemm, KernelChoice};
 use crate::kernels::Problem;
 use half::{bf16, f16};
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::layout::Layout;
 
 /// Runs a kernel on the simulator and gives what it did: exact, and the same every time. It does not depend on what the
 /// matrices hold. They are packed; the product is `alpha = 1`, `beta = 0`, without bias and activation. The time grows with
-/// `m * n * k`.
+/// `m * n * k`. Of a batch one product is run.
 ///
 /// # Errors
 /// [`Error::KernelDtype`](crate::Error::KernelDtype) where the problem is of another element type than the kernel; out of
@@ -29,8 +30,13 @@ fn run<T: Element>(kernel: &'static KernelInfo, problem: &Problem) -> Result<Tra
     let device = Device::sim();
     let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
     // Not filled: fresh memory of the simulator holds NaN, which costs neither memory of the host nor time.
-    let (a, b) = (device.matrix::<T>(m, k)?, device.matrix::<T>(k, n)?);
+    let factor = |layout: Layout, rows, cols| {
+        let (stored_rows, stored_cols) = layout.stored(rows, cols);
+        device.matrix::<T>(stored_rows, stored_cols)
+    };
+    let (a, b) = (factor(problem.layouts.a, m, k)?, factor(problem.layouts.b, k, n)?);
     let mut d = device.matrix::<T>(m, n)?;
-    let report = Gemm::new(&a, &b).kernel(KernelChoice::Info(kernel)).run(&mut d)?;
+    let (a, b) = (Factor::stored(&a, problem.layouts.a), Factor::stored(&b, problem.layouts.b));
+    let report = Gemm::new(a, b).kernel(KernelChoice::Info(kernel)).run(&mut d)?;
     Ok(report.counters.as_ref().map(Traffic::from).unwrap_or_default())
 }

@@ -21,6 +21,9 @@
 //! *Shared loads.* Without a thread tile each multiply-add takes an element of A and one of B. A thread that owns `TM x TN`
 //! elements of D loads `TM + TN` elements for `TM * TN` multiply-adds: the outer product.
 //!
+//! *Layouts.* A transposed factor is loaded as often, but by other requests: those of the tiles lie along its columns, and without
+//! tiles the lanes of a warp, which each have a column of B, read as many rows of what is stored.
+//!
 //! *Edges.* What lies outside the matrices is not loaded, but zeros are stored to shared memory and multiplied in its place:
 //! `m`, `n` and `k` are rounded up to whole tiles in all that concerns shared memory. The epilogue scales each sum with one
 //! multiply-add; those of a thread tile do so a vector at a time, and then the last vector of a row counts whole.
@@ -44,6 +47,7 @@ use super::{PASS_BYTES, SECTOR_BYTES, Traffic, WARP_LANES};
 use crate::kernels::Problem;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
+use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::mover::VECTOR_BYTES;
 
 /// The widest load or store.
@@ -53,7 +57,7 @@ const VECTOR: u64 = VECTOR_BYTES as u64;
 /// [`regemm_kernels::mover`].
 const COLUMNS_TOGETHER: u64 = PASS_BYTES / VECTOR;
 
-/// What a kernel moves and does for a product, worked out.
+/// What a kernel moves and does for a product, worked out. Of a batch it is one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Formula {
     /// The numbers. Exact for every shape for the kernels of the table, but for [`approximate`](Self::approximate).
@@ -153,6 +157,7 @@ impl Sums {
 /// A kernel on a problem.
 struct Launch {
     rung: Rung,
+    layouts: Layouts,
     tile: Tile,
     m: u64,
     n: u64,
@@ -174,6 +179,7 @@ impl Launch {
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
         Launch {
             rung: kernel.rung,
+            layouts: kernel.layouts,
             tile,
             m,
             n,
@@ -221,14 +227,18 @@ impl Launch {
             fma: self.products() + self.elements_of_d(),
             ..Sums::default()
         };
-        let of_a = Request::rectangle(rows, 1);
-        sums.load(of_a, (self.m, self.k), bytes, self.n.div_ceil(cols));
-        let of_b = Request::rectangle(1, cols);
-        sums.load(of_b, (self.k, self.n), bytes, self.m.div_ceil(rows));
+        let mut load = |layout: Layout, request: (u64, u64), shape: (u64, u64), times| {
+            let (rows, cols) = layout.stored(request.0, request.1);
+            let shape = layout.stored(shape.0, shape.1);
+            sums.load(Request::rectangle(rows, cols), shape, bytes, times);
+        };
+        let Layouts { a, b } = self.layouts;
+        load(a, (rows, 1), (self.m, self.k), self.n.div_ceil(cols));
+        load(b, (1, cols), (self.k, self.n), self.m.div_ceil(rows));
         sums
     }
 
-    /// A warp loads 32 columns of a row of a tile, or two rows of 16.
+    /// A warp loads 32 columns of a row of a tile as it is stored, or two rows of 16.
     fn tiled(&self) -> Sums {
         let cols = WARP_LANES.min(self.tile.bn.into());
         let request = Request::rectangle(WARP_LANES / cols, cols);
@@ -246,15 +256,16 @@ impl Launch {
         sums
     }
 
-    /// Every block loads its rows of A and its columns of B once and stores its tile of D.
+    /// Every block loads its rows of A and its columns of B once, by requests for what is stored, and stores its tile of D.
     fn load_by_blocks(&self, sums: &mut Sums, of_a: Request, of_b: Request) {
         let Launch { m, n, k, element_bytes: bytes, .. } = *self;
         let elements_of_a = u128::from(m) * u128::from(k) * u128::from(self.blocks_n);
         let elements_of_b = u128::from(k) * u128::from(n) * u128::from(self.blocks_m);
         sums.load_bytes = (elements_of_a + elements_of_b) * u128::from(bytes);
         sums.store_bytes = self.elements_of_d() * u128::from(bytes);
-        sums.load(of_a, (m, k), bytes, self.blocks_n);
-        sums.load(of_b, (k, n), bytes, self.blocks_m);
+        let Layouts { a, b } = self.layouts;
+        sums.load(of_a, a.stored(m, k), bytes, self.blocks_n);
+        sums.load(of_b, b.stored(k, n), bytes, self.blocks_m);
     }
 
     /// The rungs that build a tile of D in the registers of each thread.

@@ -6,7 +6,7 @@ use crate::traffic::count;
 use proptest::prelude::*;
 
 fn problem(kernel: &KernelInfo, (m, n, k): (u32, u32, u32)) -> Problem {
-    Problem { dtype: kernel.dtype, m, n, k }
+    Problem { layouts: kernel.layouts, ..Problem::new(kernel.dtype, m, n, k) }
 }
 
 /// All differences, of which none may be in a quantity that is exact.

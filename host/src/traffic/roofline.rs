@@ -142,7 +142,7 @@ mod tests {
 
     fn placement(kernel: &str, gpu: &str) -> (Roofs, Placement) {
         let kernel = find(kernel).unwrap();
-        let problem = Problem { dtype: kernel.dtype, m: 4096, n: 4096, k: 4096 };
+        let problem = Problem::new(kernel.dtype, 4096, 4096, 4096);
         let roofs = Roofs::of(&gpus::find(gpu).unwrap().info(), kernel.dtype).unwrap();
         let traffic = Formula::new(kernel, &problem).unwrap().traffic;
         (roofs, roofs.place(&traffic, &problem).unwrap())
@@ -210,7 +210,7 @@ mod tests {
         let info = gpus::find("h200").unwrap().info();
         assert_eq!(Roofs::of(&DeviceInfo { clock_khz: None, ..info.clone() }, Dtype::F32), None);
         let roofs = Roofs::of(&info, Dtype::F32).unwrap();
-        let nothing = Problem { dtype: Dtype::F32, m: 4, n: 4, k: 0 };
+        let nothing = Problem::new(Dtype::F32, 4, 4, 0);
         assert_eq!(roofs.place(&Traffic::default(), &nothing), None);
     }
 }

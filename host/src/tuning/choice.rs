@@ -3,19 +3,46 @@
 use super::class::Shape;
 use super::model::Model;
 use crate::device::info::DeviceInfo;
-use crate::kernels::{NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, supports};
+use crate::kernels::{NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, supports, twin};
 use regemm_kernels::kernel::{KernelInfo, Rung};
+use regemm_kernels::layout::Layouts;
 use std::time::Duration;
 
 /// Kernels whose predicted times differ by less than this are taken as equally fast: medians of repeated measurements
 /// differ by as much. The rule then decides, so that the choice does not jump from shape to shape.
 const TIE: f64 = 0.005;
 
-/// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given.
+/// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given. Times
+/// are of row-major factors: for others it is the twin of the kernel that would be chosen for those.
 ///
 /// # Errors
 /// Why there is none.
 pub(super) fn choose(
+    model: &Model,
+    problem: &Problem,
+    shape: Shape,
+    device: &DeviceInfo,
+    rung: Option<Rung>,
+) -> Result<Selection, NotTuned> {
+    if problem.batch != 1 {
+        return Err(NotTuned::Batch);
+    }
+    let row_major = Problem { layouts: Layouts::NN, ..*problem };
+    let mut selection = fastest(model, &row_major, shape, device, rung)?;
+    if problem.layouts != Layouts::NN {
+        let measured = selection.kernel;
+        selection.kernel = twin(measured, problem.layouts)
+            .filter(|twin| supports(twin, problem, device).is_ok())
+            .ok_or(NotTuned::NoTwin(measured.name))?;
+        if let Why::Tuned(tuned) = &mut selection.why {
+            tuned.twin_of = Some(measured);
+        }
+    }
+    Ok(selection)
+}
+
+/// The kernel with the shortest predicted time for a single product of row-major factors.
+fn fastest(
     model: &Model,
     problem: &Problem,
     shape: Shape,
@@ -49,6 +76,7 @@ pub(super) fn choose(
         source,
         nearest,
         exact: near.exact,
+        twin_of: None,
         // A time that no duration can hold is as good as endless.
         predicted: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
         runner_up,
@@ -66,7 +94,7 @@ mod tests {
     use regemm_kernels::element::Dtype;
 
     fn problem(m: u32, n: u32, k: u32) -> Problem {
-        Problem { dtype: Dtype::F32, m, n, k }
+        Problem::new(Dtype::F32, m, n, k)
     }
 
     fn choose_in(
@@ -133,6 +161,29 @@ mod tests {
         table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0)]));
         let far = choose_in(&table, &h200(), problem(4096, 4096, 4096)).unwrap_err();
         assert_eq!(far, NotTuned::NothingNear);
+    }
+
+    #[test]
+    fn other_layouts_take_the_twin_of_the_fastest_if_there_is_one() {
+        let mut table = Table::new(Dtype::F32);
+        table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0), ("tiled16_f32", 2.0)]));
+        table.insert(entry((4096, 4096, 4096), &[("pipelined_f32", 1.0), ("tiled16_f32", 2.0)]));
+        let transposed = |size| Problem { layouts: Layouts::TN, ..problem(size, size, size) };
+        let selection = choose_in(&table, &h200(), transposed(64)).unwrap();
+        assert_eq!(selection.kernel.name, "tiled32_tn_f32");
+        assert_eq!(tuned(&selection).twin_of.unwrap().name, "tiled32_f32");
+        assert!(selection.to_string().contains("the twin of tiled32_f32"), "{selection}");
+        let none = choose_in(&table, &h200(), transposed(4096)).unwrap_err();
+        assert_eq!(none, NotTuned::NoTwin("pipelined_f32"));
+        assert!(none.to_string().contains("pipelined_f32, has no twin"), "{none}");
+    }
+
+    #[test]
+    fn times_of_single_products_say_nothing_of_batches() {
+        let mut table = Table::new(Dtype::F32);
+        table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0)]));
+        let batch = Problem { batch: 2, ..problem(64, 64, 64) };
+        assert_eq!(choose_in(&table, &h200(), batch).unwrap_err(), NotTuned::Batch);
     }
 
     #[test]

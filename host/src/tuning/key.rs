@@ -2,8 +2,9 @@
 
 use crate::device::info::DeviceInfo;
 use crate::device::ptx::{self, MODULES};
-use crate::kernels::kernels;
+use crate::kernels::kernels_for;
 use regemm_kernels::element::Dtype;
+use regemm_kernels::layout::Layouts;
 use std::fmt;
 use std::hash::Hasher;
 use twox_hash::XxHash64;
@@ -22,7 +23,8 @@ pub struct Key {
     /// Version of the driver, which compiles the kernels: the CUDA version that it supports, and where the system tells it
     /// the version of its kernel module.
     pub driver: String,
-    /// Hash of the PTX that the GPU runs for the kernels of the element type.
+    /// Hash of the PTX that the GPU runs for the kernels of the element type, of those that are measured: for row-major
+    /// factors.
     pub code: String,
     /// Element type of all matrices.
     pub dtype: Dtype,
@@ -59,7 +61,7 @@ fn driver(cuda: Option<(u32, u32)>, module: Option<&str>) -> String {
 /// XXH64 of names, architectures and PTX, in hexadecimal: a hash that is the same in every build and version.
 fn code(device: &DeviceInfo, dtype: Dtype) -> String {
     let mut hasher = XxHash64::with_seed(SEED);
-    for kernel in kernels().iter().filter(|kernel| kernel.dtype == dtype) {
+    for kernel in kernels_for(dtype, Layouts::NN) {
         // A kernel that the device cannot run has no times either.
         if let Ok(module) = ptx::choose(MODULES, kernel.name, device) {
             for part in [kernel.name, module.arch, module.source] {

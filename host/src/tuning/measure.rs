@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::device::stream::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::{Gemm, KernelChoice};
-use crate::kernels::{Problem, kernels, supports};
+use crate::kernels::{Problem, kernels_for, supports};
 use crate::matrix::bytes_of;
 use crate::measure::{OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate};
 use half::{bf16, f16};
@@ -72,7 +72,7 @@ impl<T: Element> Meter<T> {
         Ok(Meter { device, stream, samples: samples.get(), operands })
     }
 
-    /// The times of all kernels that the device can run; none for a shape without elements.
+    /// The times of all kernels for row-major factors that the device can run; none for a shape without elements.
     ///
     /// # Errors
     /// The device has no room for the operands, or fails.
@@ -104,12 +104,12 @@ impl<T: Element> Meter<T> {
 
     /// The kernels that the device can run, compiled.
     fn runnable(&self, shape: Shape) -> Vec<&'static KernelInfo> {
-        let problem = Problem { dtype: T::DTYPE, m: shape.m, n: shape.n, k: shape.k };
+        let problem = Problem::new(T::DTYPE, shape.m, shape.n, shape.k);
         let runs = |kernel: &&'static KernelInfo| {
             supports(kernel, &problem, self.device.info()).is_ok()
                 && self.device.kernel_report(kernel).is_ok()
         };
-        kernels().iter().filter(runs).collect()
+        kernels_for(T::DTYPE, problem.layouts).filter(runs).collect()
     }
 
     /// Those whose result has the same bits as the first one's.

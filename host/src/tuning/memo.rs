@@ -77,9 +77,10 @@ mod tests {
     use super::*;
     use crate::kernels::{Why, find};
     use regemm_kernels::element::Dtype;
+    use regemm_kernels::layout::Layouts;
 
     fn question(n: u32) -> Question {
-        let problem = Problem { dtype: Dtype::F32, m: n, n, k: n };
+        let problem = Problem::new(Dtype::F32, n, n, n);
         Question { problem, shape: Shape::packed(Dtype::F32, n, n, n), rung: None }
     }
 
@@ -103,6 +104,18 @@ mod tests {
         assert_eq!(chosen(&memo, 65, tiled), "tiled16_f32");
         memo.forget();
         assert_eq!(chosen(&memo, 64, tiled), "tiled16_f32");
+    }
+
+    #[test]
+    fn layouts_and_batches_are_questions_of_their_own() {
+        let memo = Memo::default();
+        let Question { problem, .. } = question(64);
+        let others = [Problem { layouts: Layouts::TN, ..problem }, Problem { batch: 2, ..problem }];
+        assert_eq!(chosen(&memo, 64, naive), "naive_f32");
+        for problem in others {
+            let other = Question { problem, ..question(64) };
+            assert_eq!(memo.get_or(other, tiled).unwrap().kernel.name, "tiled16_f32");
+        }
     }
 
     #[test]

@@ -217,10 +217,11 @@ pub(super) mod tests {
     use super::super::table::{Entry, Time, tests::entry};
     use super::*;
     use crate::device::info::tests::h200;
-    use crate::kernels::kernels;
+    use crate::kernels::kernels_for;
     use crate::verify::rng;
     use rand::RngExt;
     use regemm_kernels::element::Dtype;
+    use regemm_kernels::layout::Layouts;
 
     /// The time in seconds of a kernel on a GPU that does not exist but has what makes choices hard: blocks that hide each
     /// other's latency as far as they are resident together, rounds of blocks, memory that is slower than arithmetic, a
@@ -256,7 +257,7 @@ pub(super) mod tests {
     pub(crate) fn imagined_table(shapes: &[Shape]) -> Table {
         let mut table = Table::new(Dtype::F32);
         for &shape in shapes {
-            let of_type = kernels().iter().filter(|kernel| kernel.dtype == Dtype::F32);
+            let of_type = kernels_for(Dtype::F32, Layouts::NN);
             let times = of_type.map(|kernel| Time { kernel, seconds: imagined(kernel, shape) });
             table.insert(Entry { shape, times: times.collect() });
         }

@@ -89,7 +89,8 @@ impl Tuner {
         self.memo.get_or(Question { problem: *problem, shape, rung }, || {
             // Only a free choice is worth measuring for. The work that measurements do between samples is none, so they do
             // not come back here.
-            let measures = self.policy() == Tuning::FirstUse && rung.is_none() && !device.is_sim();
+            let free = rung.is_none() && problem.batch == 1;
+            let measures = self.policy() == Tuning::FirstUse && free && !device.is_sim();
             let failed = measures && !self.measure_if_new(device, problem, shape);
             self.choose(device.info(), problem, shape, rung, failed)
         })
@@ -128,7 +129,7 @@ impl Tuner {
 
     /// Measures a shape whose class has no times yet. Whether there are times now.
     fn measure_if_new(&self, device: &Device, problem: &Problem, shape: Shape) -> bool {
-        let Problem { dtype, m, n, k } = *problem;
+        let Problem { dtype, m, n, k, .. } = *problem;
         let class = shape.class();
         let model = self.model(device.info(), dtype);
         let work = u128::from(m) * u128::from(n) * u128::from(k);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     fn problem(n: u32) -> (Problem, Shape) {
-        let problem = Problem { dtype: Dtype::F32, m: n, n, k: n };
+        let problem = Problem::new(Dtype::F32, n, n, n);
         (problem, Shape::packed(Dtype::F32, n, n, n))
     }
 

@@ -2,22 +2,27 @@
 //!
 //! A result is computed into the inside of a larger buffer. Every element of the buffer starts as a canary: bits that
 //! depend on its place, so that neither a constant nor a shifted copy of another part looks untouched. Afterwards the frame
-//! around the result and the gap at the end of each row must still hold their canaries, and no element inside may.
+//! around the result and the gap at the end of each row must still hold their canaries, and no element inside may. The
+//! results of a batch lie below each other in one buffer, with canaries in between.
 
 use cuda_std::scalar::Scalar;
 use std::ops::Range;
 
-/// A buffer of rows in which a result occupies a rectangle.
+/// A buffer of rows in which each result occupies a rectangle.
 #[derive(Clone, Debug)]
 pub struct Canaries {
     /// Rows of the buffer.
     pub rows: usize,
     /// Elements of a row of the buffer.
     pub ld: usize,
-    /// Rows of the result.
+    /// Rows of the first result.
     pub inside_rows: Range<usize>,
-    /// Columns of the result.
+    /// Columns of the results.
     pub inside_cols: Range<usize>,
+    /// Number of results.
+    pub count: usize,
+    /// Rows from one result to the next.
+    pub pitch: usize,
 }
 
 /// What the canaries showed.
@@ -42,7 +47,7 @@ pub enum CanaryFault {
     Unwritten {
         /// How many.
         count: usize,
-        /// Row of the first in the result.
+        /// Row of the first in the results, which are counted as if they lay below each other.
         row: usize,
         /// Column of the first in the result.
         col: usize,
@@ -60,17 +65,39 @@ pub enum CanaryFault {
 impl Canaries {
     /// Places a `rows x cols` result with `margin` rows above and below, `left` elements before and `gap` after each row.
     pub fn around(rows: usize, cols: usize, margin: usize, left: usize, gap: usize) -> Self {
+        Canaries::around_each(1, (rows, cols), margin, left, gap)
+    }
+
+    /// Places `count` results of `rows x cols` as [`Canaries::around`] places one, with `margin` rows between them.
+    pub fn around_each(
+        count: usize,
+        (rows, cols): (usize, usize),
+        margin: usize,
+        left: usize,
+        gap: usize,
+    ) -> Self {
+        let pitch = rows + margin;
         Canaries {
-            rows: rows + 2 * margin,
+            rows: margin + count * pitch,
             ld: left + cols + gap,
             inside_rows: margin..margin + rows,
             inside_cols: left..left + cols,
+            count,
+            pitch,
         }
     }
 
     /// The buffer, all canaries.
     pub fn buffer<T: Scalar>(&self) -> Vec<T> {
         (0..self.rows * self.ld).map(canary).collect()
+    }
+
+    /// The row of the results, as if they lay below each other, that is in this row of the buffer.
+    fn result_row(&self, row: usize) -> Option<usize> {
+        let below = row.checked_sub(self.inside_rows.start)?;
+        let (result, row) = (below / self.pitch.max(1), below % self.pitch.max(1));
+        let rows = self.inside_rows.len();
+        (result < self.count && row < rows).then_some(result * rows + row)
     }
 
     /// Looks at the buffer after the result was computed. Pass `written = false` where the result was not expected to be
@@ -89,7 +116,7 @@ impl Canaries {
         let place = |index: usize| (index / self.ld, index % self.ld);
         let inside = |index: usize| {
             let (row, col) = place(index);
-            self.inside_rows.contains(&row) && self.inside_cols.contains(&col)
+            self.inside_cols.contains(&col) && self.result_row(row).is_some()
         };
         let intact = |index: usize| bits(buffer[index]) == bits(canary::<T>(index));
 
@@ -104,7 +131,7 @@ impl Canaries {
                 let (row, col) = place(first);
                 return Err(CanaryFault::Unwritten {
                     count: 1 + unwritten.count(),
-                    row: row - self.inside_rows.start,
+                    row: self.result_row(row).unwrap_or(row),
                     col: col - self.inside_cols.start,
                 });
             }

@@ -1,30 +1,22 @@
 //! One product with everything that can vary about it: what tests and `regemm verify` run.
 
-use super::canary::{Canaries, CanaryFault};
-use super::inputs::{Distribution, exact_integer_limit, random_matrix, random_vector};
+use super::inputs::{Distribution, exact_integer_limit, random_matrix};
 use super::problem::{Problem, ShapeError};
 use super::reference::{Reference, exact_reference, reference};
-use crate::device::Device;
-use crate::error::Result;
-use crate::gemm::{Gemm, KernelChoice};
-use crate::matrix::Matrix;
-use crate::matrix::vector::Vector;
-use crate::matrix::view::MatrixView;
-use ndarray::{Array2, ArrayView2, s};
+use ndarray::{Array2, Array3, ArrayView2, Axis, concatenate};
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom;
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::BiasAxis;
-use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::layout::Layouts;
 use std::fmt;
-use std::ops::Range;
 
-/// A product: shape, factors, epilogue, and where its matrices lie.
+/// A product or a batch of them: shape, factors, epilogue, and where its matrices lie.
 ///
-/// Running it is hostile where the rules of the operation allow it: there is NaN beside the rows of A, B and C, in D before
-/// the product, and in every operand whose factor is zero; D lies among canaries.
+/// Running it is hostile where the rules of the operation allow it: there is NaN beside the rows of A, B and C and between
+/// the matrices of a batch, in D before the product, and in every operand whose factor is zero; D lies among canaries.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Rows of A and D.
@@ -47,8 +39,21 @@ pub struct Case {
     pub slope: f64,
     /// What the operands hold.
     pub elements: Elements,
-    /// Unused elements before and after each row of A, B, C and D. They decide whether rows are aligned.
+    /// How A and B lie in memory.
+    pub layouts: Layouts,
+    /// Unused elements before and after each row, as it is stored, of A, B, C and D. They decide whether rows are aligned.
     pub gaps: [(usize, usize); 4],
+    /// The batch, if it is one.
+    pub batch: Option<BatchCase>,
+}
+
+/// A batch of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchCase {
+    /// Number of products.
+    pub count: usize,
+    /// Whether A, B, C and the bias are shared by all products. A C that is D is not.
+    pub shared: [bool; 4],
 }
 
 /// Where C comes from.
@@ -75,9 +80,6 @@ pub enum Elements {
     WithNonFinite,
 }
 
-/// Rows of canaries above and below D.
-const MARGIN: usize = 2;
-
 impl Case {
     /// The plain product of packed normal matrices.
     pub fn product(m: usize, n: usize, k: usize) -> Self {
@@ -92,8 +94,23 @@ impl Case {
             activation: Activation::None,
             slope: 0.01,
             elements: Elements::Normal,
+            layouts: Layouts::NN,
             gaps: [(0, 0); 4],
+            batch: None,
         }
+    }
+
+    /// Number of products.
+    pub fn count(&self) -> usize {
+        self.batch.map_or(1, |batch| batch.count)
+    }
+
+    /// Matrices that there are of A, B, C and the bias: one where they are shared.
+    fn matrices(&self) -> [usize; 4] {
+        let Some(BatchCase { count, shared }) = self.batch else { return [1; 4] };
+        let of_operand = |shared: bool| if shared { 1 } else { count };
+        let [a, b, c, bias] = shared.map(of_operand);
+        [a, b, if self.addend == Addend::Same { count } else { c }, bias]
     }
 
     /// Random operands for the case.
@@ -105,86 +122,101 @@ impl Case {
                 Distribution::Integers { limit: exact_integer_limit::<T>(self.k) }
             }
         };
-        let mut matrix = |rows, cols, factor: f64| {
-            let mut matrix = random_matrix(rng, rows, cols, distribution);
-            if factor == 0.0 {
-                matrix.fill(nan());
-            } else if self.elements == Elements::WithNonFinite && !matrix.is_empty() {
-                let place = (rng.random_range(0..rows), rng.random_range(0..cols));
-                let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-                let special = special.choose(rng).copied().unwrap_or(f64::NAN);
-                matrix[place] = T::narrow(T::Acc::constant(special));
+        let mut matrices = |count: usize, rows, cols, factor: f64| {
+            let mut matrices = Array3::from_elem((count, rows, cols), nan());
+            for mut matrix in matrices.outer_iter_mut().filter(|_| factor != 0.0) {
+                matrix.assign(&random_matrix(rng, rows, cols, distribution));
+                if self.elements == Elements::WithNonFinite && !matrix.is_empty() {
+                    let place = (rng.random_range(0..rows), rng.random_range(0..cols));
+                    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+                    let special = special.choose(rng).copied().unwrap_or(f64::NAN);
+                    matrix[place] = T::narrow(T::Acc::constant(special));
+                }
             }
-            matrix
+            matrices
         };
-        let a = matrix(self.m, self.k, self.alpha);
-        let b = matrix(self.k, self.n, self.alpha);
-        let c = (self.addend != Addend::None).then(|| matrix(self.m, self.n, self.beta));
+        let [of_a, of_b, of_c, of_bias] = self.matrices();
+        let a = matrices(of_a, self.m, self.k, self.alpha);
+        let b = matrices(of_b, self.k, self.n, self.alpha);
+        let with_c = self.addend != Addend::None;
+        let c = with_c.then(|| matrices(of_c, self.m, self.n, self.beta));
         let bias = match self.bias {
             BiasAxis::None => None,
-            BiasAxis::Column => Some(random_vector(rng, self.n, distribution)),
-            BiasAxis::Row => Some(random_vector(rng, self.m, distribution)),
+            BiasAxis::Column => Some(random_matrix(rng, of_bias, self.n, distribution)),
+            BiasAxis::Row => Some(random_matrix(rng, of_bias, self.m, distribution)),
         };
         Operands { a, b, c, bias }
     }
 
-    /// The problem for operands of this case.
-    pub fn problem<'o, T: Element>(&self, operands: &'o Operands<T>) -> Problem<'o, T> {
+    /// The problem of product `index` for operands of this case.
+    ///
+    /// # Panics
+    /// Where an operand has neither one matrix nor one for this product.
+    pub fn problem<'o, T: Element>(
+        &self,
+        operands: &'o Operands<T>,
+        index: usize,
+    ) -> Problem<'o, T> {
         let exactly = |value: f64| T::Acc::constant(value).to_f64();
         Problem {
-            c: operands.c.as_ref().map(|c| c.view()),
-            bias: operands.bias.as_ref().map(|bias| (self.bias, bias.as_slice())),
+            c: operands.c.as_ref().map(|c| matrix_of(c, index)),
+            bias: operands.bias.as_ref().map(|bias| (self.bias, bias_of(bias, index))),
             alpha: exactly(self.alpha),
             beta: exactly(self.beta),
             activation: self.activation,
             slope: exactly(self.slope),
-            ..Problem::product(operands.a.view(), operands.b.view())
+            ..Problem::product(matrix_of(&operands.a, index), matrix_of(&operands.b, index))
         }
     }
 
-    /// What D must be: exactly where integers make that possible, else within the error bound.
+    /// What D must be: exactly where integers make that possible, else within the error bound. The results of a batch are
+    /// below each other.
     ///
     /// # Errors
     /// Operands that are not of this case.
-    pub fn reference<T: Element>(
-        &self,
-        operands: &Operands<T>,
-    ) -> std::result::Result<Reference, ShapeError> {
-        let problem = self.problem(operands);
-        Ok(match exact_reference(&problem)? {
-            Some(exact) => exact,
-            None => reference(&problem)?,
-        })
-    }
-
-    /// Copies operands of this case to a device.
     ///
-    /// # Errors
-    /// A failure of the device.
-    pub fn upload<'o, T: Element>(
-        &self,
-        device: &'o Device,
-        operands: &'o Operands<T>,
-    ) -> Result<Uploaded<'o, T>> {
-        Ok(Uploaded {
-            case: *self,
-            device,
-            a: Framed::upload(device, &operands.a.view(), self.gaps[0])?,
-            b: Framed::upload(device, &operands.b.view(), self.gaps[1])?,
-            c: match &operands.c {
-                Some(c) => Some(Framed::upload(device, &c.view(), self.gaps[2])?),
-                None => None,
-            },
-            bias: operands.bias.as_ref().map(|bias| device.vector(bias)).transpose()?,
-            c_on_host: operands.c.as_ref(),
-        })
+    /// # Panics
+    /// As for [`Case::problem`].
+    pub fn reference<T: Element>(&self, operands: &Operands<T>) -> Result<Reference, ShapeError> {
+        let of_product = |index| {
+            let problem = self.problem(operands, index);
+            Ok(match exact_reference(&problem)? {
+                Some(exact) => exact,
+                None => reference(&problem)?,
+            })
+        };
+        let all = (0..self.count()).map(of_product).collect::<Result<Vec<_>, _>>()?;
+        let stacked = |part: fn(&Reference) -> &Array2<f64>| {
+            let parts: Vec<_> = all.iter().map(|reference| part(reference).view()).collect();
+            // Without products there is nothing to join; with some they have one shape.
+            concatenate(Axis(0), &parts).unwrap_or_else(|_| Array2::zeros((0, self.n)))
+        };
+        Ok(Reference { value: stacked(|r| &r.value), bound: stacked(|r| &r.bound) })
     }
+}
+
+/// The matrix of a product, or the one that all share.
+fn matrix_of<T>(matrices: &Array3<T>, index: usize) -> ArrayView2<'_, T> {
+    matrices.index_axis(Axis(0), if matrices.dim().0 == 1 { 0 } else { index })
+}
+
+/// The bias of a product, or the one that all share.
+fn bias_of<T>(rows: &Array2<T>, index: usize) -> &[T] {
+    let row = rows.index_axis(Axis(0), if rows.nrows() == 1 { 0 } else { index });
+    row.to_slice().unwrap_or_default()
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { m, n, k, alpha, beta, .. } = self;
-        write!(f, "{m} x {n} x {k}, alpha {alpha}, ")?;
+        let Case { m, n, k, alpha, beta, layouts, .. } = self;
+        if let Some(BatchCase { count, shared }) = self.batch {
+            write!(f, "{count} products, ")?;
+            let names = ["A", "B", "C", "the bias"].into_iter().zip(shared);
+            for (name, _) in names.filter(|(_, shared)| *shared) {
+                write!(f, "{name} shared, ")?;
+            }
+        }
+        write!(f, "{m} x {n} x {k}, layouts {layouts}, alpha {alpha}, ")?;
         match self.addend {
             Addend::None => write!(f, "no C")?,
             Addend::Matrix => write!(f, "beta {beta}")?,
@@ -208,105 +240,17 @@ impl fmt::Display for Case {
 /// The operands of a case on the host.
 #[derive(Clone, Debug)]
 pub struct Operands<T> {
-    /// A, `m x k`.
-    pub a: Array2<T>,
-    /// B, `k x n`.
-    pub b: Array2<T>,
-    /// C, `m x n`, if there is one.
-    pub c: Option<Array2<T>>,
-    /// The bias, `n` or `m` elements, if there is one.
-    pub bias: Option<Vec<T>>,
+    /// A: one `m x k` matrix, or one for each product.
+    pub a: Array3<T>,
+    /// B: one `k x n` matrix, or one for each product.
+    pub b: Array3<T>,
+    /// C, if there is one: one `m x n` matrix, or one for each product.
+    pub c: Option<Array3<T>>,
+    /// The bias, if there is one: a row of `n` or `m` elements, or one for each product.
+    pub bias: Option<Array2<T>>,
 }
 
-/// The operands of a case on a device.
-pub struct Uploaded<'o, T> {
-    case: Case,
-    device: &'o Device,
-    a: Framed<T>,
-    b: Framed<T>,
-    c: Option<Framed<T>>,
-    bias: Option<Vector<T>>,
-    c_on_host: Option<&'o Array2<T>>,
-}
-
-/// What a kernel made of a case.
-#[derive(Clone, Debug)]
-pub struct Outcome<T> {
-    /// D, `m x n`.
-    pub d: Array2<T>,
-    /// What the canaries around D show.
-    pub stray: Option<CanaryFault>,
-}
-
-impl<T: Element> Uploaded<'_, T> {
-    /// Computes D with a kernel.
-    ///
-    /// # Errors
-    /// A failure of the device, or a fault that the simulator found.
-    pub fn run(&self, kernel: &'static KernelInfo) -> Result<Outcome<T>> {
-        let case = &self.case;
-        let constant = T::Acc::constant;
-        let (left, gap) = case.gaps[3];
-        let canaries = Canaries::around(case.m, case.n, MARGIN, left, gap);
-        let (rows, cols) = (canaries.inside_rows.clone(), canaries.inside_cols.clone());
-        let mut buffer = canaries.buffer::<T>();
-        for (row, in_buffer) in rows.clone().enumerate() {
-            for (col, in_row) in cols.clone().enumerate() {
-                buffer[in_buffer * canaries.ld + in_row] = match self.c_on_host {
-                    Some(c) if case.addend == Addend::Same => c[(row, col)],
-                    _ => nan(),
-                };
-            }
-        }
-        let mut d = self.device.upload_slice(&buffer, canaries.rows, canaries.ld, canaries.ld)?;
-        let mut gemm = Gemm::new(self.a.view()?, self.b.view()?)
-            .alpha(constant(case.alpha))
-            .activation(case.activation)
-            .leaky_slope(constant(case.slope))
-            .kernel(KernelChoice::Info(kernel));
-        gemm = match (case.addend, &self.c) {
-            (Addend::Matrix, Some(c)) => gemm.c(constant(case.beta), c.view()?),
-            (Addend::Same, _) => gemm.accumulate(constant(case.beta)),
-            _ => gemm,
-        };
-        gemm = match (case.bias, &self.bias) {
-            (BiasAxis::Column, Some(bias)) => gemm.bias_per_column(bias),
-            (BiasAxis::Row, Some(bias)) => gemm.bias_per_row(bias),
-            _ => gemm,
-        };
-        gemm.run(d.view_mut().slice(rows.clone(), cols.clone())?)?;
-
-        Ok(Outcome {
-            stray: canaries.check(&d.read_raw()?, false).err(),
-            d: d.view().slice(rows, cols)?.to_array()?,
-        })
-    }
-}
-
-/// A matrix inside a larger one that is NaN around it: what is read there by mistake shows in the result.
-struct Framed<T> {
-    matrix: Matrix<T>,
-    cols: Range<usize>,
-}
-
-impl<T: Element> Framed<T> {
-    fn upload(
-        device: &Device,
-        array: &ArrayView2<'_, T>,
-        (left, gap): (usize, usize),
-    ) -> Result<Self> {
-        let (rows, cols) = array.dim();
-        let cols = left..left + cols;
-        let mut framed = Array2::from_elem((rows, cols.end + gap), nan());
-        framed.slice_mut(s![.., cols.clone()]).assign(array);
-        Ok(Framed { matrix: device.upload(&framed.view())?, cols })
-    }
-
-    fn view(&self) -> Result<MatrixView<'_, T>> {
-        self.matrix.view().slice(0..self.matrix.rows(), self.cols.clone())
-    }
-}
-
-fn nan<T: Element>() -> T {
+/// NaN of an element type.
+pub(super) fn nan<T: Element>() -> T {
     T::narrow(T::Acc::constant(f64::NAN))
 }

@@ -5,7 +5,7 @@ use super::freivalds::{Freivalds, FreivaldsResult};
 use super::inputs::rng;
 use super::problem::{Problem, ShapeError, widen};
 use super::reference::{Reference, reference};
-use ndarray::{Array2, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView2, ArrayView3, Axis};
 use rand::seq::index::sample;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::epilogue::BiasAxis;
@@ -70,6 +70,47 @@ impl Verification {
     }
 }
 
+/// Checks the results of a batch, `count x m x n`, each against its own problem, with the method that suits the size of them
+/// all; `seed` draws the samples and the vectors. Rows are counted as if the results lay below each other.
+///
+/// # Errors
+/// Where the shapes of the operands and results do not fit together.
+///
+/// # Panics
+/// Where there are not as many problems as results.
+pub fn check_batch<T: Element>(
+    problems: &[Problem<'_, T>],
+    d: &ArrayView3<'_, T>,
+    seed: u64,
+) -> Result<Verification, ShapeError> {
+    assert_eq!(problems.len(), d.dim().0, "a problem for each result");
+    let work = problems.iter().try_fold(0, |work: usize, problem| {
+        let (m, n, k) = problem.shape()?;
+        Ok(work.saturating_add(m.saturating_mul(n).saturating_mul(k)))
+    })?;
+    let method = Method::for_work(T::DTYPE, work);
+    let mut whole = Verification { method, comparison: Comparison::default(), freivalds: None };
+    for (index, (problem, d)) in problems.iter().zip(d.outer_iter()).enumerate() {
+        let found = Expectation::with_method(*problem, seed, method)?.check(&d)?;
+        let rows: Vec<usize> = (0..d.nrows()).map(|row| index * d.nrows() + row).collect();
+        whole.comparison.merge(found.comparison.at(&rows, Axis(0)));
+        match (&mut whole.freivalds, found.freivalds.map(|found| found.at(&rows))) {
+            (Some(freivalds), Some(found)) => freivalds.merge(&found),
+            (_, None) => {}
+            (none, found) => *none = found,
+        }
+    }
+    Ok(whole)
+}
+
+impl Method {
+    /// The method that suits so many multiply-adds.
+    fn for_work(dtype: Dtype, work: usize) -> Method {
+        let limit = if dtype == Dtype::F64 { FULL_LIMIT_F64 } else { FULL_LIMIT };
+        if work <= limit { Method::Full } else { Method::Sampled }
+    }
+}
+
 impl<'a, T: Element> Expectation<'a, T> {
     /// Prepares the check, with the method that suits the size; `seed` draws the samples and the vectors.
     ///
@@ -77,10 +118,8 @@ impl<'a, T: Element> Expectation<'a, T> {
     /// Where the shapes of the operands do not fit together.
     pub fn new(problem: Problem<'a, T>, seed: u64) -> Result<Self, ShapeError> {
         let (m, n, k) = problem.shape()?;
-        let limit = if T::DTYPE == Dtype::F64 { FULL_LIMIT_F64 } else { FULL_LIMIT };
         let work = m.saturating_mul(n).saturating_mul(k);
-        let method = if work <= limit { Method::Full } else { Method::Sampled };
-        Self::with_method(problem, seed, method)
+        Self::with_method(problem, seed, Method::for_work(T::DTYPE, work))
     }
 
     /// Prepares the check with this method.

@@ -67,6 +67,19 @@ impl FreivaldsResult {
     pub fn pass(&self) -> bool {
         self.failed_rows == 0
     }
+
+    /// The test of a part of a larger result, with rows of that.
+    pub(super) fn at(mut self, rows: &[usize]) -> Self {
+        self.first_failed_row = self.first_failed_row.map(|row| rows[row]);
+        self
+    }
+
+    /// Adds the test of the next part of the same result.
+    pub(super) fn merge(&mut self, next: &FreivaldsResult) {
+        self.failed_rows += next.failed_rows;
+        self.first_failed_row = self.first_failed_row.or(next.first_failed_row);
+        self.max_ratio = self.max_ratio.max(next.max_ratio);
+    }
 }
 
 impl Freivalds {

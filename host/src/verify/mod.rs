@@ -11,7 +11,8 @@
 //! | `freivalds` | a randomised check of products that are too large for a reference |
 //! | `check` | chooses between the two by the size of the product |
 //! | `inputs` | seeded random matrices |
-//! | `case` | one product with everything that can vary about it, run on a device |
+//! | `case` | one product, or batch of them, with everything that can vary about it |
+//! | `uploaded` | a case on a device, and its run |
 //! | `canary` | patterns around and inside outputs that show stray and missing writes |
 //!
 //! "Right" is not a hand-picked tolerance: the bound follows from the number of roundings that the device performs, so
@@ -28,13 +29,15 @@ mod inputs;
 mod problem;
 mod reference;
 mod sums;
+mod uploaded;
 
 pub use bound::{Precision, gamma};
 pub use canary::{Canaries, CanaryFault};
-pub use case::{Addend, Case, Elements, Operands, Outcome, Uploaded};
-pub use check::{Expectation, Method, Verification};
+pub use case::{Addend, BatchCase, Case, Elements, Operands};
+pub use check::{Expectation, Method, Verification, check_batch};
 pub use compare::{Comparison, Mismatch, compare};
 pub use freivalds::{Freivalds, FreivaldsResult, VECTORS};
 pub use inputs::{Distribution, exact_integer_limit, random_matrix, random_vector, rng};
 pub use problem::{Problem, ShapeError};
 pub use reference::{Reference, exact_reference, reference};
+pub use uploaded::{Outcome, Uploaded};

@@ -4,7 +4,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::params::{GemmParams, MatrixRef};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use std::ffi::c_void;
 
 /// A product with operands of its own, rows without gaps.
@@ -47,7 +47,8 @@ impl Product {
                 ..epilogue
             };
         }
-        let params = GemmParams { a: upload(m, k, 1), b: upload(k, n, 2), d, m, n, k, epilogue };
+        let (a, b, target) = (upload(m, k, 1), upload(k, n, 2), TargetRef { first: d, stride: 0 });
+        let params = GemmParams { a, b, d: target, a_stride: 0, b_stride: 0, m, n, k, epilogue };
         let launch = Launch {
             grid: [kernel.blocks(m, n) as u32, 1, 1],
             block: [kernel.threads(), 1, 1],

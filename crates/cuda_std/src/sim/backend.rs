@@ -106,6 +106,11 @@ pub fn opaque(value: u32) -> u32 {
 }
 
 #[inline(always)]
+pub fn whole(value: u64) -> u64 {
+    value
+}
+
+#[inline(always)]
 pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     count_fma();
     sim::fma_f32(a, b, c)

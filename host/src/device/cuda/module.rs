@@ -69,13 +69,13 @@ impl LoadedKernel {
         Ok(loaded)
     }
 
-    /// Puts a launch of `blocks` blocks along x on a stream.
+    /// Puts a launch of so many blocks along x and y on a stream.
     ///
     /// # Safety
     /// `argument` points to the kernel's only parameter, and the memory in it stays valid until the kernel is done.
     pub unsafe fn launch(
         &self,
-        blocks: u32,
+        [blocks_x, blocks_y]: [u32; 2],
         stream: &CudaStream,
         argument: *const c_void,
         _bound: &Bound<'_>,
@@ -85,8 +85,8 @@ impl LoadedKernel {
         check("cuLaunchKernel", unsafe {
             sys::cuLaunchKernel(
                 self.function,
-                blocks,
-                1,
+                blocks_x,
+                blocks_y,
                 1,
                 self.threads,
                 1,
