@@ -139,20 +139,15 @@ impl<T: Element> Contest<'_, T> {
             random_vector(&mut rng(self.seed, BIAS_STREAM), case.n, Distribution::Normal);
         let bias_on_device = self.device.vector(&bias)?;
         let mut contenders: Vec<Contender<'_, T>> = Vec::new();
-        match product::lacking(case) {
-            Some(why) => refuse(REGEMM, why.to_owned(), false),
-            None => {
-                let mut add = |name: &str, kernel, bias| {
-                    contenders.push(Contender::Regemm { name: name.to_owned(), kernel, bias });
-                };
-                add(REGEMM, KernelChoice::Auto, None);
-                for kernel in self.kernels {
-                    add(kernel, KernelChoice::Named(kernel.clone()), None);
-                }
-                if with_epilogue {
-                    add(WITH_EPILOGUE, KernelChoice::Auto, Some(&bias_on_device));
-                }
-            }
+        let mut add = |name: &str, kernel, bias| {
+            contenders.push(Contender::Regemm { name: name.to_owned(), kernel, bias });
+        };
+        add(REGEMM, KernelChoice::Auto, None);
+        for kernel in self.kernels {
+            add(kernel, KernelChoice::Named(kernel.clone()), None);
+        }
+        if with_epilogue {
+            add(WITH_EPILOGUE, KernelChoice::Auto, Some(&bias_on_device));
         }
         let plan;
         if !with_epilogue {
