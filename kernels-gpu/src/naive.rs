@@ -1,9 +1,11 @@
 //! One thread, one element of D.
 //!
 //! Each thread walks a row of A and a column of B. Neighbouring threads of a warp own neighbouring columns, so their
-//! reads of B are coalesced and their reads of A are the same address (a transposed B is read a row a thread, which no two
-//! of them share: shared memory is what mends that); still every product costs two loads from global
+//! reads of B are coalesced and their reads of A are the same address; still every product costs two loads from global
 //! memory, and each operand is fetched again by every thread that needs it. This is the baseline of the ladder.
+//!
+//! Where B is transposed its columns are rows in memory, and each thread of a warp reads from a place of its own: such reads
+//! cannot be coalesced, and become so only by way of shared memory ([`crate::tiled`]).
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
