@@ -197,6 +197,26 @@ fn streams_wait_for_each_other_where_they_share_a_matrix() {
     });
 }
 
+/// What a call costs the host is what it asks of the driver, so that is as little as can be.
+#[test]
+fn a_repeated_product_asks_the_driver_for_no_more_than_a_launch_and_an_event() {
+    let name = "a_repeated_product_asks_the_driver_for_no_more_than_a_launch_and_an_event";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_LOG_CALLS", "1")], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, b, mut d) = (matrix(&device), matrix(&device), matrix(&device));
+        for _ in 0..2 {
+            Gemm::new(&a, &b).enqueue(&stream, &mut d).unwrap();
+        }
+        let mut log = Log::new(path);
+        Gemm::new(&a, &b).enqueue(&stream, &mut d).unwrap();
+        let mut lines = log.next();
+        assert!(lines.remove(1).starts_with("launch"), "{lines:#?}");
+        let calls = ["cuCtxPushCurrent_v2", "cuEventRecord", "cuCtxPopCurrent_v2"];
+        assert_eq!(lines, calls.map(|call| format!("call {call}")));
+    });
+}
+
 #[test]
 fn the_host_waits_before_it_touches_a_matrix() {
     in_child("the_host_waits_before_it_touches_a_matrix", Driver::Fake, &[], |path| {

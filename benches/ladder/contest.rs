@@ -1,7 +1,9 @@
 //! All contenders on one size.
 
-use crate::vendor::{Plan, Vendor};
-use regemm::measure::{OperandSet, Rotation, Samples, alternate};
+use crate::library::{Addresses, Product};
+use crate::lt::{Plan, Vendor};
+use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
+use regemm::ndarray::Array2;
 use regemm::verify::{Expectation, Problem};
 use regemm::{Device, Element, Gemm, KernelChoice, KernelInfo, Stream};
 use regemm_report::ladder::{Entry, Round, VENDOR};
@@ -23,15 +25,16 @@ enum Contender<'v> {
 }
 
 impl Contender<'_> {
-    fn enqueue<T: Element>(&self, stream: &Stream, set: &mut OperandSet<T>) -> Outcome<()> {
+    fn enqueue<T: Element>(&self, stream: &Stream, set: OperandSet<'_, T>) -> Outcome<()> {
         match self {
             Contender::Kernel(kernel) => {
-                let gemm = Gemm::new(&set.a, &set.b).kernel(KernelChoice::Info(kernel));
-                gemm.enqueue(stream, &mut set.d)?;
+                let gemm = Gemm::new(set.a, set.b).kernel(KernelChoice::Info(kernel));
+                gemm.enqueue(stream, set.d)?;
             }
             Contender::Vendor { plan, algorithm } => {
+                let (a, b, d) = (set.a.address(), set.b.address(), set.d.address());
                 // SAFETY: packed matrices of the plan's shape, which outlive the measurement.
-                unsafe { plan.enqueue(*algorithm, stream, &set.a, &set.b, &mut set.d)? };
+                unsafe { plan.enqueue(*algorithm, stream, Addresses { a, b, d })? };
             }
         }
         Ok(())
@@ -46,11 +49,13 @@ impl Contest<'_> {
     pub fn run<T: Element>(&self) -> Outcome<Round> {
         let stream = self.device.stream()?;
         let shape = (self.size, self.size, self.size);
-        let mut operands = Rotation::<T>::new(self.device, shape, self.seed)?;
+        let mut operands = Rotation::<T>::of_product(self.device, shape, self.seed)?;
 
         let vendor = Vendor::load(&stream);
         let plan = match &vendor {
-            Ok(vendor) => vendor.plan::<T>(&stream, shape).map(|plan| (vendor.version(), plan)),
+            Ok(vendor) => {
+                vendor.plan(&stream, T::DTYPE, &self.product()).map(|plan| (vendor.version(), plan))
+            }
             Err(why) => Err(why.clone()),
         };
         let (plan, without_vendor) = match plan {
@@ -65,12 +70,12 @@ impl Contest<'_> {
             contenders.push(Contender::Vendor { plan, algorithm });
         }
 
-        let errors = self.verify(&stream, &contenders, operands.set(0))?;
+        let errors = self.verify(&stream, &contenders, &mut operands)?;
         let samples = alternate::<Box<dyn std::error::Error>>(
             &stream,
             contenders.len(),
-            self.rounds,
-            |contender, round| contenders[contender].enqueue(&stream, operands.set(round)),
+            Sampling::rounds(self.rounds),
+            |contender| contenders[contender].enqueue(&stream, operands.next_set()?),
         )?;
 
         let entries =
@@ -92,6 +97,12 @@ impl Contest<'_> {
         })
     }
 
+    fn product(&self) -> Product {
+        let size = self.size;
+        let (m, n, k) = (size, size, size);
+        Product { m, n, k, a_transposed: false, b_transposed: false, batch: 1 }
+    }
+
     fn fastest_algorithm<T: Element>(
         &self,
         stream: &Stream,
@@ -101,10 +112,8 @@ impl Contest<'_> {
         let samples: Vec<Samples> = alternate::<Box<dyn std::error::Error>>(
             stream,
             plan.algorithms(),
-            ROUNDS_TO_CHOOSE,
-            |algorithm, round| {
-                Contender::Vendor { plan, algorithm }.enqueue(stream, operands.set(round))
-            },
+            Sampling::rounds(ROUNDS_TO_CHOOSE),
+            |algorithm| Contender::Vendor { plan, algorithm }.enqueue(stream, operands.next_set()?),
         )?;
         let fastest = samples.iter().enumerate().min_by_key(|(_, samples)| samples.median());
         Ok(fastest.map_or(0, |(algorithm, _)| algorithm))
@@ -115,19 +124,21 @@ impl Contest<'_> {
         &self,
         stream: &Stream,
         contenders: &[Contender<'_>],
-        set: &mut OperandSet<T>,
+        operands: &mut Rotation<T>,
     ) -> Outcome<Vec<f64>> {
+        let set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let expectation = Expectation::new(Problem::product(a.view(), b.view()), self.seed)?;
-        let poison =
-            vec![T::narrow(regemm::Accumulator::constant(f64::NAN)); self.size * self.size];
+        let nan = T::narrow(regemm::Accumulator::constant(f64::NAN));
+        let poison = Array2::from_elem((self.size, self.size), nan);
         contenders
             .iter()
             .map(|contender| {
-                set.d.write_raw(&poison)?;
-                contender.enqueue(stream, set)?;
+                operands.first_set()?.d.copy_from(&poison.view())?;
+                contender.enqueue(stream, operands.first_set()?)?;
                 stream.synchronize()?;
-                let verification = expectation.check(&set.d.to_array()?.view())?;
+                let result = operands.first_set()?.d.view().to_array()?;
+                let verification = expectation.check(&result.view())?;
                 // The vendor's library is not ours to judge: its error is reported whatever it is.
                 if let (Contender::Kernel(kernel), false) = (contender, verification.pass()) {
                     return Err(format!("{} is wrong: {verification:?}", kernel.name).into());

@@ -10,19 +10,25 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `contest.rs` | measuring kernels and vendor on one size |
-//! | `vendor.rs` | cuBLASLt |
+//! | `../vendor/` | cuBLASLt |
 //!
 //! What a record holds, and how it is printed and drawn, is in the crate `regemm-report`.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod contest;
-mod vendor;
+#[path = "../vendor/library.rs"]
+mod library;
+#[path = "../vendor/lt.rs"]
+mod lt;
 
 use clap::Parser;
+use common::{parse_dtype, write};
 use regemm::{Device, Dtype, bf16, f16};
 use regemm_report::ladder::Record;
 use regemm_report::pictures;
 use regemm_report::provenance::Provenance;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measures the kernels beside cuBLASLt on a GPU
@@ -61,11 +67,6 @@ struct Arguments {
     bench: bool,
 }
 
-fn parse_dtype(name: &str) -> Result<Dtype, String> {
-    let known = Dtype::ALL.into_iter().find(|dtype| dtype.name() == name);
-    known.ok_or_else(|| format!("expected one of {}", Dtype::ALL.map(Dtype::name).join(", ")))
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
@@ -91,9 +92,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let table = record.markdown();
     println!("{table}");
     if let Some(path) = &arguments.record {
-        write(path, "json", &serde_json::to_string_pretty(&record)?)?;
+        write(path, "json", serde_json::to_string_pretty(&record)?)?;
         write(path, "md", &table)?;
-        write(path, "svg", &pictures::ladder(&record).svg()?)?;
+        write(path, "svg", pictures::ladder(&record).svg()?)?;
     }
     Ok(())
 }
@@ -128,11 +129,4 @@ fn begin(arguments: &Arguments, device: &Device) -> Record {
         peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
         rounds: Vec::new(),
     }
-}
-
-fn write(path: &Path, ending: &str, text: &str) -> std::io::Result<()> {
-    let path = path.with_added_extension(ending);
-    std::fs::write(&path, text)?;
-    println!("wrote {}", path.display());
-    Ok(())
 }

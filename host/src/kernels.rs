@@ -120,7 +120,7 @@ fn unknown(name: &str) -> Error {
 }
 
 /// A product `D[m x n] = A[m x k] * B[k x n]`, or a batch of them, as far as the choice of a kernel is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Element type of all matrices.
     pub dtype: Dtype,

@@ -1,33 +1,34 @@
 //! How long products take on a GPU, measured so that the numbers can be compared.
 //!
-//! Times come from events on the device, never from the host's clock. Each sample is one product between two events,
-//! behind a short piece of other work: by the time the device reaches the first event everything after it is queued, and
-//! no sample contains a wait for the host. Contenders alternate, so that clocks, power and temperature are the same for
-//! all. Operands are random, and rotate through more memory than the L2 cache holds, so that no product finds its
-//! operands there.
+//! Times come from events on the device, never from the host's clock. Each sample is one product, or several short ones,
+//! between two events, behind a piece of other work: by the time the device reaches the first event everything after it
+//! is queued, and no sample contains a wait for the host. Contenders alternate, so that clocks, power and temperature are
+//! the same for all. Operands are random, and every product takes other ones than the product before it, of more memory
+//! than the L2 cache holds, so that none finds its operands there: see [`Rotation`].
 
-use crate::device::Device;
+mod operands;
+
+pub use operands::{OperandSet, Part, Rotation, SetLayout};
+
 use crate::device::stream::{Event, Stream};
 use crate::error::Result;
 use crate::gemm::{Gemm, KernelChoice};
 use crate::matrix::Matrix;
 use crate::verify::{Distribution, random_matrix, rng};
-use regemm_kernels::element::Element;
-use regemm_kernels::layout::Layouts;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Rounds before the first sample: modules are loaded, clocks go up.
 const WARM_UP: usize = 3;
 
-/// The rotating operands take this many times the L2 cache.
-const L2_MULTIPLE: u64 = 3;
-
-/// Most operand sets, which bounds the time to fill them for small products.
-const MAX_SETS: u64 = 64;
-
 /// Rows, columns and depth of the product that keeps the device busy while the host queues a sample: about 50 us of the
 /// slowest kernel on a large GPU.
 const SPACER: usize = 512;
+
+/// The spacer lasts this many times as long as the host took to queue a sample before.
+const SPACER_RESERVE: f64 = 2.0;
+
+/// Most repetitions of the spacer before a sample.
+const MOST_SPACERS: f64 = 64.0;
 
 /// Times of one contender.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,88 +67,52 @@ impl Samples {
     }
 }
 
-/// Sets of operands of this many bytes that together take more memory than the device's L2 holds.
-pub(crate) fn rotation_sets(device: &Device, set_bytes: u64) -> usize {
-    let l2 = device.info().l2_bytes.unwrap_or_default();
-    (l2 * L2_MULTIPLE).div_ceil(set_bytes.max(1)).clamp(1, MAX_SETS) as usize
+/// How many samples are taken, and of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Rounds before the first sample.
+    pub warm_up: usize,
+    /// Samples of each contender.
+    pub rounds: usize,
+    /// Products in a sample, whose time is divided by their number: one event pair around a product of a few microseconds
+    /// measures mostly the start of the kernel.
+    pub products: usize,
 }
 
-/// Operands of one product, several times over in different memory.
-pub struct Rotation<T> {
-    sets: Vec<OperandSet<T>>,
-}
-
-/// A, B and room for D, each packed.
-pub struct OperandSet<T> {
-    /// How A and B are stored.
-    pub layouts: Layouts,
-    /// A as it is stored: `m x k`, or `k x m` where it is transposed.
-    pub a: Matrix<T>,
-    /// B as it is stored: `k x n`, or `n x k` where it is transposed.
-    pub b: Matrix<T>,
-    /// D, `m x n`.
-    pub d: Matrix<T>,
-}
-
-impl<T: Element> Rotation<T> {
-    /// Random normal operands for `m x n x k` products, drawn from a seed, in more memory than the device's L2 holds.
-    ///
-    /// # Errors
-    /// The device has no room for them, or fails.
-    pub fn new(device: &Device, shape: (usize, usize, usize), seed: u64) -> Result<Self> {
-        Rotation::in_layouts(device, Layouts::NN, shape, seed)
-    }
-
-    /// As [`Rotation::new`], with A and B stored in these layouts.
-    ///
-    /// # Errors
-    /// As for [`Rotation::new`].
-    pub fn in_layouts(
-        device: &Device,
-        layouts: Layouts,
-        (m, n, k): (usize, usize, usize),
-        seed: u64,
-    ) -> Result<Self> {
-        let set_bytes = ((m * k + k * n + m * n) * size_of::<T>()).max(1) as u64;
-        let sets = (0..rotation_sets(device, set_bytes))
-            .map(|set| {
-                let mut rng = rng(seed, set as u64);
-                let mut matrix = |(rows, cols)| {
-                    let values = random_matrix::<T>(&mut rng, rows, cols, Distribution::Normal);
-                    device.upload(&values.view())
-                };
-                let (a, b) = (layouts.a.stored(m, k), layouts.b.stored(k, n));
-                Ok(OperandSet { layouts, a: matrix(a)?, b: matrix(b)?, d: matrix((m, n))? })
-            })
-            .collect::<Result<_>>()?;
-        Ok(Rotation { sets })
-    }
-
-    /// The operands for a round.
-    pub fn set(&mut self, round: usize) -> &mut OperandSet<T> {
-        let count = self.sets.len();
-        &mut self.sets[round % count]
+impl Sampling {
+    /// So many samples of one product each, after the usual warm-up.
+    pub fn rounds(rounds: usize) -> Sampling {
+        Sampling { warm_up: WARM_UP, rounds, products: 1 }
     }
 }
 
-/// Measures contenders in turn: `enqueue(contender, round)` puts one product on the stream. Gives one set of `rounds` samples
-/// a contender.
+/// Measures contenders in turn: `enqueue(contender)` puts one product on the stream, with operands that are
+/// [next](Rotation::next_set). Gives one set of samples a contender.
 ///
 /// # Errors
 /// [`Error::NotMeasurable`](crate::Error::NotMeasurable) on the simulator, or what `enqueue` gives.
 pub fn alternate<E: From<crate::Error>>(
     stream: &Stream,
     contenders: usize,
-    rounds: usize,
-    mut enqueue: impl FnMut(usize, usize) -> std::result::Result<(), E>,
+    sampling: Sampling,
+    mut enqueue: impl FnMut(usize) -> std::result::Result<(), E>,
 ) -> std::result::Result<Vec<Samples>, E> {
+    let Sampling { warm_up, rounds, products } = sampling;
     let mut spacer = Spacer::new(stream)?;
-    for round in 0..WARM_UP {
-        for contender in 0..contenders {
-            enqueue(contender, round)?;
+    // How long the host takes to queue a sample: the first round also loads modules, so the quickest counts.
+    let mut queueing = vec![Duration::MAX; contenders];
+    for _ in 0..warm_up {
+        for (contender, quickest) in queueing.iter_mut().enumerate() {
+            let start = Instant::now();
+            for _ in 0..products {
+                enqueue(contender)?;
+            }
+            *quickest = start.elapsed().min(*quickest);
+            stream.synchronize()?;
         }
     }
-    stream.synchronize()?;
+    let measured = queueing.into_iter().filter(|time| *time < Duration::MAX);
+    spacer.cover(stream, measured.max().unwrap_or_default())?;
 
     let mut times = vec![Vec::with_capacity(rounds); contenders];
     for round in 0..rounds {
@@ -157,11 +122,13 @@ pub fn alternate<E: From<crate::Error>>(
             let contender = (turn + round) % contenders;
             spacer.enqueue(stream)?;
             let start = stream.record()?;
-            enqueue(contender, round)?;
+            for _ in 0..products {
+                enqueue(contender)?;
+            }
             events.push((contender, start, stream.record()?));
         }
         for (contender, start, end) in events {
-            times[contender].push(end.elapsed_since(&start)?);
+            times[contender].push(end.elapsed_since(&start)?.div_f64(products.max(1) as f64));
         }
     }
     Ok(times.into_iter().filter_map(Samples::new).collect())
@@ -173,6 +140,7 @@ pub struct Spacer {
     a: Matrix<f32>,
     b: Matrix<f32>,
     d: Matrix<f32>,
+    repetitions: usize,
 }
 
 impl Spacer {
@@ -187,7 +155,7 @@ impl Spacer {
             let values = random_matrix(&mut rng, SPACER, SPACER, Distribution::Normal);
             device.upload(&values.view())
         };
-        Ok(Spacer { a: matrix()?, b: matrix()?, d: matrix()? })
+        Ok(Spacer { a: matrix()?, b: matrix()?, d: matrix()?, repetitions: 1 })
     }
 
     /// Puts the work on the stream: before the first event of a sample.
@@ -195,15 +163,30 @@ impl Spacer {
     /// # Errors
     /// A failure of the device.
     pub fn enqueue(&mut self, stream: &Stream) -> Result<()> {
-        let slowest = KernelChoice::Rung(regemm_kernels::kernel::Rung::Naive);
-        Gemm::new(&self.a, &self.b).kernel(slowest).enqueue(stream, &mut self.d).map(drop)
+        for _ in 0..self.repetitions {
+            let slowest = KernelChoice::Rung(regemm_kernels::kernel::Rung::Naive);
+            Gemm::new(&self.a, &self.b).kernel(slowest).enqueue(stream, &mut self.d)?;
+        }
+        Ok(())
+    }
+
+    /// Repeats the work so often that it lasts while the host queues for this long.
+    fn cover(&mut self, stream: &Stream, queueing: Duration) -> Result<()> {
+        // The first run loads the kernel.
+        self.enqueue(stream)?;
+        let start = stream.record()?;
+        self.enqueue(stream)?;
+        let once = stream.record()?.elapsed_since(&start)?.as_secs_f64() / self.repetitions as f64;
+        let needed = SPACER_RESERVE * queueing.as_secs_f64() / once.max(f64::MIN_POSITIVE);
+        self.repetitions = needed.ceil().clamp(1.0, MOST_SPACERS) as usize;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use crate::{Device, Error};
     use approx::assert_relative_eq;
 
     fn millis(values: &[u64]) -> Vec<Duration> {
@@ -225,10 +208,10 @@ mod tests {
     fn the_simulator_gives_no_times() {
         let device = Device::sim();
         let stream = device.stream().unwrap();
-        let mut rotation = Rotation::<f32>::new(&device, (8, 8, 8), 1).unwrap();
-        let outcome = alternate::<Error>(&stream, 1, 1, |_, round| {
-            let set = rotation.set(round);
-            Gemm::new(&set.a, &set.b).enqueue(&stream, &mut set.d).map(drop)
+        let mut rotation = Rotation::<f32>::of_product(&device, (8, 8, 8), 1).unwrap();
+        let outcome = alternate::<Error>(&stream, 1, Sampling::rounds(1), |_| {
+            let OperandSet { a, b, d } = rotation.next_set()?;
+            Gemm::new(a, b).enqueue(&stream, d).map(drop)
         });
         assert!(matches!(outcome, Err(Error::NotMeasurable { .. })), "{outcome:?}");
     }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`provenance`] | where, when and with what something was measured |
 //! | [`ladder`] | the kernels beside the vendor's library |
+//! | [`versus`] | the library as its user gets it beside the vendor's |
 //! | [`sweep`] | one kernel in many configurations |
 //! | [`table`] | tables of text cells, for whoever prints them |
 //! | [`roofline`] | what a device lets kernels attain |
@@ -25,3 +26,4 @@ pub mod roofline;
 pub mod section;
 pub mod sweep;
 pub mod table;
+pub mod versus;

@@ -53,6 +53,11 @@ impl Provenance {
     }
 }
 
+/// Clocks and limits of the first GPU of this name at this moment, as `nvidia-smi` reports them.
+pub fn clocks(device: &str) -> Option<String> {
+    ask_for_gpu(device).map(|(_, clocks)| clocks)
+}
+
 /// What `nvidia-smi` is asked: the name first, then the driver, the rest are clocks and limits.
 const QUERY: &str =
     "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit";

@@ -7,11 +7,11 @@ use super::progress;
 use super::verdict::{describe, verification_json};
 use indicatif::ProgressBar;
 use ndarray::{Array2, ArrayView2};
-use regemm::measure::{Rotation, Samples, alternate};
+use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::verify::{Expectation, Problem, Verification};
 use regemm::{
     Accumulator, Counters, Device, Dtype, Element, Error, Factor, Gemm, KernelChoice, KernelInfo,
-    Layout, Layouts, Matrix,
+    Layout, Layouts, MatrixView,
 };
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
@@ -152,11 +152,12 @@ impl Ladder {
         let right: Vec<usize> =
             (0..rungs.len()).filter(|&rung| rungs[rung].verification.pass()).collect();
         let stream = self.device.stream()?;
-        let samples = alternate::<Error>(&stream, right.len(), self.reps, |contender, round| {
-            let set = operands.set(round);
+        let sampling = Sampling::rounds(self.reps);
+        let samples = alternate::<Error>(&stream, right.len(), sampling, |contender| {
+            let OperandSet { a, b, d } = operands.next_set()?;
             let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
-            let (a, b) = self.factors(&set.a, &set.b);
-            Gemm::new(a, b).kernel(kernel).enqueue(&stream, &mut set.d).map(drop)
+            let (a, b) = self.factors(a, b);
+            Gemm::new(a, b).kernel(kernel).enqueue(&stream, d).map(drop)
         })?;
         for (rung, samples) in right.into_iter().zip(samples) {
             rungs[rung].samples = Some(samples);
@@ -166,8 +167,8 @@ impl Ladder {
 
     fn factors<'m, T: Element>(
         &self,
-        a: &'m Matrix<T>,
-        b: &'m Matrix<T>,
+        a: MatrixView<'m, T>,
+        b: MatrixView<'m, T>,
     ) -> (Factor<'m, T>, Factor<'m, T>) {
         (Factor::stored(a, self.layouts.a), Factor::stored(b, self.layouts.b))
     }
@@ -177,7 +178,7 @@ impl Ladder {
         size: Size,
         operands: &mut Rotation<T>,
     ) -> Result<Vec<Rung>, Failure> {
-        let set = operands.set(0);
+        let mut set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let misfit = |error: regemm::verify::ShapeError| Failure::Usage(error.to_string());
         let stored = |layout, matrix| match layout {
@@ -188,17 +189,18 @@ impl Ladder {
         let problem = Problem::product(a, b);
         let expectation = Expectation::new(problem, self.seed).map_err(misfit)?;
         let poison = Array2::from_elem((size.m, size.n), T::narrow(T::Acc::constant(f64::NAN)));
-        let verify = |&kernel: &&'static KernelInfo| {
+        let mut verify = |&kernel: &&'static KernelInfo| {
             self.bar.set_message(format!("{size}: {}", kernel.name));
             set.d.copy_from(&poison.view())?;
-            let (a, b) = self.factors(&set.a, &set.b);
+            let (a, b) = self.factors(set.a, set.b);
             let gemm = Gemm::new(a, b).kernel(KernelChoice::Info(kernel));
             let report = gemm.run(&mut set.d)?;
-            let verification = expectation.check(&set.d.to_array()?.view()).map_err(misfit)?;
+            let verification =
+                expectation.check(&set.d.view().to_array()?.view()).map_err(misfit)?;
             self.bar.inc(1);
             Ok(Rung { kernel, verification, counters: report.counters, samples: None })
         };
-        self.kernels.iter().map(verify).collect()
+        self.kernels.iter().map(&mut verify).collect()
     }
 
     fn text(&self, size: Size, rungs: &[Rung]) -> String {

@@ -101,7 +101,9 @@ impl CudaDevice {
     pub unsafe fn launch(&self, launch: &Launch<'_>, stream: Option<&CudaStream>) -> Result<()> {
         let kernel = self.kernel(launch.kernel)?;
         let queue = stream.unwrap_or(&self.foreground);
-        let event = Arc::new(CudaEvent::untimed(&self.context)?);
+        // Once for all calls of the driver below.
+        let bound = self.context.bind()?;
+        let event = Arc::new(CudaEvent::untimed(&self.context, &bound)?);
         for read in launch.reads {
             read.order_on(queue, Use::Read)?;
         }
@@ -109,8 +111,8 @@ impl CudaDevice {
             written.order_on(queue, Use::Write)?;
         }
         // SAFETY: as promised by the caller; the kernel's shape and shared memory are those it was loaded for.
-        unsafe { kernel.launch(launch.blocks, queue, launch.argument)? };
-        if let Err(error) = queue.record(&event) {
+        unsafe { kernel.launch(launch.blocks, queue, launch.argument, &bound)? };
+        if let Err(error) = queue.record(&event, &bound) {
             // Without an event nobody would wait for this work, so it has to end here.
             let _ = queue.synchronize();
             return Err(error);

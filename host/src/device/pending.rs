@@ -42,27 +42,37 @@ impl<M> Default for Pending<M> {
 
 impl<M: Marker> Pending<M> {
     /// What a new use of the memory has to wait for: a reader for the writers, a writer for everyone. Work on `stream`
-    /// itself is in order anyway.
-    pub fn before(&self, kind: Use, stream: Option<u64>) -> Vec<Arc<M>> {
-        self.accesses
-            .iter()
-            .filter(|access| Some(access.stream) != stream)
-            .filter(|access| kind == Use::Write || access.kind == Use::Write)
-            .map(|access| Arc::clone(&access.last))
-            .collect()
+    /// itself is in order anyway. Forgets what of it is done.
+    pub fn before(&mut self, kind: Use, stream: Option<u64>) -> Vec<Arc<M>> {
+        let mut before = Vec::new();
+        self.accesses.retain(|access| {
+            let matters =
+                Some(access.stream) != stream && (kind == Use::Write || access.kind == Use::Write);
+            // Asking the driver is not free, so only what matters is asked about.
+            let done = matters && access.last.is_reached();
+            if matters && !done {
+                before.push(Arc::clone(&access.last));
+            }
+            !done
+        });
+        before
     }
 
-    /// Remembers work that ends at `last` on `stream`, and forgets what is done.
+    /// Remembers work that ends at `last` on `stream`. Forgets what is done where another stream comes in, so that there are
+    /// never many entries, and where a write is followed by a read; repeated use by one stream asks the driver nothing.
     pub fn add(&mut self, stream: u64, last: Arc<M>, kind: Use) {
-        self.forget_reached();
         match self.accesses.iter_mut().find(|access| access.stream == stream) {
             Some(access) => {
-                access.last = last;
-                if kind == Use::Write {
-                    access.kind = Use::Write;
+                let is_downgraded = kind == Use::Read && access.kind == Use::Write;
+                if !is_downgraded || access.last.is_reached() {
+                    access.kind = kind;
                 }
+                access.last = last;
             }
-            None => self.accesses.push(Access { stream, last, kind }),
+            None => {
+                self.forget_reached();
+                self.accesses.push(Access { stream, last, kind });
+            }
         }
     }
 
@@ -144,6 +154,49 @@ mod tests {
         pending.add(1, first.clone(), Use::Write);
         pending.add(2, second.clone(), Use::Write);
         assert!(same(&pending.before(Use::Read, None), &[&first, &second]));
+    }
+
+    #[test]
+    fn a_read_after_a_write_that_is_done_is_only_a_read() {
+        let mut pending = Pending::default();
+        let write = event();
+        pending.add(1, write.clone(), Use::Write);
+        write.wait().unwrap();
+        pending.add(1, event(), Use::Read);
+        assert!(pending.before(Use::Read, Some(2)).is_empty());
+    }
+
+    #[test]
+    fn repeated_use_by_one_stream_asks_nothing() {
+        /// Panics where it is asked.
+        struct Silent;
+        impl Marker for Silent {
+            fn wait(&self) -> Result<()> {
+                unreachable!("nobody has to wait")
+            }
+            fn is_reached(&self) -> bool {
+                unreachable!("nobody has to ask")
+            }
+        }
+        for kind in [Use::Read, Use::Write] {
+            let mut pending = Pending::default();
+            for _ in 0..3 {
+                assert!(pending.before(kind, Some(1)).is_empty());
+                pending.add(1, Arc::new(Silent), kind);
+            }
+            assert_eq!(pending.accesses.len(), 1);
+        }
+    }
+
+    #[test]
+    fn streams_that_are_done_leave_nothing_behind() {
+        let mut pending = Pending::default();
+        for stream in 0..100 {
+            let last = event();
+            pending.add(stream, last.clone(), Use::Read);
+            last.wait().unwrap();
+        }
+        assert_eq!(pending.accesses.len(), 1);
     }
 
     #[test]

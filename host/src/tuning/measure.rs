@@ -5,7 +5,6 @@
 //! so that a kernel that is wrong on this device is never chosen for being fast.
 
 use super::class::Shape;
-use super::operands::{Layout, Operands};
 use super::table::{Entry, Table, Time};
 use crate::device::Device;
 use crate::device::stream::Stream;
@@ -13,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::gemm::{Gemm, KernelChoice};
 use crate::kernels::{Problem, kernels_for, supports};
 use crate::matrix::bytes_of;
-use crate::measure::{Samples, alternate, rotation_sets};
+use crate::measure::{OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate};
 use half::{bf16, f16};
 use ndarray::Array2;
 use regemm_kernels::element::{Accumulator, Dtype, Element};
@@ -56,7 +55,7 @@ pub struct Meter<T> {
     device: Device,
     stream: Stream,
     samples: usize,
-    operands: Operands<T>,
+    operands: Rotation<T>,
 }
 
 impl<T: Element> Meter<T> {
@@ -68,7 +67,7 @@ impl<T: Element> Meter<T> {
         if device.is_sim() {
             return Err(Error::NotMeasurable { why: "the simulator counts work and has no clock" });
         }
-        let operands = Operands::new(device, seed);
+        let operands = Rotation::new(device, seed);
         let (stream, device) = (device.stream()?, device.clone());
         Ok(Meter { device, stream, samples: samples.get(), operands })
     }
@@ -81,12 +80,11 @@ impl<T: Element> Meter<T> {
         if shape.m == 0 || shape.n == 0 || shape.k == 0 {
             return Ok(Vec::new());
         }
-        let layout = Layout::of::<T>(shape);
-        let sets = rotation_sets(&self.device, layout.bytes::<T>());
-        self.operands.make_room(&layout, sets)?;
+        let layout = layout::<T>(shape);
+        self.operands.fit(layout)?;
         let contenders = self.agreeing(&layout, self.runnable(shape))?;
         let all: Vec<usize> = (0..contenders.len()).collect();
-        let first = self.sample(&layout, sets, &contenders, &all, FIRST_SAMPLES)?;
+        let first = self.sample(&contenders, &all, FIRST_SAMPLES)?;
 
         let median = |samples: &Samples| samples.median().as_secs_f64();
         let fastest = first.iter().map(median).fold(f64::INFINITY, f64::min);
@@ -94,7 +92,7 @@ impl<T: Element> Meter<T> {
             all.into_iter().filter(|&i| median(&first[i]) <= HOPELESS * fastest).collect();
         let affordable = (SAMPLING_SECONDS / fastest) as usize;
         let samples = affordable.clamp(self.samples, self.samples * MOST_TIMES_LEAST);
-        let more = self.sample(&layout, sets, &contenders, &hopeful, samples)?;
+        let more = self.sample(&contenders, &hopeful, samples)?;
 
         let mut result = first;
         for (index, samples) in hopeful.into_iter().zip(more) {
@@ -117,7 +115,7 @@ impl<T: Element> Meter<T> {
     /// Those whose result has the same bits as the first one's.
     fn agreeing(
         &mut self,
-        layout: &Layout,
+        layout: &SetLayout,
         kernels: Vec<&'static KernelInfo>,
     ) -> Result<Vec<&'static KernelInfo>> {
         let end = |len: usize| len.saturating_sub(COMPARED)..len;
@@ -128,7 +126,7 @@ impl<T: Element> Meter<T> {
         let mut expected: Option<Vec<T>> = None;
         let mut agreeing = Vec::with_capacity(kernels.len());
         for kernel in kernels {
-            let (a, b, mut d) = self.operands.set(layout, 0)?;
+            let OperandSet { a, b, mut d } = self.operands.first_set()?;
             d.reborrow().slice(rows.clone(), cols.clone())?.copy_from(&poison.view())?;
             Gemm::new(a, b).kernel(KernelChoice::Info(kernel)).run(d.reborrow())?;
             let result = d.view().slice(rows.clone(), cols.clone())?.to_vec()?;
@@ -146,24 +144,30 @@ impl<T: Element> Meter<T> {
         Ok(agreeing)
     }
 
-    /// Samples of these contenders. Each product has another set of operands than the one before.
+    /// Samples of these contenders.
     fn sample(
         &mut self,
-        layout: &Layout,
-        sets: usize,
         kernels: &[&'static KernelInfo],
         contenders: &[usize],
         samples: usize,
     ) -> Result<Vec<Samples>> {
         let Meter { stream, operands, .. } = self;
-        let mut products = 0;
-        alternate::<Error>(stream, contenders.len(), samples, |contender, _| {
-            let (a, b, d) = operands.set(layout, products % sets)?;
-            products += 1;
+        alternate::<Error>(stream, contenders.len(), Sampling::rounds(samples), |contender| {
+            let OperandSet { a, b, d } = operands.next_set()?;
             let kernel = KernelChoice::Info(kernels[contenders[contender]]);
             Gemm::new(a, b).kernel(kernel).enqueue(stream, d).map(drop)
         })
     }
+}
+
+/// Of matrices that make a product of this shape.
+fn layout<T: Element>(shape: Shape) -> SetLayout {
+    let [m, n, k] = [shape.m, shape.n, shape.k].map(|size| size as usize);
+    // Rows of whole vectors lose their alignment by a leading dimension that is none.
+    let packed = Shape::packed(T::DTYPE, shape.m, shape.n, shape.k);
+    let gap = usize::from(packed.aligned && !shape.aligned);
+    let part = |rows, cols| Part { rows, cols, ld: cols + gap };
+    SetLayout { a: part(m, k), b: part(k, n), d: part(m, n) }
 }
 
 /// Measures one shape on a device, for a table.
@@ -191,6 +195,18 @@ pub(super) fn measure_once(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operands_are_laid_out_as_their_shape_says() {
+        for (dtype_aligned, shape_aligned) in [(true, true), (true, false), (false, false)] {
+            let n = if dtype_aligned { 64 } else { 63 };
+            let SetLayout { a, b, d } =
+                layout::<f32>(Shape { m: 100, n, k: 32, aligned: shape_aligned });
+            assert_eq!([a.rows, a.cols, b.rows, b.cols], [100, 32, 32, n as usize]);
+            let vectors = |part: &Part| Shape::has_vectors(Dtype::F32, 0, part.cols, part.ld);
+            assert_eq!(vectors(&a) && vectors(&b) && vectors(&d), shape_aligned, "{n}");
+        }
+    }
 
     #[test]
     fn the_simulator_is_not_measured() {

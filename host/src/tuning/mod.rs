@@ -19,10 +19,10 @@
 //! | [`cache`] | the file in the user's cache folder |
 //! | [`shipped`] | the tables that this library brings |
 //! | [`measure`] | measuring all kernels on a shape |
-//! | `operands` | the operands of these measurements |
 //! | `shapes` | the shapes that are measured unless others are named |
 //! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
 //! | `model` | predicted times for shapes that were not measured |
+//! | `memo` | choices that were made before |
 //! | `choice` | the choice by predicted times |
 //! | [`explain`] | the choice with everything that it was made from |
 //! | `tuner` | the tables of one device in memory |
@@ -34,8 +34,8 @@ mod document;
 pub mod explain;
 mod key;
 pub mod measure;
+mod memo;
 mod model;
-mod operands;
 mod policy;
 mod shapes;
 pub mod shipped;

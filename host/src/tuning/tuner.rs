@@ -5,6 +5,7 @@ use super::choice;
 use super::class::{Shape, ShapeClass};
 use super::key::Key;
 use super::measure::measure_once;
+use super::memo::{Memo, Question};
 use super::model::Model;
 use super::policy::Tuning;
 use super::shipped;
@@ -38,6 +39,7 @@ pub(crate) struct Tuner {
     models: [OnceLock<ArcSwap<Model>>; Dtype::ALL.len()],
     /// What was measured at first use, and whether that worked. Held while measuring, so that no shape is measured twice.
     first_uses: Mutex<FirstUses>,
+    memo: Memo,
 }
 
 /// Outcomes of first uses and the tables that they made.
@@ -59,11 +61,13 @@ impl Tuner {
             cache,
             models: Default::default(),
             first_uses: Mutex::default(),
+            memo: Memo::default(),
         }
     }
 
     pub fn set_policy(&self, policy: Tuning) {
         self.policy.store(policy as u8, Ordering::Relaxed);
+        self.memo.forget();
     }
 
     pub fn policy(&self) -> Tuning {
@@ -82,12 +86,14 @@ impl Tuner {
         shape: Shape,
         rung: Option<Rung>,
     ) -> Result<Selection> {
-        // Only a free choice is worth measuring for. The work that measurements do between samples is none, so they do not
-        // come back here.
-        let free = rung.is_none() && problem.batch == 1;
-        let measures = self.policy() == Tuning::FirstUse && free && !device.is_sim();
-        let failed = measures && !self.measure_if_new(device, problem, shape);
-        self.choose(device.info(), problem, shape, rung, failed)
+        self.memo.get_or(Question { problem: *problem, shape, rung }, || {
+            // Only a free choice is worth measuring for. The work that measurements do between samples is none, so they do
+            // not come back here.
+            let free = rung.is_none() && problem.batch == 1;
+            let measures = self.policy() == Tuning::FirstUse && free && !device.is_sim();
+            let failed = measures && !self.measure_if_new(device, problem, shape);
+            self.choose(device.info(), problem, shape, rung, failed)
+        })
     }
 
     /// The choice with what is known already.
@@ -145,6 +151,7 @@ impl Tuner {
                 let all = first_uses.tables.entry(dtype).or_insert_with(|| Table::new(dtype));
                 all.merge(&table);
                 model.store(Arc::new(self.load(device.info(), dtype, Some(all))));
+                self.memo.forget();
                 true
             }
             Err(error) => {

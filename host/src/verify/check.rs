@@ -11,6 +11,7 @@ use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::epilogue::BiasAxis;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::thread;
 
 /// How a result is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -136,12 +137,21 @@ impl<'a, T: Element> Expectation<'a, T> {
             Method::Sampled => {
                 let rows = sample_with_ends(m, seed, 0);
                 let cols = sample_with_ends(n, seed, 1);
+                // Three passes over operands that may be large, each on one core.
+                let (row_reference, col_reference, freivalds) = thread::scope(|scope| {
+                    let by_row = scope.spawn(|| reference_of_rows(&problem, &rows));
+                    let by_col = scope.spawn(|| reference_of_cols(&problem, &cols));
+                    let freivalds = Freivalds::new(&problem, seed);
+                    (joined(by_row), joined(by_col), freivalds)
+                });
+                let (row_reference, col_reference) = (row_reference?, col_reference?);
+                let freivalds = freivalds?;
                 Kind::Sampled(Box::new(Sampled {
-                    row_reference: reference_of_rows(&problem, &rows)?,
                     rows,
-                    col_reference: reference_of_cols(&problem, &cols)?,
+                    row_reference,
                     cols,
-                    freivalds: Freivalds::new(&problem, seed)?,
+                    col_reference,
+                    freivalds,
                 }))
             }
         };
@@ -206,6 +216,11 @@ impl<'a, T: Element> Expectation<'a, T> {
         }
         Ok(Verification { method: Method::Sampled, comparison, freivalds })
     }
+}
+
+/// What a thread gave; its panic goes on here.
+fn joined<R>(thread: thread::ScopedJoinHandle<'_, R>) -> R {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// [`SAMPLES`] different indices below `len` in ascending order, the first and the last among them: faults at the edges of

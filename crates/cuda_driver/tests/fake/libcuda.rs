@@ -6,7 +6,7 @@
 //!
 //! Settings in the environment: `FAKE_CUDA_VERSION` (12040 unless set), `FAKE_CUDA_CAPABILITY` (`9.0`),
 //! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_MEMORY` (bytes; 1048576), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused
-//! with it).
+//! with it), `FAKE_CUDA_LOG_CALLS` (anything: the log has the calls for contexts and events too).
 #![allow(non_snake_case)]
 // The signatures are those of `cuda.h`, and the callers of a test double are the tests.
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
@@ -57,6 +57,13 @@ fn log(line: String) {
     if let Ok(path) = std::env::var("FAKE_CUDA_LOG") {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
         writeln!(file.unwrap(), "{line}").unwrap();
+    }
+}
+
+/// Notes a call that most tests do not care for.
+fn call(name: &str) {
+    if std::env::var_os("FAKE_CUDA_LOG_CALLS").is_some() {
+        log(format!("call {name}"));
     }
 }
 
@@ -176,12 +183,14 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxPushCurrent_v2(_context: usize) -> i32 {
+    call("cuCtxPushCurrent_v2");
     with!(|state| state.contexts += 1);
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxPopCurrent_v2(_context: *mut usize) -> i32 {
+    call("cuCtxPopCurrent_v2");
     with!(|state| state.contexts -= 1);
     SUCCESS
 }

@@ -1,6 +1,6 @@
 //! Streams and events.
 
-use super::{NOT_READY, SUCCESS, log, new_handle, state};
+use super::{NOT_READY, SUCCESS, call, log, new_handle, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreateWithPriority(
@@ -35,24 +35,28 @@ pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventCreate(event: *mut usize, _flags: u32) -> i32 {
+    call("cuEventCreate");
     unsafe { *event = new_handle() };
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventDestroy_v2(event: usize) -> i32 {
+    call("cuEventDestroy_v2");
     with!(|state| state.events.remove(&event));
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
+    call("cuEventRecord");
     with!(|state| state.events.insert(event, (stream, false)));
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventQuery(event: usize) -> i32 {
+    call("cuEventQuery");
     if with!(|state| state.events[&event].1) { SUCCESS } else { NOT_READY }
 }
 

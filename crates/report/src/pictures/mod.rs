@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `ladder.rs` | the ladder as bars |
+//! | `versus.rs` | ratios to the vendor's best as bars |
 //! | `heat_map.rs` | a sweep as a heat map |
 //! | `roofline.rs` | kernels below the roofs of a device |
 //! | `legend.rs` | a row of keys above a picture |
@@ -19,8 +20,10 @@ mod roofline;
 pub mod style;
 #[cfg(test)]
 mod tests;
+mod versus;
 
 use crate::roofline::Roofline;
+use crate::versus::Record as Versus;
 use crate::{ladder as ladders, sweep};
 use bitmap::Bitmap;
 use plotters::coord::Shift;
@@ -35,6 +38,7 @@ enum Subject<'a> {
     Ladder(&'a ladders::Record),
     HeatMap(heat_map::HeatMap<'a>),
     Roofline(&'a Roofline),
+    Versus(&'a Versus),
 }
 
 /// The kernels as bars, a group a size, the vendor's library and the peak as lines.
@@ -50,6 +54,11 @@ pub fn heat_map(record: &sweep::Record, size: usize) -> Drawing<'_> {
 /// The kernels below the roofs of a device, both axes logarithmic.
 pub fn roofline(roofline: &Roofline) -> Drawing<'_> {
     Drawing { subject: Subject::Roofline(roofline) }
+}
+
+/// The ratio to the vendor's best as a bar around a line at one, a row a case, with the mean of each group.
+pub fn versus(record: &Versus) -> Drawing<'_> {
+    Drawing { subject: Subject::Versus(record) }
 }
 
 /// Why there is no picture.
@@ -76,6 +85,7 @@ impl Drawing<'_> {
             Subject::Ladder(_) => ladder::SIZE,
             Subject::HeatMap(heat_map) => heat_map.size(),
             Subject::Roofline(_) => roofline::SIZE,
+            Subject::Versus(record) => versus::size(record),
         }
     }
 
@@ -113,6 +123,7 @@ impl Drawing<'_> {
             Subject::Ladder(record) => ladder::draw(record, area),
             Subject::HeatMap(heat_map) => heat_map.draw(area),
             Subject::Roofline(roofline) => roofline::draw(roofline, area),
+            Subject::Versus(record) => versus::draw(record, area),
         }
     }
 }

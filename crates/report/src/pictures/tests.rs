@@ -194,3 +194,29 @@ fn pngs_hold_text_and_data() {
         }
     }
 }
+
+#[test]
+fn ratios_have_a_row_a_case_and_a_mean_a_group() {
+    assert_texts(
+        &versus(&crate::versus::synthetic::record()),
+        &[
+            "Speed in f32 relative to the vendor's best on NVIDIA Imaginary",
+            "squares (the mean is that of 512 to 8192)",
+            "mean 1.000",
+            "256",
+            "512",
+            "4096",
+            "4096 NT",
+            "1 x 8192 x 8192",
+            "0.800   55.0 TFLOP/s",
+            "1.00",
+        ],
+    );
+}
+
+#[test]
+fn ratios_of_nothing_are_a_picture_too() {
+    let mut record = crate::versus::synthetic::record();
+    record.cases.clear();
+    assert_texts(&versus(&record), &["regemm is faster"]);
+}

@@ -20,8 +20,8 @@ pub enum Contender<'a> {
 }
 
 impl Contender<'_> {
-    fn enqueue(&self, stream: &Stream, set: &mut OperandSet<f32>) -> Result<Report, Failure> {
-        let gemm = Gemm::new(&set.a, &set.b);
+    fn enqueue(&self, stream: &Stream, set: &mut OperandSet<'_, f32>) -> Result<Report, Failure> {
+        let gemm = Gemm::new(set.a, set.b);
         let report = match self {
             Contender::Library => gemm.enqueue(stream, &mut set.d),
             // SAFETY: the identity holds no addresses.
@@ -48,8 +48,6 @@ pub struct Bench<'a> {
     /// A result that was found right, with its relative error. Kernels that add in the same order give the same bits, and
     /// what has its bits is as right.
     right: Option<(Array2<f32>, f64)>,
-    /// Which of the operands come next.
-    round: usize,
 }
 
 /// Calls a function with the contenders on the product of two random `size` x `size` matrices.
@@ -65,8 +63,8 @@ pub fn with_bench<R>(
 ) -> Result<R, Failure> {
     let stream = device.stream()?;
     let spacer = if device.is_sim() { None } else { Some(Spacer::new(&stream)?) };
-    let mut operands = Rotation::<f32>::new(device, (size, size, size), seed)?;
-    let set = operands.set(0);
+    let mut operands = Rotation::<f32>::of_product(device, (size, size, size), seed)?;
+    let set = operands.first_set()?;
     let (a, b) = (set.a.to_array()?, set.b.to_array()?);
     let expectation = Expectation::new(Problem::product(a.view(), b.view()), seed)
         .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -78,16 +76,15 @@ pub fn with_bench<R>(
         expectation: &expectation,
         poison: Array2::from_elem((size, size), f32::NAN),
         right: None,
-        round: 0,
     })
 }
 
 impl Machine for Bench<'_> {
     fn verify(&mut self, contender: usize) -> Result<Verdict, Failure> {
-        let set = self.operands.set(0);
+        let mut set = self.operands.first_set()?;
         set.d.copy_from(&self.poison.view())?;
         let start = self.stream.record()?;
-        let report = match self.contenders[contender].enqueue(&self.stream, set) {
+        let report = match self.contenders[contender].enqueue(&self.stream, &mut set) {
             Err(Failure::Library(error)) if is_misfit(&error) => {
                 return Ok(Verdict::CannotRun(error.to_string()));
             }
@@ -103,7 +100,7 @@ impl Machine for Bench<'_> {
             None => Run::Took(end.elapsed_since(&start)?.as_secs_f64()),
         };
         let kernel = report.kernel.name.to_owned();
-        let d = set.d.to_array()?;
+        let d = set.d.view().to_array()?;
         if let Some((right, relative_error)) = &self.right
             && same_bits(right, &d)
         {
@@ -126,10 +123,9 @@ impl Machine for Bench<'_> {
                 spacer.enqueue(&self.stream)?;
             }
             let start = self.stream.record()?;
-            let set = self.operands.set(self.round);
-            self.contenders[contender].enqueue(&self.stream, set)?;
+            let mut set = self.operands.next_set()?;
+            self.contenders[contender].enqueue(&self.stream, &mut set)?;
             events.push((start, self.stream.record()?));
-            self.round += 1;
         }
         let times = events.iter().map(|(start, end)| end.elapsed_since(start));
         Ok(times.map(|time| time.map(|time| time.as_secs_f64())).collect::<Result<_, Error>>()?)

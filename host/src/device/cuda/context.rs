@@ -1,10 +1,12 @@
 //! The driver, the primary context of a GPU, and the driver's errors.
 
+use super::lock;
 use crate::error::{Error, Result};
 use cuda_driver::result;
 use cust::sys;
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::Mutex;
 
 /// Turns a result code of the driver into an error that says which call failed and why.
 pub(crate) fn check(call: &'static str, code: sys::CUresult) -> Result<()> {
@@ -42,7 +44,12 @@ pub(crate) struct Context {
     ordinal: usize,
     device: sys::CUdevice,
     raw: sys::CUcontext,
+    /// Events without a time that nobody uses any more: making one anew costs every launch more than recording it.
+    spare_events: Mutex<Vec<sys::CUevent>>,
 }
+
+/// Most events that are kept for later launches.
+const MOST_SPARE_EVENTS: usize = 256;
 
 // SAFETY: the driver may be called with a context from any thread.
 unsafe impl Send for Context {}
@@ -65,7 +72,7 @@ impl Context {
         check("cuDevicePrimaryCtxRetain", unsafe {
             sys::cuDevicePrimaryCtxRetain(&mut raw, device)
         })?;
-        Ok(Context { ordinal, device, raw })
+        Ok(Context { ordinal, device, raw, spare_events: Mutex::default() })
     }
 
     pub fn ordinal(&self) -> usize {
@@ -83,6 +90,21 @@ impl Context {
         Ok(Bound { context: PhantomData, thread: PhantomData })
     }
 
+    /// An event that was kept, if there is one.
+    pub fn take_spare_event(&self) -> Option<sys::CUevent> {
+        lock(&self.spare_events).pop()
+    }
+
+    /// Keeps an event that only marks points; gives it back where enough are kept.
+    pub fn keep_event(&self, event: sys::CUevent) -> Option<sys::CUevent> {
+        let mut spare = lock(&self.spare_events);
+        if spare.len() >= MOST_SPARE_EVENTS {
+            return Some(event);
+        }
+        spare.push(event);
+        None
+    }
+
     /// Waits for all work in the context.
     pub fn synchronize(&self) -> Result<()> {
         let _bound = self.bind()?;
@@ -93,6 +115,13 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        let spare = std::mem::take(&mut *lock(&self.spare_events));
+        if let Ok(_bound) = self.bind() {
+            for event in spare {
+                // SAFETY: made once, and nobody has used it since it was kept.
+                let _ = unsafe { sys::cuEventDestroy_v2(event) };
+            }
+        }
         // SAFETY: retained once when this was made; a failure leaves nothing to do.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }

@@ -1,6 +1,6 @@
 //! PTX modules: the driver compiles one when a kernel is first used.
 
-use super::context::{Context, check};
+use super::context::{Bound, Context, check};
 use super::queue::CudaStream;
 use crate::device::ptx::PtxModule;
 use crate::device::report::KernelReport;
@@ -78,8 +78,8 @@ impl LoadedKernel {
         [blocks_x, blocks_y]: [u32; 2],
         stream: &CudaStream,
         argument: *const c_void,
+        _bound: &Bound<'_>,
     ) -> Result<()> {
-        let _bound = self.context.bind()?;
         let mut arguments = [argument.cast_mut()];
         // SAFETY: as promised by the caller; the driver copies the parameter before it returns.
         check("cuLaunchKernel", unsafe {

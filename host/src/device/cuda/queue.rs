@@ -1,6 +1,6 @@
 //! Streams and events of the driver.
 
-use super::context::{Context, check};
+use super::context::{Bound, Context, check};
 use crate::device::pending::Marker;
 use crate::error::Result;
 use cust::sys;
@@ -65,16 +65,17 @@ impl CudaStream {
     }
 
     /// Records an event after all work on the stream.
-    pub fn record(&self, event: &CudaEvent) -> Result<()> {
-        let _bound = self.context.bind()?;
+    pub fn record(&self, event: &CudaEvent, _bound: &Bound<'_>) -> Result<()> {
         // SAFETY: stream and event live and belong to the same context.
         check("cuEventRecord", unsafe { sys::cuEventRecord(event.raw, self.raw) })
     }
 
     /// A new event after all work on the stream, with the time at which it is reached.
     pub fn record_timed(&self) -> Result<CudaEvent> {
-        let event = CudaEvent::new(&self.context, sys::CUevent_flags_enum::CU_EVENT_DEFAULT)?;
-        self.record(&event)?;
+        let bound = self.context.bind()?;
+        let raw = new_event(sys::CUevent_flags_enum::CU_EVENT_DEFAULT, &bound)?;
+        let event = CudaEvent { raw, is_timed: true, context: Arc::clone(&self.context) };
+        self.record(&event, &bound)?;
         Ok(event)
     }
 }
@@ -91,6 +92,7 @@ impl Drop for CudaStream {
 /// An event.
 pub(crate) struct CudaEvent {
     raw: sys::CUevent,
+    is_timed: bool,
     context: Arc<Context>,
 }
 
@@ -99,18 +101,22 @@ unsafe impl Send for CudaEvent {}
 // SAFETY: as above; an event is recorded once, before it is shared.
 unsafe impl Sync for CudaEvent {}
 
-impl CudaEvent {
-    /// An event that only marks a point, which is cheaper than one with a time.
-    pub fn untimed(context: &Arc<Context>) -> Result<CudaEvent> {
-        CudaEvent::new(context, sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING)
-    }
+/// A new event of the current context.
+fn new_event(flags: sys::CUevent_flags_enum, _bound: &Bound<'_>) -> Result<sys::CUevent> {
+    let mut raw = ptr::null_mut();
+    // SAFETY: the pointer is to a local.
+    check("cuEventCreate", unsafe { sys::cuEventCreate(&mut raw, flags as u32) })?;
+    Ok(raw)
+}
 
-    fn new(context: &Arc<Context>, flags: sys::CUevent_flags_enum) -> Result<CudaEvent> {
-        let _bound = context.bind()?;
-        let mut raw = ptr::null_mut();
-        // SAFETY: the pointer is to a local; destroyed when this is dropped.
-        check("cuEventCreate", unsafe { sys::cuEventCreate(&mut raw, flags as u32) })?;
-        Ok(CudaEvent { raw, context: Arc::clone(context) })
+impl CudaEvent {
+    /// An event that only marks a point, which is cheaper than one with a time; one that was used before if there is one.
+    pub fn untimed(context: &Arc<Context>, bound: &Bound<'_>) -> Result<CudaEvent> {
+        let raw = match context.take_spare_event() {
+            Some(raw) => raw,
+            None => new_event(sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING, bound)?,
+        };
+        Ok(CudaEvent { raw, is_timed: false, context: Arc::clone(context) })
     }
 
     pub fn synchronize(&self) -> Result<()> {
@@ -150,9 +156,13 @@ impl Marker for CudaEvent {
 
 impl Drop for CudaEvent {
     fn drop(&mut self) {
-        if let Ok(_bound) = self.context.bind() {
+        // Streams that wait for it wait for the point that it marked then, whatever it marks later.
+        let raw = if self.is_timed { Some(self.raw) } else { self.context.keep_event(self.raw) };
+        if let Some(raw) = raw
+            && let Ok(_bound) = self.context.bind()
+        {
             // SAFETY: made once and used by nobody else; the driver keeps what waiting streams need of it.
-            let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
+            let _ = unsafe { sys::cuEventDestroy_v2(raw) };
         }
     }
 }

@@ -1,22 +1,26 @@
-//! cuBLASLt, loaded at run time: what the kernels are compared with. Only benchmarks use it.
+//! cuBLASLt, loaded at run time: what the kernels are compared with.
 //!
 //! Names and numbers are those of cuBLAS's documentation, section "Using the cuBLASLt API" (CUDA 12 and 13).
 
+use crate::library::{
+    Addresses, ColumnMajor, Handle, Product, Status, WORKSPACE_BYTES, check, compute_type,
+    data_type, on, one_and_zero, open, version,
+};
 use libloading::Library;
-use regemm::{Dtype, Element, Matrix, Stream};
+use regemm::{Dtype, Matrix, Stream};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-type Status = c_int;
-type Handle = *mut c_void;
-
-const SUCCESS: Status = 0;
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`
 const PREFERENCE_WORKSPACE: c_int = 1;
-/// Memory that an algorithm may use beside the matrices.
-const WORKSPACE_BYTES: usize = 32 << 20;
+/// `CUBLASLT_MATMUL_DESC_TRANSA` and `CUBLASLT_MATMUL_DESC_TRANSB`
+const OPERATIONS: [c_int; 2] = [3, 4];
+/// `CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT`
+const BATCH_COUNT: c_int = 5;
+/// `CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET`
+const BATCH_STRIDE: c_int = 6;
 /// How many algorithms the heuristic is asked for; the fastest of them counts.
-const ALGORITHMS: usize = 16;
+pub const ALGORITHMS: usize = 16;
 
 /// `cublasLtMatmulHeuristicResult_t`
 #[repr(C)]
@@ -34,8 +38,10 @@ struct Functions {
     create: unsafe extern "C" fn(*mut Handle) -> Status,
     destroy: unsafe extern "C" fn(Handle) -> Status,
     desc_create: unsafe extern "C" fn(*mut Handle, c_int, c_int) -> Status,
+    desc_set: unsafe extern "C" fn(Handle, c_int, *const c_void, usize) -> Status,
     desc_destroy: unsafe extern "C" fn(Handle) -> Status,
     layout_create: unsafe extern "C" fn(*mut Handle, c_int, u64, u64, i64) -> Status,
+    layout_set: unsafe extern "C" fn(Handle, c_int, *const c_void, usize) -> Status,
     layout_destroy: unsafe extern "C" fn(Handle) -> Status,
     preference_create: unsafe extern "C" fn(*mut Handle) -> Status,
     preference_set: unsafe extern "C" fn(Handle, c_int, *const c_void, usize) -> Status,
@@ -89,11 +95,7 @@ impl Vendor {
     /// Why it cannot be used, as text.
     pub fn load(stream: &Stream) -> Result<Vendor, String> {
         const NAMES: [&str; 3] = ["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"];
-        // SAFETY: loading the vendor's library runs its initialisers, which is what is wanted.
-        let library = NAMES
-            .iter()
-            .find_map(|name| unsafe { Library::new(*name) }.ok())
-            .ok_or_else(|| format!("none of {} can be loaded", NAMES.join(", ")))?;
+        let library = open(&NAMES)?;
         macro_rules! symbol {
             ($name:literal) => {
                 // SAFETY: the type of the field is the function's in the library's header.
@@ -104,8 +106,10 @@ impl Vendor {
             create: symbol!(b"cublasLtCreate"),
             destroy: symbol!(b"cublasLtDestroy"),
             desc_create: symbol!(b"cublasLtMatmulDescCreate"),
+            desc_set: symbol!(b"cublasLtMatmulDescSetAttribute"),
             desc_destroy: symbol!(b"cublasLtMatmulDescDestroy"),
             layout_create: symbol!(b"cublasLtMatrixLayoutCreate"),
+            layout_set: symbol!(b"cublasLtMatrixLayoutSetAttribute"),
             layout_destroy: symbol!(b"cublasLtMatrixLayoutDestroy"),
             preference_create: symbol!(b"cublasLtMatmulPreferenceCreate"),
             preference_set: symbol!(b"cublasLtMatmulPreferenceSetAttribute"),
@@ -127,64 +131,54 @@ impl Vendor {
     /// The library's version, for example `13.0.2`.
     pub fn version(&self) -> String {
         // SAFETY: only returns a number.
-        let version = unsafe { (self.functions.version)() };
-        format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+        version(unsafe { (self.functions.version)() })
     }
 
-    /// The algorithms for `D[m x n] = A[m x k] * B[k x n]` of packed row-major matrices, best guess first.
+    /// The algorithms for a product, best guess first.
     ///
     /// # Errors
     /// The failing function, as text.
-    pub fn plan<T: Element>(
+    pub fn plan(
         &self,
         stream: &Stream,
-        (m, n, k): (usize, usize, usize),
+        dtype: Dtype,
+        product: &Product,
     ) -> Result<Plan<'_>, String> {
-        on(stream, |_| self.plan_in_context::<T>(m, n, k))
+        on(stream, |_| self.plan_in_context(dtype, product))
     }
 
-    fn plan_in_context<T: Element>(
-        &self,
-        m: usize,
-        n: usize,
-        k: usize,
-    ) -> Result<Plan<'_>, String> {
-        // `CUDA_R_32F` and so on, and `CUBLAS_COMPUTE_32F` or `CUBLAS_COMPUTE_64F`: no TF32.
-        let (dtype, compute, scale) = match T::DTYPE {
-            Dtype::F32 => (0, 68, 0),
-            Dtype::F64 => (1, 70, 1),
-            Dtype::F16 => (2, 68, 0),
-            Dtype::Bf16 => (14, 68, 0),
-        };
+    fn plan_in_context(&self, dtype: Dtype, product: &Product) -> Result<Plan<'_>, String> {
         let f = &self.functions;
         let mut plan = Plan {
             vendor: self,
+            dtype,
             description: null_mut(),
-            a: null_mut(),
-            b: null_mut(),
-            d: null_mut(),
+            layouts: [null_mut(); 3],
             preference: null_mut(),
             algorithms: Vec::new(),
         };
-        // The library is column-major: row-major D = A * B is column-major D' = B' * A'.
-        let (m, n, k) = (m as u64, n as u64, k as u64);
-        // SAFETY: each call writes the handle that it is given.
+        // Factors are scaled in the type of the sums.
+        let scale = data_type(if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 });
+        let matrices = product.column_major();
+        // SAFETY: each call writes the handle that it is given, or reads a value of the size that it is told.
         unsafe {
+            let compute = compute_type(dtype);
             check((f.desc_create)(&mut plan.description, compute, scale), "MatmulDescCreate")?;
-            check((f.layout_create)(&mut plan.a, dtype, n, k, n as i64), "MatrixLayoutCreate")?;
-            check((f.layout_create)(&mut plan.b, dtype, k, m, k as i64), "MatrixLayoutCreate")?;
-            check((f.layout_create)(&mut plan.d, dtype, n, m, n as i64), "MatrixLayoutCreate")?;
+            for (attribute, factor) in OPERATIONS.into_iter().zip(&matrices) {
+                set(f.desc_set, plan.description, attribute, &factor.operation)?;
+            }
+            for (layout, matrix) in plan.layouts.iter_mut().zip(matrices) {
+                let ColumnMajor { rows, cols, .. } = matrix;
+                let (rows, cols, ld) = (rows as u64, cols as u64, matrix.ld() as i64);
+                let dtype = data_type(dtype);
+                check((f.layout_create)(layout, dtype, rows, cols, ld), "MatrixLayoutCreate")?;
+                if product.batch > 1 {
+                    set(f.layout_set, *layout, BATCH_COUNT, &(product.batch as i32))?;
+                    set(f.layout_set, *layout, BATCH_STRIDE, &(matrix.stride() as i64))?;
+                }
+            }
             check((f.preference_create)(&mut plan.preference), "MatmulPreferenceCreate")?;
-            let bytes = WORKSPACE_BYTES;
-            check(
-                (f.preference_set)(
-                    plan.preference,
-                    PREFERENCE_WORKSPACE,
-                    (&raw const bytes).cast(),
-                    size_of_val(&bytes),
-                ),
-                "MatmulPreferenceSetAttribute",
-            )?;
+            set(f.preference_set, plan.preference, PREFERENCE_WORKSPACE, &WORKSPACE_BYTES)?;
         }
         let empty = Heuristic {
             algorithm: [0; 8],
@@ -196,14 +190,15 @@ impl Vendor {
         let mut found = [empty; ALGORITHMS];
         let mut count = 0;
         // SAFETY: the descriptions are live, and there is room for as many results as are asked for.
+        let [first, second, result] = plan.layouts;
         let status = unsafe {
             (f.heuristic)(
                 self.handle,
                 plan.description,
-                plan.a,
-                plan.b,
-                plan.d,
-                plan.d,
+                first,
+                second,
+                result,
+                result,
                 plan.preference,
                 ALGORITHMS as c_int,
                 found.as_mut_ptr(),
@@ -213,7 +208,7 @@ impl Vendor {
         check(status, "MatmulAlgoGetHeuristic")?;
         plan.algorithms = found[..count as usize]
             .iter()
-            .filter(|result| result.status == SUCCESS)
+            .filter(|result| result.status == 0)
             .map(|result| result.algorithm)
             .collect();
         if plan.algorithms.is_empty() {
@@ -230,13 +225,13 @@ impl Drop for Vendor {
     }
 }
 
-/// One shape's descriptions and algorithms.
+/// One product's descriptions and algorithms.
 pub struct Plan<'v> {
     vendor: &'v Vendor,
+    dtype: Dtype,
     description: Handle,
-    a: Handle,
-    b: Handle,
-    d: Handle,
+    /// The factors and the result, column-major.
+    layouts: [Handle; 3],
     preference: Handle,
     algorithms: Vec<[u64; 8]>,
 }
@@ -250,50 +245,55 @@ impl Plan<'_> {
     /// Puts the product on a stream, with one of the algorithms.
     ///
     /// # Safety
-    /// The matrices have the shapes and the type of the plan and no gaps, and stay until the stream is synchronised.
+    /// The matrices are those of the plan's product, and stay until the stream is synchronised.
     ///
     /// # Errors
     /// The failing function, as text.
-    pub unsafe fn enqueue<T: Element>(
+    pub unsafe fn enqueue(
         &self,
         algorithm: usize,
         stream: &Stream,
-        a: &Matrix<T>,
-        b: &Matrix<T>,
-        d: &mut Matrix<T>,
+        matrices: Addresses,
     ) -> Result<(), String> {
-        // Factors in the type that sums are taken in.
-        let (one_f32, zero_f32, one_f64, zero_f64) = (1_f32, 0_f32, 1_f64, 0_f64);
-        let (one, zero): (*const c_void, *const c_void) = if T::DTYPE == Dtype::F64 {
-            ((&raw const one_f64).cast(), (&raw const zero_f64).cast())
-        } else {
-            ((&raw const one_f32).cast(), (&raw const zero_f32).cast())
-        };
+        // SAFETY: as promised by the caller; the stream's context is current.
+        on(stream, |handle| unsafe { self.call(algorithm, handle, matrices) })
+    }
+
+    /// The call of the library alone.
+    ///
+    /// # Safety
+    /// As for [`Plan::enqueue`]; the stream is live and its context current.
+    pub unsafe fn call(
+        &self,
+        algorithm: usize,
+        stream: *mut c_void,
+        matrices: Addresses,
+    ) -> Result<(), String> {
+        let (one, zero) = one_and_zero(self.dtype);
         let pointer = |address: u64| address as *mut c_void;
-        on(stream, |handle| {
-            // SAFETY: as promised by the caller; the workspace belongs to this library alone.
-            let status = unsafe {
-                (self.vendor.functions.matmul)(
-                    self.vendor.handle,
-                    self.description,
-                    one,
-                    pointer(b.address()),
-                    self.a,
-                    pointer(a.address()),
-                    self.b,
-                    zero,
-                    pointer(d.address()),
-                    self.d,
-                    pointer(d.address()),
-                    self.d,
-                    &self.algorithms[algorithm],
-                    pointer(self.vendor.workspace.address()),
-                    WORKSPACE_BYTES,
-                    handle,
-                )
-            };
-            check(status, "cublasLtMatmul")
-        })
+        let [first, second, result] = self.layouts;
+        // SAFETY: as promised by the caller; the workspace belongs to this library alone.
+        let status = unsafe {
+            (self.vendor.functions.matmul)(
+                self.vendor.handle,
+                self.description,
+                one,
+                pointer(matrices.b),
+                first,
+                pointer(matrices.a),
+                second,
+                zero,
+                pointer(matrices.d),
+                result,
+                pointer(matrices.d),
+                result,
+                &self.algorithms[algorithm],
+                pointer(self.vendor.workspace.address()),
+                WORKSPACE_BYTES,
+                stream,
+            )
+        };
+        check(status, "cublasLtMatmul")
     }
 }
 
@@ -307,24 +307,24 @@ impl Drop for Plan<'_> {
             }
         };
         destroy(self.preference, f.preference_destroy);
-        for layout in [self.a, self.b, self.d] {
+        for layout in self.layouts {
             destroy(layout, f.layout_destroy);
         }
         destroy(self.description, f.desc_destroy);
     }
 }
 
-/// Calls a function with the stream's handle while its context is current.
-fn on<R>(
-    stream: &Stream,
-    call: impl FnOnce(*mut c_void) -> Result<R, String>,
-) -> Result<R, String> {
-    stream
-        .with_cuda_handle(call)
-        .map_err(|error| error.to_string())?
-        .ok_or("cuBLASLt needs a CUDA stream")?
-}
-
-fn check(status: Status, function: &str) -> Result<(), String> {
-    if status == SUCCESS { Ok(()) } else { Err(format!("{function} failed with status {status}")) }
+/// Sets an attribute of a description.
+///
+/// # Safety
+/// The object is live and the attribute's value has the type `V`.
+unsafe fn set<V>(
+    function: unsafe extern "C" fn(Handle, c_int, *const c_void, usize) -> Status,
+    object: Handle,
+    attribute: c_int,
+    value: &V,
+) -> Result<(), String> {
+    // SAFETY: as promised by the caller; the library copies the value.
+    let status = unsafe { function(object, attribute, (&raw const *value).cast(), size_of::<V>()) };
+    check(status, "setting an attribute")
 }

@@ -1,0 +1,71 @@
+//! What is measured: the one table of cases.
+
+use regemm_report::versus::{Case, Group, Layouts};
+
+/// Squares whose size is a power of two.
+pub const SQUARES: [usize; 7] = [256, 512, 1024, 2048, 4096, 8192, 16384];
+
+/// Squares off by one, and a prime: rows are no multiples of 16 bytes, and no tile divides them.
+pub const ODD: [usize; 5] = [1023, 2047, 4095, 4097, 5003];
+
+/// Rows, columns and depth of products that are not square.
+pub const RECTANGLES: [(usize, usize, usize); 10] = [
+    // Skinny: one operand is read once, and memory is the wall.
+    (1, 8192, 8192),
+    (16, 4096, 4096),
+    (64, 4096, 4096),
+    (8192, 1, 8192),
+    // Flat: the result is larger than what it is made of.
+    (4096, 4096, 64),
+    (8192, 8192, 128),
+    // Deep: few elements of D, each a long sum.
+    (128, 128, 65536),
+    (256, 256, 16384),
+    (1024, 1024, 16384),
+    // Odd in all directions.
+    (4095, 4097, 4093),
+];
+
+/// Squares that are measured in the other layouts too.
+pub const TRANSPOSED: [usize; 2] = [1024, 4096];
+
+/// Numbers of products in a batch, and the size of each.
+pub const BATCHES: [usize; 2] = [64, 512];
+/// See [`BATCHES`].
+pub const BATCHED_SIZE: usize = 256;
+
+/// The square on which the epilogue is measured.
+pub const EPILOGUE_SIZE: usize = 4096;
+
+/// The cases of some groups. Sizes, where some are given, take the place of those of the squares, the layouts and the
+/// epilogue; groups that are not square are as they are.
+pub fn cases(groups: &[Group], sizes: &[usize]) -> Vec<Case> {
+    let or_given = |own: &[usize]| if sizes.is_empty() { own.to_vec() } else { sizes.to_vec() };
+    let square = |group, size| Case::of(group, (size, size, size));
+    let of_group = |group: Group| -> Vec<Case> {
+        match group {
+            Group::Squares => {
+                or_given(&SQUARES).into_iter().map(|size| square(group, size)).collect()
+            }
+            Group::Odd => ODD.into_iter().map(|size| square(group, size)).collect(),
+            Group::Rectangles => {
+                RECTANGLES.into_iter().map(|shape| Case::of(group, shape)).collect()
+            }
+            Group::Layouts => or_given(&TRANSPOSED)
+                .into_iter()
+                .flat_map(|size| {
+                    [Layouts::Nt, Layouts::Tn, Layouts::Tt]
+                        .map(|layouts| Case { layouts, ..square(group, size) })
+                })
+                .collect(),
+            Group::Batched => BATCHES
+                .into_iter()
+                .map(|batch| Case { batch, ..square(group, BATCHED_SIZE) })
+                .collect(),
+            Group::Epilogue => {
+                or_given(&[EPILOGUE_SIZE]).into_iter().map(|size| square(group, size)).collect()
+            }
+        }
+    };
+    Group::ALL.into_iter().filter(|group| groups.contains(group)).flat_map(of_group).collect()
+}

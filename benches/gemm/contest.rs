@@ -1,0 +1,322 @@
+//! All contenders on one case.
+
+use crate::blas::Blas;
+use crate::check::{Expected, Judgement};
+use crate::library::{Addresses, Product};
+use crate::lt::{Plan, Vendor};
+use crate::product;
+use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
+use regemm::ndarray::Array2;
+use regemm::verify::{Distribution, random_vector, rng};
+use regemm::{Accumulator, Device, Element, KernelChoice, Stream, Vector};
+use regemm_report::versus::{
+    CUBLAS, CUBLAS_LT, Case, Entry, Group, Measured, REGEMM, Unsupported, WITH_EPILOGUE,
+};
+use std::time::{Duration, Instant};
+
+type Error = Box<dyn std::error::Error>;
+
+/// The device is kept busy for so long before times are taken: clocks go up.
+const WARM_UP: Duration = Duration::from_millis(100);
+
+/// Short products are repeated until a sample takes about this long, in seconds.
+const SAMPLE_SECONDS: f64 = 150e-6;
+/// Most products in a sample: so many that the queue of a stream holds several samples.
+const MOST_PRODUCTS: f64 = 64.0;
+
+/// Samples are taken for about this long, in seconds, unless their number is given; but at least and at most so many.
+const CASE_SECONDS: f64 = 1.5;
+const ROUNDS: (f64, f64) = (10.0, 200.0);
+
+/// The vendor's algorithms are compared with one another for about this long, in seconds, by so many samples each.
+const CHOICE_SECONDS: f64 = 2.0;
+const CHOICE_ROUNDS: (f64, f64) = (2.0, 9.0);
+
+/// Samples by which the time of a product is estimated.
+const PILOT: Sampling = Sampling { warm_up: 1, rounds: 2, products: 1 };
+
+/// The stream of generators from which the bias is drawn.
+const BIAS_STREAM: u64 = 1;
+
+/// The vendor's libraries, or why they are not there.
+pub struct Libraries {
+    pub lt: Result<Vendor, String>,
+    pub blas: Result<Blas, String>,
+}
+
+/// How cases are measured.
+pub struct Contest<'a, T> {
+    pub device: &'a Device,
+    pub stream: &'a Stream,
+    pub libraries: &'a Libraries,
+    /// Kernels to measure beside the automatic choice.
+    pub kernels: &'a [String],
+    /// Samples of each contender; by the time that they take unless given.
+    pub rounds: Option<usize>,
+    pub seed: u64,
+    pub operands: Rotation<T>,
+}
+
+/// Who computes the case.
+enum Contender<'a, T> {
+    Regemm { name: String, kernel: KernelChoice, bias: Option<&'a Vector<T>> },
+    Lt { plan: &'a Plan<'a>, algorithm: usize },
+    Blas { blas: &'a Blas, product: Product },
+}
+
+impl<T: Element> Contender<'_, T> {
+    fn name(&self) -> &str {
+        match self {
+            Contender::Regemm { name, .. } => name,
+            Contender::Lt { .. } => CUBLAS_LT,
+            Contender::Blas { .. } => CUBLAS,
+        }
+    }
+
+    /// Puts the case on the stream. The name of the kernel, if it is one of this library.
+    fn enqueue(
+        &self,
+        case: &Case,
+        stream: &Stream,
+        set: OperandSet<'_, T>,
+    ) -> Result<Option<&'static str>, Error> {
+        let addresses = Addresses { a: set.a.address(), b: set.b.address(), d: set.d.address() };
+        match self {
+            Contender::Regemm { kernel, bias, .. } => {
+                let report = product::enqueue(case, kernel.clone(), *bias, stream, set)?;
+                return Ok(Some(report.kernel.name));
+            }
+            // SAFETY: the matrices are packed and of the case's shape, for which the plan was made; their memory outlives
+            // the measurement.
+            Contender::Lt { plan, algorithm } => unsafe {
+                plan.enqueue(*algorithm, stream, addresses)?;
+            },
+            // SAFETY: as above.
+            Contender::Blas { blas, product } => unsafe {
+                blas.enqueue(stream, T::DTYPE, product, addresses)?;
+            },
+        }
+        Ok(None)
+    }
+}
+
+/// A contender that is right, or of the vendor.
+struct Admitted<'a, T> {
+    contender: Contender<'a, T>,
+    kernel: Option<&'static str>,
+    relative_error: f64,
+}
+
+impl<T: Element> Contest<'_, T> {
+    /// Verifies and measures all contenders on a case.
+    ///
+    /// # Errors
+    /// A failure of the device. What one contender cannot do, or does wrong, is in the record.
+    pub fn run(&mut self, case: &Case) -> Result<Measured, Error> {
+        self.operands.fit(product::layout(case))?;
+        let factors = Product {
+            m: case.m,
+            n: case.n,
+            k: case.k,
+            a_transposed: case.layouts.a_transposed(),
+            b_transposed: case.layouts.b_transposed(),
+            batch: case.batch,
+        };
+        let info = self.device.info();
+        let bytes = case.bytes(size_of::<T>());
+        let memory_bound = match (info.memory_bandwidth, info.peak_flops(T::DTYPE)) {
+            (Some(bandwidth), Some(peak)) => bytes as f64 / bandwidth as f64 > case.flops() / peak,
+            _ => false,
+        };
+        let mut measured =
+            Measured { case: *case, bytes, memory_bound, entries: vec![], unsupported: vec![] };
+        let mut refuse = |name: &str, why: String, wrong: bool| {
+            measured.unsupported.push(Unsupported { name: name.to_owned(), why, wrong });
+        };
+
+        let with_epilogue = case.group == Group::Epilogue;
+        let bias: Vec<T> =
+            random_vector(&mut rng(self.seed, BIAS_STREAM), case.n, Distribution::Normal);
+        let bias_on_device = self.device.vector(&bias)?;
+        let mut contenders: Vec<Contender<'_, T>> = Vec::new();
+        let mut add = |name: &str, kernel, bias| {
+            contenders.push(Contender::Regemm { name: name.to_owned(), kernel, bias });
+        };
+        add(REGEMM, KernelChoice::Auto, None);
+        for kernel in self.kernels {
+            add(kernel, KernelChoice::Named(kernel.clone()), None);
+        }
+        if with_epilogue {
+            add(WITH_EPILOGUE, KernelChoice::Auto, Some(&bias_on_device));
+        }
+        let plan;
+        if !with_epilogue {
+            if let Ok(lt) = &self.libraries.lt {
+                match lt.plan(self.stream, T::DTYPE, &factors) {
+                    Ok(found) => {
+                        plan = found;
+                        match self.fastest_algorithm(case, &plan)? {
+                            Some(algorithm) => {
+                                contenders.push(Contender::Lt { plan: &plan, algorithm });
+                            }
+                            None => refuse(CUBLAS_LT, "all its algorithms fail".to_owned(), false),
+                        }
+                    }
+                    Err(why) => refuse(CUBLAS_LT, why, false),
+                }
+            }
+            if let Ok(blas) = &self.libraries.blas {
+                contenders.push(Contender::Blas { blas, product: factors });
+            }
+        }
+
+        let admitted = self.admit(case, contenders, &bias, &mut refuse)?;
+        let (samples, sampling) = self.measure(case, &admitted)?;
+        measured.entries = admitted
+            .iter()
+            .zip(samples)
+            .map(|(admitted, samples)| entry(case, admitted, &samples, sampling.products))
+            .collect();
+        Ok(measured)
+    }
+
+    /// The contenders that may be measured: those of this library that are right, and the vendor's with the errors they
+    /// make. D is poisoned before each.
+    fn admit<'c>(
+        &mut self,
+        case: &Case,
+        contenders: Vec<Contender<'c, T>>,
+        bias: &[T],
+        refuse: &mut impl FnMut(&str, String, bool),
+    ) -> Result<Vec<Admitted<'c, T>>, Error> {
+        let set = self.operands.first_set()?;
+        let (a, b) = (set.a.to_array()?, set.b.to_array()?);
+        let plain = Expected::new(case, &a, &b, None, self.seed)?;
+        let with_bias = match case.group {
+            Group::Epilogue => Some(Expected::new(case, &a, &b, Some(bias), self.seed)?),
+            _ => None,
+        };
+        let nan = T::narrow(T::Acc::constant(f64::NAN));
+        let poison = Array2::from_elem((case.batch * case.m, case.n), nan);
+        let mut admitted = Vec::new();
+        for contender in contenders {
+            self.operands.first_set()?.d.copy_from(&poison.view())?;
+            let outcome = contender.enqueue(case, self.stream, self.operands.first_set()?);
+            // A kernel that fails breaks the device for everyone after it.
+            self.stream.synchronize()?;
+            let kernel = match outcome {
+                Ok(kernel) => kernel,
+                Err(why) => {
+                    refuse(contender.name(), why.to_string(), false);
+                    continue;
+                }
+            };
+            let is_biased = matches!(contender, Contender::Regemm { bias: Some(_), .. });
+            let expected = if is_biased { with_bias.as_ref().unwrap_or(&plain) } else { &plain };
+            let d = self.operands.first_set()?.d.view().to_array()?;
+            let Judgement { wrong, relative_error } = expected.check(&d)?;
+            match (&contender, wrong) {
+                // The vendor's library is not ours to judge: its error is reported whatever it is.
+                (Contender::Regemm { name, .. }, Some(wrong)) => {
+                    let kernel = kernel.unwrap_or_default();
+                    refuse(name, format!("wrong result of {kernel}: {wrong}"), true);
+                }
+                _ => admitted.push(Admitted { contender, kernel, relative_error }),
+            }
+        }
+        Ok(admitted)
+    }
+
+    fn measure(
+        &mut self,
+        case: &Case,
+        admitted: &[Admitted<'_, T>],
+    ) -> Result<(Vec<Samples>, Sampling), Error> {
+        if admitted.is_empty() {
+            return Ok((Vec::new(), PILOT));
+        }
+        let (stream, operands) = (self.stream, &mut self.operands);
+        let mut enqueue = |contender: usize| -> Result<(), Error> {
+            admitted[contender].contender.enqueue(case, stream, operands.next_set()?).map(drop)
+        };
+        keep_busy(stream, &mut enqueue)?;
+        let pilot = alternate::<Error>(stream, admitted.len(), PILOT, &mut enqueue)?;
+        let seconds = pilot.iter().map(|samples| samples.median().as_secs_f64());
+        let products = products(seconds.clone().fold(f64::INFINITY, f64::min));
+        let round = seconds.sum::<f64>() * products as f64;
+        let rounds = self.rounds.unwrap_or_else(|| within(CASE_SECONDS / round, ROUNDS));
+        let sampling = Sampling { warm_up: 2, rounds, products };
+        Ok((alternate::<Error>(stream, admitted.len(), sampling, &mut enqueue)?, sampling))
+    }
+
+    /// The fastest algorithm on this case; `None` if none works.
+    fn fastest_algorithm(&mut self, case: &Case, plan: &Plan<'_>) -> Result<Option<usize>, Error> {
+        let (stream, operands) = (self.stream, &mut self.operands);
+        let contender = |algorithm| -> Contender<'_, T> { Contender::Lt { plan, algorithm } };
+        let mut working: Vec<usize> = Vec::new();
+        for algorithm in 0..plan.algorithms() {
+            if contender(algorithm).enqueue(case, stream, operands.next_set()?).is_ok() {
+                working.push(algorithm);
+            }
+        }
+        stream.synchronize()?;
+        if working.is_empty() {
+            return Ok(None);
+        }
+        let mut enqueue = |index: usize| -> Result<(), Error> {
+            contender(working[index]).enqueue(case, stream, operands.next_set()?).map(drop)
+        };
+        keep_busy(stream, &mut enqueue)?;
+        let pilot = alternate::<Error>(stream, 1, PILOT, &mut enqueue)?;
+        let seconds = pilot[0].median().as_secs_f64();
+        let products = products(seconds);
+        let round = working.len() as f64 * seconds * products as f64;
+        let rounds = within(CHOICE_SECONDS / round, CHOICE_ROUNDS);
+        let sampling = Sampling { warm_up: 1, rounds, products };
+        let samples = alternate::<Error>(stream, working.len(), sampling, &mut enqueue)?;
+        let fastest = (0..working.len()).min_by_key(|&index| samples[index].median());
+        Ok(fastest.map(|index| working[index]))
+    }
+}
+
+/// Runs the first contender until clocks are up.
+fn keep_busy(
+    stream: &Stream,
+    enqueue: &mut impl FnMut(usize) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let start = Instant::now();
+    while start.elapsed() < WARM_UP {
+        enqueue(0)?;
+        stream.synchronize()?;
+    }
+    Ok(())
+}
+
+/// How many products of this many seconds a sample holds.
+fn products(seconds: f64) -> usize {
+    within(SAMPLE_SECONDS / seconds, (1.0, MOST_PRODUCTS))
+}
+
+/// A number rounded up and clamped; the least where it is no number.
+fn within(value: f64, (least, most): (f64, f64)) -> usize {
+    value.ceil().max(least).min(most) as usize
+}
+
+fn entry<T: Element>(
+    case: &Case,
+    admitted: &Admitted<'_, T>,
+    samples: &Samples,
+    products: usize,
+) -> Entry {
+    let seconds = samples.median().as_secs_f64();
+    Entry {
+        name: admitted.contender.name().to_owned(),
+        kernel: admitted.kernel.map(str::to_owned),
+        microseconds: seconds * 1e6,
+        tflops: case.flops() / seconds / 1e12,
+        spread: samples.spread(),
+        samples: samples.count(),
+        products,
+        relative_error: admitted.relative_error,
+    }
+}

@@ -1,0 +1,91 @@
+//! What a call costs the host: the time until the function that puts a product on a stream returns.
+
+use crate::contest::Libraries;
+use crate::library::{Addresses, Product, on};
+use regemm::measure::{Rotation, Samples};
+use regemm::{Dtype, Element, Gemm, Stream};
+use regemm_report::versus::{CallCost, HostCost};
+use std::time::{Duration, Instant};
+
+type Error = Box<dyn std::error::Error>;
+
+/// Rows, columns and depth: the device must be done with a product before the host has queued the next.
+const SIZE: usize = 64;
+
+/// Calls between two synchronisations: fewer than the queue of a stream holds, so that no call waits for room in it.
+const CALLS: usize = 256;
+
+/// Repetitions, in which the contenders alternate. The first is not counted.
+const ROUNDS: usize = 21;
+
+/// Times the calls of this library and of the vendor's.
+///
+/// # Errors
+/// A failure of the device or of a library.
+pub fn cost<T: Element>(
+    stream: &Stream,
+    libraries: &Libraries,
+    seed: u64,
+) -> Result<HostCost, Error> {
+    let mut operands = Rotation::<T>::of_product(stream.device(), (SIZE, SIZE, SIZE), seed)?;
+    let mut set = operands.first_set()?;
+    let addresses = Addresses { a: set.a.address(), b: set.b.address(), d: set.d.address() };
+    let product =
+        Product { m: SIZE, n: SIZE, k: SIZE, a_transposed: false, b_transposed: false, batch: 1 };
+    let plan = match &libraries.lt {
+        Ok(lt) => Some(lt.plan(stream, T::DTYPE, &product)?),
+        Err(_) => None,
+    };
+
+    let (mut own, mut lt, mut blas) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        for _ in 0..CALLS {
+            own.push(timed(|| Gemm::new(set.a, set.b).enqueue(stream, &mut set.d).map(drop))?);
+        }
+        stream.synchronize()?;
+        if let Some(plan) = &plan {
+            // SAFETY: packed matrices of the product's shape, which outlive the synchronisation below.
+            let call = |raw| timed(|| unsafe { plan.call(0, raw, addresses) });
+            on(stream, |raw| (0..CALLS).try_for_each(|_| call(raw).map(|time| lt.push(time))))?;
+            stream.synchronize()?;
+        }
+        if let Ok(library) = &libraries.blas {
+            // SAFETY: as above.
+            let call = || timed(|| unsafe { library.call(T::DTYPE, &product, addresses) });
+            on(stream, |_| (0..CALLS).try_for_each(|_| call().map(|time| blas.push(time))))?;
+            stream.synchronize()?;
+        }
+    }
+    let names = ["Gemm::enqueue", "cublasLtMatmul", blas_name(T::DTYPE)];
+    let entries = names.into_iter().zip([own, lt, blas]);
+    Ok(HostCost {
+        size: SIZE,
+        calls: CALLS * (ROUNDS - 1),
+        entries: entries.filter_map(|(name, times)| call_cost(name, times)).collect(),
+    })
+}
+
+/// How long a call takes that does not fail.
+fn timed<E>(call: impl FnOnce() -> Result<(), E>) -> Result<Duration, E> {
+    let start = Instant::now();
+    call()?;
+    Ok(start.elapsed())
+}
+
+fn call_cost(name: &str, times: Vec<Duration>) -> Option<CallCost> {
+    let samples = Samples::new(times.into_iter().skip(CALLS).collect())?;
+    let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+    Some(CallCost {
+        name: name.to_owned(),
+        median: microseconds(samples.median()),
+        p95: microseconds(samples.quantile(0.95)),
+    })
+}
+
+fn blas_name(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F32 => "cublasSgemm",
+        Dtype::F64 => "cublasDgemm",
+        Dtype::F16 | Dtype::Bf16 => "cublasGemmEx",
+    }
+}

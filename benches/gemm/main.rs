@@ -1,0 +1,271 @@
+//! The library as its user gets it beside the vendor's: `cargo bench --bench gemm`.
+//!
+//! Measures the automatic choice, cuBLASLt at its best and cuBLAS, alternating, on random operands that rotate past the L2
+//! cache, and verifies every result before a speed is printed. `docs/benchmarks.md` says how. Needs a GPU; without one it
+//! says so. Libraries that cannot be loaded are left out.
+//!
+//! `cargo bench --bench gemm -- --record docs/measurements/NAME` writes `NAME.json`, `NAME.md`, `NAME.svg` and `NAME.png`.
+//! All but the first can be made again: `-- --from NAME.json --record NAME`.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `cases.rs` | what is measured |
+//! | `contest.rs` | verifying and measuring all contenders on one case |
+//! | `product.rs` | a case as this library computes it |
+//! | `check.rs` | whether a result is right |
+//! | `host.rs` | what a call costs the host |
+//! | `first.rs` | the way of a fresh process to its first result |
+//! | `../vendor/` | cuBLASLt and cuBLAS |
+//!
+//! What a record holds, and how it is printed and drawn, is in the crate `regemm-report`.
+
+#[path = "../vendor/blas.rs"]
+mod blas;
+mod cases;
+mod check;
+#[path = "../common/mod.rs"]
+mod common;
+mod contest;
+mod first;
+mod host;
+#[path = "../vendor/library.rs"]
+mod library;
+#[path = "../vendor/lt.rs"]
+mod lt;
+mod product;
+
+use clap::Parser;
+use common::{parse_dtype, write};
+use contest::{Contest, Libraries};
+use library::WORKSPACE_BYTES;
+use regemm::measure::Rotation;
+use regemm::{Device, Dtype, Element, bf16, f16};
+use regemm_report::provenance::{self, Provenance};
+use regemm_report::versus::{CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record};
+use regemm_report::{pictures, table};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures the library beside cuBLASLt and cuBLAS on a GPU
+#[derive(Parser)]
+struct Arguments {
+    /// Groups of cases: squares, odd, rectangles, layouts, batched, epilogue
+    #[arg(long, value_delimiter = ',', default_values_t = Group::ALL, value_parser = parse_group)]
+    cases: Vec<Group>,
+
+    /// Sizes of the squares, and of the layouts and the epilogue, instead of the usual ones
+    #[arg(long, value_delimiter = ',')]
+    sizes: Vec<usize>,
+
+    /// Element type: f32, f64, f16 or bf16
+    #[arg(long, default_value = "f32", value_parser = parse_dtype)]
+    dtype: Dtype,
+
+    /// Kernels to measure beside the automatic choice
+    #[arg(long = "kernel", value_delimiter = ',')]
+    kernels: Vec<String>,
+
+    /// Samples of each contender; by the time that they take unless given
+    #[arg(long)]
+    rounds: Option<usize>,
+
+    /// Leave out what a call costs the host and the way to a first result
+    #[arg(long)]
+    skip_host: bool,
+
+    /// Seed of the operands
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Commit to name in the record; asked of git unless given
+    #[arg(long)]
+    commit: Option<String>,
+
+    /// Write the record to this path with the endings .json, .md, .svg and .png
+    #[arg(long)]
+    record: Option<PathBuf>,
+
+    /// Read the numbers from a record instead of measuring
+    #[arg(long)]
+    from: Option<PathBuf>,
+
+    /// Given to the processes that this one starts: see first.rs
+    #[arg(long, hide = true)]
+    first_result: Option<u64>,
+
+    /// Given by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn parse_group(name: &str) -> Result<Group, String> {
+    let known = Group::ALL.into_iter().find(|group| group.name() == name);
+    known.ok_or_else(|| format!("expected one of {}", Group::ALL.map(Group::name).join(", ")))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.dtype {
+        Dtype::F32 => run::<f32>(&arguments),
+        Dtype::F64 => run::<f64>(&arguments),
+        Dtype::F16 => run::<f16>(&arguments),
+        Dtype::Bf16 => run::<bf16>(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gemm: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
+    if let Some(started) = arguments.first_result {
+        return first::child::<T>(started);
+    }
+    let (record, failure) = match &arguments.from {
+        Some(path) => (serde_json::from_str(&std::fs::read_to_string(path)?)?, None),
+        None => match Device::cuda(0) {
+            Ok(device) => measure::<T>(arguments, &device)?,
+            Err(error) => {
+                println!("There is nothing to measure: {error}");
+                return Ok(());
+            }
+        },
+    };
+    let text = record.markdown();
+    if let Some(path) = &arguments.record {
+        write(path, "json", serde_json::to_string_pretty(&record)?)?;
+        write(path, "md", &text)?;
+        let picture = pictures::versus(&record);
+        write(path, "svg", picture.svg()?)?;
+        write(path, "png", picture.png()?)?;
+    }
+    println!("{text}");
+    let unsupported = record.cases.iter().flat_map(|measured| &measured.unsupported);
+    let wrong = unsupported.filter(|missing| missing.wrong).count();
+    match failure {
+        Some(failure) => Err(failure),
+        None if wrong > 0 => Err(format!("{wrong} results were wrong: see above").into()),
+        None => Ok(()),
+    }
+}
+
+/// Measures what was asked for. A failure of the device ends it, and the record holds what came before.
+fn measure<T: Element>(
+    arguments: &Arguments,
+    device: &Device,
+) -> Outcome<(Record, Option<Box<dyn std::error::Error>>)> {
+    let stream = device.stream()?;
+    // The processes start before this one has loaded anything large.
+    let first_results = if arguments.skip_host {
+        Vec::new()
+    } else {
+        first::measure(arguments.dtype.name()).unwrap_or_else(|error| {
+            eprintln!("the first result was not measured: {error}");
+            Vec::new()
+        })
+    };
+    let libraries = Libraries { lt: lt::Vendor::load(&stream), blas: blas::Blas::load(&stream) };
+    let mut record = begin(arguments, device, &libraries);
+    record.first_results = first_results;
+    if !arguments.skip_host {
+        record.host = Some(host::cost::<T>(&stream, &libraries, arguments.seed)?);
+    }
+
+    let cases = cases::cases(&arguments.cases, &arguments.sizes);
+    let layouts: Vec<_> = cases.iter().map(product::layout).collect();
+    let mut operands = Rotation::<T>::new(device, arguments.seed);
+    operands.reserve(&layouts)?;
+    let mut contest = Contest {
+        device,
+        stream: &stream,
+        libraries: &libraries,
+        kernels: &arguments.kernels,
+        rounds: arguments.rounds,
+        seed: arguments.seed,
+        operands,
+    };
+    let mut failure = None;
+    for case in &cases {
+        match contest.run(case) {
+            Ok(measured) => {
+                eprintln!("{}", in_short(&measured));
+                record.cases.push(measured);
+            }
+            Err(error) => {
+                failure = Some(format!("{} {}: {error}", case.group, case.label()).into());
+                break;
+            }
+        }
+    }
+    record.clocks_after = provenance::clocks(&record.provenance.device);
+    Ok((record, failure))
+}
+
+/// A case in a line, for who watches.
+fn in_short(measured: &Measured) -> String {
+    let Case { group, .. } = measured.case;
+    let mut line = format!("{group:<10} {:<22}", measured.case.label());
+    for entry in &measured.entries {
+        line += &format!(" {} {:.2}", entry.name, entry.tflops);
+        if let Some(kernel) = entry.kernel.as_ref().filter(|_| entry.name == REGEMM) {
+            line += &format!(" ({kernel})");
+        }
+    }
+    if let Some(ratio) = measured.ratio() {
+        line += &format!(", ratio {ratio:.3}");
+    }
+    if let Some(cost) = measured.epilogue_cost() {
+        line += &format!(", epilogue {}", table::percent(cost));
+    }
+    for missing in &measured.unsupported {
+        line += &format!(", {}: {}", missing.name, missing.why);
+    }
+    line
+}
+
+/// An empty record of this machine and moment.
+fn begin(arguments: &Arguments, device: &Device, libraries: &Libraries) -> Record {
+    let info = device.info();
+    let mut provenance =
+        Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);
+    if let Some(commit) = &arguments.commit {
+        provenance.commit = Some(commit.clone());
+    }
+    let (mut loaded, mut without) = (Vec::new(), Vec::new());
+    let workspace = WORKSPACE_BYTES >> 20;
+    match &libraries.lt {
+        Ok(lt) => {
+            let (version, most) = (lt.version(), lt::ALGORITHMS);
+            loaded.push(format!(
+                "{CUBLAS_LT} {version}, the fastest of up to {most} algorithms by its heuristic, {workspace} MiB of workspace"
+            ));
+        }
+        Err(why) => without.push(format!("{CUBLAS_LT}: {why}")),
+    }
+    match &libraries.blas {
+        Ok(blas) => {
+            let version = blas.version();
+            loaded.push(format!(
+                "{CUBLAS} {version}, default math mode, {workspace} MiB of workspace"
+            ));
+        }
+        Err(why) => without.push(format!("{CUBLAS}: {why}")),
+    }
+    Record {
+        provenance,
+        clocks_after: None,
+        dtype: arguments.dtype.to_string(),
+        peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
+        bandwidth: info.memory_bandwidth.map(|bytes| bytes as f64 / 1e12),
+        libraries: loaded,
+        without,
+        cases: Vec::new(),
+        host: None,
+        first_results: Vec::new(),
+    }
+}

@@ -1,0 +1,102 @@
+//! Ratios of a group in one number.
+
+use super::{Case, Group, Measured, Record};
+use std::ops::RangeInclusive;
+
+/// The squares of which the mean is taken: below, a product is hardly more than the start of a kernel; above, few samples
+/// fit into the time.
+pub const SQUARES_THAT_COUNT: RangeInclusive<usize> = 512..=8192;
+
+/// The ratios of a group to the vendor's best.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupSummary<'a> {
+    /// The group.
+    pub group: Group,
+    /// Cases that have a ratio and count.
+    pub count: usize,
+    /// Geometric mean of the ratios.
+    pub mean: f64,
+    /// The smallest ratio and its case.
+    pub smallest: (f64, &'a Case),
+    /// Cases with a ratio below one.
+    pub below_one: usize,
+}
+
+/// The geometric mean; `None` of nothing.
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
+    (!values.is_empty()).then(|| (logarithms / values.len() as f64).exp())
+}
+
+impl Record {
+    /// The groups that have ratios. Of the squares those in [`SQUARES_THAT_COUNT`] count.
+    pub fn summaries(&self) -> Vec<GroupSummary<'_>> {
+        Group::ALL.into_iter().filter_map(|group| self.summary(group)).collect()
+    }
+
+    fn summary(&self, group: Group) -> Option<GroupSummary<'_>> {
+        let counts = |measured: &&Measured| {
+            let case = &measured.case;
+            case.group == group && (group != Group::Squares || SQUARES_THAT_COUNT.contains(&case.m))
+        };
+        let ratios: Vec<(f64, &Case)> = self
+            .cases
+            .iter()
+            .filter(counts)
+            .filter_map(|measured| Some((measured.ratio()?, &measured.case)))
+            .collect();
+        let values: Vec<f64> = ratios.iter().map(|(ratio, _)| *ratio).collect();
+        Some(GroupSummary {
+            group,
+            count: ratios.len(),
+            mean: geometric_mean(&values)?,
+            smallest: ratios.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?,
+            below_one: values.iter().filter(|ratio| **ratio < 1.0).count(),
+        })
+    }
+
+    /// The speed of a case with transposed factors relative to the same product with neither, if that was measured.
+    pub fn relative_to_plain_layout(&self, measured: &Measured) -> Option<f64> {
+        let case = measured.case;
+        let is_plain = |other: &&Measured| {
+            let plain = Case { layouts: Default::default(), group: other.case.group, ..case };
+            other.case == plain
+        };
+        let plain = self.cases.iter().find(is_plain)?.entry(super::REGEMM)?;
+        Some(plain.microseconds / measured.entry(super::REGEMM)?.microseconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic;
+    use super::*;
+
+    #[test]
+    fn geometric_means() {
+        assert_eq!(geometric_mean(&[]), None);
+        assert!((geometric_mean(&[0.5, 2.0]).unwrap() - 1.0).abs() < 1e-12);
+        assert!((geometric_mean(&[1.0, 1.0, 8.0]).unwrap() - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_squares_do_not_count() {
+        let record = synthetic::record();
+        let summaries = record.summaries();
+        let groups: Vec<Group> = summaries.iter().map(|summary| summary.group).collect();
+        assert_eq!(groups, [Group::Squares, Group::Odd, Group::Rectangles, Group::Layouts]);
+        let squares = &summaries[0];
+        // 1.25 at 512 and 0.8 at 4096; 0.8 at 256 stays out.
+        assert_eq!((squares.count, squares.below_one), (2, 1));
+        assert!((squares.mean - 1.0).abs() < 1e-12, "{}", squares.mean);
+        assert_eq!((squares.smallest.0, squares.smallest.1.m), (0.8, 4096));
+    }
+
+    #[test]
+    fn a_transposed_product_is_compared_with_the_plain_one_of_its_size() {
+        let record = synthetic::record();
+        let at = |label: &str| record.cases.iter().find(|c| c.case.label() == label).unwrap();
+        assert_eq!(record.relative_to_plain_layout(at("4096 NT")), Some(0.5));
+        assert_eq!(record.relative_to_plain_layout(at("1024 TT")), None, "no plain 1024");
+    }
+}

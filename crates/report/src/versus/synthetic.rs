@@ -1,0 +1,79 @@
+//! A record made up for tests.
+
+use super::*;
+
+/// Speeds are rounded to parts of a power of two, which survive being written as decimals.
+const PARTS: f64 = 1024.0;
+
+fn entry(case: &Case, name: &str, microseconds: f64) -> Entry {
+    Entry {
+        name: name.into(),
+        kernel: name.starts_with(REGEMM).then(|| "tiled16_f32".to_owned()),
+        microseconds,
+        tflops: (case.flops() / microseconds / 1e6 * PARTS).round() / PARTS,
+        spread: 0.01,
+        samples: 30,
+        products: 4,
+        relative_error: 3e-7,
+    }
+}
+
+fn measured(case: Case, times: &[(&str, f64)]) -> Measured {
+    Measured {
+        case,
+        bytes: case.bytes(4),
+        memory_bound: case.m == 1,
+        entries: times.iter().map(|(name, time)| entry(&case, name, *time)).collect(),
+        unsupported: Vec::new(),
+    }
+}
+
+/// Some cases of every group.
+pub fn record() -> Record {
+    let three = |case, [regemm, lt, blas]: [f64; 3]| {
+        measured(case, &[(REGEMM, regemm), (CUBLAS_LT, lt), (CUBLAS, blas)])
+    };
+    let square = |group, size| Case::of(group, (size, size, size));
+    let layouts = |size, layouts| Case { layouts, ..square(Group::Layouts, size) };
+    let batched = Case { batch: 64, ..square(Group::Batched, 256) };
+    Record {
+        provenance: crate::ladder::synthetic::record().provenance,
+        clocks_after: Some("1755 MHz".into()),
+        dtype: "f32".into(),
+        peak: Some(60.0),
+        bandwidth: Some(4.8),
+        libraries: vec!["cuBLASLt 13.1.0, best of 16".into(), "cuBLAS 13.1.0".into()],
+        without: vec!["libother: not found".into()],
+        cases: vec![
+            three(square(Group::Squares, 256), [20.0, 16.0, 18.0]),
+            three(square(Group::Squares, 512), [16.0, 22.0, 20.0]),
+            three(square(Group::Squares, 4096), [2500.0, 2000.0, 2000.0]),
+            three(square(Group::Odd, 1023), [100.0, 120.0, 110.0]),
+            three(Case::of(Group::Rectangles, (1, 8192, 8192)), [70.0, 63.0, 80.0]),
+            three(layouts(4096, Layouts::Nt), [5000.0, 2000.0, 2000.0]),
+            three(layouts(1024, Layouts::Tt), [50.0, 60.0, 70.0]),
+            Measured {
+                unsupported: vec![Unsupported {
+                    name: REGEMM.into(),
+                    why: "no batches".into(),
+                    wrong: false,
+                }],
+                ..measured(batched, &[(CUBLAS_LT, 50.0), (CUBLAS, 51.0)])
+            },
+            measured(square(Group::Epilogue, 4096), &[(REGEMM, 2500.0), (WITH_EPILOGUE, 2525.0)]),
+        ],
+        host: Some(HostCost {
+            size: 64,
+            calls: 5120,
+            entries: vec![CallCost { name: "Gemm::enqueue".into(), median: 3.5, p95: 4.25 }],
+        }),
+        first_results: vec![FirstResult {
+            cached: true,
+            size: 1024,
+            kernel: "tiled16_f32".into(),
+            open: 200.0,
+            first_use: 5.0,
+            product: 4.0,
+        }],
+    }
+}

@@ -1,0 +1,337 @@
+//! A record as tables, and as a page of Markdown.
+
+use super::{Entry, Group, Measured, REGEMM, Record, SQUARES_THAT_COUNT};
+use crate::table::{Table, or_dash, percent};
+use std::fmt::Write;
+
+impl Record {
+    /// What the cases come to, a row a group.
+    pub fn summary_table(&self) -> Table {
+        let heading = ["group", "cases", "geometric mean", "smallest", "where", "below 1.00"];
+        let mut table = Table::new("Ratio to the vendor's best", heading);
+        for summary in self.summaries() {
+            let name = match summary.group {
+                Group::Squares => {
+                    let (first, last) = SQUARES_THAT_COUNT.into_inner();
+                    format!("squares {first} to {last}")
+                }
+                group => group.to_string(),
+            };
+            let (smallest, case) = summary.smallest;
+            table.rows.push(vec![
+                name,
+                summary.count.to_string(),
+                ratio(summary.mean),
+                ratio(smallest),
+                case.label(),
+                summary.below_one.to_string(),
+            ]);
+        }
+        table
+    }
+
+    /// The cases of a group, a row each; `None` where there are none.
+    pub fn group_table(&self, group: Group) -> Option<Table> {
+        let cases: Vec<&Measured> =
+            self.cases.iter().filter(|measured| measured.case.group == group).collect();
+        let mut names: Vec<&str> = Vec::new();
+        for measured in &cases {
+            let unsupported = measured.unsupported.iter().map(|missing| missing.name.as_str());
+            for name in measured.entries.iter().map(|entry| entry.name.as_str()).chain(unsupported)
+            {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        // The library itself comes first, whether or not it has all cases.
+        names.sort_by_key(|name| *name != REGEMM);
+        let memory_bound = cases.iter().any(|measured| measured.memory_bound);
+        let plain_layouts =
+            cases.iter().any(|measured| self.relative_to_plain_layout(measured).is_some());
+        let is_layouts = group == Group::Layouts && plain_layouts;
+
+        let mut heading: Vec<String> =
+            ["m x n x k", "layouts", "chosen kernel"].map(str::to_owned).into();
+        heading.extend(names.iter().map(|name| format!("{name}, TFLOP/s")));
+        if group == Group::Epilogue {
+            heading.push("cost of the epilogue".into());
+        } else {
+            heading.push("ratio to the vendor's best".into());
+        }
+        if is_layouts {
+            heading.push("relative to NN".into());
+        }
+        if memory_bound {
+            heading.extend(["TB/s", "vendor's best, TB/s"].map(str::to_owned));
+        }
+        heading.push("us".into());
+        heading.extend(names.iter().map(|name| format!("{name}, spread")));
+
+        let mut table = Table::new(title(group), heading);
+        for measured in &cases {
+            let regemm = measured.entry(REGEMM);
+            let of_each = |cell: fn(&Entry) -> String| {
+                names.iter().map(move |name| or_dash(measured.entry(name).map(cell)))
+            };
+            let mut row = vec![
+                measured.case.shape(),
+                measured.case.layouts.to_string(),
+                or_dash(regemm.and_then(|entry| entry.kernel.as_ref())),
+            ];
+            row.extend(of_each(|entry| speed(entry.tflops)));
+            if group == Group::Epilogue {
+                row.push(or_dash(measured.epilogue_cost().map(percent)));
+            } else {
+                row.push(or_dash(measured.ratio().map(ratio)));
+            }
+            if is_layouts {
+                row.push(or_dash(self.relative_to_plain_layout(measured).map(ratio)));
+            }
+            if memory_bound {
+                for entry in [regemm, measured.best_of_vendor()] {
+                    let entry = entry.filter(|_| measured.memory_bound);
+                    let bandwidth = entry.map(|entry| measured.bandwidth_of(entry));
+                    row.push(or_dash(bandwidth.map(|value| format!("{value:.2}"))));
+                }
+            }
+            row.push(or_dash(regemm.map(|entry| format!("{:.1}", entry.microseconds))));
+            row.extend(of_each(|entry| percent(entry.spread)));
+            table.rows.push(row);
+        }
+        (!table.rows.is_empty()).then_some(table)
+    }
+
+    /// The relative error in norm of every contender on every case.
+    pub fn error_table(&self) -> Table {
+        let mut names: Vec<&str> = Vec::new();
+        for entry in self.cases.iter().flat_map(|measured| &measured.entries) {
+            if !names.contains(&entry.name.as_str()) {
+                names.push(&entry.name);
+            }
+        }
+        let heading = std::iter::once("case").chain(names.iter().copied());
+        let mut table = Table::new("Relative error in norm", heading);
+        for measured in self.cases.iter().filter(|measured| !measured.entries.is_empty()) {
+            let errors = names.iter().map(|name| {
+                let entry = measured.entry(name);
+                or_dash(entry.map(|entry| format!("{:.1e}", entry.relative_error)))
+            });
+            table.rows.push(std::iter::once(measured.case.label()).chain(errors).collect());
+        }
+        table
+    }
+
+    /// What calls cost the host, and the way to a first result, as far as they were measured.
+    pub fn host_tables(&self) -> Vec<Table> {
+        let mut tables = Vec::new();
+        if let Some(host) = &self.host {
+            let title = format!(
+                "Host cost of a call (size {}, {} calls), microseconds",
+                host.size, host.calls
+            );
+            let mut table = Table::new(title, ["call", "median", "95 % within"]);
+            for entry in &host.entries {
+                let time = |value: f64| format!("{value:.2}");
+                table.rows.push(vec![entry.name.clone(), time(entry.median), time(entry.p95)]);
+            }
+            tables.push(table);
+        }
+        if !self.first_results.is_empty() {
+            let heading =
+                ["kernel compiled before", "kernel", "open", "first use", "product", "in all"];
+            let title = "A fresh process to its first result, milliseconds";
+            let mut table = Table::new(title, heading);
+            for first in &self.first_results {
+                let time = |value: f64| format!("{value:.1}");
+                let cached = if first.cached { "yes" } else { "no" };
+                table.rows.push(vec![
+                    cached.to_owned(),
+                    format!("{} at {}", first.kernel, first.size),
+                    time(first.open),
+                    time(first.first_use),
+                    time(first.product),
+                    time(first.total()),
+                ]);
+            }
+            tables.push(table);
+        }
+        tables
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> Vec<Table> {
+        let groups = Group::ALL.into_iter().filter_map(|group| self.group_table(group));
+        let mut tables: Vec<Table> = std::iter::once(self.summary_table()).chain(groups).collect();
+        tables.extend(self.host_tables());
+        tables.push(self.error_table());
+        tables.retain(|table| !table.rows.is_empty());
+        tables
+    }
+
+    /// Where and how it was measured, what is missing, and the tables.
+    pub fn markdown(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_markdown(&mut text);
+        text
+    }
+
+    fn write_markdown(&self, text: &mut String) -> std::fmt::Result {
+        let provenance = &self.provenance;
+        let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+        let (dtype, device) = (&self.dtype, &provenance.device);
+        writeln!(
+            text,
+            "# {REGEMM} and the vendor's library in {dtype}: {device}, {}\n",
+            provenance.date
+        )?;
+        writeln!(
+            text,
+            "- commit {}, driver {}",
+            or_unknown(&provenance.commit),
+            or_unknown(&provenance.driver)
+        )?;
+        writeln!(text, "- before: {}", or_unknown(&provenance.clocks))?;
+        writeln!(text, "- after: {}", or_unknown(&self.clocks_after))?;
+        if let Some(peak) = self.peak {
+            let multiprocessors = provenance.multiprocessors;
+            writeln!(
+                text,
+                "- peak {peak:.1} TFLOP/s without tensor cores ({multiprocessors} multiprocessors)"
+            )?;
+        }
+        if let Some(bandwidth) = self.bandwidth {
+            writeln!(text, "- memory {bandwidth:.2} TB/s by its clock")?;
+        }
+        for library in &self.libraries {
+            writeln!(text, "- {library}")?;
+        }
+        for missing in &self.without {
+            writeln!(text, "- not measured: {missing}")?;
+        }
+        for (case, missing) in self.unsupported() {
+            writeln!(text, "- {} does not compute {case}: {}", missing.name, missing.why)?;
+        }
+        writeln!(
+            text,
+            "- `cargo bench --bench gemm`: medians of alternating samples between events, random normal operands that \
+             rotate through more memory than the L2 holds, every result verified first; how, is in `docs/benchmarks.md`"
+        )?;
+        self.tables().iter().try_for_each(|table| write!(text, "\n{}", table.markdown()))
+    }
+
+    fn unsupported(&self) -> impl Iterator<Item = (String, &super::Unsupported)> {
+        self.cases.iter().flat_map(|measured| {
+            let label = measured.case.label();
+            measured.unsupported.iter().map(move |missing| (label.clone(), missing))
+        })
+    }
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::Squares => "Squares",
+        Group::Odd => "Squares off by one",
+        Group::Rectangles => "Rectangles",
+        Group::Layouts => "Layouts",
+        Group::Batched => "Batched",
+        Group::Epilogue => "Epilogue",
+    }
+}
+
+fn ratio(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+/// Three digits for small values and two decimals for large ones.
+fn speed(tflops: f64) -> String {
+    if tflops < 1.0 { format!("{tflops:.3}") } else { format!("{tflops:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CUBLAS, CUBLAS_LT, WITH_EPILOGUE, synthetic};
+    use super::*;
+
+    #[test]
+    fn a_group_has_a_row_a_case() {
+        let record = synthetic::record();
+        let table = record.group_table(Group::Squares).unwrap();
+        assert_eq!(
+            table.heading,
+            [
+                "m x n x k",
+                "layouts",
+                "chosen kernel",
+                "regemm, TFLOP/s",
+                "cuBLASLt, TFLOP/s",
+                "cuBLAS, TFLOP/s",
+                "ratio to the vendor's best",
+                "us",
+                "regemm, spread",
+                "cuBLASLt, spread",
+                "cuBLAS, spread"
+            ]
+        );
+        assert_eq!(table.rows.len(), 3);
+        assert_eq!(table.rows[2][..4], ["4096", "NN", "tiled16_f32", "54.98"]);
+        assert_eq!(table.rows[2][6..9], ["0.800", "2500.0", "1.0 %"]);
+    }
+
+    #[test]
+    fn a_case_that_the_library_lacks_has_dashes_and_a_reason() {
+        let record = synthetic::record();
+        let table = record.group_table(Group::Batched).unwrap();
+        assert_eq!(table.heading[3], "regemm, TFLOP/s");
+        assert_eq!(table.rows[0][..4], ["64 of 256", "NN", "-", "-"]);
+        assert!(record.markdown().contains("- regemm does not compute 64 of 256: no batches\n"));
+    }
+
+    #[test]
+    fn a_memory_bound_group_shows_bandwidth() {
+        let table = synthetic::record().group_table(Group::Rectangles).unwrap();
+        let column = table.heading.iter().position(|heading| heading == "TB/s").unwrap();
+        // 8192 * 8192 + 2 * 8192 elements of 4 bytes in 70 and 63 microseconds.
+        assert_eq!(table.rows[0][column..column + 2], ["3.84", "4.26"]);
+    }
+
+    #[test]
+    fn the_epilogue_has_a_cost_and_layouts_are_relative_to_the_plain_one() {
+        let record = synthetic::record();
+        let epilogue = record.group_table(Group::Epilogue).unwrap();
+        let cost = epilogue.heading.iter().position(|h| h == "cost of the epilogue").unwrap();
+        assert_eq!(epilogue.rows[0][cost], "1.0 %");
+        assert!(epilogue.heading.contains(&format!("{WITH_EPILOGUE}, TFLOP/s")));
+        let layouts = record.group_table(Group::Layouts).unwrap();
+        let relative = layouts.heading.iter().position(|h| h == "relative to NN").unwrap();
+        assert_eq!([&layouts.rows[0][relative], &layouts.rows[1][relative]], ["0.500", "-"]);
+    }
+
+    #[test]
+    fn a_page_says_where_with_what_and_what_it_comes_to() {
+        let page = synthetic::record().markdown();
+        for part in [
+            "# regemm and the vendor's library in f32: NVIDIA Imaginary, 2026-01-31\n",
+            "- after: 1755 MHz\n",
+            "- cuBLASLt 13.1.0, best of 16\n",
+            "- not measured: libother: not found\n",
+            "| squares 512 to 8192 | 2 | 1.000 | 0.800 | 4096 | 1 |\n",
+            "| Gemm::enqueue | 3.50 | 4.25 |\n",
+            "| yes | tiled16_f32 at 1024 | 200.0 | 5.0 | 4.0 | 209.0 |\n",
+        ] {
+            assert!(page.contains(part), "`{part}` is missing in:\n{page}");
+        }
+    }
+
+    #[test]
+    fn a_record_without_the_vendor_has_no_summary() {
+        let mut record = synthetic::record();
+        for case in &mut record.cases {
+            case.entries.retain(|entry| ![CUBLAS, CUBLAS_LT].contains(&entry.name.as_str()));
+        }
+        assert!(record.summary_table().rows.is_empty());
+        assert!(!record.markdown().contains("## Ratio"));
+        assert!(record.markdown().contains("## Squares\n"));
+    }
+}

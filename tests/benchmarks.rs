@@ -1,0 +1,118 @@
+//! What the benchmarks do without a GPU: the table of cases, the products and their verification on the simulator, and that
+//! they say so and go.
+
+#[path = "../benches/gemm/cases.rs"]
+mod cases;
+#[path = "../benches/gemm/check.rs"]
+mod check;
+#[path = "../benches/gemm/product.rs"]
+mod product;
+
+use cases::cases;
+use check::Expected;
+use regemm::measure::Rotation;
+use regemm::ndarray::Array2;
+use regemm::{Device, KernelChoice};
+use regemm_report::versus::{Case, Group, Layouts};
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_table_holds_every_group_and_no_case_twice() {
+    let all = cases(&Group::ALL, &[]);
+    let distinct: HashSet<Case> = all.iter().copied().collect();
+    assert_eq!(distinct.len(), all.len());
+    let count = |group| all.iter().filter(|case| case.group == group).count();
+    assert_eq!(Group::ALL.map(count), [7, 5, 10, 6, 2, 1]);
+    assert!(all.is_sorted_by_key(|case| case.group));
+}
+
+#[test]
+fn odd_sizes_have_rows_that_are_no_multiple_of_a_vector() {
+    for case in cases(&[Group::Odd], &[]) {
+        assert!(case.is_square() && !case.n.is_multiple_of(2), "{}", case.label());
+    }
+}
+
+#[test]
+fn sizes_replace_those_of_squares_layouts_and_the_epilogue() {
+    let some = cases(&[Group::Squares, Group::Layouts, Group::Epilogue], &[128, 96]);
+    let labels: Vec<String> = some.iter().map(Case::label).collect();
+    let expected = ["128", "96", "128 NT", "128 TN", "128 TT", "96 NT", "96 TN", "96 TT"];
+    assert_eq!(labels[..8], expected);
+    assert_eq!(labels[8..], ["128", "96"]);
+    assert_eq!(cases(&[Group::Odd], &[128]), cases(&[Group::Odd], &[]));
+    assert!(cases(&[], &[]).is_empty());
+}
+
+#[test]
+fn batches_and_layouts_say_what_they_are() {
+    let batched = cases(&[Group::Batched], &[]);
+    assert!(batched.iter().all(|case| case.batch > 1 && case.layouts == Layouts::Nn));
+    let layouts = cases(&[Group::Layouts], &[]);
+    assert!(layouts.iter().all(|case| case.batch == 1 && case.layouts != Layouts::Nn));
+}
+
+/// Small cases of every kind.
+fn small_cases() -> Vec<Case> {
+    let of = |group, layouts, batch| Case { layouts, batch, ..Case::of(group, (20, 24, 28)) };
+    let layouts = [Layouts::Nn, Layouts::Nt, Layouts::Tn, Layouts::Tt];
+    let mut all: Vec<Case> =
+        layouts.into_iter().map(|layouts| of(Group::Layouts, layouts, 1)).collect();
+    all.push(of(Group::Batched, Layouts::Nn, 3));
+    all
+}
+
+#[test]
+fn a_case_is_computed_as_it_is_verified() {
+    let device = Device::sim();
+    let stream = device.stream().unwrap();
+    let mut operands = Rotation::<f32>::new(&device, 1);
+    for case in small_cases() {
+        operands.fit(product::layout(&case)).unwrap();
+        let set = operands.first_set().unwrap();
+        let (a, b) = (set.a.to_array().unwrap(), set.b.to_array().unwrap());
+        let values: Vec<f32> = (0..case.n).map(|col| col as f32 / 8.0).collect();
+        let on_device = device.vector(&values).unwrap();
+        for with_bias in [false, true] {
+            let (bias, bias_on_device) =
+                (with_bias.then_some(&values[..]), with_bias.then_some(&on_device));
+            let poison = Array2::from_elem((case.batch * case.m, case.n), f32::NAN);
+            operands.first_set().unwrap().d.copy_from(&poison.view()).unwrap();
+            let set = operands.first_set().unwrap();
+            product::enqueue(&case, KernelChoice::Auto, bias_on_device, &stream, set).unwrap();
+            let mut d = operands.first_set().unwrap().d.view().to_array().unwrap();
+            let expected = Expected::new(&case, &a, &b, bias, 1).unwrap();
+            let judgement = expected.check(&d).unwrap();
+            assert_eq!(judgement.wrong, None, "{}", case.label());
+            assert!(judgement.relative_error < 1e-6, "{}", judgement.relative_error);
+
+            // One wrong element, in the last product of a batch.
+            d[(case.batch * case.m - 1, 3)] += 0.5;
+            assert!(expected.check(&d).unwrap().wrong.is_some(), "{}", case.label());
+            assert!(expected.check(&poison).unwrap().relative_error.is_nan());
+        }
+    }
+}
+
+/// The benchmarks are programs of their own, which only cargo knows where to find: this needs the cargo that runs it.
+#[test]
+fn without_a_gpu_the_benchmarks_say_so_and_succeed() {
+    let cargo = std::env::var_os("CARGO").expect("start this with `cargo test`");
+    let folder = tempfile::tempdir().unwrap();
+    // The same as no driver, also on a machine that has one.
+    std::fs::write(folder.path().join("libcuda.so.1"), "not a library").unwrap();
+    for bench in ["ladder", "gemm"] {
+        let output = Command::new(&cargo)
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+            .args(["bench", "--bench", bench])
+            .env("LD_LIBRARY_PATH", folder.path())
+            .output()
+            .unwrap();
+        let (text, errors) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{bench}: {text}\n{errors}");
+        assert!(text.starts_with("There is nothing to measure: no NVIDIA driver"), "{text}");
+    }
+}
