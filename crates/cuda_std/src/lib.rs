@@ -11,6 +11,7 @@
 //! | [`warp`] | lane index, shuffles, the warp barrier |
 //! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
 //! | [`async_copy`] | copies from global to shared memory that run in the background |
+//! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
@@ -31,6 +32,7 @@ pub use cuda_std_macros::kernel;
 pub mod async_copy;
 pub mod hint;
 pub mod math;
+pub mod mbarrier;
 pub mod memory;
 pub mod scalar;
 pub mod shared;

@@ -214,6 +214,9 @@ unsafe fn raise_violation(
                 ),
             ),
             Violation::Race { other, other_access } => {
+                // What copies for a thread stands for it.
+                let agents = (*worker).shared.agents() as u32;
+                let other = if agents > 0 { other % (agents / 2) } else { other };
                 let other = coordinates(other as u64, (*worker).block_dim);
                 let verb = match other_access {
                     AccessKind::Read => "read",
@@ -233,7 +236,7 @@ unsafe fn raise_violation(
                     FaultKind::AsyncNotWaited { issuer },
                     format!(
                         "meets an asynchronous copy that is under way: thread {}, which issued it, has not waited for \
-                         its group",
+                         its group, nor has anybody for an mbarrier that it arrives at",
                         Index(issuer)
                     ),
                 )

@@ -3,22 +3,27 @@
 
 use super::access::{Place, global, log, raise_misaligned, shared_access};
 use super::backing;
+use super::clocks::Knowledge;
 use super::fault::{AccessKind, MemoryAccess, Space};
 use super::limits::WARP_THREADS;
-use super::shadow::Accessor;
+use super::shared::SharedMemory;
 use super::worker::current;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
+
+const LANES: usize = WARP_THREADS as usize;
 
 /// Words of the largest copy.
 const MAX_WORDS: usize = 4;
 
 /// A copy under way.
-struct Copy {
+pub(super) struct Copy {
     /// The words of the source's allocation and the offset of the source there; `None` for a copy that writes zeros.
     source: Option<(*const AtomicU32, usize)>,
     target: u32,
     bytes: u32,
+    /// Clock of what copies for the thread, when the copy was issued.
+    clock: u32,
 }
 
 /// The copies of one thread, oldest first.
@@ -29,6 +34,11 @@ pub(super) struct CopyQueue {
     groups: VecDeque<usize>,
     /// Copies that are in no group yet.
     open: usize,
+    /// Copies that have arrived.
+    arrived: u64,
+    /// Marks and groups so far. One more is the clock of what copies for the thread: it advances where copies may be waited
+    /// for, so that those before can be told from those after.
+    marks: u32,
 }
 
 impl CopyQueue {
@@ -40,12 +50,33 @@ impl CopyQueue {
     fn commit(&mut self) {
         self.groups.push_back(self.open);
         self.open = 0;
+        self.marks += 1;
+    }
+
+    /// Marks the end of all copies issued so far: their number, and the clock that covers them.
+    pub(super) fn mark(&mut self) -> (u64, u32) {
+        self.marks += 1;
+        (self.arrived + self.copies.len() as u64, self.marks)
+    }
+
+    /// Takes out the copies before the `end`-th that the thread has issued.
+    pub(super) fn arrive_before(&mut self, end: u64) -> impl Iterator<Item = Copy> {
+        let copies = end.saturating_sub(self.arrived) as usize;
+        let mut left = copies;
+        for group in self.groups.iter_mut().chain([&mut self.open]) {
+            let taken = left.min(*group);
+            *group -= taken;
+            left -= taken;
+        }
+        self.arrived += copies as u64;
+        self.copies.drain(..copies)
     }
 
     /// Takes out the copies of all groups but the `newest` ones.
     fn arrive(&mut self, newest: usize) -> impl Iterator<Item = Copy> {
         let old = self.groups.len().saturating_sub(newest);
         let copies: usize = self.groups.drain(..old).sum();
+        self.arrived += copies as u64;
         self.copies.drain(..copies)
     }
 }
@@ -75,7 +106,8 @@ pub(crate) fn copy_async<V>(target: u32, source: u64, predicate: bool, place: Pl
         });
         let state = &mut *worker;
         state.counters.async_copies += 1;
-        state.threads[state.thread as usize].copies.issue(Copy { source, target, bytes });
+        let copies = &mut state.threads[state.thread as usize].copies;
+        copies.issue(Copy { source, target, bytes, clock: copies.marks + 1 });
     }
 }
 
@@ -90,10 +122,28 @@ pub(crate) fn commit_group() {
 pub(crate) fn wait_group(newest: usize) {
     // SAFETY: the worker is the current one.
     let state = unsafe { &mut *current() };
-    let clocks = &state.clocks[(state.thread / WARP_THREADS) as usize];
-    let who = Accessor { thread: state.thread, clock: state.clock, clocks };
-    for Copy { source, target, bytes } in state.threads[state.thread as usize].copies.arrive(newest)
-    {
+    let thread = state.thread as usize;
+    let copies = state.threads[thread].copies.arrive(newest);
+    let latest = land(copies, &mut state.shared, thread, state.clock);
+    let agents = state.shared.agents();
+    if let Some(clock) = latest.filter(|_| agents > 0) {
+        let mut seen: Knowledge = vec![0; agents];
+        seen[agents / 2 + thread] = clock;
+        let (warp, lane) = (thread / LANES, thread % LANES);
+        state.clocks[warp].learn(warp, lane, &seen);
+    }
+}
+
+/// Lets copies of a thread arrive, and gives the clock of the latest. `own_clock` is the thread's own, for blocks in which
+/// nobody but the thread can wait for them.
+pub(super) fn land(
+    copies: impl Iterator<Item = Copy>,
+    shared: &mut SharedMemory,
+    thread: usize,
+    own_clock: u32,
+) -> Option<u32> {
+    let mut latest = None;
+    for Copy { source, target, bytes, clock } in copies {
         let mut words = [0; MAX_WORDS];
         let words = &mut words[..bytes as usize / size_of::<u32>()];
         if let Some((allocation, offset)) = source {
@@ -102,6 +152,8 @@ pub(crate) fn wait_group(newest: usize) {
                 *word = unsafe { backing::load(allocation, offset + i * size_of::<u32>()) };
             }
         }
-        state.shared.end_copy(target, words, &who);
+        shared.end_copy(target, words, thread as u32, (own_clock, clock));
+        latest = Some(clock);
     }
+    latest
 }

@@ -192,6 +192,33 @@ pub fn commit_group() {
 
 #[inline(always)]
 #[track_caller]
+pub unsafe fn mbarrier_init(address: u32, arrivals: u32) {
+    sim::mbarrier_init(address, arrivals, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn mbarrier_arrive(address: u32) {
+    sim::mbarrier_arrive(address, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn mbarrier_arrive_on_copies(address: u32) {
+    sim::mbarrier_arrive_on_copies(address, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn mbarrier_wait(address: u32, parity: u32) {
+    sim::mbarrier_wait(address, parity, Location::caller());
+}
+
+/// The simulator has mbarriers.
+pub const MBARRIERS: bool = true;
+
+#[inline(always)]
+#[track_caller]
 pub fn wait_group<const N: usize>() {
     sim::wait_group(N);
 }

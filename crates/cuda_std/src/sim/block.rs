@@ -2,13 +2,15 @@
 //!
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
 //! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
-//! block barrier, or the block is done, or it is stuck.
+//! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
+//! over.
 
 use super::clocks::Clocks;
 use super::collective;
 use super::divergence;
 use super::fault::{FaultKind, SimError};
 use super::limits::WARP_THREADS;
+use super::mbarrier;
 use super::panics;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
 use crate::entry::KernelEntry;
@@ -77,6 +79,7 @@ pub(super) unsafe fn run_block(
         let worker = unsafe { &mut *worker };
         worker.block_index = index;
         worker.shared.begin_block();
+        worker.mbarriers.clear();
         worker.log.clear();
         worker.threads.clear();
         worker.threads.resize_with(threads, Thread::new);
@@ -94,6 +97,10 @@ pub(super) unsafe fn run_block(
         if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
             break;
         }
+        if mbarrier::release(worker, 0..threads)? {
+            continue;
+        }
+        mbarrier::check_waits(worker)?;
         divergence::check_block_barrier(worker)?;
         worker.shared.barrier();
         worker.counters.block_barriers += 1;
@@ -107,7 +114,7 @@ pub(super) unsafe fn run_block(
     Ok(())
 }
 
-/// Runs the threads of a warp until each has exited or waits at the block barrier.
+/// Runs the threads of a warp until each has exited or waits for threads of other warps.
 ///
 /// # Safety
 /// As for [`run_block`].
@@ -135,6 +142,7 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
             Ok(completed) => worker.counters.warp_collectives += completed,
             Err(bad) => return Err(divergence::bad_source(worker, warp.start, bad)),
         }
+        mbarrier::release(worker, warp.clone())?;
         if !worker.threads[warp.clone()].iter().any(ready) {
             return divergence::check_collectives(worker, warp);
         }
@@ -183,6 +191,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 Stop::LogFull => State::Ready,
                 Stop::Barrier(location) => State::Barrier(location),
                 Stop::Collective(collective) => State::Collective(collective),
+                Stop::Mbarrier(wait) => State::Mbarrier(wait),
                 Stop::Fault => {
                     let fault =
                         state.fault.take().expect("a thread leaves its fault before it stops");

@@ -1,16 +1,37 @@
 //! What each lane of a warp knows of the others: vector clocks, as in C. Flanagan and S. Freund, "FastTrack: Efficient
 //! and Precise Dynamic Race Detection" (PLDI 2009).
 //!
-//! A lane's own clock advances at each warp barrier it takes part in. A lane has seen everything that another lane did
-//! up to the clock it knows of it. A block barrier orders everything and needs no clocks: see
+//! A lane's own clock advances at each warp barrier it takes part in, and wherever it makes known to others what it has done
+//! (an arrival at an mbarrier) or sees what others have made known (a wait for one). A lane has seen everything that another
+//! did up to the clock it knows of it. A block barrier orders everything and needs no clocks: see
 //! [`shadow`](super::shadow).
+//!
+//! Only mbarriers order threads of different warps within an epoch. What a lane knows through them is a [`Knowledge`] of all
+//! *agents* of the block: its threads, and for each of them another one that makes its asynchronous copies, which are
+//! ordered otherwise than what the thread does itself.
 
 const LANES: usize = super::limits::WARP_THREADS as usize;
+
+/// The clock of each agent of a block that somebody knows: those of the threads, whose number is rounded up to whole warps,
+/// then those of what copies for them. Empty where nothing is known.
+pub(super) type Knowledge = Vec<u32>;
+
+/// Adds to what is known in `all` what is known in `more`.
+pub(super) fn merge(all: &mut Knowledge, more: &[u32]) {
+    if all.len() < more.len() {
+        all.resize(more.len(), 0);
+    }
+    for (all, &one) in all.iter_mut().zip(more) {
+        *all = one.max(*all);
+    }
+}
 
 /// The clocks of one warp: `known[a][b]` is the clock of lane `b` that lane `a` knows.
 #[derive(Clone)]
 pub(super) struct Clocks {
     known: [[u32; LANES]; LANES],
+    /// What each lane knows of agents outside its warp; empty until the first of them has waited for an mbarrier.
+    afar: Vec<Knowledge>,
 }
 
 impl Clocks {
@@ -20,7 +41,7 @@ impl Clocks {
         for (lane, clocks) in known.iter_mut().enumerate() {
             clocks[lane] = 1;
         }
-        Clocks { known }
+        Clocks { known, afar: Vec::new() }
     }
 
     /// A lane's own clock.
@@ -28,23 +49,58 @@ impl Clocks {
         self.known[lane][lane]
     }
 
-    /// Whether `lane` has seen what `other` did at `clock`.
+    /// What a lane does from now on is later than all it has done.
+    pub(super) fn tick(&mut self, lane: usize) {
+        self.known[lane][lane] += 1;
+    }
+
+    /// Whether `lane` has seen what `other`, of the same warp, did at `clock`.
     pub(super) fn has_seen(&self, lane: usize, other: usize, clock: u32) -> bool {
         self.known[lane][other] >= clock
+    }
+
+    /// Whether `lane` has seen what an agent outside its warp did at `clock`.
+    pub(super) fn has_seen_afar(&self, lane: usize, agent: usize, clock: u32) -> bool {
+        self.afar.get(lane).and_then(|known| known.get(agent)).is_some_and(|&known| known >= clock)
+    }
+
+    /// All that `lane` of warp `warp` knows, and has done itself, in a block of `agents` agents.
+    pub(super) fn knowledge(&self, warp: usize, lane: usize, agents: usize) -> Knowledge {
+        let mut all = self.afar.get(lane).cloned().unwrap_or_default();
+        all.resize(agents, 0);
+        all[warp * LANES..][..LANES].copy_from_slice(&self.known[lane]);
+        all
+    }
+
+    /// Lets `lane` of warp `warp` see what is known in `seen`.
+    pub(super) fn learn(&mut self, warp: usize, lane: usize, seen: &[u32]) {
+        self.afar.resize(LANES, Knowledge::new());
+        merge(&mut self.afar[lane], seen);
+        for (known, &seen) in self.known[lane].iter_mut().zip(seen.iter().skip(warp * LANES)) {
+            *known = seen.max(*known);
+        }
     }
 
     /// The lanes of `mask` wait for each other.
     pub(super) fn join(&mut self, mask: u32) {
         let members = || (0..LANES).filter(|lane| mask >> lane & 1 == 1);
         let mut joined = [0; LANES];
+        let mut latest = 0;
         for lane in members() {
             for (all, one) in joined.iter_mut().zip(self.known[lane]) {
                 *all = one.max(*all);
             }
+            latest = latest.max(self.own(lane));
         }
         for lane in members() {
             self.known[lane] = joined;
-            self.known[lane][lane] += 1;
+            // The same for all, because readers of a word are kept with one clock.
+            self.known[lane][lane] = latest + 1;
+        }
+        if !self.afar.is_empty() {
+            let mut joined = Knowledge::new();
+            members().for_each(|lane| merge(&mut joined, &self.afar[lane]));
+            members().for_each(|lane| self.afar[lane].clone_from(&joined));
         }
     }
 }

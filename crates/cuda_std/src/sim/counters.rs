@@ -79,6 +79,10 @@ counters! {
     /// Asynchronous copies to shared memory that lanes issued, zero fills among them. Each is also a load from global memory,
     /// unless it fills with zeros, and a store to shared memory.
     async_copies: sum,
+    /// Arrivals at mbarriers, once a lane, those that follow asynchronous copies among them.
+    mbarrier_arrivals: sum,
+    /// Waits for phases of mbarriers, once a lane.
+    mbarrier_waits: sum,
     /// Block barriers completed, once a block.
     block_barriers: sum,
     /// Shuffles and warp barriers completed, once for each group of lanes that took part together.

@@ -115,6 +115,19 @@ pub enum FaultKind {
         /// The first thread that does not come.
         missing: [u32; 3],
     },
+    /// An mbarrier operation at an address where no mbarrier has been initialised, or where no barrier lies between the
+    /// initialisation and the operation.
+    MbarrierUninitialised,
+    /// An mbarrier that is initialised twice or for a number of arrivals that it cannot count, or a parity other than 0 and 1.
+    MbarrierMisuse,
+    /// More arrivals at an mbarrier than it expects in a phase, or a phase that may be over before a thread that waits for the
+    /// phase before has seen the end of that. Both are found by what is ordered, not by what came first in this run.
+    MbarrierOverrun,
+    /// A wait for an mbarrier that never ends: no thread of the block can go on.
+    MbarrierDeadlock {
+        /// Arrivals that the phase under way still lacks.
+        missing: u32,
+    },
     /// A shuffle that reads from a lane that does not take part in it.
     ShuffleSource {
         /// Index of that lane in the warp.

@@ -51,6 +51,16 @@
 //! each access to the destination is a fault, after it the copy is an ordinary store of that thread. Copies that are under
 //! way when their thread exits are dropped.
 //!
+//! # Mbarriers
+//!
+//! What a thread does before it arrives comes before what others do once they have waited for that phase, and so does what the
+//! thread has seen itself; of a thread that arrives on its copies those copies alone do. They arrive, and the arrival counts,
+//! when all other arrivals of the phase have been made and somebody waits for it.
+//!
+//! A phase must not begin to fill, or end, while it depends on the order in which threads run which phase an arrival or a wait
+//! belongs to ([`FaultKind::MbarrierOverrun`]): every arrival must come after the end of the phase before, and the end of a
+//! phase after every wait for the phase before. Loads and stores of the words of an mbarrier are not told from others.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -58,7 +68,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `collective.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `clocks.rs`, `in_flight.rs` |
@@ -80,6 +90,7 @@ mod in_flight;
 mod launch;
 pub mod limits;
 mod log;
+mod mbarrier;
 mod panics;
 mod requests;
 mod shadow;
@@ -98,6 +109,9 @@ pub(crate) use access::{
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};
 pub(crate) use collective::Shuffle;
+pub(crate) use mbarrier::{
+    mbarrier_arrive, mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
+};
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use worker::{current, current_or_null};
 

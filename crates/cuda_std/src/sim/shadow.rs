@@ -6,6 +6,9 @@
 //! current epoch: everything older is ordered. Epochs are never reused, neither by the next block, which makes it
 //! unnecessary to clear anything between blocks: what was written before a block's first epoch was not written.
 //!
+//! Mbarriers order threads of different warps within an epoch. Who has seen what is then known for each thread, and so from
+//! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]).
+//!
 //! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on each of
 //! its bytes has a record of its own.
 
@@ -39,10 +42,15 @@ impl Accessor<'_> {
         self.thread % WARP_THREADS
     }
 
-    /// Whether a warp barrier lies between this access and one that `other` made at `clock` in the same epoch.
-    fn comes_after(&self, other: u32, clock: u32) -> bool {
-        other / WARP_THREADS == self.thread / WARP_THREADS
-            && self.clocks.has_seen(self.lane() as usize, (other % WARP_THREADS) as usize, clock)
+    /// Whether a warp barrier or an mbarrier lies between this access and one that `other` made at `clock` in the same
+    /// epoch.
+    pub(super) fn comes_after(&self, other: u32, clock: u32) -> bool {
+        if other / WARP_THREADS == self.thread / WARP_THREADS {
+            let other = (other % WARP_THREADS) as usize;
+            self.clocks.has_seen(self.lane() as usize, other, clock)
+        } else {
+            self.clocks.has_seen_afar(self.lane() as usize, other as usize, clock)
+        }
     }
 }
 
@@ -66,7 +74,7 @@ struct Record {
     read_clock: u32,
     /// Readers of one warp: the mask of their lanes. Readers of several: two threads of different warps, 16 bits each.
     readers: u32,
-    /// Thread of the last write.
+    /// Agent of the last write: a thread, or what copies for it (see [`clocks`](super::clocks)).
     writer: u16,
     /// Warp of all readers, or `SEVERAL`.
     reader_warp: u8,
@@ -76,8 +84,9 @@ struct Record {
 
 /// Both ways to touch a record fail with the thread that they race with, and what that did.
 impl Record {
-    #[inline]
-    fn read(&mut self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
+    /// Fails where the last write races with an access of `who`.
+    #[inline(always)]
+    fn check_writer(&self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
         let writer = self.writer as u32;
         if self.write_epoch == epoch
             && writer != who.thread
@@ -85,6 +94,12 @@ impl Record {
         {
             return Err((writer, AccessKind::Write));
         }
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&mut self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
+        self.check_writer(who, epoch)?;
         let (warp, lane) = (who.warp(), 1 << who.lane());
         if self.read_epoch != epoch {
             self.read_epoch = epoch;
@@ -109,13 +124,7 @@ impl Record {
 
     #[inline]
     fn write(&mut self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
-        let writer = self.writer as u32;
-        if self.write_epoch == epoch
-            && writer != who.thread
-            && !who.comes_after(writer, self.write_clock)
-        {
-            return Err((writer, AccessKind::Write));
-        }
+        self.check_writer(who, epoch)?;
         if self.read_epoch == epoch
             && let Some(reader) = self.racing_reader(who)
         {
@@ -147,35 +156,139 @@ fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
     })
 }
 
+/// The readers of one cell in one warp.
+#[derive(Clone, Copy, Default)]
+struct WarpReaders {
+    epoch: u32,
+    lanes: u32,
+    /// As `Record::read_clock`.
+    clock: u32,
+}
+
+impl WarpReaders {
+    fn read(&mut self, who: &Accessor<'_>, epoch: u32) {
+        let lane = 1 << who.lane();
+        let first = who.thread - who.lane();
+        let current = self.epoch == epoch && self.lanes != 0;
+        if current && self.clock == who.clock {
+            self.lanes |= lane;
+        } else if current && !lanes(self.lanes).all(|l| who.comes_after(first + l, self.clock)) {
+            self.lanes |= lane;
+            self.clock = self.clock.min(who.clock);
+        } else {
+            *self = WarpReaders { epoch, lanes: lane, clock: who.clock };
+        }
+    }
+
+    /// A reader of `epoch` that a write of `who` races with; `warp` is the warp of these readers.
+    fn racing(&self, warp: usize, who: &Accessor<'_>, epoch: u32) -> Option<u32> {
+        if self.epoch != epoch {
+            return None;
+        }
+        lanes(self.lanes)
+            .map(|lane| warp as u32 * WARP_THREADS + lane)
+            .find(|&reader| reader != who.thread && !who.comes_after(reader, self.clock))
+    }
+}
+
+/// Records of cells of one size.
+#[derive(Default)]
+struct Cells {
+    records: Vec<Record>,
+    /// Where the readers are kept for each warp: those of each cell, one warp after the other.
+    readers: Vec<WarpReaders>,
+}
+
+impl Cells {
+    fn resize(&mut self, cells: usize, warps: usize) {
+        self.records.resize(cells, Record::default());
+        self.track(warps);
+    }
+
+    fn track(&mut self, warps: usize) {
+        if self.readers.len() < self.records.len() * warps {
+            self.readers.resize(self.records.len() * warps, WarpReaders::default());
+        }
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        cell: usize,
+        warps: usize,
+        who: &Accessor<'_>,
+        epoch: u32,
+    ) -> Result<(), (u32, AccessKind)> {
+        if warps == 0 {
+            return self.records[cell].read(who, epoch);
+        }
+        self.records[cell].check_writer(who, epoch)?;
+        self.readers[cell * warps + who.warp() as usize].read(who, epoch);
+        Ok(())
+    }
+
+    #[inline]
+    fn write(
+        &mut self,
+        cell: usize,
+        warps: usize,
+        who: &Accessor<'_>,
+        epoch: u32,
+    ) -> Result<(), (u32, AccessKind)> {
+        if warps > 0 {
+            let readers = &mut self.readers[cell * warps..][..warps];
+            let racing = readers
+                .iter()
+                .enumerate()
+                .find_map(|(warp, readers)| readers.racing(warp, who, epoch));
+            if let Some(reader) = racing {
+                return Err((reader, AccessKind::Read));
+            }
+        }
+        self.records[cell].write(who, epoch)?;
+        // Whoever comes after this write comes after the readers too.
+        self.readers[cell * warps..][..warps].fill(WarpReaders::default());
+        Ok(())
+    }
+}
+
 /// The records of a range of shared memory.
 #[derive(Default)]
 pub(super) struct Shadow {
-    words: Vec<Record>,
+    words: Cells,
     /// Records of single bytes; empty until the first word is split.
-    bytes: Vec<Record>,
+    bytes: Cells,
+    /// Warps whose readers are kept apart; 0 where the records are enough.
+    warps: usize,
 }
 
 impl Shadow {
     /// Makes room for `bytes` bytes of memory.
     pub(super) fn grow(&mut self, bytes: usize) {
-        let words = bytes.div_ceil(WORD);
-        if self.words.len() < words {
-            self.words.resize(words, Record::default());
+        let words = bytes.div_ceil(WORD).max(self.words.records.len());
+        self.words.resize(words, self.warps);
+        if self.has_split() {
+            self.bytes.resize(words * WORD, self.warps);
         }
-        if !self.bytes.is_empty() {
-            self.bytes.resize(self.words.len() * WORD, Record::default());
-        }
+    }
+
+    /// Keeps the readers of each of the block's warps apart from now on; of none where `warps` is 0.
+    pub(super) fn track_warps(&mut self, warps: usize) {
+        self.warps = warps;
+        self.words.track(warps);
+        self.bytes.track(warps);
     }
 
     /// Forgets everything; epochs may start again.
     pub(super) fn clear(&mut self) {
-        self.words.fill(Record::default());
-        self.bytes.clear();
+        self.words.records.fill(Record::default());
+        self.words.readers.fill(WarpReaders::default());
+        self.bytes = Cells::default();
     }
 
     /// Whether any word has been split, which makes all later accesses to it slower.
     pub(super) fn has_split(&self) -> bool {
-        !self.bytes.is_empty()
+        !self.bytes.records.is_empty()
     }
 
     /// A read of an aligned range in `epoch`, of a block whose first epoch is `first_epoch`.
@@ -188,13 +301,13 @@ impl Shadow {
         epoch: u32,
         first_epoch: u32,
     ) -> Result<(), Violation> {
-        self.each(offset, bytes, |at, record| {
-            if record.write_epoch < first_epoch {
+        let warps = self.warps;
+        self.each(offset, bytes, |at, cells, cell| {
+            if cells.records[cell].write_epoch < first_epoch {
                 return Err(Violation::Uninitialised { distance: at - offset });
             }
-            record
-                .read(who, epoch)
-                .map_err(|(other, other_access)| Violation::Race { other, other_access })
+            let read = cells.read(cell, warps, who, epoch);
+            read.map_err(|(other, other_access)| Violation::Race { other, other_access })
         })
     }
 
@@ -207,32 +320,49 @@ impl Shadow {
         who: &Accessor<'_>,
         epoch: u32,
     ) -> Result<(), Violation> {
-        self.each(offset, bytes, |_, record| {
-            record
-                .write(who, epoch)
-                .map_err(|(other, other_access)| Violation::Race { other, other_access })
+        let warps = self.warps;
+        self.each(offset, bytes, |_, cells, cell| {
+            let written = cells.write(cell, warps, who, epoch);
+            written.map_err(|(other, other_access)| Violation::Race { other, other_access })
         })
     }
 
-    /// Calls `visit` with every record of an aligned range.
+    /// Replaces the last write of a range of words, which nobody has touched since, by one that `agent` makes at `clock`.
+    pub(super) fn write_instead(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        agent: u32,
+        clock: u32,
+        epoch: u32,
+    ) {
+        let written: Result<(), Violation> = self.each(offset, bytes, |_, cells, cell| {
+            let record = &mut cells.records[cell];
+            (record.write_epoch, record.write_clock, record.writer) = (epoch, clock, agent as u16);
+            Ok(())
+        });
+        debug_assert!(written.is_ok());
+    }
+
+    /// Calls `visit` with the cells of an aligned range: the offset of each, the table it lies in and its index there.
     #[inline(always)]
     fn each(
         &mut self,
         offset: usize,
         bytes: usize,
-        mut visit: impl FnMut(usize, &mut Record) -> Result<(), Violation>,
+        mut visit: impl FnMut(usize, &mut Cells, usize) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         if bytes < WORD {
             self.split(offset / WORD);
-            return visit_all(&mut self.bytes[offset..offset + bytes], offset, visit);
+            return (offset..offset + bytes)
+                .try_for_each(|byte| visit(byte, &mut self.bytes, byte));
         }
         for word in offset / WORD..(offset + bytes) / WORD {
-            let record = &mut self.words[word];
             let start = word * WORD;
-            if record.split {
-                visit_all(&mut self.bytes[start..start + WORD], start, &mut visit)?;
+            if self.words.records[word].split {
+                (start..start + WORD).try_for_each(|byte| visit(byte, &mut self.bytes, byte))?;
             } else {
-                visit(start, record)?;
+                visit(start, &mut self.words, word)?;
             }
         }
         Ok(())
@@ -240,23 +370,19 @@ impl Shadow {
 
     /// Gives each byte of a word its own record.
     fn split(&mut self, word: usize) {
-        if self.words[word].split {
+        if self.words.records[word].split {
             return;
         }
-        if self.bytes.is_empty() {
-            self.bytes.resize(self.words.len() * WORD, Record::default());
+        let warps = self.warps;
+        if !self.has_split() {
+            self.bytes.resize(self.words.records.len() * WORD, warps);
         }
-        let record = self.words[word];
-        self.bytes[word * WORD..][..WORD].fill(record);
-        self.words[word].split = true;
+        let record = self.words.records[word];
+        self.words.records[word].split = true;
+        for byte in word * WORD..(word + 1) * WORD {
+            self.bytes.records[byte] = record;
+            self.bytes.readers[byte * warps..][..warps]
+                .copy_from_slice(&self.words.readers[word * warps..][..warps]);
+        }
     }
-}
-
-/// Calls `visit` with the records of single bytes, the first of which stands for `offset`.
-fn visit_all(
-    records: &mut [Record],
-    offset: usize,
-    mut visit: impl FnMut(usize, &mut Record) -> Result<(), Violation>,
-) -> Result<(), Violation> {
-    records.iter_mut().enumerate().try_for_each(|(i, record)| visit(offset + i, record))
 }

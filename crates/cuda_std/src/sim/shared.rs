@@ -5,7 +5,7 @@
 //! one array does not end in the next one, as it would on a GPU.
 
 use super::in_flight::InFlight;
-use super::limits::{MAX_SHARED, MAX_STATIC_SHARED};
+use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
 use super::shadow::{Accessor, Shadow, Violation};
 use std::panic::Location;
 
@@ -66,6 +66,8 @@ pub(crate) struct SharedMemory {
     epoch: u32,
     /// The block's first.
     first_epoch: u32,
+    /// Agents whose order is tracked across warps: none before the block's first mbarrier.
+    agents: usize,
 }
 
 impl SharedMemory {
@@ -78,6 +80,7 @@ impl SharedMemory {
             dynamic_region: Region::default(),
             epoch: 1,
             first_epoch: 1,
+            agents: 0,
         }
     }
 
@@ -99,6 +102,7 @@ impl SharedMemory {
         }
         self.static_region.in_flight.clear();
         self.dynamic_region.in_flight.clear();
+        self.track_threads(0);
         self.epoch += 1;
         self.first_epoch = self.epoch;
     }
@@ -112,6 +116,24 @@ impl SharedMemory {
     /// A block barrier: what came before is ordered before what comes after.
     pub(super) fn barrier(&mut self) {
         self.epoch += 1;
+    }
+
+    /// The interval between barriers that runs now.
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Tracks from now on how the `threads` threads of the block are ordered across warps; 0 for not at all.
+    pub(super) fn track_threads(&mut self, threads: usize) {
+        let warps = threads.div_ceil(WARP_THREADS as usize);
+        self.agents = 2 * warps * WARP_THREADS as usize;
+        self.static_region.shadow.track_warps(warps);
+        self.dynamic_region.shadow.track_warps(warps);
+    }
+
+    /// Agents whose order is tracked across warps (see [`clocks`](super::clocks)).
+    pub(super) fn agents(&self) -> usize {
+        self.agents
     }
 
     /// Bytes of dynamic shared memory.
@@ -243,15 +265,25 @@ impl SharedMemory {
         Some(begun.map(|()| region.in_flight.begin(offset, bytes, who.thread)))
     }
 
-    /// Ends an asynchronous copy of `who` that has begun, with the words that arrive: from now on it is a store that `who`
-    /// has made.
-    pub(super) fn end_copy(&mut self, address: u32, words: &[u32], who: &Accessor<'_>) {
+    /// Ends an asynchronous copy of `thread` that has begun, with the words that arrive. From now on it is a store that the
+    /// thread has made at the first clock, or, where mbarriers can order it otherwise than what the thread does itself, that
+    /// what copies for it has made at the second.
+    pub(super) fn end_copy(
+        &mut self,
+        address: u32,
+        words: &[u32],
+        thread: u32,
+        clocks: (u32, u32),
+    ) {
         let epoch = self.epoch;
+        let (agent, clock) = match self.agents {
+            0 => (thread, clocks.0),
+            agents => (agents as u32 / 2 + thread, clocks.1),
+        };
         let bytes = size_of_val(words);
         let Some((region, offset)) = self.locate(address, bytes as u32) else { return };
         region.in_flight.end(offset, bytes);
-        let written = region.shadow.write(offset, bytes, who, epoch);
-        debug_assert!(written.is_ok(), "nobody touches the target of a copy under way");
+        region.shadow.write_instead(offset, bytes, agent, clock, epoch);
         for (word, bytes) in
             words.iter().zip(region.data[offset..].chunks_exact_mut(size_of::<u32>()))
         {

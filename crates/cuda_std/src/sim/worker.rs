@@ -8,6 +8,7 @@ use super::counters::Counters;
 use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
 use super::log::{Entry, Log};
+use super::mbarrier::{Mbarriers, Wait};
 use super::shared::SharedMemory;
 use super::stack::Stacks;
 use corosensei::stack::DefaultStack;
@@ -65,6 +66,8 @@ pub(super) enum Stop {
     Barrier(&'static Location<'static>),
     /// It waits at a warp-collective operation.
     Collective(Collective),
+    /// It waits for an mbarrier.
+    Mbarrier(Wait),
     /// It broke a rule, which it has left in `Worker::fault`.
     Fault,
 }
@@ -82,6 +85,8 @@ pub(super) enum State {
     Barrier(&'static Location<'static>),
     /// Lanes of its warp.
     Collective(Collective),
+    /// A phase of an mbarrier.
+    Mbarrier(Wait),
     /// It has returned.
     Exited,
 }
@@ -152,6 +157,7 @@ pub(crate) struct Worker {
     /// One for each warp.
     pub(super) clocks: Vec<Clocks>,
     pub(crate) shared: SharedMemory,
+    pub(super) mbarriers: Mbarriers,
     pub(super) log: Log,
     pub(super) fault: Option<Box<Fault>>,
 
@@ -184,6 +190,7 @@ impl Worker {
             threads: Vec::new(),
             clocks: Vec::new(),
             shared: SharedMemory::new(),
+            mbarriers: Mbarriers::new(),
             log: Log::new(),
             fault: None,
             kernel: "",

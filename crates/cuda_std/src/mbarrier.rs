@@ -1,0 +1,104 @@
+//! Barriers in shared memory at which some threads arrive and others wait (PTX ISA, section 9.7.13.15, "Parallel
+//! Synchronization and Communication Instructions: mbarrier").
+//!
+//! An [`Mbarrier`] goes through *phases*, each of which is over when as many arrivals have been made as [`init`] was told;
+//! the next one then begins at once. Phases have the *parities* 0, 1, 0, 1 and so on, and a thread waits for the phase of a
+//! parity. What a thread has done before it [`arrive`]s is visible to those who have waited for that phase; so are the
+//! asynchronous copies that it has issued before [`arrive_on_copies`], which waits for nothing.
+//!
+//! A ring of stages between producers and consumers has two of them a stage, `full` and `empty`. In the `round`-th use of a
+//! stage
+//!
+//! ```text
+//! producer  empty.wait(round + 1 & 1), copy_async .., full.arrive_on_copies()
+//! consumer  full.wait(round & 1), reads, empty.arrive()
+//! ```
+//!
+//! The first wait of a producer passes at once: on a fresh barrier the phase before the first one, of parity 1, is over.
+//!
+//! A thread can wait for the phase under way and for the one before, and no other: nobody may let a phase end that comes
+//! after one that another thread has still to wait for, nor arrive at a phase before it has seen, through barriers of whatever
+//! kind, the end of the one before. The simulator reports who does as `FaultKind::MbarrierOverrun`.
+//!
+//! Older targets lack these instructions: see [`AVAILABLE`].
+//!
+//! [`init`]: Mbarrier::init
+//! [`arrive`]: Mbarrier::arrive
+//! [`arrive_on_copies`]: Mbarrier::arrive_on_copies
+
+use crate::backend;
+use crate::memory::SharedPtr;
+
+/// Whether the target has mbarriers: sm_80 and later, compiled to PTX ISA 7.1 or later (for `sm_80` itself rustc writes 7.0
+/// unless asked for the target feature `ptx71`). Where it has not, kernels that use them compile all the same, and all
+/// functions of this module end the launch (`trap`).
+pub const AVAILABLE: bool = backend::MBARRIERS;
+
+/// A barrier in shared memory: the address of 8 bytes that nothing else uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Mbarrier {
+    address: u32,
+}
+
+impl Mbarrier {
+    /// The mbarrier at an element of a shared array, aligned to 8 bytes. It is none before [`init`](Self::init).
+    #[inline(always)]
+    pub const fn new(object: SharedPtr<u64>) -> Self {
+        Mbarrier { address: object.address() }
+    }
+
+    /// The address in shared memory.
+    #[inline(always)]
+    pub const fn address(self) -> u32 {
+        self.address
+    }
+
+    /// Begins the first phase; each needs `arrivals` arrivals, 1 to 2^20 - 1 (`mbarrier.init`). One thread does this, and
+    /// a barrier must lie between this and all other uses.
+    ///
+    /// # Safety
+    /// The 8 bytes must lie in shared memory, be aligned, hold no mbarrier yet, and not be accessed in any other way until
+    /// the block ends.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn init(self, arrivals: u32) {
+        // SAFETY: as promised by the caller.
+        unsafe { backend::mbarrier_init(self.address, arrivals) }
+    }
+
+    /// Arrives: what this thread has done before is visible to who waits for the phase (`mbarrier.arrive`).
+    ///
+    /// # Safety
+    /// The mbarrier must have been initialised, and the phase before be over, in what this thread has seen.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn arrive(self) {
+        // SAFETY: as promised by the caller.
+        unsafe { backend::mbarrier_arrive(self.address) }
+    }
+
+    /// Makes one arrival of this thread as soon as all asynchronous copies that it has issued so far have arrived; does not
+    /// wait for that (`cp.async.mbarrier.arrive.noinc`). Of what the thread has done, those copies alone are visible to who
+    /// waits for the phase, whatever groups they are in.
+    ///
+    /// # Safety
+    /// As for [`arrive`](Self::arrive). The thread must not exit before the copies have been waited for, by anybody.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn arrive_on_copies(self) {
+        // SAFETY: as promised by the caller.
+        unsafe { backend::mbarrier_arrive_on_copies(self.address) }
+    }
+
+    /// Waits until the phase of this parity, 0 or 1, is over: the phase under way or the one before
+    /// (`mbarrier.test_wait.parity`, from sm_90 on `mbarrier.try_wait.parity`, in a loop).
+    ///
+    /// # Safety
+    /// The mbarrier must have been initialised.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn wait(self, parity: u32) {
+        // SAFETY: as promised by the caller.
+        unsafe { backend::mbarrier_wait(self.address, parity) }
+    }
+}

@@ -1,0 +1,328 @@
+//! Mbarriers: what the running kernel thread does with them, and which waiting threads may go on. See "Mbarriers" in
+//! [the module](crate::sim).
+
+use super::access::{Place, shared_access};
+use super::async_copy::land;
+use super::block::coordinates;
+use super::clocks::{Knowledge, merge};
+use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
+use super::limits::WARP_THREADS;
+use super::shadow::Accessor;
+use super::worker::{State, Stop, Worker, current, raise, suspend};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+const LANES: usize = WARP_THREADS as usize;
+
+/// Most arrivals that a phase can expect (PTX ISA, "Size and alignment of mbarrier object", "Contents of the mbarrier
+/// object").
+const MAX_ARRIVALS: u32 = (1 << 20) - 1;
+
+/// The mbarriers of the block that runs, by address.
+pub(super) type Mbarriers = BTreeMap<u32, Mbarrier>;
+
+/// A thread waits until a phase is over.
+#[derive(Clone, Copy)]
+pub(super) struct Wait {
+    pub(super) address: u32,
+    /// Number of the phase.
+    phase: u64,
+    pub(super) place: Place,
+}
+
+/// An arrival that a thread makes when its copies have arrived.
+struct Deferred {
+    thread: usize,
+    /// How many of the thread's copies come first.
+    copies: u64,
+    /// What whoever sees the arrival knows.
+    knowledge: Knowledge,
+}
+
+/// An mbarrier object.
+pub(super) struct Mbarrier {
+    /// Arrivals that a phase expects.
+    expected: u32,
+    /// Arrivals still to come in the phase under way, deferred ones among them.
+    pending: u32,
+    /// Number of the phase under way, from 1. Phase 0 is over from the start, and of odd parity.
+    phase: u64,
+    deferred: Vec<Deferred>,
+    /// What the arrivals of the phase under way make known.
+    gathered: Knowledge,
+    /// What those of the last phase made known.
+    completed: Knowledge,
+    /// Clocks at which threads passed a wait for the last phase, 0 for the others.
+    passed: Knowledge,
+    /// The epoch that all of the above is about. What came before is ordered by a block barrier.
+    epoch: u32,
+    /// Thread, clock and epoch of the initialisation.
+    initialised: (u32, u32, u32),
+}
+
+impl Mbarrier {
+    /// Parity of the phase under way.
+    fn parity(&self) -> u32 {
+        (self.phase - 1) as u32 & 1
+    }
+
+    /// Arrivals that nobody has made, not even at a later time.
+    fn missing(&self) -> u32 {
+        self.pending - self.deferred.len() as u32
+    }
+
+    fn enter(&mut self, epoch: u32) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.gathered.clear();
+            self.completed.clear();
+            self.passed.clear();
+        }
+    }
+
+    /// Ends the phase under way. Fails with a thread that may not have seen the end of the last one yet.
+    fn complete(&mut self) -> Result<(), u32> {
+        let seen = |thread: usize| self.gathered.get(thread).copied().unwrap_or(0);
+        let late = self.passed.iter().enumerate().position(|(thread, &clock)| clock > seen(thread));
+        if let Some(late) = late {
+            return Err(late as u32);
+        }
+        self.completed = std::mem::take(&mut self.gathered);
+        self.passed.clear();
+        self.phase += 1;
+        self.pending = self.expected;
+        Ok(())
+    }
+}
+
+fn access(kind: AccessKind, address: u32) -> Option<MemoryAccess> {
+    let bytes = size_of::<u64>() as u32;
+    Some(MemoryAccess { space: Space::Shared, kind, address: address as u64, bytes })
+}
+
+fn overruns(worker: &Worker, late: u32) -> String {
+    let late = coordinates(late as u64, worker.block_dim);
+    format!(
+        "overruns the mbarrier there: its phase is over before thread {} is sure to have seen the end of the phase before",
+        Index(late)
+    )
+}
+
+/// The mbarrier at `address`, in its present epoch. Raises a fault where there is none.
+///
+/// # Safety
+/// `worker` must be the current one, and no reference to it may be alive.
+unsafe fn object<'a>(
+    worker: *mut Worker,
+    kind: AccessKind,
+    address: u32,
+    place: Place,
+) -> &'a mut Mbarrier {
+    // SAFETY: the worker is the current one; `state` is not used after a suspension.
+    let state = unsafe { &mut *worker };
+    let epoch = state.shared.epoch();
+    let clocks = &state.clocks[(state.thread / WARP_THREADS) as usize];
+    let who = Accessor { thread: state.thread, clock: state.clock, clocks };
+    let message = match state.mbarriers.get_mut(&address) {
+        None => "meets no mbarrier: none has been initialised there",
+        Some(object) => {
+            let (thread, clock, initialised) = object.initialised;
+            if initialised < epoch || thread == who.thread || who.comes_after(thread, clock) {
+                object.enter(epoch);
+                return object;
+            }
+            "races with the initialisation of the mbarrier there: no barrier lies between"
+        }
+    };
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let kind = (FaultKind::MbarrierUninitialised, access(kind, address));
+        raise(worker, kind.0, kind.1, message.to_owned(), place)
+    }
+}
+
+/// Makes an mbarrier whose phases expect `arrivals` arrivals.
+pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
+    let worker = current();
+    // SAFETY: the worker is the current one; `state` is not used after a suspension.
+    unsafe {
+        shared_access::<u64, ()>(worker, AccessKind::Write, address, place, |memory, who| {
+            memory.write(address, 0_u64, who)
+        });
+        let message = if !(1..=MAX_ARRIVALS).contains(&arrivals) {
+            Some(format!(
+                "initialises an mbarrier for {arrivals} arrivals, and there may be 1 to {MAX_ARRIVALS}"
+            ))
+        } else if (&(*worker).mbarriers).contains_key(&address) {
+            Some("initialises an mbarrier that is in use".to_owned())
+        } else {
+            None
+        };
+        if let Some(message) = message {
+            let access = access(AccessKind::Write, address);
+            raise(worker, FaultKind::MbarrierMisuse, access, message, place)
+        }
+        let state = &mut *worker;
+        state.shared.track_threads(state.threads.len());
+        let epoch = state.shared.epoch();
+        let object = Mbarrier {
+            expected: arrivals,
+            pending: arrivals,
+            phase: 1,
+            deferred: Vec::new(),
+            gathered: Knowledge::new(),
+            completed: Knowledge::new(),
+            passed: Knowledge::new(),
+            epoch,
+            initialised: (state.thread, state.clock, epoch),
+        };
+        state.mbarriers.insert(address, object);
+    }
+}
+
+/// Checks that an arrival belongs to the phase under way in whatever order the threads run, and gives the mbarrier and what
+/// the running thread knows.
+///
+/// # Safety
+/// As for [`object`].
+unsafe fn begin_arrival<'a>(
+    worker: *mut Worker,
+    address: u32,
+    place: Place,
+) -> (&'a mut Mbarrier, Knowledge) {
+    // SAFETY: as promised by the caller; `object` is not used after a suspension.
+    unsafe {
+        let object = object(worker, AccessKind::Write, address, place);
+        (*worker).counters.mbarrier_arrivals += 1;
+        let (warp, lane) = ((*worker).thread as usize / LANES, (*worker).thread as usize % LANES);
+        let knowledge = (&(*worker).clocks)[warp].knowledge(warp, lane, (*worker).shared.agents());
+        let seen = object.completed.iter().zip(&knowledge).all(|(done, known)| done <= known);
+        if object.missing() == 0 || !seen {
+            let message = format!(
+                "arrives at an mbarrier that may have had its {} arrivals: the thread has not waited for the end of \
+                 that phase",
+                object.expected
+            );
+            let access = access(AccessKind::Write, address);
+            raise(worker, FaultKind::MbarrierOverrun, access, message, place)
+        }
+        (object, knowledge)
+    }
+}
+
+/// Arrives.
+pub(crate) fn mbarrier_arrive(address: u32, place: Place) {
+    let worker = current();
+    // SAFETY: the worker is the current one; `object` is not used after a suspension.
+    unsafe {
+        let (object, knowledge) = begin_arrival(worker, address, place);
+        merge(&mut object.gathered, &knowledge);
+        object.pending -= 1;
+        if object.pending == 0
+            && let Err(late) = object.complete()
+        {
+            let access = access(AccessKind::Write, address);
+            let message = overruns(&*worker, late);
+            raise(worker, FaultKind::MbarrierOverrun, access, message, place)
+        }
+        let state = &mut *worker;
+        let (warp, lane) = (state.thread as usize / LANES, state.thread as usize % LANES);
+        state.clocks[warp].tick(lane);
+        state.clock = state.clocks[warp].own(lane);
+    }
+}
+
+/// Arrives as soon as the copies that the thread has issued have arrived.
+pub(crate) fn mbarrier_arrive_on_copies(address: u32, place: Place) {
+    let worker = current();
+    // SAFETY: the worker is the current one; the mbarrier is no part of what the other references point to.
+    unsafe {
+        let (object, mut knowledge) = begin_arrival(worker, address, place);
+        let state = &mut *worker;
+        let thread = state.thread as usize;
+        let (copies, clock) = state.threads[thread].copies.mark();
+        // The copies, and what the thread has seen, but not what it has done itself since.
+        knowledge[thread] -= 1;
+        knowledge[state.shared.agents() / 2 + thread] = clock;
+        object.deferred.push(Deferred { thread, copies, knowledge });
+    }
+}
+
+/// Waits until the phase of a parity is over: the one under way or the one before.
+pub(crate) fn mbarrier_wait(address: u32, parity: u32, place: Place) {
+    let worker = current();
+    // SAFETY: the worker is the current one; `object` is not used after a suspension.
+    unsafe {
+        if parity > 1 {
+            let message = format!("waits for the parity {parity}, which must be 0 or 1");
+            let access = access(AccessKind::Read, address);
+            raise(worker, FaultKind::MbarrierMisuse, access, message, place)
+        }
+        let object = object(worker, AccessKind::Read, address, place);
+        let phase = if parity == object.parity() { object.phase } else { object.phase - 1 };
+        (*worker).counters.mbarrier_waits += 1;
+        suspend(worker, Stop::Mbarrier(Wait { address, phase, place }));
+    }
+}
+
+/// Makes those of some waiting threads ready whose phase is over, or is as soon as copies arrive, and says whether there
+/// were any. A thread waits even where it need not, so that the lanes of its warp go on together.
+pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool, SimError> {
+    let mut any = false;
+    for thread in threads {
+        let State::Mbarrier(wait) = worker.threads[thread].state else { continue };
+        let Some(object) = worker.mbarriers.get_mut(&wait.address) else { continue };
+        object.enter(worker.shared.epoch());
+        if object.phase == wait.phase {
+            if object.missing() > 0 {
+                continue;
+            }
+            for Deferred { thread, copies, knowledge } in object.deferred.drain(..) {
+                let copies = worker.threads[thread].copies.arrive_before(copies);
+                land(copies, &mut worker.shared, thread, 0);
+                merge(&mut object.gathered, &knowledge);
+            }
+            if let Err(late) = object.complete() {
+                let message = overruns(worker, late);
+                return Err(fault(worker, thread, wait, FaultKind::MbarrierOverrun, message));
+            }
+        } else if object.phase > wait.phase + 1 {
+            let message = overruns(worker, thread as u32);
+            return Err(fault(worker, thread, wait, FaultKind::MbarrierOverrun, message));
+        }
+        let (warp, lane) = (thread / LANES, thread % LANES);
+        let Some(object) = worker.mbarriers.get_mut(&wait.address) else { continue };
+        let clocks = &mut worker.clocks[warp];
+        clocks.learn(warp, lane, &object.completed);
+        object.passed.resize(worker.shared.agents(), 0);
+        object.passed[thread] = clocks.own(lane);
+        clocks.tick(lane);
+        worker.threads[thread].state = State::Ready;
+        any = true;
+    }
+    Ok(any)
+}
+
+/// Checks that no thread of a block in which none can go on waits for an mbarrier.
+pub(super) fn check_waits(worker: &Worker) -> Result<(), SimError> {
+    let waiting =
+        worker.threads.iter().enumerate().find_map(|(index, thread)| match thread.state {
+            State::Mbarrier(wait) => Some((index, wait)),
+            _ => None,
+        });
+    let Some((thread, wait)) = waiting else { return Ok(()) };
+    let Some(object) = worker.mbarriers.get(&wait.address) else { return Ok(()) };
+    let (expected, missing) = (object.expected, object.missing());
+    let message = format!(
+        "waits for an mbarrier that {missing} of its {expected} arrivals do not reach, in the phase of parity {}: no \
+         thread of the block can go on",
+        object.parity()
+    );
+    Err(fault(worker, thread, wait, FaultKind::MbarrierDeadlock { missing }, message))
+}
+
+fn fault(worker: &Worker, thread: usize, wait: Wait, kind: FaultKind, message: String) -> SimError {
+    let thread = coordinates(thread as u64, worker.block_dim);
+    let access = access(AccessKind::Read, wait.address);
+    SimError::Fault(worker.fault_of(thread, kind, access, message, Some(wait.place.into())))
+}
