@@ -6,6 +6,7 @@
 //! "Parallel Synchronization and Communication Instructions: mbarrier").
 
 use cuda_std::mbarrier::Mbarrier;
+use cuda_std::memory::SharedPtr;
 use cuda_std::{shared, thread, warp};
 
 /// Threads of a warp.
@@ -137,5 +138,5 @@ impl<const STAGES: u32> Ring<STAGES> {
 /// Barrier `index` of those that begin at an address of shared memory.
 #[inline(always)]
 fn barrier(first: u32, index: u32) -> Mbarrier {
-    Mbarrier::at(first + index * BARRIER_BYTES)
+    Mbarrier::new(SharedPtr::from_address(first + index * BARRIER_BYTES))
 }
