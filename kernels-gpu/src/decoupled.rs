@@ -25,7 +25,7 @@ use core::marker::PhantomData;
 use cuda_std::{thread, unroll};
 
 /// Values of k that are multiplied without a branch.
-const ROUND: usize = 8;
+pub const ROUND: usize = 8;
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the layouts `L`.
 pub struct Decoupled<

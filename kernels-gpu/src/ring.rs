@@ -4,8 +4,12 @@
 //! the stage. The stages are used in turn, so a thread only needs to count where in the ring it is, once as a writer and once
 //! as a reader, and in which of its phases each barrier there is: phases alternate with every turn of the ring (PTX ISA,
 //! "Parallel Synchronization and Communication Instructions: mbarrier").
+//!
+//! Targets without memory barriers (before sm_80) copy at once, so there the block's barrier stands in for them: one in
+//! [`Ring::wait_full`] shows what all threads have copied, and says that all have read the stage before, two stages before it
+//! is filled again.
 
-use cuda_std::mbarrier::Mbarrier;
+use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::memory::SharedPtr;
 use cuda_std::{shared, thread, warp};
 
@@ -63,15 +67,17 @@ impl<const STAGES: u32> Ring<STAGES> {
         const { assert!(STAGES >= 3, "a stage is read, one is about to be, and one is filled") };
         let full = shared::dynamic::<u8>().address() + offset;
         let empty = full + STAGES * BARRIER_BYTES;
-        // SAFETY: one thread initialises, and the others see it after the block's barrier.
-        unsafe {
-            if thread::thread_idx_x() == 0 {
-                for stage in 0..STAGES {
-                    barrier(full, stage).init(threads);
-                    barrier(empty, stage).init(threads / WARP);
+        if mbarrier::AVAILABLE {
+            // SAFETY: one thread initialises, and the others see it after the block's barrier.
+            unsafe {
+                if thread::thread_idx_x() == 0 {
+                    for stage in 0..STAGES {
+                        barrier(full, stage).init(threads);
+                        barrier(empty, stage).init(threads / WARP);
+                    }
                 }
+                thread::sync_threads();
             }
-            thread::sync_threads();
         }
         let start = Place { stage: 0, parity: 0 };
         // The phase before the first counts as complete: fresh stages are empty.
@@ -86,8 +92,10 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn wait_empty(&self) -> u32 {
-        // SAFETY: the barrier is initialised.
-        unsafe { barrier(self.empty, self.writer.stage).wait(self.writer.parity) };
+        if mbarrier::AVAILABLE {
+            // SAFETY: the barrier is initialised.
+            unsafe { barrier(self.empty, self.writer.stage).wait(self.writer.parity) };
+        }
         self.writer.stage
     }
 
@@ -99,21 +107,29 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[track_caller]
     pub unsafe fn filled(&mut self) {
         let stage = self.writer.advance(STAGES);
-        // SAFETY: the barrier is initialised.
-        unsafe { barrier(self.full, stage).arrive_on_copies() };
+        if mbarrier::AVAILABLE {
+            // SAFETY: the barrier is initialised.
+            unsafe { barrier(self.full, stage).arrive_on_copies() };
+        }
     }
 
     /// Waits until the next stage has been filled by all threads, and says which it is.
     ///
     /// # Safety
-    /// All threads have filled it or will.
+    /// All threads of the block get here, and have filled it or will.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn wait_full(&mut self) -> u32 {
         let parity = self.reader.parity;
         self.reading = self.reader.advance(STAGES);
-        // SAFETY: the barrier is initialised.
-        unsafe { barrier(self.full, self.reading).wait(parity) };
+        // SAFETY: the barrier is initialised, and all threads of the block get here.
+        unsafe {
+            if mbarrier::AVAILABLE {
+                barrier(self.full, self.reading).wait(parity);
+            } else {
+                thread::sync_threads();
+            }
+        }
         self.reading
     }
 
@@ -125,11 +141,13 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[track_caller]
     pub unsafe fn emptied(&mut self) {
         let stage = if self.reading == 0 { STAGES - 1 } else { self.reading - 1 };
-        // SAFETY: the barrier is initialised; the lanes' reads come before the arrival of one of them.
-        unsafe {
-            warp::sync_warp(u32::MAX);
-            if thread::thread_idx_x().is_multiple_of(WARP) {
-                barrier(self.empty, stage).arrive();
+        if mbarrier::AVAILABLE {
+            // SAFETY: the barrier is initialised; the lanes' reads come before the arrival of one of them.
+            unsafe {
+                warp::sync_warp(warp::FULL_MASK);
+                if thread::thread_idx_x().is_multiple_of(WARP) {
+                    barrier(self.empty, stage).arrive();
+                }
             }
         }
     }

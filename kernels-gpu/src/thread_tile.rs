@@ -39,12 +39,15 @@ impl<K: GemmKernel> Arrangement<K> for AcrossBlock {
         ((K::TILE.bm / K::TILE.tm) as usize, (K::TILE.bn / K::TILE.tn) as usize);
 }
 
+/// Thread tiles of a warp along a column and along a row of its part: [`InWarps`].
+pub const WARP_TILE: (usize, usize) = (4, 8);
+
 /// Warps: each multiplies a part of its own, as square as 32 thread tiles allow, so that its threads share more of what they
 /// read from shared memory.
 pub struct InWarps;
 
 impl<K: GemmKernel> Arrangement<K> for InWarps {
-    const GROUP: (usize, usize) = (4, 8);
+    const GROUP: (usize, usize) = WARP_TILE;
 }
 
 /// A thread's share of a column of A and of a row of B, for one k.

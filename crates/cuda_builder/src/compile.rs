@@ -48,7 +48,7 @@ pub fn compile(
         .env("RUSTC", &toolchain.rustc)
         // Building `core` and the PTX calling convention are unstable: this admits them in a stable compiler.
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("CARGO_ENCODED_RUSTFLAGS", format!("-Ctarget-cpu={arch}"))
+        .env("CARGO_ENCODED_RUSTFLAGS", target_flags(arch))
         // A wrapper from the user's configuration (a compiler cache) would not know about the written PTX.
         .env("RUSTC_WRAPPER", "")
         .env("RUSTC_WORKSPACE_WRAPPER", "")
@@ -94,6 +94,17 @@ pub fn compile(
     let ptx = std::fs::read_to_string(&ptx_path).map_err(Error::io(&ptx_path))?;
     let sources = sources(&target_dir.join(TARGET).join("release"))?;
     Ok(Compiled { ptx, sources })
+}
+
+/// Options of rustc for an architecture, separated as cargo wants them.
+///
+/// For `sm_80` rustc writes PTX ISA 7.0, the first version that knows it. Drivers that read 7.1 (CUDA 11.1) are as old as the
+/// GPUs that followed, and it is the first with all that mbarriers need (PTX ISA, "mbarrier.test_wait", PTX ISA Notes).
+fn target_flags(arch: &str) -> String {
+    const SEPARATOR: char = '\x1f';
+    let isa =
+        if arch == "sm_80" { format!("{SEPARATOR}-Ctarget-feature=+ptx71") } else { String::new() };
+    format!("-Ctarget-cpu={arch}{isa}")
 }
 
 /// Removes what cargo tells a build script about the package being built, and keeps the user's own settings.

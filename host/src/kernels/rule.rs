@@ -63,7 +63,7 @@ impl Order {
         let area = i64::from(kernel.tile.bm * kernel.tile.bn);
         if small && kernel.rung == Rung::Naive {
             (Order(3, 0, false, 0), Rule::LittleToReuse)
-        } else if kernel.rung == Rung::Pipelined && !copies_asynchronously {
+        } else if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order(0, 0, false, 0), Rule::NoAsyncCopies)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks.saturating_mul(NEARLY_ALL.1) >= all * NEARLY_ALL.0;
@@ -86,7 +86,7 @@ impl Order {
 ///
 /// Of a batch the tiles of all products count.
 ///
-/// [`Rung::Pipelined`] counts from compute capability 8.0 on: before that its copies are not asynchronous.
+/// [`Rung::Pipelined`] and the rungs above it count from compute capability 8.0 on: before that copies are not asynchronous.
 ///
 /// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {

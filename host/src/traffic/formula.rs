@@ -3,13 +3,13 @@
 //! `D[m x n] = A[m x k] * B[k x n]`, packed row-major matrices that begin at a sector, `alpha = 1`, `beta = 0`, no bias and no
 //! activation. In elements, where the shape consists of whole tiles:
 //!
-//! | | naive | tiled | microkernel, double_buffered, pipelined |
+//! | | naive | tiled | microkernel and above |
 //! |---|---|---|---|
 //! | global loads | `2 m n k` | `m n k (1/T + 1/T)` | `m n k (1/BN + 1/BM)` |
 //! | global stores | `m n` | `m n` | `m n` |
 //! | shared loads | 0 | `2 m n k` | `m n k (TM + TN) / (TM TN)` |
 //! | shared stores | 0 | as global loads | as global loads |
-//! | barriers a block | 0 | `2 k / T` | `2 k/BK`, `k/BK + 1`, `k/BK` |
+//! | barriers a block | 0 | `2 k / T` | `2 k/BK`; double_buffered `k/BK + 1`; pipelined, warp_tiled `k/BK`; decoupled 1 |
 //! | multiply-adds | `m n k + m n` | `m n k + m n` | `m n k + m n` |
 //!
 //! *Global loads.* A block that owns `BM x BN` elements of D reads `BM` rows of A and `BN` columns of B once. There are `n / BN`
@@ -20,6 +20,9 @@
 //!
 //! *Shared loads.* Without a thread tile each multiply-add takes an element of A and one of B. A thread that owns `TM x TN`
 //! elements of D loads `TM + TN` elements for `TM * TN` multiply-adds: the outer product.
+//!
+//! *Fragments.* From warp_tiled on a thread loads for the next k while it multiplies, so it loads for one k more than there are.
+//! decoupled stops after the round of 8 values of k that holds the last.
 //!
 //! *Layouts.* A transposed factor is loaded as often, but by other requests: those of the tiles lie along its columns, and without
 //! tiles the lanes of a warp, which each have a column of B, read as many rows of what is stored.
@@ -45,10 +48,12 @@
 use super::request::Request;
 use super::{PASS_BYTES, SECTOR_BYTES, Traffic, WARP_LANES};
 use crate::kernels::Problem;
+use regemm_kernels::decoupled::ROUND;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::mover::VECTOR_BYTES;
+use regemm_kernels::thread_tile::WARP_TILE;
 
 /// The widest load or store.
 const VECTOR: u64 = VECTOR_BYTES as u64;
@@ -91,7 +96,11 @@ impl Formula {
         let (sums, approximate) = match kernel.rung {
             Rung::Naive => (launch.naive(), None),
             Rung::Tiled => (launch.tiled(), None),
-            Rung::Microkernel | Rung::DoubleBuffered | Rung::Pipelined => {
+            Rung::Microkernel
+            | Rung::DoubleBuffered
+            | Rung::Pipelined
+            | Rung::WarpTiled
+            | Rung::Decoupled => {
                 let row_bytes = launch.n * launch.element_bytes;
                 let whole_sectors = row_bytes.is_multiple_of(SECTOR_BYTES);
                 (launch.outer_products(), (!whole_sectors).then_some("global_store_sectors"))
@@ -272,12 +281,25 @@ impl Launch {
     fn outer_products(&self) -> Sums {
         let Tile { bm, bn, bk, tm, tn, .. } = self.tile;
         let [bm, bn, bk, tm, tn] = [bm, bn, bk, tm, tn].map(u64::from);
-        let multiplied = self.block_slices() * u128::from(self.threads * bk);
-        // Slices that reach shared memory, and barriers, a block.
+        // Values of k that are multiplied, and those that are loaded from shared memory for that: where the next is loaded while
+        // this one is multiplied, there is one too many in the end.
+        let whole_slices = self.slices * bk;
+        let (steps, loaded) = match self.rung {
+            Rung::WarpTiled => (whole_slices, whole_slices + u64::from(self.k > 0)),
+            Rung::Decoupled => {
+                let rounds = self.k.next_multiple_of(ROUND as u64);
+                (rounds, rounds + u64::from(self.k > 0))
+            }
+            _ => (whole_slices, whole_slices),
+        };
+        let block_threads = self.blocks() * u128::from(self.threads);
+        // Slices that reach shared memory, and barriers of the whole block.
         let (stored, barriers) = match self.rung {
             // One more slice than there is, of zeros; and the first has a barrier of its own.
             Rung::DoubleBuffered if self.k > 0 => (self.slices + 1, self.slices + 1),
-            Rung::Pipelined => (self.slices, self.slices),
+            Rung::Pipelined | Rung::WarpTiled => (self.slices, self.slices),
+            // Where the memory barriers are made.
+            Rung::Decoupled => (self.slices, 1),
             _ => (self.slices, 2 * self.slices),
         };
         let stored = self.blocks() * u128::from(stored);
@@ -285,23 +307,30 @@ impl Launch {
         let row_of_vectors = u128::from(self.n.next_multiple_of(vector));
         let mut sums = Sums {
             store_sectors: store.sectors(self.m, self.n, self.element_bytes),
-            shared_load_bytes: multiplied * u128::from((tm + tn) * self.sum_bytes),
+            shared_load_bytes: block_threads * u128::from(loaded * (tm + tn) * self.sum_bytes),
             shared_store_bytes: stored * u128::from(bk * (bm + bn) * self.sum_bytes),
             barriers: self.blocks() * u128::from(barriers),
-            fma: multiplied * u128::from(tm * tn) + u128::from(self.m) * row_of_vectors,
+            fma: block_threads * u128::from(steps * tm * tn) + u128::from(self.m) * row_of_vectors,
             ..Sums::default()
         };
         let (of_a, of_b) = (self.mover((bm, bk), self.k), self.mover((bk, bn), self.n));
-        let (request_a, replays) = match self.rung {
-            Rung::Pipelined => {
-                let cols = COLUMNS_TOGETHER.min(bk);
-                (Request::rectangle(WARP_LANES / cols, cols), 0)
+        // Asynchronous copies of a slice that is transposed on the way.
+        let cols = COLUMNS_TOGETHER.min(bk);
+        let across = Request::rectangle(WARP_LANES / cols, cols);
+        let (request_a, request_b, replays) = match self.rung {
+            Rung::Pipelined => (across, of_b.request(), 0),
+            Rung::WarpTiled | Rung::Decoupled => {
+                let along_a = || self.mover((bk, bm), self.m).request();
+                let Layouts { a, b } = self.layouts;
+                let request_a = if a == Layout::RowMajor { across } else { along_a() };
+                let request_b = if b == Layout::RowMajor { of_b.request() } else { across };
+                (request_a, request_b, 0)
             }
-            _ => (of_a.request(), self.replays(&of_a)),
+            _ => (of_a.request(), of_b.request(), self.replays(&of_a)),
         };
         let free_passes = u128::from(bm * bk * self.sum_bytes / PASS_BYTES);
         sums.conflicts = stored * free_passes * u128::from(replays);
-        self.load_by_blocks(&mut sums, request_a, of_b.request());
+        self.load_by_blocks(&mut sums, request_a, request_b);
         sums
     }
 
@@ -335,7 +364,10 @@ impl Launch {
     fn store(&self) -> (Request, u64) {
         let vector = |owned: u32| u64::from(owned).min(VECTOR / self.sum_bytes);
         let (rows, cols) = (vector(self.tile.tm), vector(self.tile.tn));
-        let across = u64::from(self.tile.bn / self.tile.tn).min(WARP_LANES);
+        let across = match self.rung {
+            Rung::WarpTiled | Rung::Decoupled => WARP_TILE.1 as u64,
+            _ => u64::from(self.tile.bn / self.tile.tn).min(WARP_LANES),
+        };
         let piece = if self.n.is_multiple_of(cols) { cols } else { 1 };
         let down = WARP_LANES.min(self.threads) / across;
         (Request::spread((down, rows), (across, cols), piece), cols)
