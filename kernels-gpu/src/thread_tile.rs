@@ -17,6 +17,7 @@ use crate::params::GemmParams;
 use crate::slices::Slices;
 use crate::tile::Origin;
 use core::marker::PhantomData;
+use cuda_std::memory::SharedPtr;
 use cuda_std::{hint, thread, unroll};
 
 /// Elements in a vector of a thread's `owned` rows or columns.
@@ -119,13 +120,15 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
         // A deep slice written out completely would take more registers than it saves branches.
         let rounds = steps / unroll;
         let rounds = if rounds > Self::WRITTEN_OUT { hint::opaque(rounds) } else { rounds };
-        let mut k = slices.after(0);
+        let mut column_of_a = slices.a.add(self.row as u32);
+        let mut row_of_b = slices.b.add(self.col as u32);
         for _ in 0..rounds {
             for _ in 0..unroll {
                 // SAFETY: as promised by the caller.
-                let fragments = unsafe { self.fragments(&k) };
+                let fragments = unsafe { Self::load(column_of_a, row_of_b) };
                 self.add_outer_product(&fragments);
-                k = k.after(1);
+                column_of_a = column_of_a.add(Slices::<K>::A_STRIDE as u32);
+                row_of_b = row_of_b.add(Slices::<K>::B_STRIDE as u32);
             }
         }
     }
@@ -137,9 +140,15 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     #[inline(always)]
     #[track_caller]
     pub unsafe fn fragments(&self, slices: &Slices<K>) -> Fragments<Acc<K>, TM, TN> {
+        // SAFETY: as promised by the caller.
+        unsafe { Self::load(slices.a.add(self.row as u32), slices.b.add(self.col as u32)) }
+    }
+
+    /// Reads a thread's share of a column of A and a row of B from their first elements on.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load(a: SharedPtr<Acc<K>>, b: SharedPtr<Acc<K>>) -> Fragments<Acc<K>, TM, TN> {
         let mut fragments = Fragments { a: [Acc::<K>::ZERO; TM], b: [Acc::<K>::ZERO; TN] };
-        let a = slices.a.add(self.row as u32);
-        let b = slices.b.add(self.col as u32);
         // SAFETY: all positions lie in the slices, which are written.
         unsafe {
             for i in 0..TM / Self::ROW_VECTOR {

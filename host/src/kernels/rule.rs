@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn large_products_take_the_highest_rung() {
         let selection = choose(&problem(4096, 4096, 4096), &h200(), None).unwrap();
-        assert_eq!(selection.kernel.rung, Rung::Pipelined, "{selection}");
+        assert_eq!(selection.kernel.rung, Rung::Decoupled, "{selection}");
     }
 
     #[test]
@@ -267,9 +267,9 @@ mod tests {
         assert_eq!(chosen(256, 256, 256), "microkernel32_f32");
         let batch = Problem { batch: 64, ..problem(256, 256, 256) };
         let selection = choose(&batch, &h200(), None).unwrap();
-        assert_eq!(selection.kernel.rung, Rung::Pipelined, "{selection}");
+        assert_eq!(selection.kernel.rung, Rung::Decoupled, "{selection}");
         let endless = Problem { batch: u32::MAX, ..problem(i32::MAX as u32, 256, 256) };
-        assert_eq!(choose(&endless, &h200(), None).unwrap().kernel.rung, Rung::Pipelined);
+        assert_eq!(choose(&endless, &h200(), None).unwrap().kernel.rung, Rung::Decoupled);
     }
 
     #[test]
