@@ -72,6 +72,19 @@ impl Clocks {
         all
     }
 
+    /// Whether `lane` of warp `warp` has seen all that is known in `seen`.
+    pub(super) fn has_learned(&self, warp: usize, lane: usize, seen: &[u32]) -> bool {
+        let own = warp * LANES;
+        seen.iter().enumerate().all(|(agent, &clock)| {
+            clock == 0
+                || if (own..own + LANES).contains(&agent) {
+                    self.has_seen(lane, agent - own, clock)
+                } else {
+                    self.has_seen_afar(lane, agent, clock)
+                }
+        })
+    }
+
     /// Lets `lane` of warp `warp` see what is known in `seen`.
     pub(super) fn learn(&mut self, warp: usize, lane: usize, seen: &[u32]) {
         self.afar.resize(LANES, Knowledge::new());

@@ -57,9 +57,9 @@
 //! thread has seen itself; of a thread that arrives on its copies those copies alone do. They arrive, and the arrival counts,
 //! when all other arrivals of the phase have been made and somebody waits for it.
 //!
-//! A phase must not begin to fill, or end, while it depends on the order in which threads run which phase an arrival or a wait
-//! belongs to ([`FaultKind::MbarrierOverrun`]): every arrival must come after the end of the phase before, and the end of a
-//! phase after every wait for the phase before. Loads and stores of the words of an mbarrier are not told from others.
+//! Which phase an arrival or a wait belongs to must not depend on the order in which threads run
+//! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after every wait
+//! for the phase before. Loads and stores of the words of an mbarrier are not told from others.
 //!
 //! # What it counts
 //!
