@@ -44,6 +44,8 @@ enum Ring {
     NoWaitForFull,
     /// Producers overwrite without a wait for `empty`.
     NoWaitForEmpty,
+    /// The same with ordinary stores.
+    StoresWithoutWait,
     /// The first lane of a warp arrives before its warp has gathered.
     ArrivesForOthers,
     /// Ordinary stores that are followed by the arrival of copies.
@@ -62,7 +64,7 @@ impl Ring {
 
     /// Whether the ring is filled with ordinary stores.
     fn stores(self) -> bool {
-        matches!(self, Ring::Stores | Ring::StoresAsCopies)
+        matches!(self, Ring::Stores | Ring::StoresWithoutWait | Ring::StoresAsCopies)
     }
 }
 
@@ -86,7 +88,7 @@ unsafe fn ring(sums: GlobalPtr<u32>, rows: GlobalPtr<u32>, producer: u32, how: R
     let objects = shared_array!(u64; 2 * STAGES);
     let full = |row: u32| Mbarrier::new(objects.add(row % STAGES));
     let empty = |row: u32| Mbarrier::new(objects.add(STAGES + row % STAGES));
-    let parity = |row: u32| row / STAGES & 1;
+    let parity = |row: u32| row / STAGES % 2;
     let i = thread::thread_idx_x();
     let warp = i / WARP_SIZE;
     let consumer = i - if warp > producer { WARP_SIZE } else { 0 };
@@ -101,11 +103,11 @@ unsafe fn ring(sums: GlobalPtr<u32>, rows: GlobalPtr<u32>, producer: u32, how: R
         thread::sync_threads();
         if warp == producer {
             for row in 0..ROWS {
-                if how != Ring::NoWaitForEmpty {
+                if !matches!(how, Ring::NoWaitForEmpty | Ring::StoresWithoutWait) {
                     empty(row).wait(1 - parity(row));
                 }
                 fill(how, stages.add(row % STAGES * LEN), rows.add((row * LEN) as u64));
-                if how == Ring::Stores {
+                if matches!(how, Ring::Stores | Ring::StoresWithoutWait) {
                     full(row).arrive();
                 } else {
                     full(row).arrive_on_copies(); // full
@@ -216,6 +218,10 @@ fn a_wait_for_empty_that_was_dropped() {
         // The producer comes to the stage again, where its own copies are under way.
         assert_eq!(fault.kind, FaultKind::AsyncNotWaited { issuer: [WARP_SIZE * producer, 0, 0] });
         assert_line(&fault, SOURCE, "copy");
+        // With stores it is a race, or runs ahead by a phase.
+        let fault = ring_fault(Ring::StoresWithoutWait, producer);
+        let race = matches!(fault.kind, FaultKind::SharedRace { .. });
+        assert!(race || fault.kind == FaultKind::MbarrierOverrun, "{fault}");
     }
 }
 
@@ -608,4 +614,48 @@ fn warp_barriers_and_mbarriers_that_wait_for_each_other() {
     assert_eq!(fault.kind, FaultKind::MbarrierDeadlock { missing: 1 });
     assert_eq!(fault.thread, [1, 0, 0]);
     assert_line(&fault, SOURCE, "crossed");
+}
+
+/// Elements narrower than a word, in an array that is declared when mbarriers are already in use: both warps read one half of
+/// each word, and after their arrivals thread 0 overwrites that half, or the other one without them.
+#[kernel]
+unsafe fn halves(waits: u32, overwrites: u32) {
+    let objects = shared_array!(u64; 2);
+    let (written, read) = (Mbarrier::new(objects), Mbarrier::new(objects.add(1)));
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            written.init(1);
+            read.init(thread::block_dim_x());
+        }
+        thread::sync_threads();
+        let values = shared_array!(u16; 2 * WARP_SIZE);
+        if i == 0 {
+            for n in 0..2 * WARP_SIZE {
+                values.add(n).store(n as u16);
+            }
+            written.arrive();
+        }
+        written.wait(0);
+        values.add(2 * lane_id()).load();
+        read.arrive();
+        if i == 0 {
+            if waits != 0 {
+                read.wait(0);
+            }
+            values.add(6 + overwrites).store(1); // half
+        }
+    }
+}
+
+#[test]
+fn halves_of_words_are_told_apart() {
+    let simulator = Simulator::new();
+    let run = |waits: u32, overwrites: u32| launch!(simulator, halves[2, 64, 0](waits, overwrites));
+    run(1, 0).unwrap();
+    run(1, 1).unwrap();
+    run(0, 1).unwrap();
+    // Of the first warp, lanes after thread 0 have not run yet; of the second one none has.
+    let fault = fault(run(0, 0));
+    assert_eq!(fault.kind, FaultKind::SharedRace { other: [0; 3], other_access: Write });
 }

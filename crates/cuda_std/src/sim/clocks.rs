@@ -60,6 +60,7 @@ impl Clocks {
     }
 
     /// Whether `lane` has seen what an agent outside its warp did at `clock`.
+    #[cold]
     pub(super) fn has_seen_afar(&self, lane: usize, agent: usize, clock: u32) -> bool {
         self.afar.get(lane).and_then(|known| known.get(agent)).is_some_and(|&known| known >= clock)
     }

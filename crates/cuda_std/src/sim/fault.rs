@@ -105,7 +105,7 @@ pub enum FaultKind {
         other_access: AccessKind,
     },
     /// An access to shared memory that an asynchronous copy is going to write: the thread that issued the copy has not waited
-    /// for its group.
+    /// for its group, and nobody has waited for an mbarrier that the copy arrives at.
     AsyncNotWaited {
         /// Index of the thread that issued the copy.
         issuer: [u32; 3],

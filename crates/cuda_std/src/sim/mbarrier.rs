@@ -158,7 +158,7 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             Some(format!(
                 "initialises an mbarrier for {arrivals} arrivals, and there may be 1 to {MAX_ARRIVALS}"
             ))
-        } else if (&(*worker).mbarriers).contains_key(&address) {
+        } else if (*worker).mbarriers.contains_key(&address) {
             Some("initialises an mbarrier that is in use".to_owned())
         } else {
             None

@@ -47,7 +47,7 @@
 //! # Asynchronous copies
 //!
 //! A copy reads its source and writes its destination when the thread that issued it waits for its group, which is the
-//! latest moment that the rules allow; so a kernel that waits too late, or not at all, fails here every time. Until then
+//! latest moment that the rules allow, or when somebody waits for an mbarrier that it arrives at; so a kernel that waits too late, or not at all, fails here every time. Until then
 //! each access to the destination is a fault, after it the copy is an ordinary store of that thread. Copies that are under
 //! way when their thread exits are dropped.
 //!
