@@ -71,7 +71,7 @@
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `clocks.rs`, `in_flight.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
@@ -92,6 +92,7 @@ pub mod limits;
 mod log;
 mod mbarrier;
 mod panics;
+mod readers;
 mod requests;
 mod shadow;
 mod shared;

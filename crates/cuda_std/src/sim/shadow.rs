@@ -15,6 +15,7 @@
 use super::clocks::Clocks;
 use super::fault::AccessKind;
 use super::limits::WARP_THREADS;
+use super::readers::{WarpReaders, lanes};
 
 /// Bytes that one record stands for.
 const WORD: usize = 4;
@@ -38,7 +39,7 @@ impl Accessor<'_> {
         (self.thread / WARP_THREADS) as u8
     }
 
-    fn lane(&self) -> u32 {
+    pub(super) fn lane(&self) -> u32 {
         self.thread % WARP_THREADS
     }
 
@@ -153,50 +154,6 @@ impl Record {
         lanes(self.readers)
             .map(|lane| self.reader_warp as u32 * WARP_THREADS + lane)
             .find(|&reader| reader != who.thread && !who.comes_after(reader, self.read_clock))
-    }
-}
-
-/// The lanes of a mask, lowest first.
-fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let lane = mask.trailing_zeros();
-        mask &= mask.wrapping_sub(1);
-        (lane < WARP_THREADS).then_some(lane)
-    })
-}
-
-/// The readers of one cell in one warp.
-#[derive(Clone, Copy, Default)]
-struct WarpReaders {
-    epoch: u32,
-    lanes: u32,
-    /// As `Record::read_clock`.
-    clock: u32,
-}
-
-impl WarpReaders {
-    fn read(&mut self, who: &Accessor<'_>, epoch: u32) {
-        let lane = 1 << who.lane();
-        let first = who.thread - who.lane();
-        let current = self.epoch == epoch && self.lanes != 0;
-        if current && self.clock == who.clock {
-            self.lanes |= lane;
-        } else if current && !lanes(self.lanes).all(|l| who.comes_after(first + l, self.clock)) {
-            self.lanes |= lane;
-            self.clock = self.clock.min(who.clock);
-        } else {
-            *self = WarpReaders { epoch, lanes: lane, clock: who.clock };
-        }
-    }
-
-    /// A reader of `epoch` that a write of `who` races with; `warp` is the warp of these readers.
-    fn racing(&self, warp: usize, who: &Accessor<'_>, epoch: u32) -> Option<u32> {
-        if self.epoch != epoch {
-            return None;
-        }
-        lanes(self.lanes)
-            .map(|lane| warp as u32 * WARP_THREADS + lane)
-            .find(|&reader| reader != who.thread && !who.comes_after(reader, self.clock))
     }
 }
 
