@@ -9,8 +9,10 @@
 //! copy_async .. commit_group .. wait_group, sync_threads, use by the whole block, sync_threads, next copy_async
 //! ```
 //!
+//! Or it leaves the waiting to others: see [`mbarrier`](crate::mbarrier).
+//!
 //! Between issue and wait nobody may read or write the destination or write the source. The simulator makes a copy as late
-//! as these rules allow: at the wait, and not at all for a group that nobody waits for. Who touches the destination earlier
+//! as these rules allow: at the wait, and not at all where nobody waits. Who touches the destination earlier
 //! is reported as `FaultKind::AsyncNotWaited`.
 //!
 //! The instruction exists from sm_80 on. For older targets these functions copy through registers at once, which is one

@@ -17,8 +17,8 @@
 //! The first wait of a producer passes at once: on a fresh barrier the phase before the first one, of parity 1, is over.
 //!
 //! A thread can wait for the phase under way and for the one before, and no other: nobody may let a phase end that comes
-//! after one that another thread has still to wait for, nor arrive at a phase before it has seen, through barriers of whatever
-//! kind, the end of the one before. The simulator reports who does as `FaultKind::MbarrierOverrun`.
+//! after one that another thread has still to wait for, nor arrive at a phase or wait for it before it has seen, through
+//! barriers of whatever kind, the end of the one before. The simulator reports who does as `FaultKind::MbarrierOverrun`.
 //!
 //! Older targets lack these instructions: see [`AVAILABLE`].
 //!

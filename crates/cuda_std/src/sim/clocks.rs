@@ -60,6 +60,7 @@ impl Clocks {
     }
 
     /// Whether `lane` has seen what an agent outside its warp did at `clock`.
+    #[cold]
     pub(super) fn has_seen_afar(&self, lane: usize, agent: usize, clock: u32) -> bool {
         self.afar.get(lane).and_then(|known| known.get(agent)).is_some_and(|&known| known >= clock)
     }
@@ -70,6 +71,19 @@ impl Clocks {
         all.resize(agents, 0);
         all[warp * LANES..][..LANES].copy_from_slice(&self.known[lane]);
         all
+    }
+
+    /// Whether `lane` of warp `warp` has seen all that is known in `seen`.
+    pub(super) fn has_learned(&self, warp: usize, lane: usize, seen: &[u32]) -> bool {
+        let own = warp * LANES;
+        seen.iter().enumerate().all(|(agent, &clock)| {
+            clock == 0
+                || if (own..own + LANES).contains(&agent) {
+                    self.has_seen(lane, agent - own, clock)
+                } else {
+                    self.has_seen_afar(lane, agent, clock)
+                }
+        })
     }
 
     /// Lets `lane` of warp `warp` see what is known in `seen`.

@@ -105,7 +105,7 @@ pub enum FaultKind {
         other_access: AccessKind,
     },
     /// An access to shared memory that an asynchronous copy is going to write: the thread that issued the copy has not waited
-    /// for its group.
+    /// for its group, and nobody has waited for an mbarrier that the copy arrives at.
     AsyncNotWaited {
         /// Index of the thread that issued the copy.
         issuer: [u32; 3],
@@ -120,8 +120,9 @@ pub enum FaultKind {
     MbarrierUninitialised,
     /// An mbarrier that is initialised twice or for a number of arrivals that it cannot count, or a parity other than 0 and 1.
     MbarrierMisuse,
-    /// More arrivals at an mbarrier than it expects in a phase, or a phase that may be over before a thread that waits for the
-    /// phase before has seen the end of that. Both are found by what is ordered, not by what came first in this run.
+    /// More arrivals at an mbarrier than it expects in a phase, a phase that may be over before a thread that waits for the
+    /// phase before has seen the end of that, or a wait for a parity by a thread that cannot know which phase has it. All are
+    /// found by what is ordered, not by what came first in this run.
     MbarrierOverrun,
     /// A wait for an mbarrier that never ends: no thread of the block can go on.
     MbarrierDeadlock {

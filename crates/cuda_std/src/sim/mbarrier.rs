@@ -50,8 +50,8 @@ pub(super) struct Mbarrier {
     deferred: Vec<Deferred>,
     /// What the arrivals of the phase under way make known.
     gathered: Knowledge,
-    /// What those of the last phase made known.
-    completed: Knowledge,
+    /// What those of the last phase made known, and those of the phase before.
+    completed: [Knowledge; 2],
     /// Clocks at which threads passed a wait for the last phase, 0 for the others.
     passed: Knowledge,
     /// The epoch that all of the above is about. What came before is ordered by a block barrier.
@@ -75,7 +75,7 @@ impl Mbarrier {
         if self.epoch != epoch {
             self.epoch = epoch;
             self.gathered.clear();
-            self.completed.clear();
+            self.completed.iter_mut().for_each(Vec::clear);
             self.passed.clear();
         }
     }
@@ -87,12 +87,17 @@ impl Mbarrier {
         if let Some(late) = late {
             return Err(late as u32);
         }
-        self.completed = std::mem::take(&mut self.gathered);
+        self.completed.swap(0, 1);
+        self.completed[0] = std::mem::take(&mut self.gathered);
         self.passed.clear();
         self.phase += 1;
         self.pending = self.expected;
         Ok(())
     }
+}
+
+fn warp_and_lane(thread: usize) -> (usize, usize) {
+    (thread / LANES, thread % LANES)
 }
 
 fn access(kind: AccessKind, address: u32) -> Option<MemoryAccess> {
@@ -153,7 +158,7 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             Some(format!(
                 "initialises an mbarrier for {arrivals} arrivals, and there may be 1 to {MAX_ARRIVALS}"
             ))
-        } else if (&(*worker).mbarriers).contains_key(&address) {
+        } else if (*worker).mbarriers.contains_key(&address) {
             Some("initialises an mbarrier that is in use".to_owned())
         } else {
             None
@@ -171,7 +176,7 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             phase: 1,
             deferred: Vec::new(),
             gathered: Knowledge::new(),
-            completed: Knowledge::new(),
+            completed: Default::default(),
             passed: Knowledge::new(),
             epoch,
             initialised: (state.thread, state.clock, epoch),
@@ -194,10 +199,9 @@ unsafe fn begin_arrival<'a>(
     unsafe {
         let object = object(worker, AccessKind::Write, address, place);
         (*worker).counters.mbarrier_arrivals += 1;
-        let (warp, lane) = ((*worker).thread as usize / LANES, (*worker).thread as usize % LANES);
-        let knowledge = (&(*worker).clocks)[warp].knowledge(warp, lane, (*worker).shared.agents());
-        let seen = object.completed.iter().zip(&knowledge).all(|(done, known)| done <= known);
-        if object.missing() == 0 || !seen {
+        let (warp, lane) = warp_and_lane((*worker).thread as usize);
+        let clocks = &(&(*worker).clocks)[warp];
+        if object.missing() == 0 || !clocks.has_learned(warp, lane, &object.completed[0]) {
             let message = format!(
                 "arrives at an mbarrier that may have had its {} arrivals: the thread has not waited for the end of \
                  that phase",
@@ -206,7 +210,7 @@ unsafe fn begin_arrival<'a>(
             let access = access(AccessKind::Write, address);
             raise(worker, FaultKind::MbarrierOverrun, access, message, place)
         }
-        (object, knowledge)
+        (object, clocks.knowledge(warp, lane, (*worker).shared.agents()))
     }
 }
 
@@ -226,7 +230,7 @@ pub(crate) fn mbarrier_arrive(address: u32, place: Place) {
             raise(worker, FaultKind::MbarrierOverrun, access, message, place)
         }
         let state = &mut *worker;
-        let (warp, lane) = (state.thread as usize / LANES, state.thread as usize % LANES);
+        let (warp, lane) = warp_and_lane(state.thread as usize);
         state.clocks[warp].tick(lane);
         state.clock = state.clocks[warp].own(lane);
     }
@@ -259,7 +263,21 @@ pub(crate) fn mbarrier_wait(address: u32, parity: u32, place: Place) {
             raise(worker, FaultKind::MbarrierMisuse, access, message, place)
         }
         let object = object(worker, AccessKind::Read, address, place);
-        let phase = if parity == object.parity() { object.phase } else { object.phase - 1 };
+        // In another order of the threads the phase would be one of the same parity, but for what this one has seen.
+        let (phase, before) = if parity == object.parity() {
+            (object.phase, &object.completed[0])
+        } else {
+            (object.phase - 1, &object.completed[1])
+        };
+        let (warp, lane) = warp_and_lane((*worker).thread as usize);
+        if !(&(*worker).clocks)[warp].has_learned(warp, lane, before) {
+            let message = format!(
+                "waits for a phase of parity {parity} of an mbarrier, and has not seen the end of the phase before: \
+                 which of the phases of that parity it finds over depends on the order of the threads"
+            );
+            let access = access(AccessKind::Read, address);
+            raise(worker, FaultKind::MbarrierOverrun, access, message, place)
+        }
         (*worker).counters.mbarrier_waits += 1;
         suspend(worker, Stop::Mbarrier(Wait { address, phase, place }));
     }
@@ -290,10 +308,10 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool
             let message = overruns(worker, thread as u32);
             return Err(fault(worker, thread, wait, FaultKind::MbarrierOverrun, message));
         }
-        let (warp, lane) = (thread / LANES, thread % LANES);
+        let (warp, lane) = warp_and_lane(thread);
         let Some(object) = worker.mbarriers.get_mut(&wait.address) else { continue };
         let clocks = &mut worker.clocks[warp];
-        clocks.learn(warp, lane, &object.completed);
+        clocks.learn(warp, lane, &object.completed[0]);
         object.passed.resize(worker.shared.agents(), 0);
         object.passed[thread] = clocks.own(lane);
         clocks.tick(lane);
@@ -305,13 +323,15 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool
 
 /// Checks that no thread of a block in which none can go on waits for an mbarrier.
 pub(super) fn check_waits(worker: &Worker) -> Result<(), SimError> {
-    let waiting =
-        worker.threads.iter().enumerate().find_map(|(index, thread)| match thread.state {
-            State::Mbarrier(wait) => Some((index, wait)),
+    let waits =
+        worker.threads.iter().enumerate().filter_map(|(index, thread)| match thread.state {
+            State::Mbarrier(wait) => Some((index, wait, worker.mbarriers.get(&wait.address)?)),
             _ => None,
         });
-    let Some((thread, wait)) = waiting else { return Ok(()) };
-    let Some(object) = worker.mbarriers.get(&wait.address) else { return Ok(()) };
+    // Where some arrivals of a phase have been made, the one that is missing is more likely to be the first mistake.
+    let waiting =
+        waits.min_by_key(|(index, _, object)| (object.missing() == object.expected, *index));
+    let Some((thread, wait, object)) = waiting else { return Ok(()) };
     let (expected, missing) = (object.expected, object.missing());
     let message = format!(
         "waits for an mbarrier that {missing} of its {expected} arrivals do not reach, in the phase of parity {}: no \

@@ -47,7 +47,7 @@
 //! # Asynchronous copies
 //!
 //! A copy reads its source and writes its destination when the thread that issued it waits for its group, which is the
-//! latest moment that the rules allow; so a kernel that waits too late, or not at all, fails here every time. Until then
+//! latest moment that the rules allow, or when somebody waits for an mbarrier that it arrives at; so a kernel that waits too late, or not at all, fails here every time. Until then
 //! each access to the destination is a fault, after it the copy is an ordinary store of that thread. Copies that are under
 //! way when their thread exits are dropped.
 //!
@@ -57,9 +57,9 @@
 //! thread has seen itself; of a thread that arrives on its copies those copies alone do. They arrive, and the arrival counts,
 //! when all other arrivals of the phase have been made and somebody waits for it.
 //!
-//! A phase must not begin to fill, or end, while it depends on the order in which threads run which phase an arrival or a wait
-//! belongs to ([`FaultKind::MbarrierOverrun`]): every arrival must come after the end of the phase before, and the end of a
-//! phase after every wait for the phase before. Loads and stores of the words of an mbarrier are not told from others.
+//! Which phase an arrival or a wait belongs to must not depend on the order in which threads run
+//! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after every wait
+//! for the phase before. Loads and stores of the words of an mbarrier are not told from others.
 //!
 //! # What it counts
 //!
@@ -71,7 +71,7 @@
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `clocks.rs`, `in_flight.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
@@ -92,6 +92,7 @@ pub mod limits;
 mod log;
 mod mbarrier;
 mod panics;
+mod readers;
 mod requests;
 mod shadow;
 mod shared;

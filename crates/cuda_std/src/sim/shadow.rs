@@ -15,6 +15,7 @@
 use super::clocks::Clocks;
 use super::fault::AccessKind;
 use super::limits::WARP_THREADS;
+use super::readers::{WarpReaders, lanes};
 
 /// Bytes that one record stands for.
 const WORD: usize = 4;
@@ -38,7 +39,7 @@ impl Accessor<'_> {
         (self.thread / WARP_THREADS) as u8
     }
 
-    fn lane(&self) -> u32 {
+    pub(super) fn lane(&self) -> u32 {
         self.thread % WARP_THREADS
     }
 
@@ -84,6 +85,15 @@ struct Record {
 
 /// Both ways to touch a record fail with the thread that they race with, and what that did.
 impl Record {
+    /// Fails where nobody has written since the block's first epoch. `distance` says which byte of the access this is.
+    #[inline(always)]
+    fn check_written(&self, distance: usize, first_epoch: u32) -> Result<(), Violation> {
+        if self.write_epoch < first_epoch {
+            return Err(Violation::Uninitialised { distance });
+        }
+        Ok(())
+    }
+
     /// Fails where the last write races with an access of `who`.
     #[inline(always)]
     fn check_writer(&self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
@@ -147,50 +157,6 @@ impl Record {
     }
 }
 
-/// The lanes of a mask, lowest first.
-fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let lane = mask.trailing_zeros();
-        mask &= mask.wrapping_sub(1);
-        (lane < WARP_THREADS).then_some(lane)
-    })
-}
-
-/// The readers of one cell in one warp.
-#[derive(Clone, Copy, Default)]
-struct WarpReaders {
-    epoch: u32,
-    lanes: u32,
-    /// As `Record::read_clock`.
-    clock: u32,
-}
-
-impl WarpReaders {
-    fn read(&mut self, who: &Accessor<'_>, epoch: u32) {
-        let lane = 1 << who.lane();
-        let first = who.thread - who.lane();
-        let current = self.epoch == epoch && self.lanes != 0;
-        if current && self.clock == who.clock {
-            self.lanes |= lane;
-        } else if current && !lanes(self.lanes).all(|l| who.comes_after(first + l, self.clock)) {
-            self.lanes |= lane;
-            self.clock = self.clock.min(who.clock);
-        } else {
-            *self = WarpReaders { epoch, lanes: lane, clock: who.clock };
-        }
-    }
-
-    /// A reader of `epoch` that a write of `who` races with; `warp` is the warp of these readers.
-    fn racing(&self, warp: usize, who: &Accessor<'_>, epoch: u32) -> Option<u32> {
-        if self.epoch != epoch {
-            return None;
-        }
-        lanes(self.lanes)
-            .map(|lane| warp as u32 * WARP_THREADS + lane)
-            .find(|&reader| reader != who.thread && !who.comes_after(reader, self.clock))
-    }
-}
-
 /// Records of cells of one size.
 #[derive(Default)]
 struct Cells {
@@ -211,44 +177,9 @@ impl Cells {
         }
     }
 
-    #[inline]
-    fn read(
-        &mut self,
-        cell: usize,
-        warps: usize,
-        who: &Accessor<'_>,
-        epoch: u32,
-    ) -> Result<(), (u32, AccessKind)> {
-        if warps == 0 {
-            return self.records[cell].read(who, epoch);
-        }
-        self.records[cell].check_writer(who, epoch)?;
-        self.readers[cell * warps + who.warp() as usize].read(who, epoch);
-        Ok(())
-    }
-
-    #[inline]
-    fn write(
-        &mut self,
-        cell: usize,
-        warps: usize,
-        who: &Accessor<'_>,
-        epoch: u32,
-    ) -> Result<(), (u32, AccessKind)> {
-        if warps > 0 {
-            let readers = &mut self.readers[cell * warps..][..warps];
-            let racing = readers
-                .iter()
-                .enumerate()
-                .find_map(|(warp, readers)| readers.racing(warp, who, epoch));
-            if let Some(reader) = racing {
-                return Err((reader, AccessKind::Read));
-            }
-        }
-        self.records[cell].write(who, epoch)?;
-        // Whoever comes after this write comes after the readers too.
-        self.readers[cell * warps..][..warps].fill(WarpReaders::default());
-        Ok(())
+    /// The record of a cell and its readers in each of `warps` warps.
+    fn get(&mut self, cell: usize, warps: usize) -> (&mut Record, &mut [WarpReaders]) {
+        (&mut self.records[cell], &mut self.readers[cell * warps..][..warps])
     }
 }
 
@@ -301,13 +232,30 @@ impl Shadow {
         epoch: u32,
         first_epoch: u32,
     ) -> Result<(), Violation> {
-        let warps = self.warps;
-        self.each(offset, bytes, |at, cells, cell| {
-            if cells.records[cell].write_epoch < first_epoch {
-                return Err(Violation::Uninitialised { distance: at - offset });
-            }
-            let read = cells.read(cell, warps, who, epoch);
-            read.map_err(|(other, other_access)| Violation::Race { other, other_access })
+        if self.warps > 0 {
+            return self.read_tracked(offset, bytes, who, epoch, first_epoch);
+        }
+        self.each(offset, bytes, |at, record| {
+            record.check_written(at - offset, first_epoch)?;
+            record.read(who, epoch).map_err(race)
+        })
+    }
+
+    /// [`read`](Self::read) where readers are kept for each warp.
+    #[inline(never)]
+    fn read_tracked(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        who: &Accessor<'_>,
+        epoch: u32,
+        first_epoch: u32,
+    ) -> Result<(), Violation> {
+        self.each_tracked(offset, bytes, |at, record, readers| {
+            record.check_written(at - offset, first_epoch)?;
+            record.check_writer(who, epoch).map_err(race)?;
+            readers[who.warp() as usize].read(who, epoch);
+            Ok(())
         })
     }
 
@@ -320,10 +268,31 @@ impl Shadow {
         who: &Accessor<'_>,
         epoch: u32,
     ) -> Result<(), Violation> {
-        let warps = self.warps;
-        self.each(offset, bytes, |_, cells, cell| {
-            let written = cells.write(cell, warps, who, epoch);
-            written.map_err(|(other, other_access)| Violation::Race { other, other_access })
+        if self.warps > 0 {
+            return self.write_tracked(offset, bytes, who, epoch);
+        }
+        self.each(offset, bytes, |_, record| record.write(who, epoch).map_err(race))
+    }
+
+    /// [`write`](Self::write) where readers are kept for each warp.
+    #[inline(never)]
+    fn write_tracked(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        who: &Accessor<'_>,
+        epoch: u32,
+    ) -> Result<(), Violation> {
+        self.each_tracked(offset, bytes, |_, record, readers| {
+            let mut warps = readers.iter().enumerate();
+            let racing = warps.find_map(|(warp, readers)| readers.racing(warp, who, epoch));
+            if let Some(reader) = racing {
+                return Err(race((reader, AccessKind::Read)));
+            }
+            record.write(who, epoch).map_err(race)?;
+            // Whoever comes after this write comes after the readers too.
+            readers.fill(WarpReaders::default());
+            Ok(())
         })
     }
 
@@ -336,33 +305,59 @@ impl Shadow {
         clock: u32,
         epoch: u32,
     ) {
-        let written: Result<(), Violation> = self.each(offset, bytes, |_, cells, cell| {
-            let record = &mut cells.records[cell];
+        let written: Result<(), Violation> = self.each(offset, bytes, |_, record| {
             (record.write_epoch, record.write_clock, record.writer) = (epoch, clock, agent as u16);
             Ok(())
         });
         debug_assert!(written.is_ok());
     }
 
-    /// Calls `visit` with the cells of an aligned range: the offset of each, the table it lies in and its index there.
+    /// Calls `visit` with every record of an aligned range.
     #[inline(always)]
     fn each(
         &mut self,
         offset: usize,
         bytes: usize,
-        mut visit: impl FnMut(usize, &mut Cells, usize) -> Result<(), Violation>,
+        mut visit: impl FnMut(usize, &mut Record) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         if bytes < WORD {
             self.split(offset / WORD);
-            return (offset..offset + bytes)
-                .try_for_each(|byte| visit(byte, &mut self.bytes, byte));
+            return visit_all(&mut self.bytes.records[offset..offset + bytes], offset, visit);
         }
         for word in offset / WORD..(offset + bytes) / WORD {
+            let record = &mut self.words.records[word];
             let start = word * WORD;
-            if self.words.records[word].split {
-                (start..start + WORD).try_for_each(|byte| visit(byte, &mut self.bytes, byte))?;
+            if record.split {
+                visit_all(&mut self.bytes.records[start..start + WORD], start, &mut visit)?;
             } else {
-                visit(start, &mut self.words, word)?;
+                visit(start, record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// [`each`](Self::each) with the readers in each warp.
+    fn each_tracked(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        mut visit: impl FnMut(usize, &mut Record, &mut [WarpReaders]) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
+        let warps = self.warps;
+        if bytes < WORD {
+            self.split(offset / WORD);
+        }
+        let mut at = offset;
+        while at < offset + bytes {
+            let word = at / WORD;
+            if self.words.records[word].split {
+                let (record, readers) = self.bytes.get(at, warps);
+                visit(at, record, readers)?;
+                at += 1;
+            } else {
+                let (record, readers) = self.words.get(word, warps);
+                visit(at, record, readers)?;
+                at += WORD;
             }
         }
         Ok(())
@@ -385,4 +380,18 @@ impl Shadow {
                 .copy_from_slice(&self.words.readers[word * warps..][..warps]);
         }
     }
+}
+
+/// The violation of an access that races with what an agent did.
+fn race((other, other_access): (u32, AccessKind)) -> Violation {
+    Violation::Race { other, other_access }
+}
+
+/// Calls `visit` with the records of single bytes, the first of which stands for `offset`.
+fn visit_all(
+    records: &mut [Record],
+    offset: usize,
+    mut visit: impl FnMut(usize, &mut Record) -> Result<(), Violation>,
+) -> Result<(), Violation> {
+    records.iter_mut().enumerate().try_for_each(|(i, record)| visit(offset + i, record))
 }
