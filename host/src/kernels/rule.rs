@@ -18,6 +18,12 @@ const TINY: u64 = 16 * 16;
 /// that keep the few others busy at the price of all the rest.
 const NEARLY_ALL: (u64, u64) = (15, 16);
 
+/// Elements in a tile that counts as small: 32 x 64.
+const SMALL_TILE: i64 = 32 * 64;
+
+/// Elements in a tile that counts as large: 128 x 256, of which a multiprocessor holds one.
+const LARGE_TILE: i64 = 128 * 256;
+
 /// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
 const ASYNC_COPIES: (u32, u32) = (8, 0);
 
@@ -56,17 +62,23 @@ impl Order {
     pub fn of(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> (Order, Rule) {
         let small = u64::from(problem.m) * u64::from(problem.n) <= TINY || problem.k < SHALLOW;
         let all = u64::from(device.multiprocessors);
-        let enough = all.div_ceil(3);
+        let area = i64::from(kernel.tile.bm * kernel.tile.bn);
+        let nearly_all = (all * NEARLY_ALL.0).div_ceil(NEARLY_ALL.1);
+        // The larger a tile, the longer multiprocessors without one wait for the others.
+        let enough = match area {
+            ..=SMALL_TILE => all.div_ceil(5),
+            LARGE_TILE.. => nearly_all,
+            _ => all.div_ceil(3),
+        };
         let copies_asynchronously = device.compute_capability.is_none_or(|cc| cc >= ASYNC_COPIES);
         // Those of all products of a batch are resident together.
         let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
-        let area = i64::from(kernel.tile.bm * kernel.tile.bn);
         if small && kernel.rung == Rung::Naive {
             (Order(3, 0, false, 0), Rule::LittleToReuse)
         } else if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order(0, 0, false, 0), Rule::NoAsyncCopies)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
-            let fills = blocks.saturating_mul(NEARLY_ALL.1) >= all * NEARLY_ALL.0;
+            let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
             (Order(2, kernel.rung as u64, fills, size), Rule::FillsDevice)
         } else {
@@ -80,7 +92,8 @@ impl Order {
 ///
 /// The rule, in this order:
 /// 1. where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
-/// 2. else the highest rung with a tile of D for at least a third of the multiprocessors; within it the largest tiles of
+/// 2. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
+///    all if they are large; within it the largest tiles of
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
 /// 3. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
@@ -264,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_blocks_of_a_whole_batch_count() {
-        assert_eq!(chosen(256, 256, 256), "microkernel32_f32");
+        assert_eq!(chosen(256, 256, 256), "warp_tiled32_f32");
         let batch = Problem { batch: 64, ..problem(256, 256, 256) };
         let selection = choose(&batch, &h200(), None).unwrap();
         assert_eq!(selection.kernel.rung, Rung::Decoupled, "{selection}");
