@@ -1,0 +1,181 @@
+//! Running kernels of f32 on the simulator, for operands in any layout that lie anywhere.
+
+use cuda_std::memory::GlobalPtr;
+use cuda_std::sim::{Counters, Launch, Simulator};
+use regemm_kernels::epilogue::Linear;
+use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::layout::Layout;
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
+use std::ffi::c_void;
+
+/// Where the elements of all matrices lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Storage {
+    /// Elements before the first, which is aligned to 16 bytes where this is a multiple of four.
+    pub start: u32,
+    /// Elements from the end of one row to the next.
+    pub gap: u32,
+}
+
+/// Rows without gaps, aligned as an allocation is.
+pub const PACKED: Storage = Storage { start: 0, gap: 0 };
+
+/// What the elements of A and B are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Values {
+    /// From -4 to 4: all sums are exact.
+    Integers,
+    /// Normally distributed, so that every rounding shows.
+    Normals,
+}
+
+/// `D = A * B`, `m x k` and `k x n`.
+#[derive(Clone, Copy, Debug)]
+pub struct Product {
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub values: Values,
+    pub storage: Storage,
+}
+
+/// What a launch left.
+pub struct Outcome {
+    /// The bits of D, row by row.
+    pub bits: Vec<u32>,
+    pub counters: Counters,
+}
+
+/// What is in memory where no element of A or B is, and in all of D before: a NaN, which would spread to every sum.
+const CANARY: u32 = u32::MAX;
+
+/// A matrix in the simulator's memory.
+struct Stored {
+    matrix: MatrixRef<f32>,
+    /// Where the allocation begins, and the words in it: no more than up to the last element.
+    address: u64,
+    words: Vec<u32>,
+}
+
+/// Words of a matrix in memory, and its leading dimension.
+fn words(
+    rows: u32,
+    cols: u32,
+    storage: Storage,
+    bits: impl Fn(u32, u32) -> u32,
+) -> (Vec<u32>, u32) {
+    let ld = cols + storage.gap;
+    let mut words = vec![CANARY; storage.start as usize];
+    for row in 0..rows {
+        words.resize((storage.start + row * ld) as usize, CANARY);
+        words.extend((0..cols).map(|col| bits(row, col)));
+    }
+    (words, ld)
+}
+
+fn upload(
+    simulator: &Simulator,
+    (rows, cols): (u32, u32),
+    storage: Storage,
+    bits: impl Fn(u32, u32) -> u32,
+) -> Stored {
+    let (words, ld) = words(rows, cols, storage, bits);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let address = simulator.alloc(bytes.len().max(1) as u64).unwrap();
+    simulator.write(address, &bytes).unwrap();
+    let data = GlobalPtr::<f32>::from_address(address).add(storage.start.into());
+    Stored { matrix: MatrixRef { data, ld: ld.into() }, address, words }
+}
+
+impl Product {
+    /// Of packed integers.
+    pub fn new(m: u32, n: u32, k: u32) -> Self {
+        Product { m, n, k, values: Values::Integers, storage: PACKED }
+    }
+
+    fn a(&self, row: u32, col: u32) -> f32 {
+        self.values.at(1, row, col)
+    }
+
+    fn b(&self, row: u32, col: u32) -> f32 {
+        self.values.at(2, row, col)
+    }
+
+    /// Runs a kernel, and checks that it leaves alone what lies between the rows of D.
+    pub fn run(&self, kernel: &KernelInfo) -> Outcome {
+        let Product { m, n, k, storage, .. } = *self;
+        let simulator = Simulator::new();
+        let factor = |layout: Layout, rows, cols, value: &dyn Fn(u32, u32) -> f32| {
+            let bits = |stored_row, stored_col| {
+                let (row, col) = layout.stored(stored_row, stored_col);
+                value(row, col).to_bits()
+            };
+            upload(&simulator, layout.stored(rows, cols), storage, bits).matrix
+        };
+        let a = factor(kernel.layouts.a, m, k, &|row, col| self.a(row, col));
+        let b = factor(kernel.layouts.b, k, n, &|row, col| self.b(row, col));
+        let d = upload(&simulator, (m, n), storage, |_, _| CANARY);
+        let target = TargetRef { first: d.matrix, stride: 0 };
+        let epilogue = Linear::<f32>::identity();
+        let params = GemmParams { a, b, d: target, a_stride: 0, b_stride: 0, m, n, k, epilogue };
+        let launch = Launch {
+            grid: [kernel.blocks(m, n) as u32, 1, 1],
+            block: [kernel.threads(), 1, 1],
+            dynamic_shared: kernel.shared_bytes,
+        };
+        // SAFETY: the one argument points to a value of the kernel's parameter type.
+        let launched = unsafe {
+            simulator.launch(&kernel.entry, launch, &[(&raw const params).cast::<c_void>()])
+        };
+        let counters =
+            launched.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", kernel.name));
+
+        let mut bytes = vec![0; size_of_val(&d.words[..])];
+        simulator.read(d.address, &mut bytes).unwrap();
+        let (stored, _) = bytes.as_chunks::<4>();
+        let stored: Vec<u32> = stored.iter().map(|&word| u32::from_ne_bytes(word)).collect();
+        let at =
+            |row: u32, col: u32| stored[(storage.start + row * (n + storage.gap) + col) as usize];
+        assert!(
+            words(m, n, storage, at).0 == stored,
+            "{}: {self:?} stores outside of D",
+            kernel.name
+        );
+        let bits = (0..m * n).map(|i| at(i / n, i % n)).collect();
+        Outcome { bits, counters }
+    }
+
+    /// The bits of D for integers, of which no sum is rounded.
+    pub fn exact(&self) -> Vec<u32> {
+        assert_eq!(self.values, Values::Integers);
+        let sum = |row: u32, col: u32| -> i64 {
+            (0..self.k).map(|p| self.a(row, p) as i64 * self.b(p, col) as i64).sum()
+        };
+        (0..self.m * self.n).map(|i| (sum(i / self.n, i % self.n) as f32).to_bits()).collect()
+    }
+}
+
+impl Values {
+    /// Element `(row, col)` of a matrix, of which every seed has its own.
+    fn at(self, seed: u32, row: u32, col: u32) -> f32 {
+        let index = hash(hash(seed) ^ row) ^ col;
+        match self {
+            Values::Integers => (hash(index) % 9) as f32 - 4.0,
+            Values::Normals => {
+                // G. E. P. Box and M. E. Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+                let uniform = |x: u32| (f64::from(x) + 0.5) / 2f64.powi(32);
+                let radius = (-2.0 * uniform(hash(index)).ln()).sqrt();
+                let angle = std::f64::consts::TAU * uniform(hash(!index));
+                (radius * angle.cos()) as f32
+            }
+        }
+    }
+}
+
+/// The finalizer of MurmurHash3, shifted so that it does not map zero to zero.
+fn hash(x: u32) -> u32 {
+    let mut x = x.wrapping_add(0x9e37_79b9);
+    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
+}
