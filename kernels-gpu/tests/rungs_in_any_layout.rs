@@ -306,3 +306,17 @@ fn bits_of_naive_wherever_rows_start() {
         check(kernel, Product::new(tile.bm + 12, tile.bn - 4, 2 * tile.bk + 4), &storages);
     }
 }
+
+/// Rows that start at multiples of 16 bytes but do not consist of whole vectors: what follows their ends belongs to others.
+#[test]
+fn aligned_rows_of_odd_length_are_read_to_their_ends() {
+    let storage = Storage { start: 0, gap: 3 };
+    for kernel in kernels() {
+        let tile = kernel.tile;
+        let product = Product::new(tile.bm + 1, tile.bn + 5, tile.bk + 1);
+        check(kernel, product, &[storage]);
+        let counters = Product { storage, ..product }.run(kernel).counters;
+        let inside = operand_elements(kernel, &product);
+        assert_eq!(counters.global_load_elements, inside, "{}", kernel.name);
+    }
+}
