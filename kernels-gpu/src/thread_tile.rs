@@ -163,22 +163,6 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
         fragments
     }
 
-    /// Scratch.
-    #[inline(always)]
-    pub fn row_mut(&mut self, i: usize) -> &mut [Acc<K>; TN] {
-        &mut self.sums[i]
-    }
-    /// Scratch.
-    #[inline(always)]
-    pub fn row(&self) -> usize {
-        self.row
-    }
-    /// Scratch.
-    #[inline(always)]
-    pub fn col(&self) -> usize {
-        self.col
-    }
-
     /// Adds the outer product of a column of A and a row of B.
     ///
     /// Row by row, every other row backwards: each multiply-add shares an operand with the one before it, which the GPU
