@@ -3,9 +3,9 @@
 //! A slice in shared memory is `DEPTH` rows of `WIDTH` elements, one row a k. In global memory a factor lies one of two ways,
 //! and each has its own copies:
 //!
-//! - [`Along`]: its rows are rows of the slice (A transposed, B row-major). Neighbours stay neighbours, so 16 bytes travel at a
+//! - `Along`: its rows are rows of the slice (A transposed, B row-major). Neighbours stay neighbours, so 16 bytes travel at a
 //!   time where rows are aligned.
-//! - [`Across`]: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by element.
+//! - `Across`: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by element.
 //!
 //! Elements outside of the matrix arrive as zeros, which add nothing to a sum. Most slices lie inside all the way: whether one
 //! does is asked once, and then no copy of it needs a check.
