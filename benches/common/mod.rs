@@ -1,7 +1,46 @@
 //! What the benchmarks that write records have in common.
 
-use regemm::Dtype;
-use std::path::Path;
+use clap::Args;
+use regemm::{Device, Dtype};
+use regemm_report::provenance::Provenance;
+use std::path::{Path, PathBuf};
+
+/// What a record is made from and where it goes: arguments of every benchmark.
+#[derive(Args)]
+pub struct Recording {
+    /// Seed of the operands
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Commit to name in the record; asked of git unless given
+    #[arg(long)]
+    commit: Option<String>,
+
+    /// Write the record to this path, with an ending for the numbers, the tables and each format of the picture
+    #[arg(long)]
+    pub record: Option<PathBuf>,
+
+    /// Read the numbers from a record instead of measuring
+    #[arg(long)]
+    pub from: Option<PathBuf>,
+
+    /// Given by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Recording {
+    /// This moment, these sources and the device.
+    pub fn provenance(&self, device: &Device) -> Provenance {
+        let info = device.info();
+        let mut provenance =
+            Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);
+        if let Some(commit) = &self.commit {
+            provenance.commit = Some(commit.clone());
+        }
+        provenance
+    }
+}
 
 /// The element type of this name.
 ///

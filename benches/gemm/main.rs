@@ -35,15 +35,14 @@ mod lt;
 mod product;
 
 use clap::Parser;
-use common::{parse_dtype, write};
+use common::{Recording, parse_dtype, write};
 use contest::{Contest, Libraries};
 use library::WORKSPACE_BYTES;
 use regemm::measure::Rotation;
 use regemm::{Device, Dtype, Element, bf16, f16};
-use regemm_report::provenance::{self, Provenance};
+use regemm_report::provenance;
 use regemm_report::versus::{CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record};
 use regemm_report::{pictures, table};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measures the library beside cuBLASLt and cuBLAS on a GPU
@@ -73,29 +72,12 @@ struct Arguments {
     #[arg(long)]
     skip_host: bool,
 
-    /// Seed of the operands
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-
-    /// Commit to name in the record; asked of git unless given
-    #[arg(long)]
-    commit: Option<String>,
-
-    /// Write the record to this path with the endings .json, .md, .svg and .png
-    #[arg(long)]
-    record: Option<PathBuf>,
-
-    /// Read the numbers from a record instead of measuring
-    #[arg(long)]
-    from: Option<PathBuf>,
-
     /// Given to the processes that this one starts: see first.rs
     #[arg(long, hide = true)]
     first_result: Option<u64>,
 
-    /// Given by cargo
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    recording: Recording,
 }
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -126,7 +108,7 @@ fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
     if let Some(started) = arguments.first_result {
         return first::child::<T>(started);
     }
-    let (record, failure) = match &arguments.from {
+    let (record, failure) = match &arguments.recording.from {
         Some(path) => (serde_json::from_str(&std::fs::read_to_string(path)?)?, None),
         None => match Device::cuda(0) {
             Ok(device) => measure::<T>(arguments, &device)?,
@@ -137,7 +119,7 @@ fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
         },
     };
     let text = record.markdown();
-    if let Some(path) = &arguments.record {
+    if let Some(path) = &arguments.recording.record {
         write(path, "json", serde_json::to_string_pretty(&record)?)?;
         write(path, "md", &text)?;
         let picture = pictures::versus(&record);
@@ -173,12 +155,12 @@ fn measure<T: Element>(
     let mut record = begin(arguments, device, &libraries);
     record.first_results = first_results;
     if !arguments.skip_host {
-        record.host = Some(host::cost::<T>(&stream, &libraries, arguments.seed)?);
+        record.host = Some(host::cost::<T>(&stream, &libraries, arguments.recording.seed)?);
     }
 
     let cases = cases::cases(&arguments.cases, &arguments.sizes);
     let layouts: Vec<_> = cases.iter().map(product::layout).collect();
-    let mut operands = Rotation::<T>::new(device, arguments.seed);
+    let mut operands = Rotation::<T>::new(device, arguments.recording.seed);
     operands.reserve(&layouts)?;
     let mut contest = Contest {
         device,
@@ -186,7 +168,7 @@ fn measure<T: Element>(
         libraries: &libraries,
         kernels: &arguments.kernels,
         rounds: arguments.rounds,
-        seed: arguments.seed,
+        seed: arguments.recording.seed,
         operands,
     };
     let mut failure = None;
@@ -231,11 +213,6 @@ fn in_short(measured: &Measured) -> String {
 /// An empty record of this machine and moment.
 fn begin(arguments: &Arguments, device: &Device, libraries: &Libraries) -> Record {
     let info = device.info();
-    let mut provenance =
-        Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);
-    if let Some(commit) = &arguments.commit {
-        provenance.commit = Some(commit.clone());
-    }
     let (mut loaded, mut without) = (Vec::new(), Vec::new());
     let workspace = WORKSPACE_BYTES >> 20;
     match &libraries.lt {
@@ -257,7 +234,7 @@ fn begin(arguments: &Arguments, device: &Device, libraries: &Libraries) -> Recor
         Err(why) => without.push(format!("{CUBLAS}: {why}")),
     }
     Record {
-        provenance,
+        provenance: arguments.recording.provenance(device),
         clocks_after: None,
         dtype: arguments.dtype.to_string(),
         peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),

@@ -23,12 +23,10 @@ mod library;
 mod lt;
 
 use clap::Parser;
-use common::{parse_dtype, write};
+use common::{Recording, parse_dtype, write};
 use regemm::{Device, Dtype, bf16, f16};
 use regemm_report::ladder::Record;
 use regemm_report::pictures;
-use regemm_report::provenance::Provenance;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measures the kernels beside cuBLASLt on a GPU
@@ -46,25 +44,8 @@ struct Arguments {
     #[arg(long, default_value_t = 30)]
     rounds: usize,
 
-    /// Seed of the operands
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-
-    /// Commit to name in the record; asked of git unless given
-    #[arg(long)]
-    commit: Option<String>,
-
-    /// Write the record to this path with the endings .json, .md and .svg
-    #[arg(long)]
-    record: Option<PathBuf>,
-
-    /// Read the numbers from a record instead of measuring
-    #[arg(long)]
-    from: Option<PathBuf>,
-
-    /// Given by cargo
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    recording: Recording,
 }
 
 fn main() -> ExitCode {
@@ -79,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let record: Record = match &arguments.from {
+    let record: Record = match &arguments.recording.from {
         Some(path) => serde_json::from_str(&std::fs::read_to_string(path)?)?,
         None => match Device::cuda(0) {
             Ok(device) => measure(arguments, &device)?,
@@ -91,7 +72,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     };
     let table = record.markdown();
     println!("{table}");
-    if let Some(path) = &arguments.record {
+    if let Some(path) = &arguments.recording.record {
         write(path, "json", serde_json::to_string_pretty(&record)?)?;
         write(path, "md", &table)?;
         write(path, "svg", pictures::ladder(&record).svg()?)?;
@@ -103,8 +84,12 @@ fn measure(arguments: &Arguments, device: &Device) -> Result<Record, Box<dyn std
     let mut record = begin(arguments, device);
     for &size in &arguments.sizes {
         eprintln!("measuring {size} x {size} x {size}");
-        let contest =
-            contest::Contest { device, size, rounds: arguments.rounds, seed: arguments.seed };
+        let contest = contest::Contest {
+            device,
+            size,
+            rounds: arguments.rounds,
+            seed: arguments.recording.seed,
+        };
         record.rounds.push(match arguments.dtype {
             Dtype::F32 => contest.run::<f32>()?,
             Dtype::F64 => contest.run::<f64>()?,
@@ -118,13 +103,8 @@ fn measure(arguments: &Arguments, device: &Device) -> Result<Record, Box<dyn std
 /// An empty record of this machine and moment.
 fn begin(arguments: &Arguments, device: &Device) -> Record {
     let info = device.info();
-    let mut provenance =
-        Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);
-    if let Some(commit) = &arguments.commit {
-        provenance.commit = Some(commit.clone());
-    }
     Record {
-        provenance,
+        provenance: arguments.recording.provenance(device),
         dtype: arguments.dtype.to_string(),
         peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
         rounds: Vec::new(),

@@ -10,10 +10,11 @@
 //! | [`warp_tiled`] | warp tiles, and fragments of the next k loaded while those of this one are multiplied |
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
 //!
-//! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory, [`tile`] which part of D a block
-//! owns, [`mover`] and [`slices`] bring operands into shared memory, [`thread_tile`] is the micro-kernel in registers,
-//! [`epilogue`] what happens to a sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists every
-//! instantiation: PTX entries, host tables and names all come from it.
+//! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
+//! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
+//! factors in any layout, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
+//! [`epilogue`] what happens to a sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
+//! every instantiation: PTX entries, host tables and names all come from it.
 //!
 //! The crate is `no_std` on the device. On the host the same functions run on the simulator of [`cuda_std`].
 #![no_std]

@@ -22,6 +22,7 @@ use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Rung, Tile};
 use crate::params::GemmParams;
+use crate::ring::{after, before};
 use crate::slices::{Slices, Stager, shared_bytes};
 use crate::thread_tile::ThreadTile;
 use crate::tile::block_tile;
@@ -95,18 +96,6 @@ impl<
             sums.store(&p, origin);
         }
     }
-}
-
-/// The stage after `stage`, in a ring.
-#[inline(always)]
-pub const fn after<const STAGES: u32>(stage: u32) -> u32 {
-    if stage == STAGES - 1 { 0 } else { stage + 1 }
-}
-
-/// The stage before `stage`, in a ring.
-#[inline(always)]
-pub const fn before<const STAGES: u32>(stage: u32) -> u32 {
-    if stage == 0 { STAGES - 1 } else { stage - 1 }
 }
 
 /// Waits until the oldest of the `STAGES - 1` groups under way has arrived.

@@ -19,6 +19,18 @@ const WARP: u32 = 32;
 /// Bytes of one barrier.
 const BARRIER_BYTES: u32 = 8;
 
+/// The stage after `stage`, in a ring.
+#[inline(always)]
+pub const fn after<const STAGES: u32>(stage: u32) -> u32 {
+    if stage == STAGES - 1 { 0 } else { stage + 1 }
+}
+
+/// The stage before `stage`, in a ring.
+#[inline(always)]
+pub const fn before<const STAGES: u32>(stage: u32) -> u32 {
+    if stage == 0 { STAGES - 1 } else { stage - 1 }
+}
+
 /// A place in the ring.
 #[derive(Clone, Copy)]
 struct Place {
@@ -30,9 +42,9 @@ struct Place {
 impl Place {
     /// The stage, and on to the next.
     #[inline(always)]
-    fn advance(&mut self, stages: u32) -> u32 {
+    fn advance<const STAGES: u32>(&mut self) -> u32 {
         let stage = self.stage;
-        self.stage = if stage == stages - 1 { 0 } else { stage + 1 };
+        self.stage = after::<STAGES>(stage);
         if self.stage == 0 {
             self.parity ^= 1;
         }
@@ -106,7 +118,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn filled(&mut self) {
-        let stage = self.writer.advance(STAGES);
+        let stage = self.writer.advance::<STAGES>();
         if mbarrier::AVAILABLE {
             // SAFETY: the barrier is initialised.
             unsafe { barrier(self.full, stage).arrive_on_copies() };
@@ -121,7 +133,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[track_caller]
     pub unsafe fn wait_full(&mut self) -> u32 {
         let parity = self.reader.parity;
-        self.reading = self.reader.advance(STAGES);
+        self.reading = self.reader.advance::<STAGES>();
         // SAFETY: the barrier is initialised, and all threads of the block get here.
         unsafe {
             if mbarrier::AVAILABLE {
@@ -140,7 +152,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn emptied(&mut self) {
-        let stage = if self.reading == 0 { STAGES - 1 } else { self.reading - 1 };
+        let stage = before::<STAGES>(self.reading);
         if mbarrier::AVAILABLE {
             // SAFETY: the barrier is initialised; the lanes' reads come before the arrival of one of them.
             unsafe {

@@ -31,6 +31,21 @@ pub struct Provenance {
 }
 
 impl Provenance {
+    /// Made up for tests.
+    #[cfg(test)]
+    pub(crate) fn synthetic() -> Self {
+        Provenance {
+            date: "2026-01-31".into(),
+            commit: Some("abc1234".into()),
+            version: "0.1.0".into(),
+            device: "NVIDIA Imaginary".into(),
+            multiprocessors: 10,
+            compute_capability: Some((9, 0)),
+            driver: Some("580.1".into()),
+            clocks: None,
+        }
+    }
+
     /// This moment, these sources and the named device. Driver and clocks are asked of `nvidia-smi` if the device has a
     /// compute capability, the commit of `git`; what they do not tell stays out.
     pub fn gather(

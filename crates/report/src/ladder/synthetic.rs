@@ -25,16 +25,7 @@ pub fn record() -> Record {
         without_vendor: None,
     };
     Record {
-        provenance: Provenance {
-            date: "2026-01-31".into(),
-            commit: Some("abc1234".into()),
-            version: "0.1.0".into(),
-            device: "NVIDIA Imaginary".into(),
-            multiprocessors: 10,
-            compute_capability: Some((9, 0)),
-            driver: Some("580.1".into()),
-            clocks: None,
-        },
+        provenance: Provenance::synthetic(),
         dtype: "f32".into(),
         peak: Some(60.0),
         rounds: vec![round(1024, [5.0, 10.0, 40.0]), round(4096, [6.0, 10.0, 50.0])],

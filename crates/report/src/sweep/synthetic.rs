@@ -16,16 +16,7 @@ pub fn record(results: Vec<Entry>) -> Record {
     sizes.dedup();
     Record {
         command: "sweep".into(),
-        provenance: Provenance {
-            date: "2026-01-31".into(),
-            commit: Some("abc1234".into()),
-            version: "0.1.0".into(),
-            device: "NVIDIA Imaginary".into(),
-            multiprocessors: 10,
-            compute_capability: Some((9, 0)),
-            driver: Some("580.1".into()),
-            clocks: None,
-        },
+        provenance: Provenance::synthetic(),
         dtype: "f32".into(),
         peak_tflops: Some(66.9),
         sizes,

@@ -37,7 +37,7 @@ pub fn record() -> Record {
     let layouts = |size, layouts| Case { layouts, ..square(Group::Layouts, size) };
     let batched = Case { batch: 64, ..square(Group::Batched, 256) };
     Record {
-        provenance: crate::ladder::synthetic::record().provenance,
+        provenance: crate::provenance::Provenance::synthetic(),
         clocks_after: Some("1755 MHz".into()),
         dtype: "f32".into(),
         peak: Some(60.0),
