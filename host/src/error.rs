@@ -1,6 +1,7 @@
 //! Everything that can go wrong, with messages that say what was wrong and what would be right.
 
 use crate::device::DeviceSpec;
+use crate::device::workspace::WorkspaceSize;
 use cuda_std::sim::SimError;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::layout::Layouts;
@@ -39,6 +40,8 @@ pub enum Operand {
     Bias,
     /// The stream that the work is put on.
     Stream,
+    /// Memory for sums that are not finished.
+    Workspace,
     /// Memory that a custom epilogue reads.
     EpilogueOperand,
     /// An array on the host.
@@ -54,6 +57,7 @@ impl fmt::Display for Operand {
             Operand::D => "D",
             Operand::Bias => "the bias",
             Operand::Stream => "the stream",
+            Operand::Workspace => "the workspace",
             Operand::EpilogueOperand => "an operand of the epilogue",
             Operand::Array => "the array",
         })
@@ -363,6 +367,17 @@ pub enum Error {
         available: u64,
         /// The device's name.
         device: String,
+    },
+
+    /// A workspace that was given is too small for the product.
+    #[error(
+        "the product needs a workspace of {needed} but the given one has {found}: make one of `Gemm::workspace_size`, or give none"
+    )]
+    WorkspaceTooSmall {
+        /// What the workspace holds.
+        found: WorkspaceSize,
+        /// What the product needs.
+        needed: WorkspaceSize,
     },
 
     /// A custom kernel's parameters are not those of its epilogue type.

@@ -15,9 +15,10 @@ mod overlap;
 mod validate;
 
 use crate::device::stream::Stream;
+use crate::device::workspace::{Workspace, WorkspaceSize};
 use crate::device::{Buffer, Device, KernelSource};
 use crate::error::{Error, Result};
-use crate::kernels::{self, Problem, Selection, Why};
+use crate::kernels::{self, LaunchShape, Problem, Selection, Why};
 use crate::matrix::vector::Vector;
 use crate::matrix::view::MatrixView;
 use crate::tuning::Shape;
@@ -31,6 +32,7 @@ use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
 use regemm_kernels::kernel::{KernelInfo, Rung};
 use regemm_kernels::params::MatrixRef;
+use std::num::NonZeroU32;
 
 /// Which kernel runs a product.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +105,8 @@ pub struct Gemm<'a, T: Element> {
     activation: Activation,
     slope: T::Acc,
     kernel: KernelChoice,
+    slices: Option<u32>,
+    workspace: Option<&'a Workspace>,
     epilogue_operands: Vec<&'a Buffer>,
 }
 
@@ -120,6 +124,8 @@ impl<'a, T: Element> Gemm<'a, T> {
             activation: identity.activation,
             slope: identity.slope,
             kernel: KernelChoice::Auto,
+            slices: None,
+            workspace: None,
             epilogue_operands: Vec::new(),
         }
     }
@@ -177,6 +183,37 @@ impl<'a, T: Element> Gemm<'a, T> {
         self
     }
 
+    /// The number of slices into which a kernel of [`Schedule::SplitK`] divides K; others do not ask. Unless set it depends on
+    /// the product and the device alone: as many as fill the device ([`LaunchShape`]). The same number gives the same
+    /// bits on every device. Products of less depth have fewer slices.
+    ///
+    /// [`Schedule::SplitK`]: regemm_kernels::kernel::Schedule::SplitK
+    /// [`LaunchShape`]: crate::kernels::LaunchShape
+    pub fn slices(mut self, slices: NonZeroU32) -> Self {
+        self.slices = Some(slices.get());
+        self
+    }
+
+    /// Memory for sums that are not finished, at least of [`Gemm::workspace_size`]. Unless given the stream has its own, and
+    /// the device for the work of no stream: it grows when a product needs more than any before it, and then waits for the
+    /// work that is on the stream.
+    pub fn workspace(mut self, workspace: &'a Workspace) -> Self {
+        self.workspace = Some(workspace);
+        self
+    }
+
+    /// The memory that the product needs besides its operands, as it is now.
+    ///
+    /// # Errors
+    /// As for [`Gemm::run`], as far as the operands are concerned.
+    pub fn workspace_size<'d>(&self, d: impl Into<Target<'d, T>>) -> Result<WorkspaceSize> {
+        let d = d.into();
+        let problem = validate::problem(self, &d)?;
+        let kernel = self.select(&problem, &d)?.kernel;
+        let problem = self.without_factors_of_zero(problem);
+        Ok(LaunchShape::new(kernel, &problem, self.device().info(), self.slices).workspace)
+    }
+
     /// Computes D and waits for it.
     ///
     /// # Errors
@@ -202,13 +239,10 @@ impl<'a, T: Element> Gemm<'a, T> {
                 remedy: "run them with a custom kernel",
             });
         }
-        let mut problem = validate::problem(self, d)?;
+        let problem = validate::problem(self, d)?;
         validate::stream(self, stream)?;
         let selection = self.select(&problem, d)?;
-        if self.alpha == T::Acc::ZERO {
-            // The kernel would read A and B to multiply the sum by zero, and NaN would stay NaN.
-            problem.k = 0;
-        }
+        let problem = self.without_factors_of_zero(problem);
         // Without a product there is nothing that an infinite or undefined factor could turn into NaN.
         let alpha = if problem.k == 0 { T::Acc::ZERO } else { self.alpha };
 
@@ -238,11 +272,19 @@ impl<'a, T: Element> Gemm<'a, T> {
             problem,
             a: self.a,
             b: self.b,
+            slices: self.slices,
+            workspace: self.workspace,
             epilogue_operands: others.into_iter().flatten().collect(),
         };
         // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
         // epilogue's C and bias are among the operands.
         unsafe { execute(&plan, epilogue, d, stream) }
+    }
+
+    /// The problem that is computed: without depth where alpha is zero. The kernel would read A and B to multiply the sum by
+    /// zero, and NaN would stay NaN.
+    fn without_factors_of_zero(&self, problem: Problem) -> Problem {
+        if self.alpha == T::Acc::ZERO { Problem { k: 0, ..problem } } else { problem }
     }
 
     fn select(&self, problem: &Problem, d: &Target<'_, T>) -> Result<Selection> {
@@ -352,6 +394,8 @@ impl<'a, T: Element> Gemm<'a, T> {
             problem,
             a: self.a,
             b: self.b,
+            slices: self.slices,
+            workspace: self.workspace,
             epilogue_operands: self.epilogue_operands.clone(),
         };
         // SAFETY: the operands are checked; the kernel keeps the contract, as was promised when it was made, and the

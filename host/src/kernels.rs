@@ -5,12 +5,16 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `launch` | how a kernel is launched: grid, slices of K and workspace |
 //! | `rule` | the choice by rule |
 //! | `why` | a chosen kernel and the reason for choosing it |
 
+mod launch;
 mod rule;
 mod why;
 
+pub use launch::LaunchShape;
+pub(crate) use launch::MAX_PRODUCTS;
 pub(crate) use rule::{Order, choose_untuned};
 pub use rule::{Rule, choose, rank};
 pub use why::{NotTuned, RunnerUp, Selection, Tuned, Why};
@@ -165,6 +169,7 @@ pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceI
         (Resource::Threads, kernel.threads().into(), device.max_threads_per_block.into()),
         (Resource::SharedMemory, kernel.shared_bytes.into(), device.shared_bytes_per_block.into()),
         (Resource::Blocks, kernel.blocks(problem.m, problem.n), MAX_BLOCKS),
+        (Resource::Blocks, launch::reducer_blocks(kernel, problem), MAX_BLOCKS),
     ];
     for (resource, needed, available) in demands {
         if needed > available {

@@ -56,6 +56,7 @@ pub use device::info::{DeviceInfo, DeviceKind};
 pub use device::ptx::{PtxModule, ptx_modules};
 pub use device::report::KernelReport;
 pub use device::stream::{Event, Stream};
+pub use device::workspace::{Workspace, WorkspaceSize};
 pub use device::{Device, DeviceSpec};
 pub use error::{Error, Operand, Resource, Result, Shape};
 pub use gemm::custom::CustomKernel;
@@ -72,7 +73,7 @@ pub use ndarray;
 pub use regemm_kernels::activation::Activation;
 pub use regemm_kernels::element::{Accumulator, Dtype, Element};
 pub use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
-pub use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
+pub use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
 pub use regemm_kernels::layout::{Layout, Layouts};
 
 /// The examples of the README, compiled and run as tests.

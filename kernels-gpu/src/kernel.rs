@@ -23,11 +23,13 @@ pub enum Rung {
     WarpTiled,
     /// [`crate::decoupled`]
     Decoupled,
+    /// [`crate::split_k`]
+    SplitK,
 }
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 7] = [
+    pub const ALL: [Rung; 8] = [
         Rung::Naive,
         Rung::Tiled,
         Rung::Microkernel,
@@ -35,6 +37,7 @@ impl Rung {
         Rung::Pipelined,
         Rung::WarpTiled,
         Rung::Decoupled,
+        Rung::SplitK,
     ];
 
     /// The module's name.
@@ -47,6 +50,7 @@ impl Rung {
             Rung::Pipelined => "pipelined",
             Rung::WarpTiled => "warp_tiled",
             Rung::Decoupled => "decoupled",
+            Rung::SplitK => "split_k",
         }
     }
 }
@@ -81,16 +85,35 @@ impl Tile {
     }
 }
 
+/// How the sums of a product are shared out among blocks, which decides a launch's grid, workspace and order of summation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Schedule {
+    /// A tile of D for each block along x: `blocks(m, n)` in all. No workspace.
+    ///
+    /// Each element of D is the sum over k in ascending order of fused multiply-adds into one accumulator that starts at
+    /// zero, so that all such kernels give the same bits, in all layouts.
+    #[default]
+    Tiles,
+    /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to
+    /// `(s + 1) * slice_depth` or the end. Every block stores the sums of its slice to the workspace
+    /// ([`crate::partials`] says where), and a second launch, of the kernel's [`Reducer`], adds them up and applies the
+    /// epilogue.
+    ///
+    /// A slice is summed as [`Tiles`](Schedule::Tiles) sums all of k, and the sums of the slices are added to that of slice 0
+    /// in ascending order. So all such kernels give the same bits for the same `slice_depth`, in all layouts, and for one
+    /// slice those of `Tiles`.
+    SplitK,
+}
+
 /// A kernel with all its constants chosen: element type, tile sizes, and the layouts of A and B.
 ///
 /// # Contract
 /// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with
-/// `TILE.threads()` threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and one block along x for each
+/// `TILE.threads()` threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and the grid and workspace that its
+/// [`Schedule`] asks for, which also says in which order it sums. There is one block along x for each
 /// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Of a batch
 /// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
-/// the parameters of its own product, so that a kernel need not know of batches. Each
-/// element of D is the sum over k in ascending order of fused multiply-adds into one accumulator that starts at zero,
-/// so that all rungs give the same bits, in all layouts.
+/// the parameters of its own product, so that a kernel need not know of batches.
 pub trait GemmKernel {
     /// Element type of all matrices.
     type Element: Element;
@@ -100,6 +123,8 @@ pub trait GemmKernel {
     const LAYOUTS: Layouts = Layouts::NN;
     /// Its tile sizes.
     const TILE: Tile;
+    /// How its blocks share the sums.
+    const SCHEDULE: Schedule = Schedule::Tiles;
     /// Bytes of dynamic shared memory a block needs.
     const SHARED_BYTES: u32;
 
@@ -113,6 +138,19 @@ pub trait GemmKernel {
 
 /// The type of a kernel's sums: the accumulator of its element type.
 pub type Acc<K> = <<K as GemmKernel>::Element as Element>::Acc;
+
+/// The kernel of a second launch, which adds up what a kernel of [`Schedule::SplitK`] has left in the workspace:
+/// [`crate::reduce`].
+#[derive(Clone, Copy, Debug)]
+pub struct Reducer {
+    /// Name of the PTX entry, unique.
+    pub name: &'static str,
+    /// Element type of D.
+    pub dtype: Dtype,
+    /// How it is launched.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub entry: cuda_std::entry::KernelEntry,
+}
 
 /// A kernel of the table, as a value: what the host needs to choose, launch and report it.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +167,10 @@ pub struct KernelInfo {
     pub tile: Tile,
     /// Bytes of dynamic shared memory a block needs.
     pub shared_bytes: u32,
+    /// How its blocks share the sums.
+    pub schedule: Schedule,
+    /// What is launched after it: where the schedule is [`Schedule::SplitK`].
+    pub reducer: Option<Reducer>,
     /// How it is launched.
     #[cfg(not(target_arch = "nvptx64"))]
     pub entry: cuda_std::entry::KernelEntry,

@@ -9,11 +9,13 @@
 //! | [`pipelined`] | two to four stages, filled by asynchronous copies: prologue, steady state, epilogue |
 //! | [`warp_tiled`] | warp tiles, and fragments of the next k loaded while those of this one are multiplied |
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
+//! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
 //! factors in any layout, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
-//! [`epilogue`] what happens to a sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
+//! [`partials`] the sums of slices of K, and [`reduce`] the launch that adds them up, [`epilogue`] what happens to a sum
+//! before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
 //! every instantiation: PTX entries, host tables and names all come from it.
 //!
 //! The crate is `no_std` on the device. On the host the same functions run on the simulator of [`cuda_std`].
@@ -35,9 +37,12 @@ pub mod microkernel;
 pub mod mover;
 pub mod naive;
 pub mod params;
+pub mod partials;
 pub mod pipelined;
+pub mod reduce;
 pub mod ring;
 pub mod slices;
+pub mod split_k;
 pub mod table;
 pub mod thread_tile;
 pub mod tile;

@@ -106,6 +106,32 @@ impl<T: Element> TargetRef<T> {
     }
 }
 
+/// Memory for what blocks tell one another: see [`Schedule`](crate::kernel::Schedule) for who needs how much of it.
+///
+/// Launches that may run at the same time must not share one.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Workspace<T: Element> {
+    /// Sums that are not finished, aligned to 16 bytes. What is in it before a launch does not matter.
+    pub partials: GlobalPtr<T::Acc>,
+    /// Words that blocks wait for: all zero before a launch, and again after it.
+    pub signals: GlobalPtr<u32>,
+}
+
+impl<T: Element> Clone for Workspace<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Element> Copy for Workspace<T> {}
+
+impl<T: Element> Workspace<T> {
+    /// None at all, for kernels that need none.
+    pub const NONE: Self = Workspace { partials: GlobalPtr::null(), signals: GlobalPtr::null() };
+}
+
 /// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`, or a batch of such products.
 ///
 /// A and B are stored as the kernel's [`Layouts`](crate::layout::Layouts) say, D is row-major; `m`, `n` and `k` are below
@@ -132,6 +158,10 @@ pub struct GemmParams<T: Element, E> {
     pub n: u32,
     /// Columns of A, rows of B. Zero makes the product zero, and neither A nor B is read.
     pub k: u32,
+    /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK); nobody else asks.
+    pub slice_depth: u32,
+    /// Memory for unfinished sums.
+    pub workspace: Workspace<T>,
     /// What happens to a sum before it is stored.
     pub epilogue: E,
 }
@@ -155,12 +185,14 @@ impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
     #[inline(always)]
     pub fn of_block(self) -> GemmParams<T, OfBlock<E>> {
         let product = u64::from(thread::block_idx_y());
-        let GemmParams { a, b, d, a_stride, b_stride, m, n, k, epilogue } = self;
+        let GemmParams { a, b, d, a_stride, b_stride, m, n, k, slice_depth, workspace, epilogue } =
+            self;
         let shifted = |factor: MatrixRef<T>, stride: u64| {
             let data = factor.data.add(product * stride);
             MatrixRef { data: GlobalPtr::from_address(hint::whole(data.address())), ..factor }
         };
         let (a, b) = (shifted(a, a_stride), shifted(b, b_stride));
-        GemmParams { a, b, d, a_stride, b_stride, m, n, k, epilogue: OfBlock(epilogue) }
+        let epilogue = OfBlock(epilogue);
+        GemmParams { a, b, d, a_stride, b_stride, m, n, k, slice_depth, workspace, epilogue }
     }
 }

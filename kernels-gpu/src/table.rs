@@ -11,6 +11,7 @@ use crate::layout::{Nt, Tn, Tt};
 use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
+use crate::split_k::SplitK;
 use crate::tiled::Tiled;
 use crate::warp_tiled::WarpTiled;
 use half::{bf16, f16};
@@ -18,11 +19,17 @@ use half::{bf16, f16};
 /// Instantiates kernels: one PTX entry a row, and a table of all rows.
 ///
 /// A row is `name = Kernel<..>, epilogue = E, min_blocks = n;`. Kernel crates of users call it with their own epilogues.
+///
+/// A kernel of [`Schedule::SplitK`](crate::kernel::Schedule) also names its reducer, one of [`reducers!`](crate::reducers)
+/// with the same epilogue: `.., min_blocks = n, reducer = name;`.
 #[macro_export]
 macro_rules! gemm_kernels {
     (
         $(#[$doc:meta])* $table:ident:
-        $($name:ident = $kernel:ty, epilogue = $epilogue:ty, min_blocks = $min_blocks:expr;)*
+        $(
+            $name:ident = $kernel:ty, epilogue = $epilogue:ty, min_blocks = $min_blocks:expr
+            $(, reducer = $reducer:ident)?;
+        )*
     ) => {
         $(
             /// A row of the table: see there.
@@ -55,10 +62,72 @@ macro_rules! gemm_kernels {
                 layouts: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,
                 tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
+                schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
+                reducer: $crate::__reducer!(
+                    <<$kernel as $crate::kernel::GemmKernel>::Element as $crate::element::Element>::DTYPE
+                    $(, $reducer)?
+                ),
                 entry: $name::ENTRY,
             },
         )*];
     };
+}
+
+/// A reducer as a value, or none.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __reducer {
+    ($dtype:expr) => {
+        None
+    };
+    ($dtype:expr, $name:ident) => {
+        Some($crate::kernel::Reducer {
+            name: stringify!($name),
+            dtype: $dtype,
+            entry: $name::ENTRY,
+        })
+    };
+}
+
+/// Instantiates [reducers](crate::reduce): one PTX entry a row, and a table of all rows.
+///
+/// A row is `name = T, epilogue = E;`.
+#[macro_export]
+macro_rules! reducers {
+    (
+        $(#[$doc:meta])* $table:ident:
+        $($name:ident = $element:ty, epilogue = $epilogue:ty;)*
+    ) => {
+        $(
+            /// A row of the table: see there.
+            ///
+            /// # Safety
+            /// As [`reduce`]($crate::reduce::reduce).
+            #[::cuda_std::kernel(max_threads = $crate::reduce::THREADS)]
+            pub unsafe fn $name(params: $crate::params::GemmParams<$element, $epilogue>) {
+                // SAFETY: the launcher keeps the contract.
+                unsafe { $crate::reduce::reduce(params.of_block()) }
+            }
+        )*
+
+        $(#[$doc])*
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub static $table: &[$crate::kernel::Reducer] = &[$(
+            $crate::kernel::Reducer {
+                name: stringify!($name),
+                dtype: <$element as $crate::element::Element>::DTYPE,
+                entry: $name::ENTRY,
+            },
+        )*];
+    };
+}
+
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+reducers! {
+    /// The second launches of kernels with the built-in epilogue whose K is split.
+    REDUCERS:
+
+    reduce_f32 = f32, epilogue = Linear<f32>;
 }
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
@@ -162,4 +231,10 @@ gemm_kernels! {
     decoupled_nt_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
     decoupled_tn_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
     decoupled_tt_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+
+    // SplitK<T, BM, BN, BK, TM, TN, STAGES, layouts>: the tiles of `warp_tiled`.
+    split_k_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    split_k_nt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    split_k_tn_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    split_k_tt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
 }

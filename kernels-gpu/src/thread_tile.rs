@@ -275,6 +275,17 @@ impl<
         }
     }
 
+    /// As [`park`](Self::park) for a D that is known to consist of whole, aligned vectors.
+    ///
+    /// # Safety
+    /// As for [`park`](Self::park); D's rows start at multiples of a vector and have a multiple of its length.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn park_whole_vectors<E>(&self, params: &GemmParams<T, E>, origin: Origin) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.park_vectors(params, origin, Self::COL_VECTOR) }
+    }
+
     #[inline(always)]
     #[track_caller]
     unsafe fn park_vectors<E>(&self, params: &GemmParams<T, E>, origin: Origin, len: usize) {
@@ -360,10 +371,15 @@ fn elements_inside<T: Element, E>(params: &GemmParams<T, E>, row: u32, col: u32)
     if row < params.m { params.n.saturating_sub(col) } else { 0 }
 }
 
-/// Puts consecutive sums of one row through the epilogue and stores those that lie in D; the first, `(row, col)`, does.
+/// Puts consecutive sums of one row through the epilogue and stores those that lie in D; the first, `(row, col)`, does. They
+/// are stored at once where `wide` holds.
+///
+/// # Safety
+/// D and the epilogue's operands are valid for the shapes in `params`. Where `wide` holds D's rows consist of vectors of so
+/// many elements, which start at multiples of their size.
 #[inline(always)]
 #[track_caller]
-unsafe fn store_vector<T: Element, E: Epilogue<T>>(
+pub unsafe fn store_vector<T: Element, E: Epilogue<T>>(
     params: &GemmParams<T, E>,
     row: u32,
     col: u32,

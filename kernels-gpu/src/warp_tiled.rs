@@ -25,7 +25,7 @@ use crate::pipelined::wait_for_oldest;
 use crate::ring::{after, before};
 use crate::slices::{Slices, shared_bytes};
 use crate::thread_tile::{InWarps, ThreadTile};
-use crate::tile::block_tile;
+use crate::tile::{Origin, block_tile};
 use core::marker::PhantomData;
 use cuda_std::async_copy::commit_group;
 use cuda_std::{hint, thread, unroll};
@@ -69,27 +69,53 @@ impl<
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
-        let copier = Copier::<Self>::new(&p, origin);
+        // SAFETY: the launch keeps the kernel's contract.
+        unsafe { Self::sum(&p, origin, 0).store(&p, origin) }
+    }
+}
+
+impl<
+    T: Element<Acc = T>,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
+    const STAGES: u32,
+    L: OperandLayouts,
+> WarpTiled<T, BM, BN, BK, TM, TN, STAGES, L>
+{
+    /// This thread's sums of the tile that begins at `origin`, over k from `first` on, a multiple of `BK`, to the end.
+    ///
+    /// # Safety
+    /// All threads of the block call it together, once, and the launch keeps the kernel's contract.
+    #[inline(always)]
+    pub unsafe fn sum<E>(
+        p: &GemmParams<T, E>,
+        origin: Origin,
+        first: u32,
+    ) -> ThreadTile<Self, TM, TN, InWarps> {
+        let copier = Copier::<Self>::new(p, origin);
         let mut sums = ThreadTile::<Self, TM, TN, InWarps>::new();
         let thread = thread::thread_idx_x();
         let ahead = (STAGES - 1) * BK as u32;
 
-        // SAFETY: the launch keeps the kernel's contract; every thread waits for its copies of a slice, and a barrier lies
+        // SAFETY: as promised by the caller; every thread waits for its copies of a slice, and a barrier lies
         // between that and the first use, and between the last use and the next copies to the same stage. All threads of
         // the block count to the same k.
         unsafe {
             for stage in 0..STAGES - 1 {
-                copier.copy(thread, stage * BK as u32, &Slices::of_stage(stage));
+                copier.copy(thread, first + stage * BK as u32, &Slices::of_stage(stage));
                 commit_group();
             }
-            if p.k > 0 {
+            if p.k > first {
                 wait_for_oldest::<STAGES>();
                 thread::sync_threads();
 
                 let mut stage = 0;
                 let mut slices = Slices::of_stage(stage);
                 let mut fragments = sums.fragments(&slices);
-                let mut k = 0;
+                let mut k = first;
                 while k < p.k {
                     let free = Slices::of_stage(before::<STAGES>(stage));
                     copier.copy(hint::opaque(thread), k + ahead, &free);
@@ -112,7 +138,7 @@ impl<
                     });
                 }
             }
-            sums.store(&p, origin);
         }
+        sums
     }
 }

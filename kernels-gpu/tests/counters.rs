@@ -7,7 +7,7 @@ use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::pipelined::Pipelined;
 use regemm_kernels::table::KERNELS;
 use std::ffi::c_void;
@@ -66,7 +66,21 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
     let (_, d) = upload(m, n, 2);
     let epilogue = Linear::<T>::identity();
     let target = TargetRef { first: d, stride: 0 };
-    let params = GemmParams { a, b, d: target, a_stride: 0, b_stride: 0, m, n, k, epilogue };
+    let workspace = Workspace::NONE;
+    let (a_stride, b_stride, slice_depth) = (0, 0, k);
+    let params = GemmParams {
+        a,
+        b,
+        d: target,
+        a_stride,
+        b_stride,
+        m,
+        n,
+        k,
+        slice_depth,
+        workspace,
+        epilogue,
+    };
     let launch = Launch {
         grid: [kernel.blocks(m, n) as u32, 1, 1],
         block: [kernel.threads(), 1, 1],

@@ -5,13 +5,14 @@ use crate::machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use regemm::verify::{Addend, BatchCase, Case, Elements};
-use regemm::{Activation, BiasAxis, Device, KernelInfo, Layouts};
+use regemm::{Activation, BiasAxis, Device, KernelInfo, Layouts, Schedule};
+use std::num::NonZeroU32;
 
 type Outcome = Result<(), String>;
 type Test = fn(&Machine, &'static KernelInfo) -> Outcome;
 
 /// All themes for kernels of one element type.
-pub fn all<T: TestElement>() -> [(&'static str, Test); 12] {
+pub fn all<T: TestElement>() -> [(&'static str, Test); 13] {
     [
         ("edges", edges::<T>),
         ("empty", empty::<T>),
@@ -24,6 +25,7 @@ pub fn all<T: TestElement>() -> [(&'static str, Test); 12] {
         ("nothing_read_for_zero_factors", zero_factors::<T>),
         ("special_values", special_values::<T>),
         ("same_bits_everywhere", same_bits::<T>),
+        ("slices", slices::<T>),
         ("random_cases", random_cases::<T>),
     ]
 }
@@ -222,6 +224,8 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
             addend: Addend::Matrix,
             bias: BiasAxis::Column,
             activation,
+            // One slice is summed as if K were not split.
+            slices: Some(NonZeroU32::MIN),
             ..Case::product(39, 70, 45)
         };
         let expected = bits::<T>(case, &simulator, naive)?;
@@ -231,6 +235,45 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
                     "{case}, run {repetition}: other bits than {} on the simulator",
                     naive.name
                 ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Any number of slices: fewer and more than there are steps of k, alone and in batches. The bits are those of the simulator
+/// with as many slices, and where K is not split slices change nothing.
+fn slices<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let simulator = Machine::new(Device::sim());
+    let bk = kernel.tile.bk as usize;
+    for (count, k) in [
+        (1, 3 * bk),
+        (2, 3 * bk + 1),
+        (3, 3 * bk - 1),
+        (7, 5 * bk + 2),
+        (64, 2 * bk),
+        (9, 1),
+        (4, 0),
+    ] {
+        for batch in [None, Some(BatchCase { count: 3, shared: [false, true, false, false] })] {
+            let case = Case {
+                slices: NonZeroU32::new(count),
+                batch,
+                alpha: 0.5,
+                beta: 1.5,
+                addend: Addend::Matrix,
+                bias: BiasAxis::Row,
+                activation: Activation::Relu,
+                ..Case::product(35, 41, k)
+            };
+            let expected = bits::<T>(case, &simulator, kernel)?;
+            if bits::<T>(case, machine, kernel)? != expected {
+                return Err(format!("{case}: other bits than on the simulator"));
+            }
+            let whole = Case { slices: None, ..case };
+            if kernel.schedule == Schedule::Tiles && bits::<T>(whole, machine, kernel)? != expected
+            {
+                return Err(format!("{case}: other bits than without slices"));
             }
         }
     }
@@ -254,8 +297,16 @@ fn any_case() -> impl Strategy<Value = Case> {
     let elements =
         prop_oneof![Just(Elements::Normal), Just(Elements::Uniform), Just(Elements::WithNonFinite)];
     let batch = proptest::option::weighted(0.25, (0..4_usize, any::<[bool; 4]>()));
-    (sizes, gaps, factors, epilogue, elements, batch).prop_map(
-        |((m, n, k), gaps, (alpha, beta, addend), (bias, activation, slope), elements, batch)| {
+    let batch_and_slices = (batch, 0..5_u32);
+    (sizes, gaps, factors, epilogue, elements, batch_and_slices).prop_map(
+        |(
+            (m, n, k),
+            gaps,
+            (alpha, beta, addend),
+            (bias, activation, slope),
+            elements,
+            (batch, slices),
+        )| {
             Case {
                 m,
                 n,
@@ -270,6 +321,7 @@ fn any_case() -> impl Strategy<Value = Case> {
                 layouts: Layouts::NN,
                 gaps,
                 batch: batch.map(|(count, shared)| BatchCase { count, shared }),
+                slices: NonZeroU32::new(slices),
             }
         },
     )

@@ -82,6 +82,7 @@ impl Draw {
                 count: rng.random_range(0..=LARGEST_BATCH),
                 shared: rng.random(),
             }),
+            slices: None,
         };
         Some(Draw { seed, index, dtype, case })
     }

@@ -22,10 +22,12 @@ pub(crate) use context::device_count;
 use super::info::DeviceInfo;
 use super::pending::{Marker, Pending, Use};
 use super::report::KernelReport;
-use super::{DeviceSpec, KernelSource, Launch};
+use super::workspace::{Held, WorkspaceSize};
+use super::{Code, DeviceSpec, KernelSource, Launch};
 use crate::error::{Error, Resource, Result};
 use crate::tuning::Tuner;
 use context::Context;
+use memory::StreamMemory;
 use module::LoadedKernel;
 use queue::{CudaEvent, CudaStream};
 use std::collections::HashMap;
@@ -94,12 +96,11 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// Puts a kernel on a stream, or runs it to its end on none. It starts after all earlier work on its memory.
+    /// Puts kernels on a stream, or runs them to their end on none. They start after all earlier work on their memory.
     ///
     /// # Safety
     /// As for [`Device::launch`](super::Device::launch).
     pub unsafe fn launch(&self, launch: &Launch<'_>, stream: Option<&CudaStream>) -> Result<()> {
-        let kernel = self.kernel(launch.kernel)?;
         let queue = stream.unwrap_or(&self.foreground);
         // Once for all calls of the driver below.
         let bound = self.context.bind()?;
@@ -107,46 +108,58 @@ impl CudaDevice {
         for read in launch.reads {
             read.order_on(queue, Use::Read)?;
         }
-        if let Some(written) = launch.writes {
+        for written in launch.writes {
             written.order_on(queue, Use::Write)?;
         }
-        // SAFETY: as promised by the caller; the kernel's shape and shared memory are those it was loaded for.
-        unsafe { kernel.launch(launch.blocks, queue, launch.argument, &bound)? };
-        if let Err(error) = queue.record(&event, &bound) {
-            // Without an event nobody would wait for this work, so it has to end here.
+        let started = launch.steps.iter().try_for_each(|step| {
+            let kernel = self.kernel(&step.code)?;
+            // SAFETY: as promised by the caller; the kernel's shape and shared memory are those it was loaded for.
+            unsafe { kernel.launch(step.grid, queue, launch.argument, &bound) }
+        });
+        if let Err(error) = started.and_then(|()| queue.record(&event, &bound)) {
+            // Without an event nobody would wait for what was started, so it has to end here.
             let _ = queue.synchronize();
             return Err(error);
         }
         for read in launch.reads {
             read.remember(queue, &event, Use::Read);
         }
-        if let Some(written) = launch.writes {
+        for written in launch.writes {
             written.remember(queue, &event, Use::Write);
         }
         if stream.is_none() { event.wait() } else { Ok(()) }
     }
 
+    /// The stream's memory for unfinished sums, of at least this size.
+    pub fn hold_workspace<'w>(
+        &'w self,
+        size: WorkspaceSize,
+        stream: Option<&'w CudaStream>,
+    ) -> Result<Held<'w>> {
+        let stream = stream.unwrap_or(&self.foreground);
+        Held::own(stream.workspace(), size, &StreamMemory { device: self, stream })
+    }
+
     /// What a kernel takes of this device, as compiled for it.
     pub fn report(&self, kernel: KernelSource) -> Result<KernelReport> {
-        self.kernel(kernel)?.report()
+        self.kernel(&kernel.code())?.report()
     }
 
     /// The kernel, loaded on its first use.
-    fn kernel(&self, source: KernelSource) -> Result<Arc<LoadedKernel>> {
-        let KernelSource { info: kernel, modules } = source;
-        let key = (kernel.name, modules.as_ptr().addr());
+    fn kernel(&self, code: &Code) -> Result<Arc<LoadedKernel>> {
+        let key = (code.name, code.modules.as_ptr().addr());
         if let Some(loaded) = lock(&self.kernels).get(&key) {
             return Ok(Arc::clone(loaded));
         }
         // Compiled without the lock, so that other threads can use other kernels meanwhile. Two that need the same one
         // at the same moment both compile it, and one result is kept.
-        let module = super::ptx::choose(modules, kernel.name, &self.info)?;
-        let loaded = Arc::new(LoadedKernel::load(&self.context, kernel, module)?);
-        if u64::from(loaded.max_threads) < u64::from(kernel.threads()) {
+        let module = super::ptx::choose(code.modules, code.name, &self.info)?;
+        let loaded = Arc::new(LoadedKernel::load(&self.context, code, module)?);
+        if loaded.max_threads < code.threads {
             return Err(Error::KernelDoesNotFit {
-                kernel: kernel.name,
+                kernel: code.name,
                 resource: Resource::Threads,
-                needed: kernel.threads().into(),
+                needed: code.threads.into(),
                 available: loaded.max_threads.into(),
                 device: self.info.name.clone(),
             });

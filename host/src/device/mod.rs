@@ -6,6 +6,7 @@
 //! | [`stream`] | streams and events |
 //! | [`report`] | what a kernel takes of a device |
 //! | [`ptx`] | the embedded PTX and the choice among architectures |
+//! | [`workspace`] | memory for sums that are not finished |
 //! | `spec` | the text form of a device: `auto`, `cuda:0`, `sim` |
 //! | `buffer` | device memory with the work that is outstanding on it |
 //! | `pending` | how outstanding work is remembered and waited for |
@@ -20,6 +21,7 @@ pub mod report;
 mod sim;
 mod spec;
 pub mod stream;
+pub mod workspace;
 
 pub(crate) use buffer::{Buffer, Rows};
 pub(crate) use pending::Use;
@@ -32,18 +34,21 @@ use crate::matrix::batch::Batch;
 use crate::matrix::vector::Vector;
 use crate::tuning::{Tuner, Tuning};
 use cuda::CudaDevice;
+use cuda_std::entry::KernelEntry;
 use cuda_std::sim::{Counters, Simulator};
 use info::{DeviceInfo, DeviceKind};
 use ndarray::{ArrayView2, ArrayView3};
 use ptx::PtxModule;
 use regemm_kernels::element::Element;
-use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::kernel::{KernelInfo, Reducer};
+use regemm_kernels::reduce;
 use report::KernelReport;
 use sim::SimDevice;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 use stream::Stream;
+use workspace::{Held, Workspace, WorkspaceSize};
 
 /// A machine that kernels run on: a CUDA GPU or the simulator.
 ///
@@ -78,18 +83,56 @@ impl KernelSource {
     pub fn embedded(info: &'static KernelInfo) -> KernelSource {
         KernelSource { info, modules: ptx::MODULES }
     }
+
+    /// The code of the kernel itself.
+    pub fn code(&self) -> Code {
+        let KernelSource { info, modules } = *self;
+        let (threads, shared_bytes) = (info.threads(), info.shared_bytes);
+        Code { name: info.name, entry: &info.entry, threads, shared_bytes, modules }
+    }
+
+    /// The code of the kernel that is launched after it, if there is one.
+    pub fn reducer(&self) -> Option<Code> {
+        let KernelSource { info, modules } = *self;
+        let of = |reducer: &'static Reducer| Code {
+            name: reducer.name,
+            entry: &reducer.entry,
+            threads: reduce::THREADS,
+            shared_bytes: 0,
+            modules,
+        };
+        info.reducer.as_ref().map(of)
+    }
 }
 
-/// One launch of a kernel. `argument` points to the kernel's only parameter.
+/// The code of one PTX entry, and what all its launches have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Code {
+    pub name: &'static str,
+    pub entry: &'static KernelEntry,
+    /// Threads in a block, all along x.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory a block.
+    pub shared_bytes: u32,
+    pub modules: &'static [PtxModule],
+}
+
+/// One grid of blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub code: Code,
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+}
+
+/// Grids that run one after the other. `argument` points to the only parameter of each.
 pub(crate) struct Launch<'a> {
-    pub kernel: KernelSource,
-    /// Blocks along x, and along y one for each product of a batch.
-    pub blocks: [u32; 2],
+    pub steps: &'a [Step],
     pub argument: *const c_void,
-    /// Memory that the kernel reads, as far as this library owns it.
+    /// Memory that the kernels read, as far as this library owns it.
     pub reads: &'a [&'a Buffer],
-    /// Memory that the kernel writes, as far as this library owns it.
-    pub writes: Option<&'a Buffer>,
+    /// Memory that the kernels write, as far as this library owns it and has to order their work on it.
+    pub writes: &'a [&'a Buffer],
 }
 
 impl Device {
@@ -295,6 +338,14 @@ impl Device {
         Vector::new(self, data)
     }
 
+    /// Memory for the unfinished sums of products: see [`Gemm::workspace`](crate::Gemm::workspace).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn workspace(&self, size: WorkspaceSize) -> Result<Workspace> {
+        Workspace::new(self, size)
+    }
+
     /// What a kernel of [`kernels`](crate::kernels::kernels) takes of this device. On a GPU this compiles the kernel if
     /// it has not been used yet.
     ///
@@ -325,11 +376,29 @@ impl Device {
         }
     }
 
-    /// Runs a kernel after all earlier work on the memory it uses: on a stream without waiting for it, or on none and
+    /// Memory for the unfinished sums of work on a stream, or on none, held until no more launches use it: the given one if it
+    /// is large enough, else the stream's own.
+    pub(crate) fn hold_workspace<'w>(
+        &'w self,
+        size: WorkspaceSize,
+        given: Option<&'w Workspace>,
+        stream: Option<&'w Stream>,
+    ) -> Result<Held<'w>> {
+        match (given, self.machine()) {
+            (_, _) if size == WorkspaceSize::default() => Ok(Held::NOTHING),
+            (Some(given), _) => given.hold(size),
+            (None, Machine::Cuda(cuda)) => {
+                cuda.hold_workspace(size, stream.and_then(Stream::as_cuda))
+            }
+            (None, Machine::Sim(sim)) => sim.hold_workspace(size),
+        }
+    }
+
+    /// Runs kernels after all earlier work on the memory it uses: on a stream without waiting for it, or on none and
     /// to its end. Counters come from the simulator alone.
     ///
     /// # Safety
-    /// The kernel keeps [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and `argument` is valid for it;
+    /// The kernels keep [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and `argument` is valid for them;
     /// memory that is named neither in `reads` nor in `writes` stays valid until the work is done.
     pub(crate) unsafe fn launch(
         &self,

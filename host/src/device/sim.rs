@@ -2,19 +2,23 @@
 
 use super::info::{DeviceInfo, DeviceKind};
 use super::report::KernelReport;
-use super::{DeviceSpec, Launch, Rows};
+use super::workspace::{Grown, Held, Memory, WORD_BYTES, WorkspaceSize};
+use super::{DeviceSpec, Launch, Rows, Step};
 use crate::error::{Error, Result};
 use cuda_std::sim::{self, Counters, SimError, Simulator, limits};
 use regemm_kernels::kernel::KernelInfo;
+use std::sync::Mutex;
 
 /// A simulated GPU.
 pub(crate) struct SimDevice {
     simulator: Simulator,
+    /// Memory for unfinished sums. It goes with the simulator.
+    workspace: Mutex<Grown>,
 }
 
 impl SimDevice {
     pub fn new(simulator: Simulator) -> SimDevice {
-        SimDevice { simulator }
+        SimDevice { simulator, workspace: Mutex::default() }
     }
 
     pub fn info(&self) -> DeviceInfo {
@@ -46,20 +50,47 @@ impl SimDevice {
         Ok(())
     }
 
-    /// Runs a kernel to its end.
+    /// The memory for unfinished sums, of at least this size.
+    pub fn hold_workspace(&self, size: WorkspaceSize) -> Result<Held<'_>> {
+        Held::own(&self.workspace, size, self)
+    }
+
+    /// Runs kernels to their end.
     ///
     /// # Safety
     /// As for [`Device::launch`](super::Device::launch).
     pub unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Counters> {
-        let [x, y] = launch.blocks;
-        let shape = sim::Launch {
-            grid: [x, y, 1],
-            block: [launch.kernel.info.threads(), 1, 1],
-            dynamic_shared: launch.kernel.info.shared_bytes,
-        };
-        // SAFETY: as promised by the caller.
-        unsafe { self.simulator.launch(&launch.kernel.info.entry, shape, &[launch.argument]) }
-            .map_err(error)
+        let mut counters = Counters::default();
+        for Step { code, grid } in launch.steps {
+            let shape = sim::Launch {
+                grid: *grid,
+                block: [code.threads, 1, 1],
+                dynamic_shared: code.shared_bytes,
+            };
+            // SAFETY: as promised by the caller.
+            let counted = unsafe { self.simulator.launch(code.entry, shape, &[launch.argument]) };
+            counters += counted.map_err(error)?;
+        }
+        Ok(counters)
+    }
+}
+
+impl Memory for SimDevice {
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<u64> {
+        SimDevice::alloc(self, bytes)
+    }
+
+    fn free(&self, address: u64) {
+        SimDevice::free(self, address);
+    }
+
+    fn zero(&self, address: u64, words: u64) -> Result<()> {
+        let bytes = vec![0; words as usize * WORD_BYTES as usize];
+        self.simulator.write(address, &bytes).map_err(error)
     }
 }
 

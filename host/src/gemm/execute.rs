@@ -3,16 +3,13 @@
 use super::Report;
 use super::operands::{Factor, Target};
 use crate::device::stream::Stream;
-use crate::device::{Buffer, KernelSource, Launch};
+use crate::device::workspace::Workspace;
+use crate::device::{Buffer, KernelSource, Launch, Step};
 use crate::error::Result;
-use crate::kernels::{Problem, Why};
+use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Why};
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::params::{GemmParams, TargetRef};
-
-/// Most blocks of a grid along y on every GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute
-/// Capability").
-const MAX_PRODUCTS: u32 = 65_535;
 
 /// A product whose operands are checked.
 pub(super) struct Plan<'a, T: Element> {
@@ -21,11 +18,15 @@ pub(super) struct Plan<'a, T: Element> {
     pub problem: Problem,
     pub a: Factor<'a, T>,
     pub b: Factor<'a, T>,
+    /// Slices of K, where they are not for the library to choose.
+    pub slices: Option<u32>,
+    /// Memory for unfinished sums, where it is not the stream's own.
+    pub workspace: Option<&'a Workspace>,
     /// Memory that the epilogue reads.
     pub epilogue_operands: Vec<&'a Buffer>,
 }
 
-/// Runs or enqueues the kernel, in one launch for as many products as a grid can have; nothing where D has no elements.
+/// Runs or enqueues the kernel, and what is launched after it, once for as many products as a grid can have; nothing where D has no elements.
 ///
 /// # Safety
 /// The problem is that of A, B and D, which are valid and do not overlap; the kernel keeps
@@ -38,13 +39,15 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
     stream: Option<&Stream>,
 ) -> Result<Report> {
     let Problem { m, n, k, batch, .. } = plan.problem;
-    let mut report =
-        Report { kernel: plan.kernel.info, why: plan.why, counters: None, launched: false };
-    let blocks = plan.kernel.info.blocks(m, n);
-    if blocks == 0 || batch == 0 {
+    let kernel = plan.kernel.info;
+    let mut report = Report { kernel, why: plan.why, counters: None, launched: false };
+    if m == 0 || n == 0 || batch == 0 {
         return Ok(report);
     }
 
+    let device = plan.a.device();
+    let shape = LaunchShape::new(kernel, &plan.problem, device.info(), plan.slices);
+    let workspace = device.hold_workspace(shape.workspace, plan.workspace, stream)?;
     let (a, b, d) = (plan.a.stored, plan.b.stored, d.view());
     let params = GemmParams {
         a: a.first.to_kernel(),
@@ -55,23 +58,38 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         m,
         n,
         k,
+        slice_depth: shape.slice_depth,
+        workspace: workspace.to_kernel(),
         epilogue,
     };
     let factors = [a.first.buffer(), b.first.buffer()];
     let mut reads: Vec<&Buffer> = factors.into_iter().flatten().collect();
     reads.extend(&plan.epilogue_operands);
+    let of_workspace = workspace.buffers().into_iter().flatten();
+    let writes: Vec<&Buffer> = d.first.buffer().into_iter().chain(of_workspace).collect();
     for first in (0..batch).step_by(MAX_PRODUCTS as usize) {
+        let products = MAX_PRODUCTS.min(batch - first);
         let params = params.from_product(first);
-        let launch = Launch {
-            kernel: plan.kernel,
-            // `supports` has compared them with the largest grid, which has fewer than 2^31.
-            blocks: [blocks as u32, MAX_PRODUCTS.min(batch - first)],
-            argument: (&raw const params).cast(),
-            reads: &reads,
-            writes: d.first.buffer(),
+        let step = |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z] };
+        let main = shape.main.map(|blocks| step(plan.kernel.code(), blocks));
+        let reducer = plan.kernel.reducer().zip(shape.reduce);
+        let reduce = reducer.map(|(code, blocks)| step(code, [blocks, 1]));
+        let (both, one);
+        let steps: &[Step] = match (main, reduce) {
+            (Some(main), Some(reduce)) => {
+                both = [main, reduce];
+                &both
+            }
+            (only, None) | (None, only) => {
+                one = only;
+                one.as_slice()
+            }
         };
-        // SAFETY: as promised by the caller; the parameters live until the launch has copied them.
-        let counted = unsafe { plan.a.device().launch(&launch, stream)? };
+        let launch =
+            Launch { steps, argument: (&raw const params).cast(), reads: &reads, writes: &writes };
+        // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's launches
+        // use the workspace before those that are put on the stream here.
+        let counted = unsafe { device.launch(&launch, stream)? };
         report.launched = true;
         if let Some(counted) = counted {
             *report.counters.get_or_insert_default() += counted;

@@ -67,6 +67,9 @@ fn devices<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
     for operand in &gemm.epilogue_operands {
         same_device(gemm, Operand::EpilogueOperand, operand.device())?;
     }
+    if let Some(workspace) = gemm.workspace {
+        same_device(gemm, Operand::Workspace, workspace.device())?;
+    }
     same_device(gemm, Operand::D, d.first.device())
 }
 

@@ -1,9 +1,10 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
+use super::launch::slices_to_fill;
 use super::{NotTuned, Problem, Selection, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
-use regemm_kernels::kernel::{KernelInfo, Rung};
+use regemm_kernels::kernel::{KernelInfo, Rung, Schedule};
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -24,6 +25,9 @@ const SMALL_TILE: i64 = 32 * 64;
 /// Elements in a tile that counts as large: 128 x 256, of which a multiprocessor holds one.
 const LARGE_TILE: i64 = 128 * 256;
 
+/// Blocks to a tile from which on they save more than a second launch and the way of their sums through memory cost.
+const WORTH_SHARING: u32 = 4;
+
 /// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
 const ASYNC_COPIES: (u32, u32) = (8, 0);
 
@@ -37,6 +41,10 @@ pub enum Rule {
     FillsDevice,
     /// D has few tiles, so the kernel with the smallest is best.
     FewTiles,
+    /// D has too few tiles for the device, so that several blocks share one.
+    SharesTiles,
+    /// Its blocks would share no tile.
+    NothingToShare,
     /// It needs asynchronous copies, which the device does not have.
     NoAsyncCopies,
 }
@@ -47,6 +55,10 @@ impl fmt::Display for Rule {
             Rule::LittleToReuse => "D is tiny or the product shallow, so there is little to reuse",
             Rule::FillsDevice => "the highest rung whose tiles keep the device busy",
             Rule::FewTiles => "D has few tiles: the smallest leave the fewest multiprocessors idle",
+            Rule::SharesTiles => {
+                "D has few tiles, and K is deep enough for several blocks to share one"
+            }
+            Rule::NothingToShare => "its blocks would share no tile",
             Rule::NoAsyncCopies => "this device has no asynchronous copies",
         })
     }
@@ -77,6 +89,11 @@ impl Order {
             (Order(3, 0, false, 0), Rule::LittleToReuse)
         } else if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order(0, 0, false, 0), Rule::NoAsyncCopies)
+        } else if kernel.schedule == Schedule::SplitK {
+            match slices_to_fill(kernel, problem, device) {
+                slices @ WORTH_SHARING.. => (Order(3, slices.into(), false, 0), Rule::SharesTiles),
+                _ => (Order(0, 0, false, 0), Rule::NothingToShare),
+            }
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };

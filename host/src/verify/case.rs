@@ -12,6 +12,7 @@ use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::BiasAxis;
 use regemm_kernels::layout::Layouts;
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// A product or a batch of them: shape, factors, epilogue, and where its matrices lie.
 ///
@@ -45,6 +46,8 @@ pub struct Case {
     pub gaps: [(usize, usize); 4],
     /// The batch, if it is one.
     pub batch: Option<BatchCase>,
+    /// Slices of K, for kernels that split it; chosen by the library if none are given. Their number decides the bits.
+    pub slices: Option<NonZeroU32>,
 }
 
 /// A batch of products.
@@ -97,6 +100,7 @@ impl Case {
             layouts: Layouts::NN,
             gaps: [(0, 0); 4],
             batch: None,
+            slices: None,
         }
     }
 
@@ -233,7 +237,8 @@ impl fmt::Display for Case {
         }
         write!(f, ", elements {:?}", self.elements)?;
         let [a, b, c, d] = self.gaps;
-        write!(f, ", gaps around rows A {a:?} B {b:?} C {c:?} D {d:?}")
+        write!(f, ", gaps around rows A {a:?} B {b:?} C {c:?} D {d:?}")?;
+        self.slices.map_or(Ok(()), |slices| write!(f, ", {slices} slices"))
     }
 }
 

@@ -94,6 +94,10 @@ impl<T: Element> Uploaded<'_, T> {
             .activation(case.activation)
             .leaky_slope(constant(case.slope))
             .kernel(KernelChoice::Info(kernel));
+        gemm = match case.slices {
+            Some(slices) => gemm.slices(slices),
+            None => gemm,
+        };
         gemm = match (case.addend, &self.c) {
             (Addend::Matrix, Some(c)) => gemm.c(constant(case.beta), c.term()?),
             (Addend::Same, _) => gemm.accumulate(constant(case.beta)),

@@ -5,7 +5,7 @@ use cuda_std::sim::{Counters, Launch, Simulator};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use std::ffi::c_void;
 
 /// Where the elements of all matrices lie.
@@ -117,7 +117,21 @@ impl Product {
         let d = upload(&simulator, (m, n), storage, |_, _| CANARY);
         let target = TargetRef { first: d.matrix, stride: 0 };
         let epilogue = Linear::<f32>::identity();
-        let params = GemmParams { a, b, d: target, a_stride: 0, b_stride: 0, m, n, k, epilogue };
+        let workspace = Workspace::NONE;
+        let (a_stride, b_stride, slice_depth) = (0, 0, k);
+        let params = GemmParams {
+            a,
+            b,
+            d: target,
+            a_stride,
+            b_stride,
+            m,
+            n,
+            k,
+            slice_depth,
+            workspace,
+            epilogue,
+        };
         let launch = Launch {
             grid: [kernel.blocks(m, n) as u32, 1, 1],
             block: [kernel.threads(), 1, 1],

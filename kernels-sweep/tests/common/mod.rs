@@ -4,7 +4,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use std::ffi::c_void;
 
 /// A product with operands of its own, rows without gaps.
@@ -48,7 +48,21 @@ impl Product {
             };
         }
         let (a, b, target) = (upload(m, k, 1), upload(k, n, 2), TargetRef { first: d, stride: 0 });
-        let params = GemmParams { a, b, d: target, a_stride: 0, b_stride: 0, m, n, k, epilogue };
+        let workspace = Workspace::NONE;
+        let (a_stride, b_stride, slice_depth) = (0, 0, k);
+        let params = GemmParams {
+            a,
+            b,
+            d: target,
+            a_stride,
+            b_stride,
+            m,
+            n,
+            k,
+            slice_depth,
+            workspace,
+            epilogue,
+        };
         let launch = Launch {
             grid: [kernel.blocks(m, n) as u32, 1, 1],
             block: [kernel.threads(), 1, 1],

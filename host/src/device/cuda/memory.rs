@@ -1,10 +1,11 @@
 //! Allocation and copies on a GPU.
 
 use super::context::check;
-use super::queue::CudaEvent;
+use super::queue::{CudaEvent, CudaStream};
 use super::{CudaDevice, lock};
 use crate::device::Rows;
 use crate::device::pending::Pending;
+use crate::device::workspace::Memory;
 use crate::error::{Error, Result};
 use cust::sys;
 use std::ffi::c_void;
@@ -155,6 +156,34 @@ impl CudaDevice {
         // Also after a failure: the copies before it use the host's memory.
         let finished = self.copies.synchronize();
         started.and(finished)
+    }
+}
+
+/// Memory for the work of one stream.
+pub(super) struct StreamMemory<'a> {
+    pub device: &'a CudaDevice,
+    pub stream: &'a CudaStream,
+}
+
+impl Memory for StreamMemory<'_> {
+    fn settle(&self) -> Result<()> {
+        self.stream.synchronize()
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<u64> {
+        self.device.alloc(bytes)
+    }
+
+    fn free(&self, address: u64) {
+        self.device.free(address);
+    }
+
+    fn zero(&self, address: u64, words: u64) -> Result<()> {
+        let _bound = self.device.context.bind()?;
+        // SAFETY: the words were allocated for this stream.
+        check("cuMemsetD32Async", unsafe {
+            sys::cuMemsetD32Async(address, 0, words as usize, self.stream.raw())
+        })
     }
 }
 

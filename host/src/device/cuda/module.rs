@@ -2,12 +2,12 @@
 
 use super::context::{Bound, Context, check};
 use super::queue::CudaStream;
+use crate::device::Code;
 use crate::device::ptx::PtxModule;
 use crate::device::report::KernelReport;
 use crate::error::{Error, Result};
 use cust::sys;
 use cust::sys::CUfunction_attribute_enum as Attribute;
-use regemm_kernels::kernel::KernelInfo;
 use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ unsafe impl Sync for LoadedKernel {}
 
 impl LoadedKernel {
     /// Compiles a module and finds the kernel in it.
-    pub fn load(context: &Arc<Context>, kernel: &KernelInfo, ptx: &PtxModule) -> Result<Self> {
+    pub fn load(context: &Arc<Context>, kernel: &Code, ptx: &PtxModule) -> Result<Self> {
         let _bound = context.bind()?;
         let mut loaded = LoadedKernel {
             module: compile(ptx)?,
             function: ptr::null_mut(),
-            threads: kernel.threads(),
+            threads: kernel.threads,
             shared_bytes: kernel.shared_bytes,
             arch: ptx.arch,
             max_threads: 0,
@@ -69,13 +69,13 @@ impl LoadedKernel {
         Ok(loaded)
     }
 
-    /// Puts a launch of so many blocks along x and y on a stream.
+    /// Puts a launch of so many blocks along x, y and z on a stream.
     ///
     /// # Safety
     /// `argument` points to the kernel's only parameter, and the memory in it stays valid until the kernel is done.
     pub unsafe fn launch(
         &self,
-        [blocks_x, blocks_y]: [u32; 2],
+        [blocks_x, blocks_y, blocks_z]: [u32; 3],
         stream: &CudaStream,
         argument: *const c_void,
         _bound: &Bound<'_>,
@@ -87,7 +87,7 @@ impl LoadedKernel {
                 self.function,
                 blocks_x,
                 blocks_y,
-                1,
+                blocks_z,
                 self.threads,
                 1,
                 1,

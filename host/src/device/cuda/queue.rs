@@ -2,11 +2,12 @@
 
 use super::context::{Bound, Context, check};
 use crate::device::pending::Marker;
+use crate::device::workspace::Grown;
 use crate::error::Result;
 use cust::sys;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A stream that neither waits for the default stream nor makes it wait.
@@ -14,6 +15,8 @@ pub(crate) struct CudaStream {
     raw: sys::CUstream,
     /// Tells streams apart even when the driver uses an address again.
     id: u64,
+    /// Memory for the unfinished sums of its work, which is in order and so can share it.
+    workspace: Mutex<Grown>,
     context: Arc<Context>,
 }
 
@@ -34,7 +37,7 @@ impl CudaStream {
             sys::cuStreamCreateWithPriority(&mut raw, flags, DEFAULT_PRIORITY)
         })?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(CudaStream { raw, id, context: Arc::clone(context) })
+        Ok(CudaStream { raw, id, workspace: Mutex::default(), context: Arc::clone(context) })
     }
 
     pub fn id(&self) -> u64 {
@@ -43,6 +46,10 @@ impl CudaStream {
 
     pub fn raw(&self) -> sys::CUstream {
         self.raw
+    }
+
+    pub fn workspace(&self) -> &Mutex<Grown> {
+        &self.workspace
     }
 
     /// Calls a function with the handle while the context is current.
@@ -82,7 +89,17 @@ impl CudaStream {
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
+        let workspace =
+            std::mem::take(self.workspace.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if workspace != Grown::default() {
+            // A failure means that the context is broken, and nothing uses the memory any more.
+            let _ = self.synchronize();
+        }
         if let Ok(_bound) = self.context.bind() {
+            for address in workspace.addresses() {
+                // SAFETY: allocated in this context for this stream, whose work is done.
+                let _ = unsafe { sys::cuMemFree_v2(address) };
+            }
             // SAFETY: made once and used by nobody else; the driver finishes the stream's work first.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
         }

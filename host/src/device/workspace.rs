@@ -1,0 +1,197 @@
+//! Memory for sums that are not finished, which some kernels need besides their operands.
+//!
+//! Each stream has some of its own, and so has a device for the work of no stream. It grows to the most that a product on it
+//! has needed and is then used again and again: the work of a stream is in order, so that one product is done with it before
+//! the next begins. Whoever wants to know where memory goes makes a [`Workspace`] and passes it to
+//! [`Gemm::workspace`](crate::Gemm::workspace).
+
+use super::{Buffer, Device, Rows};
+use crate::error::{Error, Result};
+use cuda_std::memory::GlobalPtr;
+use regemm_kernels::element::Element;
+use regemm_kernels::params;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a signal.
+pub(crate) const WORD_BYTES: u64 = size_of::<u32>() as u64;
+
+/// Bytes that the host sets to zero at a time.
+const ZEROED_TOGETHER: u64 = 4096;
+
+/// How much memory a product needs besides its operands: [`Gemm::workspace_size`](crate::Gemm::workspace_size).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkspaceSize {
+    /// Bytes for sums that are not finished.
+    pub partial_bytes: u64,
+    /// Words by which blocks wait for one another.
+    pub signals: u64,
+}
+
+impl WorkspaceSize {
+    /// The least that is enough for either.
+    pub fn max(self, other: WorkspaceSize) -> WorkspaceSize {
+        WorkspaceSize {
+            partial_bytes: self.partial_bytes.max(other.partial_bytes),
+            signals: self.signals.max(other.signals),
+        }
+    }
+
+    fn holds(self, needed: WorkspaceSize) -> bool {
+        self.max(needed) == self
+    }
+}
+
+impl fmt::Display for WorkspaceSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes and {} signals", self.partial_bytes, self.signals)
+    }
+}
+
+/// Memory on a device for the unfinished sums of products, made by [`Device::workspace`].
+///
+/// It serves one product at a time: those that share it are put in order by the library, as if each wrote it.
+pub struct Workspace {
+    size: WorkspaceSize,
+    partials: Buffer,
+    signals: Buffer,
+    /// Held while a product is put on its stream: the launches of two must not alternate.
+    users: Mutex<()>,
+}
+
+impl Workspace {
+    pub(crate) fn new(device: &Device, size: WorkspaceSize) -> Result<Workspace> {
+        let bytes = size.signals.saturating_mul(WORD_BYTES);
+        let partials = Buffer::new(device, size.partial_bytes)?;
+        let signals = Buffer::new(device, bytes)?;
+        let zeros = [0; ZEROED_TOGETHER as usize];
+        for first in (0..bytes).step_by(zeros.len()) {
+            let row_bytes = ZEROED_TOGETHER.min(bytes - first);
+            let address = signals.address() + first;
+            let to = Rows { address, row_bytes, pitch: row_bytes, rows: 1 };
+            device.write_rows(&zeros[..row_bytes as usize], to)?;
+        }
+        Ok(Workspace { size, partials, signals, users: Mutex::default() })
+    }
+
+    /// How much it holds.
+    pub fn size(&self) -> WorkspaceSize {
+        self.size
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &Device {
+        self.partials.device()
+    }
+
+    pub(crate) fn hold(&self, needed: WorkspaceSize) -> Result<Held<'_>> {
+        if !self.size.holds(needed) {
+            return Err(Error::WorkspaceTooSmall { found: self.size, needed });
+        }
+        let guard = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Held {
+            partials: self.partials.address(),
+            signals: self.signals.address(),
+            guard: Guard::Given { workspace: self, _guard: guard },
+        })
+    }
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workspace").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+/// Where a stream's workspace comes from.
+pub(crate) trait Memory {
+    /// Waits for all work that may use what was allocated.
+    fn settle(&self) -> Result<()>;
+    /// Memory of so many bytes, not zero of them.
+    fn alloc(&self, bytes: u64) -> Result<u64>;
+    /// Gives memory back that nothing uses.
+    fn free(&self, address: u64);
+    /// Sets words to zero before any later work.
+    fn zero(&self, address: u64, words: u64) -> Result<()>;
+}
+
+/// The workspace of a stream, as large as any of its work has needed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grown {
+    size: WorkspaceSize,
+    /// Addresses of the sums and the signals; zero where there are none.
+    partials: u64,
+    signals: u64,
+}
+
+impl Grown {
+    /// The addresses of its allocations.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> {
+        [self.partials, self.signals].into_iter().filter(|&address| address != 0)
+    }
+
+    fn reserve(&mut self, needed: WorkspaceSize, memory: &impl Memory) -> Result<()> {
+        if self.size.holds(needed) {
+            return Ok(());
+        }
+        memory.settle()?;
+        let size = self.size.max(needed);
+        self.addresses().for_each(|address| memory.free(address));
+        *self = Grown::default();
+        let alloc = |bytes| if bytes == 0 { Ok(0) } else { memory.alloc(bytes) };
+        self.partials = alloc(size.partial_bytes)?;
+        self.size.partial_bytes = size.partial_bytes;
+        self.signals = alloc(size.signals.saturating_mul(WORD_BYTES))?;
+        if size.signals > 0 {
+            memory.zero(self.signals, size.signals)?;
+        }
+        self.size = size;
+        Ok(())
+    }
+}
+
+/// A workspace that nobody else uses until this is dropped.
+pub(crate) struct Held<'w> {
+    partials: u64,
+    signals: u64,
+    guard: Guard<'w>,
+}
+
+enum Guard<'w> {
+    Nothing,
+    Own { _guard: MutexGuard<'w, Grown> },
+    Given { workspace: &'w Workspace, _guard: MutexGuard<'w, ()> },
+}
+
+impl<'w> Held<'w> {
+    /// For kernels that need none.
+    pub const NOTHING: Held<'static> = Held { partials: 0, signals: 0, guard: Guard::Nothing };
+
+    /// A stream's own, which grows if it is too small.
+    pub fn own(
+        workspace: &'w Mutex<Grown>,
+        size: WorkspaceSize,
+        memory: &impl Memory,
+    ) -> Result<Held<'w>> {
+        let mut guard = workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.reserve(size, memory)?;
+        let (partials, signals) = (guard.partials, guard.signals);
+        Ok(Held { partials, signals, guard: Guard::Own { _guard: guard } })
+    }
+
+    /// What a launch passes.
+    pub fn to_kernel<T: Element>(&self) -> params::Workspace<T> {
+        params::Workspace {
+            partials: GlobalPtr::from_address(self.partials),
+            signals: GlobalPtr::from_address(self.signals),
+        }
+    }
+
+    /// Memory on which other work has to be ordered: that of a workspace that was given. A stream's own work is in order.
+    pub fn buffers(&self) -> [Option<&Buffer>; 2] {
+        match &self.guard {
+            Guard::Given { workspace, .. } => [Some(&workspace.partials), Some(&workspace.signals)],
+            _ => [None; 2],
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! How a kernel is launched for a problem on a device: grid, slices of K and workspace.
+
+use super::Problem;
+use crate::device::info::DeviceInfo;
+use crate::device::workspace::WorkspaceSize;
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::{KernelInfo, Schedule};
+use regemm_kernels::partials::Partials;
+use regemm_kernels::reduce;
+
+/// Most blocks of a grid along y or z on every GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute
+/// Capability").
+pub(crate) const MAX_PRODUCTS: u32 = 65_535;
+
+/// Most slices, which lie along z.
+const MAX_SLICES: u32 = MAX_PRODUCTS;
+
+/// Elements of the factors that a slice loads for each element of D, at least, unless a number of slices is asked for: each
+/// costs a store and a load of its sums, which pays only where it is little beside the rest.
+const LOADS_OF_SLICE: u64 = 6;
+
+/// What a launch of a kernel looks like.
+///
+/// It depends on the kernel, the problem, the device's multiprocessors and the number of slices that was asked for, and on
+/// nothing else: the same product gives the same bits every time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchShape {
+    /// Blocks along x and z; along y there is one for each product of a batch. None where nothing is left to sum: then the
+    /// reducer alone runs.
+    pub main: Option<[u32; 2]>,
+    /// Values of k in a slice. All of them where K is not split.
+    pub slice_depth: u32,
+    /// Slices of K: none where there is no k.
+    pub slices: u32,
+    /// Memory besides the operands.
+    pub workspace: WorkspaceSize,
+    /// Blocks along x of the second launch, which adds the slices up, if there is one.
+    pub reduce: Option<u32>,
+}
+
+impl LaunchShape {
+    /// For a problem whose D has elements and that the device [supports](super::supports) with this kernel. `slices` is the
+    /// number of slices that K is to be split into, if that is not the library's to choose.
+    pub fn new(
+        kernel: &KernelInfo,
+        problem: &Problem,
+        device: &DeviceInfo,
+        slices: Option<u32>,
+    ) -> LaunchShape {
+        let Problem { m, n, k, batch, .. } = *problem;
+        // `supports` has compared them with the largest grid, which has fewer than 2^31.
+        let tiles = kernel.blocks(m, n) as u32;
+        match kernel.schedule {
+            Schedule::Tiles => LaunchShape {
+                main: Some([tiles, 1]),
+                slice_depth: k.max(1),
+                slices: k.min(1),
+                workspace: WorkspaceSize::default(),
+                reduce: None,
+            },
+            Schedule::SplitK => {
+                let slices = slices.unwrap_or_else(|| slices_to_fill(kernel, problem, device));
+                let slice_depth = depth_of_slices(kernel.tile.bk, k, slices);
+                let (partials, sum_bytes) = match kernel.dtype {
+                    Dtype::F64 => (Partials::new::<f64>(m, n, k, slice_depth), size_of::<f64>()),
+                    _ => (Partials::new::<f32>(m, n, k, slice_depth), size_of::<f32>()),
+                };
+                let products = u64::from(batch.min(MAX_PRODUCTS));
+                let elements = partials.product().saturating_mul(products);
+                let partial_bytes = elements.saturating_mul(sum_bytes as u64);
+                LaunchShape {
+                    main: (k > 0).then_some([tiles, partials.slices]),
+                    slice_depth,
+                    slices: partials.slices,
+                    workspace: WorkspaceSize { partial_bytes, signals: 0 },
+                    reduce: Some(reducer_blocks(kernel, problem) as u32),
+                }
+            }
+        }
+    }
+}
+
+/// Blocks along x of the launch that adds slices up; none where there is none.
+pub(super) fn reducer_blocks(kernel: &KernelInfo, problem: &Problem) -> u64 {
+    match (kernel.schedule, kernel.dtype) {
+        (Schedule::Tiles, _) => 0,
+        (Schedule::SplitK, Dtype::F64) => reduce::blocks::<f64>(problem.m, problem.n),
+        // Those of half the precision are summed in f32.
+        (Schedule::SplitK, _) => reduce::blocks::<f32>(problem.m, problem.n),
+    }
+}
+
+/// As many slices as give every multiprocessor the blocks that it has room for, once, but none that loads less than
+/// [`LOADS_OF_SLICE`]: the tiles of all products of a batch are resident together.
+pub(super) fn slices_to_fill(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> u32 {
+    let tiles = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into()).max(1);
+    let resident =
+        u64::from(device.multiprocessors) * u64::from(kernel.entry.min_blocks.unwrap_or(1));
+    let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
+    let least_depth = (LOADS_OF_SLICE * bm * bn).div_ceil(bm + bn);
+    // Both are at most `k` or the blocks of a device.
+    (resident / tiles).min(u64::from(problem.k) / least_depth).max(1) as u32
+}
+
+/// The depth of slices, a multiple of `bk` and not zero, that makes them as many as wanted or fewer. None of them is empty.
+fn depth_of_slices(bk: u32, k: u32, slices: u32) -> u32 {
+    let steps = k.div_ceil(bk);
+    let steps_of_slice = steps.div_ceil(slices.clamp(1, MAX_SLICES)).max(1);
+    steps_of_slice * bk
+}

@@ -1,0 +1,53 @@
+//! Where the sums of slices of K lie in the workspace until they are added up.
+//!
+//! A matrix of D's shape for each slice, those of one product of a batch after another. Rows are padded to whole vectors of
+//! 16 bytes, so that all of it is stored and loaded in vectors, whatever D's own rows are like.
+
+use crate::element::Element;
+use crate::mover::vector_len;
+use crate::params::{GemmParams, MatrixRef, TargetRef};
+use cuda_std::thread;
+
+/// The shape of what lies in the workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Partials {
+    /// Elements from one row to the next.
+    pub ld: u32,
+    /// Elements of a slice.
+    pub slice: u64,
+    /// Slices of a product: none where there is no k.
+    pub slices: u32,
+}
+
+impl Partials {
+    /// Of products of this shape, in slices of `slice_depth` values of k, which is not zero.
+    #[inline(always)]
+    pub fn new<T: Element>(m: u32, n: u32, k: u32, slice_depth: u32) -> Self {
+        let ld = n.next_multiple_of(vector_len::<T::Acc>() as u32);
+        Partials { ld, slice: u64::from(m) * u64::from(ld), slices: k.div_ceil(slice_depth) }
+    }
+
+    /// Elements of one product of a batch.
+    #[inline(always)]
+    pub const fn product(&self) -> u64 {
+        self.slices as u64 * self.slice
+    }
+}
+
+impl<T: Element<Acc = T>, E: Copy> GemmParams<T, E> {
+    /// The running block's slice of K as a product of its own: it ends where the slice ends, and its D is the slice's place in
+    /// the workspace. The first value of k comes with it.
+    #[inline(always)]
+    pub fn slice_of_block(&self) -> (GemmParams<T, E>, u32) {
+        // A launch has slices of at least one k; saying so spares the compiler a check for division by zero.
+        let partials = Partials::new::<T>(self.m, self.n, self.k, self.slice_depth.max(1));
+        let slice = thread::block_idx_z();
+        let first = slice * self.slice_depth;
+        let data = self.workspace.partials.add(u64::from(slice) * partials.slice);
+        let sums = MatrixRef { data, ld: partials.ld.into() };
+        let d = TargetRef { first: sums, stride: partials.product() };
+        // The last slice ends with k; none begins after it, so that this does not overflow.
+        let k = (self.k - first).min(self.slice_depth) + first;
+        (GemmParams { d, k, ..*self }, first)
+    }
+}
