@@ -11,7 +11,11 @@
 //! | [`warp`] | lane index, shuffles, the warp barrier |
 //! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
 //! | [`async_copy`] | copies from global to shared memory that run in the background |
+//! | [`bulk_copy`] | copies of boxes of matrices between global and shared memory that single threads issue |
 //! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
+//! | [`named_barrier`] | barriers of some of a block's warps |
+//! | [`registers`] | registers that warpgroups hand over to others |
+//! | [`swizzle`] | how bulk copies lay out rows in shared memory |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
@@ -30,12 +34,16 @@
 pub use cuda_std_macros::kernel;
 
 pub mod async_copy;
+pub mod bulk_copy;
 pub mod hint;
 pub mod math;
 pub mod mbarrier;
 pub mod memory;
+pub mod named_barrier;
+pub mod registers;
 pub mod scalar;
 pub mod shared;
+pub mod swizzle;
 pub mod thread;
 pub mod warp;
 

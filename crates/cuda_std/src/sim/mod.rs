@@ -97,6 +97,7 @@ mod requests;
 mod shadow;
 mod shared;
 mod stack;
+mod stub;
 mod worker;
 
 pub use counters::Counters;
@@ -114,6 +115,7 @@ pub(crate) use mbarrier::{
     mbarrier_arrive, mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
 };
 pub(crate) use shared::DYNAMIC_BASE;
+pub(crate) use stub::*;
 pub(crate) use worker::{current, current_or_null};
 
 use crate::entry::KernelEntry;
