@@ -12,6 +12,7 @@
 //! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
 //! | [`async_copy`] | copies from global to shared memory that run in the background |
 //! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
+//! | [`signal`] | blocks that wait for other blocks |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
@@ -36,6 +37,7 @@ pub mod mbarrier;
 pub mod memory;
 pub mod scalar;
 pub mod shared;
+pub mod signal;
 pub mod thread;
 pub mod warp;
 

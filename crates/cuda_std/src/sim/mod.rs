@@ -96,6 +96,7 @@ mod readers;
 mod requests;
 mod shadow;
 mod shared;
+mod signal;
 mod stack;
 mod worker;
 
@@ -114,6 +115,7 @@ pub(crate) use mbarrier::{
     mbarrier_arrive, mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
 };
 pub(crate) use shared::DYNAMIC_BASE;
+pub(crate) use signal::{signal_post, signal_wait};
 pub(crate) use worker::{current, current_or_null};
 
 use crate::entry::KernelEntry;
