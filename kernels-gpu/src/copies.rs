@@ -7,11 +7,14 @@
 //!   time where rows are aligned.
 //! - `Across`: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by element.
 //!
+//! - by hand ([`crate::carried`]), for producers, which have time for that: transposed as above, but through registers.
+//!
 //! Elements outside of the matrix arrive as zeros, which add nothing to a sum. Most slices lie inside all the way: whether one
 //! does is asked once, and then no copy of it needs a check.
 
 use crate::element::Element;
-use crate::kernel::GemmKernel;
+use crate::carried::Carried;
+use crate::kernel::{GemmKernel, copiers};
 use crate::layout::Layout;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES, vector_len};
 use crate::params::{GemmParams, MatrixRef};
@@ -34,13 +37,13 @@ pub trait Slice {
 }
 
 /// A factor, and the part of it that a block needs: `WIDTH` rows of A or columns of B, from `first` on.
-struct Source<T, S> {
-    matrix: MatrixRef<T>,
-    first: u32,
+pub(crate) struct Source<T, S> {
+    pub matrix: MatrixRef<T>,
+    pub first: u32,
     /// Rows of A or columns of B.
     width: u32,
     /// Columns of A, rows of B.
-    depth: u32,
+    pub depth: u32,
     slice: PhantomData<S>,
 }
 
@@ -53,7 +56,7 @@ impl<T: Element, S: Slice> Source<T, S> {
 
     /// Whether row of A or column of B `first + across` has an element for this k.
     #[inline(always)]
-    fn holds(&self, k: u32, across: u32) -> bool {
+    pub fn holds(&self, k: u32, across: u32) -> bool {
         self.first + across < self.width && k < self.depth
     }
 }
@@ -136,7 +139,7 @@ pub struct SliceA<K>(PhantomData<K>);
 impl<K: GemmKernel> Slice for SliceA<K> {
     const DEPTH: usize = K::TILE.bk as usize;
     const WIDTH: usize = K::TILE.bm as usize;
-    const THREADS: usize = K::TILE.threads() as usize;
+    const THREADS: usize = copiers::<K>() as usize;
     const STRIDE: usize = Slices::<K>::A_STRIDE;
 }
 
@@ -146,7 +149,7 @@ pub struct SliceB<K>(PhantomData<K>);
 impl<K: GemmKernel> Slice for SliceB<K> {
     const DEPTH: usize = K::TILE.bk as usize;
     const WIDTH: usize = K::TILE.bn as usize;
-    const THREADS: usize = K::TILE.threads() as usize;
+    const THREADS: usize = copiers::<K>() as usize;
     const STRIDE: usize = Slices::<K>::B_STRIDE;
 }
 
@@ -184,7 +187,26 @@ impl<T: Element, S: Slice> Factor<T, S> {
     }
 }
 
-/// Copies the slices that a block needs to shared memory, all threads together.
+impl<T: Element<Acc = T>, S: Slice> Factor<T, S> {
+    /// As [`copy`](Self::copy), but by hand where the factor is transposed on the way and its rows consist of whole vectors.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn bring(&self, thread: u32, k: u32, target: SharedPtr<T>) {
+        let carried = Carried(&self.source);
+        // SAFETY: as promised by the caller; what is not checked lies inside, and vectors are aligned.
+        unsafe {
+            if self.along || !carried.is_possible() {
+                self.copy(thread, k, target)
+            } else if self.source.holds_slice(k) {
+                carried.copy(thread, false, k, target)
+            } else {
+                carried.copy(thread, true, k, target)
+            }
+        }
+    }
+}
+
+/// Copies the slices that a block needs to shared memory, all threads together, or its producers.
 pub struct Copier<K: GemmKernel> {
     a: Factor<K::Element, SliceA<K>>,
     b: Factor<K::Element, SliceB<K>>,
@@ -235,6 +257,27 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
             unsafe {
                 self.a.copy(thread, k, slices.a);
                 self.b.copy(thread, k, slices.b);
+            }
+        }
+    }
+
+    /// Brings this thread's share of the slices that begin at `k`: some of it as asynchronous copies, some with its own hands.
+    /// Slices past the end are brought, too, as zeros.
+    ///
+    /// # Safety
+    /// As for [`copy`](Self::copy); and what the thread writes itself others may read when it has said so.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn bring(&self, thread: u32, k: u32, slices: &Slices<K>) {
+        // SAFETY: as promised by the caller; a stage has room for both slices.
+        unsafe {
+            // What arrives by itself goes first.
+            if self.b.along {
+                self.b.bring(thread, k, slices.b);
+                self.a.bring(thread, k, slices.a);
+            } else {
+                self.a.bring(thread, k, slices.a);
+                self.b.bring(thread, k, slices.b);
             }
         }
     }

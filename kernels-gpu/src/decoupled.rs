@@ -20,7 +20,7 @@ use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Rung, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
-use crate::ring::Ring;
+use crate::ring::{Ring, WARP};
 use crate::slices::{Slices, shared_bytes};
 use crate::thread_tile::{InWarps, ThreadTile};
 use crate::tile::block_tile;
@@ -77,7 +77,11 @@ impl<
         // SAFETY: the launch keeps the kernel's contract. Every thread copies its share of each slice and every warp reads each
         // slice, in order, as the ring asks; all threads count to the same k.
         unsafe {
-            let mut ring = Ring::<STAGES>::new(shared_bytes::<Self>(), Self::TILE.threads());
+            let mut ring = Ring::<STAGES>::new(
+                shared_bytes::<Self>(),
+                Self::TILE.threads(),
+                Self::TILE.threads() / WARP,
+            );
             for stage in 0..STAGES - 2 {
                 copier.copy(thread, stage * BK as u32, &Slices::of_stage(stage));
                 ring.filled();

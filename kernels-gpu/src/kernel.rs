@@ -23,13 +23,17 @@ pub enum Rung {
     WarpTiled,
     /// [`crate::decoupled`]
     Decoupled,
+    /// [`crate::warp_specialised`]
+    WarpSpecialised,
     /// [`crate::split_k`]
     SplitK,
+    /// [`crate::stream_k`]
+    StreamK,
 }
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 8] = [
+    pub const ALL: [Rung; 10] = [
         Rung::Naive,
         Rung::Tiled,
         Rung::Microkernel,
@@ -37,7 +41,9 @@ impl Rung {
         Rung::Pipelined,
         Rung::WarpTiled,
         Rung::Decoupled,
+        Rung::WarpSpecialised,
         Rung::SplitK,
+        Rung::StreamK,
     ];
 
     /// The module's name.
@@ -50,7 +56,9 @@ impl Rung {
             Rung::Pipelined => "pipelined",
             Rung::WarpTiled => "warp_tiled",
             Rung::Decoupled => "decoupled",
+            Rung::WarpSpecialised => "warp_specialised",
             Rung::SplitK => "split_k",
+            Rung::StreamK => "stream_k",
         }
     }
 }
@@ -103,13 +111,43 @@ pub enum Schedule {
     /// in ascending order. So all such kernels give the same bits for the same `slice_depth`, in all layouts, and for one
     /// slice those of `Tiles`.
     SplitK,
+    /// The last tiles of D, which are too few for all multiprocessors, are *shared*: as many blocks as there are
+    /// multiprocessors take equal parts of all their slices of k, tile after tile, wherever that cuts a tile in two. After
+    /// those blocks come the other tiles, one for each block ([`crate::shares`]). All blocks lie along x.
+    ///
+    /// A block that ends in the midst of a tile stores its sums to the workspace, `BM x BN` of them for each block that shares,
+    /// and gives a signal, one for each of them too. The block that has the end of the tile adds them to its own sums, those of
+    /// the smallest k first. All that sum over a part of k do so as [`Tiles`](Schedule::Tiles) does. So the bits depend on
+    /// `BK`, the number of blocks that share and what they share, and on nothing else; where nothing is shared they are those of
+    /// `Tiles`.
+    StreamK,
+}
+
+/// What a kernel needs of a device beyond room for its blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Needs {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Warpgroups that hand registers over to others ([`cuda_std::registers`]): compute capability 9.0.
+    RegisterTransfers,
+}
+
+impl Needs {
+    /// Whether a device of this compute capability has it.
+    pub const fn met_by(self, (major, minor): (u32, u32)) -> bool {
+        match self {
+            Needs::Nothing => true,
+            Needs::RegisterTransfers => major == 9 && minor == 0,
+        }
+    }
 }
 
 /// A kernel with all its constants chosen: element type, tile sizes, and the layouts of A and B.
 ///
 /// # Contract
 /// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with
-/// `TILE.threads()` threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and the grid and workspace that its
+/// [`threads`] threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and the grid and workspace that its
 /// [`Schedule`] asks for, which also says in which order it sums. There is one block along x for each
 /// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Of a batch
 /// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
@@ -125,6 +163,10 @@ pub trait GemmKernel {
     const TILE: Tile;
     /// How its blocks share the sums.
     const SCHEDULE: Schedule = Schedule::Tiles;
+    /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
+    const PRODUCERS: u32 = 0;
+    /// What it needs of a device.
+    const NEEDS: Needs = Needs::Nothing;
     /// Bytes of dynamic shared memory a block needs.
     const SHARED_BYTES: u32;
 
@@ -134,6 +176,16 @@ pub trait GemmKernel {
     /// Launched as the contract says; the matrices of `params` are valid for their shapes, and D overlaps neither A
     /// nor B.
     unsafe fn run<E: Epilogue<Self::Element>>(params: GemmParams<Self::Element, E>);
+}
+
+/// Threads of a kernel's block: one a thread tile, and the producers.
+pub const fn threads<K: GemmKernel>() -> u32 {
+    K::TILE.threads() + K::PRODUCERS
+}
+
+/// Threads of a kernel's block that bring the slices of A and B: the producers where there are some, else all.
+pub const fn copiers<K: GemmKernel>() -> u32 {
+    if K::PRODUCERS > 0 { K::PRODUCERS } else { K::TILE.threads() }
 }
 
 /// The type of a kernel's sums: the accumulator of its element type.
@@ -169,6 +221,10 @@ pub struct KernelInfo {
     pub shared_bytes: u32,
     /// How its blocks share the sums.
     pub schedule: Schedule,
+    /// Threads of a block that own no part of its tile.
+    pub producers: u32,
+    /// What it needs of a device.
+    pub needs: Needs,
     /// What is launched after it: where the schedule is [`Schedule::SplitK`].
     pub reducer: Option<Reducer>,
     /// How it is launched.
@@ -179,7 +235,7 @@ pub struct KernelInfo {
 impl KernelInfo {
     /// Threads in a block.
     pub const fn threads(&self) -> u32 {
-        self.tile.threads()
+        self.tile.threads() + self.producers
     }
 
     /// Blocks of a launch for an `m x n` matrix D, all along x; of each product, in a batch.

@@ -25,11 +25,13 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod activation;
+mod carried;
 pub mod copies;
 pub mod decoupled;
 pub mod double_buffered;
 pub mod element;
 pub mod epilogue;
+pub mod hand_over;
 pub mod kernel;
 pub mod layout;
 pub mod math;
@@ -41,10 +43,14 @@ pub mod partials;
 pub mod pipelined;
 pub mod reduce;
 pub mod ring;
+pub mod shares;
 pub mod slices;
 pub mod split_k;
+mod store_rows;
+pub mod stream_k;
 pub mod table;
 pub mod thread_tile;
 pub mod tile;
 pub mod tiled;
+pub mod warp_specialised;
 pub mod warp_tiled;

@@ -160,6 +160,8 @@ pub struct GemmParams<T: Element, E> {
     pub k: u32,
     /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK); nobody else asks.
     pub slice_depth: u32,
+    /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK); nobody else asks.
+    pub shared_tiles: u32,
     /// Memory for unfinished sums.
     pub workspace: Workspace<T>,
     /// What happens to a sum before it is stored.
@@ -185,14 +187,27 @@ impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
     #[inline(always)]
     pub fn of_block(self) -> GemmParams<T, OfBlock<E>> {
         let product = u64::from(thread::block_idx_y());
-        let GemmParams { a, b, d, a_stride, b_stride, m, n, k, slice_depth, workspace, epilogue } =
-            self;
+        let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
+        let GemmParams { m, n, k, slice_depth, shared_tiles, workspace, epilogue, .. } = self;
         let shifted = |factor: MatrixRef<T>, stride: u64| {
             let data = factor.data.add(product * stride);
             MatrixRef { data: GlobalPtr::from_address(hint::whole(data.address())), ..factor }
         };
         let (a, b) = (shifted(a, a_stride), shifted(b, b_stride));
         let epilogue = OfBlock(epilogue);
-        GemmParams { a, b, d, a_stride, b_stride, m, n, k, slice_depth, workspace, epilogue }
+        GemmParams {
+            a,
+            b,
+            d,
+            a_stride,
+            b_stride,
+            m,
+            n,
+            k,
+            slice_depth,
+            shared_tiles,
+            workspace,
+            epilogue,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Stages of shared memory as a ring that is filled and emptied without barriers of the whole block.
 //!
-//! Each stage has two memory barriers. All threads arrive at *full* with their copies, all warps at *empty* when they have read
-//! the stage. The stages are used in turn, so a thread only needs to count where in the ring it is, once as a writer and once
+//! Each stage has two memory barriers. Those who fill it arrive at *full* with their copies, the warps that multiply at *empty*
+//! when they have read the stage. The stages are used in turn, so a thread only needs to count where in the ring it is, once as a writer and once
 //! as a reader, and in which of its phases each barrier there is: phases alternate with every turn of the ring (PTX ISA,
 //! "Parallel Synchronization and Communication Instructions: mbarrier").
 //!
@@ -14,7 +14,7 @@ use cuda_std::memory::SharedPtr;
 use cuda_std::{shared, thread, warp};
 
 /// Threads of a warp.
-const WARP: u32 = 32;
+pub const WARP: u32 = 32;
 
 /// Bytes of one barrier.
 const BARRIER_BYTES: u32 = 8;
@@ -69,13 +69,14 @@ impl<const STAGES: u32> Ring<STAGES> {
     /// Bytes of shared memory for the barriers.
     pub const BYTES: u32 = 2 * STAGES * BARRIER_BYTES;
 
-    /// A ring of empty stages, whose barriers lie `offset` bytes into the dynamic shared memory, for all of a block's `threads`.
-    /// The first `STAGES - 2` may be filled without [waiting](Self::wait_empty).
+    /// A ring of empty stages, whose barriers lie `offset` bytes into the dynamic shared memory. A stage is full after `arrivals`
+    /// ([`filled`](Self::filled) is one, [`filled_both_ways`](Self::filled_both_ways) two) and empty when `readers` warps have
+    /// read it. The first `STAGES - 2` may be filled without [waiting](Self::wait_empty).
     ///
     /// # Safety
     /// All threads of the block get here together; there is room for [`BYTES`](Self::BYTES).
     #[inline(always)]
-    pub unsafe fn new(offset: u32, threads: u32) -> Self {
+    pub unsafe fn new(offset: u32, arrivals: u32, readers: u32) -> Self {
         const { assert!(STAGES >= 3, "a stage is read, one is about to be, and one is filled") };
         let full = shared::dynamic::<u8>().address() + offset;
         let empty = full + STAGES * BARRIER_BYTES;
@@ -84,8 +85,8 @@ impl<const STAGES: u32> Ring<STAGES> {
             unsafe {
                 if thread::thread_idx_x() == 0 {
                     for stage in 0..STAGES {
-                        barrier(full, stage).init(threads);
-                        barrier(empty, stage).init(threads / WARP);
+                        barrier(full, stage).init(arrivals);
+                        barrier(empty, stage).init(readers);
                     }
                 }
                 thread::sync_threads();
@@ -114,7 +115,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     /// Says that this thread has issued its copies to the stage that is to be filled.
     ///
     /// # Safety
-    /// Every thread of the block does so, once for each stage, in order.
+    /// Every thread that copies does so, once for each stage, in order.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn filled(&mut self) {
@@ -122,6 +123,21 @@ impl<const STAGES: u32> Ring<STAGES> {
         if mbarrier::AVAILABLE {
             // SAFETY: the barrier is initialised.
             unsafe { barrier(self.full, stage).arrive_on_copies() };
+        }
+    }
+
+    /// Says that this thread has issued its copies to the stage that is to be filled, and has written what it brings there itself.
+    ///
+    /// # Safety
+    /// As for [`filled`](Self::filled); the target has mbarriers.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn filled_both_ways(&mut self) {
+        let stage = self.writer.advance::<STAGES>();
+        // SAFETY: the barrier is initialised. The arrival of copies says nothing of other writes: they need one of their own.
+        unsafe {
+            barrier(self.full, stage).arrive_on_copies();
+            barrier(self.full, stage).arrive();
         }
     }
 
@@ -152,7 +168,25 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn emptied(&mut self) {
-        let stage = before::<STAGES>(self.reading);
+        // SAFETY: as promised by the caller.
+        unsafe { self.leave(before::<STAGES>(self.reading)) }
+    }
+
+    /// Says that this warp has read all of the stage that was waited for last, too.
+    ///
+    /// # Safety
+    /// As for [`emptied`](Self::emptied), which has been called for all stages before.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn emptied_last(&mut self) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.leave(self.reading) }
+    }
+
+    /// This warp's arrival at the barrier of an empty stage.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn leave(&self, stage: u32) {
         if mbarrier::AVAILABLE {
             // SAFETY: the barrier is initialised; the lanes' reads come before the arrival of one of them.
             unsafe {

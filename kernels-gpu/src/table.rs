@@ -12,7 +12,9 @@ use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
 use crate::split_k::SplitK;
+use crate::stream_k::StreamK;
 use crate::tiled::Tiled;
+use crate::warp_specialised::WarpSpecialised;
 use crate::warp_tiled::WarpTiled;
 use half::{bf16, f16};
 
@@ -37,7 +39,7 @@ macro_rules! gemm_kernels {
             /// # Safety
             /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
             #[::cuda_std::kernel(
-                max_threads = <$kernel as $crate::kernel::GemmKernel>::TILE.threads(),
+                max_threads = $crate::kernel::threads::<$kernel>(),
                 min_blocks = $min_blocks
             )]
             pub unsafe fn $name(
@@ -63,6 +65,8 @@ macro_rules! gemm_kernels {
                 tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
                 schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
+                producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
+                needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
                 reducer: $crate::__reducer!(
                     <<$kernel as $crate::kernel::GemmKernel>::Element as $crate::element::Element>::DTYPE
                     $(, $reducer)?
@@ -231,6 +235,15 @@ gemm_kernels! {
     decoupled_nt_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
     decoupled_tn_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
     decoupled_tt_f32 = Decoupled<f32, 128, 256, 16, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+
+    // WarpSpecialised<T, BM, BN, BK, TM, TN, STAGES, layouts>: a warpgroup of producers beside the two that multiply.
+    warp_specialised_f32 = WarpSpecialised<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
+
+    // StreamK<T, BM, BN, BK, TM, TN, STAGES, layouts>: the same, and nobody idle at the end.
+    stream_k_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k_nt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k_tn_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k_tt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
 
     // SplitK<T, BM, BN, BK, TM, TN, STAGES, layouts>: the tiles of `warp_tiled`.
     split_k_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;

@@ -60,7 +60,7 @@ pub struct Fragments<A, const TM: usize, const TN: usize> {
 
 /// The sums of `TM x TN` elements of D.
 pub struct ThreadTile<K: GemmKernel, const TM: usize, const TN: usize, P = AcrossBlock> {
-    sums: [[Acc<K>; TN]; TM],
+    pub(crate) sums: [[Acc<K>; TN]; TM],
     /// The first of the thread's rows in the block's tile.
     row: usize,
     /// The first of the thread's columns in the block's tile.
@@ -70,12 +70,12 @@ pub struct ThreadTile<K: GemmKernel, const TM: usize, const TN: usize, P = Acros
 
 impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
     /// Groups that lie along a row of the block's tile.
-    const GROUPS_N: usize = K::TILE.bn as usize / (TN * P::GROUP.1);
-    const ROW_VECTOR: usize = lane_vector::<Acc<K>>(TM);
-    const COL_VECTOR: usize = lane_vector::<Acc<K>>(TN);
+    pub(crate) const GROUPS_N: usize = K::TILE.bn as usize / (TN * P::GROUP.1);
+    pub(crate) const ROW_VECTOR: usize = lane_vector::<Acc<K>>(TM);
+    pub(crate) const COL_VECTOR: usize = lane_vector::<Acc<K>>(TN);
     /// From one of a thread's vectors of rows to the next.
-    const ROW_STEP: usize = P::GROUP.0 * Self::ROW_VECTOR;
-    const COL_STEP: usize = P::GROUP.1 * Self::COL_VECTOR;
+    pub(crate) const ROW_STEP: usize = P::GROUP.0 * Self::ROW_VECTOR;
+    pub(crate) const COL_STEP: usize = P::GROUP.1 * Self::COL_VECTOR;
     /// Values of k for which the multiplications are written out, so that loads for one can overlap with
     /// multiplications of another. More than this and the compiler declines.
     const UNROLL: u32 = 8;
@@ -201,7 +201,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 
     /// Whether vectors of a thread's columns may be loaded from D and stored there. The same for all threads.
     #[inline(always)]
-    fn wide<E>(params: &GemmParams<K::Element, E>) -> bool {
+    pub(crate) fn wide<E>(params: &GemmParams<K::Element, E>) -> bool {
         let vector = Self::COL_VECTOR as u32;
         params.d.has_vectors(vector) && params.n.is_multiple_of(vector)
     }

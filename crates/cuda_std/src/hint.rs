@@ -21,6 +21,18 @@ pub fn whole(value: u64) -> u64 {
     backend::whole(value)
 }
 
+/// The same value, which is the same in all lanes of the warp, and of which the compiler is told so (`redux.sync.or`, on sm_80
+/// and later).
+///
+/// The value lives in a uniform register: a loop that it bounds counts in uniform registers, a branch on it does not diverge,
+/// and neither costs registers of the lanes. All lanes of the warp that have not exited must come here together, with the same
+/// value. Where they do not, lanes wait for ever or get each other's bits.
+#[inline(always)]
+#[track_caller]
+pub fn uniform(value: u32) -> u32 {
+    backend::uniform(value)
+}
+
 /// A loop written out by the macro itself, for loops whose index must be a constant: registers cannot be indexed, and how much
 /// the compiler writes out is a matter of its taste. `unroll!(i < N, { .. })` runs the block for `i` from 0 to `N - 1`, where
 /// `N`, a constant of type `usize`, is at most 32.

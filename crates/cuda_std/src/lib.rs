@@ -16,6 +16,7 @@
 //! | [`named_barrier`] | barriers of some of a block's warps |
 //! | [`registers`] | registers that warpgroups hand over to others |
 //! | [`swizzle`] | how bulk copies lay out rows in shared memory |
+//! | [`signal`] | blocks that wait for other blocks |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
@@ -44,6 +45,7 @@ pub mod registers;
 pub mod scalar;
 pub mod shared;
 pub mod swizzle;
+pub mod signal;
 pub mod thread;
 pub mod warp;
 

@@ -11,11 +11,14 @@ mod grid_constant;
 mod mbarrier;
 #[path = "ptx/warpgroups.rs"]
 mod warpgroups;
+#[path = "ptx/signal.rs"]
+mod signal;
 
 pub use bulk_copy::*;
 pub use grid_constant::*;
 pub use mbarrier::*;
 pub use warpgroups::*;
+pub use signal::*;
 
 use core::arch::{asm, global_asm, nvptx};
 use core::mem::{MaybeUninit, transmute_copy};
@@ -151,6 +154,27 @@ pub fn whole(value: u64) -> u64 {
         asm!("mov.b64 {}, {};", out(reg64) result, in(reg64) value, options(pure, nomem, nostack))
     };
     result
+}
+
+/// `redux.sync` (section 9.7.13.9), whose result lies in a uniform register.
+#[cfg(target_feature = "sm_80")]
+#[inline(always)]
+pub fn uniform(value: u32) -> u32 {
+    let result;
+    // SAFETY: combines registers of the lanes; the executing lane is one of the mask's. Not `pure`, or the compiler could move
+    // it to where not all lanes come.
+    unsafe {
+        asm!("redux.sync.or.b32 {}, {}, 0xffffffff;", out(reg32) result, in(reg32) value,
+            options(nomem, nostack))
+    };
+    result
+}
+
+/// Older targets lack the instruction.
+#[cfg(not(target_feature = "sm_80"))]
+#[inline(always)]
+pub fn uniform(value: u32) -> u32 {
+    value
 }
 
 #[inline(always)]

@@ -112,6 +112,11 @@ pub fn whole(value: u64) -> u64 {
 }
 
 #[inline(always)]
+pub fn uniform(value: u32) -> u32 {
+    value
+}
+
+#[inline(always)]
 pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     count_fma();
     sim::fma_f32(a, b, c)
@@ -213,6 +218,18 @@ pub unsafe fn mbarrier_arrive_on_copies(address: u32) {
 #[track_caller]
 pub unsafe fn mbarrier_wait(address: u32, parity: u32) {
     sim::mbarrier_wait(address, parity, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn signal_post(address: u64, value: u32) {
+    sim::signal_post(address, value, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn signal_wait(address: u64, value: u32) {
+    sim::signal_wait(address, value, Location::caller());
 }
 
 /// The simulator has mbarriers.

@@ -96,6 +96,7 @@ mod readers;
 mod requests;
 mod shadow;
 mod shared;
+mod signal;
 mod stack;
 mod stub;
 mod worker;
@@ -116,6 +117,7 @@ pub(crate) use mbarrier::{
 };
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use stub::*;
+pub(crate) use signal::{signal_post, signal_wait};
 pub(crate) use worker::{current, current_or_null};
 
 use crate::entry::KernelEntry;

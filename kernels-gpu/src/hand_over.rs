@@ -1,0 +1,97 @@
+//! Sums that one block hands over to another through the workspace.
+//!
+//! Both have the same threads with the same parts of a tile, so it does not matter where in the workspace a sum lies, as long as
+//! neighbouring threads have neighbouring words. Sums are stored and loaded one by one: registers that a vector is loaded to or
+//! stored from must follow one another, and that would spoil their distribution among banks in the main loop (docs/measurements
+//! has a log of what that costs).
+
+use crate::element::Accumulator;
+use crate::kernel::{Acc, GemmKernel};
+use crate::params::Workspace;
+use crate::thread_tile::{Arrangement, ThreadTile};
+use cuda_std::memory::GlobalPtr;
+use cuda_std::{signal, thread, unroll};
+
+/// The value of a signal that says that the sums are there.
+const READY: u32 = 1;
+
+/// Rows of sums whose loads are under way at a time.
+const TOGETHER: usize = 4;
+
+/// Sums of one block in the workspace, and the signal that they are there.
+pub struct HandOver<K: GemmKernel> {
+    sums: GlobalPtr<Acc<K>>,
+    signal: GlobalPtr<u32>,
+}
+
+impl<K: GemmKernel> HandOver<K> {
+    /// Those of block `block`.
+    #[inline(always)]
+    pub fn of_block(workspace: &Workspace<K::Element>, block: u32) -> Self {
+        let elements = u64::from(K::TILE.bm * K::TILE.bn);
+        HandOver {
+            sums: workspace.partials.add(u64::from(block) * elements),
+            signal: workspace.signals.add(u64::from(block)),
+        }
+    }
+}
+
+impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
+    /// From one of a thread's sums to the next.
+    const STEP: u64 = K::TILE.threads() as u64;
+
+    /// Leaves the sums in the workspace and says so. `barrier` is one of all threads that have a part of the tile.
+    ///
+    /// # Safety
+    /// All those threads get here together; the workspace has room for the block's sums, and nobody else writes there.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn leave(&self, to: &HandOver<K>, barrier: impl Fn()) {
+        let target = to.sums.add(thread::thread_idx_x().into());
+        unroll!(i < TM, {
+            for j in 0..TN {
+                // SAFETY: as promised by the caller.
+                unsafe { target.add((i * TN + j) as u64 * Self::STEP).store(self.sums[i][j]) };
+            }
+        });
+        barrier();
+        if thread::thread_idx_x() == 0 {
+            // SAFETY: as promised by the caller; all threads have stored their sums.
+            unsafe { signal::post(to.signal, READY) };
+        }
+    }
+
+    /// Adds the sums that another block has left or will leave, and takes back its signal.
+    ///
+    /// # Safety
+    /// As for [`leave`](Self::leave); that block has a lower index, and leaves its sums for this one alone.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn collect(&mut self, from: &HandOver<K>, barrier: impl Fn()) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                signal::wait(from.signal, READY);
+                signal::post(from.signal, 0);
+            }
+        }
+        barrier();
+        let source = from.sums.add(thread::thread_idx_x().into());
+        unroll!(batch < TM / TOGETHER, {
+            let mut others = [[Acc::<K>::ZERO; TN]; TOGETHER];
+            for i in 0..TOGETHER {
+                for j in 0..TN {
+                    let index = (batch * TOGETHER + i) * TN + j;
+                    // SAFETY: the signal has been seen, so the sums are there.
+                    others[i][j] = unsafe { source.add(index as u64 * Self::STEP).load() };
+                }
+            }
+            for i in 0..TOGETHER {
+                for j in 0..TN {
+                    let sum = &mut self.sums[batch * TOGETHER + i][j];
+                    *sum = Acc::<K>::fma(Acc::<K>::ONE, others[i][j], *sum);
+                }
+            }
+        });
+    }
+}

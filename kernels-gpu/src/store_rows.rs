@@ -1,0 +1,117 @@
+//! The way of a warp's sums to D through shared memory.
+//!
+//! [`ThreadTile::store`] keeps one copy of the epilogue's code busy by moving all sums up after each vector, which for 128 sums
+//! takes ten times as many moves. Shared memory can be indexed: here the lanes write all sums to the place of their warp's part of
+//! the tile, and read it back row by row. One copy of the epilogue's code works on one row after another, and a warp stores whole
+//! rows of its part at a time.
+//!
+//! A sum is written alone ([`crate::hand_over`] says why), and lanes that have rows in different places write the elements of a
+//! vector in different orders: first, second, third and fourth, or second, third, fourth and first, and so on. So the 32 lanes
+//! write to 32 banks. A row that is read is turned back.
+
+use crate::epilogue::Epilogue;
+use crate::kernel::{Acc, GemmKernel};
+use crate::params::GemmParams;
+use crate::ring::WARP;
+use crate::slices::shared_bytes;
+use crate::thread_tile::{Arrangement, ThreadTile, store_vector};
+use crate::tile::Origin;
+use cuda_std::memory::SharedPtr;
+use cuda_std::{hint, thread, unroll, warp};
+
+/// Elements in the vectors that lanes write in turn: those of 16 bytes.
+const VECTOR: usize = 4;
+
+impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
+    /// Rows and columns of a warp's part of the tile.
+    const PART: (usize, usize) = (TM * P::GROUP.0, TN * P::GROUP.1);
+
+    /// Puts the sums through the epilogue and stores what lies in D, by way of `BM x BN` elements of shared memory from `scratch`
+    /// on, which is aligned to 16 bytes.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together. D and the epilogue's operands are valid for the shapes in `params`; the shared
+    /// memory is not used for anything else by then, and is written by nobody else after.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_rows<E: Epilogue<K::Element>>(
+        &self,
+        params: &GemmParams<K::Element, E>,
+        origin: Origin,
+        scratch: SharedPtr<Acc<K>>,
+    ) {
+        const {
+            assert!(P::GROUP.0 * P::GROUP.1 == WARP as usize, "a warp has a part of its own");
+            assert!(Self::COL_VECTOR == VECTOR && P::GROUP.0 == VECTOR, "as many turns as rows of lanes");
+            assert!(Self::PART.1 == WARP as usize * VECTOR, "a vector for each lane in a row of the part");
+            let bytes = K::TILE.bm * K::TILE.bn * size_of::<Acc<K>>() as u32;
+            assert!(bytes <= shared_bytes::<K>(), "the stages have room for the tile");
+        }
+        let (rows, cols) = Self::PART;
+        let thread = thread::thread_idx_x() as usize;
+        let (part, lane) = (thread / WARP as usize, thread % WARP as usize);
+        let scratch = scratch.add((part * rows * cols) as u32);
+        let lane_row = lane / P::GROUP.1;
+        let own = lane_row * Self::ROW_VECTOR * cols + lane % P::GROUP.1 * VECTOR;
+        let own = scratch.add(own as u32);
+        // SAFETY: as promised by the caller; the lanes of a warp write and read their own part.
+        unsafe {
+            unroll!(i < TM, {
+                let row = i / Self::ROW_VECTOR * Self::ROW_STEP + i % Self::ROW_VECTOR;
+                for j in 0..TN {
+                    let turned = (j + lane_row) % VECTOR;
+                    let vector = row * cols + j / VECTOR * Self::COL_STEP;
+                    own.add((vector + turned) as u32).store(self.sums[i][j]);
+                }
+            });
+            warp::sync_warp(warp::FULL_MASK);
+
+            let first_row = origin.row + (part / Self::GROUPS_N * rows) as u32;
+            let first_col = origin.col + (part % Self::GROUPS_N * cols) as u32;
+            let col = first_col + (lane * VECTOR) as u32;
+            let wide = Self::wide(params);
+            // One copy of the epilogue's code for all rows.
+            for r in 0..hint::opaque(rows as u32) {
+                let row = first_row + r;
+                if row < params.m && col < params.n {
+                    let mut turned = [Acc::<K>::ZERO; VECTOR];
+                    let at = r as usize * cols + lane * VECTOR;
+                    scratch.add(at as u32).load_slice_if(true, &mut turned);
+                    let turns = r as usize / Self::ROW_VECTOR % P::GROUP.0;
+                    let mut sums = turned_back(turned, turns);
+                    store_vector(params, row, col, &mut sums, wide);
+                }
+            }
+        }
+    }
+}
+
+/// A vector whose elements have been moved up by so many places, in its own order again.
+#[inline(always)]
+fn turned_back<A: Copy>(turned: [A; VECTOR], turns: usize) -> [A; VECTOR] {
+    let mut vector = turned;
+    for e in 0..VECTOR {
+        for t in 1..VECTOR {
+            if turns == t {
+                vector[e] = turned[(e + t) % VECTOR];
+            }
+        }
+    }
+    vector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_undone() {
+        for turns in 0..VECTOR {
+            let mut turned = [0; VECTOR];
+            for e in 0..VECTOR {
+                turned[(e + turns) % VECTOR] = e;
+            }
+            assert_eq!(turned_back(turned, turns), [0, 1, 2, 3]);
+        }
+    }
+}
