@@ -56,7 +56,6 @@ impl<T: Element<Acc = T>, S: Slice> Carried<'_, T, S> {
             let col = col + round * (UNDER_WAY / Self::LOADS_DEEP) * Self::COLS;
             let (at, across) = (k + row as u32, col as u32);
             let source = self.0.matrix.at(self.0.first + across, at);
-            let target = target.add((row * S::STRIDE + col) as u32);
             // Written out, as registers cannot be indexed; rows beyond those under way are never used.
             let mut values = [[T::ZERO; MAX_VECTOR]; MAX_UNROLLED];
             // SAFETY: as promised by the caller of `Copier::bring`; vectors are aligned where `is_possible` holds.
@@ -72,7 +71,7 @@ impl<T: Element<Acc = T>, S: Slice> Carried<'_, T, S> {
                     let right = i / Self::LOADS_DEEP * Self::COLS;
                     let down = i % Self::LOADS_DEEP * Self::ROWS;
                     for e in 0..Self::VECTOR {
-                        let element = (down + e) * S::STRIDE + right;
+                        let element = (row + down + e) * S::STRIDE + col + right;
                         target.add(element as u32).store(values[i][e]);
                     }
                 });

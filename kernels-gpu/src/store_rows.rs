@@ -9,6 +9,7 @@
 //! vector in different orders: first, second, third and fourth, or second, third, fourth and first, and so on. So the 32 lanes
 //! write to 32 banks. A row that is read is turned back.
 
+use crate::element::Accumulator;
 use crate::epilogue::Epilogue;
 use crate::kernel::{Acc, GemmKernel};
 use crate::params::GemmParams;

@@ -1,0 +1,221 @@
+//! Warps that only copy, and warps that only multiply.
+//!
+//! In [`crate::decoupled`] every warp copies between its multiplications: for as long as the copies take to issue it does not
+//! multiply, its addresses take registers from the sums, and the compiler has to weave two tasks into one loop. Here a warpgroup
+//! of *producers* does nothing but bring slices, and the warps of the thread tiles, the *consumers*, do nothing but read them and
+//! multiply. Both go round the same ring of stages: a producer waits for a stage to be empty, a consumer for it to be full.
+//!
+//! Registers are shared out accordingly. A block is launched with the same number for every thread; producers give up what they
+//! do not need, and consumers take it ([`cuda_std::registers`]). That is what needs compute capability 9.0.
+//!
+//! As producers have time they may copy by hand what has to be transposed, which takes less of shared memory's time than
+//! asynchronous copies do ([`crate::carried`]). And as consumers have no registers to spare, their sums take the way through
+//! shared memory to D, which is free by then ([`crate::store_rows`]).
+//!
+//! What stays is a main loop of 1111 instructions for 1024 multiply-adds.
+
+use crate::copies::Copier;
+use crate::decoupled::ROUND;
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::kernel::{GemmKernel, Needs, Rung, Tile};
+use crate::layout::{Layouts, Nn, OperandLayouts};
+use crate::params::GemmParams;
+use crate::ring::{Ring, WARP};
+use crate::slices::{Slices, shared_bytes};
+use crate::thread_tile::{InWarps, ThreadTile};
+use crate::tile::{Origin, block_tile};
+use core::marker::PhantomData;
+use core::ops::Range;
+use cuda_std::{named_barrier, registers, shared, thread, unroll};
+
+/// Threads that only copy: one warpgroup.
+pub const PRODUCERS: u32 = 128;
+
+/// Registers of a producer. Those of all threads of a block are what it was launched with: 168 for each of 384.
+const PRODUCER_REGISTERS: u32 = 56;
+
+/// Registers of a consumer.
+const CONSUMER_REGISTERS: u32 = 224;
+
+/// The barrier of the consumers alone.
+const CONSUMERS: u32 = 1;
+
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the layouts `L`.
+pub struct WarpSpecialised<
+    T,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
+    const STAGES: u32,
+    L = Nn,
+>(PhantomData<(T, L)>);
+
+impl<
+    T: Element<Acc = T>,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
+    const STAGES: u32,
+    L: OperandLayouts,
+> GemmKernel for WarpSpecialised<T, BM, BN, BK, TM, TN, STAGES, L>
+{
+    type Element = T;
+    const RUNG: Rung = Rung::WarpSpecialised;
+    const LAYOUTS: Layouts = L::LAYOUTS;
+    const TILE: Tile = Tile {
+        bm: BM as u32,
+        bn: BN as u32,
+        bk: BK as u32,
+        tm: TM as u32,
+        tn: TN as u32,
+        stages: STAGES,
+    };
+    const PRODUCERS: u32 = PRODUCERS;
+    const NEEDS: Needs = Needs::RegisterTransfers;
+    const SHARED_BYTES: u32 = shared_bytes::<Self>() + Ring::<STAGES>::BYTES;
+
+    #[inline(always)]
+    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        let origin = block_tile(&Self::TILE, p.n);
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
+        // through the same slices.
+        unsafe {
+            let mut ring = ring::<Self, STAGES>();
+            if is_producer::<Self>() {
+                become_producer();
+                produce::<Self, _, STAGES>(&p, &mut ring, origin, 0..p.k);
+            } else {
+                become_consumer();
+                let sums = consume::<Self, TM, TN, STAGES>(&mut ring, 0..p.k);
+                consumers_meet::<Self>();
+                sums.store_rows(&p, origin, shared::dynamic());
+            }
+        }
+    }
+}
+
+/// The ring of a kernel's block: producers fill it both ways, the warps of consumers empty it.
+///
+/// # Safety
+/// All threads of the block get here together, and the kernel's shared memory ends with the ring.
+#[inline(always)]
+pub unsafe fn ring<K: GemmKernel, const STAGES: u32>() -> Ring<STAGES> {
+    // SAFETY: as promised by the caller.
+    unsafe { Ring::new(shared_bytes::<K>(), 2 * K::PRODUCERS, K::TILE.threads() / WARP) }
+}
+
+/// Whether this thread is a producer: one of the block's last.
+#[inline(always)]
+pub fn is_producer<K: GemmKernel>() -> bool {
+    thread::thread_idx_x() >= K::TILE.threads()
+}
+
+/// Gives up registers.
+///
+/// # Safety
+/// All producers do, once.
+#[inline(always)]
+pub unsafe fn become_producer() {
+    // SAFETY: as promised by the caller.
+    unsafe { registers::decrease::<PRODUCER_REGISTERS>() }
+}
+
+/// Takes registers.
+///
+/// # Safety
+/// All consumers do, once, and producers give theirs up.
+#[inline(always)]
+pub unsafe fn become_consumer() {
+    // SAFETY: as promised by the caller.
+    unsafe { registers::increase::<CONSUMER_REGISTERS>() }
+}
+
+/// Waits until all consumers are here.
+///
+/// # Safety
+/// All of them get here together.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn consumers_meet<K: GemmKernel>() {
+    // SAFETY: as promised by the caller.
+    unsafe { named_barrier::sync(CONSUMERS, K::TILE.threads()) }
+}
+
+/// Brings the slices for some values of k, of which the first is a multiple of `BK`, for the tile that begins at `origin`.
+///
+/// # Safety
+/// All producers get here together; A and B are valid for their shapes.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn produce<K: GemmKernel<Element: Element<Acc = K::Element>>, E, const STAGES: u32>(
+    p: &GemmParams<K::Element, E>,
+    ring: &mut Ring<STAGES>,
+    origin: Origin,
+    depth: Range<u32>,
+) {
+    let thread = thread::thread_idx_x() - K::TILE.threads();
+    let copier = Copier::<K>::new(p, origin);
+    let mut k = depth.start;
+    while k < depth.end {
+        // SAFETY: as promised by the caller; the stage is empty.
+        unsafe {
+            let free = Slices::of_stage(ring.wait_empty());
+            copier.bring(thread, k, &free);
+            ring.filled_both_ways();
+        }
+        k += K::TILE.bk;
+    }
+}
+
+/// The sums of this thread over some values of k, of which the first is a multiple of `BK`.
+///
+/// # Safety
+/// All consumers get here together, and the producers bring the slices.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn consume<K: GemmKernel, const TM: usize, const TN: usize, const STAGES: u32>(
+    ring: &mut Ring<STAGES>,
+    depth: Range<u32>,
+) -> ThreadTile<K, TM, TN, InWarps> {
+    let mut sums = ThreadTile::new();
+    if depth.start >= depth.end {
+        return sums;
+    }
+    // SAFETY: as promised by the caller; every warp reads each slice, in order, and says so.
+    unsafe {
+        let mut slices = Slices::of_stage(ring.wait_full());
+        let mut fragments = sums.fragments(&slices);
+        let mut k = depth.start;
+        while k < depth.end {
+            unroll!(step < ROUND, {
+                let last = step == ROUND - 1;
+                let mut on = false;
+                if last {
+                    k += ROUND as u32;
+                    if k >= depth.end {
+                        // Of what follows the last k nobody needs fragments: those of this round will do.
+                    } else if k.is_multiple_of(K::TILE.bk) {
+                        slices = Slices::of_stage(ring.wait_full());
+                        on = true;
+                    } else {
+                        slices = slices.after(ROUND as u32);
+                    }
+                }
+                let next_k = if last { 0 } else { step as u32 + 1 };
+                let next = sums.fragments(&slices.after(next_k));
+                sums.add_rows(&fragments);
+                if on {
+                    ring.emptied();
+                }
+                fragments = next;
+            });
+        }
+        ring.emptied_last();
+    }
+    sums
+}
