@@ -67,8 +67,8 @@
 //! for ([`crate::signal`]). A thread that waits goes on when no other thread of its block can; when all blocks before have ended
 //! as well and the value is still another one, it would wait for ever ([`FaultKind::SignalDeadlock`]). So which blocks run at the
 //! same time shows nowhere. A signal must be zero before and after a launch ([`FaultKind::SignalNotZero`]). Loads and stores of
-//! its word that are no signals are not told from others, and that a later block overwrites a value before all who wait for it
-//! have seen it is not found.
+//! its word that are no signals are not told from others, and that a value is overwritten before all who wait for it have seen it
+//! is not found: then, as on a GPU, it may depend on the host who sees it.
 //!
 //! # What it counts
 //!
