@@ -156,7 +156,7 @@ pub fn whole(value: u64) -> u64 {
     result
 }
 
-/// `redux.sync` (section 9.7.13.9), whose result lies in a uniform register.
+/// `redux.sync` (section 9.7.13.12), whose result lies in a uniform register.
 #[cfg(target_feature = "sm_80")]
 #[inline(always)]
 pub fn uniform(value: u32) -> u32 {

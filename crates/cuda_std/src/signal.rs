@@ -25,7 +25,8 @@
 //! the host clears the words before each launch. During a launch nothing else may access them.
 //!
 //! The simulator reports waits that could last for ever, and waits that another GPU could keep from ending, as
-//! `FaultKind::SignalDeadlock` and `FaultKind::SignalOrder`.
+//! `FaultKind::SignalDeadlock`, and words that are not
+//! zero before or after a launch as `FaultKind::SignalNotZero`.
 
 use crate::backend;
 use crate::memory::GlobalPtr;

@@ -8,7 +8,10 @@ use super::limits::WARP_THREADS;
 use super::log::{CAPACITY, Entry};
 use super::shadow::{Accessor, Violation};
 use super::shared::{DeclarationError, SharedMemory};
-use super::worker::{CACHE_LINES, CachedAllocation, Stop, Worker, current, raise, suspend};
+use super::worker::{
+    CACHE_LINES, CachedAllocation, Stop, Worker, current, in_kernel, raise, suspend,
+};
+use crate::warp::FULL_MASK;
 use std::mem::MaybeUninit;
 use std::panic::Location;
 
@@ -318,6 +321,24 @@ pub(crate) fn sync_warp(mask: u32, place: Place) {
 /// Exchanges values between the lanes of `mask`.
 pub(crate) fn shuffle(shuffle: Shuffle, mask: u32, value: u32, operand: u32, place: Place) -> u32 {
     collective(Collective { shuffle: Some(shuffle), mask, value, operand, location: place })
+}
+
+/// Checks that a value is the same in all lanes of the warp, and gives it. Outside of a kernel there are no lanes.
+pub(crate) fn uniform(value: u32, place: Place) -> u32 {
+    if !in_kernel() {
+        return value;
+    }
+    let shuffle = Some(Shuffle::Uniform);
+    let first =
+        collective(Collective { shuffle, mask: FULL_MASK, value, operand: 0, location: place });
+    if first != value {
+        let message = format!(
+            "says that {value} is the same in all lanes of the warp, and lane 0 has {first}"
+        );
+        // SAFETY: the worker is the current one.
+        unsafe { raise(current(), FaultKind::NotUniform { first }, None, message, place) }
+    }
+    value
 }
 
 fn collective(collective: Collective) -> u32 {

@@ -112,8 +112,9 @@ pub fn whole(value: u64) -> u64 {
 }
 
 #[inline(always)]
+#[track_caller]
 pub fn uniform(value: u32) -> u32 {
-    value
+    sim::uniform(value, Location::caller())
 }
 
 #[inline(always)]

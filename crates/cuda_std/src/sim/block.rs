@@ -3,7 +3,7 @@
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
 //! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
-//! over.
+//! over. Only when nothing else is left to run do threads that wait for signals of other blocks go on.
 
 use super::clocks::Clocks;
 use super::collective;
@@ -12,6 +12,7 @@ use super::fault::{FaultKind, SimError};
 use super::limits::WARP_THREADS;
 use super::mbarrier;
 use super::panics;
+use super::signal;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
 use crate::entry::KernelEntry;
 use corosensei::CoroutineResult;
@@ -46,7 +47,7 @@ pub(super) fn coordinates(linear: u64, dim: [u32; 3]) -> [u32; 3] {
     [linear % x, linear / x % y, linear / x / y].map(|index| index as u32)
 }
 
-/// Runs the block `index` and adds its work to the worker's counters.
+/// Runs the block of linear index `block` and adds its work to the worker's counters.
 ///
 /// # Safety
 /// `worker` must be valid and used by nobody else, and prepared for the job; the kernel may be launched with the job's
@@ -54,7 +55,7 @@ pub(super) fn coordinates(linear: u64, dim: [u32; 3]) -> [u32; 3] {
 pub(super) unsafe fn run_block(
     worker: *mut Worker,
     job: &Job<'_>,
-    index: [u32; 3],
+    block: u64,
 ) -> Result<(), SimError> {
     /// Takes back the stacks of threads that will not go on, whichever way the block ends.
     struct Cleanup(*mut Worker);
@@ -77,7 +78,8 @@ pub(super) unsafe fn run_block(
     {
         // SAFETY: the worker is not used by anybody else.
         let worker = unsafe { &mut *worker };
-        worker.block_index = index;
+        worker.block = block;
+        worker.block_index = coordinates(block, job.grid_dim);
         worker.shared.begin_block();
         worker.mbarriers.clear();
         worker.log.clear();
@@ -97,7 +99,7 @@ pub(super) unsafe fn run_block(
         if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
             break;
         }
-        if mbarrier::release(worker, 0..threads)? {
+        if mbarrier::release(worker, 0..threads)? || signal::release(worker)? {
             continue;
         }
         mbarrier::check_waits(worker)?;
@@ -192,6 +194,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 Stop::Barrier(location) => State::Barrier(location),
                 Stop::Collective(collective) => State::Collective(collective),
                 Stop::Mbarrier(wait) => State::Mbarrier(wait),
+                Stop::Signal(wait) => State::Signal(wait),
                 Stop::Fault => {
                     let fault =
                         state.fault.take().expect("a thread leaves its fault before it stops");

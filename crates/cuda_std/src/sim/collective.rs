@@ -17,6 +17,8 @@ pub(crate) enum Shuffle {
     Up,
     /// The lane of the operand.
     Index,
+    /// The first lane, to be compared with: a hint, which is not counted.
+    Uniform,
 }
 
 impl Shuffle {
@@ -30,6 +32,7 @@ impl Shuffle {
             Shuffle::Up if lane >= operand => lane - operand,
             Shuffle::Down | Shuffle::Up => lane,
             Shuffle::Index => operand,
+            Shuffle::Uniform => 0,
         }
     }
 }
@@ -59,6 +62,7 @@ impl Collective {
     pub(super) fn name(&self) -> &'static str {
         match self.shuffle {
             None => "warp barrier",
+            Some(Shuffle::Uniform) => "hint",
             Some(_) => "shuffle",
         }
     }
@@ -79,7 +83,7 @@ pub(super) struct BadSource {
     pub(super) location: &'static Location<'static>,
 }
 
-/// Completes every operation of a warp for which all lanes have arrived, and says how many. Their lanes are ready again.
+/// Completes every operation of a warp for which all lanes have arrived, and says how many but for hints. Their lanes are ready again.
 pub(super) fn complete(warp: &mut [Thread], clocks: &mut Clocks) -> Result<u64, BadSource> {
     let mut completed = 0;
     for lane in 0..warp.len() {
@@ -96,7 +100,7 @@ pub(super) fn complete(warp: &mut [Thread], clocks: &mut Clocks) -> Result<u64, 
         for member in members {
             warp[member].state = State::Ready;
         }
-        completed += 1;
+        completed += u64::from(collective.shuffle != Some(Shuffle::Uniform));
     }
     Ok(completed)
 }

@@ -83,6 +83,10 @@ counters! {
     mbarrier_arrivals: sum,
     /// Waits for phases of mbarriers, once a lane.
     mbarrier_waits: sum,
+    /// Values that lanes posted for other blocks. None of them is a store to global memory besides.
+    signal_posts: sum,
+    /// Waits of lanes for other blocks, each once, however long it took. None of them is a load from global memory besides.
+    signal_waits: sum,
     /// Block barriers completed, once a block.
     block_barriers: sum,
     /// Shuffles and warp barriers completed, once for each group of lanes that took part together.

@@ -129,6 +129,24 @@ pub enum FaultKind {
         /// Arrivals that the phase under way still lacks.
         missing: u32,
     },
+    /// A wait for a signal that never ends: the blocks of lower index have ended and no thread of the block can go on. Values
+    /// that blocks of higher index post are none that it may wait for.
+    SignalDeadlock {
+        /// The value of the word, of those that the block and the ones before it have posted.
+        found: u32,
+        /// The value that the thread waits for.
+        wanted: u32,
+    },
+    /// A signal that was not zero before the launch, or that the kernel has not set back to zero at its end.
+    SignalNotZero {
+        /// Its value then.
+        value: u32,
+    },
+    /// A value that a hint says is the same in all lanes of a warp, and is not.
+    NotUniform {
+        /// The value of the first lane.
+        first: u32,
+    },
     /// A shuffle that reads from a lane that does not take part in it.
     ShuffleSource {
         /// Index of that lane in the warp.

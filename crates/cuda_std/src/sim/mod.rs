@@ -61,6 +61,15 @@
 //! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after every wait
 //! for the phase before. Loads and stores of the words of an mbarrier are not told from others.
 //!
+//! # Signals
+//!
+//! A block sees of a signal what it and the blocks of lower index have posted; values of later blocks are none that it may wait
+//! for ([`crate::signal`]). A thread that waits goes on when no other thread of its block can; when all blocks before have ended
+//! as well and the value is still another one, it would wait for ever ([`FaultKind::SignalDeadlock`]). So which blocks run at the
+//! same time shows nowhere. A signal must be zero before and after a launch ([`FaultKind::SignalNotZero`]). Loads and stores of
+//! its word that are no signals are not told from others, and that a value is overwritten before all who wait for it have seen it
+//! is not found: then, as on a GPU, it may depend on the host who sees it.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -68,8 +77,8 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `arithmetic.rs` |
-//! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `signal.rs`, `collective.rs`, `arithmetic.rs` |
+//! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
@@ -92,6 +101,7 @@ pub mod limits;
 mod log;
 mod mbarrier;
 mod panics;
+mod progress;
 mod readers;
 mod requests;
 mod shadow;
@@ -107,7 +117,7 @@ pub use launch::Launch;
 
 pub(crate) use access::{
     global_load, global_store, shared_load, shared_static, shared_store, shuffle, sync_threads,
-    sync_warp,
+    sync_warp, uniform,
 };
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};

@@ -1,28 +1,193 @@
-//! Words in global memory that blocks wait for.
+//! Words in global memory that blocks wait for: what the running kernel thread does with them, and which waiting threads may
+//! go on. See "Signals" in [the module](crate::sim).
 
 use super::access::{Place, global};
-use super::fault::AccessKind;
-use super::worker::current;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use super::backing;
+use super::block::{Job, coordinates};
+use super::fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, Space};
+use super::worker::{CachedAllocation, State, Stop, Worker, current, raise, suspend};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sets a word.
+/// A thread waits until its block sees a value.
+#[derive(Clone, Copy)]
+pub(super) struct SignalWait {
+    address: u64,
+    value: u32,
+    pub(super) place: Place,
+}
+
+struct Post {
+    /// Linear index of the block.
+    block: u64,
+    value: u32,
+    thread: [u32; 3],
+    place: Place,
+}
+
+/// A word that the kernel uses as a signal.
+struct Signal {
+    /// Its value before the launch.
+    initial: u32,
+    /// What somebody may see, by time and by block: what a block posts hides what it and later ones have posted before.
+    posts: Vec<Post>,
+}
+
+impl Signal {
+    fn post(&mut self, post: Post) {
+        while self.posts.pop_if(|before| before.block >= post.block).is_some() {}
+        self.posts.push(post);
+    }
+
+    /// The value for a block, which sees what it and those before it post: what later ones do is nothing to wait for, and
+    /// what it saw of them would depend on the host.
+    fn seen_by(&self, block: u64) -> u32 {
+        let below = self.posts.partition_point(|post| post.block <= block);
+        self.posts[..below].last().map_or(self.initial, |post| post.value)
+    }
+}
+
+/// The signals of a launch, by address.
+#[derive(Default)]
+pub(super) struct Signals(Mutex<BTreeMap<u64, Signal>>);
+
+impl Signals {
+    /// Whoever posts and whoever waits holds this lock meanwhile, which also orders the memory of the two.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Signal>> {
+        // Every change is made at once, so the signals are consistent even after a panic elsewhere.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value at an address that has been used as a signal, for a block.
+    fn seen_by(&self, block: u64, address: u64) -> u32 {
+        self.lock().get(&address).map_or(0, |signal| signal.seen_by(block))
+    }
+
+    /// Checks that the kernel, which has ended, has set all signals back.
+    pub(super) fn check_end(&self, job: &Job<'_>) -> Result<(), SimError> {
+        for (&address, signal) in &*self.lock() {
+            let Some(&Post { block, value, thread, place }) = signal.posts.last() else { continue };
+            if value != 0 {
+                return Err(SimError::Fault(Box::new(Fault {
+                    kind: FaultKind::SignalNotZero { value },
+                    kernel: job.entry.name,
+                    block: coordinates(block, job.grid_dim),
+                    thread,
+                    access: Some(access(AccessKind::Write, address)),
+                    message: format!(
+                        "leaves a signal at {value}: the kernel must set it back to zero"
+                    ),
+                    location: Some(place.into()),
+                })));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn access(kind: AccessKind, address: u64) -> MemoryAccess {
+    MemoryAccess { space: Space::Global, kind, address, bytes: size_of::<u32>() as u32 }
+}
+
+/// The memory of a word that is used as a signal. Raises a fault where there is none, or where it was not zero before the
+/// launch: in every thread that uses it, so that the fault that is reported is always the same one.
+///
+/// # Safety
+/// `worker` must be the current one, and no reference to it may be alive.
+unsafe fn signal(
+    worker: *mut Worker,
+    kind: AccessKind,
+    address: u64,
+    place: Place,
+) -> (CachedAllocation, usize) {
+    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. The lock is not held
+    // at a suspension.
+    unsafe {
+        let (allocation, offset) = global::<u32>(worker, kind, address, place);
+        let initial = || backing::load::<u32>(allocation.words, offset);
+        let new = || Signal { initial: initial(), posts: Vec::new() };
+        let value = (&(*worker).progress).signals.lock().entry(address).or_insert_with(new).initial;
+        if value != 0 {
+            let message = format!(
+                "uses as a signal a word that was {value} before the launch, and must have been zero"
+            );
+            let kind = (FaultKind::SignalNotZero { value }, access(kind, address));
+            raise(worker, kind.0, Some(kind.1), message, place)
+        }
+        (allocation, offset)
+    }
+}
+
+/// Sets a signal.
 pub(crate) fn signal_post(address: u64, value: u32, place: Place) {
     let worker = current();
-    // SAFETY: the worker is the current one; the access was found to lie in its allocation.
+    // SAFETY: the worker is the current one; the word lies in its allocation.
     unsafe {
-        let (allocation, offset) = global::<u32>(worker, AccessKind::Write, address, place);
-        (*allocation.words.add(offset / 4)).store(!value, Release);
+        let (allocation, offset) = signal(worker, AccessKind::Write, address, place);
+        let state = &mut *worker;
+        state.counters.signal_posts += 1;
+        let post = Post { block: state.block, value, thread: state.thread_index, place };
+        let mut signals = state.progress.signals.lock();
+        backing::store(allocation.words, offset, value);
+        signals.entry(address).and_modify(|signal| signal.post(post));
     }
 }
 
 /// Waits for a value.
 pub(crate) fn signal_wait(address: u64, value: u32, place: Place) {
     let worker = current();
-    // SAFETY: the worker is the current one; the access was found to lie in its allocation.
+    // SAFETY: the worker is the current one.
     unsafe {
-        let (allocation, offset) = global::<u32>(worker, AccessKind::Read, address, place);
-        while (*allocation.words.add(offset / 4)).load(Acquire) != !value {
-            std::thread::yield_now();
-        }
+        signal(worker, AccessKind::Read, address, place);
+        (*worker).counters.signal_waits += 1;
+        suspend(worker, Stop::Signal(SignalWait { address, value, place }));
     }
+}
+
+/// Makes threads ready that wait for signals, in a block in which no other thread can go on, and says whether there were any.
+///
+/// Looks until all have their values or nothing changes any more but through this block itself: so which threads go on does
+/// not depend on how fast the other blocks are.
+pub(super) fn release(worker: &mut Worker) -> Result<bool, SimError> {
+    let threads = worker.threads.iter().enumerate();
+    let waits: Vec<_> = threads
+        .filter_map(|(index, thread)| match thread.state {
+            State::Signal(wait) => Some((index, wait)),
+            _ => None,
+        })
+        .collect();
+    let Some(&(first, wait)) = waits.first() else { return Ok(false) };
+    loop {
+        let (block, progress) = (worker.block, &worker.progress);
+        let last_look = progress.ended_before(block) || progress.failed_before(block);
+        let given = |(_, wait): &&(usize, SignalWait)| {
+            progress.signals.seen_by(block, wait.address) == wait.value
+        };
+        let ready: Vec<usize> = waits.iter().filter(given).map(|(thread, _)| *thread).collect();
+        if ready.len() < waits.len() && !last_look {
+            std::thread::yield_now();
+            continue;
+        }
+        if ready.is_empty() {
+            // Where it is a block before that has failed, the error of that one is reported instead.
+            return Err(deadlock(worker, first, wait));
+        }
+        for thread in ready {
+            worker.threads[thread].state = State::Ready;
+        }
+        return Ok(true);
+    }
+}
+
+fn deadlock(worker: &Worker, thread: usize, wait: SignalWait) -> SimError {
+    let SignalWait { address, value: wanted, place } = wait;
+    let found = worker.progress.signals.seen_by(worker.block, address);
+    let message = format!(
+        "waits for the value {wanted} of a signal that is {found}: all blocks before this one have ended, and no thread of \
+         the block can go on"
+    );
+    let thread = coordinates(thread as u64, worker.block_dim);
+    let kind = FaultKind::SignalDeadlock { found, wanted };
+    let access = Some(access(AccessKind::Read, address));
+    SimError::Fault(worker.fault_of(thread, kind, access, message, Some(place.into())))
 }

@@ -9,7 +9,9 @@ use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
+use super::progress::Progress;
 use super::shared::SharedMemory;
+use super::signal::SignalWait;
 use super::stack::Stacks;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
@@ -68,6 +70,8 @@ pub(super) enum Stop {
     Collective(Collective),
     /// It waits for an mbarrier.
     Mbarrier(Wait),
+    /// It waits for a signal.
+    Signal(SignalWait),
     /// It broke a rule, which it has left in `Worker::fault`.
     Fault,
 }
@@ -87,6 +91,8 @@ pub(super) enum State {
     Collective(Collective),
     /// A phase of an mbarrier.
     Mbarrier(Wait),
+    /// A signal.
+    Signal(SignalWait),
     /// It has returned.
     Exited,
 }
@@ -152,6 +158,8 @@ pub(crate) struct Worker {
     pub(super) declared: usize,
 
     // The block.
+    /// Linear index in the grid.
+    pub(super) block: u64,
     pub(crate) block_index: [u32; 3],
     pub(super) threads: Vec<Thread>,
     /// One for each warp.
@@ -166,6 +174,7 @@ pub(crate) struct Worker {
     pub(crate) block_dim: [u32; 3],
     pub(crate) grid_dim: [u32; 3],
     pub(super) table: Arc<Table>,
+    pub(super) progress: Arc<Progress>,
     pub(super) cache: [CachedAllocation; CACHE_LINES],
     pub(crate) counters: Counters,
 
@@ -186,6 +195,7 @@ impl Worker {
             entries: null_mut(),
             yielder: null(),
             declared: 0,
+            block: 0,
             block_index: [0; 3],
             threads: Vec::new(),
             clocks: Vec::new(),
@@ -197,6 +207,7 @@ impl Worker {
             block_dim: [0; 3],
             grid_dim: [0; 3],
             table: Arc::default(),
+            progress: Arc::new(Progress::new(0)),
             cache: [EMPTY_LINE; CACHE_LINES],
             counters: Counters::default(),
             stacks: Stacks::default(),
@@ -204,11 +215,17 @@ impl Worker {
     }
 
     /// Gets ready for the blocks of a job.
-    pub(super) fn begin_launch(&mut self, job: &Job<'_>, table: Arc<Table>) {
+    pub(super) fn begin_launch(
+        &mut self,
+        job: &Job<'_>,
+        table: Arc<Table>,
+        progress: Arc<Progress>,
+    ) {
         self.kernel = job.entry.name;
         self.block_dim = job.block_dim;
         self.grid_dim = job.grid_dim;
         self.table = table;
+        self.progress = progress;
         self.cache = [EMPTY_LINE; CACHE_LINES];
         self.counters = Counters::default();
         self.shared.begin_launch(job.dynamic_shared);
@@ -217,6 +234,7 @@ impl Worker {
     /// Lets go of what belongs to the launch.
     pub(super) fn end_launch(&mut self) {
         self.table = Arc::default();
+        self.progress = Arc::new(Progress::new(0));
         self.cache = [EMPTY_LINE; CACHE_LINES];
         self.stacks.release();
     }
