@@ -3,14 +3,16 @@
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
 //! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
-//! over.
+//! over, one at a named barrier once all have come.
 
+use super::bulk_copy;
 use super::clocks::Clocks;
 use super::collective;
 use super::divergence;
 use super::fault::{FaultKind, SimError};
 use super::limits::WARP_THREADS;
 use super::mbarrier;
+use super::named_barrier;
 use super::panics;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
 use crate::entry::KernelEntry;
@@ -78,8 +80,9 @@ pub(super) unsafe fn run_block(
         // SAFETY: the worker is not used by anybody else.
         let worker = unsafe { &mut *worker };
         worker.block_index = index;
-        worker.shared.begin_block();
+        worker.shared.begin_block(threads);
         worker.mbarriers.clear();
+        worker.named_barriers = Default::default();
         worker.log.clear();
         worker.threads.clear();
         worker.threads.resize_with(threads, Thread::new);
@@ -97,12 +100,14 @@ pub(super) unsafe fn run_block(
         if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
             break;
         }
-        if mbarrier::release(worker, 0..threads)? {
+        let named = named_barrier::release(worker, 0..threads);
+        if mbarrier::release(worker, 0..threads)? || named {
             continue;
         }
         mbarrier::check_waits(worker)?;
+        named_barrier::check_waits(worker)?;
         divergence::check_block_barrier(worker)?;
-        worker.shared.barrier();
+        worker.end_epoch();
         worker.counters.block_barriers += 1;
         worker.threads.iter_mut().for_each(|thread| thread.state = State::Ready);
     }
@@ -143,6 +148,7 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
             Err(bad) => return Err(divergence::bad_source(worker, warp.start, bad)),
         }
         mbarrier::release(worker, warp.clone())?;
+        named_barrier::release(worker, warp.clone());
         if !worker.threads[warp.clone()].iter().any(ready) {
             return divergence::check_collectives(worker, warp);
         }
@@ -192,6 +198,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 Stop::Barrier(location) => State::Barrier(location),
                 Stop::Collective(collective) => State::Collective(collective),
                 Stop::Mbarrier(wait) => State::Mbarrier(wait),
+                Stop::NamedBarrier(wait) => State::NamedBarrier(wait),
                 Stop::Fault => {
                     let fault =
                         state.fault.take().expect("a thread leaves its fault before it stops");
@@ -208,6 +215,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 let fault = state.fault_of(thread, FaultKind::Panic, None, message, location);
                 return Err(SimError::Fault(fault));
             }
+            bulk_copy::end_thread(state, index)?;
         }
     }
     Ok(())
