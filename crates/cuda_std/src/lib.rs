@@ -65,6 +65,8 @@ pub mod backend;
 pub mod entry;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod sim;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod tensor_map;
 
 /// A panic on the device stops the whole launch: the driver reports it as a launch failure.
 #[cfg(target_arch = "nvptx64")]

@@ -5,7 +5,9 @@ use super::report::KernelReport;
 use super::workspace::{Grown, Held, Memory, WORD_BYTES, WorkspaceSize};
 use super::{DeviceSpec, Launch, Rows, Step};
 use crate::error::{Error, Result};
+use cuda_std::bulk_copy::TensorMap;
 use cuda_std::sim::{self, Counters, SimError, Simulator, limits};
+use cuda_std::tensor_map::TiledTensor;
 use regemm_kernels::kernel::KernelInfo;
 use std::sync::Mutex;
 
@@ -53,6 +55,11 @@ impl SimDevice {
     /// The memory for unfinished sums, of at least this size.
     pub fn hold_workspace(&self, size: WorkspaceSize) -> Result<Held<'_>> {
         Held::own(&self.workspace, size, self)
+    }
+
+    /// The map of a tensor.
+    pub fn tensor_map(&self, tensor: &TiledTensor) -> Result<TensorMap> {
+        self.simulator.tensor_map(tensor).map_err(Error::TensorMap)
     }
 
     /// Runs kernels to their end.

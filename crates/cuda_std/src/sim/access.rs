@@ -218,9 +218,7 @@ unsafe fn raise_violation(
             ),
             Violation::Race { other, other_access } => {
                 // What copies for a thread stands for it.
-                let agents = (*worker).shared.agents() as u32;
-                let other = if agents > 0 { other % (agents / 2) } else { other };
-                let other = coordinates(other as u64, (*worker).block_dim);
+                let other = (*worker).thread_of(other);
                 let verb = match other_access {
                     AccessKind::Read => "read",
                     AccessKind::Write => "wrote",
@@ -241,6 +239,26 @@ unsafe fn raise_violation(
                         "meets an asynchronous copy that is under way: thread {}, which issued it, has not waited for \
                          its group, nor has anybody for an mbarrier that it arrives at",
                         Index(issuer)
+                    ),
+                )
+            }
+            Violation::BeingRead { issuer } => {
+                let issuer = coordinates(issuer as u64, (*worker).block_dim);
+                (
+                    FaultKind::BulkStoreNotWaited { issuer },
+                    format!(
+                        "overwrites what a bulk store may still read: thread {}, which issued it, has not waited for that",
+                        Index(issuer)
+                    ),
+                )
+            }
+            Violation::NotFenced { writer } => {
+                let writer = (*worker).thread_of(writer);
+                (
+                    FaultKind::MissingProxyFence { writer },
+                    format!(
+                        "is made by a bulk copy, which need not see what thread {} wrote there: no proxy fence lies between",
+                        Index(writer)
                     ),
                 )
             }

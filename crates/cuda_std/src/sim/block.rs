@@ -3,14 +3,17 @@
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
 //! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
-//! over. Only when nothing else is left to run do threads that wait for signals of other blocks go on.
+//! over, one at a named barrier once all have come. Only when nothing else is left to run do threads that wait for signals of
+//! other blocks go on.
 
+use super::bulk_copy;
 use super::clocks::Clocks;
 use super::collective;
 use super::divergence;
 use super::fault::{FaultKind, SimError};
 use super::limits::WARP_THREADS;
 use super::mbarrier;
+use super::named_barrier;
 use super::panics;
 use super::signal;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
@@ -80,8 +83,9 @@ pub(super) unsafe fn run_block(
         let worker = unsafe { &mut *worker };
         worker.block = block;
         worker.block_index = coordinates(block, job.grid_dim);
-        worker.shared.begin_block();
+        worker.shared.begin_block(threads);
         worker.mbarriers.clear();
+        worker.named_barriers = Default::default();
         worker.log.clear();
         worker.threads.clear();
         worker.threads.resize_with(threads, Thread::new);
@@ -99,12 +103,14 @@ pub(super) unsafe fn run_block(
         if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
             break;
         }
-        if mbarrier::release(worker, 0..threads)? || signal::release(worker)? {
+        let named = named_barrier::release(worker, 0..threads);
+        if mbarrier::release(worker, 0..threads)? || named || signal::release(worker)? {
             continue;
         }
         mbarrier::check_waits(worker)?;
+        named_barrier::check_waits(worker)?;
         divergence::check_block_barrier(worker)?;
-        worker.shared.barrier();
+        worker.end_epoch();
         worker.counters.block_barriers += 1;
         worker.threads.iter_mut().for_each(|thread| thread.state = State::Ready);
     }
@@ -145,6 +151,7 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
             Err(bad) => return Err(divergence::bad_source(worker, warp.start, bad)),
         }
         mbarrier::release(worker, warp.clone())?;
+        named_barrier::release(worker, warp.clone());
         if !worker.threads[warp.clone()].iter().any(ready) {
             return divergence::check_collectives(worker, warp);
         }
@@ -195,6 +202,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 Stop::Collective(collective) => State::Collective(collective),
                 Stop::Mbarrier(wait) => State::Mbarrier(wait),
                 Stop::Signal(wait) => State::Signal(wait),
+                Stop::NamedBarrier(wait) => State::NamedBarrier(wait),
                 Stop::Fault => {
                     let fault =
                         state.fault.take().expect("a thread leaves its fault before it stops");
@@ -211,6 +219,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 let fault = state.fault_of(thread, FaultKind::Panic, None, message, location);
                 return Err(SimError::Fault(fault));
             }
+            bulk_copy::end_thread(state, index)?;
         }
     }
     Ok(())

@@ -110,6 +110,20 @@ pub enum FaultKind {
         /// Index of the thread that issued the copy.
         issuer: [u32; 3],
     },
+    /// A write to shared memory that a bulk store is going to read, or the end of a thread whose bulk store may still read it: the thread
+    /// that issued the store has not waited for its group.
+    BulkStoreNotWaited {
+        /// Index of the thread that issued the store.
+        issuer: [u32; 3],
+    },
+    /// A bulk copy that need not see what a thread has written to shared memory, or that an mbarrier has been initialised: no proxy
+    /// fence lies between the two.
+    MissingProxyFence {
+        /// Index of the thread that wrote.
+        writer: [u32; 3],
+    },
+    /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank.
+    InvalidTensorMap,
     /// A barrier or warp-collective operation that not all of its threads reach.
     DivergentBarrier {
         /// The first thread that does not come.
@@ -146,6 +160,22 @@ pub enum FaultKind {
     NotUniform {
         /// The value of the first lane.
         first: u32,
+    },
+    /// A wait for an mbarrier whose phase expects another number of bytes than bulk copies bring. With fewer no thread of the block can
+    /// go on.
+    MbarrierBytes {
+        /// Bytes that the phase expects.
+        expected: u32,
+        /// Bytes of the copies that have been issued.
+        copied: u32,
+    },
+    /// A named barrier that there is not, for a number of threads that is no multiple of 32 or that the block does not have, for which
+    /// threads name different numbers, or at which a thread arrives twice.
+    NamedBarrierMisuse,
+    /// A wait at a named barrier that never ends: no thread of the block can go on.
+    NamedBarrierDeadlock {
+        /// Threads that have not come.
+        missing: u32,
     },
     /// A shuffle that reads from a lane that does not take part in it.
     ShuffleSource {

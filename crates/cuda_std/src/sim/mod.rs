@@ -51,6 +51,18 @@
 //! each access to the destination is a fault, after it the copy is an ordinary store of that thread. Copies that are under
 //! way when their thread exits are dropped.
 //!
+//! # Bulk copies
+//!
+//! A bulk load reads its source and writes its destination when somebody waits for the phase of its mbarrier, once all arrivals
+//! have been made and as many bytes are under way as the phase expects; a phase that expects none does not wait for them. Only who
+//! has waited for that phase, or learns of it through barriers, may touch the destination. A bulk store reads its source when its
+//! thread waits for that, and writes its destination when the thread waits for its group or ends; until it has read, each write to
+//! the source is a fault. What threads have written bulk copies see only through a proxy fence
+//! ([`FaultKind::MissingProxyFence`]).
+//!
+//! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). Loads whose phase nobody waits for are dropped when the block
+//! ends.
+//!
 //! # Mbarriers
 //!
 //! What a thread does before it arrives comes before what others do once they have waited for that phase, and so does what the
@@ -77,10 +89,10 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `signal.rs`, `collective.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `signal.rs`, `collective.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
-//! | memory | `global.rs`, `backing.rs`, `shared.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs` |
+//! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
@@ -88,11 +100,13 @@ mod arithmetic;
 mod async_copy;
 mod backing;
 mod block;
+mod bulk_copy;
 mod clocks;
 mod collective;
 mod counters;
 mod divergence;
 mod fault;
+mod fences;
 mod global;
 mod grid;
 mod in_flight;
@@ -100,6 +114,7 @@ mod launch;
 pub mod limits;
 mod log;
 mod mbarrier;
+mod named_barrier;
 mod panics;
 mod progress;
 mod readers;
@@ -108,7 +123,7 @@ mod shadow;
 mod shared;
 mod signal;
 mod stack;
-mod stub;
+mod tensor_map;
 mod worker;
 
 pub use counters::Counters;
@@ -121,16 +136,23 @@ pub(crate) use access::{
 };
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};
+pub(crate) use bulk_copy::{
+    bulk_commit_group, bulk_load, bulk_store, bulk_wait_group, bulk_wait_group_read,
+    fence_proxy_async_shared,
+};
 pub(crate) use collective::Shuffle;
 pub(crate) use mbarrier::{
-    mbarrier_arrive, mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
+    fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_on_copies,
+    mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
 };
+pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
 pub(crate) use shared::DYNAMIC_BASE;
-pub(crate) use stub::*;
 pub(crate) use signal::{signal_post, signal_wait};
 pub(crate) use worker::{current, current_or_null};
 
+use crate::bulk_copy::TensorMap;
 use crate::entry::KernelEntry;
+use crate::tensor_map::{TensorMapError, TiledTensor};
 use global::GlobalMemory;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -206,6 +228,14 @@ impl Simulator {
     /// [`SimError::InvalidAddress`] where the range does not lie in one live allocation.
     pub fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), SimError> {
         self.memory.fill(address, bytes, value)
+    }
+
+    /// The map that bulk copies of kernels on a simulator take for a tensor.
+    ///
+    /// # Errors
+    /// The tensor breaks a rule of the driver's tensor maps. Whether it lies in memory is found out by the copies.
+    pub fn tensor_map(&self, tensor: &TiledTensor) -> Result<TensorMap, TensorMapError> {
+        tensor_map::encode(tensor)
     }
 
     /// Runs a kernel to its end and says what it did.

@@ -64,6 +64,10 @@ pub(super) enum Violation {
     Race { other: u32, other_access: AccessKind },
     /// A copy of that thread is going to write one of the bytes.
     InFlight { issuer: u32 },
+    /// A bulk store of that thread is going to read one of the bytes.
+    BeingRead { issuer: u32 },
+    /// That thread wrote one of the bytes, which a bulk copy need not see.
+    NotFenced { writer: u32 },
 }
 
 #[derive(Clone, Copy, Default)]
@@ -310,6 +314,25 @@ impl Shadow {
             Ok(())
         });
         debug_assert!(written.is_ok());
+    }
+
+    /// Checks that `covered` holds for the agent and the clock of the last write of each byte of an aligned range that has been written
+    /// since the block's first epoch.
+    pub(super) fn check_fenced(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        first_epoch: u32,
+        covered: impl Fn(u32, u32) -> bool,
+    ) -> Result<(), Violation> {
+        self.each(offset, bytes, |_, record| {
+            let writer = record.writer.into();
+            if record.write_epoch < first_epoch || covered(writer, record.write_clock) {
+                Ok(())
+            } else {
+                Err(Violation::NotFenced { writer })
+            }
+        })
     }
 
     /// Calls `visit` with every record of an aligned range.

@@ -4,7 +4,8 @@
 //! threads run, so their addresses are given out in the order of the declarations, with a gap after each: running off
 //! one array does not end in the next one, as it would on a GPU.
 
-use super::in_flight::InFlight;
+use super::fences::Fences;
+use super::in_flight::{BeingRead, InFlight};
 use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
 use super::shadow::{Accessor, Shadow, Violation};
 use std::panic::Location;
@@ -28,6 +29,7 @@ struct Region {
     data: Vec<u8>,
     shadow: Shadow,
     in_flight: InFlight,
+    being_read: BeingRead,
 }
 
 impl Region {
@@ -38,6 +40,7 @@ impl Region {
         }
         self.shadow.grow(bytes);
         self.in_flight.grow(bytes);
+        self.being_read.grow(bytes);
     }
 }
 
@@ -55,6 +58,11 @@ pub(super) enum DeclarationError {
     Limit(String),
 }
 
+/// Agents of a block of so many threads (see [`clocks`](super::clocks)).
+pub(super) fn agents_of(threads: usize) -> usize {
+    2 * threads.next_multiple_of(WARP_THREADS as usize)
+}
+
 /// The shared memory of the block that runs now.
 pub(crate) struct SharedMemory {
     statics: Vec<StaticArray>,
@@ -68,6 +76,7 @@ pub(crate) struct SharedMemory {
     first_epoch: u32,
     /// Agents whose order is tracked across warps: none before the block's first mbarrier.
     agents: usize,
+    pub(super) fences: Fences,
 }
 
 impl SharedMemory {
@@ -81,6 +90,7 @@ impl SharedMemory {
             epoch: 1,
             first_epoch: 1,
             agents: 0,
+            fences: Fences::default(),
         }
     }
 
@@ -93,15 +103,18 @@ impl SharedMemory {
         }
     }
 
-    /// Gets ready for a block: nothing is declared or written.
-    pub(super) fn begin_block(&mut self) {
+    /// Gets ready for a block of `threads` threads: nothing is declared or written.
+    pub(super) fn begin_block(&mut self, threads: usize) {
         self.statics.clear();
         self.static_bytes = 0;
         if self.epoch > u32::MAX / 2 {
             self.clear();
         }
-        self.static_region.in_flight.clear();
-        self.dynamic_region.in_flight.clear();
+        for region in [&mut self.static_region, &mut self.dynamic_region] {
+            region.in_flight.clear();
+            region.being_read.clear();
+        }
+        self.fences.begin_block(agents_of(threads));
         self.track_threads(0);
         self.epoch += 1;
         self.first_epoch = self.epoch;
@@ -126,7 +139,7 @@ impl SharedMemory {
     /// Tracks from now on how the `threads` threads of the block are ordered across warps; 0 for not at all.
     pub(super) fn track_threads(&mut self, threads: usize) {
         let warps = threads.div_ceil(WARP_THREADS as usize);
-        self.agents = 2 * warps * WARP_THREADS as usize;
+        self.agents = agents_of(threads);
         self.static_region.shadow.track_warps(warps);
         self.dynamic_region.shadow.track_warps(warps);
     }
@@ -240,7 +253,9 @@ impl SharedMemory {
     ) -> Option<Result<(), Violation>> {
         let epoch = self.epoch;
         let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        let ready = region.in_flight.check(offset, size_of::<V>());
+        let (in_flight, being_read) = (&region.in_flight, &region.being_read);
+        let ready = in_flight.check(offset, size_of::<V>());
+        let ready = ready.and_then(|()| being_read.check(offset, size_of::<V>()));
         let written = ready.and_then(|()| region.shadow.write(offset, size_of::<V>(), who, epoch));
         Some(written.map(|()| {
             let data = region.data.as_mut_ptr();
@@ -261,6 +276,7 @@ impl SharedMemory {
         let (region, offset) = self.locate(address, bytes)?;
         let bytes = bytes as usize;
         let ready = region.in_flight.check(offset, bytes);
+        let ready = ready.and_then(|()| region.being_read.check(offset, bytes));
         let begun = ready.and_then(|()| region.shadow.write(offset, bytes, who, epoch));
         Some(begun.map(|()| region.in_flight.begin(offset, bytes, who.thread)))
     }
@@ -289,6 +305,79 @@ impl SharedMemory {
         {
             bytes.copy_from_slice(&word.to_ne_bytes());
         }
+    }
+
+    /// Fails where a bulk copy of `who` need not see the last write to an aligned range.
+    pub(super) fn check_fenced(
+        &mut self,
+        address: u32,
+        bytes: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<(), Violation>> {
+        let first_epoch = self.first_epoch;
+        let fences = std::mem::take(&mut self.fences);
+        let lane = who.lane() as usize;
+        let checked = self.locate(address, bytes).map(|(region, offset)| {
+            region.shadow.check_fenced(offset, bytes as usize, first_epoch, |agent, clock| {
+                fences.cover(agent, clock, lane, who.clocks)
+            })
+        });
+        self.fences = fences;
+        checked
+    }
+
+    /// Begins a bulk load to an aligned range, which comes after all earlier writes only where those have been fenced; else as
+    /// [`begin_copy`](Self::begin_copy).
+    pub(super) fn begin_load(
+        &mut self,
+        address: u32,
+        bytes: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<(), Violation>> {
+        if let Err(violation) = self.check_fenced(address, bytes, who)? {
+            return Some(Err(violation));
+        }
+        self.begin_copy(address, bytes, who)
+    }
+
+    /// Ends a bulk load that has begun: from now on it is a store that `agent` has made at `clock`.
+    pub(super) fn end_load(&mut self, address: u32, bytes: &[u8], agent: u32, clock: u32) {
+        let epoch = self.epoch;
+        let Some((region, offset)) = self.locate(address, bytes.len() as u32) else { return };
+        region.in_flight.end(offset, bytes.len());
+        region.shadow.write_instead(offset, bytes.len(), agent, clock, epoch);
+        region.data[offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Begins a bulk store from an aligned range, which it reads at any time from now on.
+    pub(super) fn begin_store<V: Copy>(
+        &mut self,
+        address: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<V, Violation>> {
+        let bytes = size_of::<V>() as u32;
+        let value = match self.read(address, who)? {
+            Ok(value) => value,
+            violation => return Some(violation),
+        };
+        if let Err(violation) = self.check_fenced(address, bytes, who)? {
+            return Some(Err(violation));
+        }
+        let (region, offset) = self.locate(address, bytes)?;
+        region.being_read.begin(offset, bytes as usize, who.thread);
+        Some(Ok(value))
+    }
+
+    /// Ends a bulk store that has begun, with a read of `who` at its present clock.
+    pub(super) fn end_store<V: Copy>(
+        &mut self,
+        address: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<V, Violation>> {
+        let bytes = size_of::<V>();
+        let (region, offset) = self.locate(address, bytes as u32)?;
+        region.being_read.end(offset, bytes);
+        self.read(address, who)
     }
 
     /// Says what lies around an address range that is not in one array.
