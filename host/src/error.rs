@@ -4,6 +4,7 @@ use crate::device::DeviceSpec;
 use crate::device::workspace::WorkspaceSize;
 use cuda_std::sim::SimError;
 use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::Needs;
 use regemm_kernels::layout::Layouts;
 use std::fmt;
 
@@ -350,6 +351,22 @@ pub enum Error {
         expected: Layouts,
         /// Kernels for these; none where the kernel is the user's own.
         fitting: Vec<&'static str>,
+    },
+
+    /// A kernel needs what the GPU does not have.
+    #[error(
+        "kernel {kernel} needs {needs}, but {device} has compute capability {}.{}: choose one of a lower rung",
+        found.0, found.1
+    )]
+    KernelNeeds {
+        /// The kernel.
+        kernel: &'static str,
+        /// What it needs.
+        needs: Needs,
+        /// The device's compute capability.
+        found: (u32, u32),
+        /// The device's name.
+        device: String,
     },
 
     /// A kernel that the device cannot run.

@@ -161,10 +161,15 @@ impl fmt::Display for Problem {
 /// Whether a device can run a kernel on a problem at all.
 ///
 /// # Errors
-/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelDoesNotFit`].
+/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`].
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_dtype(kernel, problem.dtype)?;
     check_layouts(kernel, problem.layouts)?;
+    let needs = kernel.needs;
+    if let Some(found) = device.compute_capability.filter(|&found| !needs.met_by(found)) {
+        let (kernel, device) = (kernel.name, device.name.clone());
+        return Err(Error::KernelNeeds { kernel, needs, found, device });
+    }
     let demands = [
         (Resource::Threads, kernel.threads().into(), device.max_threads_per_block.into()),
         (Resource::SharedMemory, kernel.shared_bytes.into(), device.shared_bytes_per_block.into()),

@@ -133,6 +133,17 @@ pub enum Needs {
     RegisterTransfers,
 }
 
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Needs::Nothing => "nothing",
+            Needs::RegisterTransfers => {
+                "warpgroups that hand registers over (compute capability 9.0)"
+            }
+        })
+    }
+}
+
 impl Needs {
     /// Whether a device of this compute capability has it.
     pub const fn met_by(self, (major, minor): (u32, u32)) -> bool {

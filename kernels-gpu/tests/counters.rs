@@ -67,7 +67,7 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
     let epilogue = Linear::<T>::identity();
     let target = TargetRef { first: d, stride: 0 };
     let workspace = Workspace::NONE;
-    let (a_stride, b_stride, slice_depth) = (0, 0, k);
+    let (a_stride, b_stride, slice_depth, shared_tiles) = (0, 0, k, 0);
     let params = GemmParams {
         a,
         b,
@@ -78,6 +78,7 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
         n,
         k,
         slice_depth,
+        shared_tiles,
         workspace,
         epilogue,
     };

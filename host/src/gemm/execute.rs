@@ -59,6 +59,7 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         n,
         k,
         slice_depth: shape.slice_depth,
+        shared_tiles: shape.shared_tiles,
         workspace: workspace.to_kernel(),
         epilogue,
     };

@@ -7,6 +7,7 @@ use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::partials::Partials;
 use regemm_kernels::reduce;
+use regemm_kernels::shares::Shares;
 
 /// Most blocks of a grid along y or z on every GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute
 /// Capability").
@@ -18,6 +19,15 @@ const MAX_SLICES: u32 = MAX_PRODUCTS;
 /// Elements of the factors that a slice loads for each element of D, at least, unless a number of slices is asked for: each
 /// costs a store and a load of its sums, which pays only where it is little beside the rest.
 const LOADS_OF_SLICE: u64 = 6;
+
+/// Slices of k, at least, of each block that shares tiles with others.
+const LEAST_SLICES: u32 = 4;
+
+/// Blocks, at most, that share one tile: their sums are added up by one of them.
+const MOST_HELPERS: u32 = 8;
+
+/// The share of the multiprocessors, in per cent, that may have work without others being worth the cost of sharing.
+const IDLE_WORTH_SHARING: u64 = 95;
 
 /// What a launch of a kernel looks like.
 ///
@@ -32,6 +42,8 @@ pub struct LaunchShape {
     pub slice_depth: u32,
     /// Slices of K: none where there is no k.
     pub slices: u32,
+    /// Tiles of D that several blocks share: [`regemm_kernels::shares`].
+    pub shared_tiles: u32,
     /// Memory besides the operands.
     pub workspace: WorkspaceSize,
     /// Blocks along x of the second launch, which adds the slices up, if there is one.
@@ -55,23 +67,41 @@ impl LaunchShape {
                 main: Some([tiles, 1]),
                 slice_depth: k.max(1),
                 slices: k.min(1),
+                shared_tiles: 0,
                 workspace: WorkspaceSize::default(),
                 reduce: None,
             },
+            Schedule::StreamK => {
+                let shares = shares(kernel, problem, device, slices);
+                let tile_elements = u64::from(kernel.tile.bm * kernel.tile.bn);
+                let partials = u64::from(shares.blocks()) * tile_elements;
+                LaunchShape {
+                    main: Some([shares.blocks() + (tiles - shares.tiles()), 1]),
+                    slice_depth: k.max(1),
+                    slices: k.min(1),
+                    shared_tiles: shares.tiles(),
+                    workspace: WorkspaceSize {
+                        partial_bytes: partials * sum_bytes(kernel.dtype),
+                        signals: shares.blocks().into(),
+                    },
+                    reduce: None,
+                }
+            }
             Schedule::SplitK => {
                 let slices = slices.unwrap_or_else(|| slices_to_fill(kernel, problem, device));
                 let slice_depth = depth_of_slices(kernel.tile.bk, k, slices);
-                let (partials, sum_bytes) = match kernel.dtype {
-                    Dtype::F64 => (Partials::new::<f64>(m, n, k, slice_depth), size_of::<f64>()),
-                    _ => (Partials::new::<f32>(m, n, k, slice_depth), size_of::<f32>()),
+                let partials = match kernel.dtype {
+                    Dtype::F64 => Partials::new::<f64>(m, n, k, slice_depth),
+                    _ => Partials::new::<f32>(m, n, k, slice_depth),
                 };
                 let products = u64::from(batch.min(MAX_PRODUCTS));
                 let elements = partials.product().saturating_mul(products);
-                let partial_bytes = elements.saturating_mul(sum_bytes as u64);
+                let partial_bytes = elements.saturating_mul(sum_bytes(kernel.dtype));
                 LaunchShape {
                     main: (k > 0).then_some([tiles, partials.slices]),
                     slice_depth,
                     slices: partials.slices,
+                    shared_tiles: 0,
                     workspace: WorkspaceSize { partial_bytes, signals: 0 },
                     reduce: Some(reducer_blocks(kernel, problem) as u32),
                 }
@@ -80,10 +110,55 @@ impl LaunchShape {
     }
 }
 
+/// Bytes of a sum.
+fn sum_bytes(dtype: Dtype) -> u64 {
+    match dtype {
+        Dtype::F64 => size_of::<f64>() as u64,
+        // Those of half the precision are summed in f32.
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => size_of::<f32>() as u64,
+    }
+}
+
+/// How blocks share the tiles of the last round, those that are too few for all multiprocessors: as many blocks as multiprocessors,
+/// or as a number that is asked for. Nothing is shared
+/// - where there is no such round, or nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]),
+/// - in a batch, whose other products fill the device,
+/// - where there are more slices than a kernel can count.
+///
+/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two.
+pub(super) fn shares(
+    kernel: &KernelInfo,
+    problem: &Problem,
+    device: &DeviceInfo,
+    asked: Option<u32>,
+) -> Shares {
+    // `supports` has compared them with the largest grid.
+    let tiles = kernel.blocks(problem.m, problem.n) as u32;
+    let slices = problem.k.div_ceil(kernel.tile.bk).max(1);
+    let nothing = Shares::new(0, 0, slices);
+    let all = device.multiprocessors.max(1);
+    let last = tiles % all;
+    let slices_of_last = u64::from(last) * u64::from(slices);
+    if last == 0 || problem.batch > 1 || slices_of_last >= 1 << u32::BITS {
+        return nothing;
+    }
+    let most = slices_of_last as u32;
+    if let Some(asked) = asked {
+        return Shares::new(last, asked.clamp(last, most), slices);
+    }
+    // Neither blocks with hardly anything to sum nor many that pass their sums to one.
+    let deep_enough = most / LEAST_SLICES;
+    let blocks = all.min(deep_enough).min(last.saturating_mul(MOST_HELPERS)).max(last);
+    let equal = blocks / last * last;
+    let idle = |blocks: u32| u64::from(blocks) * 100 < u64::from(all) * IDLE_WORTH_SHARING;
+    let blocks = if idle(equal) { blocks } else { equal };
+    if blocks == last { nothing } else { Shares::new(last, blocks, slices) }
+}
+
 /// Blocks along x of the launch that adds slices up; none where there is none.
 pub(super) fn reducer_blocks(kernel: &KernelInfo, problem: &Problem) -> u64 {
     match (kernel.schedule, kernel.dtype) {
-        (Schedule::Tiles, _) => 0,
+        (Schedule::Tiles | Schedule::StreamK, _) => 0,
         (Schedule::SplitK, Dtype::F64) => reduce::blocks::<f64>(problem.m, problem.n),
         // Those of half the precision are summed in f32.
         (Schedule::SplitK, _) => reduce::blocks::<f32>(problem.m, problem.n),

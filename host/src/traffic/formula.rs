@@ -96,8 +96,8 @@ impl Formula {
         let (sums, approximate) = match kernel.rung {
             Rung::Naive => (launch.naive(), None),
             Rung::Tiled => (launch.tiled(), None),
-            // It depends on the number of slices.
-            Rung::SplitK => return None,
+            // They depend on what blocks share, and on what their producers copy by hand.
+            Rung::SplitK | Rung::WarpSpecialised | Rung::StreamK => return None,
             Rung::Microkernel
             | Rung::DoubleBuffered
             | Rung::Pipelined

@@ -118,7 +118,7 @@ impl Product {
         let target = TargetRef { first: d.matrix, stride: 0 };
         let epilogue = Linear::<f32>::identity();
         let workspace = Workspace::NONE;
-        let (a_stride, b_stride, slice_depth) = (0, 0, k);
+        let (a_stride, b_stride, slice_depth, shared_tiles) = (0, 0, k, 0);
         let params = GemmParams {
             a,
             b,
@@ -129,6 +129,7 @@ impl Product {
             n,
             k,
             slice_depth,
+            shared_tiles,
             workspace,
             epilogue,
         };

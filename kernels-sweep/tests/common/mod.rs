@@ -49,7 +49,7 @@ impl Product {
         }
         let (a, b, target) = (upload(m, k, 1), upload(k, n, 2), TargetRef { first: d, stride: 0 });
         let workspace = Workspace::NONE;
-        let (a_stride, b_stride, slice_depth) = (0, 0, k);
+        let (a_stride, b_stride, slice_depth, shared_tiles) = (0, 0, k, 0);
         let params = GemmParams {
             a,
             b,
@@ -60,6 +60,7 @@ impl Product {
             n,
             k,
             slice_depth,
+            shared_tiles,
             workspace,
             epilogue,
         };
