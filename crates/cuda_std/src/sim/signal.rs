@@ -100,13 +100,13 @@ unsafe fn signal(
     address: u64,
     place: Place,
 ) -> (CachedAllocation, usize) {
-    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. The lock is not held
-    // at a suspension.
+    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. Neither
+    // `state` nor the lock is kept at a suspension.
     unsafe {
         let (allocation, offset) = global::<u32>(worker, kind, address, place);
-        let initial = || backing::load::<u32>(allocation.words, offset);
-        let new = || Signal { initial: initial(), posts: Vec::new() };
-        let value = (&(*worker).progress).signals.lock().entry(address).or_insert_with(new).initial;
+        let new = || Signal { initial: backing::load(allocation.words, offset), posts: Vec::new() };
+        let state = &*worker;
+        let value = state.progress.signals.lock().entry(address).or_insert_with(new).initial;
         if value != 0 {
             let message = format!(
                 "uses as a signal a word that was {value} before the launch, and must have been zero"
