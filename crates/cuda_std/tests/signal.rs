@@ -16,6 +16,9 @@ const SOURCE: &str = include_str!("signal.rs");
 /// Threads of a block of two warps.
 const THREADS: u32 = 2 * WARP_SIZE;
 
+/// Loads of a block that works while others run, on as many host threads as there are.
+const WORK: u32 = 50_000;
+
 /// What `run` gives in pools of one host thread and of more, among them more than there are blocks of some tests.
 fn in_pools<R: Send>(run: impl Fn() -> R + Sync) -> Vec<R> {
     let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -87,7 +90,7 @@ fn a_chain_of_blocks() {
 enum Wrong {
     /// Nothing.
     Nothing,
-    /// Block 0 waits for block 1.
+    /// Block 0 waits for block 1, after having worked for as long as that one needs to post.
     WaitsForLater,
     /// Nobody posts.
     NobodyPosts,
@@ -121,6 +124,10 @@ unsafe fn wrong(words: GlobalPtr<u32>, what: Wrong) {
             signal::post(words, if what == Wrong::OtherValue { 2 } else { 1 }); // posts
         }
         if block == second {
+            let rounds = if what == Wrong::WaitsForLater { WORK } else { 0 };
+            for _ in 0..rounds {
+                words.add(1).load();
+            }
             signal::wait(at, 1); // waits
             if what != Wrong::LeavesIt {
                 signal::post(at, 0);
@@ -275,7 +282,7 @@ unsafe fn one_fails(d: GlobalPtr<u32>, words: GlobalPtr<u32>, fails: u32) {
     let block = thread::block_idx_x();
     unsafe {
         if block == fails {
-            for _ in 0..10_000 {
+            for _ in 0..WORK {
                 d.load();
             }
             d.add(1).load(); // fails

@@ -7,7 +7,8 @@ use super::block::{Job, coordinates};
 use super::fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, Space};
 use super::worker::{CachedAllocation, State, Stop, Worker, current, raise, suspend};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A thread waits until its block sees a value.
 #[derive(Clone, Copy)]
@@ -49,18 +50,21 @@ impl Signal {
 
 /// The signals of a launch, by address.
 #[derive(Default)]
-pub(super) struct Signals(Mutex<BTreeMap<u64, Signal>>);
+pub(super) struct Signals {
+    by_address: Mutex<BTreeMap<u64, Signal>>,
+    /// Somebody has posted.
+    posted: Condvar,
+}
+
+/// How long a host thread sleeps before it looks whether other blocks have ended, of which nobody tells it: kernels without
+/// signals pay nothing for it.
+const NAP: Duration = Duration::from_micros(200);
 
 impl Signals {
     /// Whoever posts and whoever waits holds this lock meanwhile, which also orders the memory of the two.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Signal>> {
         // Every change is made at once, so the signals are consistent even after a panic elsewhere.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The value at an address that has been used as a signal, for a block.
-    fn seen_by(&self, block: u64, address: u64) -> u32 {
-        self.lock().get(&address).map_or(0, |signal| signal.seen_by(block))
+        self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks that the kernel, which has ended, has set all signals back.
@@ -100,13 +104,13 @@ unsafe fn signal(
     address: u64,
     place: Place,
 ) -> (CachedAllocation, usize) {
-    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. The lock is not held
-    // at a suspension.
+    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. Neither
+    // `state` nor the lock is kept at a suspension.
     unsafe {
         let (allocation, offset) = global::<u32>(worker, kind, address, place);
-        let initial = || backing::load::<u32>(allocation.words, offset);
-        let new = || Signal { initial: initial(), posts: Vec::new() };
-        let value = (&(*worker).progress).signals.lock().entry(address).or_insert_with(new).initial;
+        let new = || Signal { initial: backing::load(allocation.words, offset), posts: Vec::new() };
+        let state = &*worker;
+        let value = state.progress.signals.lock().entry(address).or_insert_with(new).initial;
         if value != 0 {
             let message = format!(
                 "uses as a signal a word that was {value} before the launch, and must have been zero"
@@ -130,6 +134,8 @@ pub(crate) fn signal_post(address: u64, value: u32, place: Place) {
         let mut signals = state.progress.signals.lock();
         backing::store(allocation.words, offset, value);
         signals.entry(address).and_modify(|signal| signal.post(post));
+        drop(signals);
+        state.progress.signals.posted.notify_all();
     }
 }
 
@@ -157,31 +163,28 @@ pub(super) fn release(worker: &mut Worker) -> Result<bool, SimError> {
         })
         .collect();
     let Some(&(first, wait)) = waits.first() else { return Ok(false) };
+    let (block, progress) = (worker.block, worker.progress.clone());
+    let mut signals = progress.signals.lock();
     loop {
-        let (block, progress) = (worker.block, &worker.progress);
         let last_look = progress.ended_before(block) || progress.failed_before(block);
-        let given = |(_, wait): &&(usize, SignalWait)| {
-            progress.signals.seen_by(block, wait.address) == wait.value
-        };
+        let found = |wait: &SignalWait| signals.get(&wait.address).map_or(0, |s| s.seen_by(block));
+        let given = |(_, wait): &&(usize, SignalWait)| found(wait) == wait.value;
         let ready: Vec<usize> = waits.iter().filter(given).map(|(thread, _)| *thread).collect();
-        if ready.len() < waits.len() && !last_look {
-            std::thread::yield_now();
-            continue;
+        if ready.len() == waits.len() || last_look {
+            if ready.is_empty() {
+                // Where it is a block before that has failed, the error of that one is reported instead.
+                return Err(deadlock(worker, first, wait, found(&wait)));
+            }
+            ready.iter().for_each(|&thread| worker.threads[thread].state = State::Ready);
+            return Ok(true);
         }
-        if ready.is_empty() {
-            // Where it is a block before that has failed, the error of that one is reported instead.
-            return Err(deadlock(worker, first, wait));
-        }
-        for thread in ready {
-            worker.threads[thread].state = State::Ready;
-        }
-        return Ok(true);
+        let woken = progress.signals.posted.wait_timeout(signals, NAP);
+        signals = woken.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
-fn deadlock(worker: &Worker, thread: usize, wait: SignalWait) -> SimError {
+fn deadlock(worker: &Worker, thread: usize, wait: SignalWait, found: u32) -> SimError {
     let SignalWait { address, value: wanted, place } = wait;
-    let found = worker.progress.signals.seen_by(worker.block, address);
     let message = format!(
         "waits for the value {wanted} of a signal that is {found}: all blocks before this one have ended, and no thread of \
          the block can go on"
