@@ -12,7 +12,10 @@
 //! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
 //! | [`async_copy`] | copies from global to shared memory that run in the background |
 //! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
+//! | [`wgmma`] | matrix products of four warps, of operands in shared memory, on tensor cores |
+//! | [`proxy`] | order between a thread's own accesses and those made for it in the background |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
+//! | [`swizzle`] | how bulk copies and matrix products lay out rows in shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
 //! | [`hint`] | what the compiler should not know |
@@ -34,10 +37,13 @@ pub mod hint;
 pub mod math;
 pub mod mbarrier;
 pub mod memory;
+pub mod proxy;
 pub mod scalar;
 pub mod shared;
+pub mod swizzle;
 pub mod thread;
 pub mod warp;
+pub mod wgmma;
 
 /// The functions every other module is written with: one PTX instruction each.
 #[cfg(target_arch = "nvptx64")]

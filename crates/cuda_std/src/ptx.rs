@@ -5,8 +5,14 @@
 
 #[path = "ptx/mbarrier.rs"]
 mod mbarrier;
+#[path = "ptx/proxy.rs"]
+mod proxy;
+#[path = "ptx/wgmma.rs"]
+mod wgmma;
 
 pub use mbarrier::*;
+pub use proxy::*;
+pub use wgmma::*;
 
 use core::arch::{asm, global_asm, nvptx};
 use core::mem::{MaybeUninit, transmute_copy};

@@ -200,49 +200,75 @@ unsafe fn raise_violation(
     violation: Violation,
     place: Place,
 ) -> ! {
-    // SAFETY: as promised by the caller; `state` is not used after a suspension.
+    // SAFETY: as promised by the caller.
     unsafe {
-        let (kind, message) = match violation {
-            Violation::Uninitialised { distance: 0 } => (
-                FaultKind::UninitialisedShared,
-                "is uninitialised: no thread of the block has written there yet".to_owned(),
-            ),
-            Violation::Uninitialised { distance } => (
-                FaultKind::UninitialisedShared,
-                format!(
-                    "is uninitialised: no thread of the block has written its byte {distance} yet"
-                ),
-            ),
-            Violation::Race { other, other_access } => {
-                // What copies for a thread stands for it.
-                let agents = (*worker).shared.agents() as u32;
-                let other = if agents > 0 { other % (agents / 2) } else { other };
-                let other = coordinates(other as u64, (*worker).block_dim);
-                let verb = match other_access {
-                    AccessKind::Read => "read",
-                    AccessKind::Write => "wrote",
-                };
-                (
-                    FaultKind::SharedRace { other, other_access },
-                    format!(
-                        "races with thread {}, which {verb} there too: no barrier lies between",
-                        Index(other)
-                    ),
-                )
-            }
-            Violation::InFlight { issuer } => {
-                let issuer = coordinates(issuer as u64, (*worker).block_dim);
-                (
-                    FaultKind::AsyncNotWaited { issuer },
-                    format!(
-                        "meets an asynchronous copy that is under way: thread {}, which issued it, has not waited for \
-                         its group, nor has anybody for an mbarrier that it arrives at",
-                        Index(issuer)
-                    ),
-                )
-            }
-        };
+        let (kind, message) = describe(&*worker, violation);
         raise(worker, kind, Some(access), message, place)
+    }
+}
+
+/// The rule that an access has broken, and how.
+#[cold]
+pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, String) {
+    match violation {
+        Violation::Uninitialised { distance: 0 } => (
+            FaultKind::UninitialisedShared,
+            "is uninitialised: no thread of the block has written there yet".to_owned(),
+        ),
+        Violation::Uninitialised { distance } => (
+            FaultKind::UninitialisedShared,
+            format!("is uninitialised: no thread of the block has written its byte {distance} yet"),
+        ),
+        Violation::Race { other, other_access } => {
+            // What copies for a thread stands for it.
+            let agents = worker.shared.agents() as u32;
+            let other = if agents > 0 { other % (agents / 2) } else { other };
+            let other = coordinates(other as u64, worker.block_dim);
+            let verb = match other_access {
+                AccessKind::Read => "read",
+                AccessKind::Write => "wrote",
+            };
+            (
+                FaultKind::SharedRace { other, other_access },
+                format!(
+                    "races with thread {}, which {verb} there too: no barrier lies between",
+                    Index(other)
+                ),
+            )
+        }
+        Violation::InFlight { issuer } => {
+            let issuer = coordinates(issuer as u64, worker.block_dim);
+            (
+                FaultKind::AsyncNotWaited { issuer },
+                format!(
+                    "meets an asynchronous copy that is under way: thread {}, which issued it, has not waited for \
+                     its group, nor has anybody for an mbarrier that it arrives at",
+                    Index(issuer)
+                ),
+            )
+        }
+        Violation::OperandInFlight { reader } => {
+            let issuer = coordinates(reader as u64, worker.block_dim);
+            (
+                FaultKind::OperandInFlight { issuer },
+                format!(
+                    "meets a matrix instruction that may still read there: the warpgroup of thread {} has not waited for \
+                     its group",
+                    Index(issuer)
+                ),
+            )
+        }
+        Violation::Unfenced { writer } => {
+            let half = worker.shared.agents_of_threads(worker.threads.len()) as u32;
+            let writer = coordinates((writer % half) as u64, worker.block_dim);
+            (
+                FaultKind::ProxyFenceMissing { writer },
+                format!(
+                    "finds what thread {} has stored, and no fence of the asynchronous proxy lies between",
+                    Index(writer)
+                ),
+            )
+        }
     }
 }
 

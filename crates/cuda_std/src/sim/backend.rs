@@ -3,7 +3,8 @@
 //! Same names and signatures as the device backend. Functions that may fault pass on the place in the kernel's source
 //! that called them.
 
-use crate::sim;
+use crate::sim::{self, wgmma};
+use crate::wgmma::{Element, Major};
 use half::f16;
 use std::panic::Location;
 
@@ -221,4 +222,75 @@ pub const MBARRIERS: bool = true;
 #[track_caller]
 pub fn wait_group<const N: usize>() {
     sim::wait_group(N);
+}
+
+/// The simulator has an asynchronous proxy.
+pub const ASYNC_PROXY: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fence_proxy_async() {
+    sim::fence_proxy_async();
+}
+
+/// The simulator has warpgroup matrix instructions.
+pub const WGMMA: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_fence() {
+    wgmma::warpgroup(wgmma::Operation::Fence, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_commit_group() {
+    wgmma::warpgroup(wgmma::Operation::Commit, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_wait_group<const PENDING: usize>() {
+    wgmma::warpgroup(wgmma::Operation::Wait(PENDING), Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn wgmma_start(address: u32) -> u64 {
+    wgmma::wgmma_start(address, Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
+    wgmma::wgmma_declare(N, SET, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f32 {
+    wgmma::wgmma_get(SET, I, Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value: f32) {
+    wgmma::wgmma_set(SET, I, value, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_mma_async<T: Element, A: Major, B: Major, const N: usize, const SET: usize>(
+    a: u64,
+    b: u64,
+    accumulate: bool,
+) {
+    let instruction = wgmma::Instruction {
+        n: N,
+        set: SET,
+        bf16: T::BF16,
+        operands: [(a, A::TRANSPOSED), (b, B::TRANSPOSED)],
+        accumulate,
+    };
+    wgmma::warpgroup(wgmma::Operation::Multiply(instruction), Location::caller());
 }

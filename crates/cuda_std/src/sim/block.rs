@@ -3,7 +3,7 @@
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
 //! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
-//! over.
+//! over, and the threads of a warpgroup go on once all of them have reached the same operation.
 
 use super::clocks::Clocks;
 use super::collective;
@@ -12,6 +12,7 @@ use super::fault::{FaultKind, SimError};
 use super::limits::WARP_THREADS;
 use super::mbarrier;
 use super::panics;
+use super::wgmma;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
 use crate::entry::KernelEntry;
 use corosensei::CoroutineResult;
@@ -80,6 +81,8 @@ pub(super) unsafe fn run_block(
         worker.block_index = index;
         worker.shared.begin_block();
         worker.mbarriers.clear();
+        worker.warpgroups.clear();
+        worker.proxy_fences.clear();
         worker.log.clear();
         worker.threads.clear();
         worker.threads.resize_with(threads, Thread::new);
@@ -97,10 +100,11 @@ pub(super) unsafe fn run_block(
         if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
             break;
         }
-        if mbarrier::release(worker, 0..threads)? {
+        if wgmma::release(worker)? || mbarrier::release(worker, 0..threads)? {
             continue;
         }
         mbarrier::check_waits(worker)?;
+        wgmma::check_warpgroups(worker)?;
         divergence::check_block_barrier(worker)?;
         worker.shared.barrier();
         worker.counters.block_barriers += 1;
@@ -192,6 +196,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 Stop::Barrier(location) => State::Barrier(location),
                 Stop::Collective(collective) => State::Collective(collective),
                 Stop::Mbarrier(wait) => State::Mbarrier(wait),
+                Stop::Warpgroup(step) => State::Warpgroup(step),
                 Stop::Fault => {
                     let fault =
                         state.fault.take().expect("a thread leaves its fault before it stops");

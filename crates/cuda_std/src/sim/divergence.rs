@@ -29,6 +29,9 @@ impl Stuck<'_> {
                 format!("waits at the {} at {}", other.name(), other.location)
             }
             State::Mbarrier(wait) => format!("waits for an mbarrier at {}", wait.place),
+            State::Warpgroup(step) => {
+                format!("waits at the {} at {}", step.operation.name(), step.place)
+            }
             State::Ready => "has not arrived".to_owned(),
         };
         let Stuck { at, absent, expected, .. } = self;

@@ -129,6 +129,25 @@ pub enum FaultKind {
         /// Arrivals that the phase under way still lacks.
         missing: u32,
     },
+    /// A write to shared memory that a warpgroup matrix instruction is going to read: its warpgroup has not waited for its group.
+    OperandInFlight {
+        /// Index of the warpgroup's first thread.
+        issuer: [u32; 3],
+    },
+    /// An access of a thread to accumulators that a warpgroup matrix instruction is changing: it has not been waited for.
+    AccumulatorsInFlight,
+    /// A warpgroup matrix instruction on accumulators that threads have accessed since the last warpgroup fence.
+    WgmmaFenceMissing,
+    /// An asynchronous read of what a thread has stored to shared memory without a fence of the asynchronous proxy between.
+    ProxyFenceMissing {
+        /// Index of the thread that stored.
+        writer: [u32; 3],
+    },
+    /// A matrix descriptor that contradicts itself.
+    WgmmaDescriptor,
+    /// A warpgroup operation in a warpgroup that lacks threads or whose threads give different arguments, accumulators that are
+    /// declared twice or not at all, or a wait for more groups than there can be.
+    WgmmaMisuse,
     /// A shuffle that reads from a lane that does not take part in it.
     ShuffleSource {
         /// Index of that lane in the warp.

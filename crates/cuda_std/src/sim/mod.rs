@@ -61,6 +61,15 @@
 //! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after every wait
 //! for the phase before. Loads and stores of the words of an mbarrier are not told from others.
 //!
+//! # Warpgroup matrix instructions
+//!
+//! The threads of a warpgroup wait for each other at each operation. An instruction reads its operands, and changes its
+//! accumulators, when the warpgroup waits for its group, which is the latest moment that the rules allow. Until then a write to the
+//! operands is a fault, and so is an access to the accumulators; after it the reads count as the warpgroup's own, for all that the
+//! threads make known to others from then on. Operands must have been written, known to all threads of the warpgroup, and be behind
+//! a fence of the asynchronous proxy, when the instruction is issued. The sums are explained in `product.rs`: an accumulator and
+//! the 16 exact products of an instruction are added up in f64, in the order of k, and rounded to f32 once.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -68,10 +77,10 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `wgmma.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs`, `operands.rs`, `proxy.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
@@ -91,12 +100,16 @@ mod launch;
 pub mod limits;
 mod log;
 mod mbarrier;
+mod operands;
 mod panics;
+mod product;
+mod proxy;
 mod readers;
 mod requests;
 mod shadow;
 mod shared;
 mod stack;
+pub(crate) mod wgmma;
 mod worker;
 
 pub use counters::Counters;
@@ -113,6 +126,7 @@ pub(crate) use collective::Shuffle;
 pub(crate) use mbarrier::{
     mbarrier_arrive, mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
 };
+pub(crate) use proxy::fence_proxy_async;
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use worker::{current, current_or_null};
 

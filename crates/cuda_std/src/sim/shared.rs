@@ -6,7 +6,8 @@
 
 use super::in_flight::InFlight;
 use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
-use super::shadow::{Accessor, Shadow, Violation};
+use super::operands::{Operands, UNIT, Warpgroups};
+use super::shadow::{Accessor, Shadow, Violation, Write};
 use std::panic::Location;
 
 /// Address of the first static array. The first KiB is not the kernel's, as on GPUs since compute capability 8.0, so
@@ -28,6 +29,7 @@ struct Region {
     data: Vec<u8>,
     shadow: Shadow,
     in_flight: InFlight,
+    operands: Operands,
 }
 
 impl Region {
@@ -38,6 +40,20 @@ impl Region {
         }
         self.shadow.grow(bytes);
         self.in_flight.grow(bytes);
+        self.operands.grow(bytes);
+    }
+
+    /// Fails where a write to an aligned range meets what runs in the background.
+    #[inline(always)]
+    fn ready(
+        &self,
+        offset: usize,
+        bytes: usize,
+        who: &Accessor<'_>,
+        warpgroups: &Warpgroups,
+    ) -> Result<(), Violation> {
+        self.in_flight.check(offset, bytes)?;
+        self.operands.check_write(offset, bytes, who, warpgroups)
     }
 }
 
@@ -68,6 +84,7 @@ pub(crate) struct SharedMemory {
     first_epoch: u32,
     /// Agents whose order is tracked across warps: none before the block's first mbarrier.
     agents: usize,
+    warpgroups: Warpgroups,
 }
 
 impl SharedMemory {
@@ -81,6 +98,7 @@ impl SharedMemory {
             epoch: 1,
             first_epoch: 1,
             agents: 0,
+            warpgroups: Warpgroups::default(),
         }
     }
 
@@ -102,6 +120,9 @@ impl SharedMemory {
         }
         self.static_region.in_flight.clear();
         self.dynamic_region.in_flight.clear();
+        self.static_region.operands.clear();
+        self.dynamic_region.operands.clear();
+        self.warpgroups.track(0, 0);
         self.track_threads(0);
         self.epoch += 1;
         self.first_epoch = self.epoch;
@@ -116,6 +137,7 @@ impl SharedMemory {
     /// A block barrier: what came before is ordered before what comes after.
     pub(super) fn barrier(&mut self) {
         self.epoch += 1;
+        self.warpgroups.barrier();
     }
 
     /// The interval between barriers that runs now.
@@ -126,9 +148,57 @@ impl SharedMemory {
     /// Tracks from now on how the `threads` threads of the block are ordered across warps; 0 for not at all.
     pub(super) fn track_threads(&mut self, threads: usize) {
         let warps = threads.div_ceil(WARP_THREADS as usize);
-        self.agents = 2 * warps * WARP_THREADS as usize;
+        self.agents = 2 * self.agents_of_threads(threads);
         self.static_region.shadow.track_warps(warps);
         self.dynamic_region.shadow.track_warps(warps);
+    }
+
+    /// Agents of a block of `threads` threads that are threads or warpgroups, whether tracked or not: as many again copy for
+    /// them.
+    pub(super) fn agents_of_threads(&self, threads: usize) -> usize {
+        let warps = threads.div_ceil(WARP_THREADS as usize);
+        warps * WARP_THREADS as usize + threads.div_ceil(crate::wgmma::THREADS as usize)
+    }
+
+    /// Follows from now on what the matrix instructions of the block's warpgroups read.
+    pub(super) fn track_warpgroups(&mut self, threads: usize) {
+        let warps = threads.div_ceil(WARP_THREADS as usize);
+        let warpgroups = threads.div_ceil(crate::wgmma::THREADS as usize);
+        self.warpgroups.track(warpgroups, warps * WARP_THREADS as usize);
+    }
+
+    /// The agent that stands for the matrix instructions of a warpgroup.
+    pub(super) fn warpgroup_agent(&self, warpgroup: usize) -> usize {
+        self.warpgroups.agent(warpgroup)
+    }
+
+    /// A matrix instruction, which has a number in its warpgroup, reads the unit at `address` from now on; `judge` says whether
+    /// it comes after a write. `None` where the unit is not in one array.
+    pub(super) fn begin_operand(
+        &mut self,
+        address: u32,
+        warpgroup: usize,
+        instruction: u32,
+        judge: &mut impl FnMut(Write) -> Result<(), Violation>,
+    ) -> Option<Result<(), Violation>> {
+        let first_epoch = self.first_epoch;
+        let (region, offset, warpgroups) = self.locate_write(address, UNIT as u32)?;
+        let ready = region.in_flight.check(offset, UNIT);
+        let begun = ready.and_then(|()| region.shadow.writes(offset, UNIT, first_epoch, judge));
+        Some(begun.map(|()| region.operands.begin(offset, warpgroups, warpgroup, instruction)))
+    }
+
+    /// The unit at an address that [`begin_operand`](Self::begin_operand) has found.
+    pub(super) fn unit(&mut self, address: u32) -> [u8; UNIT] {
+        let unit = self.locate(address, UNIT as u32);
+        let bytes =
+            unit.and_then(|(region, offset)| region.data.get(offset..)?.first_chunk().copied());
+        bytes.unwrap_or([0; UNIT])
+    }
+
+    /// The matrix instructions of a warpgroup have read their operands, up to this one.
+    pub(super) fn end_operands(&mut self, warpgroup: usize, instruction: u32) {
+        self.warpgroups.end(warpgroup, instruction);
     }
 
     /// Agents whose order is tracked across warps (see [`clocks`](super::clocks)).
@@ -197,10 +267,20 @@ impl SharedMemory {
     /// The memory of an address range, which must lie in one array.
     #[inline]
     fn locate(&mut self, address: u32, bytes: u32) -> Option<(&mut Region, usize)> {
+        self.locate_write(address, bytes).map(|(region, offset, _)| (region, offset))
+    }
+
+    /// The same, with what a write there must know.
+    #[inline]
+    fn locate_write(
+        &mut self,
+        address: u32,
+        bytes: u32,
+    ) -> Option<(&mut Region, usize, &Warpgroups)> {
         if address >= DYNAMIC_BASE {
             let offset = address - DYNAMIC_BASE;
             let inside = offset < self.dynamic_bytes && bytes <= self.dynamic_bytes - offset;
-            return inside.then_some((&mut self.dynamic_region, offset as usize));
+            return inside.then_some((&mut self.dynamic_region, offset as usize, &self.warpgroups));
         }
         let offset = address.checked_sub(STATIC_BASE)?;
         let inside = self.statics.iter().any(|array| {
@@ -208,7 +288,7 @@ impl SharedMemory {
                 && offset - array.offset < array.bytes
                 && bytes <= array.bytes - (offset - array.offset)
         });
-        inside.then_some((&mut self.static_region, offset as usize))
+        inside.then_some((&mut self.static_region, offset as usize, &self.warpgroups))
     }
 
     /// Reads an aligned value; `None` where it is not in one array.
@@ -239,8 +319,8 @@ impl SharedMemory {
         who: &Accessor<'_>,
     ) -> Option<Result<(), Violation>> {
         let epoch = self.epoch;
-        let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        let ready = region.in_flight.check(offset, size_of::<V>());
+        let (region, offset, warpgroups) = self.locate_write(address, size_of::<V>() as u32)?;
+        let ready = region.ready(offset, size_of::<V>(), who, warpgroups);
         let written = ready.and_then(|()| region.shadow.write(offset, size_of::<V>(), who, epoch));
         Some(written.map(|()| {
             let data = region.data.as_mut_ptr();
@@ -258,9 +338,9 @@ impl SharedMemory {
         who: &Accessor<'_>,
     ) -> Option<Result<(), Violation>> {
         let epoch = self.epoch;
-        let (region, offset) = self.locate(address, bytes)?;
+        let (region, offset, warpgroups) = self.locate_write(address, bytes)?;
         let bytes = bytes as usize;
-        let ready = region.in_flight.check(offset, bytes);
+        let ready = region.ready(offset, bytes, who, warpgroups);
         let begun = ready.and_then(|()| region.shadow.write(offset, bytes, who, epoch));
         Some(begun.map(|()| region.in_flight.begin(offset, bytes, who.thread)))
     }

@@ -9,8 +9,10 @@ use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
+use super::proxy::ProxyFences;
 use super::shared::SharedMemory;
 use super::stack::Stacks;
+use super::wgmma::{Step, Warpgroup};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use std::cell::Cell;
@@ -68,6 +70,8 @@ pub(super) enum Stop {
     Collective(Collective),
     /// It waits for an mbarrier.
     Mbarrier(Wait),
+    /// It waits for its warpgroup.
+    Warpgroup(Step),
     /// It broke a rule, which it has left in `Worker::fault`.
     Fault,
 }
@@ -87,6 +91,8 @@ pub(super) enum State {
     Collective(Collective),
     /// A phase of an mbarrier.
     Mbarrier(Wait),
+    /// Threads of its warpgroup.
+    Warpgroup(Step),
     /// It has returned.
     Exited,
 }
@@ -158,6 +164,9 @@ pub(crate) struct Worker {
     pub(super) clocks: Vec<Clocks>,
     pub(crate) shared: SharedMemory,
     pub(super) mbarriers: Mbarriers,
+    /// Empty before the first accumulators are declared.
+    pub(super) warpgroups: Vec<Warpgroup>,
+    pub(super) proxy_fences: ProxyFences,
     pub(super) log: Log,
     pub(super) fault: Option<Box<Fault>>,
 
@@ -191,6 +200,8 @@ impl Worker {
             clocks: Vec::new(),
             shared: SharedMemory::new(),
             mbarriers: Mbarriers::new(),
+            warpgroups: Vec::new(),
+            proxy_fences: ProxyFences::default(),
             log: Log::new(),
             fault: None,
             kernel: "",
