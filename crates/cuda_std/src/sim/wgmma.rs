@@ -216,8 +216,9 @@ pub(crate) fn warpgroup(operation: Operation, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one.
     unsafe {
-        let threads = (&(*worker).threads).len();
-        let first = (*worker).thread as usize / GROUP * GROUP;
+        let state = &*worker;
+        let threads = state.threads.len();
+        let first = state.thread as usize / GROUP * GROUP;
         let message = match operation {
             _ if first + GROUP > threads => Some(format!(
                 "executes a {} in a warpgroup of {} threads, and it takes {GROUP}",
@@ -349,7 +350,7 @@ fn begin_operand(
     number: u32,
 ) -> Result<Vec<u32>, SimError> {
     let first = group * GROUP;
-    let high = (bits >> HIGH_BIT) as u32 % (1 << HIGH_BITS) << LOW_BITS;
+    let high = ((bits >> HIGH_BIT) as u32 % (1 << HIGH_BITS)) << LOW_BITS;
     let operand = match Operand::decode(bits, transposed) {
         Ok(operand) => operand,
         Err(wrong) => {

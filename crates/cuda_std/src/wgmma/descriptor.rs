@@ -219,7 +219,8 @@ impl Operand {
             return Err("has bits set that belong to no field: an offset has left its 18 bits");
         }
         if swizzle != Swizzle::None {
-            if (start / BASE_UNIT ^ base_offset) & (swizzle.repeats_after() / BASE_UNIT - 1) != 0 {
+            let rows = swizzle.repeats_after() / BASE_UNIT;
+            if start / BASE_UNIT % rows != base_offset % rows {
                 return Err(
                     "does not start in the first row of a swizzle pattern, and its base offset does not say so",
                 );
