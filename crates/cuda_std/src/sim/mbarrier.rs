@@ -7,6 +7,7 @@ use super::block::coordinates;
 use super::clocks::{Knowledge, merge};
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
 use super::limits::WARP_THREADS;
+use super::operands::Warpgroups;
 use super::shadow::Accessor;
 use super::worker::{State, Stop, Worker, current, raise, suspend};
 use std::collections::BTreeMap;
@@ -81,9 +82,11 @@ impl Mbarrier {
     }
 
     /// Ends the phase under way. Fails with a thread that may not have seen the end of the last one yet.
-    fn complete(&mut self) -> Result<(), u32> {
+    fn complete(&mut self, warpgroups: &Warpgroups) -> Result<(), u32> {
         let seen = |thread: usize| self.gathered.get(thread).copied().unwrap_or(0);
-        let late = self.passed.iter().enumerate().position(|(thread, &clock)| clock > seen(thread));
+        let late = self.passed.iter().enumerate().position(|(thread, &clock)| {
+            clock > seen(thread) && clock > warpgroups.reached(thread, &self.gathered)
+        });
         if let Some(late) = late {
             return Err(late as u32);
         }
@@ -223,7 +226,7 @@ pub(crate) fn mbarrier_arrive(address: u32, place: Place) {
         merge(&mut object.gathered, &knowledge);
         object.pending -= 1;
         if object.pending == 0
-            && let Err(late) = object.complete()
+            && let Err(late) = object.complete((*worker).shared.warpgroups())
         {
             let access = access(AccessKind::Write, address);
             let message = overruns(&*worker, late);
@@ -300,7 +303,7 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool
                 land(copies, &mut worker.shared, thread, 0);
                 merge(&mut object.gathered, &knowledge);
             }
-            if let Err(late) = object.complete() {
+            if let Err(late) = object.complete(worker.shared.warpgroups()) {
                 let message = overruns(worker, late);
                 return Err(fault(worker, thread, wait, FaultKind::MbarrierOverrun, message));
             }

@@ -11,9 +11,14 @@ use crate::wgmma::THREADS;
 /// Bytes that are read together: a row of a core matrix.
 pub(super) const UNIT: usize = 16;
 
+/// Clocks of a warpgroup's threads.
+type GroupClocks = [u32; THREADS as usize];
+
 /// How far a warpgroup has come.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Progress {
+    /// From which instruction on the threads have had which clocks when they issued it, since the last block barrier.
+    issued: Vec<(u32, GroupClocks)>,
     /// The last instruction that it has waited for.
     done: u32,
     /// The last one that it had waited for at the last block barrier.
@@ -47,6 +52,27 @@ impl Warpgroups {
         self.first_agent + warpgroup
     }
 
+    /// The threads of a warpgroup issue an instruction at these clocks.
+    pub(super) fn begin(&mut self, warpgroup: usize, instruction: u32, clocks: GroupClocks) {
+        let issued = &mut self.progress[warpgroup].issued;
+        if issued.last().is_none_or(|(_, last)| *last != clocks) {
+            issued.push((instruction, clocks));
+        }
+    }
+
+    /// The clock at which a thread must have been for what `known` says of its warpgroup's instructions: one that is done has been
+    /// issued by all threads. What they have done before need not be visible for that.
+    pub(super) fn reached(&self, thread: usize, known: &[u32]) -> u32 {
+        let (warpgroup, index) = (thread / THREADS as usize, thread % THREADS as usize);
+        let (Some(progress), Some(&instruction)) =
+            (self.progress.get(warpgroup), known.get(self.agent(warpgroup)))
+        else {
+            return 0;
+        };
+        let until = progress.issued.partition_point(|(first, _)| *first <= instruction);
+        progress.issued[..until].last().map_or(0, |(_, clocks)| clocks[index])
+    }
+
     /// The instructions of a warpgroup are done, up to this one.
     pub(super) fn end(&mut self, warpgroup: usize, instruction: u32) {
         self.progress[warpgroup].done = instruction;
@@ -54,7 +80,10 @@ impl Warpgroups {
 
     /// A block barrier.
     pub(super) fn barrier(&mut self) {
-        self.progress.iter_mut().for_each(|progress| progress.known = progress.done);
+        for progress in &mut self.progress {
+            progress.known = progress.done;
+            progress.issued.clear();
+        }
     }
 }
 
@@ -123,7 +152,7 @@ impl Operands {
         for unit in offset / UNIT..(offset + bytes).div_ceil(UNIT) {
             let latest = &self.latest[unit * self.warpgroups..][..self.warpgroups];
             for (warpgroup, &instruction) in latest.iter().enumerate() {
-                let Progress { done, known } = all.progress[warpgroup];
+                let Progress { done, known, .. } = all.progress[warpgroup];
                 let reader = warpgroup as u32 * THREADS;
                 if instruction > done {
                     return Err(Violation::OperandInFlight { reader });

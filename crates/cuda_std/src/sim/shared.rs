@@ -167,11 +167,6 @@ impl SharedMemory {
         self.warpgroups.track(warpgroups, warps * WARP_THREADS as usize);
     }
 
-    /// The agent that stands for the matrix instructions of a warpgroup.
-    pub(super) fn warpgroup_agent(&self, warpgroup: usize) -> usize {
-        self.warpgroups.agent(warpgroup)
-    }
-
     /// A matrix instruction, which has a number in its warpgroup, reads the unit at `address` from now on; `judge` says whether
     /// it comes after a write. `None` where the unit is not in one array.
     pub(super) fn begin_operand(
@@ -196,9 +191,9 @@ impl SharedMemory {
         bytes.unwrap_or([0; UNIT])
     }
 
-    /// The matrix instructions of a warpgroup have read their operands, up to this one.
-    pub(super) fn end_operands(&mut self, warpgroup: usize, instruction: u32) {
-        self.warpgroups.end(warpgroup, instruction);
+    /// How far the block's warpgroups have come with their matrix instructions.
+    pub(super) fn warpgroups(&mut self) -> &mut Warpgroups {
+        &mut self.warpgroups
     }
 
     /// Agents whose order is tracked across warps (see [`clocks`](super::clocks)).

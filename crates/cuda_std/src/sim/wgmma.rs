@@ -335,6 +335,11 @@ fn issue(
     let [a, b] = instruction.operands;
     let a = begin_operand(worker, group, step, ("A", a, M), number)?;
     let b = begin_operand(worker, group, step, ("B", b, instruction.n), number)?;
+    let clocks = std::array::from_fn(|index| {
+        let thread = group * GROUP + index;
+        worker.clocks[thread / LANES].own(thread % LANES)
+    });
+    worker.shared.warpgroups().begin(group, number, clocks);
     worker.warpgroups[group].pending.push_back(Pending { instruction, number, units: [a, b] });
     worker.counters.wgmma_instructions += 1;
     worker.counters.tensor_fma += (M * instruction.n * K) as u64;
@@ -425,8 +430,9 @@ fn wait(worker: &mut Worker, group: usize, newest: usize) {
         done = Some(number);
     }
     let Some(number) = done else { return };
-    worker.shared.end_operands(group, number);
-    let agent = worker.shared.warpgroup_agent(group);
+    let warpgroups = worker.shared.warpgroups();
+    warpgroups.end(group, number);
+    let agent = warpgroups.agent(group);
     for thread in group * GROUP..(group + 1) * GROUP {
         worker.clocks[thread / LANES].learn_one(thread % LANES, agent, number);
     }
