@@ -4,7 +4,7 @@
 //! stores, the *asynchronous proxy* (PTX ISA, "Memory Consistency Model", "Proxies"). A barrier alone does not order the
 //! two: who has stored to shared memory calls [`fence_proxy_async`] after the stores and before the barrier, and whoever
 //! comes after that barrier may hand the memory to an asynchronous instruction. The simulator reports who forgets it as
-//! `FaultKind::ProxyFenceMissing`.
+//! `FaultKind::MissingProxyFence`.
 
 use crate::backend;
 

@@ -219,9 +219,9 @@ fn mistakes() {
         (NoCommit, FaultKind::AccumulatorsInFlight, "reads"),
         (WaitForOthers, FaultKind::AccumulatorsInFlight, "reads"),
         (SetInFlight, FaultKind::AccumulatorsInFlight, ""),
-        (NoProxyFence, FaultKind::ProxyFenceMissing { writer: at(0) }, "multiplies"),
-        (ProxyFenceEarly, FaultKind::ProxyFenceMissing { writer: at(0) }, "multiplies"),
-        (ProxyFenceOfOne, FaultKind::ProxyFenceMissing { writer: at(0) }, "multiplies"),
+        (NoProxyFence, FaultKind::MissingProxyFence { writer: at(0) }, "multiplies"),
+        (ProxyFenceEarly, FaultKind::MissingProxyFence { writer: at(0) }, "multiplies"),
+        (ProxyFenceOfOne, FaultKind::MissingProxyFence { writer: at(0) }, "multiplies"),
         (
             NoBarrier,
             FaultKind::SharedRace { other: at(0), other_access: AccessKind::Write },
@@ -400,7 +400,7 @@ fn proxies_are_fenced_on_either_side() {
     for reader in [0_u32, 1] {
         launch!(simulator, fenced_by[1, 2 * THREADS, SHARED](reader, 1_u32)).unwrap();
         let fault = fault(launch!(simulator, fenced_by[1, 2 * THREADS, SHARED](reader, 0_u32)));
-        assert_eq!(fault.kind, FaultKind::ProxyFenceMissing { writer: [0; 3] });
+        assert_eq!(fault.kind, FaultKind::MissingProxyFence { writer: [0; 3] });
         assert_eq!(fault.thread, [THREADS, 0, 0]);
     }
 }

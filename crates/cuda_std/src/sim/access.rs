@@ -220,10 +220,7 @@ pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, Str
             format!("is uninitialised: no thread of the block has written its byte {distance} yet"),
         ),
         Violation::Race { other, other_access } => {
-            // What copies for a thread stands for it.
-            let agents = worker.shared.agents() as u32;
-            let other = if agents > 0 { other % (agents / 2) } else { other };
-            let other = coordinates(other as u64, worker.block_dim);
+            let other = worker.thread_of(other);
             let verb = match other_access {
                 AccessKind::Read => "read",
                 AccessKind::Write => "wrote",
@@ -258,11 +255,10 @@ pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, Str
                 ),
             )
         }
-        Violation::Unfenced { writer } => {
-            let half = worker.shared.agents_of_threads(worker.threads.len()) as u32;
-            let writer = coordinates((writer % half) as u64, worker.block_dim);
+        Violation::NotFenced { writer } => {
+            let writer = worker.thread_of(writer);
             (
-                FaultKind::ProxyFenceMissing { writer },
+                FaultKind::MissingProxyFence { writer },
                 format!(
                     "finds what thread {} has stored, and no fence of the asynchronous proxy lies between",
                     Index(writer)

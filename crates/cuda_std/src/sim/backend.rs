@@ -263,19 +263,19 @@ pub fn wgmma_start(address: u32) -> u64 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
-    wgmma::wgmma_declare(N, SET, Location::caller());
+    sim::wgmma_declare(N, SET, Location::caller());
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f32 {
-    wgmma::wgmma_get(SET, I, Location::caller())
+    sim::wgmma_get(SET, I, Location::caller())
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value: f32) {
-    wgmma::wgmma_set(SET, I, value, Location::caller());
+    sim::wgmma_set(SET, I, value, Location::caller());
 }
 
 #[inline(always)]

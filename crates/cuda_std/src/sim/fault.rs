@@ -139,7 +139,7 @@ pub enum FaultKind {
     /// A warpgroup matrix instruction on accumulators that threads have accessed since the last warpgroup fence.
     WgmmaFenceMissing,
     /// An asynchronous read of what a thread has stored to shared memory without a fence of the asynchronous proxy between.
-    ProxyFenceMissing {
+    MissingProxyFence {
         /// Index of the thread that stored.
         writer: [u32; 3],
     },

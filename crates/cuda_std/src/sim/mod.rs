@@ -77,13 +77,14 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `wgmma.rs`, `product.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs`, `operands.rs`, `proxy.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
+mod accumulators;
 mod arithmetic;
 mod async_copy;
 mod backing;
@@ -120,6 +121,7 @@ pub(crate) use access::{
     global_load, global_store, shared_load, shared_static, shared_store, shuffle, sync_threads,
     sync_warp,
 };
+pub(crate) use accumulators::{wgmma_declare, wgmma_get, wgmma_set};
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};
 pub(crate) use collective::Shuffle;

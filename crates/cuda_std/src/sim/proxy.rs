@@ -5,6 +5,7 @@
 use super::clocks::{Clocks, Knowledge};
 use super::limits::WARP_THREADS;
 use super::shadow::{Accessor, Write};
+use super::shared::agents_of;
 use super::worker::current;
 
 const LANES: usize = WARP_THREADS as usize;
@@ -84,11 +85,14 @@ pub(crate) fn fence_proxy_async() {
     let state = unsafe { &mut *current() };
     let thread = state.thread as usize;
     let (warp, lane) = (thread / LANES, thread % LANES);
-    let half = state.shared.agents_of_threads(state.threads.len());
+    let agents = agents_of(state.threads.len());
     let clocks: &mut Clocks = &mut state.clocks[warp];
-    let seen = clocks.knowledge(warp, lane, 2 * half);
-    let fence =
-        Fence { epoch: state.shared.epoch(), clock: seen[thread], copies: seen[half + thread] };
+    let seen = clocks.knowledge(warp, lane, agents);
+    let fence = Fence {
+        epoch: state.shared.epoch(),
+        clock: seen[thread],
+        copies: seen[agents / 2 + thread],
+    };
     let threads = state.threads.len();
     let fences = &mut state.proxy_fences.threads;
     fences.resize(threads, Fences::default());

@@ -72,7 +72,7 @@ pub(super) enum Violation {
     /// A matrix instruction of the warpgroup that begins with that thread is going to read one of the bytes.
     OperandInFlight { reader: u32 },
     /// No fence of the proxies lies between a write of that agent and an asynchronous read.
-    Unfenced { writer: u32 },
+    NotFenced { writer: u32 },
 }
 
 /// The last write of a cell.

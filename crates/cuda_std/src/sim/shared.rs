@@ -71,6 +71,13 @@ pub(super) enum DeclarationError {
     Limit(String),
 }
 
+/// Agents of a block of so many threads (see [`clocks`](super::clocks)): the first half are the threads, of whole warps, and the
+/// warpgroups, the second what copies for them.
+pub(super) fn agents_of(threads: usize) -> usize {
+    let warpgroups = threads.div_ceil(crate::wgmma::THREADS as usize);
+    2 * (threads.next_multiple_of(WARP_THREADS as usize) + warpgroups)
+}
+
 /// The shared memory of the block that runs now.
 pub(crate) struct SharedMemory {
     statics: Vec<StaticArray>,
@@ -148,23 +155,15 @@ impl SharedMemory {
     /// Tracks from now on how the `threads` threads of the block are ordered across warps; 0 for not at all.
     pub(super) fn track_threads(&mut self, threads: usize) {
         let warps = threads.div_ceil(WARP_THREADS as usize);
-        self.agents = 2 * self.agents_of_threads(threads);
+        self.agents = agents_of(threads);
         self.static_region.shadow.track_warps(warps);
         self.dynamic_region.shadow.track_warps(warps);
     }
 
-    /// Agents of a block of `threads` threads that are threads or warpgroups, whether tracked or not: as many again copy for
-    /// them.
-    pub(super) fn agents_of_threads(&self, threads: usize) -> usize {
-        let warps = threads.div_ceil(WARP_THREADS as usize);
-        warps * WARP_THREADS as usize + threads.div_ceil(crate::wgmma::THREADS as usize)
-    }
-
     /// Follows from now on what the matrix instructions of the block's warpgroups read.
     pub(super) fn track_warpgroups(&mut self, threads: usize) {
-        let warps = threads.div_ceil(WARP_THREADS as usize);
         let warpgroups = threads.div_ceil(crate::wgmma::THREADS as usize);
-        self.warpgroups.track(warpgroups, warps * WARP_THREADS as usize);
+        self.warpgroups.track(warpgroups, threads.next_multiple_of(WARP_THREADS as usize));
     }
 
     /// A matrix instruction, which has a number in its warpgroup, reads the unit at `address` from now on; `judge` says whether

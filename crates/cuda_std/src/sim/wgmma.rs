@@ -2,12 +2,14 @@
 //! instructions" in [the module](crate::sim).
 
 use super::access::{Place, describe};
+use super::accumulators::Accumulators;
 use super::block::coordinates;
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
 use super::limits::WARP_THREADS;
 use super::operands::UNIT;
 use super::product::{multiply_add, operand, units};
 use super::shadow::{Accessor, Violation, Write};
+use super::shared::agents_of;
 use super::worker::{State, Stop, Worker, current, raise, suspend};
 use crate::wgmma::{K, M, Operand, THREADS};
 use std::collections::{BTreeMap, VecDeque};
@@ -68,19 +70,6 @@ pub(super) struct Step {
     pub(super) place: Place,
 }
 
-/// Accumulators of the threads of a warpgroup.
-struct Set {
-    /// Rows of the matrix, one after the other.
-    values: Vec<f32>,
-    n: usize,
-    /// Threads that have declared it.
-    declared: u128,
-    /// Whether a fence lies between the threads' last access and the next instruction.
-    fenced: bool,
-    /// Instructions that have not been waited for.
-    pending: usize,
-}
-
 /// An instruction that has not been waited for.
 struct Pending {
     instruction: Instruction,
@@ -93,7 +82,7 @@ struct Pending {
 /// What a warpgroup has under way.
 #[derive(Default)]
 pub(super) struct Warpgroup {
-    sets: BTreeMap<usize, Set>,
+    pub(super) sets: BTreeMap<usize, Accumulators>,
     /// Oldest first.
     pending: VecDeque<Pending>,
     /// Instructions in each committed group, oldest first.
@@ -124,7 +113,7 @@ fn operand_access(address: u32) -> MemoryAccess {
 ///
 /// # Safety
 /// `worker` must be the current one, and no reference to it may be alive.
-unsafe fn own<'a>(worker: *mut Worker) -> (&'a mut Warpgroup, usize) {
+pub(super) unsafe fn own<'a>(worker: *mut Worker) -> (&'a mut Warpgroup, usize) {
     // SAFETY: as promised by the caller.
     let state = unsafe { &mut *worker };
     let thread = state.thread as usize;
@@ -134,81 +123,6 @@ unsafe fn own<'a>(worker: *mut Worker) -> (&'a mut Warpgroup, usize) {
         state.shared.track_warpgroups(state.threads.len());
     }
     (&mut state.warpgroups[thread / GROUP], thread % GROUP)
-}
-
-/// Declares the accumulators `set` of `n` columns.
-pub(crate) fn wgmma_declare(n: usize, set: usize, place: Place) {
-    let worker = current();
-    // SAFETY: the worker is the current one; `warpgroup` is not used after a suspension.
-    unsafe {
-        let (warpgroup, index) = own(worker);
-        // Whoever reads what nobody has computed finds NaN.
-        let fresh =
-            || Set { values: vec![f32::NAN; M * n], n, declared: 0, fenced: false, pending: 0 };
-        let accumulators = warpgroup.sets.entry(set).or_insert_with(fresh);
-        if accumulators.declared >> index & 1 == 1 || accumulators.n != n {
-            let message =
-                format!("declares accumulators {set} twice, or otherwise than other threads");
-            raise(worker, FaultKind::WgmmaMisuse, None, message, place)
-        }
-        accumulators.declared |= 1 << index;
-    }
-}
-
-/// The place of register `register` of the running thread in the accumulators `set`, for an access of the thread.
-///
-/// # Safety
-/// As for [`own`].
-unsafe fn register<'a>(
-    worker: *mut Worker,
-    set: usize,
-    register: usize,
-    place: Place,
-) -> &'a mut f32 {
-    // SAFETY: as promised by the caller; `warpgroup` is not used after a suspension.
-    unsafe {
-        let (warpgroup, index) = own(worker);
-        let (kind, message) = match warpgroup.sets.get_mut(&set) {
-            Some(set) if set.pending > 0 => (
-                FaultKind::AccumulatorsInFlight,
-                "accesses accumulators that a warpgroup matrix instruction is changing: it has not been waited for",
-            ),
-            Some(set) if register < set.n / 2 => {
-                set.fenced = false;
-                let (row, column) = element(index, register);
-                return &mut set.values[row * set.n + column];
-            }
-            _ => (FaultKind::WgmmaMisuse, "accesses an accumulator that has not been declared"),
-        };
-        raise(worker, kind, None, message.to_owned(), place)
-    }
-}
-
-/// Row and column of the accumulator that is register `register` of a thread of a warpgroup (PTX ISA, "Register Fragments and
-/// Shared Memory Matrix Layouts").
-fn element(thread: usize, register: usize) -> (usize, usize) {
-    /// Rows of a warp, and of the upper half of them.
-    const ROWS: usize = 16;
-    const HALF: usize = 8;
-    /// Columns of 4 threads in a row of a half.
-    const COLUMNS: usize = 8;
-    let (warp, lane) = (thread / LANES, thread % LANES);
-    (
-        warp * ROWS + register % 4 / 2 * HALF + lane / 4,
-        register / 4 * COLUMNS + lane % 4 * 2 + register % 2,
-    )
-}
-
-/// The running thread's register.
-pub(crate) fn wgmma_get(set: usize, index: usize, place: Place) -> f32 {
-    // SAFETY: the worker is the current one.
-    unsafe { *register(current(), set, index, place) }
-}
-
-/// Writes the running thread's register.
-pub(crate) fn wgmma_set(set: usize, index: usize, value: f32, place: Place) {
-    // SAFETY: the worker is the current one.
-    unsafe { *register(current(), set, index, place) = value }
 }
 
 /// The running thread arrives at an operation of its warpgroup.
@@ -317,9 +231,7 @@ fn issue(
 ) -> Result<(), SimError> {
     let first = group * GROUP;
     let warpgroup = &mut worker.warpgroups[group];
-    let Some(set) =
-        warpgroup.sets.get_mut(&instruction.set).filter(|set| set.declared == u128::MAX)
-    else {
+    let Some(set) = warpgroup.sets.get_mut(&instruction.set).filter(|set| set.complete()) else {
         let message = "executes a warpgroup matrix instruction on accumulators that not all of its threads have declared";
         return Err(fault(worker, first, step, FaultKind::WgmmaMisuse, None, message.to_owned()));
     };
@@ -369,7 +281,7 @@ fn begin_operand(
         .map(|(i, k)| high.wrapping_add(operand.unit(i as u32, k as u32)))
         .collect();
     let epoch = worker.shared.epoch();
-    let half = worker.shared.agents_of_threads(worker.threads.len());
+    let half = agents_of(worker.threads.len()) / 2;
     let (clocks, fences) = (&worker.clocks, &worker.proxy_fences);
     let readers = || {
         (first..first + GROUP).map(|thread| {
@@ -389,7 +301,7 @@ fn begin_operand(
             return Err(Violation::Race { other: write.agent, other_access: AccessKind::Write });
         }
         if !fences.cover(write, readers(), epoch, half) {
-            return Err(Violation::Unfenced { writer: write.agent });
+            return Err(Violation::NotFenced { writer: write.agent });
         }
         last = Some(write);
         Ok(())

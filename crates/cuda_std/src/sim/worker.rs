@@ -1,7 +1,7 @@
 //! The state of one host thread while it runs blocks, and what the running kernel thread needs of it.
 
 use super::async_copy::CopyQueue;
-use super::block::Job;
+use super::block::{Job, coordinates};
 use super::clocks::Clocks;
 use super::collective::Collective;
 use super::counters::Counters;
@@ -10,7 +10,7 @@ use super::global::Table;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
 use super::proxy::ProxyFences;
-use super::shared::SharedMemory;
+use super::shared::{SharedMemory, agents_of};
 use super::stack::Stacks;
 use super::wgmma::{Step, Warpgroup};
 use corosensei::stack::DefaultStack;
@@ -230,6 +230,12 @@ impl Worker {
         self.table = Arc::default();
         self.cache = [EMPTY_LINE; CACHE_LINES];
         self.stacks.release();
+    }
+
+    /// The thread that an agent is, or copies for.
+    pub(super) fn thread_of(&self, agent: u32) -> [u32; 3] {
+        let half = agents_of(self.threads.len()) as u32 / 2;
+        coordinates((agent % half) as u64, self.block_dim)
     }
 
     /// A fault of a thread of this block.
