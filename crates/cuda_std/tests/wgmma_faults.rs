@@ -6,12 +6,11 @@ mod common;
 
 use common::{alloc, assert_line, download, fault, launch};
 use cuda_std::async_copy;
-use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::proxy::fence_proxy_async;
 use cuda_std::sim::{AccessKind, FaultKind, Simulator};
 use cuda_std::wgmma::{self, Accumulators, KMajor, Layout, M, Swizzle, THREADS};
-use cuda_std::{kernel, shared, shared_array, thread};
+use cuda_std::{kernel, shared, thread};
 use half::bf16;
 
 const SOURCE: &str = include_str!("wgmma_faults.rs");
@@ -45,6 +44,8 @@ enum Mistake {
     NoCommit,
     /// A wait for all groups but the one of the instruction.
     WaitForOthers,
+    /// A wait for the first of two instructions on the same accumulators.
+    WaitForFirst,
     /// A register is written before the wait.
     SetInFlight,
     /// No fence of the proxies.
@@ -67,6 +68,10 @@ enum Mistake {
     CopiesInFlight,
     /// An asynchronous copy to an operand has not been waited for.
     CopyNotWaitedFor,
+    /// No mistake: an asynchronous copy that has been waited for, and then fenced.
+    CopyFenced,
+    /// One that was fenced before it had been waited for.
+    CopyNotFenced,
     /// A part of B has not been written.
     Uninitialised,
     /// B lies behind the end of shared memory.
@@ -118,6 +123,17 @@ unsafe fn mistaken(source: GlobalPtr<bf16>, to: GlobalPtr<f32>, mistake: Mistake
             NoProxyFence | ProxyFenceEarly | ProxyFenceOfOne | ProxyFenceOfReaders
         ) {
             fence_proxy_async();
+        }
+        if matches!(mistake, CopyFenced | CopyNotFenced) {
+            thread::sync_threads();
+        }
+        if matches!(mistake, CopyFenced | CopyNotFenced) && t == 5 {
+            async_copy::copy_async::<bf16, 8>(b, source, true);
+            async_copy::commit_group();
+            async_copy::wait_group::<0>();
+            if mistake == CopyFenced {
+                fence_proxy_async();
+            }
         }
         if mistake != NoBarrier {
             thread::sync_threads();
@@ -182,6 +198,11 @@ unsafe fn mistaken(source: GlobalPtr<bf16>, to: GlobalPtr<f32>, mistake: Mistake
         match mistake {
             NoWait => {}
             WaitForOthers => wgmma::wait_group::<1>(),
+            WaitForFirst => {
+                d.mma_async(OPERAND.at(a), OPERAND.at(b), true);
+                wgmma::commit_group();
+                wgmma::wait_group::<1>();
+            }
             WaitForEight => wgmma::wait_group::<8>(),
             _ => wgmma::wait_group::<0>(),
         }
@@ -202,7 +223,7 @@ fn mistakes() {
     let to = alloc::<f32>(&simulator, THREADS as usize);
     let run =
         |mistake: Mistake| launch!(simulator, mistaken[1, THREADS, SHARED](source, to, mistake));
-    for right in [Nothing, ProxyFenceOfReaders, OverwritesAfterWait, BaseOffset] {
+    for right in [Nothing, ProxyFenceOfReaders, OverwritesAfterWait, BaseOffset, CopyFenced] {
         run(right).unwrap();
         assert_eq!(
             download(&simulator, to, THREADS as usize),
@@ -218,6 +239,7 @@ fn mistakes() {
         (NoWait, FaultKind::AccumulatorsInFlight, "reads"),
         (NoCommit, FaultKind::AccumulatorsInFlight, "reads"),
         (WaitForOthers, FaultKind::AccumulatorsInFlight, "reads"),
+        (WaitForFirst, FaultKind::AccumulatorsInFlight, "reads"),
         (SetInFlight, FaultKind::AccumulatorsInFlight, ""),
         (NoProxyFence, FaultKind::MissingProxyFence { writer: at(0) }, "multiplies"),
         (ProxyFenceEarly, FaultKind::MissingProxyFence { writer: at(0) }, "multiplies"),
@@ -231,6 +253,7 @@ fn mistakes() {
         (OverwritesNextGroup, FaultKind::OperandInFlight { issuer: at(0) }, "overwrites the next"),
         (CopiesInFlight, FaultKind::OperandInFlight { issuer: at(0) }, ""),
         (CopyNotWaitedFor, FaultKind::AsyncNotWaited { issuer: at(5) }, "multiplies"),
+        (CopyNotFenced, FaultKind::MissingProxyFence { writer: at(5) }, "multiplies"),
         (Uninitialised, FaultKind::UninitialisedShared, ""),
         (OutOfBounds, FaultKind::OutOfBounds, "multiplies"),
         (Misaligned, FaultKind::Misaligned, "starts at 8"),
@@ -261,146 +284,5 @@ fn a_warpgroup_has_128_threads() {
     for threads in [32, 96, 127, 160] {
         let fault = fault(launch!(simulator, mistaken[1, threads, SHARED](source, to, Nothing)));
         assert_eq!(fault.kind, FaultKind::WgmmaMisuse, "{threads} threads");
-    }
-}
-
-/// What the second of two warpgroups waits for before it overwrites what the first has multiplied.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(u32)]
-enum Order {
-    /// A block barrier after the first warpgroup's wait.
-    Barrier,
-    /// An arrival of one thread of the first warpgroup after the wait.
-    Arrival,
-    /// One before the wait.
-    EarlyArrival,
-    /// The same, but the second warpgroup takes its time.
-    LateFill,
-}
-
-/// Two rounds of a stage that the second warpgroup fills for the first, and one instruction each.
-#[kernel]
-unsafe fn handed_over(to: GlobalPtr<f32>, order: Order) {
-    const ROUNDS: u32 = 3;
-    let objects = shared_array!(u64; 2);
-    let (full, empty) = (Mbarrier::new(objects), Mbarrier::new(objects.add(1)));
-    let t = thread::thread_idx_x();
-    let stage = shared::dynamic::<bf16>();
-    unsafe {
-        let mut d = Accumulators::<N>::declare();
-        if t == 0 {
-            full.init(THREADS);
-            empty.init(1);
-        }
-        thread::sync_threads();
-        for round in 0..ROUNDS {
-            if t >= THREADS {
-                if order != Order::Barrier {
-                    empty.wait((round + 1) & 1);
-                }
-                for _ in 0..if order == Order::LateFill { 8 } else { 0 } {
-                    wgmma::fence();
-                }
-                for e in (t - THREADS..SHARED / 2).step_by(THREADS as usize) {
-                    stage.add(e).store(bf16::from_f32(round as f32)); // fills
-                }
-                fence_proxy_async();
-                full.arrive();
-            } else {
-                full.wait(round & 1);
-                wgmma::fence();
-                let b = stage.add(M as u32 * ROW);
-                d.mma_async(OPERAND.at(stage), OPERAND.at(b), round > 0);
-                wgmma::commit_group();
-                if matches!(order, Order::EarlyArrival | Order::LateFill) && t == 64 {
-                    empty.arrive();
-                }
-                wgmma::wait_group::<0>();
-                if order == Order::Arrival && t == 64 {
-                    empty.arrive();
-                }
-            }
-            if order == Order::Barrier {
-                thread::sync_threads();
-            }
-        }
-        if t < THREADS {
-            to.add(t as u64).store(d.get::<31>());
-        }
-    }
-}
-
-#[test]
-fn a_stage_is_handed_over() {
-    let simulator = Simulator::new();
-    let to = alloc::<f32>(&simulator, THREADS as usize);
-    let run = |order: Order| launch!(simulator, handed_over[1, 2 * THREADS, SHARED](to, order));
-    for right in [Order::Barrier, Order::Arrival] {
-        run(right).unwrap();
-        let expected = [16.0 * (1.0 + 4.0); THREADS as usize];
-        assert_eq!(download(&simulator, to, THREADS as usize), expected, "{right:?}");
-    }
-    for (wrong, kind) in [
-        (Order::EarlyArrival, FaultKind::OperandInFlight { issuer: [0; 3] }),
-        // The instruction is done in this run, and the second warpgroup cannot know it.
-        (Order::LateFill, FaultKind::SharedRace { other: [0; 3], other_access: AccessKind::Read }),
-    ] {
-        let fault = fault(run(wrong));
-        assert_eq!(fault.kind, kind, "{wrong:?}");
-        assert_eq!(fault.thread, [THREADS, 0, 0]);
-        assert_line(&fault, SOURCE, "fills");
-    }
-}
-
-/// The threads of the first warpgroup fill a stage for the second one, and tell it by a fence of the proxies on either side.
-#[kernel]
-unsafe fn fenced_by(reader: u32, fences: u32) {
-    let full = Mbarrier::new(shared_array!(u64; 1));
-    let t = thread::thread_idx_x();
-    let stage = shared::dynamic::<bf16>();
-    unsafe {
-        let mut d = Accumulators::<N>::declare();
-        if t == 0 {
-            full.init(THREADS);
-        }
-        thread::sync_threads();
-        if t < THREADS {
-            for e in (t..SHARED / 2).step_by(THREADS as usize) {
-                stage.add(e).store(bf16::ONE);
-            }
-            if reader == 0 && fences != 0 {
-                fence_proxy_async();
-            }
-            full.arrive();
-            if reader == 0 && fences == 0 {
-                // Too late: nobody comes after it.
-                fence_proxy_async();
-            }
-        } else {
-            if reader == 1 && fences == 0 {
-                // Too early: the thread has not seen what was stored.
-                fence_proxy_async();
-            }
-            full.wait(0);
-            if reader == 1 && fences != 0 {
-                fence_proxy_async();
-            }
-            wgmma::fence();
-            let b = stage.add(M as u32 * ROW);
-            d.mma_async(OPERAND.at(stage), OPERAND.at(b), false);
-            wgmma::commit_group();
-            wgmma::wait_group::<0>();
-        }
-    }
-}
-
-#[test]
-fn proxies_are_fenced_on_either_side() {
-    let simulator = Simulator::new();
-    for reader in [0_u32, 1] {
-        launch!(simulator, fenced_by[1, 2 * THREADS, SHARED](reader, 1_u32)).unwrap();
-        let fault = fault(launch!(simulator, fenced_by[1, 2 * THREADS, SHARED](reader, 0_u32)));
-        assert_eq!(fault.kind, FaultKind::MissingProxyFence { writer: [0; 3] });
-        assert_eq!(fault.thread, [THREADS, 0, 0]);
     }
 }
