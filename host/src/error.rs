@@ -391,6 +391,10 @@ pub enum Error {
     #[error("simulator: {0}")]
     Simulator(#[source] SimError),
 
+    /// Bulk copies cannot take a matrix, or not in such boxes.
+    #[error("no tensor map can be made: {0}")]
+    TensorMap(#[source] cuda_std::tensor_map::TensorMapError),
+
     /// A call to the CUDA driver failed.
     #[error("{call} failed: {name} ({code}): {text}")]
     Cuda {

@@ -3,6 +3,8 @@
 //! Rust has no attribute for `.maxntid` and its like. `#[kernel]` therefore leaves a line
 //! `// cuda_builder: <entry> <directive>` in the assembly, and this module moves the directive to where PTX wants it,
 //! between the parameter list of the entry and its body (PTX ISA, section 11.4).
+//!
+//! `.param <index> .align <bytes>` is no directive of PTX: it aligns that parameter of the entry, which Rust cannot either.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +13,12 @@ use crate::items::{Kind, items, problem};
 
 /// What a line of ours begins with.
 const PREFIX: &str = "// cuda_builder: ";
+
+/// What an order to align a parameter begins with.
+const PARAMETER: &str = ".param ";
+
+/// The alignment of a variable.
+const ALIGN: &str = ".align";
 
 /// The text with every directive moved to its entry, and our comment lines removed.
 pub fn apply(ptx: &str) -> Result<String, Error> {
@@ -35,11 +43,22 @@ pub fn apply(ptx: &str) -> Result<String, Error> {
     for item in items(&without_comments)? {
         let (Kind::Entry, Some(body)) = (item.kind, item.body) else { continue };
         let Some(directives) = wanted.remove(item.names[0]) else { continue };
-        result.push_str(&without_comments[copied..body]);
+        let name = item.names[0];
+        let mut header = without_comments[copied..body].to_owned();
         for directive in directives {
-            result.push_str(directive);
-            result.push('\n');
+            match directive.strip_prefix(PARAMETER) {
+                Some(text) => {
+                    header = align_parameter(&header, name, text).ok_or_else(|| {
+                        problem(&without_comments, body, format!("{name} has no {directive}"))
+                    })?;
+                }
+                None => {
+                    header.push_str(directive);
+                    header.push('\n');
+                }
+            }
         }
+        result.push_str(&header);
         copied = body;
     }
     result.push_str(&without_comments[copied..]);
@@ -61,6 +80,18 @@ fn parse(text: &str) -> Option<(&str, &str)> {
     sound.then_some((entry, directive))
 }
 
+/// The header of an entry with one of its aggregate parameters aligned as `text` says: `<index> .align <bytes>`.
+fn align_parameter(header: &str, entry: &str, text: &str) -> Option<String> {
+    let (index, bytes) = text.split_once(ALIGN)?;
+    let bytes: u32 = bytes.trim().parse().ok()?;
+    let declared = header.find(&format!(" {entry}_param_{}[", index.trim()))?;
+    let start = header[..declared].rfind(ALIGN)? + ALIGN.len();
+    let old = header[start..declared].trim_start().split(' ').next()?;
+    let end = start + header[start..declared].find(old)? + old.len();
+    old.parse::<u32>().ok()?;
+    Some(format!("{} {bytes}{}", &header[..start], &header[end..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +109,21 @@ mod tests {
              .maxntid 256\n.minnctapersm 2\n{{\n\tret;\n}}\n"
         );
         assert_eq!(apply(&ptx).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_parameter_is_aligned() {
+        let entry = |align: u32| {
+            format!(
+                ".visible .entry k(\n\t.param .align 8 .b8 k_param_0[128],\n\t.param .align {align} .b8 k_param_1[128]\n)\n{{\n\tret;\n}}\n"
+            )
+        };
+        let ptx = format!("{HEADER}// cuda_builder: k .param 1 .align 64\n{}", entry(8));
+        assert_eq!(apply(&ptx).unwrap(), HEADER.to_owned() + &entry(64));
+        for wrong in [".param 2 .align 64", ".param 1 .align", ".param 1 .align x", ".param 1"] {
+            let ptx = format!("{HEADER}// cuda_builder: k {wrong}\n{}", entry(8));
+            assert!(apply(&ptx).is_err(), "{wrong}");
+        }
     }
 
     #[test]

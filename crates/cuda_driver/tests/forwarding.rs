@@ -74,6 +74,30 @@ fn all_arguments_reach_the_driver() {
 }
 
 #[test]
+fn a_tensor_map_is_encoded() {
+    in_child("a_tensor_map_is_encoded", Driver::Fake, &[], |log| {
+        let encode = newer::tensor_map_encode_tiled().unwrap();
+        let mut map = newer::TensorMap { opaque: [0; 16] };
+        let (dims, strides) = ([70_u64, 200, 3], [144_u64, 28_800]);
+        let (boxes, steps) = ([64_u32, 128, 1], [1_u32, 2, 3]);
+        let address = ptr::without_provenance_mut(0x1000);
+        // SAFETY: the pointers are to locals, of as many elements as the rank asks for; the stand-in does not follow the address.
+        let mut encode = |rank: u32, address| unsafe {
+            let (dims, strides) = (dims.as_ptr(), strides.as_ptr());
+            let (boxes, steps) = (boxes.as_ptr(), steps.as_ptr());
+            encode(&mut map, 9, rank, address, dims, strides, boxes, steps, 0, 3, 2, 1)
+        };
+        assert_eq!(encode(3, address), result::SUCCESS);
+        assert_ne!(encode(6, address), result::SUCCESS);
+        assert_ne!(encode(3, ptr::without_provenance_mut(0x1008)), result::SUCCESS);
+        assert_eq!(map.opaque[0], 0x1000);
+        let expected = "tensor map type 9 dims [70, 200, 3] strides [144, 28800] box [64, 128, 1] steps [1, 2, 3] \
+                        interleave 0 swizzle 3 promotion 2 fill 1\n";
+        assert_eq!(std::fs::read_to_string(log).unwrap(), expected);
+    });
+}
+
+#[test]
 fn results_come_back() {
     in_child("results_come_back", Driver::Fake, &[("FAKE_CUDA_VERSION", "11080")], |_| {
         let (mut version, mut address) = (0, 0);

@@ -11,9 +11,11 @@
 //! | [`warp`] | lane index, shuffles, the warp barrier |
 //! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
 //! | [`async_copy`] | copies from global to shared memory that run in the background |
+//! | [`bulk_copy`] | copies of boxes of matrices between global and shared memory that single threads issue |
 //! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
 //! | [`wgmma`] | matrix products of four warps, of operands in shared memory, on tensor cores |
-//! | [`proxy`] | order between a thread's own accesses and those made for it in the background |
+//! | [`named_barrier`] | barriers of some of a block's warps |
+//! | [`registers`] | registers that warpgroups hand over to others |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`swizzle`] | how bulk copies and matrix products lay out rows in shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
@@ -33,11 +35,13 @@
 pub use cuda_std_macros::kernel;
 
 pub mod async_copy;
+pub mod bulk_copy;
 pub mod hint;
 pub mod math;
 pub mod mbarrier;
 pub mod memory;
-pub mod proxy;
+pub mod named_barrier;
+pub mod registers;
 pub mod scalar;
 pub mod shared;
 pub mod swizzle;
@@ -61,6 +65,8 @@ pub mod backend;
 pub mod entry;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod sim;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod tensor_map;
 
 /// A panic on the device stops the whole launch: the driver reports it as a launch failure.
 #[cfg(target_arch = "nvptx64")]

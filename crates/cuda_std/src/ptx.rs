@@ -3,15 +3,21 @@
 //! Loads are `pure, readonly` for the compiler, which may then drop and move them but not across a store, a barrier or
 //! any other instruction that writes memory. Section numbers are those of NVIDIA's PTX ISA manual, version 8.
 
+#[path = "ptx/bulk_copy.rs"]
+mod bulk_copy;
+#[path = "ptx/grid_constant.rs"]
+mod grid_constant;
 #[path = "ptx/mbarrier.rs"]
 mod mbarrier;
-#[path = "ptx/proxy.rs"]
-mod proxy;
+#[path = "ptx/warpgroups.rs"]
+mod warpgroups;
 #[path = "ptx/wgmma.rs"]
 mod wgmma;
 
+pub use bulk_copy::*;
+pub use grid_constant::*;
 pub use mbarrier::*;
-pub use proxy::*;
+pub use warpgroups::*;
 pub use wgmma::*;
 
 use core::arch::{asm, global_asm, nvptx};

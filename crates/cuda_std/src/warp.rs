@@ -91,3 +91,16 @@ pub unsafe fn sync_warp(mask: u32) {
     // SAFETY: the caller promises that the lanes of `mask` arrive together.
     unsafe { backend::sync_warp(mask) }
 }
+
+/// True in one lane of `mask`, the same every time (`elect.sync`; before sm_90 the first lane). Orders no memory.
+///
+/// The compiler knows then that a single lane goes on, as it does not of a comparison with the lane's index.
+///
+/// # Safety
+/// Every lane named in `mask` must execute the same election.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn elect(mask: u32) -> bool {
+    // SAFETY: the caller promises that the lanes of `mask` arrive together.
+    unsafe { backend::elect(mask) }
+}

@@ -23,7 +23,7 @@
 //!   loop it stands inside: the assembler puts one there anyway.
 //! * From an instruction until a [`wait_group`] that covers it nobody may write its operands, nor touch its accumulators.
 //!   Instructions that add to the same accumulators need nothing between them.
-//! * Operands that threads have stored themselves need a [`fence_proxy_async`](crate::proxy::fence_proxy_async) before the
+//! * Operands that threads have stored themselves need a [`fence_shared`](crate::bulk_copy::fence_shared) before the
 //!   barrier that makes them known.
 //!
 //! Other targets lack these instructions: see [`AVAILABLE`].

@@ -6,8 +6,8 @@
 mod common;
 
 use common::{alloc, download, launch, upload};
+use cuda_std::bulk_copy::fence_shared;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
-use cuda_std::proxy::fence_proxy_async;
 use cuda_std::scalar::Scalar;
 use cuda_std::sim::{Counters, Simulator};
 use cuda_std::wgmma::{
@@ -233,7 +233,7 @@ unsafe fn multiply<T: Element + Scalar, A: Major, B: Major, const N: usize>(p: P
         let mut d = Accumulators::<N>::declare();
         fill(a, p.a.cast(), a_blocks, (DEPTH as u64, 1));
         fill(b, p.b.cast(), b_blocks, (1, N as u64));
-        fence_proxy_async();
+        fence_shared();
         thread::sync_threads();
         if p.add {
             let c = p.c.add(registers);

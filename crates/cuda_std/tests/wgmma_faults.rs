@@ -6,8 +6,8 @@ mod common;
 
 use common::{alloc, assert_line, download, fault, launch};
 use cuda_std::async_copy;
+use cuda_std::bulk_copy::fence_shared;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::proxy::fence_proxy_async;
 use cuda_std::sim::{AccessKind, FaultKind, Simulator};
 use cuda_std::wgmma::{self, Accumulators, KMajor, Layout, M, Swizzle, THREADS};
 use cuda_std::{kernel, shared, thread};
@@ -112,7 +112,7 @@ unsafe fn mistaken(source: GlobalPtr<bf16>, to: GlobalPtr<f32>, mistake: Mistake
             Accumulators::<N>::declare(); // declares again
         }
         if mistake == ProxyFenceEarly {
-            fence_proxy_async();
+            fence_shared();
         }
         let written = if mistake == Uninitialised { SHARED / 2 - 8 } else { SHARED / 2 };
         for e in (t..written).step_by(thread::block_dim_x() as usize) {
@@ -122,7 +122,7 @@ unsafe fn mistaken(source: GlobalPtr<bf16>, to: GlobalPtr<f32>, mistake: Mistake
             mistake,
             NoProxyFence | ProxyFenceEarly | ProxyFenceOfOne | ProxyFenceOfReaders
         ) {
-            fence_proxy_async();
+            fence_shared();
         }
         if matches!(mistake, CopyFenced | CopyNotFenced) {
             thread::sync_threads();
@@ -132,14 +132,14 @@ unsafe fn mistaken(source: GlobalPtr<bf16>, to: GlobalPtr<f32>, mistake: Mistake
             async_copy::commit_group();
             async_copy::wait_group::<0>();
             if mistake == CopyFenced {
-                fence_proxy_async();
+                fence_shared();
             }
         }
         if mistake != NoBarrier {
             thread::sync_threads();
         }
         if mistake == ProxyFenceOfReaders || mistake == ProxyFenceOfOne && t == 0 {
-            fence_proxy_async();
+            fence_shared();
         }
         if mistake == CopyNotWaitedFor && t == 5 {
             async_copy::copy_async::<bf16, 8>(b, source, true);

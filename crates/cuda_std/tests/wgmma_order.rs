@@ -5,9 +5,9 @@
 mod common;
 
 use common::{alloc, assert_line, download, fault, launch};
+use cuda_std::bulk_copy::fence_shared;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::proxy::fence_proxy_async;
 use cuda_std::sim::{AccessKind, FaultKind, Simulator};
 use cuda_std::wgmma::{self, Accumulators, KMajor, Layout, M, Swizzle, THREADS};
 use cuda_std::{kernel, shared, shared_array, thread};
@@ -66,7 +66,7 @@ unsafe fn handed_over(to: GlobalPtr<f32>, order: Order) {
                 for e in (t - THREADS..SHARED / 2).step_by(THREADS as usize) {
                     stage.add(e).store(bf16::from_f32(round as f32)); // fills
                 }
-                fence_proxy_async();
+                fence_shared();
                 full.arrive();
             } else {
                 full.wait(round & 1);
@@ -131,21 +131,21 @@ unsafe fn fenced_by(reader: u32, fences: u32) {
                 stage.add(e).store(bf16::ONE);
             }
             if reader == 0 && fences != 0 {
-                fence_proxy_async();
+                fence_shared();
             }
             full.arrive();
             if reader == 0 && fences == 0 {
                 // Too late: nobody comes after it.
-                fence_proxy_async();
+                fence_shared();
             }
         } else {
             if reader == 1 && fences == 0 {
                 // Too early: the thread has not seen what was stored.
-                fence_proxy_async();
+                fence_shared();
             }
             full.wait(0);
             if reader == 1 && fences != 0 {
-                fence_proxy_async();
+                fence_shared();
             }
             wgmma::fence();
             let b = stage.add(M as u32 * ROW);
@@ -179,7 +179,7 @@ unsafe fn two_sets(to: GlobalPtr<f32>, early: bool) {
         for e in (t..SHARED / 2).step_by(THREADS as usize) {
             a.add(e).store(bf16::ONE);
         }
-        fence_proxy_async();
+        fence_shared();
         thread::sync_threads();
         wgmma::fence();
         first.mma_async(OPERAND.at(a), OPERAND.at(b), false);

@@ -2,10 +2,10 @@
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as TokenStream2;
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Expr, FnArg, Ident, ItemFn, Token, parse_macro_input};
+use syn::{Attribute, Expr, FnArg, Ident, ItemFn, Pat, Token, Type, parse_macro_input};
 
 /// Launch bounds: the arguments of the attribute.
 #[derive(Default)]
@@ -68,6 +68,11 @@ impl Parse for LaunchBounds {
 /// multiprocessor of the architecture cannot hold `min_blocks` blocks of `max_threads`, as many as it can hold are asked
 /// for.
 ///
+/// A parameter `#[grid_constant] name: &T` stays where the launch put it, and the kernel gets a reference to that: `__grid_constant__`
+/// of CUDA C++. It is how [`TensorMap`](../cuda_std/bulk_copy/struct.TensorMap.html)s are passed, whose address copies need. A launch
+/// passes a `T`, as for any other parameter. It needs PTX ISA 7.7, which rustc writes for sm_90a; on older targets the launch of such
+/// a kernel ends at once.
+///
 /// On the host the attribute adds a module of the function's name with one constant, `ENTRY`.
 ///
 /// On the device the crate must enable `#![feature(abi_ptx, asm_experimental_arch)]`.
@@ -76,6 +81,39 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let bounds = parse_macro_input!(attribute as LaunchBounds);
     let function = parse_macro_input!(item as ItemFn);
     expand(bounds, function).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// What the address of a grid constant is a multiple of: as much as a tensor map needs.
+const GRID_CONSTANT_ALIGNMENT: u32 = 64;
+
+/// A parameter of a kernel.
+struct Parameter {
+    /// What a launch passes.
+    passed: Type,
+    /// The name of the reference that the kernel gets to it, where it is a grid constant.
+    grid_constant: Option<Ident>,
+}
+
+impl Parameter {
+    fn new(input: &FnArg) -> syn::Result<Self> {
+        let FnArg::Typed(typed) = input else {
+            return Err(syn::Error::new_spanned(input, "a kernel is not a method"));
+        };
+        if !typed.attrs.iter().any(is_grid_constant) {
+            return Ok(Parameter { passed: (*typed.ty).clone(), grid_constant: None });
+        }
+        match (&*typed.pat, &*typed.ty) {
+            (Pat::Ident(pattern), Type::Reference(reference)) if reference.mutability.is_none() => {
+                let passed = (*reference.elem).clone();
+                Ok(Parameter { passed, grid_constant: Some(pattern.ident.clone()) })
+            }
+            _ => Err(syn::Error::new_spanned(input, "a grid constant is `name: &Type`")),
+        }
+    }
+}
+
+fn is_grid_constant(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("grid_constant")
 }
 
 fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
@@ -94,17 +132,50 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     }
 
     let name = &sig.ident;
-    let inputs = &sig.inputs;
-    let types = sig
-        .inputs
-        .iter()
-        .map(|input| match input {
-            FnArg::Typed(typed) => Ok(typed.ty.clone()),
-            FnArg::Receiver(receiver) => {
-                Err(syn::Error::new_spanned(receiver, "a kernel is not a method"))
-            }
-        })
-        .collect::<syn::Result<Vec<_>>>()?;
+    let mut inputs = sig.inputs.clone();
+    for input in &mut inputs {
+        if let FnArg::Typed(typed) = input {
+            typed.attrs.retain(|attribute| !is_grid_constant(attribute));
+        }
+    }
+    let parameters = sig.inputs.iter().map(Parameter::new).collect::<syn::Result<Vec<_>>>()?;
+    let types = parameters.iter().map(|parameter| &parameter.passed).collect::<Vec<_>>();
+
+    let device_inputs = inputs.iter().zip(&parameters).map(|(input, parameter)| match parameter {
+        Parameter { passed, grid_constant: Some(name) } => {
+            let value = format_ident!("_{name}_value");
+            quote!(#value: #passed)
+        }
+        _ => quote!(#input),
+    });
+    let constants = parameters.iter().enumerate().filter_map(|(index, parameter)| {
+        Some((index, parameter.grid_constant.as_ref()?, &parameter.passed))
+    });
+    let references = constants.clone().map(|(index, constant, passed)| {
+        // The compiler's name for the parameter.
+        let symbol = format!("{name}_param_{index}");
+        quote! {
+            let #constant: &#passed =
+                unsafe { &*(::cuda_std::__parameter_address!(#symbol) as *const #passed) };
+        }
+    });
+    // The compiler does not align a parameter to more than 16 bytes.
+    let alignments = constants.map(|(index, ..)| {
+        let line =
+            format!("// cuda_builder: {name} .param {index} .align {GRID_CONSTANT_ALIGNMENT}");
+        quote! {
+            #[cfg(target_arch = "nvptx64")]
+            ::core::arch::global_asm!(#line);
+        }
+    });
+    let arguments = parameters.iter().enumerate().map(|(index, parameter)| {
+        let passed = &parameter.passed;
+        if parameter.grid_constant.is_some() {
+            quote!(&*arguments[#index].cast::<#passed>())
+        } else {
+            quote!(*arguments[#index].cast::<#passed>())
+        }
+    });
 
     // cuda_builder reads these lines from the assembly and moves the directives to the entry.
     let directives = [
@@ -127,6 +198,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
         })
     });
 
+    let statements = &block.stmts;
     let bound = |value: &Option<Expr>| match value {
         Some(value) => quote!(::core::option::Option::Some(#value)),
         None => quote!(::core::option::Option::None),
@@ -134,16 +206,18 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     let max_threads = bound(&bounds.max_threads);
     let min_blocks = bound(&bounds.min_blocks);
     let max_registers = bound(&bounds.max_registers);
-    let count = types.len();
-    let indices = 0..count;
 
     Ok(quote! {
         #(#lines)*
+        #(#alignments)*
 
         #[cfg(target_arch = "nvptx64")]
         #(#attrs)*
         #[unsafe(no_mangle)]
-        #vis unsafe extern "ptx-kernel" fn #name(#inputs) #block
+        #vis unsafe extern "ptx-kernel" fn #name(#(#device_inputs),*) {
+            #(#references)*
+            #(#statements)*
+        }
 
         #[cfg(not(target_arch = "nvptx64"))]
         #(#attrs)*
@@ -167,7 +241,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
             unsafe fn call(arguments: &[*const ::core::ffi::c_void]) {
                 // SAFETY: the launcher has checked the number of arguments and promises that each points to a value of
                 // its parameter's type.
-                unsafe { super::#name(#(*arguments[#indices].cast::<#types>()),*) }
+                unsafe { super::#name(#(#arguments),*) }
             }
         }
     })

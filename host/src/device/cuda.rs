@@ -7,6 +7,7 @@
 //! | `memory` | allocation and copies |
 //! | `queue` | streams and events |
 //! | `module` | PTX modules: loaded when a kernel is first used |
+//! | `tensor_map` | tensor maps |
 //!
 //! Everything goes through `cust::sys`, the raw layer of `cust`: its safe layer cannot create non-blocking streams, let an
 //! event be waited for twice, or tell why PTX was refused.
@@ -16,6 +17,7 @@ mod limits;
 mod memory;
 mod module;
 pub(crate) mod queue;
+mod tensor_map;
 
 pub(crate) use context::device_count;
 

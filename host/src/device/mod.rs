@@ -9,6 +9,7 @@
 //! | `spec` | the text form of a device: `auto`, `cuda:0`, `sim` |
 //! | `buffer` | device memory with the work that is outstanding on it |
 //! | `pending` | how outstanding work is remembered and waited for |
+//! | `tensor_map` | what bulk copies need to know of a matrix |
 //! | `cuda`, `sim` | the two machines |
 
 mod buffer;
@@ -20,6 +21,8 @@ pub mod report;
 mod sim;
 mod spec;
 pub mod stream;
+#[cfg_attr(not(test), expect(dead_code, reason = "no kernel of the table makes bulk copies yet"))]
+mod tensor_map;
 
 pub(crate) use buffer::{Buffer, Rows};
 pub(crate) use pending::Use;

@@ -4,7 +4,9 @@ use super::info::{DeviceInfo, DeviceKind};
 use super::report::KernelReport;
 use super::{DeviceSpec, Launch, Rows};
 use crate::error::{Error, Result};
+use cuda_std::bulk_copy::TensorMap;
 use cuda_std::sim::{self, Counters, SimError, Simulator, limits};
+use cuda_std::tensor_map::TiledTensor;
 use regemm_kernels::kernel::KernelInfo;
 
 /// A simulated GPU.
@@ -44,6 +46,11 @@ impl SimDevice {
             self.simulator.write(address, row).map_err(error)?;
         }
         Ok(())
+    }
+
+    /// The map of a tensor.
+    pub fn tensor_map(&self, tensor: &TiledTensor) -> Result<TensorMap> {
+        self.simulator.tensor_map(tensor).map_err(Error::TensorMap)
     }
 
     /// Runs a kernel to its end.

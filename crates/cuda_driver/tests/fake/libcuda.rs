@@ -52,6 +52,7 @@ macro_rules! with {
 
 mod memory;
 mod queue;
+mod tensor_map;
 
 fn log(line: String) {
     if let Ok(path) = std::env::var("FAKE_CUDA_LOG") {

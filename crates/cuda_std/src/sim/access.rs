@@ -255,12 +255,23 @@ pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, Str
                 ),
             )
         }
+        Violation::BeingRead { issuer } => {
+            let issuer = coordinates(issuer as u64, worker.block_dim);
+            (
+                FaultKind::BulkStoreNotWaited { issuer },
+                format!(
+                    "overwrites what a bulk store may still read: thread {}, which issued it, has not waited for that",
+                    Index(issuer)
+                ),
+            )
+        }
         Violation::NotFenced { writer } => {
             let writer = worker.thread_of(writer);
             (
                 FaultKind::MissingProxyFence { writer },
                 format!(
-                    "finds what thread {} has stored, and no fence of the asynchronous proxy lies between",
+                    "is made by an asynchronous instruction, which need not see what thread {} wrote there: no proxy \
+                     fence lies between",
                     Index(writer)
                 ),
             )

@@ -53,6 +53,11 @@ impl CopyQueue {
         self.marks += 1;
     }
 
+    /// Clock of the copies that may have been waited for.
+    pub(super) fn clock(&self) -> u32 {
+        self.marks
+    }
+
     /// Marks the end of all copies issued so far: their number, and the clock that covers them.
     pub(super) fn mark(&mut self) -> (u64, u32) {
         self.marks += 1;

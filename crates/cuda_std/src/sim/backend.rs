@@ -3,6 +3,7 @@
 //! Same names and signatures as the device backend. Functions that may fault pass on the place in the kernel's source
 //! that called them.
 
+use crate::bulk_copy::TensorMap;
 use crate::sim::{self, wgmma};
 use crate::wgmma::{Element, Major};
 use half::f16;
@@ -220,17 +221,105 @@ pub const MBARRIERS: bool = true;
 
 #[inline(always)]
 #[track_caller]
-pub fn wait_group<const N: usize>() {
-    sim::wait_group(N);
+pub unsafe fn mbarrier_arrive_expect_tx(address: u32, bytes: u32) {
+    sim::mbarrier_arrive_expect_tx(address, bytes, Location::caller());
 }
-
-/// The simulator has an asynchronous proxy.
-pub const ASYNC_PROXY: bool = true;
 
 #[inline(always)]
 #[track_caller]
-pub unsafe fn fence_proxy_async() {
-    sim::fence_proxy_async();
+pub unsafe fn mbarrier_expect_tx(address: u32, bytes: u32) {
+    sim::mbarrier_expect_tx(address, bytes, Location::caller());
+}
+
+/// The simulator's mbarriers count bytes.
+pub const MBARRIER_TRANSACTIONS: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fence_mbarrier_init() {
+    sim::fence_mbarrier_init();
+}
+
+/// The simulator has bulk copies.
+pub const BULK_COPIES: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn bulk_load_2d(target: u32, map: u64, x: i32, y: i32, mbarrier: u32) {
+    // SAFETY: the address is that of a `TensorMap`, which its callers borrow.
+    let map = unsafe { &*(map as *const TensorMap) };
+    sim::bulk_load(target, map, &[x, y], mbarrier, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn bulk_store_2d(map: u64, x: i32, y: i32, source: u32) {
+    // SAFETY: as above.
+    let map = unsafe { &*(map as *const TensorMap) };
+    sim::bulk_store(map, &[x, y], source, Location::caller());
+}
+
+/// Nothing is far away.
+#[inline(always)]
+pub unsafe fn bulk_prefetch_map(_map: u64) {}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn bulk_commit_group() {
+    sim::bulk_commit_group();
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn bulk_wait_group<const N: usize>() {
+    sim::bulk_wait_group(N, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn bulk_wait_group_read<const N: usize>() {
+    sim::bulk_wait_group_read(N, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fence_proxy_async_shared() {
+    sim::fence_proxy_async_shared();
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn named_barrier_sync(barrier: u32, threads: u32) {
+    sim::named_barrier_sync(barrier, threads, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
+    sim::named_barrier_arrive(barrier, threads, Location::caller());
+}
+
+/// Threads have as many registers as they like.
+#[inline(always)]
+pub unsafe fn increase_registers<const N: u32>() {}
+
+/// As above.
+#[inline(always)]
+pub unsafe fn decrease_registers<const N: u32>() {}
+
+/// The first lane of the mask, as soon as all of them have come. As a shuffle it orders no memory.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn elect(mask: u32) -> bool {
+    let first = mask.trailing_zeros();
+    let lane = lane_id();
+    sim::shuffle(sim::Shuffle::Index, mask, lane, first, Location::caller()) == lane
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn wait_group<const N: usize>() {
+    sim::wait_group(N);
 }
 
 /// The simulator has warpgroup matrix instructions.

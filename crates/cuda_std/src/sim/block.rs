@@ -3,14 +3,16 @@
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
 //! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
-//! over, and the threads of a warpgroup go on once all of them have reached the same operation.
+//! over, one at a named barrier once all have come, and the threads of a warpgroup once all have reached the same operation.
 
+use super::bulk_copy;
 use super::clocks::Clocks;
 use super::collective;
 use super::divergence;
 use super::fault::{FaultKind, SimError};
 use super::limits::WARP_THREADS;
 use super::mbarrier;
+use super::named_barrier;
 use super::panics;
 use super::wgmma;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
@@ -79,10 +81,10 @@ pub(super) unsafe fn run_block(
         // SAFETY: the worker is not used by anybody else.
         let worker = unsafe { &mut *worker };
         worker.block_index = index;
-        worker.shared.begin_block();
+        worker.shared.begin_block(threads);
         worker.mbarriers.clear();
         worker.warpgroups.clear();
-        worker.proxy_fences.clear();
+        worker.named_barriers = Default::default();
         worker.log.clear();
         worker.threads.clear();
         worker.threads.resize_with(threads, Thread::new);
@@ -100,13 +102,16 @@ pub(super) unsafe fn run_block(
         if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
             break;
         }
-        if wgmma::release(worker)? || mbarrier::release(worker, 0..threads)? {
+        let named = named_barrier::release(worker, 0..threads);
+        let warpgroups = wgmma::release(worker)?;
+        if mbarrier::release(worker, 0..threads)? || named || warpgroups {
             continue;
         }
         mbarrier::check_waits(worker)?;
+        named_barrier::check_waits(worker)?;
         wgmma::check_warpgroups(worker)?;
         divergence::check_block_barrier(worker)?;
-        worker.shared.barrier();
+        worker.end_epoch();
         worker.counters.block_barriers += 1;
         worker.threads.iter_mut().for_each(|thread| thread.state = State::Ready);
     }
@@ -147,6 +152,7 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
             Err(bad) => return Err(divergence::bad_source(worker, warp.start, bad)),
         }
         mbarrier::release(worker, warp.clone())?;
+        named_barrier::release(worker, warp.clone());
         if !worker.threads[warp.clone()].iter().any(ready) {
             return divergence::check_collectives(worker, warp);
         }
@@ -197,6 +203,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 Stop::Collective(collective) => State::Collective(collective),
                 Stop::Mbarrier(wait) => State::Mbarrier(wait),
                 Stop::Warpgroup(step) => State::Warpgroup(step),
+                Stop::NamedBarrier(wait) => State::NamedBarrier(wait),
                 Stop::Fault => {
                     let fault =
                         state.fault.take().expect("a thread leaves its fault before it stops");
@@ -213,6 +220,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 let fault = state.fault_of(thread, FaultKind::Panic, None, message, location);
                 return Err(SimError::Fault(fault));
             }
+            bulk_copy::end_thread(state, index)?;
         }
     }
     Ok(())

@@ -8,13 +8,25 @@
 //!
 //! Only mbarriers order threads of different warps within an epoch. What a lane knows through them is a [`Knowledge`] of all
 //! *agents* of the block: its threads, its warpgroups, which stand for their matrix instructions, and for each of them another one
-//! that makes its asynchronous copies, which are ordered otherwise than what a thread does itself.
+//! that makes its asynchronous copies, which are ordered otherwise than what a thread does itself. Behind those it says which of their
+//! writes have been [fenced](super::fences), and which phases' bulk loads have been seen at each mbarrier.
 
 const LANES: usize = super::limits::WARP_THREADS as usize;
 
 /// The clock of each agent of a block that somebody knows: those of the threads, whose number is rounded up to whole warps,
 /// those of the warpgroups, then those of what copies for them. Empty where nothing is known.
 pub(super) type Knowledge = Vec<u32>;
+
+/// Where a [`Knowledge`] of so many agents says up to which clock an agent's writes have been fenced.
+pub(super) fn fenced(agents: usize, agent: usize) -> usize {
+    agents + agent
+}
+
+/// Where it says of which phase of an mbarrier, the `n`-th of the block, the bulk loads have been seen. They are an agent too, whose
+/// clock is the phase.
+pub(super) fn loads_of(agents: usize, mbarrier: usize) -> usize {
+    2 * agents + mbarrier
+}
 
 /// Adds to what is known in `all` what is known in `more`.
 pub(super) fn merge(all: &mut Knowledge, more: &[u32]) {
@@ -68,7 +80,7 @@ impl Clocks {
     /// All that `lane` of warp `warp` knows, and has done itself, in a block of `agents` agents.
     pub(super) fn knowledge(&self, warp: usize, lane: usize, agents: usize) -> Knowledge {
         let mut all = self.afar.get(lane).cloned().unwrap_or_default();
-        all.resize(agents, 0);
+        all.resize(agents.max(all.len()), 0);
         all[warp * LANES..][..LANES].copy_from_slice(&self.known[lane]);
         all
     }

@@ -79,12 +79,19 @@ counters! {
     /// Asynchronous copies to shared memory that lanes issued, zero fills among them. Each is also a load from global memory,
     /// unless it fills with zeros, and a store to shared memory.
     async_copies: sum,
+    /// Bulk copies between global and shared memory that threads issued. Each is also a request of one lane that loads from global
+    /// memory, or stores to it, what of its box lies in the tensor; of its way through shared memory nothing is counted.
+    bulk_copies: sum,
+    /// Bytes of the boxes of bulk copies, those outside of the tensor among them.
+    bulk_bytes: sum,
     /// Arrivals at mbarriers, once a lane, those that follow asynchronous copies among them.
     mbarrier_arrivals: sum,
     /// Waits for phases of mbarriers, once a lane.
     mbarrier_waits: sum,
     /// Block barriers completed, once a block.
     block_barriers: sum,
+    /// Named barriers completed.
+    named_barriers: sum,
     /// Shuffles and warp barriers completed, once for each group of lanes that took part together.
     warp_collectives: sum,
     /// Fused multiply-adds, once a lane.

@@ -32,6 +32,7 @@ impl Stuck<'_> {
             State::Warpgroup(step) => {
                 format!("waits at the {} at {}", step.operation.name(), step.place)
             }
+            State::NamedBarrier(wait) => format!("waits at a named barrier at {}", wait.place),
             State::Ready => "has not arrived".to_owned(),
         };
         let Stuck { at, absent, expected, .. } = self;
@@ -63,8 +64,8 @@ pub(super) fn check_block_barrier(worker: &Worker) -> Result<(), SimError> {
     Err(Stuck { waiting, at, location, missing, absent, expected }.error(worker))
 }
 
-/// Checks that no lane of a warp that cannot go on waits for others of its warp, unless they wait for an mbarrier: other warps
-/// may let those go on.
+/// Checks that no lane of a warp that cannot go on waits for others of its warp, unless they wait for an mbarrier or at a named
+/// barrier: other warps may let those go on.
 pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(), SimError> {
     let threads = &worker.threads[warp.clone()];
     let first = threads.iter().enumerate().find_map(|(lane, thread)| match thread.state {
@@ -74,7 +75,8 @@ pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(
     let Some((lane, collective)) = first else { return Ok(()) };
     let absent = |lane: &usize| !matches!(&threads[*lane].state, State::Collective(other) if other.same(&collective));
     let members = collective.members(threads.len());
-    if members.clone().any(|lane| matches!(threads[lane].state, State::Mbarrier(_))) {
+    let waits = |state: &State| matches!(state, State::Mbarrier(_) | State::NamedBarrier(_));
+    if members.clone().any(|lane| waits(&threads[lane].state)) {
         return Ok(());
     }
     let missing = members.clone().find(absent).unwrap_or(lane);

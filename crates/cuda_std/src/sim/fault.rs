@@ -110,6 +110,20 @@ pub enum FaultKind {
         /// Index of the thread that issued the copy.
         issuer: [u32; 3],
     },
+    /// A write to shared memory that a bulk store is going to read, or the end of a thread whose bulk store may still read it: the thread
+    /// that issued the store has not waited for its group.
+    BulkStoreNotWaited {
+        /// Index of the thread that issued the store.
+        issuer: [u32; 3],
+    },
+    /// A bulk copy that need not see what a thread has written to shared memory, or that an mbarrier has been initialised, or a
+    /// warpgroup matrix instruction that need not see what a thread has written: no proxy fence lies between the two.
+    MissingProxyFence {
+        /// Index of the thread that wrote.
+        writer: [u32; 3],
+    },
+    /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank.
+    InvalidTensorMap,
     /// A barrier or warp-collective operation that not all of its threads reach.
     DivergentBarrier {
         /// The first thread that does not come.
@@ -138,16 +152,27 @@ pub enum FaultKind {
     AccumulatorsInFlight,
     /// A warpgroup matrix instruction on accumulators that threads have accessed since the last warpgroup fence.
     WgmmaFenceMissing,
-    /// An asynchronous read of what a thread has stored to shared memory without a fence of the asynchronous proxy between.
-    MissingProxyFence {
-        /// Index of the thread that stored.
-        writer: [u32; 3],
-    },
     /// A matrix descriptor that contradicts itself.
     WgmmaDescriptor,
     /// A warpgroup operation in a warpgroup that lacks threads or whose threads give different arguments, accumulators that are
     /// declared twice or not at all, or a wait for more groups than there can be.
     WgmmaMisuse,
+    /// A wait for an mbarrier whose phase expects another number of bytes than bulk copies bring. With fewer no thread of the block can
+    /// go on.
+    MbarrierBytes {
+        /// Bytes that the phase expects.
+        expected: u32,
+        /// Bytes of the copies that have been issued.
+        copied: u32,
+    },
+    /// A named barrier that there is not, for a number of threads that is no multiple of 32 or that the block does not have, for which
+    /// threads name different numbers, or at which a thread arrives twice.
+    NamedBarrierMisuse,
+    /// A wait at a named barrier that never ends: no thread of the block can go on.
+    NamedBarrierDeadlock {
+        /// Threads that have not come.
+        missing: u32,
+    },
     /// A shuffle that reads from a lane that does not take part in it.
     ShuffleSource {
         /// Index of that lane in the warp.

@@ -51,6 +51,18 @@
 //! each access to the destination is a fault, after it the copy is an ordinary store of that thread. Copies that are under
 //! way when their thread exits are dropped.
 //!
+//! # Bulk copies
+//!
+//! A bulk load reads its source and writes its destination when somebody waits for the phase of its mbarrier, once all arrivals
+//! have been made and as many bytes are under way as the phase expects; a phase that expects none does not wait for them. Only who
+//! has waited for that phase, or learns of it through barriers, may touch the destination. A bulk store reads its source when its
+//! thread waits for that, and writes its destination when the thread waits for its group or ends; until it has read, each write to
+//! the source is a fault. What threads have written bulk copies see only through a proxy fence
+//! ([`FaultKind::MissingProxyFence`]).
+//!
+//! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). Loads whose phase nobody waits for are dropped when the block
+//! ends.
+//!
 //! # Mbarriers
 //!
 //! What a thread does before it arrives comes before what others do once they have waited for that phase, and so does what the
@@ -77,10 +89,10 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `collective.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
-//! | memory | `global.rs`, `backing.rs`, `shared.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs`, `operands.rs`, `proxy.rs` |
+//! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
@@ -89,11 +101,13 @@ mod arithmetic;
 mod async_copy;
 mod backing;
 mod block;
+mod bulk_copy;
 mod clocks;
 mod collective;
 mod counters;
 mod divergence;
 mod fault;
+mod fences;
 mod global;
 mod grid;
 mod in_flight;
@@ -101,15 +115,16 @@ mod launch;
 pub mod limits;
 mod log;
 mod mbarrier;
+mod named_barrier;
 mod operands;
 mod panics;
 mod product;
-mod proxy;
 mod readers;
 mod requests;
 mod shadow;
 mod shared;
 mod stack;
+mod tensor_map;
 pub(crate) mod wgmma;
 mod worker;
 
@@ -124,15 +139,22 @@ pub(crate) use access::{
 pub(crate) use accumulators::{wgmma_declare, wgmma_get, wgmma_set};
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};
+pub(crate) use bulk_copy::{
+    bulk_commit_group, bulk_load, bulk_store, bulk_wait_group, bulk_wait_group_read,
+    fence_proxy_async_shared,
+};
 pub(crate) use collective::Shuffle;
 pub(crate) use mbarrier::{
-    mbarrier_arrive, mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
+    fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_on_copies,
+    mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
 };
-pub(crate) use proxy::fence_proxy_async;
+pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use worker::{current, current_or_null};
 
+use crate::bulk_copy::TensorMap;
 use crate::entry::KernelEntry;
+use crate::tensor_map::{TensorMapError, TiledTensor};
 use global::GlobalMemory;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -208,6 +230,14 @@ impl Simulator {
     /// [`SimError::InvalidAddress`] where the range does not lie in one live allocation.
     pub fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), SimError> {
         self.memory.fill(address, bytes, value)
+    }
+
+    /// The map that bulk copies of kernels on a simulator take for a tensor.
+    ///
+    /// # Errors
+    /// The tensor breaks a rule of the driver's tensor maps. Whether it lies in memory is found out by the copies.
+    pub fn tensor_map(&self, tensor: &TiledTensor) -> Result<TensorMap, TensorMapError> {
+        tensor_map::encode(tensor)
     }
 
     /// Runs a kernel to its end and says what it did.

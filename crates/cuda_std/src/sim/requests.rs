@@ -7,6 +7,9 @@ const LANES: usize = super::limits::WARP_THREADS as usize;
 /// log2 of the bytes of a sector, the unit in which global memory is read and written.
 const SECTOR_SHIFT: u32 = 5;
 
+/// Bytes of a sector.
+pub(super) const SECTOR_BYTES: u64 = 1 << SECTOR_SHIFT;
+
 /// Banks of shared memory; consecutive 4-byte words lie in consecutive banks.
 const BANKS: usize = 32;
 

@@ -71,7 +71,9 @@ pub(super) enum Violation {
     InFlight { issuer: u32 },
     /// A matrix instruction of the warpgroup that begins with that thread is going to read one of the bytes.
     OperandInFlight { reader: u32 },
-    /// No fence of the proxies lies between a write of that agent and an asynchronous read.
+    /// A bulk store of that thread is going to read one of the bytes.
+    BeingRead { issuer: u32 },
+    /// That thread wrote one of the bytes, which an asynchronous instruction need not see.
     NotFenced { writer: u32 },
 }
 
@@ -342,6 +344,25 @@ impl Shadow {
             Ok(())
         });
         debug_assert!(written.is_ok());
+    }
+
+    /// Checks that `covered` holds for the agent and the clock of the last write of each byte of an aligned range that has been written
+    /// since the block's first epoch.
+    pub(super) fn check_fenced(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        first_epoch: u32,
+        covered: impl Fn(u32, u32) -> bool,
+    ) -> Result<(), Violation> {
+        self.each(offset, bytes, |_, record| {
+            let writer = record.writer.into();
+            if record.write_epoch < first_epoch || covered(writer, record.write_clock) {
+                Ok(())
+            } else {
+                Err(Violation::NotFenced { writer })
+            }
+        })
     }
 
     /// Calls `visit` with every record of an aligned range.

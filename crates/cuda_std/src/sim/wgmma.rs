@@ -9,7 +9,6 @@ use super::limits::WARP_THREADS;
 use super::operands::UNIT;
 use super::product::{multiply_add, operand, units};
 use super::shadow::{Accessor, Violation, Write};
-use super::shared::agents_of;
 use super::worker::{State, Stop, Worker, current, raise, suspend};
 use crate::wgmma::{K, M, Operand, THREADS};
 use std::collections::{BTreeMap, VecDeque};
@@ -281,8 +280,7 @@ fn begin_operand(
         .map(|(i, k)| high.wrapping_add(operand.unit(i as u32, k as u32)))
         .collect();
     let epoch = worker.shared.epoch();
-    let half = agents_of(worker.threads.len()) / 2;
-    let (clocks, fences) = (&worker.clocks, &worker.proxy_fences);
+    let (clocks, fences) = (&worker.clocks, std::mem::take(&mut worker.shared.fences));
     let readers = || {
         (first..first + GROUP).map(|thread| {
             let clocks = &clocks[thread / LANES];
@@ -300,7 +298,10 @@ fn begin_operand(
         if write.epoch == epoch && !readers().all(seen) {
             return Err(Violation::Race { other: write.agent, other_access: AccessKind::Write });
         }
-        if !fences.cover(write, readers(), epoch, half) {
+        let covered = |reader: Accessor<'_>| {
+            fences.cover(write.agent, write.clock, reader.lane() as usize, reader.clocks)
+        };
+        if !readers().all(covered) {
             return Err(Violation::NotFenced { writer: write.agent });
         }
         last = Some(write);
@@ -319,6 +320,7 @@ fn begin_operand(
         let message = format!("of the operand {name} of a warpgroup matrix instruction {message}");
         return Err(fault(worker, first, step, kind, Some(operand_access(address)), message));
     }
+    worker.shared.fences = fences;
     Ok(addresses)
 }
 

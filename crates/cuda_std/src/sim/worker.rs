@@ -2,14 +2,16 @@
 
 use super::async_copy::CopyQueue;
 use super::block::{Job, coordinates};
+use super::bulk_copy::StoreQueue;
 use super::clocks::Clocks;
 use super::collective::Collective;
 use super::counters::Counters;
 use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
+use super::limits::WARP_THREADS;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
-use super::proxy::ProxyFences;
+use super::named_barrier::{NamedBarriers, NamedWait};
 use super::shared::{SharedMemory, agents_of};
 use super::stack::Stacks;
 use super::wgmma::{Step, Warpgroup};
@@ -72,6 +74,8 @@ pub(super) enum Stop {
     Mbarrier(Wait),
     /// It waits for its warpgroup.
     Warpgroup(Step),
+    /// It waits at a named barrier.
+    NamedBarrier(NamedWait),
     /// It broke a rule, which it has left in `Worker::fault`.
     Fault,
 }
@@ -93,6 +97,8 @@ pub(super) enum State {
     Mbarrier(Wait),
     /// Threads of its warpgroup.
     Warpgroup(Step),
+    /// The warps of a named barrier.
+    NamedBarrier(NamedWait),
     /// It has returned.
     Exited,
 }
@@ -107,6 +113,8 @@ pub(super) struct Thread {
     pub(super) declared: usize,
     /// Asynchronous copies it has issued and not waited for.
     pub(super) copies: CopyQueue,
+    /// Bulk stores it has issued and not waited for.
+    pub(super) stores: StoreQueue,
     /// Result of the warp-collective operation it waited at.
     pub(super) result: u32,
 }
@@ -120,6 +128,7 @@ impl Thread {
             yielder: null(),
             declared: 0,
             copies: CopyQueue::default(),
+            stores: StoreQueue::default(),
             result: 0,
         }
     }
@@ -166,7 +175,7 @@ pub(crate) struct Worker {
     pub(super) mbarriers: Mbarriers,
     /// Empty before the first accumulators are declared.
     pub(super) warpgroups: Vec<Warpgroup>,
-    pub(super) proxy_fences: ProxyFences,
+    pub(super) named_barriers: NamedBarriers,
     pub(super) log: Log,
     pub(super) fault: Option<Box<Fault>>,
 
@@ -201,7 +210,7 @@ impl Worker {
             shared: SharedMemory::new(),
             mbarriers: Mbarriers::new(),
             warpgroups: Vec::new(),
-            proxy_fences: ProxyFences::default(),
+            named_barriers: NamedBarriers::default(),
             log: Log::new(),
             fault: None,
             kernel: "",
@@ -232,10 +241,35 @@ impl Worker {
         self.stacks.release();
     }
 
-    /// The thread that an agent is, or copies for.
+    /// A block barrier: what came before is ordered before what comes after, and can be told from it.
+    pub(super) fn end_epoch(&mut self) {
+        let copiers = agents_of(self.threads.len()) / 2;
+        let lanes = WARP_THREADS as usize;
+        let clocks = &mut self.clocks;
+        let ends = self.threads.iter().enumerate().flat_map(|(thread, state)| {
+            let clocks = &mut clocks[thread / lanes];
+            let own = clocks.own(thread % lanes);
+            clocks.tick(thread % lanes);
+            [(thread, own), (copiers + thread, state.copies.clock())]
+        });
+        self.shared.fences.end_epoch(ends);
+        self.shared.barrier();
+    }
+
+    /// The thread that an agent is, or stands for.
     pub(super) fn thread_of(&self, agent: u32) -> [u32; 3] {
-        let half = agents_of(self.threads.len()) as u32 / 2;
-        coordinates((agent % half) as u64, self.block_dim)
+        let agents = agents_of(self.threads.len());
+        let loads = self.mbarriers.values().find_map(|object| object.issuer_of(agents, agent));
+        let thread = loads.unwrap_or(agent % (agents as u32 / 2));
+        coordinates(thread.into(), self.block_dim)
+    }
+
+    /// Lets what the thread that runs does from now on come later than what it has made known.
+    pub(super) fn tick(&mut self) {
+        let (warp, lane) = (self.thread / WARP_THREADS, self.thread % WARP_THREADS);
+        let clocks = &mut self.clocks[warp as usize];
+        clocks.tick(lane as usize);
+        self.clock = clocks.own(lane as usize);
     }
 
     /// A fault of a thread of this block.

@@ -10,7 +10,12 @@ use std::sync::Mutex;
 
 /// Turns a result code of the driver into an error that says which call failed and why.
 pub(crate) fn check(call: &'static str, code: sys::CUresult) -> Result<()> {
-    match code as i32 {
+    check_code(call, code as i32)
+}
+
+/// [`check`] for functions that `cust` does not know.
+pub(crate) fn check_code(call: &'static str, code: i32) -> Result<()> {
+    match code {
         result::SUCCESS => Ok(()),
         code => Err(failure(call, code)),
     }

@@ -1,0 +1,329 @@
+//! Bulk copies as the running kernel thread issues them and waits for them. See "Bulk copies" in [the module](crate::sim).
+
+use super::access::{Place, shared_access};
+use super::backing;
+use super::block::coordinates;
+use super::counters::Counters;
+use super::fault::{AccessKind, FaultKind, MemoryAccess, SimError, Space};
+use super::limits::WARP_THREADS;
+use super::mbarrier::begin_load;
+use super::requests::SECTOR_BYTES;
+use super::shared::SharedMemory;
+use super::tensor_map::{Mapped, PIECE, Piece, TensorBox, decode};
+use super::worker::{Worker, current, raise};
+use crate::bulk_copy::{BOX_ALIGNMENT, TensorMap};
+use crate::tensor_map::MAX_RANK;
+use std::collections::VecDeque;
+
+/// What a piece is in shared memory.
+type PieceWords = [u32; PIECE as usize / size_of::<u32>()];
+
+/// A bulk load under way.
+pub(super) struct BulkLoad {
+    source: TensorBox,
+    pub(super) bytes: u32,
+    /// The thread that issued it.
+    pub(super) issuer: u32,
+}
+
+impl BulkLoad {
+    /// Lets it arrive, as a store that `agent` makes at `clock`.
+    pub(super) fn land(&self, shared: &mut SharedMemory, agent: u32, clock: u32) {
+        let Mapped { tensor, words, .. } = self.source.mapped;
+        let element = tensor.element.bytes() as usize;
+        for Piece { shared: address, global, inside: (start, end) } in self.source.pieces() {
+            let mut bytes = [0; PIECE as usize];
+            for (i, bytes) in bytes[start..end].chunks_exact_mut(element).enumerate() {
+                // SAFETY: the elements lie in the tensor, which was found to lie in its allocation, which the launch keeps alive.
+                unsafe { load_element(words, global + i * element, bytes) };
+            }
+            shared.end_load(address, &bytes, agent, clock);
+        }
+    }
+}
+
+/// Reads an element of `bytes.len()` bytes.
+///
+/// # Safety
+/// As for [`backing::load`].
+unsafe fn load_element(
+    words: *const std::sync::atomic::AtomicU32,
+    offset: usize,
+    bytes: &mut [u8],
+) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        match bytes.len() {
+            1 => bytes.copy_from_slice(&backing::load::<[u8; 1]>(words, offset)),
+            2 => bytes.copy_from_slice(&backing::load::<[u8; 2]>(words, offset)),
+            4 => bytes.copy_from_slice(&backing::load::<[u8; 4]>(words, offset)),
+            _ => bytes.copy_from_slice(&backing::load::<[u8; 8]>(words, offset)),
+        }
+    }
+}
+
+/// Writes an element of `bytes.len()` bytes.
+///
+/// # Safety
+/// As for [`backing::store`].
+unsafe fn store_element(words: *const std::sync::atomic::AtomicU32, offset: usize, bytes: &[u8]) {
+    // SAFETY: as promised by the caller; the arrays are as long as the element.
+    unsafe {
+        match *bytes {
+            [a] => backing::store(words, offset, [a]),
+            [a, b] => backing::store(words, offset, [a, b]),
+            [a, b, c, d] => backing::store(words, offset, [a, b, c, d]),
+            _ => {
+                let mut all = [0; 8];
+                all.copy_from_slice(bytes);
+                backing::store(words, offset, all)
+            }
+        }
+    }
+}
+
+/// A bulk store under way.
+struct BulkStore {
+    target: TensorBox,
+    /// Its pieces as they were when it began: nobody may change them before it has read them.
+    pieces: Vec<PieceWords>,
+    /// Whether the thread has waited for that.
+    has_read: bool,
+    place: Place,
+}
+
+impl BulkStore {
+    /// Writes what lies in the tensor.
+    fn write(&self) {
+        let Mapped { tensor, words, .. } = self.target.mapped;
+        let element = tensor.element.bytes() as usize;
+        for (piece, data) in self.target.pieces().zip(&self.pieces) {
+            let data = data.map(u32::to_ne_bytes);
+            let (start, end) = piece.inside;
+            for (i, bytes) in data.as_flattened()[start..end].chunks_exact(element).enumerate() {
+                // SAFETY: as in `BulkLoad::land`.
+                unsafe { store_element(words, piece.global + i * element, bytes) };
+            }
+        }
+    }
+}
+
+/// The bulk stores of one thread, oldest first.
+#[derive(Default)]
+pub(super) struct StoreQueue {
+    groups: VecDeque<Vec<BulkStore>>,
+    /// Stores that are in no group yet.
+    open: Vec<BulkStore>,
+}
+
+/// The box of a copy. Raises a fault where there is none.
+///
+/// # Safety
+/// `worker` must be the current one, and no reference to it may be alive.
+unsafe fn tensor_box(
+    worker: *mut Worker,
+    kind: AccessKind,
+    map: &TensorMap,
+    coordinates: &[i32],
+    shared: u32,
+    place: Place,
+) -> TensorBox {
+    // SAFETY: the worker is the current one; references to it end before a suspension.
+    unsafe {
+        let tensor = decode(map).filter(|tensor| tensor.rank as usize == coordinates.len());
+        let Some(tensor) = tensor else {
+            let message = format!(
+                "copies a box of {} dimensions with what is no tensor map of that rank that this simulator has made",
+                coordinates.len()
+            );
+            raise(worker, FaultKind::InvalidTensorMap, None, message, place)
+        };
+        let (bytes, alignment) =
+            (tensor.box_bytes(), tensor.swizzle.repeats_after().max(BOX_ALIGNMENT));
+        if !shared.is_multiple_of(alignment) {
+            let access = MemoryAccess { space: Space::Shared, kind, address: shared.into(), bytes };
+            let message =
+                format!("is misaligned: a box there must begin at a multiple of {alignment}");
+            raise(worker, FaultKind::Misaligned, Some(access), message, place)
+        }
+        let mapped = match Mapped::new(tensor, &(*worker).table) {
+            Ok(mapped) => mapped,
+            Err(bytes) => {
+                let around = (*worker).table.explain(tensor.address, bytes);
+                let message = format!("copies from or to a tensor that is out of bounds: {around}");
+                raise(worker, FaultKind::OutOfBounds, None, message, place)
+            }
+        };
+        let mut at = [0; MAX_RANK];
+        at[..coordinates.len()].copy_from_slice(coordinates);
+        TensorBox { mapped, at, shared }
+    }
+}
+
+/// Counts a copy.
+fn count(counters: &mut Counters, copied: &TensorBox, kind: AccessKind) {
+    let tensor = copied.mapped.tensor;
+    let (mut bytes, mut sectors) = (0, 0);
+    // Rows follow each other in memory, and two that meet may share a sector.
+    let mut next_sector = 0;
+    for (global, start, end) in copied.rows().flatten() {
+        let address = tensor.address + global;
+        let row = u64::from(end - start);
+        let first = (address / SECTOR_BYTES).max(next_sector);
+        next_sector = (address + row).div_ceil(SECTOR_BYTES);
+        sectors += next_sector.saturating_sub(first);
+        bytes += row;
+    }
+    counters.bulk_copies += 1;
+    counters.bulk_bytes += u64::from(tensor.box_bytes());
+    let c = counters;
+    let (requests, elements, moved, touched) = match kind {
+        AccessKind::Read => (
+            &mut c.global_load_requests,
+            &mut c.global_load_elements,
+            &mut c.global_load_bytes,
+            &mut c.global_load_sectors,
+        ),
+        AccessKind::Write => (
+            &mut c.global_store_requests,
+            &mut c.global_store_elements,
+            &mut c.global_store_bytes,
+            &mut c.global_store_sectors,
+        ),
+    };
+    *requests += u64::from(bytes > 0);
+    *elements += bytes / u64::from(tensor.element.bytes());
+    *moved += bytes;
+    *touched += sectors;
+}
+
+/// Begins a load of a box that an mbarrier is told of.
+pub(crate) fn bulk_load(
+    target: u32,
+    map: &TensorMap,
+    coordinates: &[i32],
+    mbarrier: u32,
+    place: Place,
+) {
+    let worker = current();
+    // SAFETY: the worker is the current one, and no reference to it outlives a statement that may suspend the thread.
+    unsafe {
+        let source = tensor_box(worker, AccessKind::Write, map, coordinates, target, place);
+        begin_load(worker, mbarrier, place);
+        for Piece { shared, .. } in source.pieces() {
+            let kind = AccessKind::Write;
+            shared_access::<PieceWords, ()>(worker, kind, shared, place, |memory, who| {
+                memory.begin_load(shared, PIECE, who)
+            });
+        }
+        let state = &mut *worker;
+        count(&mut state.counters, &source, AccessKind::Read);
+        let load =
+            BulkLoad { source, bytes: source.mapped.tensor.box_bytes(), issuer: state.thread };
+        if let Some(object) = state.mbarriers.get_mut(&mbarrier) {
+            object.add_load(load);
+        }
+    }
+}
+
+/// Begins a store of a box.
+pub(crate) fn bulk_store(map: &TensorMap, coordinates: &[i32], source: u32, place: Place) {
+    let worker = current();
+    // SAFETY: as in `bulk_load`.
+    unsafe {
+        let target = tensor_box(worker, AccessKind::Read, map, coordinates, source, place);
+        let pieces = target.pieces().map(|Piece { shared, .. }| {
+            let kind = AccessKind::Read;
+            shared_access::<PieceWords, _>(worker, kind, shared, place, |memory, who| {
+                memory.begin_store(shared, who)
+            })
+        });
+        let pieces = pieces.collect();
+        let state = &mut *worker;
+        count(&mut state.counters, &target, AccessKind::Write);
+        let stores = &mut state.threads[state.thread as usize].stores;
+        stores.open.push(BulkStore { target, pieces, has_read: false, place });
+    }
+}
+
+/// Closes the thread's latest stores into a group.
+pub(crate) fn bulk_commit_group() {
+    // SAFETY: the worker is the current one.
+    let state = unsafe { &mut *current() };
+    let stores = &mut state.threads[state.thread as usize].stores;
+    let group = std::mem::take(&mut stores.open);
+    stores.groups.push_back(group);
+}
+
+/// Lets the stores of all groups of the thread but the `newest` read shared memory.
+pub(crate) fn bulk_wait_group_read(newest: usize, place: Place) {
+    let worker = current();
+    // SAFETY: as in `bulk_load`.
+    unsafe {
+        let state = &mut *worker;
+        let groups = &mut state.threads[state.thread as usize].stores.groups;
+        let old = groups.len().saturating_sub(newest);
+        let stores = groups.iter_mut().take(old).flatten().filter(|store| !store.has_read);
+        let read: Vec<_> = stores
+            .flat_map(|store| {
+                store.has_read = true;
+                store.target.pieces().map(|piece| piece.shared)
+            })
+            .collect();
+        for shared in read {
+            let kind = AccessKind::Read;
+            shared_access::<PieceWords, PieceWords>(worker, kind, shared, place, |memory, who| {
+                memory.end_store(shared, who)
+            });
+        }
+    }
+}
+
+/// Lets the stores of all groups of the thread but the `newest` reach global memory.
+pub(crate) fn bulk_wait_group(newest: usize, place: Place) {
+    bulk_wait_group_read(newest, place);
+    // SAFETY: the worker is the current one.
+    let state = unsafe { &mut *current() };
+    let groups = &mut state.threads[state.thread as usize].stores.groups;
+    let old = groups.len().saturating_sub(newest);
+    groups.drain(..old).flatten().for_each(|store| store.write());
+}
+
+/// Lets later bulk copies see what the thread has written and seen.
+pub(crate) fn fence_proxy_async_shared() {
+    // SAFETY: the worker is the current one.
+    let state = unsafe { &mut *current() };
+    if state.shared.agents() == 0 {
+        state.shared.track_threads(state.threads.len());
+    }
+    let (warp, lane) =
+        ((state.thread / WARP_THREADS) as usize, (state.thread % WARP_THREADS) as usize);
+    let clocks = &mut state.clocks[warp];
+    let mut known = clocks.knowledge(warp, lane, state.shared.agents());
+    state.shared.fences.fence(&mut known);
+    clocks.learn(warp, lane, &known);
+    state.tick();
+}
+
+/// Lets the stores of a thread that has returned reach global memory. It must have waited until they have read shared memory, which
+/// is gone when the block ends.
+pub(super) fn end_thread(worker: &mut Worker, thread: usize) -> Result<(), SimError> {
+    let StoreQueue { groups, open } = std::mem::take(&mut worker.threads[thread].stores);
+    for store in groups.into_iter().flatten().chain(open) {
+        if !store.has_read {
+            let issuer = coordinates(thread as u64, worker.block_dim);
+            let kind = FaultKind::BulkStoreNotWaited { issuer };
+            let message = "ends before it has waited until its bulk store has read shared memory";
+            let place = Some(store.place.into());
+            return Err(SimError::Fault(worker.fault_of(
+                issuer,
+                kind,
+                None,
+                message.to_owned(),
+                place,
+            )));
+        }
+        store.write();
+    }
+    Ok(())
+}

@@ -1,0 +1,605 @@
+//! Bulk loads: what arrives where, a ring of stages between one thread that fills it and those that read it, and what happens where
+//! something is left out.
+//!
+//! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
+
+mod common;
+
+use common::{assert_line, download, fault, launch, upload};
+use cuda_std::bulk_copy::{TensorMap, fence_shared, load_2d, prefetch};
+use cuda_std::mbarrier::{Mbarrier, fence_init};
+use cuda_std::memory::{GlobalPtr, SharedPtr};
+use cuda_std::sim::{AccessKind::*, Counters, Fault, FaultKind, SimError, Simulator};
+use cuda_std::swizzle::Swizzle;
+use cuda_std::tensor_map::{ElementType, TiledTensor};
+use cuda_std::warp::{FULL_MASK, WARP_SIZE, elect, lane_id, sync_warp};
+use cuda_std::{kernel, shared, shared_array, thread};
+
+const SOURCE: &str = include_str!("bulk_load.rs");
+
+/// Rows, columns and leading dimension of a matrix of 16-bit elements.
+const ROWS: usize = 50;
+const COLS: usize = 70;
+const LD: usize = 72;
+
+/// Element `(row, col)`; never zero.
+fn element(row: usize, col: usize) -> u16 {
+    (1 + row * LD + col) as u16
+}
+
+/// A map of boxes of that matrix.
+fn map(simulator: &Simulator, (rows, cols): (u32, u32), swizzle: Swizzle) -> TensorMap {
+    let elements = Vec::from_iter((0..ROWS * LD).map(|i| match i % LD {
+        col if col < COLS => element(i / LD, col),
+        _ => u16::MAX,
+    }));
+    let address = upload(simulator, &elements).address();
+    let tensor = TiledTensor::matrix(
+        ElementType::U16,
+        address,
+        (ROWS as u64, COLS as u64),
+        (LD * size_of::<u16>()) as u64,
+        (rows, cols),
+        swizzle,
+    );
+    simulator.tensor_map(&tensor).unwrap()
+}
+
+/// Loads one box and stores the words of shared memory as they lie there.
+#[kernel]
+unsafe fn load_box(
+    d: GlobalPtr<u32>,
+    #[grid_constant] map: &TensorMap,
+    x: i32,
+    y: i32,
+    bytes: u32,
+) {
+    let full = Mbarrier::new(shared_array!(u64; 1));
+    let tile = shared::dynamic::<u32>();
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            full.init(1);
+            fence_init();
+            prefetch(map);
+        }
+        thread::sync_threads();
+        if i == 0 {
+            full.arrive_expect_tx(bytes);
+            load_2d(tile, map, [x, y], full);
+        }
+        full.wait(0);
+        for word in (i..bytes / 4).step_by(thread::block_dim_x() as usize) {
+            d.add(word.into()).store(tile.add(word).load());
+        }
+    }
+}
+
+/// The bytes of shared memory after a load, and its counters.
+fn loaded((rows, cols): (u32, u32), swizzle: Swizzle, x: i32, y: i32) -> (Vec<u16>, Counters) {
+    let simulator = Simulator::new();
+    let map = map(&simulator, (rows, cols), swizzle);
+    let bytes = rows * cols * 2;
+    let d = upload(&simulator, &vec![0_u32; bytes as usize / 4]);
+    let counters = launch!(simulator, load_box[1, 64, bytes](d, map, x, y, bytes)).unwrap();
+    (download(&simulator, d.cast(), bytes as usize / 2), counters)
+}
+
+/// Element `(row, col)` of the box at `(x, y)`, zero outside of the matrix.
+fn expected(row: u32, col: u32, x: i32, y: i32) -> u16 {
+    let (row, col) = (i64::from(row) + i64::from(y), i64::from(col) + i64::from(x));
+    let inside = (0..ROWS as i64).contains(&row) && (0..COLS as i64).contains(&col);
+    if inside { element(row as usize, col as usize) } else { 0 }
+}
+
+#[test]
+fn boxes_arrive_row_by_row_with_zeros_outside() {
+    for (x, y) in [(0, 0), (13, 7), (60, 45), (-5, -3), (70, 0), (0, -100), (i32::MAX, i32::MIN)] {
+        let (rows, cols) = (9, 24);
+        let (found, _) = loaded((rows, cols), Swizzle::None, x, y);
+        for row in 0..rows {
+            for col in 0..cols {
+                let at = (row * cols + col) as usize;
+                assert_eq!(found[at], expected(row, col, x, y), "({row}, {col}) at ({x}, {y})");
+            }
+        }
+    }
+}
+
+/// The pieces of a row are exchanged by the row's number, which is what the bits of the address are where a tile begins at a
+/// multiple of the pattern's length.
+#[test]
+fn swizzled_boxes_have_their_pieces_exchanged() {
+    const PIECE: u32 = 8;
+    for (swizzle, pieces, rows_alike) in
+        [(Swizzle::Bytes32, 2, 4), (Swizzle::Bytes64, 4, 2), (Swizzle::Bytes128, 8, 1)]
+    {
+        let (rows, cols) = (20, pieces * PIECE);
+        let (found, _) = loaded((rows, cols), swizzle, 3, 2);
+        for row in 0..rows {
+            for col in 0..cols {
+                let piece = col / PIECE ^ row / rows_alike % pieces;
+                let at = row * cols + piece * PIECE + col % PIECE;
+                assert_eq!(found[at as usize], expected(row, col, 3, 2), "({row}, {col})");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_loads_count() {
+    // Rows of 144 bytes: those of the box take 48 of them, two sectors where they begin at one, else two or three.
+    let (_, counters) = loaded((8, 24), Swizzle::None, 0, 0);
+    assert_eq!((counters.bulk_copies, counters.bulk_bytes), (1, 8 * 48));
+    assert_eq!(counters.global_load_requests, 1);
+    assert_eq!((counters.global_load_elements, counters.global_load_bytes), (8 * 24, 8 * 48));
+    assert_eq!(counters.global_load_sectors, 8 * 2);
+    assert_eq!((counters.mbarrier_arrivals, counters.mbarrier_waits), (1, 64));
+    // One row and two columns of it lie in the matrix.
+    let (_, counters) = loaded((8, 24), Swizzle::None, 68, 49);
+    assert_eq!((counters.bulk_copies, counters.bulk_bytes), (1, 8 * 48));
+    assert_eq!((counters.global_load_elements, counters.global_load_sectors), (2, 1));
+    // None does.
+    let (_, counters) = loaded((8, 24), Swizzle::None, 70, 0);
+    assert_eq!((counters.global_load_requests, counters.global_load_sectors), (0, 0));
+}
+
+/// Stages of the ring, each a box of 8 x 64 elements with a swizzle of 128 bytes.
+const STAGES: u32 = 3;
+const BOX_ROWS: u32 = 8;
+const BOX_COLS: u32 = 64;
+const STAGE_BYTES: u32 = BOX_ROWS * BOX_COLS * 2;
+
+/// Boxes that go through the ring: several phases of each stage.
+const BOXES: u32 = 4 * STAGES + 1;
+
+/// How the ring works, and what it does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Ring {
+    /// As it should.
+    Right,
+    /// In two halves, whose bytes are expected apart.
+    Halves,
+    /// The loads are issued before their bytes are expected.
+    LoadsFirst,
+    /// The elected lane is the producer.
+    Elected,
+    /// A fence of all kinds of writes instead of the one for mbarriers.
+    FenceOfWrites,
+    /// The producer arrives without expecting bytes.
+    NoExpect,
+    /// It expects fewer than come.
+    TooFewBytes,
+    /// It expects more than come.
+    TooManyBytes,
+    /// Consumers read without a wait for `full`.
+    NoWaitForFull,
+    /// They wait for the phase before.
+    WrongParity,
+    /// The producer does not wait for `empty`.
+    NoWaitForEmpty,
+    /// It waits for the phase that is under way when it should wait for the one before.
+    WrongEmptyParity,
+    /// It waits for its own loads of the turn before instead.
+    WaitsForFull,
+    /// The first lane of a warp arrives at `empty` before its warp has read.
+    ArrivesForOthers,
+    /// The mbarriers are not made visible to bulk copies.
+    NoFence,
+    /// Stages begin 128 bytes late.
+    Misaligned,
+    /// Consumers read as if nothing were swizzled.
+    ReadsUnswizzled,
+}
+
+/// Adds up the boxes in a column of a matrix, element by element.
+#[kernel]
+unsafe fn ring(sums: GlobalPtr<u32>, #[grid_constant] map: &TensorMap, producer: u32, how: Ring) {
+    let objects = shared_array!(u64; 2 * STAGES);
+    let full = |n: u32| Mbarrier::new(objects.add(n % STAGES));
+    let empty = |n: u32| Mbarrier::new(objects.add(STAGES + n % STAGES));
+    let parity = |n: u32| n / STAGES % 2;
+    let late = if how == Ring::Misaligned { 128 } else { 0 };
+    let stage = |n: u32| {
+        let address = shared::dynamic::<u8>().address() + n % STAGES * STAGE_BYTES + late;
+        SharedPtr::<u16>::from_address(address)
+    };
+    let i = thread::thread_idx_x();
+    let warp = i / WARP_SIZE;
+    let consumers = thread::block_dim_x() - WARP_SIZE;
+    unsafe {
+        if i == 0 {
+            for n in 0..STAGES {
+                full(n).init(1);
+                empty(n).init(consumers / WARP_SIZE);
+            }
+            match how {
+                Ring::NoFence => {}
+                Ring::FenceOfWrites => fence_shared(),
+                _ => fence_init(),
+            }
+        }
+        thread::sync_threads();
+        if warp == producer {
+            let leads =
+                if how == Ring::Elected { elect(FULL_MASK) } else { lane_id() == WARP_SIZE - 1 };
+            for n in 0..if leads { BOXES } else { 0 } {
+                match how {
+                    Ring::NoWaitForEmpty => {}
+                    Ring::WrongEmptyParity => empty(n).wait(parity(n)), // empty
+                    Ring::WaitsForFull => full(n).wait(1 - parity(n)),
+                    _ => empty(n).wait(1 - parity(n)),
+                }
+                let load = || load_2d(stage(n), map, [0, (n * BOX_ROWS) as i32], full(n)); // load
+                match how {
+                    Ring::LoadsFirst => {
+                        load();
+                        full(n).arrive_expect_tx(STAGE_BYTES);
+                    }
+                    Ring::Halves => {
+                        full(n).expect_tx(STAGE_BYTES / 2);
+                        full(n).arrive_expect_tx(STAGE_BYTES / 2);
+                        load();
+                    }
+                    Ring::NoExpect => {
+                        load();
+                        full(n).arrive();
+                    }
+                    _ => {
+                        full(n).arrive_expect_tx(match how {
+                            Ring::TooFewBytes => STAGE_BYTES - 16,
+                            Ring::TooManyBytes => STAGE_BYTES + 16,
+                            _ => STAGE_BYTES,
+                        });
+                        load();
+                    }
+                }
+            }
+            return;
+        }
+        let me = i - if warp > producer { WARP_SIZE } else { 0 };
+        for n in 0..BOXES {
+            match how {
+                Ring::NoWaitForFull => {}
+                Ring::WrongParity => full(n).wait(1 - parity(n)),
+                _ => full(n).wait(parity(n)), // full
+            }
+            if how == Ring::ArrivesForOthers && lane_id() == 0 {
+                empty(n).arrive();
+            }
+            for at in (me..BOX_ROWS * BOX_COLS).step_by(consumers as usize) {
+                let plain = stage(n).add(at).address();
+                let swizzled = match how {
+                    Ring::ReadsUnswizzled => plain,
+                    _ => Swizzle::Bytes128.apply(plain),
+                };
+                let value = SharedPtr::<u16>::from_address(swizzled).load(); // consume
+                let sum = sums.add(at.into());
+                sum.store(sum.load() + u32::from(value));
+            }
+            if how != Ring::ArrivesForOthers {
+                sync_warp(FULL_MASK);
+                if lane_id() == 0 {
+                    empty(n).arrive();
+                }
+            }
+        }
+    }
+}
+
+/// Threads of a block with two consumer warps.
+const THREADS: u32 = 3 * WARP_SIZE;
+
+/// Which warp produces: the simulator runs the warps one after another.
+const PRODUCERS: [u32; 3] = [0, 1, 2];
+
+fn run_ring(how: Ring, producer: u32) -> (Result<Counters, SimError>, Vec<u32>) {
+    let simulator = Simulator::new();
+    let rows = BOXES * BOX_ROWS - 3;
+    let elements = Vec::from_iter((0..rows * BOX_COLS).map(|i| (i * i % 1009) as u16));
+    let address = upload(&simulator, &elements).address();
+    let (shape, box_shape) = ((rows.into(), BOX_COLS.into()), (BOX_ROWS, BOX_COLS));
+    let stride = u64::from(BOX_COLS) * 2;
+    let tensor =
+        TiledTensor::matrix(ElementType::U16, address, shape, stride, box_shape, Swizzle::Bytes128);
+    let map = simulator.tensor_map(&tensor).unwrap();
+    let sums = upload(&simulator, &[0_u32; (BOX_ROWS * BOX_COLS) as usize]);
+    let shared = STAGES * STAGE_BYTES + 128;
+    let result = launch!(simulator, ring[1, THREADS, shared](sums, map, producer, how));
+    (result, download(&simulator, sums, (BOX_ROWS * BOX_COLS) as usize))
+}
+
+/// What the sums should be.
+fn ring_sums() -> Vec<u32> {
+    let rows = BOXES * BOX_ROWS - 3;
+    let mut sums = vec![0; (BOX_ROWS * BOX_COLS) as usize];
+    for i in 0..rows * BOX_COLS {
+        sums[(i % (BOX_ROWS * BOX_COLS)) as usize] += i * i % 1009;
+    }
+    sums
+}
+
+#[test]
+fn rings_with_one_producing_thread() {
+    for producer in PRODUCERS {
+        for how in [Ring::Right, Ring::Halves, Ring::LoadsFirst, Ring::Elected, Ring::FenceOfWrites]
+        {
+            let (result, sums) = run_ring(how, producer);
+            let counters = result.unwrap_or_else(|e| panic!("{how:?} with {producer}: {e}"));
+            assert_eq!(sums, ring_sums(), "{how:?} with {producer}");
+            let boxes = u64::from(BOXES);
+            assert_eq!(counters.bulk_copies, boxes);
+            assert_eq!(counters.bulk_bytes, boxes * u64::from(STAGE_BYTES));
+            assert_eq!(counters.mbarrier_arrivals, boxes * 3);
+        }
+    }
+}
+
+fn ring_fault(how: Ring, producer: u32) -> Fault {
+    fault(run_ring(how, producer).0)
+}
+
+#[test]
+fn a_phase_that_expects_no_bytes_does_not_wait_for_them() {
+    for producer in PRODUCERS {
+        let fault = ring_fault(Ring::NoExpect, producer);
+        let issuer = [WARP_SIZE * producer + WARP_SIZE - 1, 0, 0];
+        assert_eq!(fault.kind, FaultKind::AsyncNotWaited { issuer });
+        assert_line(&fault, SOURCE, "consume");
+    }
+}
+
+#[test]
+fn a_phase_that_expects_other_bytes_than_come() {
+    for producer in PRODUCERS {
+        for (how, expected) in
+            [(Ring::TooFewBytes, STAGE_BYTES - 16), (Ring::TooManyBytes, STAGE_BYTES + 16)]
+        {
+            let fault = ring_fault(how, producer);
+            assert_eq!(fault.kind, FaultKind::MbarrierBytes { expected, copied: STAGE_BYTES });
+            assert_line(&fault, SOURCE, "full");
+        }
+    }
+}
+
+#[test]
+fn a_wait_for_full_that_was_dropped_or_is_for_another_phase() {
+    for how in [Ring::NoWaitForFull, Ring::WrongParity] {
+        let first = ring_fault(how, 0);
+        assert_eq!(first.kind, FaultKind::AsyncNotWaited { issuer: [31, 0, 0] }, "{how:?}");
+        assert_line(&first, SOURCE, "consume");
+        // The consumers come first and find nothing at all.
+        assert_eq!(ring_fault(how, 2).kind, FaultKind::UninitialisedShared, "{how:?}");
+    }
+}
+
+#[test]
+fn a_wait_for_empty_that_was_dropped_or_is_for_another_phase() {
+    for producer in PRODUCERS {
+        // The producer arrives for a second time in a phase that nobody has seen end.
+        let fault = ring_fault(Ring::NoWaitForEmpty, producer);
+        assert_eq!(fault.kind, FaultKind::MbarrierOverrun);
+        // It never begins.
+        let fault = ring_fault(Ring::WrongEmptyParity, producer);
+        assert!(matches!(fault.kind, FaultKind::MbarrierDeadlock { .. }), "{fault}");
+        // It knows that a stage is full, but not that it has been read. Where the consumers come first they are still reading;
+        // where they come later the stage they wait for has been full twice.
+        let fault = ring_fault(Ring::WaitsForFull, producer);
+        let race = matches!(fault.kind, FaultKind::SharedRace { other_access: Read, .. });
+        assert!(race || fault.kind == FaultKind::MbarrierOverrun, "{fault}");
+    }
+}
+
+#[test]
+fn an_arrival_before_the_warp_has_read() {
+    for producer in PRODUCERS {
+        let fault = ring_fault(Ring::ArrivesForOthers, producer);
+        let kind = &fault.kind;
+        let race = matches!(kind, FaultKind::SharedRace { other_access: Read, .. });
+        let not_waited = matches!(kind, FaultKind::AsyncNotWaited { .. });
+        assert!(race || not_waited || *kind == FaultKind::MbarrierOverrun, "{fault}");
+    }
+}
+
+#[test]
+fn mbarriers_that_bulk_copies_need_not_see() {
+    for producer in PRODUCERS {
+        let fault = ring_fault(Ring::NoFence, producer);
+        assert_eq!(fault.kind, FaultKind::MissingProxyFence { writer: [0; 3] });
+        assert_line(&fault, SOURCE, "load");
+    }
+}
+
+#[test]
+fn stages_that_do_not_begin_where_the_pattern_does() {
+    let fault = ring_fault(Ring::Misaligned, 0);
+    assert_eq!(fault.kind, FaultKind::Misaligned);
+    assert!(fault.message.contains("1024"), "{fault}");
+    assert_line(&fault, SOURCE, "load");
+}
+
+#[test]
+fn swizzled_stages_that_are_read_as_if_they_were_not() {
+    let (result, sums) = run_ring(Ring::ReadsUnswizzled, 0);
+    result.unwrap();
+    let expected = ring_sums();
+    assert_ne!(sums, expected);
+    // The first row of a box is not exchanged.
+    assert_eq!(sums[..BOX_COLS as usize], expected[..BOX_COLS as usize]);
+}
+
+/// What a thread does with a tile before and after it loads a box there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Tile {
+    /// Writes, fences, and lets another thread load.
+    Fenced,
+    /// As `Fenced`, with the fence in the thread that loads.
+    FencedLater,
+    /// Writes and lets another thread load.
+    NotFenced,
+    /// Fences before it writes.
+    FencedBefore,
+    /// Waits for the load and overwrites what all read.
+    Overwrites,
+    /// The map is that of three dimensions.
+    OtherRank,
+    /// The map is nobody's.
+    NoMap,
+    /// The mbarrier is none.
+    NoMbarrier,
+}
+
+/// The first warp writes a tile, thread 32 loads a box there, and all read it.
+#[kernel]
+unsafe fn tile(d: GlobalPtr<u32>, #[grid_constant] map: &TensorMap, what: Tile) {
+    let objects = shared_array!(u64; 2);
+    let full = Mbarrier::new(objects);
+    let tile = shared::dynamic::<u32>();
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            full.init(1);
+            fence_init();
+        }
+        if what == Tile::FencedBefore {
+            fence_shared();
+        }
+        if i < WARP_SIZE && what != Tile::OtherRank {
+            tile.add(i).store(i);
+        }
+        if what == Tile::Fenced {
+            fence_shared();
+        }
+        thread::sync_threads();
+        if i == 32 {
+            if matches!(what, Tile::FencedLater | Tile::Overwrites) {
+                fence_shared();
+            }
+            let object =
+                if what == Tile::NoMbarrier { Mbarrier::new(objects.add(1)) } else { full };
+            full.arrive_expect_tx(128);
+            load_2d(tile, map, [0, 0], object); // load a tile
+        }
+        full.wait(0);
+        if what == Tile::Overwrites && i == 0 {
+            tile.store(0); // overwrite
+        }
+        d.add(i.into()).store(tile.add(i % 32).load());
+    }
+}
+
+#[test]
+fn what_a_load_overwrites_and_what_overwrites_it() {
+    let simulator = Simulator::new();
+    let d = upload(&simulator, &[0_u32; 64]);
+    let tensor = |rank: u32| TiledTensor {
+        rank,
+        strides: [128; 4],
+        dims: [32, 1, 1, 1, 1],
+        ..TiledTensor::matrix(
+            ElementType::U32,
+            upload(&simulator, &Vec::from_iter(100_u32..132)).address(),
+            (1, 32),
+            128,
+            (1, 32),
+            Swizzle::None,
+        )
+    };
+    let run = |what: Tile| {
+        let mut map =
+            simulator.tensor_map(&tensor(2 + u32::from(what == Tile::OtherRank))).unwrap();
+        if what == Tile::NoMap {
+            map.opaque[0] = 0;
+        }
+        launch!(simulator, tile[1, 64, 128](d, map, what))
+    };
+    for what in [Tile::Fenced, Tile::FencedLater] {
+        run(what).unwrap_or_else(|e| panic!("{what:?}: {e}"));
+        assert_eq!(download(&simulator, d, 64), Vec::from_iter((0..64).map(|i| 100 + i % 32)));
+    }
+    for what in [Tile::NotFenced, Tile::FencedBefore] {
+        let fault = fault(run(what));
+        assert_eq!(fault.kind, FaultKind::MissingProxyFence { writer: [0; 3] }, "{what:?}");
+        assert_line(&fault, SOURCE, "load a tile");
+    }
+    let overwrites = fault(run(Tile::Overwrites));
+    assert!(matches!(overwrites.kind, FaultKind::SharedRace { .. }), "{overwrites}");
+    for (what, kind) in [
+        (Tile::OtherRank, FaultKind::InvalidTensorMap),
+        (Tile::NoMap, FaultKind::InvalidTensorMap),
+        (Tile::NoMbarrier, FaultKind::MbarrierUninitialised),
+    ] {
+        let fault = fault(run(what));
+        assert_eq!(fault.kind, kind, "{what:?}");
+        assert_line(&fault, SOURCE, "load a tile");
+    }
+}
+
+#[test]
+fn a_tensor_that_does_not_lie_in_memory() {
+    let simulator = Simulator::new();
+    let d = upload(&simulator, &[0_u32; 64]);
+    let address = upload(&simulator, &[0_u32; 64]).address();
+    let run = |rows: u64| {
+        let shape = (rows, 32);
+        let tensor =
+            TiledTensor::matrix(ElementType::U32, address, shape, 128, (1, 32), Swizzle::None);
+        let map = simulator.tensor_map(&tensor).unwrap();
+        launch!(simulator, tile[1, 64, 128](d, map, Tile::Fenced))
+    };
+    run(2).unwrap();
+    let fault = fault(run(3));
+    assert_eq!(fault.kind, FaultKind::OutOfBounds);
+    assert!(fault.message.contains("its last 128 bytes"), "{fault}");
+}
+
+/// The second warp loads a box and waits for it; the first one reads it, after a barrier that has nothing to do with it, or after one
+/// at which the second warp has come when it had waited.
+#[kernel]
+unsafe fn others_wait(d: GlobalPtr<u32>, #[grid_constant] map: &TensorMap, related: u32) {
+    let objects = shared_array!(u64; 2);
+    let (full, other) = (Mbarrier::new(objects), Mbarrier::new(objects.add(1)));
+    let tile = shared::dynamic::<u32>();
+    let i = thread::thread_idx_x();
+    let comes = if related != 0 { WARP_SIZE } else { 2 * WARP_SIZE };
+    unsafe {
+        if i == 0 {
+            full.init(1);
+            other.init(1);
+            fence_init();
+        }
+        thread::sync_threads();
+        if i / WARP_SIZE == 1 {
+            if i == WARP_SIZE {
+                full.arrive_expect_tx(128);
+                load_2d(tile, map, [0, 0], full);
+            }
+            full.wait(0);
+        }
+        if i == comes {
+            other.arrive();
+        }
+        if i < WARP_SIZE {
+            other.wait(0);
+            d.add(i.into()).store(tile.add(i).load()); // read
+        }
+    }
+}
+
+#[test]
+fn who_has_not_waited_has_not_seen_what_others_have() {
+    let simulator = Simulator::new();
+    let d = upload(&simulator, &[0_u32; 32]);
+    let source = upload(&simulator, &Vec::from_iter(100_u32..132)).address();
+    let tensor =
+        TiledTensor::matrix(ElementType::U32, source, (1, 32), 128, (1, 32), Swizzle::None);
+    let map = simulator.tensor_map(&tensor).unwrap();
+    let run = |related: u32| launch!(simulator, others_wait[1, 96, 128](d, map, related));
+    run(1).unwrap();
+    assert_eq!(download(&simulator, d, 32), Vec::from_iter(100..132));
+    let fault = fault(run(0));
+    assert_eq!(fault.kind, FaultKind::SharedRace { other: [32, 0, 0], other_access: Write });
+    assert_line(&fault, SOURCE, "read");
+}

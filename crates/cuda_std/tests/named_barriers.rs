@@ -1,0 +1,221 @@
+//! Barriers of some of a block's warps.
+//!
+//! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
+
+mod common;
+
+use common::{alloc, assert_line, download, fault, launch};
+use cuda_std::memory::GlobalPtr;
+use cuda_std::sim::{AccessKind::*, Counters, FaultKind, SimError, Simulator};
+use cuda_std::warp::{FULL_MASK, WARP_SIZE, elect, lane_id};
+use cuda_std::{kernel, named_barrier, registers, shared_array, thread};
+
+const SOURCE: &str = include_str!("named_barriers.rs");
+
+/// Threads of a block: two pairs of warps.
+const THREADS: u32 = 4 * WARP_SIZE;
+
+/// Threads of a pair of warps.
+const PAIR: u32 = 2 * WARP_SIZE;
+
+/// Rounds in which each pair exchanges values.
+const ROUNDS: u32 = 3;
+
+/// The threads of each pair write, meet at the pair's barrier, and read what their neighbours wrote.
+#[kernel]
+unsafe fn pairs(d: GlobalPtr<u32>, meets: u32, other_pair: u32) {
+    let values = shared_array!(u32; THREADS);
+    let i = thread::thread_idx_x();
+    let pair = i / PAIR;
+    let from = (i % PAIR + WARP_SIZE) % PAIR + (pair ^ other_pair) * PAIR;
+    unsafe {
+        registers::decrease::<24>();
+        let mut value = i;
+        for _ in 0..ROUNDS {
+            values.add(i).store(value);
+            if meets != 0 {
+                named_barrier::sync(1 + pair, PAIR);
+            }
+            value = values.add(from).load() + 1; // read
+            named_barrier::sync(1 + pair, PAIR);
+        }
+        registers::increase::<240>();
+        d.add(i.into()).store(value);
+    }
+}
+
+#[test]
+fn pairs_of_warps_meet_apart() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, THREADS as usize);
+    let run = |meets: u32, other: u32| launch!(simulator, pairs[1, THREADS, 0](d, meets, other));
+    let counters = run(1, 0).unwrap();
+    // After an odd number of rounds each thread has what its neighbour began with.
+    let expected = Vec::from_iter((0..THREADS).map(|i| (i ^ WARP_SIZE) + ROUNDS));
+    assert_eq!(download(&simulator, d, THREADS as usize), expected);
+    assert_eq!(counters.named_barriers, u64::from(2 * 2 * ROUNDS));
+    assert_eq!(counters.block_barriers, 0);
+    assert_eq!(counters.shared_load_requests, u64::from(4 * ROUNDS));
+
+    let fault = fault(run(0, 0));
+    assert!(
+        matches!(fault.kind, FaultKind::UninitialisedShared | FaultKind::SharedRace { .. }),
+        "{fault}"
+    );
+    assert_line(&fault, SOURCE, "read");
+}
+
+#[test]
+fn a_pair_does_not_see_what_the_other_does() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, THREADS as usize);
+    let fault = fault(launch!(simulator, pairs[1, THREADS, 0](d, 1_u32, 1_u32)));
+    assert!(
+        matches!(fault.kind, FaultKind::UninitialisedShared | FaultKind::SharedRace { .. }),
+        "{fault}"
+    );
+}
+
+/// What the second pair does at a barrier at which the first one arrives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Arrival {
+    /// Waits, and reads what the first one has written.
+    Waits,
+    /// The first pair reads what the second one has written, and has not waited.
+    ReadsAfterArrival,
+    /// A warp does not come.
+    OneMissing,
+    /// It names another number of threads.
+    OtherNumber,
+    /// The first pair arrives a second time.
+    Twice,
+    /// The number is that of the block's own barrier.
+    Zero,
+    /// There is no such number.
+    Sixteen,
+    /// Not whole warps.
+    Parts,
+    /// More threads than there are.
+    TooMany,
+}
+
+#[kernel]
+unsafe fn arrival(d: GlobalPtr<u32>, how: Arrival) {
+    let values = shared_array!(u32; THREADS);
+    let i = thread::thread_idx_x();
+    let barrier = match how {
+        Arrival::Zero => 0,
+        Arrival::Sixteen => 16,
+        _ => 15,
+    };
+    let threads = match how {
+        Arrival::Parts => THREADS - 1,
+        Arrival::TooMany => THREADS + WARP_SIZE,
+        Arrival::OtherNumber if i >= PAIR => PAIR,
+        _ => THREADS,
+    };
+    unsafe {
+        values.add(i).store(i);
+        if i < PAIR {
+            named_barrier::arrive(barrier, threads); // arrive
+            if how == Arrival::Twice {
+                named_barrier::arrive(barrier, threads); // twice
+            }
+            if how == Arrival::ReadsAfterArrival {
+                d.add(i.into()).store(values.add(i + PAIR).load());
+            }
+        } else if how != Arrival::OneMissing || i < PAIR + WARP_SIZE {
+            named_barrier::sync(barrier, threads); // wait
+            d.add(i.into()).store(values.add(i - PAIR).load());
+        }
+    }
+}
+
+#[test]
+fn some_arrive_and_others_wait() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, THREADS as usize);
+    let run = |how: Arrival| -> Result<Counters, SimError> {
+        launch!(simulator, arrival[1, THREADS, 0](d, how))
+    };
+    run(Arrival::Waits).unwrap();
+    let found = download(&simulator, d, THREADS as usize);
+    assert_eq!(found[PAIR as usize..], Vec::from_iter(0..PAIR));
+
+    let reads = fault(run(Arrival::ReadsAfterArrival));
+    assert_eq!(reads.kind, FaultKind::UninitialisedShared);
+    let missing = fault(run(Arrival::OneMissing));
+    assert_eq!(missing.kind, FaultKind::NamedBarrierDeadlock { missing: WARP_SIZE });
+    assert_eq!(missing.thread, [PAIR, 0, 0]);
+    assert_line(&missing, SOURCE, "wait");
+    for (how, line) in [
+        (Arrival::OtherNumber, "wait"),
+        (Arrival::Twice, "twice"),
+        (Arrival::Zero, "arrive"),
+        (Arrival::Sixteen, "arrive"),
+        (Arrival::Parts, "arrive"),
+        (Arrival::TooMany, "arrive"),
+    ] {
+        let fault = fault(run(how));
+        assert_eq!(fault.kind, FaultKind::NamedBarrierMisuse, "{how:?}");
+        assert_line(&fault, SOURCE, line);
+    }
+}
+
+/// The first pair overwrites what the second one reads, after it has met it or not.
+#[kernel]
+unsafe fn overwrites(d: GlobalPtr<u32>, meets: u32) {
+    let value = shared_array!(u32; 1);
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            value.store(5);
+        }
+        named_barrier::sync(1, THREADS);
+        if i >= PAIR {
+            d.add(i.into()).store(value.load());
+            named_barrier::arrive(2, THREADS);
+        } else {
+            if meets != 0 {
+                named_barrier::sync(2, THREADS);
+            }
+            if i == 0 {
+                value.store(6); // overwrite
+            }
+        }
+    }
+}
+
+#[test]
+fn reads_come_before_the_barrier_they_arrive_at() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, THREADS as usize);
+    let run = |meets: u32| launch!(simulator, overwrites[1, THREADS, 0](d, meets));
+    run(1).unwrap();
+    assert_eq!(download(&simulator, d, THREADS as usize)[PAIR as usize..], [5; PAIR as usize]);
+    let fault = fault(run(0));
+    assert!(matches!(fault.kind, FaultKind::SharedRace { other_access: Read | Write, .. }));
+}
+
+#[kernel]
+unsafe fn elections(d: GlobalPtr<u32>, lanes: u32) {
+    let mask = FULL_MASK << (WARP_SIZE - lanes);
+    unsafe {
+        if mask >> lane_id() & 1 == 1 {
+            let elected = elect(mask);
+            d.add(thread::thread_idx_x().into()).store(elected.into());
+        }
+    }
+}
+
+#[test]
+fn one_lane_of_a_warp_is_elected() {
+    let simulator = Simulator::new();
+    for lanes in [32, 7, 1] {
+        let d = alloc::<u32>(&simulator, 64);
+        launch!(simulator, elections[1, 64, 0](d, lanes)).unwrap();
+        let elected = download(&simulator, d, 64).iter().filter(|&&elected| elected == 1).count();
+        assert_eq!(elected, 2);
+    }
+}
