@@ -12,6 +12,7 @@
 //! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
 //! | [`async_copy`] | copies from global to shared memory that run in the background |
 //! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
+//! | [`mma`] | matrix products of a warp, on tensor cores |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
@@ -34,6 +35,7 @@ pub mod hint;
 pub mod math;
 pub mod mbarrier;
 pub mod memory;
+pub mod mma;
 pub mod scalar;
 pub mod shared;
 pub mod thread;

@@ -5,8 +5,11 @@
 
 #[path = "ptx/mbarrier.rs"]
 mod mbarrier;
+#[path = "ptx/mma.rs"]
+mod mma;
 
 pub use mbarrier::*;
+pub use mma::*;
 
 use core::arch::{asm, global_asm, nvptx};
 use core::mem::{MaybeUninit, transmute_copy};

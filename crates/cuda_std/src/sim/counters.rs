@@ -89,6 +89,8 @@ counters! {
     warp_collectives: sum,
     /// Fused multiply-adds, once a lane.
     fma: sum,
+    /// Multiply-adds of tensor cores: 2,048 for each instruction of a warp.
+    tensor_fma: sum,
     /// Most static and dynamic shared memory of any block, in bytes.
     shared_bytes: max,
 }

@@ -68,7 +68,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `mbarrier.rs`, `collective.rs`, `mma.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `in_flight.rs` |
@@ -91,6 +91,7 @@ mod launch;
 pub mod limits;
 mod log;
 mod mbarrier;
+mod mma;
 mod panics;
 mod readers;
 mod requests;
@@ -113,6 +114,7 @@ pub(crate) use collective::Shuffle;
 pub(crate) use mbarrier::{
     mbarrier_arrive, mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
 };
+pub(crate) use mma::{Format, load_matrices, multiply_add};
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use worker::{current, current_or_null};
 

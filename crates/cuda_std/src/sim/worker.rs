@@ -9,6 +9,7 @@ use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
+use super::mma::Fragments;
 use super::shared::SharedMemory;
 use super::stack::Stacks;
 use corosensei::stack::DefaultStack;
@@ -103,6 +104,8 @@ pub(super) struct Thread {
     pub(super) copies: CopyQueue,
     /// Result of the warp-collective operation it waited at.
     pub(super) result: u32,
+    /// What it brings to the operation on matrices that it waits at, and takes away from it.
+    pub(super) fragments: Fragments,
 }
 
 impl Thread {
@@ -115,6 +118,7 @@ impl Thread {
             declared: 0,
             copies: CopyQueue::default(),
             result: 0,
+            fragments: Fragments::default(),
         }
     }
 }
