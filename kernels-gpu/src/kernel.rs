@@ -158,6 +158,15 @@ impl KernelInfo {
         self.tile.threads()
     }
 
+    /// The first compute capability that has the kernel's instructions. Where asynchronous copies are missing others take their
+    /// place, tensor cores for f16 and bf16 nothing could.
+    pub const fn compute_capability(&self) -> (u32, u32) {
+        match self.summation {
+            Summation::Ascending => (7, 5),
+            Summation::TensorCores => (8, 0),
+        }
+    }
+
     /// Blocks of a launch for an `m x n` matrix D, all along x; of each product, in a batch.
     pub const fn blocks(&self, m: u32, n: u32) -> u64 {
         m.div_ceil(self.tile.bm) as u64 * n.div_ceil(self.tile.bn) as u64

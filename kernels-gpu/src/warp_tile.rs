@@ -7,7 +7,7 @@
 //! `j`-th 8. Two of its rows by two of its columns are one instruction of 16 x 8.
 //!
 //! That is no order in which to store D: a row of 8 elements of half precision is half a sector, held by four threads. So the
-//! sums take a way through shared memory, where slices are no longer needed, and come back as 8 neighbouring sums a thread, of
+//! sums take a way through shared memory, where slices are no longer needed, and come back as 4 neighbouring sums a thread, of
 //! which a warp stores whole rows.
 
 use crate::element::Element;
@@ -26,10 +26,7 @@ use cuda_std::{hint, shared, thread, unroll, warp};
 pub const LANES: (usize, usize) = (8, 4);
 
 /// Sums that a thread stores together.
-const UNIT: usize = 8;
-
-/// Sums in one access to shared memory.
-const QUAD: usize = 4;
+pub const QUAD: usize = 4;
 
 /// A thread's share of 16 columns of A and 16 rows of B: two registers for each of its rows, one for each of its columns.
 #[derive(Clone, Copy)]
@@ -54,8 +51,8 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     const COLS: usize = LANES.1 * TN;
     /// Warps along a row of the block's tile.
     const WARPS_N: usize = K::TILE.bn as usize / Self::COLS;
-    /// Units in a row of the warp's part.
-    const UNITS: usize = Self::COLS / UNIT;
+    /// Quads in a row of the warp's part.
+    const QUADS: usize = Self::COLS / QUAD;
 
     /// Bytes of shared memory that the sums of a block take on their way.
     pub const BYTES: u32 = K::TILE.bm * K::TILE.bn * size_of::<f32>() as u32;
@@ -133,14 +130,12 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
         });
     }
 
-    /// Where 4 neighbouring sums of a row of the warp's part lie in shared memory. They change places so that neither the lanes
-    /// that write, 8 bytes each in 4 rows and 8 columns, meet in a bank, nor those that read the first or the second halves of 8
-    /// units, one after the other.
+    /// Where 4 neighbouring sums of a row of the warp's part lie in shared memory. They change places so that lanes that write
+    /// together, 8 bytes each in 4 rows and 8 columns, do not meet in a bank. Those that read 8 quads of a row do not anyway.
     #[inline(always)]
     fn place(sums: SharedPtr<f32>, row: u32, quad: u32) -> SharedPtr<f32> {
-        const { assert!(Self::UNITS >= 4 && Self::UNITS.is_power_of_two(), "rows fill all banks") };
-        let halves = (row * Self::UNITS as u32 + quad / 2) / 4 % 2;
-        let swizzled = quad ^ (row % 4 * 2) ^ halves;
+        const { assert!(Self::QUADS.is_multiple_of(8), "rows fill all banks") };
+        let swizzled = quad ^ (row % 4 * 2);
         sums.add(row * Self::COLS as u32 + swizzled * QUAD as u32)
     }
 
@@ -170,21 +165,15 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
         }
 
         let (first_row, first_col) = Self::of_warp();
-        let wide = params.d.has_vectors(UNIT as u32) && params.n.is_multiple_of(UNIT as u32);
-        let turns = Self::ROWS * Self::UNITS / warp::WARP_SIZE as usize;
+        let wide = params.d.has_vectors(QUAD as u32) && params.n.is_multiple_of(QUAD as u32);
+        let turns = Self::ROWS * Self::QUADS / warp::WARP_SIZE as usize;
         for turn in 0..hint::opaque(turns as u32) {
-            let unit = turn * warp::WARP_SIZE + lane;
-            let (row, unit) = (unit / Self::UNITS as u32, unit % Self::UNITS as u32);
-            let mut values = [0.0; UNIT];
+            let quad = turn * warp::WARP_SIZE + lane;
+            let (row, quad) = (quad / Self::QUADS as u32, quad % Self::QUADS as u32);
             // SAFETY: the warp has written all of its part.
-            unsafe {
-                let low = Self::place(sums, row, 2 * unit).load_vec::<QUAD>();
-                let high = Self::place(sums, row, 2 * unit + 1).load_vec::<QUAD>();
-                values[..QUAD].copy_from_slice(&low);
-                values[QUAD..].copy_from_slice(&high);
-            }
+            let mut values = unsafe { Self::place(sums, row, quad).load_vec::<QUAD>() };
             let row = origin.row + first_row + row;
-            let col = origin.col + first_col + unit * UNIT as u32;
+            let col = origin.col + first_col + quad * QUAD as u32;
             if row < params.m && col < params.n {
                 // SAFETY: as promised by the caller; the vector starts inside of D.
                 unsafe { store_vector(params, row, col, &mut values, wide) };

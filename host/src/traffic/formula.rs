@@ -55,7 +55,7 @@ use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::mover::VECTOR_BYTES;
 use regemm_kernels::panels::{CHUNK, PAIR, SQUARE};
 use regemm_kernels::thread_tile::WARP_TILE;
-use regemm_kernels::warp_tile::LANES;
+use regemm_kernels::warp_tile::{LANES, QUAD};
 
 /// The widest load or store.
 const VECTOR: u64 = VECTOR_BYTES as u64;
@@ -342,7 +342,7 @@ impl Launch {
     }
 
     /// Slices lie in shared memory as they do in global memory, and fragments are read a square at a time, 16 bytes a lane. The sums
-    /// take a way through shared memory to D, by units of 8 ([`regemm_kernels::warp_tile`]).
+    /// take a way through shared memory to D, by 4 a lane ([`regemm_kernels::warp_tile`]).
     fn tensor_cores(&self) -> Sums {
         let Tile { bm, bn, bk, tm, tn, .. } = self.tile;
         let [bm, bn, bk, tm, tn] = [bm, bn, bk, tm, tn].map(u64::from);
@@ -355,16 +355,16 @@ impl Launch {
         let steps = multiplied / SQUARE as u64 + u64::from(self.k > 0);
         let sum_bytes = self.blocks() * u128::from(bm * bn * self.sum_bytes);
         let slice_bytes = self.block_slices() * u128::from(bk * (bm + bn) * self.element_bytes);
-        let units = cols / chunk;
-        let piece = if self.n.is_multiple_of(chunk) { chunk } else { 1 };
-        let store = Request::spread((WARP_LANES / units, 1), (units, chunk), piece);
+        let (quads, quad) = (cols / QUAD as u64, QUAD as u64);
+        let piece = if self.n.is_multiple_of(quad) { quad } else { 1 };
+        let store = Request::spread((WARP_LANES / quads, 1), (quads, quad), piece);
         let mut sums = Sums {
             store_sectors: store.sectors(self.m, self.n, self.element_bytes),
             shared_load_bytes: block_threads * u128::from(squares * steps * VECTOR) + sum_bytes,
             shared_store_bytes: slice_bytes + sum_bytes,
             barriers: self.block_slices() + self.blocks(),
             fma: block_threads * u128::from(multiplied * tm * tn)
-                + u128::from(self.m) * u128::from(self.n.next_multiple_of(chunk)),
+                + u128::from(self.m) * u128::from(self.n.next_multiple_of(quad)),
             ..Sums::default()
         };
         let request = |layout: Layout, tile: (u64, u64), shape: (u64, u64)| {
