@@ -59,7 +59,10 @@ pub trait Panel {
     const ROW_BYTES: u32 = Self::CHUNKS * CHUNK_BYTES;
     /// Bytes of the panel.
     const BYTES: u32 = {
-        assert!(Self::CHUNKS.is_power_of_two() && Self::CHUNKS >= LINE / 2, "rows that the swizzle knows");
+        assert!(
+            Self::CHUNKS.is_power_of_two() && Self::CHUNKS >= LINE / 2,
+            "rows that the swizzle knows"
+        );
         Self::ROWS * Self::ROW_BYTES
     };
 }
@@ -162,11 +165,7 @@ impl<P: Panel> Reader<P> {
         let row = SharedPtr::from_address(start + lines + in_rows * SQUARE as u32 * P::ROW_BYTES);
         // SAFETY: as promised by the caller; what lies together are chunks, which are aligned.
         unsafe {
-            if P::ALONG_K {
-                load_matrices::<T, false>(row)
-            } else {
-                load_matrices::<T, true>(row)
-            }
+            if P::ALONG_K { load_matrices::<T, false>(row) } else { load_matrices::<T, true>(row) }
         }
     }
 }

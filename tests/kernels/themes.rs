@@ -213,9 +213,8 @@ fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo
 /// every such kernel, in all layouts, on every machine and every time. No bound is needed, also not for the activations: they are made of the
 /// same operations on both. Tensor cores sum otherwise, and not the same on all machines: there the machine is its own measure.
 fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
-    let alike = |other: &&KernelInfo| {
-        (other.dtype, other.summation) == (kernel.dtype, kernel.summation)
-    };
+    let alike =
+        |other: &&KernelInfo| (other.dtype, other.summation) == (kernel.dtype, kernel.summation);
     let first = regemm::kernels::kernels().iter().find(alike).ok_or("no kernel of its kind")?;
     let reference = match kernel.summation {
         Summation::Ascending => Machine::new(Device::sim()),

@@ -54,7 +54,5 @@ macro_rules! ldmatrix {
 pub unsafe fn load_matrices<const TRANSPOSED: bool>(address: u32) -> [u32; 4] {
     require_tensor_cores();
     // SAFETY: as promised by the caller.
-    unsafe {
-        if TRANSPOSED { ldmatrix!(".trans", address) } else { ldmatrix!("", address) }
-    }
+    unsafe { if TRANSPOSED { ldmatrix!(".trans", address) } else { ldmatrix!("", address) } }
 }

@@ -71,7 +71,8 @@ fn together(operation: Operation, fragments: Fragments, place: Place) -> Fragmen
         let lanes = ((&(*worker).threads).len() - thread / LANES * LANES).min(LANES);
         if lanes < LANES {
             let name = operation.name();
-            let message = format!("executes a {name} in a warp of {lanes} threads: it takes all 32");
+            let message =
+                format!("executes a {name} in a warp of {lanes} threads: it takes all 32");
             raise(worker, FaultKind::PartialWarp { lanes: lanes as u32 }, None, message, place)
         }
         (&mut (*worker).threads)[thread].fragments = fragments;
@@ -90,9 +91,8 @@ pub(super) fn distribute(warp: &mut [Thread], transposed: bool) {
     for (lane, thread) in warp.iter_mut().enumerate() {
         let (g, t) = (lane / LANES_OF_ROW, lane % LANES_OF_ROW);
         thread.fragments.a = from_fn(|matrix| {
-            let [low, high] = [2 * t, 2 * t + 1].map(|i| {
-                if transposed { element(matrix, i, g) } else { element(matrix, g, i) }
-            });
+            let [low, high] = [2 * t, 2 * t + 1]
+                .map(|i| if transposed { element(matrix, i, g) } else { element(matrix, g, i) });
             low | high << u16::BITS
         });
     }
