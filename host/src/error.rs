@@ -365,6 +365,22 @@ pub enum Error {
         device: String,
     },
 
+    /// A kernel whose instructions the GPU does not have.
+    #[error(
+        "kernel {kernel} needs compute capability {}.{} but {device} has {}.{}: choose one of a lower rung",
+        needed.0, needed.1, found.0, found.1
+    )]
+    KernelNeedsNewer {
+        /// The kernel.
+        kernel: &'static str,
+        /// The first compute capability that can run it.
+        needed: (u32, u32),
+        /// The device's.
+        found: (u32, u32),
+        /// The device's name.
+        device: String,
+    },
+
     /// A custom kernel's parameters are not those of its epilogue type.
     #[error(
         "kernel {kernel} takes {found} but this epilogue type makes {expected}: name the epilogue of the kernel's row"

@@ -157,10 +157,16 @@ impl fmt::Display for Problem {
 /// Whether a device can run a kernel on a problem at all.
 ///
 /// # Errors
-/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelDoesNotFit`].
+/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeedsNewer`],
+/// [`Error::KernelDoesNotFit`].
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_dtype(kernel, problem.dtype)?;
     check_layouts(kernel, problem.layouts)?;
+    let needed = kernel.compute_capability();
+    if let Some(found) = device.compute_capability.filter(|&found| found < needed) {
+        let (kernel, device) = (kernel.name, device.name.clone());
+        return Err(Error::KernelNeedsNewer { kernel, needed, found, device });
+    }
     let demands = [
         (Resource::Threads, kernel.threads().into(), device.max_threads_per_block.into()),
         (Resource::SharedMemory, kernel.shared_bytes.into(), device.shared_bytes_per_block.into()),

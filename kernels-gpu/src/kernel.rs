@@ -23,11 +23,13 @@ pub enum Rung {
     WarpTiled,
     /// [`crate::decoupled`]
     Decoupled,
+    /// [`crate::tensor_core`]
+    TensorCore,
 }
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 7] = [
+    pub const ALL: [Rung; 8] = [
         Rung::Naive,
         Rung::Tiled,
         Rung::Microkernel,
@@ -35,6 +37,7 @@ impl Rung {
         Rung::Pipelined,
         Rung::WarpTiled,
         Rung::Decoupled,
+        Rung::TensorCore,
     ];
 
     /// The module's name.
@@ -47,6 +50,7 @@ impl Rung {
             Rung::Pipelined => "pipelined",
             Rung::WarpTiled => "warp_tiled",
             Rung::Decoupled => "decoupled",
+            Rung::TensorCore => "tensor_core",
         }
     }
 }
@@ -55,6 +59,17 @@ impl fmt::Display for Rung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
+}
+
+/// In which order a kernel adds up the products of an element of D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Summation {
+    /// In ascending order of k, by fused multiply-adds into one accumulator that starts at zero: the same bits with every kernel, in
+    /// all layouts, on the simulator and on every GPU.
+    Ascending,
+    /// In ascending order of k by 16 at a time, which tensor cores add up in a way of their own ([`cuda_std::mma`]): the same bits
+    /// with every such kernel on one machine, but not on another.
+    TensorCores,
 }
 
 /// Sizes of a kernel's tiles, in elements.
@@ -89,8 +104,7 @@ impl Tile {
 /// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Of a batch
 /// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
 /// the parameters of its own product, so that a kernel need not know of batches. Each
-/// element of D is the sum over k in ascending order of fused multiply-adds into one accumulator that starts at zero,
-/// so that all rungs give the same bits, in all layouts.
+/// element of D is the sum over k in the order of `SUMMATION`, so that all kernels that share it give the same bits, in all layouts.
 pub trait GemmKernel {
     /// Element type of all matrices.
     type Element: Element;
@@ -98,6 +112,8 @@ pub trait GemmKernel {
     const RUNG: Rung;
     /// How A and B lie in memory.
     const LAYOUTS: Layouts = Layouts::NN;
+    /// In which order it adds up products.
+    const SUMMATION: Summation = Summation::Ascending;
     /// Its tile sizes.
     const TILE: Tile;
     /// Bytes of dynamic shared memory a block needs.
@@ -125,6 +141,8 @@ pub struct KernelInfo {
     pub dtype: Dtype,
     /// How A and B lie in memory.
     pub layouts: Layouts,
+    /// In which order it adds up products.
+    pub summation: Summation,
     /// Its tile sizes.
     pub tile: Tile,
     /// Bytes of dynamic shared memory a block needs.
@@ -138,6 +156,15 @@ impl KernelInfo {
     /// Threads in a block.
     pub const fn threads(&self) -> u32 {
         self.tile.threads()
+    }
+
+    /// The first compute capability that has the kernel's instructions. Where asynchronous copies are missing others take their
+    /// place, tensor cores for f16 and bf16 nothing could.
+    pub const fn compute_capability(&self) -> (u32, u32) {
+        match self.summation {
+            Summation::Ascending => (7, 5),
+            Summation::TensorCores => (8, 0),
+        }
     }
 
     /// Blocks of a launch for an `m x n` matrix D, all along x; of each product, in a batch.

@@ -9,10 +9,12 @@
 //! | [`pipelined`] | two to four stages, filled by asynchronous copies: prologue, steady state, epilogue |
 //! | [`warp_tiled`] | warp tiles, and fragments of the next k loaded while those of this one are multiplied |
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
+//! | [`tensor_core`] | a warp multiplies matrices of half precision on tensor cores |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
 //! factors in any layout, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
+//! [`panels`] and [`warp_tile`] the same for tensor cores,
 //! [`epilogue`] what happens to a sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
 //! every instantiation: PTX entries, host tables and names all come from it.
 //!
@@ -34,12 +36,15 @@ pub mod math;
 pub mod microkernel;
 pub mod mover;
 pub mod naive;
+pub mod panels;
 pub mod params;
 pub mod pipelined;
 pub mod ring;
 pub mod slices;
 pub mod table;
+pub mod tensor_core;
 pub mod thread_tile;
 pub mod tile;
 pub mod tiled;
+pub mod warp_tile;
 pub mod warp_tiled;

@@ -360,10 +360,14 @@ fn elements_inside<T: Element, E>(params: &GemmParams<T, E>, row: u32, col: u32)
     if row < params.m { params.n.saturating_sub(col) } else { 0 }
 }
 
-/// Puts consecutive sums of one row through the epilogue and stores those that lie in D; the first, `(row, col)`, does.
+/// Puts consecutive sums of one row through the epilogue and stores those that lie in D; the first, `(row, col)`, does. They are
+/// stored at once where all rows of D are whole, aligned vectors of as many elements (`wide`).
+///
+/// # Safety
+/// D and the epilogue's operands are valid for the shapes in `params`, and `wide` is right.
 #[inline(always)]
 #[track_caller]
-unsafe fn store_vector<T: Element, E: Epilogue<T>>(
+pub unsafe fn store_vector<T: Element, E: Epilogue<T>>(
     params: &GemmParams<T, E>,
     row: u32,
     col: u32,

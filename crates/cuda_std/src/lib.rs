@@ -16,6 +16,7 @@
 //! | [`wgmma`] | matrix products of four warps, of operands in shared memory, on tensor cores |
 //! | [`named_barrier`] | barriers of some of a block's warps |
 //! | [`registers`] | registers that warpgroups hand over to others |
+//! | [`mma`] | matrix products of a warp, on tensor cores |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`swizzle`] | how bulk copies and matrix products lay out rows in shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
@@ -40,6 +41,7 @@ pub mod hint;
 pub mod math;
 pub mod mbarrier;
 pub mod memory;
+pub mod mma;
 pub mod named_barrier;
 pub mod registers;
 pub mod scalar;

@@ -9,6 +9,8 @@ mod bulk_copy;
 mod grid_constant;
 #[path = "ptx/mbarrier.rs"]
 mod mbarrier;
+#[path = "ptx/mma.rs"]
+mod mma;
 #[path = "ptx/warpgroups.rs"]
 mod warpgroups;
 #[path = "ptx/wgmma.rs"]
@@ -17,6 +19,7 @@ mod wgmma;
 pub use bulk_copy::*;
 pub use grid_constant::*;
 pub use mbarrier::*;
+pub use mma::*;
 pub use warpgroups::*;
 pub use wgmma::*;
 

@@ -2,7 +2,7 @@
 
 use super::backing;
 use super::block::coordinates;
-use super::collective::{Collective, Shuffle};
+use super::collective::{Collective, Operation, Shuffle};
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, Space};
 use super::limits::WARP_THREADS;
 use super::log::{CAPACITY, Entry};
@@ -345,15 +345,18 @@ pub(crate) fn sync_threads(place: Place) {
 
 /// Waits for the lanes of `mask`.
 pub(crate) fn sync_warp(mask: u32, place: Place) {
-    collective(Collective { shuffle: None, mask, value: 0, operand: 0, location: place });
+    let operation = Operation::Barrier;
+    collective(Collective { operation, mask, value: 0, operand: 0, location: place });
 }
 
 /// Exchanges values between the lanes of `mask`.
 pub(crate) fn shuffle(shuffle: Shuffle, mask: u32, value: u32, operand: u32, place: Place) -> u32 {
-    collective(Collective { shuffle: Some(shuffle), mask, value, operand, location: place })
+    let operation = Operation::Shuffle(shuffle);
+    collective(Collective { operation, mask, value, operand, location: place })
 }
 
-fn collective(collective: Collective) -> u32 {
+/// Waits for the lanes that take part in an operation, and gives the result of a shuffle.
+pub(super) fn collective(collective: Collective) -> u32 {
     let worker = current();
     let Collective { mask, location, .. } = collective;
     // SAFETY: the worker is the current one.

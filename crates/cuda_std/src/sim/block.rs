@@ -147,9 +147,9 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
             .fold(0, |mask, (lane, thread)| mask | (ready(thread) as u32) << lane);
         worker.log.flush(full, &mut worker.counters);
         let clocks = &mut worker.clocks[warp.start / LANES];
-        match collective::complete(&mut worker.threads[warp.clone()], clocks) {
-            Ok(completed) => worker.counters.warp_collectives += completed,
-            Err(bad) => return Err(divergence::bad_source(worker, warp.start, bad)),
+        let (threads, counters) = (&mut worker.threads[warp.clone()], &mut worker.counters);
+        if let Err(bad) = collective::complete(threads, clocks, counters) {
+            return Err(divergence::bad_source(worker, warp.start, bad));
         }
         mbarrier::release(worker, warp.clone())?;
         named_barrier::release(worker, warp.clone());

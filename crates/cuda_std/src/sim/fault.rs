@@ -183,6 +183,11 @@ pub enum FaultKind {
         /// The mask.
         mask: u32,
     },
+    /// An operation that takes all 32 lanes of a warp, in one that has fewer.
+    PartialWarp {
+        /// Lanes of the warp.
+        lanes: u32,
+    },
     /// Threads of a block that declare different static shared arrays, or one that declares the same array twice.
     SharedMismatch,
     /// More shared memory than a block may have.

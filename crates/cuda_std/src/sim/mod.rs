@@ -89,7 +89,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `collective.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
@@ -115,6 +115,7 @@ mod launch;
 pub mod limits;
 mod log;
 mod mbarrier;
+mod mma;
 mod named_barrier;
 mod operands;
 mod panics;
@@ -148,6 +149,7 @@ pub(crate) use mbarrier::{
     fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_on_copies,
     mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
 };
+pub(crate) use mma::{Format, load_matrices, multiply_add};
 pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use worker::{current, current_or_null};

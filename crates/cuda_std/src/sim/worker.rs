@@ -11,6 +11,7 @@ use super::global::Table;
 use super::limits::WARP_THREADS;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
+use super::mma::Fragments;
 use super::named_barrier::{NamedBarriers, NamedWait};
 use super::shared::{SharedMemory, agents_of};
 use super::stack::Stacks;
@@ -117,6 +118,8 @@ pub(super) struct Thread {
     pub(super) stores: StoreQueue,
     /// Result of the warp-collective operation it waited at.
     pub(super) result: u32,
+    /// What it brings to the operation on matrices that it waits at, and takes away from it.
+    pub(super) fragments: Fragments,
 }
 
 impl Thread {
@@ -130,6 +133,7 @@ impl Thread {
             copies: CopyQueue::default(),
             stores: StoreQueue::default(),
             result: 0,
+            fragments: Fragments::default(),
         }
     }
 }
