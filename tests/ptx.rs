@@ -4,7 +4,7 @@
 //! section numbers are those of NVIDIA's PTX ISA manual, version 8.
 
 use regemm::kernels::kernels;
-use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
+use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, Summation, ptx_modules};
 use regemm_kernels::table::REDUCERS;
 use std::collections::BTreeSet;
 
@@ -48,6 +48,11 @@ impl Module {
     /// Whether slices come to shared memory by `cp.async`, which exists from sm_80 on (section 9.7.9.25.3.1).
     fn copies_asynchronously(&self) -> bool {
         self.kernel.rung >= Rung::Pipelined && self.ptx.arch != "sm_75"
+    }
+
+    /// Whether the target has the kernel's instructions; where it does not, the host refuses to launch it.
+    fn can_run(&self) -> bool {
+        self.kernel.summation == Summation::Ascending || self.ptx.arch != "sm_75"
     }
 
     /// The basic blocks: runs of words between labels and branches.
@@ -125,8 +130,15 @@ fn bytes(access: &str) -> u32 {
     bits / 8 * count
 }
 
-/// The module of every kernel of the table for every architecture; each exists once.
+/// The module of every kernel of the table for every architecture that can run it.
 fn modules() -> Vec<Module> {
+    let mut modules = all_modules();
+    modules.retain(Module::can_run);
+    modules
+}
+
+/// The module of every kernel of the table for every architecture; each exists once.
+fn all_modules() -> Vec<Module> {
     let mut modules = Vec::new();
     for kernel in kernels() {
         for (arch, resident_threads) in ARCHS {
@@ -143,7 +155,7 @@ fn modules() -> Vec<Module> {
 /// and PTX that grows out of bounds (an epilogue that is copied for every sum, say).
 #[test]
 fn every_kernel_has_one_module_for_each_architecture() {
-    let found = modules().len();
+    let found = all_modules().len();
     assert_eq!(found, kernels().len() * ARCHS.len());
     let reducers = REDUCERS.len() * ARCHS.len();
     assert_eq!(ptx_modules().len(), found + reducers, "a module belongs to no kernel of the table");
@@ -155,7 +167,7 @@ fn every_kernel_has_one_module_for_each_architecture() {
 /// parameter that the device's compiler lays out otherwise than the host's.
 #[test]
 fn a_module_is_one_entry_for_its_target() {
-    for module in modules() {
+    for module in all_modules() {
         let (name, entry, source) = (module.name(), module.kernel.name, module.ptx.source);
         let directive = |wanted: &str| {
             let lines = module.lines().map(str::trim);
@@ -182,7 +194,7 @@ fn a_module_is_one_entry_for_its_target() {
 /// hold so many blocks.
 #[test]
 fn launch_bounds_are_those_of_the_table() {
-    for module in modules() {
+    for module in all_modules() {
         let name = module.name();
         let (header, _) = module.ptx.source.split_once("\n{").unwrap();
         let bound = |directive: &str| {
@@ -215,6 +227,19 @@ fn there_is_no_local_memory_no_call_and_no_trap() {
     }
 }
 
+/// Catches a kernel that would go on where its instructions are missing, and with something else in their place.
+#[test]
+fn where_its_instructions_are_missing_a_kernel_only_traps() {
+    let mut trapping = 0;
+    for module in all_modules().iter().filter(|module| !module.can_run()) {
+        let (_, body) = module.ptx.source.split_once("\n{").unwrap();
+        let found: Vec<_> = body.lines().flat_map(words).collect();
+        assert_eq!(found, ["trap", "exit"], "{}", module.name());
+        trapping += 1;
+    }
+    assert!(trapping > 0, "all kernels run everywhere: then there is nothing to refuse");
+}
+
 /// Catches generic accesses: a pointer that went round `cuda_std`, which the simulator cannot see and for which the GPU
 /// has to find out the state space.
 #[test]
@@ -234,7 +259,8 @@ fn every_access_names_its_state_space() {
         if shared {
             expected.insert(("ld", "shared"));
         }
-        if shared && !module.copies_asynchronously() {
+        // Slices that are not copied asynchronously, or the sums on their way to D.
+        if shared && (!module.copies_asynchronously() || module.kernel.rung == Rung::TensorCore) {
             expected.insert(("st", "shared"));
         }
         assert_eq!(loads_and_stores, expected, "{}", module.name());
@@ -275,6 +301,14 @@ fn accesses_are_as_wide_as_meant() {
                     assert!(as_wide("st.global"), "{name}: stores of D");
                 }
             }
+            Rung::TensorCore => {
+                assert!(wide("ld.shared"), "{name}: sums on their way to D");
+                let stored = |word: &str| word.starts_with("st.global") && bytes(word) == 8;
+                assert!(module.accesses().any(stored), "{name}: stores of D");
+                for copy in ["cp.async.cg.shared.global", "cp.async.ca.shared.global"] {
+                    assert!(module.words().any(|word| word == copy), "{name}: {copy}");
+                }
+            }
             Rung::Pipelined | Rung::WarpTiled | Rung::Decoupled | Rung::SplitK => {
                 assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
                 assert!(wide("st.global"), "{name}: stores of D");
@@ -309,6 +343,8 @@ fn barriers_are_as_designed() {
             // Where the memory barriers are made, and among the lanes that have read a stage.
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],
+            // As with warp tiles, and around the way of the sums through shared memory.
+            Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],
         };
         assert_eq!(found, expected, "{}", module.name());
     }
@@ -322,6 +358,9 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
     for module in modules() {
         let name = module.name();
         assert!(!module.words().any(|word| word == module.other_fma()), "{name}");
+        if module.kernel.rung == Rung::TensorCore {
+            continue;
+        }
         let blocks = module.multiplying_blocks();
         assert!(!blocks.is_empty(), "{name}: no block multiplies");
         for block in blocks {
@@ -341,6 +380,37 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
             let operands = steps * (tile.tm + tile.tn);
             assert_eq!(loaded, operands * module.operand_bytes(), "{name}: {steps} steps");
         }
+    }
+}
+
+/// Catches instructions of another shape or type than meant, fragments that are read more than once, and products that are apart
+/// from the loads that they hide.
+#[test]
+fn tensor_cores_multiply_while_the_next_fragments_are_read() {
+    for module in modules().iter().filter(|module| module.kernel.rung == Rung::TensorCore) {
+        let (name, tile) = (module.name(), module.kernel.tile);
+        let format = module.kernel.dtype.name();
+        let mma = format!("mma.sync.aligned.m16n8k16.row.col.f32.{format}.{format}.f32");
+        let products = tile.tm / 2 * (tile.tn / 2);
+        let squares = tile.tm / 2 + tile.tn / 4;
+        let mut steps = 0;
+        for block in module.blocks() {
+            let count = |start: &str| block.iter().filter(|word| word.starts_with(start)).count();
+            let multiplied = count("mma.") as u32;
+            assert_eq!(multiplied, count(&mma) as u32, "{name}");
+            if multiplied > 0 {
+                assert_eq!(multiplied % products, 0, "{name}: whole steps");
+                steps += multiplied / products;
+                let read = count("ldmatrix.sync.aligned.m8n8.x4") as u32;
+                assert_eq!(read, multiplied / products * squares, "{name}");
+            }
+        }
+        assert_eq!(steps, tile.bk / 16, "{name}: the steps of a slice");
+        let transposed = module.words().any(|word| word.contains(".x4.trans."));
+        let natural = module.words().any(|word| word.contains(".x4.shared."));
+        let Layouts { a, b } = module.kernel.layouts;
+        assert_eq!(natural, a == Layout::RowMajor || b == Layout::Transposed, "{name}");
+        assert_eq!(transposed, a == Layout::Transposed || b == Layout::RowMajor, "{name}");
     }
 }
 

@@ -73,7 +73,7 @@ pub use ndarray;
 pub use regemm_kernels::activation::Activation;
 pub use regemm_kernels::element::{Accumulator, Dtype, Element};
 pub use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
-pub use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Tile};
+pub use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Summation, Tile};
 pub use regemm_kernels::layout::{Layout, Layouts};
 
 /// The examples of the README, compiled and run as tests.

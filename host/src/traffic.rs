@@ -81,8 +81,8 @@ traffic! {
     bank_conflicts = shared_load_conflicts + shared_store_conflicts,
     /// Barriers, once a block.
     block_barriers = block_barriers,
-    /// Fused multiply-adds, those with zeros outside the matrices and those of the epilogue among them.
-    fma = fma,
+    /// Fused multiply-adds, those with zeros outside the matrices and those of the epilogue among them, and those of tensor cores.
+    fma = fma + tensor_fma,
 }
 
 impl Traffic {

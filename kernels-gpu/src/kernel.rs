@@ -29,11 +29,13 @@ pub enum Rung {
     SplitK,
     /// [`crate::stream_k`]
     StreamK,
+    /// [`crate::tensor_core`]
+    TensorCore,
 }
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 10] = [
+    pub const ALL: [Rung; 11] = [
         Rung::Naive,
         Rung::Tiled,
         Rung::Microkernel,
@@ -44,6 +46,7 @@ impl Rung {
         Rung::WarpSpecialised,
         Rung::SplitK,
         Rung::StreamK,
+        Rung::TensorCore,
     ];
 
     /// The module's name.
@@ -59,6 +62,7 @@ impl Rung {
             Rung::WarpSpecialised => "warp_specialised",
             Rung::SplitK => "split_k",
             Rung::StreamK => "stream_k",
+            Rung::TensorCore => "tensor_core",
         }
     }
 }
@@ -67,6 +71,17 @@ impl fmt::Display for Rung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
+}
+
+/// In which order a kernel adds up the products of an element of D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Summation {
+    /// In ascending order of k, by fused multiply-adds into one accumulator that starts at zero: the same bits with every kernel, in
+    /// all layouts, on the simulator and on every GPU.
+    Ascending,
+    /// In ascending order of k by 16 at a time, which tensor cores add up in a way of their own ([`cuda_std::mma`]): the same bits
+    /// with every such kernel on one machine, but not on another.
+    TensorCores,
 }
 
 /// Sizes of a kernel's tiles, in elements.
@@ -129,6 +144,8 @@ pub enum Needs {
     /// Nothing.
     #[default]
     Nothing,
+    /// Tensor cores that multiply f16 and bf16 ([`cuda_std::mma`]): compute capability 8.0 and later.
+    TensorCores,
     /// Warpgroups that hand registers over to others ([`cuda_std::registers`]): compute capability 9.0.
     RegisterTransfers,
 }
@@ -137,6 +154,7 @@ impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Needs::Nothing => "nothing",
+            Needs::TensorCores => "tensor cores for f16 and bf16 (compute capability 8.0)",
             Needs::RegisterTransfers => {
                 "warpgroups that hand registers over (compute capability 9.0)"
             }
@@ -149,6 +167,7 @@ impl Needs {
     pub const fn met_by(self, (major, minor): (u32, u32)) -> bool {
         match self {
             Needs::Nothing => true,
+            Needs::TensorCores => major >= 8,
             Needs::RegisterTransfers => major == 9 && minor == 0,
         }
     }
@@ -162,7 +181,7 @@ impl Needs {
 /// [`Schedule`] asks for, which also says in which order it sums. There is one block along x for each
 /// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Of a batch
 /// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
-/// the parameters of its own product, so that a kernel need not know of batches.
+/// the parameters of its own product, so that a kernel need not know of batches. Products are added up as `SUMMATION` says.
 pub trait GemmKernel {
     /// Element type of all matrices.
     type Element: Element;
@@ -170,6 +189,8 @@ pub trait GemmKernel {
     const RUNG: Rung;
     /// How A and B lie in memory.
     const LAYOUTS: Layouts = Layouts::NN;
+    /// In which order it adds up products.
+    const SUMMATION: Summation = Summation::Ascending;
     /// Its tile sizes.
     const TILE: Tile;
     /// How its blocks share the sums.
@@ -226,6 +247,8 @@ pub struct KernelInfo {
     pub dtype: Dtype,
     /// How A and B lie in memory.
     pub layouts: Layouts,
+    /// In which order it adds up products.
+    pub summation: Summation,
     /// Its tile sizes.
     pub tile: Tile,
     /// Bytes of dynamic shared memory a block needs.

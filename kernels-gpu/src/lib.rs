@@ -9,13 +9,17 @@
 //! | [`pipelined`] | two to four stages, filled by asynchronous copies: prologue, steady state, epilogue |
 //! | [`warp_tiled`] | warp tiles, and fragments of the next k loaded while those of this one are multiplied |
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
+//! | [`warp_specialised`] | warps that only copy, warps that only multiply, and registers to match |
 //! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small |
+//! | [`stream_k`] | the last tiles are cut so that all multiprocessors have the same to do |
+//! | [`tensor_core`] | a warp multiplies matrices of half precision on tensor cores |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
 //! factors in any layout, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
-//! [`partials`] the sums of slices of K, and [`reduce`] the launch that adds them up, [`epilogue`] what happens to a sum
-//! before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
+//! [`panels`] and [`warp_tile`] the same for tensor cores, [`partials`] the sums of slices of K, and [`reduce`] the launch that
+//! adds them up, [`shares`] which blocks sum what of a tile and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
+//! sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
 //! every instantiation: PTX entries, host tables and names all come from it.
 //!
 //! The crate is `no_std` on the device. On the host the same functions run on the simulator of [`cuda_std`].
@@ -38,6 +42,7 @@ pub mod math;
 pub mod microkernel;
 pub mod mover;
 pub mod naive;
+pub mod panels;
 pub mod params;
 pub mod partials;
 pub mod pipelined;
@@ -49,8 +54,10 @@ pub mod split_k;
 mod store_rows;
 pub mod stream_k;
 pub mod table;
+pub mod tensor_core;
 pub mod thread_tile;
 pub mod tile;
 pub mod tiled;
 pub mod warp_specialised;
+pub mod warp_tile;
 pub mod warp_tiled;

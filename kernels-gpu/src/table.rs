@@ -13,6 +13,7 @@ use crate::naive::Naive;
 use crate::pipelined::Pipelined;
 use crate::split_k::SplitK;
 use crate::stream_k::StreamK;
+use crate::tensor_core::TensorCore;
 use crate::tiled::Tiled;
 use crate::warp_specialised::WarpSpecialised;
 use crate::warp_tiled::WarpTiled;
@@ -62,6 +63,7 @@ macro_rules! gemm_kernels {
                 dtype: <<$kernel as $crate::kernel::GemmKernel>::Element
                     as $crate::element::Element>::DTYPE,
                 layouts: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,
+                summation: <$kernel as $crate::kernel::GemmKernel>::SUMMATION,
                 tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
                 schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
@@ -250,4 +252,21 @@ gemm_kernels! {
     split_k_nt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     split_k_tn_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     split_k_tt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>: 64 x 64 for a warp, and small tiles for small D.
+    tensor_core_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4>, epilogue = Linear<f16>, min_blocks = 2;
+    tensor_core_nt_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4, Nt>, epilogue = Linear<f16>, min_blocks = 2;
+    tensor_core_tn_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4, Tn>, epilogue = Linear<f16>, min_blocks = 2;
+    tensor_core_tt_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4, Tt>, epilogue = Linear<f16>, min_blocks = 2;
+    tensor_core_bf16 = TensorCore<bf16, 128, 128, 32, 8, 16, 4>, epilogue = Linear<bf16>, min_blocks = 2;
+    tensor_core_nt_bf16 = TensorCore<bf16, 128, 128, 32, 8, 16, 4, Nt>, epilogue = Linear<bf16>, min_blocks = 2;
+    tensor_core_tn_bf16 = TensorCore<bf16, 128, 128, 32, 8, 16, 4, Tn>, epilogue = Linear<bf16>, min_blocks = 2;
+    tensor_core_tt_bf16 = TensorCore<bf16, 128, 128, 32, 8, 16, 4, Tt>, epilogue = Linear<bf16>, min_blocks = 2;
+    tensor_core64_f16 = TensorCore<f16, 64, 64, 64, 4, 8, 3>, epilogue = Linear<f16>, min_blocks = 4;
+    tensor_core64_nt_f16 = TensorCore<f16, 64, 64, 64, 4, 8, 3, Nt>, epilogue = Linear<f16>, min_blocks = 4;
+    tensor_core64_tn_f16 = TensorCore<f16, 64, 64, 64, 4, 8, 3, Tn>, epilogue = Linear<f16>, min_blocks = 4;
+    tensor_core64_tt_f16 = TensorCore<f16, 64, 64, 64, 4, 8, 3, Tt>, epilogue = Linear<f16>, min_blocks = 4;
+    tensor_core64_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3>, epilogue = Linear<bf16>, min_blocks = 4;
+    tensor_core64_nt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Nt>, epilogue = Linear<bf16>, min_blocks = 4;
+    tensor_core64_tn_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn>, epilogue = Linear<bf16>, min_blocks = 4;
+    tensor_core64_tt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt>, epilogue = Linear<bf16>, min_blocks = 4;
 }

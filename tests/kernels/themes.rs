@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use regemm::verify::{Addend, BatchCase, Case, Elements};
-use regemm::{Activation, BiasAxis, Device, KernelInfo, Layouts, Schedule};
+use regemm::{Activation, BiasAxis, Device, KernelInfo, Layouts, Schedule, Summation};
 use std::num::NonZeroU32;
 
 type Outcome = Result<(), String>;
@@ -211,12 +211,17 @@ fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo
     Ok(())
 }
 
-/// Every rung sums in the same order, and the simulator computes as the GPU does: the same case gives the same bits with
-/// every kernel, in all layouts, on every machine and every time. No bound is needed, also not for the activations: they are made of the
-/// same operations on both.
+/// Kernels that sum in the same order, and a simulator that computes as the GPU does: the same case gives the same bits with
+/// every such kernel, in all layouts, on every machine and every time. No bound is needed, also not for the activations: they are made of the
+/// same operations on both. Tensor cores sum otherwise, and not the same on all machines: there the machine is its own measure.
 fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
-    let naive = regemm::kernels::find(&format!("naive_{}", T::DTYPE)).map_err(|e| e.to_string())?;
-    let simulator = Machine::new(Device::sim());
+    let alike =
+        |other: &&KernelInfo| (other.dtype, other.summation) == (kernel.dtype, kernel.summation);
+    let first = regemm::kernels::kernels().iter().find(alike).ok_or("no kernel of its kind")?;
+    let reference = match kernel.summation {
+        Summation::Ascending => Machine::new(Device::sim()),
+        Summation::TensorCores => machine.clone(),
+    };
     for activation in Activation::ALL {
         let case = Case {
             alpha: 1.25,
@@ -228,12 +233,12 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
             slices: Some(NonZeroU32::MIN),
             ..Case::product(39, 70, 45)
         };
-        let expected = bits::<T>(case, &simulator, naive)?;
+        let expected = bits::<T>(case, &reference, first)?;
         for repetition in 0..2 {
             if bits::<T>(case, machine, kernel)? != expected {
                 return Err(format!(
-                    "{case}, run {repetition}: other bits than {} on the simulator",
-                    naive.name
+                    "{case}, run {repetition}: other bits than {} on {}",
+                    first.name, reference.name
                 ));
             }
         }

@@ -179,7 +179,7 @@ fn gamma_grows_with_the_depth_and_ends_at_infinity() {
     let u = f64::from(f32::EPSILON) / 2.0;
     assert_eq!(gamma(Dtype::F32, 0), 0.0);
     assert_eq!(gamma(Dtype::F32, 1000), 1000.0 * u / (1.0 - 1000.0 * u));
-    assert_eq!(gamma(Dtype::F16, 1000), gamma(Dtype::F32, 1000));
+    assert_eq!(gamma(Dtype::F16, 1000), gamma(Dtype::F32, 2000), "tensor cores truncate");
     assert!(gamma(Dtype::F64, 1000) < gamma(Dtype::F32, 1000) * 1e-8);
     assert_eq!(gamma(Dtype::F32, 1 << 24), f64::INFINITY);
 }

@@ -76,7 +76,7 @@ pub fn prefetch(map: &TensorMap) {
 /// # Safety
 /// The map must be of a live matrix of two dimensions that nobody writes until the phase is over. `target` must be aligned to
 /// [`BOX_ALIGNMENT`], or where the box is swizzled to the bytes after which its pattern repeats, with room for a box that nobody
-/// accesses until they have waited for the phase. `full` must have been initialised, [made visible](crate::mbarrier::fence_init),
+/// accesses until they have waited for the phase; what threads wrote there before must have been [fenced](fence_shared). `full` must have been initialised, [made visible](crate::mbarrier::fence_init),
 /// and be told to expect the box's bytes in the same phase.
 #[inline(always)]
 #[track_caller]

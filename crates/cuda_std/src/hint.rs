@@ -34,8 +34,8 @@ pub fn uniform(value: u32) -> u32 {
 }
 
 /// A loop written out by the macro itself, for loops whose index must be a constant: registers cannot be indexed, and how much
-/// the compiler writes out is a matter of its taste. `unroll!(i < N, { .. })` runs the block for `i` from 0 to `N - 1`, where
-/// `N`, a constant of type `usize`, is at most 32.
+/// the compiler writes out is a matter of its taste. `unroll!(i < N, { .. })` runs the block for the constant `i` from 0 to `N - 1`,
+/// where `N`, a constant of type `usize`, is at most 32.
 #[macro_export]
 macro_rules! unroll {
     ($i:ident < $n:expr, $body:block) => {
@@ -45,7 +45,8 @@ macro_rules! unroll {
     (@ $i:ident, $n:expr, $body:block, $($value:literal)*) => {
         const { assert!($n <= 32, "a loop of at most 32 rounds is written out") };
         $(if const { $value < $n } {
-            let $i: usize = $value;
+            #[allow(non_upper_case_globals, dead_code)]
+            const $i: usize = $value;
             $body
         })*
     };

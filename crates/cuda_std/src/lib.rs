@@ -13,11 +13,13 @@
 //! | [`async_copy`] | copies from global to shared memory that run in the background |
 //! | [`bulk_copy`] | copies of boxes of matrices between global and shared memory that single threads issue |
 //! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
+//! | [`wgmma`] | matrix products of four warps, of operands in shared memory, on tensor cores |
 //! | [`named_barrier`] | barriers of some of a block's warps |
 //! | [`registers`] | registers that warpgroups hand over to others |
-//! | [`swizzle`] | how bulk copies lay out rows in shared memory |
 //! | [`signal`] | blocks that wait for other blocks |
+//! | [`mma`] | matrix products of a warp, on tensor cores |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
+//! | [`swizzle`] | how bulk copies and matrix products lay out rows in shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |
 //! | [`math`] | fused multiply-add |
 //! | [`hint`] | what the compiler should not know |
@@ -40,6 +42,7 @@ pub mod hint;
 pub mod math;
 pub mod mbarrier;
 pub mod memory;
+pub mod mma;
 pub mod named_barrier;
 pub mod registers;
 pub mod scalar;
@@ -48,6 +51,7 @@ pub mod swizzle;
 pub mod signal;
 pub mod thread;
 pub mod warp;
+pub mod wgmma;
 
 /// The functions every other module is written with: one PTX instruction each.
 #[cfg(target_arch = "nvptx64")]

@@ -9,16 +9,22 @@ mod bulk_copy;
 mod grid_constant;
 #[path = "ptx/mbarrier.rs"]
 mod mbarrier;
+#[path = "ptx/mma.rs"]
+mod mma;
 #[path = "ptx/warpgroups.rs"]
 mod warpgroups;
 #[path = "ptx/signal.rs"]
 mod signal;
+#[path = "ptx/wgmma.rs"]
+mod wgmma;
 
 pub use bulk_copy::*;
 pub use grid_constant::*;
 pub use mbarrier::*;
+pub use mma::*;
 pub use warpgroups::*;
 pub use signal::*;
+pub use wgmma::*;
 
 use core::arch::{asm, global_asm, nvptx};
 use core::mem::{MaybeUninit, transmute_copy};

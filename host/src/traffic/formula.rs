@@ -53,7 +53,9 @@ use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::mover::VECTOR_BYTES;
+use regemm_kernels::panels::{CHUNK, PAIR, SQUARE};
 use regemm_kernels::thread_tile::WARP_TILE;
+use regemm_kernels::warp_tile::{LANES, QUAD};
 
 /// The widest load or store.
 const VECTOR: u64 = VECTOR_BYTES as u64;
@@ -102,10 +104,15 @@ impl Formula {
             | Rung::DoubleBuffered
             | Rung::Pipelined
             | Rung::WarpTiled
-            | Rung::Decoupled => {
+            | Rung::Decoupled
+            | Rung::TensorCore => {
                 let row_bytes = launch.n * launch.element_bytes;
                 let whole_sectors = row_bytes.is_multiple_of(SECTOR_BYTES);
-                (launch.outer_products(), (!whole_sectors).then_some("global_store_sectors"))
+                let sums = match kernel.rung {
+                    Rung::TensorCore => launch.tensor_cores(),
+                    _ => launch.outer_products(),
+                };
+                (sums, (!whole_sectors).then_some("global_store_sectors"))
             }
         };
         Some(Formula { traffic: sums.narrow()?, approximate })
@@ -333,6 +340,45 @@ impl Launch {
         let free_passes = u128::from(bm * bk * self.sum_bytes / PASS_BYTES);
         sums.conflicts = stored * free_passes * u128::from(replays);
         self.load_by_blocks(&mut sums, request_a, request_b);
+        sums
+    }
+
+    /// Slices lie in shared memory as they do in global memory, and fragments are read a square at a time, 16 bytes a lane. The sums
+    /// take a way through shared memory to D, by 4 a lane ([`regemm_kernels::warp_tile`]).
+    fn tensor_cores(&self) -> Sums {
+        let Tile { bm, bn, bk, tm, tn, .. } = self.tile;
+        let [bm, bn, bk, tm, tn] = [bm, bn, bk, tm, tn].map(u64::from);
+        let chunk = CHUNK as u64;
+        let block_threads = self.blocks() * u128::from(self.threads);
+        let multiplied = self.slices * bk;
+        // Squares that a warp reads, for one step more than there are.
+        let (rows, cols) = (LANES.0 as u64 * tm, LANES.1 as u64 * tn);
+        let squares = (rows + cols) / SQUARE as u64;
+        let steps = multiplied / SQUARE as u64 + u64::from(self.k > 0);
+        let sum_bytes = self.blocks() * u128::from(bm * bn * self.sum_bytes);
+        let slice_bytes = self.block_slices() * u128::from(bk * (bm + bn) * self.element_bytes);
+        let (quads, quad) = (cols / QUAD as u64, QUAD as u64);
+        let piece = if self.n.is_multiple_of(quad) { quad } else { 1 };
+        let store = Request::spread((WARP_LANES / quads, 1), (quads, quad), piece);
+        let mut sums = Sums {
+            store_sectors: store.sectors(self.m, self.n, self.element_bytes),
+            shared_load_bytes: block_threads * u128::from(squares * steps * VECTOR) + sum_bytes,
+            shared_store_bytes: slice_bytes + sum_bytes,
+            barriers: self.block_slices() + self.blocks(),
+            fma: block_threads * u128::from(multiplied * tm * tn)
+                + u128::from(self.m) * u128::from(self.n.next_multiple_of(quad)),
+            ..Sums::default()
+        };
+        let request = |layout: Layout, tile: (u64, u64), shape: (u64, u64)| {
+            let chunks = layout.stored(tile.0, tile.1).1 / chunk;
+            let (_, row) = layout.stored(shape.0, shape.1);
+            let piece = [chunk, PAIR as u64].into_iter().find(|&piece| row.is_multiple_of(piece));
+            Request::spread((WARP_LANES / chunks, 1), (chunks, chunk), piece.unwrap_or(1))
+        };
+        let Layouts { a, b } = self.layouts;
+        let of_a = request(a, (bm, bk), (self.m, self.k));
+        let of_b = request(b, (bk, bn), (self.k, self.n));
+        self.load_by_blocks(&mut sums, of_a, of_b);
         sums
     }
 

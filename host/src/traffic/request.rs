@@ -28,11 +28,15 @@ impl Request {
         Request { rows, row_step, pieces, piece, piece_step }
     }
 
-    /// Requests that touch a `rows x cols` matrix until all its elements are touched once; for rectangles.
+    /// Requests that touch a `rows x cols` matrix until all its elements are touched once; for those of neighbouring rows.
     pub fn count(&self, rows: u64, cols: u64) -> u128 {
-        debug_assert!(self.row_step == 1 && self.piece == self.piece_step);
+        debug_assert!(self.row_step == 1);
         let down = u128::from(rows.div_ceil(self.rows));
-        down * u128::from(cols.div_ceil(self.pieces * self.piece_step))
+        let tile = self.pieces * self.piece_step;
+        // Of shifted copies those that reach into what is left of the last tile.
+        let of_columns = |cols: u64| cols.min(self.piece_step).div_ceil(self.piece);
+        let across = u128::from(cols / tile) * u128::from(of_columns(tile));
+        down * (across + u128::from(of_columns(cols % tile)))
     }
 
     /// Sectors that these requests touch: distinct within a request, summed over requests. The matrix is packed, row-major

@@ -10,6 +10,11 @@
 //!    operations each product meets at most `k` roundings instead of `k + 1`). The second term is for results in the
 //!    subnormal range, where a rounding is off by up to `eta / 2` (section 2.1 there); twice that also covers what
 //!    later roundings make of it.
+//!
+//!    Products of f16 and bf16 may be summed by tensor cores ([`cuda_std::mma`]). Those truncate where others round: each of the
+//!    `k` products loses up to a unit in the last place of the largest number it is added up with, twice a rounding, and the sum
+//!    of an instruction up to another one, which the truncations that its other products do not need make up for. So for these
+//!    types a product counts as two roundings ([`roundings`]).
 //! 2. Each of the two fused operations around it: `u |result| + eta / 2`, and the error that comes in through the factor.
 //! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from the
 //!    formula that the device evaluates and the errors of the library functions in it.
@@ -90,12 +95,20 @@ impl Precision {
     }
 }
 
-/// `gamma_k` of sums of `k` products of elements of this type, by which all bounds for the type scale.
-pub fn gamma(dtype: Dtype, k: usize) -> f64 {
-    Precision::of_sums(dtype).gamma(k)
+/// Roundings that a sum of `k` products of elements of this type is worth (step 1).
+pub const fn roundings(dtype: Dtype, k: usize) -> usize {
+    match dtype {
+        Dtype::F32 | Dtype::F64 => k,
+        Dtype::F16 | Dtype::Bf16 => 2 * k,
+    }
 }
 
-/// Error of the sum of `k` products whose absolute values sum up to `magnitude` (step 1).
+/// `gamma` of the roundings of sums of `k` products of elements of this type, by which all bounds for the type scale.
+pub fn gamma(dtype: Dtype, k: usize) -> f64 {
+    Precision::of_sums(dtype).gamma(roundings(dtype, k))
+}
+
+/// Error of a sum of products with `k` roundings whose absolute values sum up to `magnitude` (step 1).
 pub(super) fn sum(p: Precision, k: usize, magnitude: f64) -> f64 {
     p.gamma(k) * magnitude + k as f64 * p.smallest
 }

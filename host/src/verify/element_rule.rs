@@ -60,13 +60,14 @@ impl<T: Element> ElementRule<'_, '_, T> {
                     + self.k as f64 * double.smallest
             }
         };
-        let error = bound::sum(p, self.k, magnitude) + own;
+        let roundings = bound::roundings(T::DTYPE, self.k);
+        let error = bound::sum(p, roundings, magnitude) + own;
         if magnitude + error < p.overflow() {
             return Tracked { value: sum, error };
         }
         // Partial sums may overflow. Where those of the other sign cannot, the end is certain: an infinity once reached
         // stays, and without one the sum itself would have to be finite.
-        let opposite = self.opposite(row, col, sum) * (1.0 + p.gamma(self.k));
+        let opposite = self.opposite(row, col, sum) * (1.0 + p.gamma(roundings));
         if opposite < p.overflow() && sum.abs() - error >= p.overflow() {
             return Tracked { value: f64::INFINITY.copysign(sum), error: 0.0 };
         }

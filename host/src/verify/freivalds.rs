@@ -17,7 +17,7 @@
 //! errors, a vector misses the row with probability at most 1/2, and [`VECTORS`] of them with at most 2^-24. A single
 //! wrong element in an otherwise correct row is never missed if it is off by more than twice the tolerance.
 
-use super::bound::Precision;
+use super::bound::{Precision, roundings};
 use super::compare::serialize_float;
 use super::inputs::rng;
 use super::problem::{Problem, ShapeError, widen};
@@ -125,7 +125,7 @@ impl Freivalds {
             b.mapv_inplace(f64::abs);
             a.mapv_inplace(f64::abs);
             let row_norms = b.map_axis(Axis(1), |row| row.dot(&row).sqrt());
-            let factor = problem.alpha.abs() * device.gamma(k + 1);
+            let factor = problem.alpha.abs() * device.gamma(roundings(T::DTYPE, k) + 1);
             bound_norm = a.dot(&row_norms) * factor;
             magnitude = a.dot(&b.dot(&ones)) * problem.alpha.abs();
         }

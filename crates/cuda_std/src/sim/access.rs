@@ -2,7 +2,7 @@
 
 use super::backing;
 use super::block::coordinates;
-use super::collective::{Collective, Shuffle};
+use super::collective::{Collective, Operation, Shuffle};
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, Space};
 use super::limits::WARP_THREADS;
 use super::log::{CAPACITY, Entry};
@@ -203,67 +203,82 @@ unsafe fn raise_violation(
     violation: Violation,
     place: Place,
 ) -> ! {
-    // SAFETY: as promised by the caller; `state` is not used after a suspension.
+    // SAFETY: as promised by the caller.
     unsafe {
-        let (kind, message) = match violation {
-            Violation::Uninitialised { distance: 0 } => (
-                FaultKind::UninitialisedShared,
-                "is uninitialised: no thread of the block has written there yet".to_owned(),
-            ),
-            Violation::Uninitialised { distance } => (
-                FaultKind::UninitialisedShared,
-                format!(
-                    "is uninitialised: no thread of the block has written its byte {distance} yet"
-                ),
-            ),
-            Violation::Race { other, other_access } => {
-                // What copies for a thread stands for it.
-                let other = (*worker).thread_of(other);
-                let verb = match other_access {
-                    AccessKind::Read => "read",
-                    AccessKind::Write => "wrote",
-                };
-                (
-                    FaultKind::SharedRace { other, other_access },
-                    format!(
-                        "races with thread {}, which {verb} there too: no barrier lies between",
-                        Index(other)
-                    ),
-                )
-            }
-            Violation::InFlight { issuer } => {
-                let issuer = coordinates(issuer as u64, (*worker).block_dim);
-                (
-                    FaultKind::AsyncNotWaited { issuer },
-                    format!(
-                        "meets an asynchronous copy that is under way: thread {}, which issued it, has not waited for \
-                         its group, nor has anybody for an mbarrier that it arrives at",
-                        Index(issuer)
-                    ),
-                )
-            }
-            Violation::BeingRead { issuer } => {
-                let issuer = coordinates(issuer as u64, (*worker).block_dim);
-                (
-                    FaultKind::BulkStoreNotWaited { issuer },
-                    format!(
-                        "overwrites what a bulk store may still read: thread {}, which issued it, has not waited for that",
-                        Index(issuer)
-                    ),
-                )
-            }
-            Violation::NotFenced { writer } => {
-                let writer = (*worker).thread_of(writer);
-                (
-                    FaultKind::MissingProxyFence { writer },
-                    format!(
-                        "is made by a bulk copy, which need not see what thread {} wrote there: no proxy fence lies between",
-                        Index(writer)
-                    ),
-                )
-            }
-        };
+        let (kind, message) = describe(&*worker, violation);
         raise(worker, kind, Some(access), message, place)
+    }
+}
+
+/// The rule that an access has broken, and how.
+#[cold]
+pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, String) {
+    match violation {
+        Violation::Uninitialised { distance: 0 } => (
+            FaultKind::UninitialisedShared,
+            "is uninitialised: no thread of the block has written there yet".to_owned(),
+        ),
+        Violation::Uninitialised { distance } => (
+            FaultKind::UninitialisedShared,
+            format!("is uninitialised: no thread of the block has written its byte {distance} yet"),
+        ),
+        Violation::Race { other, other_access } => {
+            let other = worker.thread_of(other);
+            let verb = match other_access {
+                AccessKind::Read => "read",
+                AccessKind::Write => "wrote",
+            };
+            (
+                FaultKind::SharedRace { other, other_access },
+                format!(
+                    "races with thread {}, which {verb} there too: no barrier lies between",
+                    Index(other)
+                ),
+            )
+        }
+        Violation::InFlight { issuer } => {
+            let issuer = coordinates(issuer as u64, worker.block_dim);
+            (
+                FaultKind::AsyncNotWaited { issuer },
+                format!(
+                    "meets an asynchronous copy that is under way: thread {}, which issued it, has not waited for \
+                     its group, nor has anybody for an mbarrier that it arrives at",
+                    Index(issuer)
+                ),
+            )
+        }
+        Violation::OperandInFlight { reader } => {
+            let issuer = coordinates(reader as u64, worker.block_dim);
+            (
+                FaultKind::OperandInFlight { issuer },
+                format!(
+                    "meets a matrix instruction that may still read there: the warpgroup of thread {} has not waited for \
+                     its group",
+                    Index(issuer)
+                ),
+            )
+        }
+        Violation::BeingRead { issuer } => {
+            let issuer = coordinates(issuer as u64, worker.block_dim);
+            (
+                FaultKind::BulkStoreNotWaited { issuer },
+                format!(
+                    "overwrites what a bulk store may still read: thread {}, which issued it, has not waited for that",
+                    Index(issuer)
+                ),
+            )
+        }
+        Violation::NotFenced { writer } => {
+            let writer = worker.thread_of(writer);
+            (
+                FaultKind::MissingProxyFence { writer },
+                format!(
+                    "is made by an asynchronous instruction, which need not see what thread {} wrote there: no proxy \
+                     fence lies between",
+                    Index(writer)
+                ),
+            )
+        }
     }
 }
 
@@ -333,12 +348,14 @@ pub(crate) fn sync_threads(place: Place) {
 
 /// Waits for the lanes of `mask`.
 pub(crate) fn sync_warp(mask: u32, place: Place) {
-    collective(Collective { shuffle: None, mask, value: 0, operand: 0, location: place });
+    let operation = Operation::Barrier;
+    collective(Collective { operation, mask, value: 0, operand: 0, location: place });
 }
 
 /// Exchanges values between the lanes of `mask`.
 pub(crate) fn shuffle(shuffle: Shuffle, mask: u32, value: u32, operand: u32, place: Place) -> u32 {
-    collective(Collective { shuffle: Some(shuffle), mask, value, operand, location: place })
+    let operation = Operation::Shuffle(shuffle);
+    collective(Collective { operation, mask, value, operand, location: place })
 }
 
 /// Checks that a value is the same in all lanes of the warp, and gives it. Outside of a kernel there are no lanes.
@@ -346,9 +363,9 @@ pub(crate) fn uniform(value: u32, place: Place) -> u32 {
     if !in_kernel() {
         return value;
     }
-    let shuffle = Some(Shuffle::Uniform);
+    let operation = Operation::Shuffle(Shuffle::Uniform);
     let first =
-        collective(Collective { shuffle, mask: FULL_MASK, value, operand: 0, location: place });
+        collective(Collective { operation, mask: FULL_MASK, value, operand: 0, location: place });
     if first != value {
         let message = format!(
             "says that {value} is the same in all lanes of the warp, and lane 0 has {first}"
@@ -359,7 +376,8 @@ pub(crate) fn uniform(value: u32, place: Place) -> u32 {
     value
 }
 
-fn collective(collective: Collective) -> u32 {
+/// Waits for the lanes that take part in an operation, and gives the result of a shuffle.
+pub(super) fn collective(collective: Collective) -> u32 {
     let worker = current();
     let Collective { mask, location, .. } = collective;
     // SAFETY: the worker is the current one.

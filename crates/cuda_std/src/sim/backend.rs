@@ -4,7 +4,8 @@
 //! that called them.
 
 use crate::bulk_copy::TensorMap;
-use crate::sim;
+use crate::sim::{self, wgmma};
+use crate::wgmma::{Element, Major};
 use half::f16;
 use std::panic::Location;
 
@@ -337,4 +338,90 @@ pub unsafe fn elect(mask: u32) -> bool {
 #[track_caller]
 pub fn wait_group<const N: usize>() {
     sim::wait_group(N);
+}
+
+/// The simulator has warpgroup matrix instructions.
+pub const WGMMA: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_fence() {
+    wgmma::warpgroup(wgmma::Operation::Fence, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_commit_group() {
+    wgmma::warpgroup(wgmma::Operation::Commit, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_wait_group<const PENDING: usize>() {
+    wgmma::warpgroup(wgmma::Operation::Wait(PENDING), Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn wgmma_start(address: u32) -> u64 {
+    wgmma::wgmma_start(address, Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
+    sim::wgmma_declare(N, SET, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f32 {
+    sim::wgmma_get(SET, I, Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value: f32) {
+    sim::wgmma_set(SET, I, value, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wgmma_mma_async<T: Element, A: Major, B: Major, const N: usize, const SET: usize>(
+    a: u64,
+    b: u64,
+    accumulate: bool,
+) {
+    let instruction = wgmma::Instruction {
+        n: N,
+        set: SET,
+        bf16: T::BF16,
+        operands: [(a, A::TRANSPOSED), (b, B::TRANSPOSED)],
+        accumulate,
+    };
+    wgmma::warpgroup(wgmma::Operation::Multiply(instruction), Location::caller());
+}
+
+/// The simulator has tensor cores.
+pub const TENSOR_CORES: bool = true;
+
+#[inline(always)]
+pub fn require_tensor_cores() {}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_matrices<const TRANSPOSED: bool>(address: u32) -> [u32; 4] {
+    sim::load_matrices(address, TRANSPOSED, Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn mma_f16(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
+    sim::multiply_add(sim::Format::F16, (a, b, c), Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn mma_bf16(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
+    sim::multiply_add(sim::Format::Bf16, (a, b, c), Location::caller())
 }

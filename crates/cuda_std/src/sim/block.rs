@@ -3,8 +3,8 @@
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
 //! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
-//! over, one at a named barrier once all have come. Only when nothing else is left to run do threads that wait for signals of
-//! other blocks go on.
+//! over, one at a named barrier once all have come, and the threads of a warpgroup once all have reached the same operation. Only
+//! when nothing else is left to run do threads that wait for signals of other blocks go on.
 
 use super::bulk_copy;
 use super::clocks::Clocks;
@@ -16,6 +16,7 @@ use super::mbarrier;
 use super::named_barrier;
 use super::panics;
 use super::signal;
+use super::wgmma;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
 use crate::entry::KernelEntry;
 use corosensei::CoroutineResult;
@@ -85,6 +86,7 @@ pub(super) unsafe fn run_block(
         worker.block_index = coordinates(block, job.grid_dim);
         worker.shared.begin_block(threads);
         worker.mbarriers.clear();
+        worker.warpgroups.clear();
         worker.named_barriers = Default::default();
         worker.log.clear();
         worker.threads.clear();
@@ -104,11 +106,14 @@ pub(super) unsafe fn run_block(
             break;
         }
         let named = named_barrier::release(worker, 0..threads);
-        if mbarrier::release(worker, 0..threads)? || named || signal::release(worker)? {
+        let warpgroups = wgmma::release(worker)?;
+        let moved = mbarrier::release(worker, 0..threads)? || named || warpgroups;
+        if moved || signal::release(worker)? {
             continue;
         }
         mbarrier::check_waits(worker)?;
         named_barrier::check_waits(worker)?;
+        wgmma::check_warpgroups(worker)?;
         divergence::check_block_barrier(worker)?;
         worker.end_epoch();
         worker.counters.block_barriers += 1;
@@ -146,9 +151,9 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
             .fold(0, |mask, (lane, thread)| mask | (ready(thread) as u32) << lane);
         worker.log.flush(full, &mut worker.counters);
         let clocks = &mut worker.clocks[warp.start / LANES];
-        match collective::complete(&mut worker.threads[warp.clone()], clocks) {
-            Ok(completed) => worker.counters.warp_collectives += completed,
-            Err(bad) => return Err(divergence::bad_source(worker, warp.start, bad)),
+        let (threads, counters) = (&mut worker.threads[warp.clone()], &mut worker.counters);
+        if let Err(bad) = collective::complete(threads, clocks, counters) {
+            return Err(divergence::bad_source(worker, warp.start, bad));
         }
         mbarrier::release(worker, warp.clone())?;
         named_barrier::release(worker, warp.clone());
@@ -202,6 +207,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 Stop::Collective(collective) => State::Collective(collective),
                 Stop::Mbarrier(wait) => State::Mbarrier(wait),
                 Stop::Signal(wait) => State::Signal(wait),
+                Stop::Warpgroup(step) => State::Warpgroup(step),
                 Stop::NamedBarrier(wait) => State::NamedBarrier(wait),
                 Stop::Fault => {
                     let fault =

@@ -7,14 +7,14 @@
 //! [`shadow`](super::shadow).
 //!
 //! Only mbarriers order threads of different warps within an epoch. What a lane knows through them is a [`Knowledge`] of all
-//! *agents* of the block: its threads, and for each of them another one that makes its asynchronous copies, which are
-//! ordered otherwise than what the thread does itself. Behind those it says which of their writes have been
-//! [fenced](super::fences), and which phases' bulk loads have been seen at each mbarrier.
+//! *agents* of the block: its threads, its warpgroups, which stand for their matrix instructions, and for each of them another one
+//! that makes its asynchronous copies, which are ordered otherwise than what a thread does itself. Behind those it says which of their
+//! writes have been [fenced](super::fences), and which phases' bulk loads have been seen at each mbarrier.
 
 const LANES: usize = super::limits::WARP_THREADS as usize;
 
 /// The clock of each agent of a block that somebody knows: those of the threads, whose number is rounded up to whole warps,
-/// then those of what copies for them. Empty where nothing is known.
+/// those of the warpgroups, then those of what copies for them. Empty where nothing is known.
 pub(super) type Knowledge = Vec<u32>;
 
 /// Where a [`Knowledge`] of so many agents says up to which clock an agent's writes have been fenced.
@@ -105,6 +105,16 @@ impl Clocks {
         for (known, &seen) in self.known[lane].iter_mut().zip(seen.iter().skip(warp * LANES)) {
             *known = seen.max(*known);
         }
+    }
+
+    /// Lets `lane` see what an agent outside its warp has done up to `clock`.
+    pub(super) fn learn_one(&mut self, lane: usize, agent: usize, clock: u32) {
+        self.afar.resize(LANES, Knowledge::new());
+        let known = &mut self.afar[lane];
+        if known.len() <= agent {
+            known.resize(agent + 1, 0);
+        }
+        known[agent] = clock.max(known[agent]);
     }
 
     /// The lanes of `mask` wait for each other.

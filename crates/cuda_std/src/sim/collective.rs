@@ -1,6 +1,8 @@
 //! Operations that lanes of a warp do together.
 
 use super::clocks::Clocks;
+use super::counters::Counters;
+use super::mma::{self, Format};
 use super::worker::{State, Thread};
 use std::panic::Location;
 
@@ -37,11 +39,38 @@ impl Shuffle {
     }
 }
 
+/// What lanes do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// They wait for each other.
+    Barrier,
+    /// They exchange values.
+    Shuffle(Shuffle),
+    /// They exchange rows of matrices that they have read.
+    LoadMatrices {
+        /// Whether they get columns.
+        transposed: bool,
+    },
+    /// They multiply matrices.
+    MultiplyAdd(Format),
+}
+
+impl Operation {
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Operation::Barrier => "warp barrier",
+            Operation::Shuffle(_) => "shuffle",
+            Operation::LoadMatrices { .. } => "load of matrices",
+            Operation::MultiplyAdd(_) => "matrix multiply-add",
+        }
+    }
+}
+
 /// A warp-collective operation that a lane has arrived at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Collective {
-    /// `None` for the warp barrier.
-    pub(crate) shuffle: Option<Shuffle>,
+    pub(crate) operation: Operation,
     /// Lanes that must take part.
     pub(crate) mask: u32,
     /// The lane's value.
@@ -55,16 +84,14 @@ pub(crate) struct Collective {
 impl Collective {
     /// Whether two lanes execute the same operation together.
     pub(super) fn same(&self, other: &Collective) -> bool {
-        self.shuffle == other.shuffle && self.mask == other.mask && self.location == other.location
+        self.operation == other.operation
+            && self.mask == other.mask
+            && self.location == other.location
     }
 
     /// The operation's name.
     pub(super) fn name(&self) -> &'static str {
-        match self.shuffle {
-            None => "warp barrier",
-            Some(Shuffle::Uniform) => "hint",
-            Some(_) => "shuffle",
-        }
+        self.operation.name()
     }
 
     /// Lanes that must take part, of the lanes that the warp has.
@@ -83,9 +110,12 @@ pub(super) struct BadSource {
     pub(super) location: &'static Location<'static>,
 }
 
-/// Completes every operation of a warp for which all lanes have arrived, and says how many but for hints. Their lanes are ready again.
-pub(super) fn complete(warp: &mut [Thread], clocks: &mut Clocks) -> Result<u64, BadSource> {
-    let mut completed = 0;
+/// Completes every operation of a warp for which all lanes have arrived, and counts them, but for hints. Their lanes are ready again.
+pub(super) fn complete(
+    warp: &mut [Thread],
+    clocks: &mut Clocks,
+    counters: &mut Counters,
+) -> Result<(), BadSource> {
     for lane in 0..warp.len() {
         let State::Collective(collective) = warp[lane].state else { continue };
         let members = collective.members(warp.len());
@@ -93,16 +123,22 @@ pub(super) fn complete(warp: &mut [Thread], clocks: &mut Clocks) -> Result<u64, 
         if !members.clone().all(arrived) {
             continue;
         }
-        match collective.shuffle {
-            None => clocks.join(collective.mask),
-            Some(shuffle) => exchange(warp, shuffle, members.clone())?,
+        match collective.operation {
+            Operation::Barrier => clocks.join(collective.mask),
+            Operation::Shuffle(shuffle) => exchange(warp, shuffle, members.clone())?,
+            Operation::LoadMatrices { transposed } => mma::distribute(warp, transposed),
+            Operation::MultiplyAdd(format) => mma::multiply(warp, format),
         }
         for member in members {
             warp[member].state = State::Ready;
         }
-        completed += u64::from(collective.shuffle != Some(Shuffle::Uniform));
+        match collective.operation {
+            Operation::Shuffle(Shuffle::Uniform) | Operation::LoadMatrices { .. } => {}
+            Operation::Barrier | Operation::Shuffle(_) => counters.warp_collectives += 1,
+            Operation::MultiplyAdd(_) => counters.tensor_fma += mma::MULTIPLY_ADDS,
+        }
     }
-    Ok(completed)
+    Ok(())
 }
 
 /// Hands each member of a shuffle the value of its source lane.

@@ -100,6 +100,11 @@ counters! {
     warp_collectives: sum,
     /// Fused multiply-adds, once a lane.
     fma: sum,
+    /// Multiply-adds of tensor cores: 2,048 for each instruction of a warp, 1,024 for each column of one of a warpgroup.
+    tensor_fma: sum,
+    /// Warpgroup matrix instructions, once a warpgroup. What they read of shared memory is no load of a lane, and not counted
+    /// as one.
+    wgmma_instructions: sum,
     /// Most static and dynamic shared memory of any block, in bytes.
     shared_bytes: max,
 }

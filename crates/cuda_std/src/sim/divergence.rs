@@ -30,6 +30,9 @@ impl Stuck<'_> {
             }
             State::Mbarrier(wait) => format!("waits for an mbarrier at {}", wait.place),
             State::Signal(wait) => format!("waits for a signal at {}", wait.place),
+            State::Warpgroup(step) => {
+                format!("waits at the {} at {}", step.operation.name(), step.place)
+            }
             State::NamedBarrier(wait) => format!("waits at a named barrier at {}", wait.place),
             State::Ready => "has not arrived".to_owned(),
         };

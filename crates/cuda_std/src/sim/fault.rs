@@ -116,8 +116,8 @@ pub enum FaultKind {
         /// Index of the thread that issued the store.
         issuer: [u32; 3],
     },
-    /// A bulk copy that need not see what a thread has written to shared memory, or that an mbarrier has been initialised: no proxy
-    /// fence lies between the two.
+    /// A bulk copy that need not see what a thread has written to shared memory, or that an mbarrier has been initialised, or a
+    /// warpgroup matrix instruction that need not see what a thread has written: no proxy fence lies between the two.
     MissingProxyFence {
         /// Index of the thread that wrote.
         writer: [u32; 3],
@@ -161,6 +161,20 @@ pub enum FaultKind {
         /// The value of the first lane.
         first: u32,
     },
+    /// A write to shared memory that a warpgroup matrix instruction is going to read: its warpgroup has not waited for its group.
+    OperandInFlight {
+        /// Index of the warpgroup's first thread.
+        issuer: [u32; 3],
+    },
+    /// An access of a thread to accumulators that a warpgroup matrix instruction is changing: it has not been waited for.
+    AccumulatorsInFlight,
+    /// A warpgroup matrix instruction on accumulators that threads have accessed since the last warpgroup fence.
+    WgmmaFenceMissing,
+    /// A matrix descriptor that contradicts itself.
+    WgmmaDescriptor,
+    /// A warpgroup operation in a warpgroup that lacks threads or whose threads give different arguments, accumulators that are
+    /// declared twice or not at all, or a wait for more groups than there can be.
+    WgmmaMisuse,
     /// A wait for an mbarrier whose phase expects another number of bytes than bulk copies bring. With fewer no thread of the block can
     /// go on.
     MbarrierBytes {
@@ -186,6 +200,11 @@ pub enum FaultKind {
     LaneNotInMask {
         /// The mask.
         mask: u32,
+    },
+    /// An operation that takes all 32 lanes of a warp, in one that has fewer.
+    PartialWarp {
+        /// Lanes of the warp.
+        lanes: u32,
     },
     /// Threads of a block that declare different static shared arrays, or one that declares the same array twice.
     SharedMismatch,

@@ -1,15 +1,21 @@
 //! Mbarriers: what the running kernel thread does with them, and which waiting threads may go on. See "Mbarriers" in
 //! [the module](crate::sim).
 
+mod bytes;
+
+pub(super) use bytes::begin_load;
+pub(crate) use bytes::{fence_mbarrier_init, mbarrier_expect_tx};
+
 use super::access::{Place, shared_access};
 use super::async_copy::land;
 use super::block::coordinates;
-use super::bulk_copy::BulkLoad;
-use super::clocks::{Knowledge, loads_of, merge};
+use super::clocks::{Knowledge, merge};
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
 use super::limits::WARP_THREADS;
+use super::operands::Warpgroups;
 use super::shadow::Accessor;
 use super::worker::{State, Stop, Worker, current, raise, suspend};
+use bytes::{Bytes, expect};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -18,9 +24,6 @@ const LANES: usize = WARP_THREADS as usize;
 /// Most arrivals that a phase can expect (PTX ISA, "Size and alignment of mbarrier object", "Contents of the mbarrier
 /// object").
 const MAX_ARRIVALS: u32 = (1 << 20) - 1;
-
-/// Most bytes that a phase can lack (the same table, "tx-count").
-const MAX_BYTES: u32 = (1 << 20) - 1;
 
 /// The mbarriers of the block that runs, by address.
 pub(super) type Mbarriers = BTreeMap<u32, Mbarrier>;
@@ -52,16 +55,7 @@ pub(super) struct Mbarrier {
     /// Number of the phase under way, from 1. Phase 0 is over from the start, and of odd parity.
     phase: u64,
     deferred: Vec<Deferred>,
-    /// Which of the block's mbarriers this is.
-    number: usize,
-    /// Bytes that the phase under way expects: none of them arrives before the phase ends.
-    expected_bytes: u32,
-    /// Bulk loads under way.
-    loads: Vec<BulkLoad>,
-    /// The thread that issued the last of them.
-    issuer: u32,
-    /// Thread, clock and epoch of the fence that made it visible to bulk copies.
-    fenced: Option<(u32, u32, u32)>,
+    bytes: Bytes,
     /// What the arrivals of the phase under way make known.
     gathered: Knowledge,
     /// What those of the last phase made known, and those of the phase before.
@@ -85,22 +79,6 @@ impl Mbarrier {
         self.pending - self.deferred.len() as u32
     }
 
-    /// Bytes that bulk loads under way are going to bring.
-    fn copied_bytes(&self) -> u32 {
-        self.loads.iter().fold(0, |bytes, load| bytes.saturating_add(load.bytes))
-    }
-
-    /// Adds a bulk load whose bytes it counts.
-    pub(super) fn add_load(&mut self, load: BulkLoad) {
-        self.issuer = load.issuer;
-        self.loads.push(load);
-    }
-
-    /// The thread that an agent stands for, where the agent is this mbarrier's loads.
-    pub(super) fn issuer_of(&self, agents: usize, agent: u32) -> Option<u32> {
-        (loads_of(agents, self.number) == agent as usize).then_some(self.issuer)
-    }
-
     fn enter(&mut self, epoch: u32) {
         if self.epoch != epoch {
             self.epoch = epoch;
@@ -111,9 +89,11 @@ impl Mbarrier {
     }
 
     /// Ends the phase under way. Fails with a thread that may not have seen the end of the last one yet.
-    fn complete(&mut self) -> Result<(), u32> {
+    fn complete(&mut self, warpgroups: &Warpgroups) -> Result<(), u32> {
         let seen = |thread: usize| self.gathered.get(thread).copied().unwrap_or(0);
-        let late = self.passed.iter().enumerate().position(|(thread, &clock)| clock > seen(thread));
+        let late = self.passed.iter().enumerate().position(|(thread, &clock)| {
+            clock > seen(thread) && clock > warpgroups.reached(thread, &self.gathered)
+        });
         if let Some(late) = late {
             return Err(late as u32);
         }
@@ -122,7 +102,7 @@ impl Mbarrier {
         self.passed.clear();
         self.phase += 1;
         self.pending = self.expected;
-        self.expected_bytes = 0;
+        self.bytes.expected = 0;
         Ok(())
     }
 }
@@ -206,11 +186,7 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             pending: arrivals,
             phase: 1,
             deferred: Vec::new(),
-            number: state.mbarriers.len(),
-            expected_bytes: 0,
-            loads: Vec::new(),
-            issuer: 0,
-            fenced: None,
+            bytes: Bytes::new(state.mbarriers.len()),
             gathered: Knowledge::new(),
             completed: Default::default(),
             passed: Knowledge::new(),
@@ -263,88 +239,9 @@ unsafe fn check_phase(worker: *mut Worker, object: &Mbarrier, address: u32, plac
     }
 }
 
-/// Checks that a bulk load of the running thread may name an mbarrier, and that its bytes belong to the phase under way in whatever
-/// order the threads run.
-///
-/// # Safety
-/// As for [`object`].
-pub(super) unsafe fn begin_load(worker: *mut Worker, address: u32, place: Place) {
-    // SAFETY: as promised by the caller; references end before a suspension.
-    unsafe {
-        let object = object(worker, AccessKind::Write, address, place);
-        let (fenced, completed) = (object.fenced, object.completed[0].clone());
-        let state = &*worker;
-        let (warp, lane) = warp_and_lane(state.thread as usize);
-        let clocks = &state.clocks[warp];
-        let who = Accessor { thread: state.thread, clock: state.clock, clocks };
-        let visible = fenced.is_some_and(|(thread, clock, epoch)| {
-            epoch < state.shared.epoch() || thread == who.thread || who.comes_after(thread, clock)
-        });
-        let in_phase = clocks.has_learned(warp, lane, &completed);
-        if !visible {
-            // Any other proxy fence will do as well.
-            let bytes = size_of::<u64>() as u32;
-            shared_access::<u64, ()>(worker, AccessKind::Write, address, place, |memory, who| {
-                memory.check_fenced(address, bytes, who)
-            });
-        }
-        if !in_phase {
-            let message = "is told of bytes of a bulk copy by a thread that has not seen the end of the phase before: which \
-                           phase they belong to depends on the order of the threads";
-            let access = access(AccessKind::Write, address);
-            raise(worker, FaultKind::MbarrierOverrun, access, message.to_owned(), place)
-        }
-    }
-}
-
-/// Makes the mbarriers visible to bulk copies that the thread has initialised.
-pub(crate) fn fence_mbarrier_init() {
-    // SAFETY: the worker is the current one.
-    let state = unsafe { &mut *current() };
-    let fence = (state.thread, state.clock, state.shared.epoch());
-    for object in state.mbarriers.values_mut() {
-        if object.initialised.0 == state.thread && object.fenced.is_none() {
-            object.fenced = Some(fence);
-        }
-    }
-}
-
 /// Arrives.
 pub(crate) fn mbarrier_arrive(address: u32, place: Place) {
     mbarrier_arrive_expect_tx(address, 0, place);
-}
-
-/// Lets the phase expect more bytes.
-///
-/// # Safety
-/// As for [`object`].
-unsafe fn expect(
-    worker: *mut Worker,
-    object: &mut Mbarrier,
-    bytes: u32,
-    address: u32,
-    place: Place,
-) {
-    let all = object.expected_bytes.saturating_add(bytes);
-    object.expected_bytes = all;
-    if all > MAX_BYTES {
-        let message =
-            format!("lets a phase expect {all} bytes, and there may be {MAX_BYTES} at most");
-        let access = access(AccessKind::Write, address);
-        // SAFETY: as promised by the caller.
-        unsafe { raise(worker, FaultKind::MbarrierMisuse, access, message, place) }
-    }
-}
-
-/// Lets the phase under way expect more bytes.
-pub(crate) fn mbarrier_expect_tx(address: u32, bytes: u32, place: Place) {
-    let worker = current();
-    // SAFETY: the worker is the current one; `object` is not used after a suspension.
-    unsafe {
-        let object = object(worker, AccessKind::Write, address, place);
-        check_phase(worker, object, address, place);
-        expect(worker, object, bytes, address, place);
-    }
 }
 
 /// Arrives, and before that lets the phase expect more bytes.
@@ -357,8 +254,8 @@ pub(crate) fn mbarrier_arrive_expect_tx(address: u32, bytes: u32, place: Place) 
         merge(&mut object.gathered, &knowledge);
         object.pending -= 1;
         if object.pending == 0
-            && object.expected_bytes == 0
-            && let Err(late) = object.complete()
+            && object.bytes.expected == 0
+            && let Err(late) = object.complete((*worker).shared.warpgroups())
         {
             let access = access(AccessKind::Write, address);
             let message = overruns(&*worker, late);
@@ -427,13 +324,12 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool
         let Some(object) = worker.mbarriers.get_mut(&wait.address) else { continue };
         object.enter(worker.shared.epoch());
         if object.phase == wait.phase {
-            let (expected, copied) = (object.expected_bytes, object.copied_bytes());
+            let (expected, copied) = (object.bytes.expected, object.bytes.copied());
             if object.missing() > 0 || expected > copied {
                 continue;
             }
             if expected > 0 && expected < copied {
-                let message = wrong_bytes(object);
-                let kind = FaultKind::MbarrierBytes { expected, copied };
+                let (kind, message) = object.wrong_bytes();
                 return Err(fault(worker, thread, wait, kind, message));
             }
             for Deferred { thread, copies, knowledge } in object.deferred.drain(..) {
@@ -443,16 +339,9 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool
             }
             // Without bytes to expect the phase does not wait for those that are under way.
             if expected > 0 {
-                let loads = loads_of(worker.shared.agents(), object.number);
-                let phase = object.phase as u32;
-                for load in object.loads.drain(..) {
-                    load.land(&mut worker.shared, loads as u32, phase);
-                }
-                let mut seen = vec![0; loads + 1];
-                seen[loads] = phase;
-                merge(&mut object.gathered, &seen);
+                object.bytes.land(&mut worker.shared, object.phase, &mut object.gathered);
             }
-            if let Err(late) = object.complete() {
+            if let Err(late) = object.complete(worker.shared.warpgroups()) {
                 let message = overruns(worker, late);
                 return Err(fault(worker, thread, wait, FaultKind::MbarrierOverrun, message));
             }
@@ -485,9 +374,8 @@ pub(super) fn check_waits(worker: &Worker) -> Result<(), SimError> {
         waits.min_by_key(|(index, _, object)| (object.missing() == object.expected, *index));
     let Some((thread, wait, object)) = waiting else { return Ok(()) };
     if object.missing() == 0 {
-        let (expected, copied) = (object.expected_bytes, object.copied_bytes());
-        let kind = FaultKind::MbarrierBytes { expected, copied };
-        return Err(fault(worker, thread, wait, kind, wrong_bytes(object)));
+        let (kind, message) = object.wrong_bytes();
+        return Err(fault(worker, thread, wait, kind, message));
     }
     let (expected, missing) = (object.expected, object.missing());
     let message = format!(
@@ -496,15 +384,6 @@ pub(super) fn check_waits(worker: &Worker) -> Result<(), SimError> {
         object.parity()
     );
     Err(fault(worker, thread, wait, FaultKind::MbarrierDeadlock { missing }, message))
-}
-
-fn wrong_bytes(object: &Mbarrier) -> String {
-    format!(
-        "waits for an mbarrier whose phase of parity {} expects {} bytes where bulk copies bring {}",
-        object.parity(),
-        object.expected_bytes,
-        object.copied_bytes()
-    )
 }
 
 fn fault(worker: &Worker, thread: usize, wait: Wait, kind: FaultKind, message: String) -> SimError {

@@ -82,6 +82,15 @@
 //! its word that are no signals are not told from others, and that a value is overwritten before all who wait for it have seen it
 //! is not found: then, as on a GPU, it may depend on the host who sees it.
 //!
+//! # Warpgroup matrix instructions
+//!
+//! The threads of a warpgroup wait for each other at each operation. An instruction reads its operands, and changes its
+//! accumulators, when the warpgroup waits for its group, which is the latest moment that the rules allow. Until then a write to the
+//! operands is a fault, and so is an access to the accumulators; after it the reads count as the warpgroup's own, for all that the
+//! threads make known to others from then on. Operands must have been written, known to all threads of the warpgroup, and be behind
+//! a fence of the asynchronous proxy, when the instruction is issued. The sums are explained in `product.rs`: an accumulator and
+//! the 16 exact products of an instruction are added up in f64, in the order of k, and rounded to f32 once.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -89,13 +98,14 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `signal.rs`, `collective.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `signal.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
+mod accumulators;
 mod arithmetic;
 mod async_copy;
 mod backing;
@@ -114,9 +124,12 @@ mod launch;
 pub mod limits;
 mod log;
 mod mbarrier;
+mod mma;
 mod named_barrier;
+mod operands;
 mod panics;
 mod progress;
+mod product;
 mod readers;
 mod requests;
 mod shadow;
@@ -124,6 +137,7 @@ mod shared;
 mod signal;
 mod stack;
 mod tensor_map;
+pub(crate) mod wgmma;
 mod worker;
 
 pub use counters::Counters;
@@ -134,6 +148,7 @@ pub(crate) use access::{
     global_load, global_store, shared_load, shared_static, shared_store, shuffle, sync_threads,
     sync_warp, uniform,
 };
+pub(crate) use accumulators::{wgmma_declare, wgmma_get, wgmma_set};
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};
 pub(crate) use bulk_copy::{
@@ -145,6 +160,7 @@ pub(crate) use mbarrier::{
     fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_on_copies,
     mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
 };
+pub(crate) use mma::{Format, load_matrices, multiply_add};
 pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use signal::{signal_post, signal_wait};

@@ -43,6 +43,11 @@ impl Accessor<'_> {
         self.thread % WARP_THREADS
     }
 
+    /// Whether this access comes after what an agent that is no thread has done at `clock`.
+    pub(super) fn has_seen_agent(&self, agent: usize, clock: u32) -> bool {
+        self.clocks.has_seen_afar(self.lane() as usize, agent, clock)
+    }
+
     /// Whether a warp barrier or an mbarrier lies between this access and one that `other` made at `clock` in the same
     /// epoch.
     pub(super) fn comes_after(&self, other: u32, clock: u32) -> bool {
@@ -64,10 +69,20 @@ pub(super) enum Violation {
     Race { other: u32, other_access: AccessKind },
     /// A copy of that thread is going to write one of the bytes.
     InFlight { issuer: u32 },
+    /// A matrix instruction of the warpgroup that begins with that thread is going to read one of the bytes.
+    OperandInFlight { reader: u32 },
     /// A bulk store of that thread is going to read one of the bytes.
     BeingRead { issuer: u32 },
-    /// That thread wrote one of the bytes, which a bulk copy need not see.
+    /// That thread wrote one of the bytes, which an asynchronous instruction need not see.
     NotFenced { writer: u32 },
+}
+
+/// The last write of a cell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Write {
+    pub(super) agent: u32,
+    pub(super) clock: u32,
+    pub(super) epoch: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -260,6 +275,21 @@ impl Shadow {
             record.check_writer(who, epoch).map_err(race)?;
             readers[who.warp() as usize].read(who, epoch);
             Ok(())
+        })
+    }
+
+    /// The writes of an aligned range that an asynchronous read finds, of a block whose first epoch is `first_epoch`.
+    pub(super) fn writes(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        first_epoch: u32,
+        judge: &mut impl FnMut(Write) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
+        self.each(offset, bytes, |at, record| {
+            record.check_written(at - offset, first_epoch)?;
+            let Record { write_epoch: epoch, write_clock: clock, writer, .. } = *record;
+            judge(Write { agent: writer as u32, clock, epoch })
         })
     }
 

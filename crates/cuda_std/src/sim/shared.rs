@@ -4,10 +4,13 @@
 //! threads run, so their addresses are given out in the order of the declarations, with a gap after each: running off
 //! one array does not end in the next one, as it would on a GPU.
 
+mod bulk;
+
 use super::fences::Fences;
 use super::in_flight::{BeingRead, InFlight};
 use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
-use super::shadow::{Accessor, Shadow, Violation};
+use super::operands::{Operands, UNIT, Warpgroups};
+use super::shadow::{Accessor, Shadow, Violation, Write};
 use std::panic::Location;
 
 /// Address of the first static array. The first KiB is not the kernel's, as on GPUs since compute capability 8.0, so
@@ -29,6 +32,7 @@ struct Region {
     data: Vec<u8>,
     shadow: Shadow,
     in_flight: InFlight,
+    operands: Operands,
     being_read: BeingRead,
 }
 
@@ -41,6 +45,21 @@ impl Region {
         self.shadow.grow(bytes);
         self.in_flight.grow(bytes);
         self.being_read.grow(bytes);
+        self.operands.grow(bytes);
+    }
+
+    /// Fails where a write to an aligned range meets what runs in the background.
+    #[inline(always)]
+    fn ready(
+        &self,
+        offset: usize,
+        bytes: usize,
+        who: &Accessor<'_>,
+        warpgroups: &Warpgroups,
+    ) -> Result<(), Violation> {
+        self.in_flight.check(offset, bytes)?;
+        self.being_read.check(offset, bytes)?;
+        self.operands.check_write(offset, bytes, who, warpgroups)
     }
 }
 
@@ -58,9 +77,11 @@ pub(super) enum DeclarationError {
     Limit(String),
 }
 
-/// Agents of a block of so many threads (see [`clocks`](super::clocks)).
+/// Agents of a block of so many threads (see [`clocks`](super::clocks)): the first half are the threads, of whole warps, and the
+/// warpgroups, the second what copies for them.
 pub(super) fn agents_of(threads: usize) -> usize {
-    2 * threads.next_multiple_of(WARP_THREADS as usize)
+    let warpgroups = threads.div_ceil(crate::wgmma::THREADS as usize);
+    2 * (threads.next_multiple_of(WARP_THREADS as usize) + warpgroups)
 }
 
 /// The shared memory of the block that runs now.
@@ -76,6 +97,7 @@ pub(crate) struct SharedMemory {
     first_epoch: u32,
     /// Agents whose order is tracked across warps: none before the block's first mbarrier.
     agents: usize,
+    warpgroups: Warpgroups,
     pub(super) fences: Fences,
 }
 
@@ -90,6 +112,7 @@ impl SharedMemory {
             epoch: 1,
             first_epoch: 1,
             agents: 0,
+            warpgroups: Warpgroups::default(),
             fences: Fences::default(),
         }
     }
@@ -110,9 +133,11 @@ impl SharedMemory {
         if self.epoch > u32::MAX / 2 {
             self.clear();
         }
+        self.warpgroups.track(0, 0);
         for region in [&mut self.static_region, &mut self.dynamic_region] {
             region.in_flight.clear();
             region.being_read.clear();
+            region.operands.clear();
         }
         self.fences.begin_block(agents_of(threads));
         self.track_threads(0);
@@ -129,6 +154,7 @@ impl SharedMemory {
     /// A block barrier: what came before is ordered before what comes after.
     pub(super) fn barrier(&mut self) {
         self.epoch += 1;
+        self.warpgroups.barrier();
     }
 
     /// The interval between barriers that runs now.
@@ -142,6 +168,41 @@ impl SharedMemory {
         self.agents = agents_of(threads);
         self.static_region.shadow.track_warps(warps);
         self.dynamic_region.shadow.track_warps(warps);
+    }
+
+    /// Follows from now on what the matrix instructions of the block's warpgroups read.
+    pub(super) fn track_warpgroups(&mut self, threads: usize) {
+        let warpgroups = threads.div_ceil(crate::wgmma::THREADS as usize);
+        self.warpgroups.track(warpgroups, threads.next_multiple_of(WARP_THREADS as usize));
+    }
+
+    /// A matrix instruction, which has a number in its warpgroup, reads the unit at `address` from now on; `judge` says whether
+    /// it comes after a write. `None` where the unit is not in one array.
+    pub(super) fn begin_operand(
+        &mut self,
+        address: u32,
+        warpgroup: usize,
+        instruction: u32,
+        judge: &mut impl FnMut(Write) -> Result<(), Violation>,
+    ) -> Option<Result<(), Violation>> {
+        let first_epoch = self.first_epoch;
+        let (region, offset, warpgroups) = self.locate_write(address, UNIT as u32)?;
+        let ready = region.in_flight.check(offset, UNIT);
+        let begun = ready.and_then(|()| region.shadow.writes(offset, UNIT, first_epoch, judge));
+        Some(begun.map(|()| region.operands.begin(offset, warpgroups, warpgroup, instruction)))
+    }
+
+    /// The unit at an address that [`begin_operand`](Self::begin_operand) has found.
+    pub(super) fn unit(&mut self, address: u32) -> [u8; UNIT] {
+        let unit = self.locate(address, UNIT as u32);
+        let bytes =
+            unit.and_then(|(region, offset)| region.data.get(offset..)?.first_chunk().copied());
+        bytes.unwrap_or([0; UNIT])
+    }
+
+    /// How far the block's warpgroups have come with their matrix instructions.
+    pub(super) fn warpgroups(&mut self) -> &mut Warpgroups {
+        &mut self.warpgroups
     }
 
     /// Agents whose order is tracked across warps (see [`clocks`](super::clocks)).
@@ -210,10 +271,20 @@ impl SharedMemory {
     /// The memory of an address range, which must lie in one array.
     #[inline]
     fn locate(&mut self, address: u32, bytes: u32) -> Option<(&mut Region, usize)> {
+        self.locate_write(address, bytes).map(|(region, offset, _)| (region, offset))
+    }
+
+    /// The same, with what a write there must know.
+    #[inline]
+    fn locate_write(
+        &mut self,
+        address: u32,
+        bytes: u32,
+    ) -> Option<(&mut Region, usize, &Warpgroups)> {
         if address >= DYNAMIC_BASE {
             let offset = address - DYNAMIC_BASE;
             let inside = offset < self.dynamic_bytes && bytes <= self.dynamic_bytes - offset;
-            return inside.then_some((&mut self.dynamic_region, offset as usize));
+            return inside.then_some((&mut self.dynamic_region, offset as usize, &self.warpgroups));
         }
         let offset = address.checked_sub(STATIC_BASE)?;
         let inside = self.statics.iter().any(|array| {
@@ -221,7 +292,7 @@ impl SharedMemory {
                 && offset - array.offset < array.bytes
                 && bytes <= array.bytes - (offset - array.offset)
         });
-        inside.then_some((&mut self.static_region, offset as usize))
+        inside.then_some((&mut self.static_region, offset as usize, &self.warpgroups))
     }
 
     /// Reads an aligned value; `None` where it is not in one array.
@@ -252,10 +323,8 @@ impl SharedMemory {
         who: &Accessor<'_>,
     ) -> Option<Result<(), Violation>> {
         let epoch = self.epoch;
-        let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        let (in_flight, being_read) = (&region.in_flight, &region.being_read);
-        let ready = in_flight.check(offset, size_of::<V>());
-        let ready = ready.and_then(|()| being_read.check(offset, size_of::<V>()));
+        let (region, offset, warpgroups) = self.locate_write(address, size_of::<V>() as u32)?;
+        let ready = region.ready(offset, size_of::<V>(), who, warpgroups);
         let written = ready.and_then(|()| region.shadow.write(offset, size_of::<V>(), who, epoch));
         Some(written.map(|()| {
             let data = region.data.as_mut_ptr();
@@ -273,10 +342,9 @@ impl SharedMemory {
         who: &Accessor<'_>,
     ) -> Option<Result<(), Violation>> {
         let epoch = self.epoch;
-        let (region, offset) = self.locate(address, bytes)?;
+        let (region, offset, warpgroups) = self.locate_write(address, bytes)?;
         let bytes = bytes as usize;
-        let ready = region.in_flight.check(offset, bytes);
-        let ready = ready.and_then(|()| region.being_read.check(offset, bytes));
+        let ready = region.ready(offset, bytes, who, warpgroups);
         let begun = ready.and_then(|()| region.shadow.write(offset, bytes, who, epoch));
         Some(begun.map(|()| region.in_flight.begin(offset, bytes, who.thread)))
     }
@@ -305,79 +373,6 @@ impl SharedMemory {
         {
             bytes.copy_from_slice(&word.to_ne_bytes());
         }
-    }
-
-    /// Fails where a bulk copy of `who` need not see the last write to an aligned range.
-    pub(super) fn check_fenced(
-        &mut self,
-        address: u32,
-        bytes: u32,
-        who: &Accessor<'_>,
-    ) -> Option<Result<(), Violation>> {
-        let first_epoch = self.first_epoch;
-        let fences = std::mem::take(&mut self.fences);
-        let lane = who.lane() as usize;
-        let checked = self.locate(address, bytes).map(|(region, offset)| {
-            region.shadow.check_fenced(offset, bytes as usize, first_epoch, |agent, clock| {
-                fences.cover(agent, clock, lane, who.clocks)
-            })
-        });
-        self.fences = fences;
-        checked
-    }
-
-    /// Begins a bulk load to an aligned range, which comes after all earlier writes only where those have been fenced; else as
-    /// [`begin_copy`](Self::begin_copy).
-    pub(super) fn begin_load(
-        &mut self,
-        address: u32,
-        bytes: u32,
-        who: &Accessor<'_>,
-    ) -> Option<Result<(), Violation>> {
-        if let Err(violation) = self.check_fenced(address, bytes, who)? {
-            return Some(Err(violation));
-        }
-        self.begin_copy(address, bytes, who)
-    }
-
-    /// Ends a bulk load that has begun: from now on it is a store that `agent` has made at `clock`.
-    pub(super) fn end_load(&mut self, address: u32, bytes: &[u8], agent: u32, clock: u32) {
-        let epoch = self.epoch;
-        let Some((region, offset)) = self.locate(address, bytes.len() as u32) else { return };
-        region.in_flight.end(offset, bytes.len());
-        region.shadow.write_instead(offset, bytes.len(), agent, clock, epoch);
-        region.data[offset..][..bytes.len()].copy_from_slice(bytes);
-    }
-
-    /// Begins a bulk store from an aligned range, which it reads at any time from now on.
-    pub(super) fn begin_store<V: Copy>(
-        &mut self,
-        address: u32,
-        who: &Accessor<'_>,
-    ) -> Option<Result<V, Violation>> {
-        let bytes = size_of::<V>() as u32;
-        let value = match self.read(address, who)? {
-            Ok(value) => value,
-            violation => return Some(violation),
-        };
-        if let Err(violation) = self.check_fenced(address, bytes, who)? {
-            return Some(Err(violation));
-        }
-        let (region, offset) = self.locate(address, bytes)?;
-        region.being_read.begin(offset, bytes as usize, who.thread);
-        Some(Ok(value))
-    }
-
-    /// Ends a bulk store that has begun, with a read of `who` at its present clock.
-    pub(super) fn end_store<V: Copy>(
-        &mut self,
-        address: u32,
-        who: &Accessor<'_>,
-    ) -> Option<Result<V, Violation>> {
-        let bytes = size_of::<V>();
-        let (region, offset) = self.locate(address, bytes as u32)?;
-        region.being_read.end(offset, bytes);
-        self.read(address, who)
     }
 
     /// Says what lies around an address range that is not in one array.

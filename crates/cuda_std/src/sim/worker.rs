@@ -11,11 +11,13 @@ use super::global::Table;
 use super::limits::WARP_THREADS;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
+use super::mma::Fragments;
 use super::named_barrier::{NamedBarriers, NamedWait};
 use super::progress::Progress;
 use super::shared::{SharedMemory, agents_of};
 use super::signal::SignalWait;
 use super::stack::Stacks;
+use super::wgmma::{Step, Warpgroup};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use std::cell::Cell;
@@ -75,6 +77,8 @@ pub(super) enum Stop {
     Mbarrier(Wait),
     /// It waits for a signal.
     Signal(SignalWait),
+    /// It waits for its warpgroup.
+    Warpgroup(Step),
     /// It waits at a named barrier.
     NamedBarrier(NamedWait),
     /// It broke a rule, which it has left in `Worker::fault`.
@@ -98,6 +102,8 @@ pub(super) enum State {
     Mbarrier(Wait),
     /// A signal.
     Signal(SignalWait),
+    /// Threads of its warpgroup.
+    Warpgroup(Step),
     /// The warps of a named barrier.
     NamedBarrier(NamedWait),
     /// It has returned.
@@ -118,6 +124,8 @@ pub(super) struct Thread {
     pub(super) stores: StoreQueue,
     /// Result of the warp-collective operation it waited at.
     pub(super) result: u32,
+    /// What it brings to the operation on matrices that it waits at, and takes away from it.
+    pub(super) fragments: Fragments,
 }
 
 impl Thread {
@@ -131,6 +139,7 @@ impl Thread {
             copies: CopyQueue::default(),
             stores: StoreQueue::default(),
             result: 0,
+            fragments: Fragments::default(),
         }
     }
 }
@@ -176,6 +185,8 @@ pub(crate) struct Worker {
     pub(super) clocks: Vec<Clocks>,
     pub(crate) shared: SharedMemory,
     pub(super) mbarriers: Mbarriers,
+    /// Empty before the first accumulators are declared.
+    pub(super) warpgroups: Vec<Warpgroup>,
     pub(super) named_barriers: NamedBarriers,
     pub(super) log: Log,
     pub(super) fault: Option<Box<Fault>>,
@@ -212,6 +223,7 @@ impl Worker {
             clocks: Vec::new(),
             shared: SharedMemory::new(),
             mbarriers: Mbarriers::new(),
+            warpgroups: Vec::new(),
             named_barriers: NamedBarriers::default(),
             log: Log::new(),
             fault: None,

@@ -1,0 +1,58 @@
+//! Matrix products of a warp.
+
+use core::arch::{asm, nvptx};
+
+/// `mma.sync` of this shape exists from sm_80 on.
+pub const TENSOR_CORES: bool = cfg!(target_feature = "sm_80");
+
+#[inline(always)]
+pub fn require_tensor_cores() {
+    if !TENSOR_CORES {
+        // SAFETY: a trap has no operands.
+        unsafe { nvptx::trap() }
+    }
+}
+
+/// `mma.sync.aligned.m16n8k16` (section 9.7.14.5.14), or the end of the launch where the target does not have it. Not `pure`: the order in which products are written is kept.
+macro_rules! multiply_adds {
+    ($($name:ident => $format:literal),* $(,)?) => {$(
+        #[inline(always)]
+        pub unsafe fn $name(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
+            let [mut d0, mut d1, mut d2, mut d3] = c;
+            require_tensor_cores();
+            // SAFETY: as promised by the caller.
+            unsafe {
+                asm!(
+                    concat!("mma.sync.aligned.m16n8k16.row.col.f32.", $format, ".", $format, ".f32 ",
+                        "{{{d0}, {d1}, {d2}, {d3}}}, {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, ",
+                        "{{{d0}, {d1}, {d2}, {d3}}};"),
+                    d0 = inout(reg32) d0, d1 = inout(reg32) d1, d2 = inout(reg32) d2, d3 = inout(reg32) d3,
+                    a0 = in(reg32) a[0], a1 = in(reg32) a[1], a2 = in(reg32) a[2], a3 = in(reg32) a[3],
+                    b0 = in(reg32) b[0], b1 = in(reg32) b[1],
+                    options(nomem, nostack)
+                );
+            }
+            [d0, d1, d2, d3]
+        }
+    )*};
+}
+
+multiply_adds! { mma_f16 => "f16", mma_bf16 => "bf16" }
+
+/// `ldmatrix` (section 9.7.14.5.15).
+macro_rules! ldmatrix {
+    ($suffix:literal, $address:ident) => {{
+        let (r0, r1, r2, r3);
+        asm!(concat!("ldmatrix.sync.aligned.m8n8.x4", $suffix, ".shared.b16 {{{}, {}, {}, {}}}, [{}];"),
+            out(reg32) r0, out(reg32) r1, out(reg32) r2, out(reg32) r3, in(reg32) $address,
+            options(readonly, nostack));
+        [r0, r1, r2, r3]
+    }};
+}
+
+#[inline(always)]
+pub unsafe fn load_matrices<const TRANSPOSED: bool>(address: u32) -> [u32; 4] {
+    require_tensor_cores();
+    // SAFETY: as promised by the caller.
+    unsafe { if TRANSPOSED { ldmatrix!(".trans", address) } else { ldmatrix!("", address) } }
+}

@@ -1,0 +1,165 @@
+//! Warpgroup matrix instructions (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
+
+use crate::wgmma::{Element, Major};
+use core::arch::{asm, nvptx};
+
+/// Whether the target has these instructions.
+pub const WGMMA: bool = cfg!(target_feature = "sm_90a");
+
+/// Instructions without operands, or the end of the launch where the target has none.
+macro_rules! wgmma {
+    ($($name:ident => $asm:literal),* $(,)?) => {$(
+        #[inline(always)]
+        pub unsafe fn $name() {
+            // SAFETY: the caller promises that the whole warpgroup gets here.
+            unsafe {
+                if WGMMA { asm!($asm, options(nostack)) } else { nvptx::trap() }
+            }
+        }
+    )*};
+}
+
+wgmma! {
+    wgmma_fence => "wgmma.fence.sync.aligned;",
+    wgmma_commit_group => "wgmma.commit_group.sync.aligned;",
+}
+
+#[inline(always)]
+pub unsafe fn wgmma_wait_group<const PENDING: usize>() {
+    // SAFETY: the caller promises that the whole warpgroup gets here.
+    unsafe {
+        if WGMMA {
+            asm!("wgmma.wait_group.sync.aligned {};", const PENDING, options(nostack))
+        } else {
+            nvptx::trap()
+        }
+    }
+}
+
+/// The start address of a matrix as the lowest bits of a descriptor have it: 14 bits, in units of 16 bytes.
+#[inline(always)]
+pub fn wgmma_start(address: u32) -> u64 {
+    ((address & 0x3_ffff) >> 4) as u64
+}
+
+/// Declares the registers of a set of accumulators, which the other functions name. The compiler knows nothing of them: 128
+/// values that go in and out of every block would be copied around it, and the assembler would then run one matrix
+/// instruction after the other.
+#[inline(always)]
+pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
+    // SAFETY: declares registers.
+    unsafe {
+        if WGMMA {
+            asm!(".reg .f32 acc{s}_<{n}>;", s = const SET, n = const N / 2, options(nostack))
+        } else {
+            nvptx::trap()
+        }
+    }
+}
+
+#[inline(always)]
+pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f32 {
+    // SAFETY: the caller promises that the registers have been declared. Not `pure`: it stays after the wait before it.
+    unsafe {
+        if WGMMA && I < N / 2 {
+            let value;
+            asm!("mov.f32 {v}, acc{s}_{i};", v = out(reg32) value, s = const SET, i = const I, options(nomem, nostack));
+            value
+        } else {
+            nvptx::trap()
+        }
+    }
+}
+
+#[inline(always)]
+pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value: f32) {
+    // SAFETY: the caller promises that the registers have been declared.
+    unsafe {
+        if WGMMA && I < N / 2 {
+            asm!("mov.f32 acc{s}_{i}, {v};", v = in(reg32) value, s = const SET, i = const I, options(nomem, nostack))
+        } else {
+            nvptx::trap()
+        }
+    }
+}
+
+/// A list of registers after the first ones.
+macro_rules! list {
+    ($first:literal; $($i:literal)*) => { concat!("acc{s}_", $first, $(", acc{s}_", $i),*) };
+}
+
+/// The accumulators of an instruction of 64 columns.
+macro_rules! registers_64 {
+    () => {
+        list!(0;
+            1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+}
+
+/// The accumulators of an instruction of 128 columns.
+macro_rules! registers_128 {
+    () => {
+        concat!(registers_64!(), ", ", list!(32;
+            33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63))
+    };
+}
+
+/// The accumulators of an instruction of 256 columns.
+macro_rules! registers_256 {
+    () => {
+        concat!(registers_128!(), ", ", list!(64;
+            65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97
+            98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122
+            123 124 125 126 127))
+    };
+}
+
+/// "Asynchronous Multiply-and-Accumulate Instruction: wgmma.mma_async": both operands from shared memory, neither negated.
+macro_rules! mma_async {
+    ($n:literal, $registers:ident, $type:literal; $a:ident $A:ident, $b:ident $B:ident, $accumulate:ident, $SET:ident) => {
+        asm!(
+            "{{",
+            ".reg .pred p;",
+            "setp.ne.u32 p, {d}, 0;",
+            concat!("wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.", $type, ".", $type, " {{"),
+            $registers!(),
+            "}}, {a}, {b}, p, 1, 1, {ta}, {tb};",
+            "}}",
+            a = in(reg64) $a,
+            b = in(reg64) $b,
+            d = in(reg32) $accumulate as u32,
+            s = const $SET,
+            ta = const $A::TRANSPOSED as u32,
+            tb = const $B::TRANSPOSED as u32,
+            options(nostack)
+        )
+    };
+}
+
+#[inline(always)]
+pub unsafe fn wgmma_mma_async<T: Element, A: Major, B: Major, const N: usize, const SET: usize>(
+    a: u64,
+    b: u64,
+    accumulate: bool,
+) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        match (WGMMA, N, T::BF16) {
+            (true, 64, false) => mma_async!("64", registers_64, "f16"; a A, b B, accumulate, SET),
+            (true, 64, true) => mma_async!("64", registers_64, "bf16"; a A, b B, accumulate, SET),
+            (true, 128, false) => {
+                mma_async!("128", registers_128, "f16"; a A, b B, accumulate, SET)
+            }
+            (true, 128, true) => {
+                mma_async!("128", registers_128, "bf16"; a A, b B, accumulate, SET)
+            }
+            (true, 256, false) => {
+                mma_async!("256", registers_256, "f16"; a A, b B, accumulate, SET)
+            }
+            (true, 256, true) => {
+                mma_async!("256", registers_256, "bf16"; a A, b B, accumulate, SET)
+            }
+            _ => nvptx::trap(),
+        }
+    }
+}

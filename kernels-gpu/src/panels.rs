@@ -1,0 +1,274 @@
+//! The slices of A and B for tensor cores: panels of shared memory in which a factor lies as it does in global memory.
+//!
+//! Tensor cores take elements as they are, and [`load_matrices`] transposes what it reads if asked to. So nothing is widened or
+//! transposed on the way to shared memory: a panel is rows of what is stored, whichever layout that is, and 16 bytes travel at a
+//! time, a *chunk*.
+//!
+//! [`load_matrices`] reads 8 chunks at once that lie in one column of chunks, in 8 neighbouring rows. In memory that is filled row by
+//! row they would meet in one or two eighths of the banks. So the chunks of a row change places, otherwise in each of 8 rows
+//! (*swizzle*): chunk `c` of row `r` lies where chunk `c ^ (r % 8)` would. Where a row has but 4 chunks two rows fill the banks
+//! together, and `r / 2` takes the place of `r`. Both the 8 chunks that are read and the 8 that neighbouring threads write then lie
+//! in different banks, without the padding that would cost shared memory.
+
+use crate::element::Element;
+use crate::kernel::GemmKernel;
+use crate::layout::Layout;
+use crate::mover::BANKS_BYTES;
+use crate::params::{GemmParams, MatrixRef};
+use crate::tile::Origin;
+use core::marker::PhantomData;
+use cuda_std::async_copy::copy_async;
+use cuda_std::memory::SharedPtr;
+use cuda_std::mma::{Factor, load_matrices};
+use cuda_std::{hint, shared, warp};
+
+/// Bytes of a chunk: a row of the matrices that tensor cores read.
+const CHUNK_BYTES: u32 = 16;
+
+/// Elements of a chunk.
+pub const CHUNK: usize = 8;
+
+/// Elements of the smallest asynchronous copy.
+pub const PAIR: usize = 2;
+
+/// Chunks that fill all banks.
+const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
+
+/// Rows of A, columns of B and values of k that [`load_matrices`] reads at once: four matrices, two by two.
+pub const SQUARE: usize = 16;
+
+/// What is known of the panels of a factor when a kernel is compiled.
+pub trait Panel {
+    /// Whether k runs along the rows of what is stored (A row-major, B transposed).
+    const ALONG_K: bool;
+    /// Rows of A or columns of B in a panel.
+    const WIDTH: u32;
+    /// Values of k in a panel.
+    const DEPTH: u32;
+    /// Threads that copy it.
+    const THREADS: u32;
+    /// Whether the second of the four matrices that are read at once is that of the next rows of A or columns of B, and not that
+    /// of the next k.
+    const WIDTH_FIRST: bool;
+
+    /// Rows of what is stored.
+    const ROWS: u32 = if Self::ALONG_K { Self::WIDTH } else { Self::DEPTH };
+    /// Chunks in a row of what is stored.
+    const CHUNKS: u32 = if Self::ALONG_K { Self::DEPTH } else { Self::WIDTH } / CHUNK as u32;
+    /// Bytes from one row to the next.
+    const ROW_BYTES: u32 = Self::CHUNKS * CHUNK_BYTES;
+    /// Bytes of the panel.
+    const BYTES: u32 = {
+        assert!(
+            Self::CHUNKS.is_power_of_two() && Self::CHUNKS >= LINE / 2,
+            "rows that the swizzle knows"
+        );
+        Self::ROWS * Self::ROW_BYTES
+    };
+}
+
+/// Bytes from the start of a panel to a chunk of a row.
+#[inline(always)]
+fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
+    let together = const { if P::CHUNKS < LINE { P::CHUNKS } else { LINE } };
+    let swizzled = chunk ^ (row / (LINE / together) % together);
+    row * P::ROW_BYTES + swizzled * CHUNK_BYTES
+}
+
+/// The panels of A of a kernel.
+pub struct PanelA<K>(PhantomData<K>);
+
+impl<K: GemmKernel> Panel for PanelA<K> {
+    const ALONG_K: bool = matches!(K::LAYOUTS.a, Layout::RowMajor);
+    const WIDTH: u32 = K::TILE.bm;
+    const DEPTH: u32 = K::TILE.bk;
+    const THREADS: u32 = K::TILE.threads();
+    const WIDTH_FIRST: bool = true;
+}
+
+/// The panels of B of a kernel.
+pub struct PanelB<K>(PhantomData<K>);
+
+impl<K: GemmKernel> Panel for PanelB<K> {
+    const ALONG_K: bool = matches!(K::LAYOUTS.b, Layout::Transposed);
+    const WIDTH: u32 = K::TILE.bn;
+    const DEPTH: u32 = K::TILE.bk;
+    const THREADS: u32 = K::TILE.threads();
+    const WIDTH_FIRST: bool = false;
+}
+
+/// Where the panels of one stage lie in shared memory.
+#[derive(Clone, Copy)]
+pub struct Panels {
+    /// Address of that of A.
+    pub a: u32,
+    /// Address of that of B.
+    pub b: u32,
+}
+
+impl Panels {
+    /// Bytes of one stage of a kernel.
+    pub const fn bytes<K: GemmKernel>() -> u32 {
+        PanelA::<K>::BYTES + PanelB::<K>::BYTES
+    }
+
+    /// The panels of stage `stage`.
+    #[inline(always)]
+    pub fn of_stage<K: GemmKernel>(stage: u32) -> Self {
+        let a = shared::dynamic::<u8>().address() + stage * Self::bytes::<K>();
+        Panels { a, b: a + PanelA::<K>::BYTES }
+    }
+}
+
+/// A lane's part in reading fragments from panels: squares of 16 rows of A, or columns of B, by 16 values of k.
+#[derive(Clone, Copy)]
+pub struct Reader<P> {
+    /// Bytes from the start of a panel to the row that the lane passes on for the first square.
+    offset: u32,
+    panel: PhantomData<P>,
+}
+
+impl<P: Panel> Reader<P> {
+    /// For a warp whose part of the panel begins `first` rows of A or columns of B into it, and is `first`'s largest power of two
+    /// wide at most.
+    #[inline(always)]
+    pub fn new(first: u32) -> Self {
+        let lane = warp::lane_id();
+        let (matrix, line) = (lane / CHUNK as u32, lane % CHUNK as u32);
+        let halves = (matrix % 2, matrix / 2);
+        let (across, deep) = if P::WIDTH_FIRST { halves } else { (halves.1, halves.0) };
+        let (row, chunk) = if P::ALONG_K {
+            (first + across * CHUNK as u32 + line, deep)
+        } else {
+            (deep * CHUNK as u32 + line, first / CHUNK as u32 + across)
+        };
+        Reader { offset: place::<P>(row, chunk), panel: PhantomData }
+    }
+
+    /// Reads square `square` of the warp's part, at the `step`-th 16 values of k.
+    ///
+    /// The next square or step is 2 chunks further on in a row, or 16 rows: 2 chunks change bits of the address that the swizzle
+    /// has not mixed with those of other squares, and 16 rows have the same swizzle. So both are constants to add, or to
+    /// exclude.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together; the square is written, and nobody writes it before the next barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn read<T: Factor>(&self, panel: u32, square: usize, step: usize) -> [u32; 4] {
+        const SQUARE_BYTES: u32 = SQUARE as u32 / CHUNK as u32 * CHUNK_BYTES;
+        const SQUARES_OF_LINE: u32 = LINE * CHUNK_BYTES / SQUARE_BYTES;
+        let (in_row, in_rows) = if P::ALONG_K { (step, square) } else { (square, step) };
+        let (in_row, in_rows) = (in_row as u32, in_rows as u32);
+        let start = (panel + self.offset) ^ (in_row % SQUARES_OF_LINE * SQUARE_BYTES);
+        let lines = in_row / SQUARES_OF_LINE * LINE * CHUNK_BYTES;
+        let row = SharedPtr::from_address(start + lines + in_rows * SQUARE as u32 * P::ROW_BYTES);
+        // SAFETY: as promised by the caller; what lies together are chunks, which are aligned.
+        unsafe {
+            if P::ALONG_K { load_matrices::<T, false>(row) } else { load_matrices::<T, true>(row) }
+        }
+    }
+}
+
+/// A factor, of which a block copies `WIDTH` rows of A or columns of B, from `first` on.
+struct Source<T, P> {
+    matrix: MatrixRef<T>,
+    first: u32,
+    /// Rows of A or columns of B.
+    width: u32,
+    /// Columns of A, rows of B.
+    depth: u32,
+    panel: PhantomData<P>,
+}
+
+impl<T: Element + Factor, P: Panel> Source<T, P> {
+    /// Rows that all threads copy in a turn, a chunk each.
+    const ROWS_OF_TURN: u32 = P::THREADS / P::CHUNKS;
+    /// Chunks that a thread copies.
+    const TURNS: u32 = P::ROWS / Self::ROWS_OF_TURN;
+
+    /// Copies this thread's share of the panel that begins at `k`: by chunks where all rows that are stored consist of whole,
+    /// aligned ones, by pairs of elements where they consist of those, else element by element and at once. Which it is, is the
+    /// same for all threads.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy(&self, thread: u32, k: u32, panel: u32) {
+        const {
+            assert!(P::ROWS.is_multiple_of(Self::ROWS_OF_TURN), "threads copy the same number");
+        }
+        let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
+        let (rows, cols) = stored(self.width, self.depth);
+        let (first_row, first_col) = stored(self.first, k);
+        let chunk = thread % P::CHUNKS;
+        let col = first_col + chunk * CHUNK as u32;
+        let consists_of = |elements: usize| {
+            self.matrix.has_vectors(elements as u32) && cols.is_multiple_of(elements as u32)
+        };
+        let row = |turn: u32| thread / P::CHUNKS + turn * Self::ROWS_OF_TURN;
+        let target = |turn| SharedPtr::<T>::from_address(panel + place::<P>(row(turn), chunk));
+        let source = |turn, e| self.matrix.at(first_row + row(turn), col + e);
+        let inside = |turn, e| first_row + row(turn) < rows && col + e < cols;
+        // SAFETY: as promised by the caller of `PanelCopier::copy`; what is copied at once is aligned, or a single element.
+        unsafe {
+            if consists_of(CHUNK) {
+                for turn in 0..Self::TURNS {
+                    copy_async::<T, CHUNK>(target(turn), source(turn, 0), inside(turn, 0));
+                }
+            } else if consists_of(PAIR) {
+                for turn in 0..hint::opaque(Self::TURNS) {
+                    for e in (0..CHUNK as u32).step_by(PAIR) {
+                        let target = target(turn).add(e);
+                        copy_async::<T, PAIR>(target, source(turn, e), inside(turn, e));
+                    }
+                }
+            } else {
+                for turn in 0..hint::opaque(Self::TURNS) {
+                    let mut elements = [T::ZERO; CHUNK];
+                    for e in 0..CHUNK {
+                        let (source, inside) = (source(turn, e as u32), inside(turn, e as u32));
+                        elements[e] = source.load_if(inside);
+                    }
+                    target(turn).store_vec(elements);
+                }
+            }
+        }
+    }
+}
+
+/// Copies the panels that a block needs to shared memory, all threads together.
+pub struct PanelCopier<K: GemmKernel> {
+    a: Source<K::Element, PanelA<K>>,
+    b: Source<K::Element, PanelB<K>>,
+}
+
+impl<T: Element + Factor, K: GemmKernel<Element = T>> PanelCopier<K> {
+    /// For the block whose tile of D starts at `origin`.
+    #[inline(always)]
+    pub fn new<E>(params: &GemmParams<T, E>, origin: Origin) -> Self {
+        let GemmParams { a, b, m, n, k, .. } = *params;
+        let (row, col) = (origin.row, origin.col);
+        PanelCopier {
+            a: Source { matrix: a, first: row, width: m, depth: k, panel: PhantomData },
+            b: Source { matrix: b, first: col, width: n, depth: k, panel: PhantomData },
+        }
+    }
+
+    /// Copies this thread's share of the panels that begin at `k`: asynchronously where stored rows consist of aligned pairs of
+    /// elements at least. What lies outside the matrices becomes zero. Panels past the end are left out altogether:
+    /// nobody multiplies them.
+    ///
+    /// # Safety
+    /// A and B are valid for their shapes. No thread reads or writes the panels from the last barrier until this thread has waited
+    /// for its copies and met the others at another barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn copy(&self, thread: u32, k: u32, panels: Panels) {
+        if k < self.a.depth {
+            // SAFETY: as promised by the caller; a stage has room for both panels.
+            unsafe {
+                self.a.copy(thread, k, panels.a);
+                self.b.copy(thread, k, panels.b);
+            }
+        }
+    }
+}

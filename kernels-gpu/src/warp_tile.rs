@@ -1,0 +1,183 @@
+//! The part of D that one warp owns, and the products of tensor cores that build it.
+//!
+//! # Contract
+//! A block of `TM x TN` thread tiles owns `BM x BN` elements of D, a warp `8 TM x 4 TN` of them; warps lie side by side, row by
+//! row. A thread has those elements that the instruction gives it ([`cuda_std::mma`]): with `g = lane / 4` and `t = lane % 4`,
+//! its row `i` is row `g` of the warp's `i`-th 8, and its columns `2j` and `2j + 1` are columns `2t` and `2t + 1` of the warp's
+//! `j`-th 8. Two of its rows by two of its columns are one instruction of 16 x 8.
+//!
+//! That is no order in which to store D: a row of 8 elements of half precision is half a sector, held by four threads. So the
+//! sums take a way through shared memory, where slices are no longer needed, and come back as 4 neighbouring sums a thread, of
+//! which a warp stores whole rows.
+
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::kernel::GemmKernel;
+use crate::panels::{PanelA, PanelB, Panels, Reader};
+use crate::params::GemmParams;
+use crate::thread_tile::store_vector;
+use crate::tile::Origin;
+use core::marker::PhantomData;
+use cuda_std::memory::SharedPtr;
+use cuda_std::mma::{self, Factor};
+use cuda_std::{hint, shared, thread, unroll, warp};
+
+/// Lanes along a column and along a row of an instruction's product.
+pub const LANES: (usize, usize) = (8, 4);
+
+/// Sums that a thread stores together.
+pub const QUAD: usize = 4;
+
+/// A thread's share of 16 columns of A and 16 rows of B: two registers for each of its rows, one for each of its columns.
+#[derive(Clone, Copy)]
+pub struct Fragments<const TM: usize, const TN: usize> {
+    a: [[u32; 2]; TM],
+    b: [u32; TN],
+}
+
+/// A thread's part of the sums of its warp's part of D.
+pub struct WarpTile<K: GemmKernel, const TM: usize, const TN: usize> {
+    sums: [[f32; TN]; TM],
+    a: Reader<PanelA<K>>,
+    b: Reader<PanelB<K>>,
+    kernel: PhantomData<K>,
+}
+
+impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize, const TN: usize>
+    WarpTile<K, TM, TN>
+{
+    /// Rows and columns of D that a warp owns.
+    const ROWS: usize = LANES.0 * TM;
+    const COLS: usize = LANES.1 * TN;
+    /// Warps along a row of the block's tile.
+    const WARPS_N: usize = K::TILE.bn as usize / Self::COLS;
+    /// Quads in a row of the warp's part.
+    const QUADS: usize = Self::COLS / QUAD;
+
+    /// Bytes of shared memory that the sums of a block take on their way.
+    pub const BYTES: u32 = K::TILE.bm * K::TILE.bn * size_of::<f32>() as u32;
+
+    /// The tile of this thread, all sums zero.
+    #[inline(always)]
+    #[allow(clippy::new_without_default)] // which thread calls it matters
+    pub fn new() -> Self {
+        let (row, col) = Self::of_warp();
+        WarpTile {
+            sums: [[0.0; TN]; TM],
+            a: Reader::new(row),
+            b: Reader::new(col),
+            kernel: PhantomData,
+        }
+    }
+
+    /// First row and column of the warp's part of the block's tile.
+    #[inline(always)]
+    fn of_warp() -> (u32, u32) {
+        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+        let warps = Self::WARPS_N as u32;
+        (warp / warps * Self::ROWS as u32, warp % warps * Self::COLS as u32)
+    }
+
+    /// Reads a thread's share of the `step`-th 16 values of k.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together; the panels are written, and nobody writes them before the next barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn fragments(&self, panels: Panels, step: usize) -> Fragments<TM, TN> {
+        let mut fragments = Fragments { a: [[0; 2]; TM], b: [0; TN] };
+        // SAFETY: as promised by the caller.
+        unsafe {
+            unroll!(i < TM / 2, {
+                let [a0, a1, a2, a3] = self.a.read::<T>(panels.a, i, step);
+                fragments.a[2 * i] = [a0, a2];
+                fragments.a[2 * i + 1] = [a1, a3];
+            });
+            unroll!(j < TN / 4, {
+                let b = self.b.read::<T>(panels.b, j, step);
+                fragments.b[4 * j..4 * j + 4].copy_from_slice(&b);
+            });
+        }
+        fragments
+    }
+
+    /// Adds the products of fragments. Every other row of instructions backwards: each then shares a fragment with the one before
+    /// it.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together, each with its share of the same values of k.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn multiply(&mut self, fragments: &Fragments<TM, TN>) {
+        unroll!(i < TM / 2, {
+            unroll!(jj < TN / 2, {
+                let j = if i % 2 == 0 { jj } else { TN / 2 - 1 - jj };
+                let [[a0, a2], [a1, a3]] = [fragments.a[2 * i], fragments.a[2 * i + 1]];
+                let b = [fragments.b[2 * j], fragments.b[2 * j + 1]];
+                let c = [
+                    self.sums[2 * i][2 * j],
+                    self.sums[2 * i][2 * j + 1],
+                    self.sums[2 * i + 1][2 * j],
+                    self.sums[2 * i + 1][2 * j + 1],
+                ];
+                // SAFETY: as promised by the caller.
+                let d = unsafe { mma::multiply_add::<T>([a0, a1, a2, a3], b, c) };
+                self.sums[2 * i][2 * j] = d[0];
+                self.sums[2 * i][2 * j + 1] = d[1];
+                self.sums[2 * i + 1][2 * j] = d[2];
+                self.sums[2 * i + 1][2 * j + 1] = d[3];
+            });
+        });
+    }
+
+    /// Where 4 neighbouring sums of a row of the warp's part lie in shared memory. They change places so that lanes that write
+    /// together, 8 bytes each in 4 rows and 8 columns, do not meet in a bank. Those that read 8 quads of a row do not anyway.
+    #[inline(always)]
+    fn place(sums: SharedPtr<f32>, row: u32, quad: u32) -> SharedPtr<f32> {
+        const { assert!(Self::QUADS.is_multiple_of(8), "rows fill all banks") };
+        let swizzled = quad ^ (row % 4 * 2);
+        sums.add(row * Self::COLS as u32 + swizzled * QUAD as u32)
+    }
+
+    /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
+    ///
+    /// # Safety
+    /// All threads of the block call it together, and none reads or writes slices any more. There are [`BYTES`](Self::BYTES) of
+    /// dynamic shared memory. D and the epilogue's operands are valid for the shapes in `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store<E: Epilogue<T>>(self, params: &GemmParams<T, E>, origin: Origin) {
+        let lane = warp::lane_id();
+        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+        let sums = shared::dynamic::<f32>().add(warp * (Self::ROWS * Self::COLS) as u32);
+        let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
+        // SAFETY: as promised by the caller; a warp reads what it has written itself.
+        unsafe {
+            thread::sync_threads();
+            unroll!(i < TM, {
+                unroll!(j < TN / 2, {
+                    let place = Self::place(sums, i as u32 * 8 + g, j as u32 * 2 + t / 2);
+                    let pair = [self.sums[i][2 * j], self.sums[i][2 * j + 1]];
+                    place.add(t % 2 * 2).store_vec(pair);
+                });
+            });
+            warp::sync_warp(warp::FULL_MASK);
+        }
+
+        let (first_row, first_col) = Self::of_warp();
+        let wide = params.d.has_vectors(QUAD as u32) && params.n.is_multiple_of(QUAD as u32);
+        let turns = Self::ROWS * Self::QUADS / warp::WARP_SIZE as usize;
+        for turn in 0..hint::opaque(turns as u32) {
+            let quad = turn * warp::WARP_SIZE + lane;
+            let (row, quad) = (quad / Self::QUADS as u32, quad % Self::QUADS as u32);
+            // SAFETY: the warp has written all of its part.
+            let mut values = unsafe { Self::place(sums, row, quad).load_vec::<QUAD>() };
+            let row = origin.row + first_row + row;
+            let col = origin.col + first_col + quad * QUAD as u32;
+            if row < params.m && col < params.n {
+                // SAFETY: as promised by the caller; the vector starts inside of D.
+                unsafe { store_vector(params, row, col, &mut values, wide) };
+            }
+        }
+    }
+}
