@@ -297,7 +297,7 @@ mod tests {
     fn every_kernel_of_the_type_is_ranked_once() {
         let ranked = rank(&problem(100, 100, 100), &h200());
         assert_eq!(ranked.len(), kernels_for(Dtype::F32, Layouts::NN).count());
-        for rung in Rung::ALL {
+        for rung in Rung::ALL.into_iter().filter(|&rung| rung != Rung::TensorCore) {
             let selection = choose(&problem(100, 100, 100), &h200(), Some(rung)).unwrap();
             assert_eq!(selection.kernel.rung, rung);
         }

@@ -373,11 +373,17 @@ impl Launch {
             let chunks = layout.stored(tile.0, tile.1).1 / chunk;
             let (_, row) = layout.stored(shape.0, shape.1);
             let piece = [chunk, PAIR as u64].into_iter().find(|&piece| row.is_multiple_of(piece));
-            Request::spread((WARP_LANES / chunks, 1), (chunks, chunk), piece.unwrap_or(1))
+            // Pairs of 32 chunks lie in every fourth bank.
+            let tile_bytes = tile.0 * tile.1 * self.element_bytes;
+            let replays = if piece == Some(PAIR as u64) { chunk / PAIR as u64 - 1 } else { 0 };
+            let conflicts = self.block_slices() * u128::from(tile_bytes / PASS_BYTES * replays);
+            let piece = piece.unwrap_or(1);
+            (Request::spread((WARP_LANES / chunks, 1), (chunks, chunk), piece), conflicts)
         };
         let Layouts { a, b } = self.layouts;
-        let of_a = request(a, (bm, bk), (self.m, self.k));
-        let of_b = request(b, (bk, bn), (self.k, self.n));
+        let (of_a, conflicts_a) = request(a, (bm, bk), (self.m, self.k));
+        let (of_b, conflicts_b) = request(b, (bk, bn), (self.k, self.n));
+        sums.conflicts = conflicts_a + conflicts_b;
         self.load_by_blocks(&mut sums, of_a, of_b);
         sums
     }
