@@ -117,7 +117,7 @@ fn swizzled_boxes_have_their_pieces_exchanged() {
         let (found, _) = loaded((rows, cols), swizzle, 3, 2);
         for row in 0..rows {
             for col in 0..cols {
-                let piece = col / PIECE ^ row / rows_alike % pieces;
+                let piece = (col / PIECE) ^ (row / rows_alike % pieces);
                 let at = row * cols + piece * PIECE + col % PIECE;
                 assert_eq!(found[at as usize], expected(row, col, 3, 2), "({row}, {col})");
             }

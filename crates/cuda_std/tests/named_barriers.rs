@@ -83,7 +83,7 @@ enum Arrival {
     /// Waits, and reads what the first one has written.
     Waits,
     /// The first pair reads what the second one has written, and has not waited.
-    ReadsAfterArrival,
+    ReadsAtOnce,
     /// A warp does not come.
     OneMissing,
     /// It names another number of threads.
@@ -122,7 +122,7 @@ unsafe fn arrival(d: GlobalPtr<u32>, how: Arrival) {
             if how == Arrival::Twice {
                 named_barrier::arrive(barrier, threads); // twice
             }
-            if how == Arrival::ReadsAfterArrival {
+            if how == Arrival::ReadsAtOnce {
                 d.add(i.into()).store(values.add(i + PAIR).load());
             }
         } else if how != Arrival::OneMissing || i < PAIR + WARP_SIZE {
@@ -143,7 +143,7 @@ fn some_arrive_and_others_wait() {
     let found = download(&simulator, d, THREADS as usize);
     assert_eq!(found[PAIR as usize..], Vec::from_iter(0..PAIR));
 
-    let reads = fault(run(Arrival::ReadsAfterArrival));
+    let reads = fault(run(Arrival::ReadsAtOnce));
     assert_eq!(reads.kind, FaultKind::UninitialisedShared);
     let missing = fault(run(Arrival::OneMissing));
     assert_eq!(missing.kind, FaultKind::NamedBarrierDeadlock { missing: WARP_SIZE });

@@ -1,0 +1,157 @@
+//! The same kernels with bulk copies compiled for the device and run on the simulator.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod kernels;
+
+use common::{download, launch, upload};
+use cuda_builder::CudaBuilder;
+use cuda_std::sim::Simulator;
+use cuda_std::swizzle::Swizzle;
+use cuda_std::tensor_map::{ElementType, TiledTensor};
+use kernels::{COLS, RESULTS, RING_SHARED, RING_THREADS, ROWS, THREADS, load_box, ring, store_box};
+use std::fs;
+
+/// The kernels as a crate of their own.
+const MANIFEST: &str = r#"
+[package]
+name = "bulk-kernels"
+version = "0.0.0"
+edition = "2024"
+
+[lib]
+crate-type = ["cdylib"]
+
+[dependencies]
+cuda_std = { path = "CUDA_STD" }
+
+[workspace]
+"#;
+
+/// Instructions of each kernel where the target has bulk copies.
+const INSTRUCTIONS: [(&str, &[&str]); 3] = [
+    (
+        "load_box",
+        &[
+            ".param .align 64 .b8 load_box_param_1[128]",
+            "cvta.param.u64",
+            "prefetch.tensormap [",
+            "fence.mbarrier_init.release.cluster;",
+            "elect.sync",
+            "mbarrier.arrive.expect_tx.shared.b64",
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [",
+            "mbarrier.try_wait.parity.shared.b64",
+        ],
+    ),
+    (
+        "store_box",
+        &[
+            "fence.proxy.async.shared::cta;",
+            "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [",
+            "cp.async.bulk.commit_group;",
+            "cp.async.bulk.wait_group.read 0;",
+            "cp.async.bulk.wait_group 0;",
+        ],
+    ),
+    (
+        "ring",
+        &[
+            ".param .align 64 .b8 ring_param_0[128]",
+            ".param .align 64 .b8 ring_param_1[128]",
+            "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [",
+            "setmaxnreg.dec.sync.aligned.u32 40;",
+            "setmaxnreg.inc.sync.aligned.u32 160;",
+            "bar.arrive",
+            "bar.sync",
+        ],
+    ),
+];
+
+#[test]
+fn kernels_compile_to_the_instructions_they_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let package = folder.path().join("kernels");
+    let cuda_std = env!("CARGO_MANIFEST_DIR");
+    fs::create_dir_all(package.join("src")).unwrap();
+    fs::write(package.join("Cargo.toml"), MANIFEST.replace("CUDA_STD", cuda_std)).unwrap();
+    fs::copy(format!("{cuda_std}/../../Cargo.lock"), package.join("Cargo.lock")).unwrap();
+    fs::write(package.join("src/lib.rs"), include_str!("kernels.rs")).unwrap();
+    let out = folder.path().join("out");
+    let modules = CudaBuilder::new(&package).out_dir(out).archs(["sm_75", "sm_90a"]).build();
+    let modules = modules.unwrap();
+    for (entry, instructions) in INSTRUCTIONS {
+        let ptx = |arch: &str| {
+            let module = modules.iter().find(|m| (&*m.arch, &*m.entry) == (arch, entry));
+            fs::read_to_string(&module.unwrap().path).unwrap()
+        };
+        let hopper = ptx("sm_90a");
+        for instruction in instructions {
+            assert!(hopper.contains(instruction), "{instruction}:\n{hopper}");
+        }
+        // A map that is copied to local memory is none.
+        assert!(!hopper.contains(".local"), "{hopper}");
+        assert!(!hopper.contains("trap"), "{hopper}");
+        let turing = ptx("sm_75");
+        assert!(turing.contains("trap;") && !turing.contains("cp.async"), "{turing}");
+    }
+}
+
+#[test]
+fn a_box_goes_to_shared_memory_and_back_on_the_simulator() {
+    const SHAPE: (u32, u32) = (16, 32);
+    const WORDS: u32 = SHAPE.0 * SHAPE.1;
+    let simulator = Simulator::new();
+    let (rows, cols) = (40, 48);
+    let values = Vec::from_iter(1..=(rows * cols) as u32);
+    let (source, target) = (upload(&simulator, &values), upload(&simulator, &[0; 40 * 48]));
+    let tile = upload(&simulator, &[0_u32; WORDS as usize]);
+    let map = |address: u64| {
+        let (shape, stride, u32) = ((rows as u64, cols as u64), cols as u64 * 4, ElementType::U32);
+        let swizzle = Swizzle::Bytes128;
+        simulator
+            .tensor_map(&TiledTensor::matrix(u32, address, shape, stride, SHAPE, swizzle))
+            .unwrap()
+    };
+    let (from, to) = (map(source.address()), map(target.address()));
+    let (x, y, bytes) = (8_i32, 5_i32, 4 * WORDS);
+    launch!(simulator, load_box[1, THREADS, bytes](tile, from, x, y, bytes, WORDS)).unwrap();
+    launch!(simulator, store_box[1, THREADS, bytes](tile, to, x, y, WORDS)).unwrap();
+    let stored = download(&simulator, target, rows * cols);
+    for (at, (&stored, &value)) in stored.iter().zip(&values).enumerate() {
+        let inside = (5..21).contains(&(at / cols)) && (8..40).contains(&(at % cols));
+        assert_eq!(stored, if inside { value } else { 0 }, "element {at}");
+    }
+}
+
+#[test]
+fn the_ring_runs_on_the_simulator() {
+    for (rows, cols) in [(64, 32), (150, 100), (320, 500)] {
+        let simulator = Simulator::new();
+        let values = Vec::from_iter((0..rows * cols).map(|i| (i * 7919 % 1013) as f32 / 7.0));
+        let matrix = upload(&simulator, &values);
+        let result = upload(&simulator, &vec![f32::NAN; rows * RESULTS as usize]);
+        let map = |address: u64, cols: usize, box_cols: u32, swizzle: Swizzle| {
+            let (shape, stride) = ((rows as u64, cols as u64), cols as u64 * 4);
+            let boxes = (ROWS, box_cols);
+            let f32 = ElementType::F32;
+            let tensor = TiledTensor::matrix(f32, address, shape, stride, boxes, swizzle);
+            simulator.tensor_map(&tensor).unwrap()
+        };
+        let source = map(matrix.address(), cols, COLS, Swizzle::Bytes128);
+        let target = map(result.address(), RESULTS as usize, RESULTS, Swizzle::None);
+        let blocks = (rows as u32).div_ceil(ROWS);
+        let counters = launch!(
+            simulator,
+            ring[blocks, RING_THREADS, RING_SHARED](source, target, cols as u32)
+        )
+        .unwrap();
+        let boxes = blocks * ((cols as u32).div_ceil(COLS) + 1);
+        assert_eq!(counters.bulk_copies, u64::from(boxes));
+        let found = download(&simulator, result, rows * RESULTS as usize);
+        for (row, values) in values.chunks(cols).enumerate() {
+            let sum: f32 = values.iter().fold(0.0, |sum, value| sum + value);
+            let expected = [sum, 2.0 * sum, (row % ROWS as usize) as f32, 0.0];
+            assert_eq!(found[row * RESULTS as usize..][..RESULTS as usize], expected, "row {row}");
+        }
+    }
+}
