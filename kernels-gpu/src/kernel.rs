@@ -25,11 +25,13 @@ pub enum Rung {
     Decoupled,
     /// [`crate::split_k`]
     SplitK,
+    /// [`crate::skinny`]
+    Skinny,
 }
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 8] = [
+    pub const ALL: [Rung; 9] = [
         Rung::Naive,
         Rung::Tiled,
         Rung::Microkernel,
@@ -38,6 +40,7 @@ impl Rung {
         Rung::WarpTiled,
         Rung::Decoupled,
         Rung::SplitK,
+        Rung::Skinny,
     ];
 
     /// The module's name.
@@ -51,6 +54,7 @@ impl Rung {
             Rung::WarpTiled => "warp_tiled",
             Rung::Decoupled => "decoupled",
             Rung::SplitK => "split_k",
+            Rung::Skinny => "skinny",
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | [`warp_tiled`] | warp tiles, and fragments of the next k loaded while those of this one are multiplied |
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
 //! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small |
+//! | [`skinny`] | few rows or columns of D: the large factor is read once, at the speed of memory |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
@@ -41,6 +42,7 @@ pub mod partials;
 pub mod pipelined;
 pub mod reduce;
 pub mod ring;
+pub mod skinny;
 pub mod slices;
 pub mod split_k;
 pub mod table;

@@ -97,7 +97,7 @@ impl Formula {
             Rung::Naive => (launch.naive(), None),
             Rung::Tiled => (launch.tiled(), None),
             // It depends on the number of slices.
-            Rung::SplitK => return None,
+            Rung::SplitK | Rung::Skinny => return None,
             Rung::Microkernel
             | Rung::DoubleBuffered
             | Rung::Pipelined
