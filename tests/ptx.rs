@@ -340,6 +340,8 @@ fn barriers_are_as_designed() {
             Rung::Pipelined => &["bar.sync"],
             // Before the first slice, and before the last k of each.
             Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
+            Rung::Skinny if module.kernel.tile.stages == 0 => &[],
+            Rung::Skinny => &["bar.sync"],
             // Where the memory barriers are made, and among the lanes that have read a stage.
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],

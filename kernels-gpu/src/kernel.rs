@@ -27,6 +27,8 @@ pub enum Rung {
     WarpSpecialised,
     /// [`crate::split_k`]
     SplitK,
+    /// [`crate::skinny`]
+    Skinny,
     /// [`crate::stream_k`]
     StreamK,
     /// [`crate::tensor_core`]
@@ -35,7 +37,7 @@ pub enum Rung {
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 11] = [
+    pub const ALL: [Rung; 12] = [
         Rung::Naive,
         Rung::Tiled,
         Rung::Microkernel,
@@ -45,6 +47,7 @@ impl Rung {
         Rung::Decoupled,
         Rung::WarpSpecialised,
         Rung::SplitK,
+        Rung::Skinny,
         Rung::StreamK,
         Rung::TensorCore,
     ];
@@ -61,6 +64,7 @@ impl Rung {
             Rung::Decoupled => "decoupled",
             Rung::WarpSpecialised => "warp_specialised",
             Rung::SplitK => "split_k",
+            Rung::Skinny => "skinny",
             Rung::StreamK => "stream_k",
             Rung::TensorCore => "tensor_core",
         }

@@ -11,6 +11,7 @@
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
 //! | [`warp_specialised`] | warps that only copy, warps that only multiply, and registers to match |
 //! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small |
+//! | [`skinny`] | few rows or columns of D: the large factor is read once, at the speed of memory |
 //! | [`stream_k`] | the last tiles are cut so that all multiprocessors have the same to do |
 //! | [`tensor_core`] | a warp multiplies matrices of half precision on tensor cores |
 //!
@@ -49,6 +50,7 @@ pub mod pipelined;
 pub mod reduce;
 pub mod ring;
 pub mod shares;
+pub mod skinny;
 pub mod slices;
 pub mod split_k;
 mod store_rows;

@@ -6,17 +6,24 @@
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
-use crate::mover::{VECTOR_BYTES, vector_len};
+use crate::mover::vector_len;
 use crate::params::GemmParams;
 use crate::partials::Partials;
 use crate::thread_tile::store_vector;
-use cuda_std::thread;
+use cuda_std::memory::GlobalPtr;
+use cuda_std::{thread, unroll};
 
 /// Threads of a block.
 pub const THREADS: u32 = 64;
 
-/// Slices whose loads are in flight together.
-const TOGETHER: usize = 8;
+/// Blocks that a multiprocessor must have room for: so few that a thread may have registers for all its loads in flight.
+pub const MIN_BLOCKS: u32 = 8;
+
+/// Slices whose loads are in flight together, where there are so many.
+const TOGETHER: u32 = 16;
+
+/// Sums of 4 bytes, the shortest, in a vector.
+const MOST_IN_VECTOR: usize = vector_len::<f32>();
 
 /// Blocks along x for an `m x n` matrix D; along y there is one for each product of a batch.
 pub const fn blocks<T: Element>(m: u32, n: u32) -> u64 {
@@ -48,29 +55,54 @@ pub unsafe fn reduce<T: Element, E: Epilogue<T>>(p: GemmParams<T, E>) {
     let first = p.workspace.partials.add(product + index * len as u64);
     let wide = p.d.has_vectors(len as u32) && p.n.is_multiple_of(len as u32);
 
-    let mut sums = [T::Acc::ZERO; VECTOR_BYTES / size_of::<f32>()];
+    let mut sums = [T::Acc::ZERO; MOST_IN_VECTOR];
     let sums = &mut sums[..len];
     // SAFETY: the slices were written by the launch before; the vector starts inside of D, and vectors are aligned where
     // `wide` holds.
     unsafe {
         first.load_slice_if(partials.slices > 0, sums);
         let mut slice = 1;
-        while slice < partials.slices {
-            let mut addends = [[T::Acc::ZERO; VECTOR_BYTES / size_of::<f32>()]; TOGETHER];
-            for i in 0..TOGETHER {
-                let inside = slice + (i as u32) < partials.slices;
-                let place = first.add(u64::from(slice + i as u32) * partials.slice);
-                place.load_slice_if(inside, &mut addends[i][..len]);
-            }
-            for i in 0..TOGETHER {
-                if slice + (i as u32) < partials.slices {
-                    for j in 0..len {
-                        sums[j] = T::Acc::add(sums[j], addends[i][j]);
-                    }
+        while slice + TOGETHER <= partials.slices {
+            add::<T, { TOGETHER as usize }>(first, partials.slice, slice, sums);
+            slice += TOGETHER;
+        }
+        // What is left, in the fewest rounds: one for each bit of its number.
+        let left = partials.slices.saturating_sub(slice);
+        macro_rules! round {
+            ($($count:literal)*) => {$(
+                if left & $count != 0 {
+                    add::<T, $count>(first, partials.slice, slice, sums);
+                    slice += $count;
                 }
-            }
-            slice += TOGETHER as u32;
+            )*};
+        }
+        round!(8 4 2);
+        if left & 1 != 0 {
+            add::<T, 1>(first, partials.slice, slice, sums);
         }
         store_vector(&p, row, col, sums, wide);
     }
+}
+
+/// Adds the vectors of `N` slices from `slice` on, whose loads are in flight together.
+#[inline(always)]
+unsafe fn add<T: Element, const N: usize>(
+    first: GlobalPtr<T::Acc>,
+    elements: u64,
+    slice: u32,
+    sums: &mut [T::Acc],
+) {
+    let mut addends = [[T::Acc::ZERO; MOST_IN_VECTOR]; N];
+    let place = first.add(u64::from(slice) * elements);
+    unroll!(i < N, {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            place.add(i as u64 * elements).load_slice_if(true, &mut addends[i][..sums.len()])
+        };
+    });
+    unroll!(i < N, {
+        for j in 0..sums.len() {
+            sums[j] = T::Acc::add(sums[j], addends[i][j]);
+        }
+    });
 }

@@ -22,7 +22,7 @@ use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::shares::{Segment, Share, Shares};
 use crate::slices::shared_bytes;
-use crate::tile::{Origin, tile_at, tiles};
+use crate::tile::{tile_at, tiles};
 use crate::warp_specialised::{
     PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce, ring,
 };

@@ -11,6 +11,7 @@ use crate::layout::{Nt, Tn, Tt};
 use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
+use crate::skinny::{FewCols, FewRows, Skinny};
 use crate::split_k::SplitK;
 use crate::stream_k::StreamK;
 use crate::tensor_core::TensorCore;
@@ -109,7 +110,10 @@ macro_rules! reducers {
             ///
             /// # Safety
             /// As [`reduce`]($crate::reduce::reduce).
-            #[::cuda_std::kernel(max_threads = $crate::reduce::THREADS)]
+            #[::cuda_std::kernel(
+                max_threads = $crate::reduce::THREADS,
+                min_blocks = $crate::reduce::MIN_BLOCKS
+            )]
             pub unsafe fn $name(params: $crate::params::GemmParams<$element, $epilogue>) {
                 // SAFETY: the launcher keeps the contract.
                 unsafe { $crate::reduce::reduce(params.of_block()) }
@@ -252,6 +256,23 @@ gemm_kernels! {
     split_k_nt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     split_k_tn_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     split_k_tt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    // A few rows of D, more than are `skinny`.
+    split_k16_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    split_k16_nt_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    split_k16_tn_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    split_k16_tt_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+
+    // Skinny<T, ROWS, LONG, BK, COLS, short axis, layouts>: steps of a few loads to registers where the large factor's rows lie
+    // along the long axis of D, else of whole lines through shared memory.
+    skinny_rows_f32 = Skinny<f32, 4, 256, 8, 4, FewRows>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
+    skinny_rows_nt_f32 = Skinny<f32, 4, 128, 32, 2, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    skinny_rows_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewRows, Tn>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
+    skinny_rows_tt_f32 = Skinny<f32, 4, 128, 32, 2, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    skinny_cols_f32 = Skinny<f32, 4, 128, 32, 2, FewCols>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    skinny_cols_nt_f32 = Skinny<f32, 4, 128, 32, 2, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    skinny_cols_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
+    skinny_cols_tt_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
+
     // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>: 64 x 64 for a warp, and small tiles for small D.
     tensor_core_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4>, epilogue = Linear<f16>, min_blocks = 2;
     tensor_core_nt_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4, Nt>, epilogue = Linear<f16>, min_blocks = 2;

@@ -282,8 +282,16 @@ impl<
     #[inline(always)]
     #[track_caller]
     pub unsafe fn park_whole_vectors<E>(&self, params: &GemmParams<T, E>, origin: Origin) {
-        // SAFETY: as promised by the caller.
-        unsafe { self.park_vectors(params, origin, Self::COL_VECTOR) }
+        unroll!(i < TM, {
+            let row = self.row_of_d(origin, i);
+            unroll!(j < TN / Self::COL_VECTOR, {
+                let col = self.col_of_d(origin, j);
+                let inside = row < params.m && col < params.n;
+                let sums = &self.sums[i][j * Self::COL_VECTOR..(j + 1) * Self::COL_VECTOR];
+                // SAFETY: as promised by the caller; all of a vector lies in D where its first element does.
+                unsafe { params.d.at(row, col).store_slice_if(inside, sums) };
+            });
+        });
     }
 
     #[inline(always)]

@@ -20,7 +20,10 @@ const PARAMETER: &str = ".param ";
 /// The alignment of a variable.
 const ALIGN: &str = ".align";
 
-/// The text with every directive moved to its entry, and our comment lines removed.
+/// Comments that LLVM writes around each piece of inline assembly: a twelfth of the text of kernels that are made of it.
+const ASM_MARKS: [&str; 2] = ["// begin inline asm", "// end inline asm"];
+
+/// The text with every directive moved to its entry, and our comment lines and [`ASM_MARKS`] removed.
 pub fn apply(ptx: &str) -> Result<String, Error> {
     let mut wanted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut without_comments = String::with_capacity(ptx.len());
@@ -33,6 +36,7 @@ pub fn apply(ptx: &str) -> Result<String, Error> {
                 })?;
                 wanted.entry(entry).or_default().push(directive);
             }
+            None if ASM_MARKS.contains(&line.trim()) => {}
             None => without_comments.push_str(line),
         }
         position += line.len();

@@ -108,6 +108,12 @@ impl LaunchShape {
             }
         }
     }
+
+    /// Blocks of the first launch, of all products of a batch.
+    pub(super) fn blocks(&self, problem: &Problem) -> u64 {
+        let [x, z] = self.main.unwrap_or_default();
+        (u64::from(x) * u64::from(z)).saturating_mul(problem.batch.into())
+    }
 }
 
 /// Bytes of a sum.

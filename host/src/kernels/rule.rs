@@ -1,6 +1,6 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
-use super::launch::slices_to_fill;
+use super::launch::{LaunchShape, slices_to_fill};
 use super::{NotTuned, Problem, Selection, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
@@ -96,6 +96,11 @@ impl Order {
                 slices @ WORTH_SHARING.. => (Order(3, slices.into(), false, 0), Rule::SharesTiles),
                 _ => (Order(0, 0, false, 0), Rule::NothingToShare),
             }
+        } else if kernel.schedule == Schedule::StreamK
+            && LaunchShape::new(kernel, problem, device, None).blocks(problem) >= nearly_all
+            && fills_tiles(kernel, problem)
+        {
+            (Order(4, 0, false, 0), Rule::FillsDevice)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
@@ -106,15 +111,25 @@ impl Order {
     }
 }
 
+/// Whether at least two thirds of what a kernel's tiles cover lie in D.
+fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
+    let area = u64::from(kernel.tile.bm * kernel.tile.bn);
+    let covered = kernel.blocks(problem.m, problem.n).saturating_mul(area);
+    3 * u64::from(problem.m) * u64::from(problem.n) >= covered.saturating_mul(2)
+}
+
 /// All kernels of the problem's element type and layouts, the one that should be fastest first. Whether the device can run
 /// them is not asked.
 ///
 /// The rule, in this order:
 /// 1. where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
-/// 2. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
+/// 2. else a kernel whose blocks [share tiles](Schedule::StreamK), if they keep nearly all multiprocessors busy and its tiles lie
+///    mostly in D;
+/// 3. else, where D has far fewer tiles than a device has room for blocks, a kernel that [splits K](Schedule::SplitK);
+/// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
 ///    all if they are large, and any with tensor cores; within it the largest tiles of
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
-/// 3. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
+/// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
 /// Of a batch the tiles of all products count.
 ///
@@ -210,7 +225,13 @@ mod tests {
     #[test]
     fn large_products_take_the_highest_rung() {
         let selection = choose(&problem(4096, 4096, 4096), &h200(), None).unwrap();
+        assert_eq!(selection.kernel.rung, Rung::StreamK, "{selection}");
+        let other = DeviceInfo { compute_capability: Some((8, 0)), ..h200() };
+        let selection = choose(&problem(4096, 4096, 4096), &other, None).unwrap();
         assert_eq!(selection.kernel.rung, Rung::Decoupled, "{selection}");
+        let error = choose(&problem(4096, 4096, 4096), &other, Some(Rung::StreamK)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("9.0") && text.contains("8.0"), "{text}");
     }
 
     #[test]
@@ -326,9 +347,9 @@ mod tests {
         assert_eq!(chosen(256, 256, 256), "warp_tiled32_f32");
         let batch = Problem { batch: 64, ..problem(256, 256, 256) };
         let selection = choose(&batch, &h200(), None).unwrap();
-        assert_eq!(selection.kernel.rung, Rung::Decoupled, "{selection}");
+        assert_eq!(selection.kernel.rung, Rung::StreamK, "{selection}");
         let endless = Problem { batch: u32::MAX, ..problem(i32::MAX as u32, 256, 256) };
-        assert_eq!(choose(&endless, &h200(), None).unwrap().kernel.rung, Rung::Decoupled);
+        assert_eq!(choose(&endless, &h200(), None).unwrap().kernel.rung, Rung::StreamK);
     }
 
     #[test]
