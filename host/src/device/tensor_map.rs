@@ -48,6 +48,7 @@ impl Device {
 
 #[cfg(test)]
 #[path = "../../../crates/cuda_driver/tests/support/mod.rs"]
+#[allow(dead_code, reason = "these tests need no machine without a driver")]
 mod support;
 
 #[cfg(test)]
