@@ -4,7 +4,7 @@
 //! section numbers are those of NVIDIA's PTX ISA manual, version 8.
 
 use regemm::kernels::kernels;
-use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, Summation, ptx_modules};
+use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
 use regemm_kernels::table::REDUCERS;
 use std::collections::BTreeSet;
 
@@ -52,7 +52,13 @@ impl Module {
 
     /// Whether the target has the kernel's instructions; where it does not, the host refuses to launch it.
     fn can_run(&self) -> bool {
-        self.kernel.summation == Summation::Ascending || self.ptx.arch != "sm_75"
+        let capability = match self.ptx.arch {
+            "sm_75" => (7, 5),
+            "sm_80" => (8, 0),
+            "sm_90a" => (9, 0),
+            arch => panic!("the compute capability of {arch}"),
+        };
+        self.kernel.needs.met_by(capability)
     }
 
     /// The basic blocks: runs of words between labels and branches.
@@ -309,6 +315,17 @@ fn accesses_are_as_wide_as_meant() {
                     assert!(module.words().any(|word| word == copy), "{name}: {copy}");
                 }
             }
+            Rung::WarpSpecialised | Rung::StreamK => {
+                assert!(wide("ld.shared"), "{name}: the thread tiles' operands, sums on their way to D");
+                assert!(wide("st.global"), "{name}: stores of D");
+                let Layouts { a, b } = module.kernel.layouts;
+                // Rows of slices are copied; columns go through the producers' registers.
+                let vector = module.words().any(|word| word == "cp.async.cg.shared.global");
+                let straight = a == Layout::Transposed || b == Layout::RowMajor;
+                assert_eq!(vector, straight, "{name}: copies of whole vectors");
+                let across = a == Layout::RowMajor || b == Layout::Transposed;
+                assert_eq!(wide("ld.global"), across, "{name}: vectors that are transposed");
+            }
             Rung::Pipelined | Rung::WarpTiled | Rung::Decoupled | Rung::SplitK => {
                 assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
                 assert!(wide("st.global"), "{name}: stores of D");
@@ -342,6 +359,12 @@ fn barriers_are_as_designed() {
             Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
             Rung::Skinny if module.kernel.tile.stages == 0 => &[],
             Rung::Skinny => &["bar.sync"],
+            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, and
+            // around the way of the sums through shared memory.
+            Rung::WarpSpecialised => {
+                &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.warp.sync"]
+            }
+            Rung::StreamK => &[],
             // Where the memory barriers are made, and among the lanes that have read a stage.
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],

@@ -28,7 +28,7 @@ use crate::warp_specialised::{
 };
 use core::marker::PhantomData;
 use core::ops::Range;
-use cuda_std::{hint, shared, thread};
+use cuda_std::{hint, registers, shared, thread};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the layouts `L`.
 pub struct StreamK<
@@ -71,6 +71,7 @@ impl<
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        registers::require();
         let block = thread::block_idx_x();
         let Share { unfinished, finished, first_helper } = share(&p, Self::TILE, block);
         let origin = |segment: Segment| tile_at(&Self::TILE, p.n, segment.tile);

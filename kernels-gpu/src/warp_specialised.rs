@@ -81,6 +81,7 @@ impl<
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        registers::require();
         let origin = block_tile(&Self::TILE, p.n);
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices.

@@ -47,7 +47,7 @@ fn add_kernel<T: case::TestElement>(
     machine: &Machine,
     kernel: &'static KernelInfo,
 ) {
-    for (theme, test) in themes::all::<T>() {
+    for (theme, test) in themes::of::<T>(kernel) {
         let name = format!("{}::{}::{theme}", machine.name, kernel.name);
         let machine = machine.clone();
         trials.push(Trial::test(name, move || {

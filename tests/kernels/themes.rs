@@ -12,8 +12,8 @@ type Outcome = Result<(), String>;
 type Test = fn(&Machine, &'static KernelInfo) -> Outcome;
 
 /// All themes for kernels of one element type.
-pub fn all<T: TestElement>() -> [(&'static str, Test); 13] {
-    [
+pub fn of<T: TestElement>(kernel: &KernelInfo) -> Vec<(&'static str, Test)> {
+    let mut themes: Vec<(&'static str, Test)> = vec![
         ("edges", edges::<T>),
         ("empty", empty::<T>),
         ("exact_integers", exact_integers::<T>),
@@ -27,7 +27,11 @@ pub fn all<T: TestElement>() -> [(&'static str, Test); 13] {
         ("same_bits_everywhere", same_bits::<T>),
         ("slices", slices::<T>),
         ("random_cases", random_cases::<T>),
-    ]
+    ];
+    if kernel.schedule == Schedule::StreamK {
+        themes.push(("shared_tiles", shared_tiles::<T>));
+    }
+    themes
 }
 
 /// One less, exactly and one more than the block's tile in every direction, and the same around one.
@@ -280,6 +284,27 @@ fn slices<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Out
             {
                 return Err(format!("{case}: other bits than without slices"));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Tiles that more blocks share than there are tiles: blocks with parts of two of them, and tiles with parts of three blocks. The
+/// bits are those of the simulator with as many blocks, and within the bound.
+fn shared_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let simulator = Machine::new(Device::sim());
+    let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize);
+    for (blocks, k) in [(3, 5 * bk), (5, 3 * bk + 4), (7, 4 * bk - 1)] {
+        let case = Case {
+            slices: NonZeroU32::new(blocks),
+            beta: 0.5,
+            addend: Addend::Same,
+            bias: BiasAxis::Column,
+            ..Case::product(bm + 3, 2 * bn - 8, k)
+        };
+        check::<T>(case, machine, kernel)?;
+        if bits::<T>(case, machine, kernel)? != bits::<T>(case, &simulator, kernel)? {
+            return Err(format!("{case}: other bits than on the simulator"));
         }
     }
     Ok(())

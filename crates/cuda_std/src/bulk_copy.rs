@@ -71,7 +71,8 @@ pub fn prefetch(map: &TensorMap) {
 }
 
 /// Begins to copy the box of a matrix whose first element is `(row, column) = (at[1], at[0])` to `target`; the phase under way of
-/// `full` is told as its bytes arrive. `at` may lie outside of the matrix, on any side.
+/// `full` is told as its bytes arrive. `at` may lie outside of the matrix, on any side, but `at[0]` elements must be a multiple of 16
+/// bytes (an H200 takes others for an illegal instruction).
 ///
 /// # Safety
 /// The map must be of a live matrix of two dimensions that nobody writes until the phase is over. `target` must be aligned to
@@ -96,7 +97,7 @@ pub unsafe fn load_2d<T: Scalar>(
 ///
 /// # Safety
 /// The map must be of a live matrix of two dimensions whose box nobody accesses until this thread has waited for its group.
-/// `source` must be aligned as for [`load_2d`], hold a box whose writes have been [fenced](fence_shared), and not be written until
+/// `source` and `at` must be aligned as for [`load_2d`]; `source` must hold a box whose writes have been [fenced](fence_shared), and not be written until
 /// this thread has waited for the group, at least with [`wait_group_read`], which it must before it exits.
 #[inline(always)]
 #[track_caller]

@@ -93,7 +93,7 @@ fn expected(row: u32, col: u32, x: i32, y: i32) -> u16 {
 
 #[test]
 fn boxes_arrive_row_by_row_with_zeros_outside() {
-    for (x, y) in [(0, 0), (13, 7), (60, 45), (-5, -3), (70, 0), (0, -100), (i32::MAX, i32::MIN)] {
+    for (x, y) in [(0, 0), (8, 7), (56, 45), (-8, -3), (72, 0), (0, -100), (i32::MAX - 7, i32::MIN)] {
         let (rows, cols) = (9, 24);
         let (found, _) = loaded((rows, cols), Swizzle::None, x, y);
         for row in 0..rows {
@@ -102,6 +102,18 @@ fn boxes_arrive_row_by_row_with_zeros_outside() {
                 assert_eq!(found[at], expected(row, col, x, y), "({row}, {col}) at ({x}, {y})");
             }
         }
+    }
+}
+
+#[test]
+fn boxes_begin_at_multiples_of_16_bytes() {
+    for x in [1, 4, 7, -3] {
+        let simulator = Simulator::new();
+        let map = map(&simulator, (8, 8), Swizzle::None);
+        let d = upload(&simulator, &[0_u32; 32]);
+        let fault = fault(launch!(simulator, load_box[1, 32, 128](d, map, x, 0, 128)));
+        assert_eq!(fault.kind, FaultKind::Misaligned);
+        assert!(fault.message.contains(&format!("element {x} ")), "{fault}");
     }
 }
 
@@ -114,12 +126,12 @@ fn swizzled_boxes_have_their_pieces_exchanged() {
         [(Swizzle::Bytes32, 2, 4), (Swizzle::Bytes64, 4, 2), (Swizzle::Bytes128, 8, 1)]
     {
         let (rows, cols) = (20, pieces * PIECE);
-        let (found, _) = loaded((rows, cols), swizzle, 3, 2);
+        let (found, _) = loaded((rows, cols), swizzle, 8, 2);
         for row in 0..rows {
             for col in 0..cols {
                 let piece = (col / PIECE) ^ (row / rows_alike % pieces);
                 let at = row * cols + piece * PIECE + col % PIECE;
-                assert_eq!(found[at as usize], expected(row, col, 3, 2), "({row}, {col})");
+                assert_eq!(found[at as usize], expected(row, col, 8, 2), "({row}, {col})");
             }
         }
     }

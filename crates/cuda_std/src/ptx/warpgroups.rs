@@ -1,6 +1,6 @@
 //! What parts of a block do together: barriers of some of its warps, registers that move from one warpgroup to another.
 
-use core::arch::asm;
+use core::arch::{asm, nvptx};
 
 /// Whether warpgroups can hand registers over: sm_90a alone.
 pub const REGISTER_TRANSFERS: bool = cfg!(target_feature = "sm_90a");
@@ -17,6 +17,15 @@ pub unsafe fn named_barrier_sync(barrier: u32, threads: u32) {
 pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
     // SAFETY: the caller promises that all of its warps get here together.
     unsafe { asm!("bar.arrive {}, {};", in(reg32) barrier, in(reg32) threads, options(nostack)) }
+}
+
+/// The end of the launch where they cannot.
+#[inline(always)]
+pub fn require_register_transfers() {
+    if !REGISTER_TRANSFERS {
+        // SAFETY: a trap has no operands.
+        unsafe { nvptx::trap() }
+    }
 }
 
 /// `setmaxnreg` ("Miscellaneous Instructions: setmaxnreg").

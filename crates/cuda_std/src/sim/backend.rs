@@ -321,6 +321,10 @@ pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
 #[inline(always)]
 pub unsafe fn increase_registers<const N: u32>() {}
 
+/// The simulator runs what needs them.
+#[inline(always)]
+pub fn require_register_transfers() {}
+
 /// As above.
 #[inline(always)]
 pub unsafe fn decrease_registers<const N: u32>() {}

@@ -146,6 +146,14 @@ unsafe fn tensor_box(
                 format!("is misaligned: a box there must begin at a multiple of {alignment}");
             raise(worker, FaultKind::Misaligned, Some(access), message, place)
         }
+        let first = i64::from(coordinates[0]) * tensor.element.bytes() as i64;
+        if first.rem_euclid(BOX_ALIGNMENT.into()) != 0 {
+            let message = format!(
+                "copies a box that begins at element {} of a row, {first} bytes from its start: it must be a multiple of {BOX_ALIGNMENT}",
+                coordinates[0]
+            );
+            raise(worker, FaultKind::Misaligned, None, message, place)
+        }
         let mapped = match Mapped::new(tensor, &(*worker).table) {
             Ok(mapped) => mapped,
             Err(bytes) => {
