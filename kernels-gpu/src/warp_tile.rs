@@ -116,7 +116,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     pub unsafe fn multiply(&mut self, fragments: &Fragments<TM, TN>) {
         unroll!(i < TM / 2, {
             unroll!(jj < TN / 2, {
-                let j = if i % 2 == 0 { jj } else { TN / 2 - 1 - jj };
+                let j = if i.is_multiple_of(2) { jj } else { TN / 2 - 1 - jj };
                 let [[a0, a2], [a1, a3]] = [fragments.a[2 * i], fragments.a[2 * i + 1]];
                 let b = [fragments.b[2 * j], fragments.b[2 * j + 1]];
                 let c = [
