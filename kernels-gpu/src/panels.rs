@@ -129,8 +129,8 @@ pub struct Reader<P> {
 }
 
 impl<P: Panel> Reader<P> {
-    /// For a warp whose part of the panel begins `first` rows of A or columns of B into it, and is `first`'s largest power of two
-    /// wide at most.
+    /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of the part's width, which is
+    /// a power of two.
     #[inline(always)]
     pub fn new(first: u32) -> Self {
         let lane = warp::lane_id();

@@ -21,9 +21,9 @@ use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::panels::{PanelCopier, Panels, SQUARE};
 use crate::params::GemmParams;
 use crate::pipelined::wait_for_oldest;
-use crate::ring::{after, before};
+use crate::ring::after;
 use crate::tile::block_tile;
-use crate::warp_tile::WarpTile;
+use crate::warp_tile::{Fragments, WarpTile};
 use core::marker::PhantomData;
 use cuda_std::async_copy::commit_group;
 use cuda_std::mma::{self, Factor};
@@ -79,43 +79,45 @@ impl<
         let mut tile = WarpTile::<Self, TM, TN>::new();
         let thread = thread::thread_idx_x();
         let ahead = (STAGES - 1) * BK as u32;
+        let mut panels = Panels::of_stage::<Self>(0);
+        let mut fragments = Fragments::ZERO;
+        let (mut free, mut stage) = (0, 0);
+        let (mut copied, mut k) = (0, 0);
 
         // SAFETY: the launch keeps the kernel's contract; every thread waits for its copies of a slice, and a barrier lies
         // between that and the first use, and between the last use and the next copies to the same stage. All threads of
         // the block count to the same k, and all lanes of a warp do the same.
         unsafe {
-            for stage in 0..hint::opaque(STAGES - 1) {
-                copier.copy(thread, stage * BK as u32, Panels::of_stage::<Self>(stage));
+            while k < p.k {
+                // One place for all copies: there are many ways in which a factor may lie.
+                copier.copy(hint::opaque(thread), copied, Panels::of_stage::<Self>(free));
                 commit_group();
-            }
-            if p.k > 0 {
-                wait_for_oldest::<STAGES>();
-                thread::sync_threads();
-
-                let mut stage = 0;
-                let mut panels = Panels::of_stage::<Self>(stage);
-                let mut fragments = tile.fragments(panels, 0);
-                let mut k = 0;
-                while k < p.k {
-                    let free = Panels::of_stage::<Self>(before::<STAGES>(stage));
-                    copier.copy(hint::opaque(thread), k + ahead, free);
-                    commit_group();
-                    k += BK as u32;
-                    stage = after::<STAGES>(stage);
-
-                    unroll!(step < BK / SQUARE, {
-                        let last = step == BK / SQUARE - 1;
-                        if last && k < p.k {
-                            // Of the slice that follows the last nobody needs fragments.
-                            wait_for_oldest::<STAGES>();
-                            thread::sync_threads();
-                            panels = Panels::of_stage::<Self>(stage);
-                        }
-                        let next = tile.fragments(panels, if last { 0 } else { step + 1 });
-                        tile.multiply(&fragments);
-                        fragments = next;
-                    });
+                copied += BK as u32;
+                free = after::<STAGES>(free);
+                if copied < ahead {
+                    continue;
                 }
+                if copied == ahead {
+                    wait_for_oldest::<STAGES>();
+                    thread::sync_threads();
+                    fragments = tile.fragments(panels, 0);
+                    continue;
+                }
+
+                k += BK as u32;
+                stage = after::<STAGES>(stage);
+                unroll!(step < BK / SQUARE, {
+                    let last = step == BK / SQUARE - 1;
+                    if last && k < p.k {
+                        // Of the slice that follows the last nobody needs fragments.
+                        wait_for_oldest::<STAGES>();
+                        thread::sync_threads();
+                        panels = Panels::of_stage::<Self>(stage);
+                    }
+                    let next = tile.fragments(panels, if last { 0 } else { step + 1 });
+                    tile.multiply(&fragments);
+                    fragments = next;
+                });
             }
             tile.store(&p, origin);
         }

@@ -35,6 +35,11 @@ pub struct Fragments<const TM: usize, const TN: usize> {
     b: [u32; TN],
 }
 
+impl<const TM: usize, const TN: usize> Fragments<TM, TN> {
+    /// Of zeros.
+    pub const ZERO: Self = Fragments { a: [[0; 2]; TM], b: [0; TN] };
+}
+
 /// A thread's part of the sums of its warp's part of D.
 pub struct WarpTile<K: GemmKernel, const TM: usize, const TN: usize> {
     sums: [[f32; TN]; TM],
@@ -85,7 +90,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     #[inline(always)]
     #[track_caller]
     pub unsafe fn fragments(&self, panels: Panels, step: usize) -> Fragments<TM, TN> {
-        let mut fragments = Fragments { a: [[0; 2]; TM], b: [0; TN] };
+        let mut fragments = Fragments::ZERO;
         // SAFETY: as promised by the caller.
         unsafe {
             unroll!(i < TM / 2, {
@@ -111,7 +116,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     pub unsafe fn multiply(&mut self, fragments: &Fragments<TM, TN>) {
         unroll!(i < TM / 2, {
             unroll!(jj < TN / 2, {
-                let j = if i % 2 == 0 { jj } else { TN / 2 - 1 - jj };
+                let j = if i.is_multiple_of(2) { jj } else { TN / 2 - 1 - jj };
                 let [[a0, a2], [a1, a3]] = [fragments.a[2 * i], fragments.a[2 * i + 1]];
                 let b = [fragments.b[2 * j], fragments.b[2 * j + 1]];
                 let c = [

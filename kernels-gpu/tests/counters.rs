@@ -353,3 +353,38 @@ fn ragged_edges_load_nothing_outside() {
         assert_eq!(counters.global_store_elements, (m * n) as u64, "{name}");
     }
 }
+
+/// Slices are copied 16 bytes at a time, fragments are read by 16 bytes a lane, and nothing meets in a bank on the way there and
+/// back, whichever way the factors lie.
+#[test]
+fn tensor_cores_read_and_write_shared_memory_without_bank_conflicts() {
+    for name in ["tensor_core", "tensor_core64"] {
+        for layouts in ["", "_nt", "_tn", "_tt"] {
+            check_tensor_core::<f16>(&format!("{name}{layouts}"));
+            check_tensor_core::<bf16>(&format!("{name}{layouts}"));
+        }
+    }
+}
+
+fn check_tensor_core<T: Element>(name: &str) {
+    /// Bytes of a copy, and of what a lane reads at once.
+    const VECTOR: u64 = 16;
+    let counters = count_even::<T>(name);
+    let tile = kernel::<T>(name).tile;
+    assert_eq!((counters.shared_load_conflicts, counters.shared_store_conflicts), (0, 0), "{name}");
+    let loads = tiled_loads(tile.bm, tile.bn);
+    assert_eq!(counters.global_load_elements, loads, "{name}");
+    assert_eq!(counters.global_load_bytes, 32 * counters.global_load_sectors, "{name}");
+    assert_eq!(counters.global_store_bytes, 32 * counters.global_store_sectors, "{name}");
+    assert_eq!(counters.async_copies * VECTOR, counters.global_load_bytes, "{name}");
+    assert_eq!((counters.tensor_fma, counters.fma), (PRODUCTS, ELEMENTS), "{name}");
+
+    // A warp reads its rows of A and columns of B for each k, and those of 16 more; the sums are read once.
+    let (rows, cols) = (u64::from(8 * tile.tm), u64::from(4 * tile.tn));
+    let warps = ELEMENTS / (rows * cols);
+    let fragments = warps * (rows + cols) * u64::from(SIZE + 16);
+    assert_eq!(counters.shared_load_elements, fragments + ELEMENTS, "{name}");
+    assert_eq!(counters.shared_load_bytes, VECTOR * 32 * counters.shared_load_requests, "{name}");
+    let blocks = ELEMENTS / u64::from(tile.bm * tile.bn);
+    assert_eq!(counters.block_barriers, blocks * u64::from(SIZE / tile.bk + 1), "{name}");
+}

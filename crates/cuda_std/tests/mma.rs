@@ -27,11 +27,8 @@ unsafe fn multiply(bf16s: u32, operands: GlobalPtr<u32>, d: GlobalPtr<f32>) {
         let register = |i: usize| operands.add(lane * OPERANDS as u64 + i as u64).load();
         let (a, b) = (std::array::from_fn(register), std::array::from_fn(|i| register(4 + i)));
         let c = std::array::from_fn(|i| f32::from_bits(register(6 + i)));
-        let sums = if bf16s == 0 {
-            multiply_add::<f16>(a, b, c)
-        } else {
-            multiply_add::<bf16>(a, b, c)
-        };
+        let sums =
+            if bf16s == 0 { multiply_add::<f16>(a, b, c) } else { multiply_add::<bf16>(a, b, c) };
         d.add(lane * 4).store_vec(sums);
     }
 }
@@ -67,11 +64,8 @@ struct Product {
 /// D of a product, by rows, and what was counted.
 fn run(product: &Product, bf16s: bool) -> ([[f32; 8]; 16], Counters) {
     let bits = |value: f32| -> u32 {
-        let bits = if bf16s {
-            bf16::from_f32(value).to_bits()
-        } else {
-            f16::from_f32(value).to_bits()
-        };
+        let bits =
+            if bf16s { bf16::from_f32(value).to_bits() } else { f16::from_f32(value).to_bits() };
         bits.into()
     };
     let mut operands = Vec::new();
@@ -140,7 +134,8 @@ fn each_element_has_its_place() {
             }
             for i in 0..4 {
                 if of_b(lane, i).0 == k {
-                    a[lane * OPERANDS + 4 + i / 2] |= (one + 64 * of_b(lane, i).1 as u32) << (i % 2 * 16);
+                    a[lane * OPERANDS + 4 + i / 2] |=
+                        (one + 64 * of_b(lane, i).1 as u32) << (i % 2 * 16);
                 }
             }
         }
@@ -176,7 +171,10 @@ fn sums_are_truncated_once_an_instruction() {
             let nearest = exact as f32;
             let ulp = f64::from(nearest.abs()) * f64::from(f32::EPSILON);
             let error = exact.abs() - f64::from(value.abs());
-            assert!((0.0..ulp).contains(&error), "row {row}, column {col}: {value:e}, not {exact:e}");
+            assert!(
+                (0.0..ulp).contains(&error),
+                "row {row}, column {col}: {value:e}, not {exact:e}"
+            );
         }
     }
     assert_eq!(d[0][0], 1.0 + 16.0 * small);
@@ -227,7 +225,8 @@ fn run_load(transposed: bool, stride: u32) -> (Vec<u32>, Counters) {
     let simulator = Simulator::new();
     let d = alloc::<u32>(&simulator, 4 * LANES);
     let bytes = 32 * stride * 2;
-    let counters = launch!(simulator, load[1, 32, bytes](u32::from(transposed), stride, d)).unwrap();
+    let counters =
+        launch!(simulator, load[1, 32, bytes](u32::from(transposed), stride, d)).unwrap();
     (download(&simulator, d, 4 * LANES), counters)
 }
 
@@ -238,7 +237,8 @@ fn matrices_arrive_as_in_the_manual() {
         let (registers, _) = run_load(transposed, 8);
         for lane in 0..LANES {
             for matrix in 0..4 {
-                let element = |row: usize, col: usize| ((matrix * 8 + row + 5) % 32 * 8 + col) as u32;
+                let element =
+                    |row: usize, col: usize| ((matrix * 8 + row + 5) % 32 * 8 + col) as u32;
                 let at = |i: usize| {
                     let (across, along) = (lane / 4, lane % 4 * 2 + i);
                     if transposed { element(along, across) } else { element(across, along) }
@@ -413,7 +413,9 @@ unsafe fn diverge(how: u32) {
 #[test]
 fn all_lanes_execute_the_same_operation() {
     let simulator = Simulator::new();
-    for (how, name) in [(0, "load of matrices"), (1, "matrix multiply-add"), (2, "matrix multiply-add")] {
+    for (how, name) in
+        [(0, "load of matrices"), (1, "matrix multiply-add"), (2, "matrix multiply-add")]
+    {
         let fault = fault(launch!(simulator, diverge[1, 32, 512](how)));
         assert_eq!(fault.kind, FaultKind::DivergentBarrier { missing: [16, 0, 0] }, "{how}");
         assert!(fault.message.contains(name), "{fault}");

@@ -12,6 +12,10 @@
 //! | barriers a block | 0 | `2 k / T` | `2 k/BK`; double_buffered `k/BK + 1`; pipelined, warp_tiled `k/BK`; decoupled 1 |
 //! | multiply-adds | `m n k + m n` | `m n k + m n` | `m n k + m n` |
 //!
+//! tensor_core differs in shared memory: its warps own `8 TM x 4 TN` elements of D and read `8 TM + 4 TN` elements of A and B for each
+//! k, `m n k (1/(8 TM) + 1/(4 TN))` in all. Its sums go there and back once on their way to D, behind one barrier more than there
+//! are slices.
+//!
 //! *Global loads.* A block that owns `BM x BN` elements of D reads `BM` rows of A and `BN` columns of B once. There are `n / BN`
 //! blocks along a row of D, so each element of A is read `n / BN` times, and each of B `m / BM` times. Without shared
 //! memory a block is a single thread: `T = 1`. So tiles of `T x T` read each operand `T` times less, 16 times for the tiles

@@ -67,15 +67,16 @@ fn together(operation: Operation, fragments: Fragments, place: Place) -> Fragmen
     let worker = current();
     // SAFETY: the worker is the current one, and no reference to it is alive where the thread is suspended.
     unsafe {
-        let thread = (*worker).thread as usize;
-        let lanes = ((&(*worker).threads).len() - thread / LANES * LANES).min(LANES);
+        let state = &mut *worker;
+        let thread = state.thread as usize;
+        let lanes = (state.threads.len() - thread / LANES * LANES).min(LANES);
         if lanes < LANES {
             let name = operation.name();
             let message =
                 format!("executes a {name} in a warp of {lanes} threads: it takes all 32");
             raise(worker, FaultKind::PartialWarp { lanes: lanes as u32 }, None, message, place)
         }
-        (&mut (*worker).threads)[thread].fragments = fragments;
+        state.threads[thread].fragments = fragments;
         let mask = u32::MAX;
         collective(Collective { operation, mask, value: 0, operand: 0, location: place });
         (&(*worker).threads)[thread].fragments
