@@ -47,7 +47,8 @@ impl Module {
 
     /// Whether slices come to shared memory by `cp.async`, which exists from sm_80 on (section 9.7.9.25.3.1).
     fn copies_asynchronously(&self) -> bool {
-        self.kernel.rung >= Rung::Pipelined && self.ptx.arch != "sm_75"
+        let in_registers = self.kernel.rung == Rung::Skinny && self.kernel.tile.stages == 0;
+        self.kernel.rung >= Rung::Pipelined && !in_registers && self.ptx.arch != "sm_75"
     }
 
     /// Whether the target has the kernel's instructions; where it does not, the host refuses to launch it.
@@ -251,15 +252,15 @@ fn where_its_instructions_are_missing_a_kernel_only_traps() {
 #[test]
 fn every_access_names_its_state_space() {
     for module in modules() {
-        let shared = module.kernel.rung != Rung::Naive;
+        let shared = module.kernel.rung == Rung::Tiled || module.kernel.shared_bytes > 0;
         let mut loads_and_stores = BTreeSet::new();
         for access in module.accesses() {
             let mut parts = access.split('.');
             loads_and_stores.insert((parts.next().unwrap(), parts.next().unwrap()));
         }
         let mut expected = BTreeSet::from([("st", "global")]);
-        // A kernel whose slices come by themselves, and whose epilogue is another's, loads nothing.
-        if module.kernel.reducer.is_none() || !module.copies_asynchronously() {
+        // Tiles of both factors come by themselves, and the epilogue is another kernel's: nothing is left to load.
+        if module.kernel.rung != Rung::SplitK || !module.copies_asynchronously() {
             expected.insert(("ld", "global"));
         }
         if shared {
@@ -326,6 +327,14 @@ fn accesses_are_as_wide_as_meant() {
                 let across = a == Layout::RowMajor || b == Layout::Transposed;
                 assert_eq!(wide("ld.global"), across, "{name}: vectors that are transposed");
             }
+            Rung::Skinny => {
+                // The large factor: read straight, or copied to shared memory.
+                let straight = module.kernel.tile.stages == 0;
+                let copied = module.words().any(|word| word == "cp.async.cg.shared.global");
+                let read = wide(if straight { "ld.global" } else { "ld.shared" });
+                assert!(read, "{name}: the large factor");
+                assert_eq!(copied, !straight && module.ptx.arch != "sm_75", "{name}");
+            }
             Rung::Pipelined | Rung::WarpTiled | Rung::Decoupled | Rung::SplitK => {
                 assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
                 assert!(wide("st.global"), "{name}: stores of D");
@@ -384,6 +393,8 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
         let name = module.name();
         assert!(!module.words().any(|word| word == module.other_fma()), "{name}");
         if module.kernel.rung == Rung::TensorCore {
+        if module.kernel.rung == Rung::Skinny {
+            // Its operands come from two memories.
             continue;
         }
         let blocks = module.multiplying_blocks();
@@ -470,5 +481,28 @@ fn shared_memory_is_as_large_as_the_tiles() {
         };
         assert_eq!(arrays, expected, "{name}");
         assert_eq!(dynamic, u32::from(module.kernel.shared_bytes > 0), "{name}");
+    }
+}
+
+/// Every reducer for every architecture: one entry, no local memory, and wide loads of which many are in flight, because they
+/// come one after another with nothing between that waits for them.
+#[test]
+fn reducers_load_many_vectors_together() {
+    const TOGETHER: usize = 16;
+    for reducer in REDUCERS {
+        for (arch, _) in ARCHS {
+            let name = format!("{} for {arch}", reducer.name);
+            let belongs = |ptx: &&PtxModule| ptx.entry == reducer.name && ptx.arch == arch;
+            let found: Vec<_> = ptx_modules().iter().filter(belongs).collect();
+            let [ptx] = found[..] else { panic!("{name}: {} modules", found.len()) };
+            let code = ptx.source.lines().flat_map(words);
+            let accesses: Vec<_> = code
+                .filter(|word| word.starts_with("ld.global") || word.starts_with("add.rn.f32"))
+                .collect();
+            let vectors = |run: &&[&str]| run[0].ends_with(".v4.b32");
+            let longest = accesses.chunk_by(|a, b| a == b).filter(vectors).map(<[_]>::len).max();
+            assert!(longest.is_some_and(|longest| longest >= TOGETHER), "{name}: {longest:?}");
+            assert!(!ptx.source.contains(".local"), "{name}");
+        }
     }
 }

@@ -12,8 +12,8 @@
 //! Elements outside of the matrix arrive as zeros, which add nothing to a sum. Most slices lie inside all the way: whether one
 //! does is asked once, and then no copy of it needs a check.
 
-use crate::element::Element;
 use crate::carried::Carried;
+use crate::element::Element;
 use crate::kernel::{GemmKernel, copiers};
 use crate::layout::Layout;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES, vector_len};
@@ -80,8 +80,12 @@ impl<T: Element, S: Slice> Along<'_, T, S> {
         let vectors = S::WIDTH / len;
         // Either the threads take several rows at a time, or several turns along a row.
         let (rows, turns) = (S::THREADS.div_ceil(vectors), vectors.div_ceil(S::THREADS));
-        for i in 0..S::DEPTH / rows {
+        for i in 0..S::DEPTH.div_ceil(rows) {
             let row = thread / vectors + i * rows;
+            // Where the slice has fewer vectors than there are threads some have nothing to copy.
+            if rows > S::DEPTH && row >= S::DEPTH {
+                break;
+            }
             for j in 0..turns {
                 let col = thread % vectors * len + j * S::THREADS * len;
                 let (at, across) = (k + row as u32, col as u32);

@@ -125,11 +125,7 @@ impl Shares {
     const fn block_of(&self, slice: u32) -> u32 {
         let (part, longer) = self.part();
         let of_longer = longer * (part + 1);
-        if slice < of_longer {
-            slice / (part + 1)
-        } else {
-            longer + (slice - of_longer) / part
-        }
+        if slice < of_longer { slice / (part + 1) } else { longer + (slice - of_longer) / part }
     }
 }
 
@@ -147,7 +143,8 @@ mod tests {
                     let mut owner = [None; 20 * 33];
                     for block in 0..blocks {
                         let Share { unfinished, finished, .. } = shares.of(block);
-                        let part = unfinished.end - unfinished.first + finished.end - finished.first;
+                        let part =
+                            unfinished.end - unfinished.first + finished.end - finished.first;
                         let least = tiles * slices / blocks;
                         assert!(part == least || part == least + 1, "{shares:?} {block}");
                         for segment in [unfinished, finished] {

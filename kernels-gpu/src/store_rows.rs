@@ -43,8 +43,14 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ) {
         const {
             assert!(P::GROUP.0 * P::GROUP.1 == WARP as usize, "a warp has a part of its own");
-            assert!(Self::COL_VECTOR == VECTOR && P::GROUP.0 == VECTOR, "as many turns as rows of lanes");
-            assert!(Self::PART.1 == WARP as usize * VECTOR, "a vector for each lane in a row of the part");
+            assert!(
+                Self::COL_VECTOR == VECTOR && P::GROUP.0 == VECTOR,
+                "as many turns as rows of lanes"
+            );
+            assert!(
+                Self::PART.1 == WARP as usize * VECTOR,
+                "a vector for each lane in a row of the part"
+            );
             let bytes = K::TILE.bm * K::TILE.bn * size_of::<Acc<K>>() as u32;
             assert!(bytes <= shared_bytes::<K>(), "the stages have room for the tile");
         }

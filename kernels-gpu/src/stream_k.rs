@@ -24,7 +24,8 @@ use crate::shares::{Segment, Share, Shares};
 use crate::slices::shared_bytes;
 use crate::tile::{tile_at, tiles};
 use crate::warp_specialised::{
-    PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce, ring,
+    PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
+    ring,
 };
 use core::marker::PhantomData;
 use core::ops::Range;

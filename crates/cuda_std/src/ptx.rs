@@ -11,10 +11,10 @@ mod grid_constant;
 mod mbarrier;
 #[path = "ptx/mma.rs"]
 mod mma;
-#[path = "ptx/warpgroups.rs"]
-mod warpgroups;
 #[path = "ptx/signal.rs"]
 mod signal;
+#[path = "ptx/warpgroups.rs"]
+mod warpgroups;
 #[path = "ptx/wgmma.rs"]
 mod wgmma;
 
@@ -22,8 +22,8 @@ pub use bulk_copy::*;
 pub use grid_constant::*;
 pub use mbarrier::*;
 pub use mma::*;
-pub use warpgroups::*;
 pub use signal::*;
+pub use warpgroups::*;
 pub use wgmma::*;
 
 use core::arch::{asm, global_asm, nvptx};

@@ -93,7 +93,8 @@ fn expected(row: u32, col: u32, x: i32, y: i32) -> u16 {
 
 #[test]
 fn boxes_arrive_row_by_row_with_zeros_outside() {
-    for (x, y) in [(0, 0), (8, 7), (56, 45), (-8, -3), (72, 0), (0, -100), (i32::MAX - 7, i32::MIN)] {
+    for (x, y) in [(0, 0), (8, 7), (56, 45), (-8, -3), (72, 0), (0, -100), (i32::MAX - 7, i32::MIN)]
+    {
         let (rows, cols) = (9, 24);
         let (found, _) = loaded((rows, cols), Swizzle::None, x, y);
         for row in 0..rows {

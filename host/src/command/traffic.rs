@@ -106,7 +106,15 @@ struct Survey {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let kernels = options::kernels(arguments.dtype, &arguments.kernels)?;
+    let mut kernels = options::kernels(arguments.dtype, &arguments.kernels)?;
+    let without = kernels.iter().find(|kernel| !Formula::exists(kernel)).copied();
+    if let Some(kernel) = without.filter(|_| !arguments.kernels.is_empty()) {
+        let name = kernel.name;
+        return Err(Failure::Usage(format!(
+            "what {name} moves depends on the slices into which it divides k; leave it out"
+        )));
+    }
+    kernels.retain(|kernel| Formula::exists(kernel));
     let size = arguments.size;
     let problem = problem(size, arguments.dtype)?;
     let measured = match &arguments.measured {

@@ -22,9 +22,9 @@ pub mod report;
 mod sim;
 mod spec;
 pub mod stream;
-pub mod workspace;
 #[cfg_attr(not(test), expect(dead_code, reason = "no kernel of the table makes bulk copies yet"))]
 mod tensor_map;
+pub mod workspace;
 
 pub(crate) use buffer::{Buffer, Rows};
 pub(crate) use pending::Use;

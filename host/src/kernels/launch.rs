@@ -88,7 +88,7 @@ impl LaunchShape {
                 }
             }
             Schedule::SplitK => {
-                let slices = slices.unwrap_or_else(|| slices_to_fill(kernel, problem, device));
+                let slices = slices.unwrap_or_else(|| Sharing::of(kernel, problem, device).fill());
                 let slice_depth = depth_of_slices(kernel.tile.bk, k, slices);
                 let partials = match kernel.dtype {
                     Dtype::F64 => Partials::new::<f64>(m, n, k, slice_depth),
@@ -171,16 +171,28 @@ pub(super) fn reducer_blocks(kernel: &KernelInfo, problem: &Problem) -> u64 {
     }
 }
 
-/// As many slices as give every multiprocessor the blocks that it has room for, once, but none that loads less than
-/// [`LOADS_OF_SLICE`]: the tiles of all products of a batch are resident together.
-pub(super) fn slices_to_fill(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> u32 {
-    let tiles = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into()).max(1);
-    let resident =
-        u64::from(device.multiprocessors) * u64::from(kernel.entry.min_blocks.unwrap_or(1));
-    let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
-    let least_depth = (LOADS_OF_SLICE * bm * bn).div_ceil(bm + bn);
-    // Both are at most `k` or the blocks of a device.
-    (resident / tiles).min(u64::from(problem.k) / least_depth).max(1) as u32
+/// How many blocks could share a tile.
+pub(super) struct Sharing {
+    /// Blocks to a tile that the device has room for: the tiles of all products of a batch are resident together.
+    pub blocks: u64,
+    /// Slices of K that load [`LOADS_OF_SLICE`].
+    pub slices: u64,
+}
+
+impl Sharing {
+    pub fn of(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> Sharing {
+        let tiles = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
+        let resident =
+            u64::from(device.multiprocessors) * u64::from(kernel.entry.min_blocks.unwrap_or(1));
+        let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
+        let least_depth = (LOADS_OF_SLICE * bm * bn).div_ceil(bm + bn);
+        Sharing { blocks: resident / tiles.max(1), slices: u64::from(problem.k) / least_depth }
+    }
+
+    /// As many slices as give every multiprocessor the blocks that it has room for, once, but none that loads too little.
+    fn fill(&self) -> u32 {
+        u32::try_from(self.blocks.min(self.slices)).unwrap_or(u32::MAX).max(1)
+    }
 }
 
 /// The depth of slices, a multiple of `bk` and not zero, that makes them as many as wanted or fewer. None of them is empty.
@@ -188,4 +200,56 @@ fn depth_of_slices(bk: u32, k: u32, slices: u32) -> u32 {
     let steps = k.div_ceil(bk);
     let steps_of_slice = steps.div_ceil(slices.clamp(1, MAX_SLICES)).max(1);
     steps_of_slice * bk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::find;
+    use super::*;
+    use crate::device::info::tests::h200;
+
+    fn shape(name: &str, (m, n, k): (u32, u32, u32), slices: Option<u32>) -> LaunchShape {
+        LaunchShape::new(find(name).unwrap(), &Problem::new(Dtype::F32, m, n, k), &h200(), slices)
+    }
+
+    #[test]
+    fn tiles_need_no_workspace() {
+        let shape = shape("tiled16_f32", (100, 40, 30), Some(5));
+        assert_eq!((shape.main, shape.reduce), (Some([7 * 3, 1]), None));
+        assert_eq!(shape.workspace, WorkspaceSize::default());
+    }
+
+    #[test]
+    fn slices_fill_the_device_once() {
+        let found = shape("split_k_f32", (256, 256, 1 << 20), None);
+        let resident = 132 * 4;
+        assert_eq!(found.main, Some([8, resident / 8]));
+        assert_eq!(found.workspace.partial_bytes, 4 * 256 * 256 * u64::from(resident / 8));
+        let shallow = shape("split_k_f32", (256, 256, 1024), None);
+        assert_eq!((shallow.slices, shallow.slice_depth), (4, 256), "deep enough to pay");
+        let large = shape("split_k_f32", (8192, 8192, 8192), None);
+        assert_eq!((large.slices, large.slice_depth), (1, 8192));
+    }
+
+    #[test]
+    fn no_slice_is_empty_and_all_are_whole_steps() {
+        for k in [1, 15, 16, 17, 100, 1000, 4096, i32::MAX as u32] {
+            for wanted in [1, 2, 3, 7, 64, 1000, u32::MAX] {
+                let found = shape("split_k_f32", (64, 128, k), Some(wanted));
+                assert!(found.slice_depth.is_multiple_of(16));
+                assert!(1 <= found.slices && found.slices <= wanted.min(MAX_SLICES));
+                let before_last = u64::from(found.slices - 1) * u64::from(found.slice_depth);
+                let end = u64::from(found.slices) * u64::from(found.slice_depth);
+                assert!(before_last < k.into() && u64::from(k) <= end, "{k}, {wanted}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_k_only_the_epilogue_is_left() {
+        let found = shape("split_k_f32", (70, 33, 0), None);
+        assert_eq!((found.main, found.slices), (None, 0));
+        assert_eq!(found.reduce, Some((70 * 9u32).div_ceil(64)));
+        assert_eq!(found.workspace, WorkspaceSize::default());
+    }
 }

@@ -1,10 +1,10 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
-use super::launch::{LaunchShape, slices_to_fill};
+use super::launch::{LaunchShape, Sharing};
 use super::{NotTuned, Problem, Selection, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
-use regemm_kernels::kernel::{KernelInfo, Rung, Schedule};
+use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -25,8 +25,17 @@ const SMALL_TILE: i64 = 32 * 64;
 /// Elements in a tile that counts as large: 128 x 256, of which a multiprocessor holds one.
 const LARGE_TILE: i64 = 128 * 256;
 
-/// Blocks to a tile from which on they save more than a second launch and the way of their sums through memory cost.
-const WORTH_SHARING: u32 = 4;
+/// Blocks that the device must have room for, to a tile of D, and slices of the least depth that K must have, for sharing tiles
+/// to save more than a second launch and the way of the sums through memory cost.
+const BLOCKS_WORTH_SHARING: u64 = 4;
+const SLICES_WORTH_SHARING: u64 = 8;
+
+/// Steps of a skinny kernel's loop below which starting it takes longer than running it.
+const DEEP_FOR_SKINNY: u32 = 4;
+
+/// Multiply-adds that a GPU does in the time in which its memory delivers an element of 4 bytes: an H200 33e12 a second, and
+/// 1.05e12.
+const MULTIPLY_ADDS_A_LOAD: u64 = 32;
 
 /// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
 const ASYNC_COPIES: (u32, u32) = (8, 0);
@@ -41,7 +50,7 @@ pub enum Rule {
     FillsDevice,
     /// D has few tiles, so the kernel with the smallest is best.
     FewTiles,
-    /// D has too few tiles for the device, so that several blocks share one.
+    /// D has too few tiles for the device, or too few rows or columns for tiles, so that several blocks share one.
     SharesTiles,
     /// Its blocks would share no tile.
     NothingToShare,
@@ -56,7 +65,7 @@ impl fmt::Display for Rule {
             Rule::FillsDevice => "the highest rung whose tiles keep the device busy",
             Rule::FewTiles => "D has few tiles: the smallest leave the fewest multiprocessors idle",
             Rule::SharesTiles => {
-                "D has few tiles, and K is deep enough for several blocks to share one"
+                "D is small or narrow and K deep, so that several blocks share a tile"
             }
             Rule::NothingToShare => "its blocks would share no tile",
             Rule::NoAsyncCopies => "this device has no asynchronous copies",
@@ -87,20 +96,25 @@ impl Order {
         let copies_asynchronously = device.compute_capability.is_none_or(|cc| cc >= ASYNC_COPIES);
         // Those of all products of a batch are resident together.
         let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
-        if small && kernel.rung == Rung::Naive {
-            (Order(3, 0, false, 0), Rule::LittleToReuse)
-        } else if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
+        if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order(0, 0, false, 0), Rule::NoAsyncCopies)
         } else if kernel.schedule == Schedule::SplitK {
-            match slices_to_fill(kernel, problem, device) {
-                slices @ WORTH_SHARING.. => (Order(3, slices.into(), false, 0), Rule::SharesTiles),
-                _ => (Order(0, 0, false, 0), Rule::NothingToShare),
+            let fits = match kernel.rung {
+                Rung::Skinny => is_skinny(kernel, problem),
+                _ => is_worth_sharing(kernel, problem, device),
+            };
+            if fits {
+                (Order(4, 0, false, -time_of_tiles(kernel, blocks)), Rule::SharesTiles)
+            } else {
+                (Order(0, 0, false, 0), Rule::NothingToShare)
             }
         } else if kernel.schedule == Schedule::StreamK
             && LaunchShape::new(kernel, problem, device, None).blocks(problem) >= nearly_all
             && fills_tiles(kernel, problem)
         {
-            (Order(4, 0, false, 0), Rule::FillsDevice)
+            (Order(4, 0, true, 0), Rule::FillsDevice)
+        } else if small && kernel.rung == Rung::Naive {
+            (Order(3, 0, false, 0), Rule::LittleToReuse)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
@@ -118,14 +132,37 @@ fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
     3 * u64::from(problem.m) * u64::from(problem.n) >= covered.saturating_mul(2)
 }
 
+/// Whether a kernel is made for D as narrow as this, and K deep enough for its steps.
+fn is_skinny(kernel: &KernelInfo, problem: &Problem) -> bool {
+    let Tile { bm, bn, bk, .. } = kernel.tile;
+    let (rows, cols) = (problem.m, problem.n);
+    let fits = if bm < bn { rows <= bm && cols >= bn } else { cols <= bn && rows >= bm };
+    kernel.rung == Rung::Skinny && fits && problem.k >= DEEP_FOR_SKINNY * bk
+}
+
+/// Whether the device has room for several blocks to a tile, and K is so deep that they gain more than they cost.
+fn is_worth_sharing(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
+    let Sharing { blocks, slices } = Sharing::of(kernel, problem, device);
+    blocks >= BLOCKS_WORTH_SHARING && slices >= SLICES_WORTH_SHARING
+}
+
+/// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and what
+/// could be done while their elements are loaded.
+fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
+    let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
+    let of_tile = bm * bn + MULTIPLY_ADDS_A_LOAD * (bm + bn);
+    i64::try_from(tiles.saturating_mul(of_tile)).unwrap_or(i64::MAX)
+}
+
 /// All kernels of the problem's element type and layouts, the one that should be fastest first. Whether the device can run
 /// them is not asked.
 ///
 /// The rule, in this order:
-/// 1. where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
-/// 2. else a kernel whose blocks [share tiles](Schedule::StreamK), if they keep nearly all multiprocessors busy and its tiles lie
-///    mostly in D;
-/// 3. else, where D has far fewer tiles than a device has room for blocks, a kernel that [splits K](Schedule::SplitK);
+/// 1. a kernel whose blocks share tiles ([`Schedule::StreamK`]), if they keep nearly all multiprocessors busy and its tiles lie mostly
+///    in D;
+/// 2. else, where K is deep and D has few tiles, or few rows or columns, the kernel among whose blocks K is split
+///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
+/// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
 ///    all if they are large, and any with tensor cores; within it the largest tiles of
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
@@ -268,7 +305,31 @@ mod tests {
     fn few_tiles_take_smaller_ones() {
         let kernel = choose(&problem(256, 256, 4096), &h200(), None).unwrap().kernel;
         assert!(kernel.tile.bm < 128, "{}", kernel.name);
-        assert_eq!(chosen(64, 64, 4096), "tiled16_f32");
+        assert_eq!(chosen(64, 64, 200), "tiled16_f32");
+    }
+
+    #[test]
+    fn blocks_share_tiles_where_there_are_few_and_k_is_deep() {
+        for (m, n, k) in
+            [(256, 256, 16384), (128, 128, 65536), (1024, 1024, 16384), (64, 4096, 4096)]
+        {
+            assert_eq!(chosen(m, n, k), "split_k_f32", "{m} x {n} x {k}");
+        }
+        assert_eq!(chosen(16, 4096, 4096), "split_k16_f32");
+        for size in [512, 1024, 2048, 4096] {
+            let selection = choose(&problem(size, size, size), &h200(), None).unwrap();
+            assert_eq!(selection.kernel.schedule, Schedule::Tiles, "{selection}");
+        }
+    }
+
+    #[test]
+    fn narrow_products_are_skinny() {
+        for (m, n, k) in [(1, 8192, 8192), (4, 100_000, 1000), (1, 256, 256)] {
+            assert_eq!(chosen(m, n, k), "skinny_rows_f32", "{m} x {n} x {k}");
+            let transposed = Problem { layouts: Layouts::TT, ..problem(n, m, k) };
+            let kernel = choose(&transposed, &h200(), None).unwrap().kernel;
+            assert_eq!(kernel.name, "skinny_cols_tt_f32", "{transposed}");
+        }
     }
 
     /// The choice is within 6 % of the fastest kernel in every record of an H200.
@@ -309,7 +370,7 @@ mod tests {
 
     #[test]
     fn tiny_or_shallow_products_take_naive() {
-        assert_eq!(chosen(16, 16, 4096), "naive_f32");
+        assert_eq!(chosen(16, 16, 64), "naive_f32");
         assert_eq!(chosen(4096, 4096, 1), "naive_f32");
         assert_eq!(chosen(4096, 4096, 0), "naive_f32");
     }

@@ -54,7 +54,7 @@ use super::{PASS_BYTES, SECTOR_BYTES, Traffic, WARP_LANES};
 use crate::kernels::Problem;
 use regemm_kernels::decoupled::ROUND;
 use regemm_kernels::element::Dtype;
-use regemm_kernels::kernel::{KernelInfo, Rung, Tile};
+use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::mover::VECTOR_BYTES;
 use regemm_kernels::panels::{CHUNK, PAIR, SQUARE};
@@ -93,8 +93,18 @@ pub struct Difference {
 }
 
 impl Formula {
-    /// The formula of a kernel for a product. None where a number takes more than 64 bits.
+    /// Whether there is a formula for a kernel: not for those among whose blocks K is split, which move more the more slices
+    /// there are, and those are as many as fill a device.
+    pub fn exists(kernel: &KernelInfo) -> bool {
+        kernel.schedule == Schedule::Tiles
+    }
+
+    /// The formula of a kernel for a product. None where a number takes more than 64 bits, and where there
+    /// [is none](Self::exists).
     pub fn new(kernel: &KernelInfo, problem: &Problem) -> Option<Formula> {
+        if !Self::exists(kernel) {
+            return None;
+        }
         let launch = Launch::new(kernel, problem);
         if problem.m == 0 || problem.n == 0 {
             return Some(Formula { traffic: Traffic::default(), approximate: None });

@@ -221,6 +221,7 @@ pub(super) mod tests {
     use crate::verify::rng;
     use rand::RngExt;
     use regemm_kernels::element::Dtype;
+    use regemm_kernels::kernel::Schedule;
     use regemm_kernels::layout::Layouts;
 
     /// The time in seconds of a kernel on a GPU that does not exist but has what makes choices hard: blocks that hide each
@@ -237,18 +238,22 @@ pub(super) mod tests {
         let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
         let tile = kernel.tile;
         let resident = (2048.0 / f64::from(kernel.threads())).clamp(1.0, 8.0);
-        let rounds = (kernel.blocks(shape.m, shape.n) as f64 / MULTIPROCESSORS).ceil();
+        // Where K is split all multiprocessors share all tiles.
+        let whole = |rounds: f64| match kernel.schedule {
+            Schedule::Tiles => rounds.ceil(),
+            Schedule::SplitK => rounds,
+        };
+        let rounds = whole(kernel.blocks(shape.m, shape.n) as f64 / MULTIPROCESSORS);
         let outputs = f64::from(tile.tm * tile.tn);
         // What of the arithmetic's time goes to operands: the more, the smaller the thread's tile.
         let reuse = outputs / (outputs + 2.0 * f64::from(tile.tm + tile.tn));
         let depth = f64::from(shape.k.next_multiple_of(tile.bk));
         let work = f64::from(tile.bm * tile.bn) / LANES / reuse;
         let latency = LATENCY_OF_A_STEP / f64::from(tile.stages.max(1));
-        let hidden = (latency * (rounds / resident).ceil()).max(work * rounds);
+        let hidden = (latency * whole(rounds / resident)).max(work * rounds);
         let loads =
             if shape.aligned { 1.0 } else { 1.0 + 0.6 * f64::from(tile.stages) / outputs.sqrt() };
-        let computing =
-            (depth * hidden * loads + BLOCKS_BEGUN * (rounds / resident).ceil()) / CLOCK;
+        let computing = (depth * hidden * loads + BLOCKS_BEGUN * whole(rounds / resident)) / CLOCK;
         let bytes = 4.0 * (m * k + k * n + 2.0 * m * n);
         LAUNCH + (computing.powi(4) + (bytes / BANDWIDTH).powi(4)).powf(0.25)
     }

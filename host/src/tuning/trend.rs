@@ -12,7 +12,7 @@
 //! [`model`](super::model) adds from the measured shapes nearby.
 
 use super::class::Shape;
-use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
 const TERMS: usize = 4;
@@ -29,7 +29,12 @@ pub(super) type Terms = [f64; TERMS];
 /// The terms for a problem on a device with this many multiprocessors.
 pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> Terms {
     let blocks = kernel.blocks(shape.m, shape.n).max(1);
-    let rounds = blocks.div_ceil(u64::from(multiprocessors.max(1))) as f64;
+    let multiprocessors = u64::from(multiprocessors.max(1));
+    let rounds = match kernel.schedule {
+        Schedule::Tiles => blocks.div_ceil(multiprocessors) as f64,
+        // All multiprocessors share all tiles.
+        Schedule::SplitK => blocks as f64 / multiprocessors as f64,
+    };
     // A slice is the least that a block steps through.
     let depth = f64::from(shape.k.max(1).next_multiple_of(kernel.tile.bk));
     [1.0, depth, rounds * depth, rounds]

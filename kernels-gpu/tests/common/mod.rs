@@ -1,11 +1,14 @@
 //! Running kernels of f32 on the simulator, for operands in any layout that lie anywhere.
 
+use cuda_std::entry::KernelEntry;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use regemm_kernels::epilogue::Linear;
-use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::partials::Partials;
+use regemm_kernels::reduce;
 use std::ffi::c_void;
 
 /// Where the elements of all matrices lie.
@@ -93,16 +96,23 @@ impl Product {
         Product { m, n, k, values: Values::Integers, storage: PACKED }
     }
 
-    fn a(&self, row: u32, col: u32) -> f32 {
+    /// Element `(row, col)` of A.
+    pub fn a(&self, row: u32, col: u32) -> f32 {
         self.values.at(1, row, col)
     }
 
-    fn b(&self, row: u32, col: u32) -> f32 {
+    /// Element `(row, col)` of B.
+    pub fn b(&self, row: u32, col: u32) -> f32 {
         self.values.at(2, row, col)
     }
 
     /// Runs a kernel, and checks that it leaves alone what lies between the rows of D.
     pub fn run(&self, kernel: &KernelInfo) -> Outcome {
+        self.run_in_slices(kernel, self.k)
+    }
+
+    /// As [`run`](Self::run), where K is split in slices of this depth. What is counted is the first launch.
+    pub fn run_in_slices(&self, kernel: &KernelInfo, slice_depth: u32) -> Outcome {
         let Product { m, n, k, storage, .. } = *self;
         let simulator = Simulator::new();
         let factor = |layout: Layout, rows, cols, value: &dyn Fn(u32, u32) -> f32| {
@@ -117,8 +127,17 @@ impl Product {
         let d = upload(&simulator, (m, n), storage, |_, _| CANARY);
         let target = TargetRef { first: d.matrix, stride: 0 };
         let epilogue = Linear::<f32>::identity();
-        let workspace = Workspace::NONE;
-        let (a_stride, b_stride, slice_depth, shared_tiles) = (0, 0, k, 0);
+        let slices = match kernel.schedule {
+            Schedule::Tiles | Schedule::StreamK => 1,
+            Schedule::SplitK => k.div_ceil(slice_depth.max(1)),
+        };
+        let partials = Partials::new::<f32>(m, n, k, slice_depth.max(1));
+        let sums = partials.product() * size_of::<f32>() as u64;
+        let workspace = Workspace {
+            partials: GlobalPtr::from_address(simulator.alloc(sums.max(1)).unwrap()),
+            ..Workspace::NONE
+        };
+        let (a_stride, b_stride, shared_tiles) = (0, 0, 0);
         let params = GemmParams {
             a,
             b,
@@ -133,17 +152,22 @@ impl Product {
             workspace,
             epilogue,
         };
-        let launch = Launch {
-            grid: [kernel.blocks(m, n) as u32, 1, 1],
-            block: [kernel.threads(), 1, 1],
-            dynamic_shared: kernel.shared_bytes,
+        let run = |entry: &KernelEntry, grid, threads, dynamic_shared| {
+            let launch = Launch { grid, block: [threads, 1, 1], dynamic_shared };
+            let argument = (&raw const params).cast::<c_void>();
+            // SAFETY: the one argument points to a value of the kernel's parameter type.
+            let launched = unsafe { simulator.launch(entry, launch, &[argument]) };
+            launched.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", entry.name))
         };
-        // SAFETY: the one argument points to a value of the kernel's parameter type.
-        let launched = unsafe {
-            simulator.launch(&kernel.entry, launch, &[(&raw const params).cast::<c_void>()])
-        };
-        let counters =
-            launched.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", kernel.name));
+        let mut counters = Counters::default();
+        if slices > 0 {
+            let grid = [kernel.blocks(m, n) as u32, 1, slices];
+            counters = run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes);
+        }
+        if let Some(reducer) = &kernel.reducer {
+            let grid = [reduce::blocks::<f32>(m, n) as u32, 1, 1];
+            run(&reducer.entry, grid, reduce::THREADS, 0);
+        }
 
         let mut bytes = vec![0; size_of_val(&d.words[..])];
         simulator.read(d.address, &mut bytes).unwrap();

@@ -1,0 +1,117 @@
+//! The kernels among whose blocks K is split, [`regemm_kernels::split_k`] and [`regemm_kernels::skinny`]: the order in which they
+//! sum, to the bit, and how often they read the factors, in exact counts from the simulator.
+
+mod common;
+
+use common::{PACKED, Product, Storage, Values};
+use regemm_kernels::kernel::{KernelInfo, Rung, Schedule};
+use regemm_kernels::layout::Layouts;
+use regemm_kernels::table::KERNELS;
+
+/// Bytes of a sector of global memory.
+const SECTOR: u64 = 32;
+
+/// Neither starts nor rows are aligned.
+const ODD: Storage = Storage { start: 1, gap: 3 };
+
+/// The kernels whose K is split.
+fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
+    KERNELS.iter().filter(|kernel| kernel.schedule == Schedule::SplitK)
+}
+
+#[test]
+fn every_tile_is_there_in_all_layouts_with_a_reducer() {
+    for layouts in Layouts::ALL {
+        for family in ["split_k", "split_k16", "skinny_rows", "skinny_cols"] {
+            let name = match layouts {
+                Layouts::NN => format!("{family}_f32"),
+                _ => format!("{family}_{layouts}_f32"),
+            };
+            let kernel = kernels().find(|kernel| kernel.name == name).expect(&name);
+            assert_eq!(kernel.reducer.unwrap().name, "reduce_f32", "{name}");
+        }
+    }
+}
+
+/// D as the contract says: slices in ascending order of k, each from zero, added to the first in ascending order.
+fn in_slices(product: &Product, depth: u32) -> Vec<u32> {
+    let element = |row: u32, col: u32| {
+        let slice = |first: u32| {
+            let end = product.k.min(first + depth);
+            (first..end).fold(0.0, |sum, p| product.a(row, p).mul_add(product.b(p, col), sum))
+        };
+        let sums = (0..product.k).step_by(depth as usize).map(slice);
+        sums.reduce(|sum, slice| sum + slice).unwrap_or(0.0_f32)
+    };
+    (0..product.m * product.n).map(|i| element(i / product.n, i % product.n).to_bits()).collect()
+}
+
+#[test]
+fn slices_are_summed_and_added_in_ascending_order() {
+    for kernel in kernels() {
+        let tile = kernel.tile;
+        let (m, n) = (tile.bm.min(70) + 3, tile.bn.min(70) + 1);
+        for (steps, k) in
+            [(1, 5 * tile.bk + 1), (2, 5 * tile.bk), (3, 3 * tile.bk), (1, 70 * tile.bk)]
+        {
+            let (m, n) = if k > 20 * tile.bk { (2, 5) } else { (m, n) };
+            let values = Values::Normals;
+            let expected = Product { values, ..Product::new(m, n, k) };
+            for storage in [PACKED, ODD] {
+                let product = Product { storage, ..expected };
+                let found = product.run_in_slices(kernel, steps * tile.bk);
+                let right = found.bits == in_slices(&expected, steps * tile.bk);
+                assert!(right, "{}: {product:?}, slices of {steps} steps", kernel.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn integers_are_exact_wherever_rows_start_and_end() {
+    for kernel in kernels() {
+        let tile = kernel.tile;
+        let storages = [PACKED, Storage { start: 4, gap: 8 }, Storage { start: 0, gap: 3 }, ODD];
+        for (m, n) in [(1, tile.bn + 4), (tile.bm + 4, 1), (3, 7)] {
+            for k in [0, 1, tile.bk, 2 * tile.bk + 4] {
+                for storage in storages {
+                    let product = Product { storage, ..Product::new(m, n, k) };
+                    let (split, whole) =
+                        (product.run_in_slices(kernel, tile.bk), product.run(kernel));
+                    let right = split.bits == product.exact() && whole.bits == split.bits;
+                    assert!(right, "{}: {product:?}", kernel.name);
+                }
+            }
+        }
+    }
+}
+
+/// Every element of the large factor is read by one thread, once, whatever the layout and however many slices there are, and
+/// where rows are aligned in whole sectors. What else is read is the small factor: once by each thread that multiplies it.
+#[test]
+fn skinny_kernels_read_the_large_factor_once() {
+    for kernel in kernels().filter(|kernel| kernel.rung == Rung::Skinny) {
+        let (name, tile) = (kernel.name, kernel.tile);
+        let few_rows = tile.bm < tile.bn;
+        let (short, long) = if few_rows { (tile.bm, tile.bn) } else { (tile.bn, tile.bm) };
+        for (storage, narrow) in [(PACKED, short), (PACKED, 1), (ODD, 1)] {
+            let (wide, k) = (2 * long, 6 * tile.bk);
+            let (m, n) = if few_rows { (narrow, wide) } else { (wide, narrow) };
+            let product = Product { storage, ..Product::new(m, n, k) };
+            for steps in [1, 2, 6] {
+                let counters = product.run_in_slices(kernel, steps * tile.bk).counters;
+                let large = u64::from(wide) * u64::from(k);
+                let threads = 2 * u64::from(kernel.threads());
+                let small = threads * u64::from(narrow) * u64::from(k);
+                let found = counters.global_load_elements;
+                assert_eq!(found, large + small, "{name}: {product:?}, {steps}");
+                if storage.start == 0 {
+                    // A warp reads an element of the small factor by one request, of one sector.
+                    let of_small = small / 32;
+                    let sectors = counters.global_load_sectors - of_small;
+                    assert_eq!(sectors * SECTOR, 4 * large, "{name}: {product:?}, {steps}");
+                }
+            }
+        }
+    }
+}
