@@ -317,7 +317,10 @@ fn accesses_are_as_wide_as_meant() {
                 }
             }
             Rung::WarpSpecialised | Rung::StreamK => {
-                assert!(wide("ld.shared"), "{name}: the thread tiles' operands, sums on their way to D");
+                assert!(
+                    wide("ld.shared"),
+                    "{name}: the thread tiles' operands, sums on their way to D"
+                );
                 assert!(wide("st.global"), "{name}: stores of D");
                 let Layouts { a, b } = module.kernel.layouts;
                 // Rows of slices are copied; columns go through the producers' registers.
@@ -392,9 +395,8 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
     for module in modules() {
         let name = module.name();
         assert!(!module.words().any(|word| word == module.other_fma()), "{name}");
-        if module.kernel.rung == Rung::TensorCore {
-        if module.kernel.rung == Rung::Skinny {
-            // Its operands come from two memories.
+        // Tensor cores multiply otherwise, and the operands of skinny products come from two memories.
+        if [Rung::TensorCore, Rung::Skinny].contains(&module.kernel.rung) {
             continue;
         }
         let blocks = module.multiplying_blocks();

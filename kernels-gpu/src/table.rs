@@ -264,12 +264,13 @@ gemm_kernels! {
 
     // Skinny<T, ROWS, LONG, BK, COLS, short axis, layouts>: steps of a few loads to registers where the large factor's rows lie
     // along the long axis of D, else of whole lines through shared memory.
-    skinny_rows_f32 = Skinny<f32, 4, 256, 8, 4, FewRows>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
+    skinny_rows_f32 = Skinny<f32, 4, 256, 8, 4, FewRows>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
     skinny_rows_nt_f32 = Skinny<f32, 4, 128, 32, 2, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
-    skinny_rows_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewRows, Tn>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
+    skinny_rows_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewRows, Tn>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
     skinny_rows_tt_f32 = Skinny<f32, 4, 128, 32, 2, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     skinny_cols_f32 = Skinny<f32, 4, 128, 32, 2, FewCols>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     skinny_cols_nt_f32 = Skinny<f32, 4, 128, 32, 2, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+<<<<<<< HEAD
     skinny_cols_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
     skinny_cols_tt_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
 
@@ -290,4 +291,8 @@ gemm_kernels! {
     tensor_core64_nt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Nt>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tn_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt>, epilogue = Linear<bf16>, min_blocks = 4;
+=======
+    skinny_cols_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
+    skinny_cols_tt_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
+>>>>>>> split
 }

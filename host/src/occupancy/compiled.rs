@@ -67,6 +67,7 @@ mod tests {
     use super::*;
     use crate::kernels::kernels;
     use crate::occupancy::{CannotLaunch, Demand, Limits, occupancy};
+    use regemm_kernels::table::REDUCERS;
 
     /// Names of the columns.
     const HEADING: &str = "kernel,arch,registers,static_shared_bytes,local_bytes";
@@ -91,7 +92,8 @@ mod tests {
                 assert!(found.is_some(), "{} for {capability:?}: {RENEW}", kernel.name);
             }
         }
-        assert_eq!(ROWS.len(), kernels().len() * Limits::CAPABILITIES.len(), "{RENEW}");
+        let entries = kernels().len() + REDUCERS.len();
+        assert_eq!(ROWS.len(), entries * Limits::CAPABILITIES.len(), "{RENEW}");
         assert_eq!(compiled("naive_f32", (9, 9)), None);
         assert_eq!(compiled("naive", (9, 0)), None);
     }
