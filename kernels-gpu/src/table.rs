@@ -270,9 +270,8 @@ gemm_kernels! {
     skinny_rows_tt_f32 = Skinny<f32, 4, 128, 32, 2, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     skinny_cols_f32 = Skinny<f32, 4, 128, 32, 2, FewCols>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     skinny_cols_nt_f32 = Skinny<f32, 4, 128, 32, 2, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
-<<<<<<< HEAD
-    skinny_cols_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
-    skinny_cols_tt_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 7, reducer = reduce_f32;
+    skinny_cols_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
+    skinny_cols_tt_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
 
     // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>: 64 x 64 for a warp, and small tiles for small D.
     tensor_core_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4>, epilogue = Linear<f16>, min_blocks = 2;
@@ -291,8 +290,4 @@ gemm_kernels! {
     tensor_core64_nt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Nt>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tn_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt>, epilogue = Linear<bf16>, min_blocks = 4;
-=======
-    skinny_cols_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
-    skinny_cols_tt_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
->>>>>>> split
 }
