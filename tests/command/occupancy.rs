@@ -85,7 +85,9 @@ fn every_kernel_has_a_row_on_every_gpu() {
                 let share = kernel["occupancy"]["share"].as_f64().unwrap();
                 assert!(share > 0.0 && share <= 1.0, "{}: {kernel}", gpu.id);
                 assert!(!kernel["occupancy"]["limited_by"].as_array().unwrap().is_empty());
-                assert!(kernel["registers"].as_u64() >= Some(16), "{kernel}");
+                // Where a GPU lacks the tensor cores that a kernel needs, the kernel is nothing but a trap.
+                let trap = gpu.id == "t4" && kernel["kernel"].as_str().unwrap().contains("tensor");
+                assert!(trap || kernel["registers"].as_u64() >= Some(16), "{kernel}");
                 assert!(kernel["one_more_register"]["blocks"].is_u64());
                 assert!(kernel["driver_blocks"].is_null(), "there is no driver");
             }
