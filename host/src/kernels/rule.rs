@@ -310,15 +310,14 @@ mod tests {
 
     #[test]
     fn blocks_share_tiles_where_there_are_few_and_k_is_deep() {
-        for (m, n, k) in
-            [(256, 256, 16384), (128, 128, 65536), (1024, 1024, 16384), (64, 4096, 4096)]
-        {
+        for (m, n, k) in [(256, 256, 16384), (128, 128, 65536), (64, 4096, 4096)] {
             assert_eq!(chosen(m, n, k), "split_k_f32", "{m} x {n} x {k}");
         }
         assert_eq!(chosen(16, 4096, 4096), "split_k16_f32");
-        for size in [512, 1024, 2048, 4096] {
+        assert_eq!(chosen(1024, 1024, 16384), "stream_k_f32");
+        for (size, schedule) in [(512, Schedule::Tiles), (1024, Schedule::StreamK)] {
             let selection = choose(&problem(size, size, size), &h200(), None).unwrap();
-            assert_eq!(selection.kernel.schedule, Schedule::Tiles, "{selection}");
+            assert_eq!(selection.kernel.schedule, schedule, "{selection}");
         }
     }
 

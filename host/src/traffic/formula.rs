@@ -96,7 +96,7 @@ impl Formula {
     /// Whether there is a formula for a kernel: not for those among whose blocks K is split, which move more the more slices
     /// there are, and those are as many as fill a device.
     pub fn exists(kernel: &KernelInfo) -> bool {
-        kernel.schedule == Schedule::Tiles
+        kernel.schedule == Schedule::Tiles && kernel.producers == 0
     }
 
     /// The formula of a kernel for a product. None where a number takes more than 64 bits, and where there

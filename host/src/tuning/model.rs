@@ -241,7 +241,7 @@ pub(super) mod tests {
         // Where K is split all multiprocessors share all tiles.
         let whole = |rounds: f64| match kernel.schedule {
             Schedule::Tiles => rounds.ceil(),
-            Schedule::SplitK => rounds,
+            Schedule::SplitK | Schedule::StreamK => rounds,
         };
         let rounds = whole(kernel.blocks(shape.m, shape.n) as f64 / MULTIPROCESSORS);
         let outputs = f64::from(tile.tm * tile.tn);

@@ -33,7 +33,7 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     let rounds = match kernel.schedule {
         Schedule::Tiles => blocks.div_ceil(multiprocessors) as f64,
         // All multiprocessors share all tiles.
-        Schedule::SplitK => blocks as f64 / multiprocessors as f64,
+        Schedule::SplitK | Schedule::StreamK => blocks as f64 / multiprocessors as f64,
     };
     // A slice is the least that a block steps through.
     let depth = f64::from(shape.k.max(1).next_multiple_of(kernel.tile.bk));
