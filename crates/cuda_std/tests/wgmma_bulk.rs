@@ -97,15 +97,17 @@ unsafe fn gemm(
             let a = A.at(at(stage, (group - 1) * A_BYTES / 2));
             let b = B.at(at(stage, A_BYTES));
             wgmma::fence();
+            // The first product of a tile replaces the sums of the one before.
             unroll!(step < 4, {
+                let accumulate = tile > 0 || step != 0;
                 let (along, down) = (32 * step as u32, 2048 * step as u32);
-                sums.mma_async(a.advance(along), b.advance(down), tile > 0 || step > 0); // reads
+                sums.mma_async(a.advance(along), b.advance(down), accumulate); // reads
             });
             wgmma::commit_group();
             if mistake != Mistake::ReturnsEarly {
                 wgmma::wait_group::<0>();
             }
-            if t % THREADS == 0 {
+            if t.is_multiple_of(THREADS) {
                 empty(stage).arrive();
             }
         }

@@ -1,8 +1,8 @@
 //! Measuring all kernels on a shape.
 //!
 //! Times are taken as [`crate::measure`] says. All kernels get a few samples; those that are far from the fastest get no
-//! more, the others get as many as their time allows. The bits of each result are compared with those of the first kernel,
-//! so that a kernel that is wrong on this device is never chosen for being fast.
+//! more, the others get as many as their time allows. Each result is compared with that of the first kernel, bit by
+//! bit if both sum in the same order, so that a kernel that is wrong on this device is never chosen for being fast.
 
 use super::class::Shape;
 use super::table::{Entry, Table, Time};
@@ -13,6 +13,7 @@ use crate::gemm::{Gemm, KernelChoice};
 use crate::kernels::{Problem, kernels_for, supports};
 use crate::matrix::bytes_of;
 use crate::measure::{OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate};
+use crate::verify::{Precision, relative_difference};
 use half::{bf16, f16};
 use ndarray::Array2;
 use regemm_kernels::element::{Accumulator, Dtype, Element};
@@ -112,7 +113,7 @@ impl<T: Element> Meter<T> {
         kernels_for(T::DTYPE, problem.layouts).filter(runs).collect()
     }
 
-    /// Those whose result has the same bits as the first one's.
+    /// Those whose result agrees with the first one's.
     fn agreeing(
         &mut self,
         layout: &SetLayout,
@@ -123,15 +124,21 @@ impl<T: Element> Meter<T> {
         // What no product of these operands is.
         let nan = T::narrow(T::Acc::constant(f64::NAN));
         let poison = Array2::from_elem((rows.len(), cols.len()), nan);
-        let mut expected: Option<Vec<T>> = None;
+        let mut first: Option<(&'static KernelInfo, Vec<T>)> = None;
         let mut agreeing = Vec::with_capacity(kernels.len());
         for kernel in kernels {
             let OperandSet { a, b, mut d } = self.operands.first_set()?;
             d.reborrow().slice(rows.clone(), cols.clone())?.copy_from(&poison.view())?;
             Gemm::new(a, b).kernel(KernelChoice::Info(kernel)).run(d.reborrow())?;
             let result = d.view().slice(rows.clone(), cols.clone())?.to_vec()?;
-            let expected = expected.get_or_insert_with(|| result.clone());
-            if bytes_of(&result) == bytes_of(expected) {
+            let (reference, expected) = first.get_or_insert_with(|| (kernel, result.clone()));
+            let same_order =
+                (kernel.summation, kernel.schedule) == (reference.summation, reference.schedule);
+            let agrees = match same_order {
+                true => bytes_of(&result) == bytes_of(expected),
+                false => are_close(&result, expected, layout.a.cols),
+            };
+            if agrees {
                 agreeing.push(kernel);
             } else {
                 log::warn!(
@@ -158,6 +165,17 @@ impl<T: Element> Meter<T> {
             Gemm::new(a, b).kernel(kernel).enqueue(stream, d).map(drop)
         })
     }
+}
+
+/// Whether results that were summed in different orders differ by no more than that explains. The errors of sums of `k` random
+/// terms grow with the square root of `k` (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci.
+/// Comput. 41, 2019), relative to the norm of the result, and elements are rounded once more; twice that for each of the two.
+fn are_close<T: Element>(result: &[T], expected: &[T], k: usize) -> bool {
+    let sums = Precision::of_sums(T::DTYPE).unit_roundoff * (k as f64).sqrt();
+    let elements = Precision::of_elements(T::DTYPE).unit_roundoff;
+    let values = |elements: &[T]| elements.iter().map(|x| x.widen().to_f64()).collect::<Vec<_>>();
+    let pairs = values(result).into_iter().zip(values(expected));
+    relative_difference(pairs) <= 2.0 * (2.0 * sums + elements)
 }
 
 /// Of matrices that make a product of this shape.
@@ -212,5 +230,24 @@ mod tests {
     fn the_simulator_is_not_measured() {
         let meter = Meter::<f32>::new(&Device::sim(), NonZeroUsize::MIN, 0);
         assert!(matches!(meter.err(), Some(Error::NotMeasurable { .. })));
+    }
+
+    #[test]
+    fn results_of_other_orders_are_close_and_wrong_ones_are_not() {
+        const K: usize = 4096;
+        let expected: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.7).sin() * 64.0).collect();
+        let scaled = |factor: f32| Vec::from_iter(expected.iter().map(|x| x * factor));
+        assert!(are_close(&expected, &expected, K));
+        assert!(are_close(&scaled(1.0 + 2e-6), &expected, K));
+        assert!(!are_close(&scaled(1.0 + 1e-4), &expected, K));
+        let mut one_missing = expected.clone();
+        one_missing[7] = 0.0;
+        assert!(!are_close(&one_missing, &expected, K));
+        let mut undefined = expected.clone();
+        undefined[7] = f32::NAN;
+        assert!(!are_close(&undefined, &expected, K));
+        let half = |values: &[f32]| Vec::from_iter(values.iter().map(|x| f16::from_f32(*x)));
+        assert!(are_close(&half(&scaled(1.0 + 1e-4)), &half(&expected), K));
+        assert!(!are_close(&half(&one_missing), &half(&expected), K));
     }
 }

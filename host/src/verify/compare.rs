@@ -147,6 +147,16 @@ fn ratio<T: Element>(got: f64, expected: f64, bound: f64) -> f64 {
     if error == 0.0 { 0.0 } else { error / bound }
 }
 
+/// `||got - expected|| / ||expected||` in the Frobenius norm, of as many elements; NaN where one of them is, 0 where both are zero.
+pub(crate) fn relative_difference(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let (mut difference, mut norm) = (Norm::default(), Norm::default());
+    for (got, expected) in pairs {
+        difference.add(got - expected);
+        norm.add(expected);
+    }
+    difference.relative_to(&norm)
+}
+
 /// A Frobenius norm whose squares cannot overflow: `scale * sqrt(sum)`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Norm {

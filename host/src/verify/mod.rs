@@ -35,6 +35,7 @@ pub use bound::{Precision, gamma};
 pub use canary::{Canaries, CanaryFault};
 pub use case::{Addend, BatchCase, Case, Elements, Operands};
 pub use check::{Expectation, Method, Verification, check_batch};
+pub(crate) use compare::relative_difference;
 pub use compare::{Comparison, Mismatch, compare};
 pub use freivalds::{Freivalds, FreivaldsResult, VECTORS};
 pub use inputs::{Distribution, exact_integer_limit, random_matrix, random_vector, rng};
