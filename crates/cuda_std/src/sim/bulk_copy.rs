@@ -12,7 +12,7 @@ use super::shared::SharedMemory;
 use super::tensor_map::{Mapped, PIECE, Piece, TensorBox, decode};
 use super::worker::{Worker, current, raise};
 use crate::bulk_copy::{BOX_ALIGNMENT, TensorMap};
-use crate::tensor_map::MAX_RANK;
+use crate::tensor_map::{ALIGNMENT, MAX_RANK};
 use std::collections::VecDeque;
 
 /// What a piece is in shared memory.
@@ -147,9 +147,9 @@ unsafe fn tensor_box(
             raise(worker, FaultKind::Misaligned, Some(access), message, place)
         }
         let first = i64::from(coordinates[0]) * tensor.element.bytes() as i64;
-        if first.rem_euclid(BOX_ALIGNMENT.into()) != 0 {
+        if first.rem_euclid(ALIGNMENT as i64) != 0 {
             let message = format!(
-                "copies a box that begins at element {} of a row, {first} bytes from its start: it must be a multiple of {BOX_ALIGNMENT}",
+                "copies a box that begins at element {} of a row, {first} bytes from its start: it must be a multiple of {ALIGNMENT}",
                 coordinates[0]
             );
             raise(worker, FaultKind::Misaligned, None, message, place)
