@@ -109,6 +109,7 @@ impl Order {
                 (Order(0, 0, false, 0), Rule::NothingToShare)
             }
         } else if kernel.schedule == Schedule::StreamK
+            && !small
             && LaunchShape::new(kernel, problem, device, None).blocks(problem) >= nearly_all
             && fills_tiles(kernel, problem)
         {
