@@ -267,7 +267,9 @@ fn every_access_names_its_state_space() {
             expected.insert(("ld", "shared"));
         }
         // Slices that are not copied asynchronously, or the sums on their way to D.
-        if shared && (!module.copies_asynchronously() || module.kernel.rung == Rung::TensorCore) {
+        let by_hand =
+            [Rung::TensorCore, Rung::WarpSpecialised, Rung::StreamK].contains(&module.kernel.rung);
+        if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
         assert_eq!(loads_and_stores, expected, "{}", module.name());
@@ -376,7 +378,18 @@ fn barriers_are_as_designed() {
             Rung::WarpSpecialised => {
                 &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.warp.sync"]
             }
-            Rung::StreamK => &[],
+            // The same for what is left to others, whose consumers meet, and for what is stored, for which they meet twice.
+            Rung::StreamK => &[
+                "bar.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.sync",
+                "bar.sync",
+                "bar.warp.sync",
+            ],
             // Where the memory barriers are made, and among the lanes that have read a stage.
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],

@@ -90,7 +90,7 @@ impl Shares {
             };
         }
         let (first, end) = (self.first(block), self.first(block + 1));
-        let tile = first / self.slices;
+        let tile = first / at_least_one(self.slices);
         let start = tile * self.slices;
         let next = start + self.slices;
         if end < next {
@@ -107,9 +107,7 @@ impl Shares {
     /// The slices of each block, and how many blocks have one more: the first ones.
     #[inline(always)]
     const fn part(&self) -> (u32, u32) {
-        let all = self.tiles * self.slices;
-        // Where there are no blocks nobody asks; saying so spares a kernel the check for division by zero.
-        let blocks = if self.blocks == 0 { 1 } else { self.blocks };
+        let (all, blocks) = (self.tiles * self.slices, at_least_one(self.blocks));
         (all / blocks, all % blocks)
     }
 
@@ -125,8 +123,18 @@ impl Shares {
     const fn block_of(&self, slice: u32) -> u32 {
         let (part, longer) = self.part();
         let of_longer = longer * (part + 1);
-        if slice < of_longer { slice / (part + 1) } else { longer + (slice - of_longer) / part }
+        if slice < of_longer {
+            slice / at_least_one(part + 1)
+        } else {
+            longer + (slice - of_longer) / at_least_one(part)
+        }
     }
+}
+
+/// What a number is that is not zero where anybody asks; saying so spares a kernel the check for division by zero.
+#[inline(always)]
+const fn at_least_one(number: u32) -> u32 {
+    if number == 0 { 1 } else { number }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use crate::support::{Driver, in_child};
-use regemm::Layouts;
+use regemm::{Layouts, Needs};
 use serde_json::Value;
 use std::process::Command;
 
@@ -74,19 +74,27 @@ fn every_kernel_has_a_row_on_every_gpu() {
             assert_eq!(document["gpu"], gpu.name);
             let kernels = document["kernels"].as_array().unwrap();
             let table = regemm::kernels::kernels().iter();
-            let row_major = table.filter(|k| k.dtype.name() == dtype && k.layouts == Layouts::NN);
+            let row_major =
+                table.clone().filter(|k| k.dtype.name() == dtype && k.layouts == Layouts::NN);
             assert_eq!(kernels.len(), row_major.count());
             for kernel in kernels {
                 if let Some(why) = kernel["occupancy"]["cannot_launch"].as_str() {
                     assert!(why.contains("shared memory"), "{}: {kernel}", gpu.id);
-                    assert!(gpu.id == "t4", "only Turing's blocks have so little: {kernel}");
+                    // Those with producers are for Hopper, whose blocks may have more than all others'.
+                    let hopper = kernel["shared_bytes"].as_u64() > Some(101_376);
+                    assert!(
+                        gpu.id == "t4" || hopper,
+                        "only Turing's blocks have so little: {kernel}"
+                    );
                     continue;
                 }
                 let share = kernel["occupancy"]["share"].as_f64().unwrap();
                 assert!(share > 0.0 && share <= 1.0, "{}: {kernel}", gpu.id);
                 assert!(!kernel["occupancy"]["limited_by"].as_array().unwrap().is_empty());
                 // Where a GPU lacks the tensor cores that a kernel needs, the kernel is nothing but a trap.
-                let trap = gpu.id == "t4" && kernel["kernel"].as_str().unwrap().contains("tensor");
+                let name = kernel["kernel"].as_str().unwrap();
+                let needs = table.clone().find(|k| k.name == name).unwrap().needs;
+                let trap = needs != Needs::Nothing;
                 assert!(trap || kernel["registers"].as_u64() >= Some(16), "{kernel}");
                 assert!(kernel["one_more_register"]["blocks"].is_u64());
                 assert!(kernel["driver_blocks"].is_null(), "there is no driver");
