@@ -272,6 +272,10 @@ fn every_access_names_its_state_space() {
         if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
+        // Signals to other blocks.
+        if module.kernel.rung == Rung::StreamK {
+            expected.extend([("ld", "acquire"), ("st", "release")]);
+        }
         assert_eq!(loads_and_stores, expected, "{}", module.name());
         let copies = module.words().any(|word| word.starts_with("cp.async."));
         assert_eq!(copies, module.copies_asynchronously(), "{}", module.name());
