@@ -30,7 +30,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod activation;
-mod carried;
+pub mod carried;
 pub mod copies;
 pub mod decoupled;
 pub mod double_buffered;
@@ -53,7 +53,7 @@ pub mod shares;
 pub mod skinny;
 pub mod slices;
 pub mod split_k;
-mod store_rows;
+pub mod store_rows;
 pub mod stream_k;
 pub mod table;
 pub mod tensor_core;

@@ -10,9 +10,9 @@
 //! - Which factor is the large one: B where D has few rows ([`FewRows`]), A where it has few columns ([`FewCols`]). The second
 //!   is the first for the transposes, `D^T = B^T A^T`, and nothing here but the last store knows of it.
 //! - How it lies in memory. Where the long axis is the one along which elements lie together, threads read their vectors
-//!   straight to registers and walk down k ([`Skinny::sum_along`]). Where k is, neighbouring threads must read along k to read
+//!   straight to registers and walk down k (`Skinny::sum_along`). Where k is, neighbouring threads must read along k to read
 //!   whole sectors, and each needs a row of its own; so slices go through shared memory, in several stages
-//!   ([`Skinny::sum_across`]).
+//!   (`Skinny::sum_across`).
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
