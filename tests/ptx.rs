@@ -268,7 +268,7 @@ fn every_access_names_its_state_space() {
         }
         // Slices that are not copied asynchronously, or the sums on their way to D.
         let by_hand =
-            [Rung::TensorCore, Rung::WarpSpecialised, Rung::StreamK].contains(&module.kernel.rung);
+            module.kernel.producers > 0 || module.kernel.rung == Rung::TensorCore;
         if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
@@ -322,7 +322,7 @@ fn accesses_are_as_wide_as_meant() {
                     assert!(module.words().any(|word| word == copy), "{name}: {copy}");
                 }
             }
-            Rung::WarpSpecialised | Rung::StreamK => {
+            Rung::WarpSpecialised | Rung::SlicedK | Rung::StreamK => {
                 assert!(
                     wide("ld.shared"),
                     "{name}: the thread tiles' operands, sums on their way to D"
@@ -382,7 +382,11 @@ fn barriers_are_as_designed() {
             Rung::WarpSpecialised => {
                 &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.warp.sync"]
             }
-            // The same for what is left to others, whose consumers meet, and for what is stored, for which they meet twice.
+            // There they are added up, for which all consumers have to be there.
+            Rung::SlicedK => {
+                &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.sync"]
+            }
+            // As with warp specialisation or slices of the depth: for what is left to others, whose consumers meet, and for what is stored, for which they meet twice.
             Rung::StreamK => &[
                 "bar.sync",
                 "bar.warp.sync",
@@ -392,7 +396,7 @@ fn barriers_are_as_designed() {
                 "bar.warp.sync",
                 "bar.sync",
                 "bar.sync",
-                "bar.warp.sync",
+                if module.kernel.depth_groups > 1 { "bar.sync" } else { "bar.warp.sync" },
             ],
             // Where the memory barriers are made, and among the lanes that have read a stage.
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],

@@ -33,6 +33,9 @@ impl<T: Element<Acc = T>, S: Slice> Carried<'_, T, S> {
     /// Loads of a thread for a slice.
     const LOADS: usize = S::WIDTH / Self::COLS * Self::LOADS_DEEP;
 
+    /// Rounds of loads of a thread for a slice.
+    pub const ROUNDS: usize = Self::LOADS.div_ceil(UNDER_WAY);
+
     /// Whether every stored row consists of whole, aligned vectors. The same for all threads.
     #[inline(always)]
     pub fn is_possible(&self) -> bool {

@@ -18,11 +18,15 @@ use crate::kernel::{GemmKernel, copiers};
 use crate::layout::Layout;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES, vector_len};
 use crate::params::{GemmParams, MatrixRef};
+use crate::ring;
 use crate::slices::Slices;
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::SharedPtr;
+
+/// Threads of a warp.
+const WARP: usize = ring::WARP as usize;
 
 /// What is known of the slices of a factor when a kernel is compiled.
 pub trait Slice {
@@ -72,29 +76,32 @@ impl<T: Element, S: Slice> Along<'_, T, S> {
         self.0.matrix.has_vectors(vector) && self.0.width.is_multiple_of(vector)
     }
 
-    /// Copies vectors of `len` elements. Threads lie along rows of the slice, so that a warp reads consecutive addresses.
+    /// Copies vectors of `len` elements. Threads lie along rows of the slice, so that a warp reads consecutive addresses; and where
+    /// a row takes them several turns it is a warp's, as all turns along a row share one address.
     #[inline(always)]
     #[track_caller]
     unsafe fn copy(&self, thread: u32, len: usize, checked: bool, k: u32, target: SharedPtr<T>) {
         let thread = thread as usize;
         let vectors = S::WIDTH / len;
-        // Either the threads take several rows at a time, or several turns along a row.
-        let (rows, turns) = (S::THREADS.div_ceil(vectors), vectors.div_ceil(S::THREADS));
+        let by_warps = vectors.is_multiple_of(WARP) && S::THREADS / WARP <= S::DEPTH;
+        let threads = if by_warps { WARP } else { vectors.min(S::THREADS) };
+        let (rows, turns) = (S::THREADS / threads, vectors / threads);
+        let (first_row, col) = (thread / threads, thread % threads * len);
+        let mut source = self.0.matrix.at(k + first_row as u32, self.0.first + col as u32);
         for i in 0..S::DEPTH.div_ceil(rows) {
-            let row = thread / vectors + i * rows;
+            let row = first_row + i * rows;
             // Where the slice has fewer vectors than there are threads some have nothing to copy.
             if rows > S::DEPTH && row >= S::DEPTH {
                 break;
             }
             for j in 0..turns {
-                let col = thread % vectors * len + j * S::THREADS * len;
-                let (at, across) = (k + row as u32, col as u32);
-                let inside = !checked || self.0.holds(at, across);
-                let target = target.add((row * S::STRIDE + col) as u32);
-                let source = self.0.matrix.at(at, self.0.first + across);
+                let right = j * threads * len;
+                let inside = !checked || self.0.holds(k + row as u32, (col + right) as u32);
+                let target = target.add((row * S::STRIDE + col + right) as u32);
                 // SAFETY: as promised by the caller of `Copier::copy`; vectors are aligned where `is_wide` holds.
-                unsafe { copy_elements_async(target, source, len, inside) };
+                unsafe { copy_elements_async(target, source.add(right as u64), len, inside) };
             }
+            source = source.add(rows as u64 * self.0.matrix.ld);
         }
     }
 }
@@ -122,17 +129,19 @@ impl<T: Element, S: Slice> Across<'_, T, S> {
         }
         let thread = thread as usize;
         let cols = S::THREADS / Self::TOGETHER;
+        let (first_row, first_col) = (thread % Self::TOGETHER, thread / Self::TOGETHER);
+        let mut source = self.0.matrix.at(self.0.first + first_col as u32, k + first_row as u32);
         for j in 0..S::WIDTH / cols {
-            let col = thread / Self::TOGETHER + j * cols;
+            let col = first_col + j * cols;
             for i in 0..S::DEPTH / Self::TOGETHER {
-                let row = thread % Self::TOGETHER + i * Self::TOGETHER;
-                let (at, across) = (k + row as u32, col as u32);
-                let inside = !checked || self.0.holds(at, across);
+                let down = i * Self::TOGETHER;
+                let row = first_row + down;
+                let inside = !checked || self.0.holds(k + row as u32, col as u32);
                 let target = target.add((row * S::STRIDE + col) as u32);
-                let source = self.0.matrix.at(self.0.first + across, at);
                 // SAFETY: as promised by the caller of `Copier::copy`; single elements are always aligned.
-                unsafe { copy_elements_async(target, source, 1, inside) };
+                unsafe { copy_elements_async(target, source.add(down as u64), 1, inside) };
             }
+            source = source.add(cols as u64 * self.0.matrix.ld);
         }
     }
 }
@@ -192,22 +201,40 @@ impl<T: Element, S: Slice> Factor<T, S> {
 }
 
 impl<T: Element<Acc = T>, S: Slice> Factor<T, S> {
-    /// As [`copy`](Self::copy), but by hand where the factor is transposed on the way and its rows consist of whole vectors.
+    /// As [`copy`](Self::copy), but by hand if that is `carried` and the factor's rows consist of whole vectors.
     #[inline(always)]
     #[track_caller]
-    unsafe fn bring(&self, thread: u32, k: u32, target: SharedPtr<T>) {
-        let carried = Carried(&self.source);
+    unsafe fn bring(&self, carried: bool, thread: u32, k: u32, target: SharedPtr<T>) {
+        let by_hand = Carried(&self.source);
         // SAFETY: as promised by the caller; what is not checked lies inside, and vectors are aligned.
         unsafe {
-            if self.along || !carried.is_possible() {
+            if !carried || !by_hand.is_possible() {
                 self.copy(thread, k, target)
             } else if self.source.holds_slice(k) {
-                carried.copy(thread, false, k, target)
+                by_hand.copy(thread, false, k, target)
             } else {
-                carried.copy(thread, true, k, target)
+                by_hand.copy(thread, true, k, target)
             }
         }
     }
+}
+
+/// Whether the producers of a kernel carry A and B themselves: what is transposed on the way, if they have the time. They wait for
+/// every round of their loads.
+const fn carried<T: Element<Acc = T>, K: GemmKernel<Element = T>>() -> (bool, bool) {
+    /// Clocks until data from the L2 cache is there.
+    const LOAD: u32 = 1000;
+    /// Multiply-adds of a multiprocessor in a clock.
+    const MULTIPLY_ADDS: u32 = 128;
+    let (a, b) =
+        (matches!(K::LAYOUTS.a, Layout::RowMajor), matches!(K::LAYOUTS.b, Layout::Transposed));
+    let rounds = if a { Carried::<T, SliceA<K>>::ROUNDS } else { 0 }
+        + if b { Carried::<T, SliceB<K>>::ROUNDS } else { 0 };
+    let clocks = K::TILE.bm * K::TILE.bn * K::TILE.bk / MULTIPLY_ADDS;
+    // Half of the time is for the copies themselves.
+    let in_time = 2 * rounds as u32 * LOAD <= clocks;
+    // The smaller one is A.
+    (a, b && (in_time || !a))
 }
 
 /// Copies the slices that a block needs to shared memory, all threads together, or its producers.
@@ -275,13 +302,14 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     pub unsafe fn bring(&self, thread: u32, k: u32, slices: &Slices<K>) {
         // SAFETY: as promised by the caller; a stage has room for both slices.
         unsafe {
+            let (carry_a, carry_b) = const { carried::<T, K>() };
             // What arrives by itself goes first.
-            if self.b.along {
-                self.b.bring(thread, k, slices.b);
-                self.a.bring(thread, k, slices.a);
+            if carry_b {
+                self.a.bring(carry_a, thread, k, slices.a);
+                self.b.bring(carry_b, thread, k, slices.b);
             } else {
-                self.a.bring(thread, k, slices.a);
-                self.b.bring(thread, k, slices.b);
+                self.b.bring(carry_b, thread, k, slices.b);
+                self.a.bring(carry_a, thread, k, slices.a);
             }
         }
     }

@@ -6,7 +6,7 @@
 //! has a log of what that costs).
 
 use crate::element::Accumulator;
-use crate::kernel::{Acc, GemmKernel};
+use crate::kernel::{Acc, GemmKernel, consumers};
 use crate::params::Workspace;
 use crate::thread_tile::{Arrangement, ThreadTile};
 use cuda_std::memory::GlobalPtr;
@@ -28,7 +28,7 @@ impl<K: GemmKernel> HandOver<K> {
     /// Those of block `block`.
     #[inline(always)]
     pub fn of_block(workspace: &Workspace<K::Element>, block: u32) -> Self {
-        let elements = u64::from(K::TILE.bm * K::TILE.bn);
+        let elements = u64::from(K::TILE.bm * K::TILE.bn * K::DEPTH_GROUPS);
         HandOver {
             sums: workspace.partials.add(u64::from(block) * elements),
             signal: workspace.signals.add(u64::from(block)),
@@ -38,7 +38,7 @@ impl<K: GemmKernel> HandOver<K> {
 
 impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
     /// From one of a thread's sums to the next.
-    const STEP: u64 = K::TILE.threads() as u64;
+    const STEP: u64 = consumers::<K>() as u64;
 
     /// Leaves the sums in the workspace and says so. `barrier` is one of all threads that have a part of the tile.
     ///

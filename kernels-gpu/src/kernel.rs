@@ -25,6 +25,8 @@ pub enum Rung {
     Decoupled,
     /// [`crate::warp_specialised`]
     WarpSpecialised,
+    /// [`crate::sliced_k`]
+    SlicedK,
     /// [`crate::split_k`]
     SplitK,
     /// [`crate::skinny`]
@@ -37,7 +39,7 @@ pub enum Rung {
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 12] = [
+    pub const ALL: [Rung; 13] = [
         Rung::Naive,
         Rung::Tiled,
         Rung::Microkernel,
@@ -46,6 +48,7 @@ impl Rung {
         Rung::WarpTiled,
         Rung::Decoupled,
         Rung::WarpSpecialised,
+        Rung::SlicedK,
         Rung::SplitK,
         Rung::Skinny,
         Rung::StreamK,
@@ -63,6 +66,7 @@ impl Rung {
             Rung::WarpTiled => "warp_tiled",
             Rung::Decoupled => "decoupled",
             Rung::WarpSpecialised => "warp_specialised",
+            Rung::SlicedK => "sliced_k",
             Rung::SplitK => "split_k",
             Rung::Skinny => "skinny",
             Rung::StreamK => "stream_k",
@@ -83,6 +87,11 @@ pub enum Summation {
     /// In ascending order of k, by fused multiply-adds into one accumulator that starts at zero: the same bits with every kernel, in
     /// all layouts, on the simulator and on every GPU.
     Ascending,
+    /// By each of a kernel's [`DEPTH_GROUPS`](GemmKernel::DEPTH_GROUPS) in the same way, but only over its own part of every `BK`
+    /// values of k: the first group over the first, and so on, all of the same length, as if A and B went on with zeros to a
+    /// multiple of `BK`. Then the sums of the groups are added to that of the first, in order. The same bits with every kernel of
+    /// as many groups and the same `BK`, in all layouts, on the simulator and on every GPU.
+    InGroups,
     /// In ascending order of k by 16 at a time, which tensor cores add up in a way of their own ([`cuda_std::mma`]): the same bits
     /// with every such kernel on one machine, but not on another.
     TensorCores,
@@ -199,6 +208,8 @@ pub trait GemmKernel {
     const TILE: Tile;
     /// How its blocks share the sums.
     const SCHEDULE: Schedule = Schedule::Tiles;
+    /// Groups of threads that each own all of a block's tile, and share the values of k of its slices: [`crate::sliced_k`].
+    const DEPTH_GROUPS: u32 = 1;
     /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
     const PRODUCERS: u32 = 0;
     /// What it needs of a device.
@@ -214,14 +225,19 @@ pub trait GemmKernel {
     unsafe fn run<E: Epilogue<Self::Element>>(params: GemmParams<Self::Element, E>);
 }
 
-/// Threads of a kernel's block: one a thread tile, and the producers.
+/// Threads of a kernel's block: those that multiply, and the producers.
 pub const fn threads<K: GemmKernel>() -> u32 {
-    K::TILE.threads() + K::PRODUCERS
+    consumers::<K>() + K::PRODUCERS
+}
+
+/// Threads of a kernel's block that multiply: one a thread tile in each of the groups that share the depth.
+pub const fn consumers<K: GemmKernel>() -> u32 {
+    K::TILE.threads() * K::DEPTH_GROUPS
 }
 
 /// Threads of a kernel's block that bring the slices of A and B: the producers where there are some, else all.
 pub const fn copiers<K: GemmKernel>() -> u32 {
-    if K::PRODUCERS > 0 { K::PRODUCERS } else { K::TILE.threads() }
+    if K::PRODUCERS > 0 { K::PRODUCERS } else { consumers::<K>() }
 }
 
 /// The type of a kernel's sums: the accumulator of its element type.
@@ -259,6 +275,8 @@ pub struct KernelInfo {
     pub shared_bytes: u32,
     /// How its blocks share the sums.
     pub schedule: Schedule,
+    /// Groups of threads that each own all of a block's tile.
+    pub depth_groups: u32,
     /// Threads of a block that own no part of its tile.
     pub producers: u32,
     /// What it needs of a device.
@@ -273,7 +291,7 @@ pub struct KernelInfo {
 impl KernelInfo {
     /// Threads in a block.
     pub const fn threads(&self) -> u32 {
-        self.tile.threads() + self.producers
+        self.tile.threads() * self.depth_groups + self.producers
     }
 
     /// Blocks of a launch for an `m x n` matrix D, all along x; of each product, in a batch.

@@ -10,6 +10,7 @@
 //! | [`warp_tiled`] | warp tiles, and fragments of the next k loaded while those of this one are multiplied |
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
 //! | [`warp_specialised`] | warps that only copy, warps that only multiply, and registers to match |
+//! | [`sliced_k`] | small tiles for small D: groups of warps share the depth of one |
 //! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small |
 //! | [`skinny`] | few rows or columns of D: the large factor is read once, at the speed of memory |
 //! | [`stream_k`] | the last tiles are cut so that all multiprocessors have the same to do |
@@ -51,6 +52,7 @@ pub mod reduce;
 pub mod ring;
 pub mod shares;
 pub mod skinny;
+pub mod sliced_k;
 pub mod slices;
 pub mod split_k;
 pub mod store_rows;

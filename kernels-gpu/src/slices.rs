@@ -27,13 +27,16 @@ pub const fn shared_bytes<K: GemmKernel>() -> u32 {
 
 /// Bytes of shared memory that slices of `A` take in all stages of a tile, for factors in these layouts.
 pub const fn shared_bytes_of<A>(tile: Tile, layouts: Layouts) -> u32 {
-    let rows = row_of_a::<A>(tile) + row_of_b::<A>(tile, layouts);
+    let rows = row_of_a::<A>(tile, layouts) + row_of_b::<A>(tile, layouts);
     (tile.stages as usize * tile.bk as usize * rows * size_of::<A>()) as u32
 }
 
 /// Elements from one row of the transposed slice of A to the next: see [`Slices::A_STRIDE`].
-const fn row_of_a<A>(tile: Tile) -> usize {
-    tile.bm as usize + vector_len::<A>()
+const fn row_of_a<A>(tile: Tile, layouts: Layouts) -> usize {
+    match layouts.a {
+        Layout::RowMajor => tile.bm as usize + vector_len::<A>(),
+        Layout::Transposed => tile.bm as usize,
+    }
 }
 
 /// Elements from one row of the slice of B to the next: see [`Slices::B_STRIDE`].
@@ -53,10 +56,10 @@ pub struct Slices<K: GemmKernel> {
 }
 
 impl<K: GemmKernel> Slices<K> {
-    /// Elements from one row of the transposed slice of A to the next: `BM` and a vector more. Threads that write it hold
-    /// neighbouring elements of one row of A, which are a whole row apart here; without the padding they would meet in
-    /// one bank.
-    pub const A_STRIDE: usize = row_of_a::<Acc<K>>(K::TILE);
+    /// Elements from one row of the transposed slice of A to the next: `BM`, and a vector more where A is transposed on its way.
+    /// Threads that write it hold neighbouring elements of one row of A, which are a whole row apart here; without the
+    /// padding they would meet in one bank.
+    pub const A_STRIDE: usize = row_of_a::<Acc<K>>(K::TILE, K::LAYOUTS);
 
     /// Elements from one row of the slice of B to the next: `BN`, and a vector more where B is transposed on its way.
     pub const B_STRIDE: usize = row_of_b::<Acc<K>>(K::TILE, K::LAYOUTS);

@@ -5,6 +5,9 @@
 //! the tile, and read it back row by row. One copy of the epilogue's code works on one row after another, and a warp stores whole
 //! rows of its part at a time.
 //!
+//! Where groups of threads have shared the depth of the slices ([`crate::sliced_k`]), each writes its sums of the whole tile to a
+//! place of its own. When all have, each reads its share of the rows back, from all places, adds up what it reads, and stores that.
+//!
 //! A sum is written alone ([`crate::hand_over`] says why), and lanes that have rows in different places write the elements of a
 //! vector in different orders: first, second, third and fourth, or second, third, fourth and first, and so on. So the 32 lanes
 //! write to 32 banks. A row that is read is turned back.
@@ -15,10 +18,10 @@ use crate::kernel::{Acc, GemmKernel};
 use crate::params::GemmParams;
 use crate::ring::WARP;
 use crate::slices::shared_bytes;
-use crate::thread_tile::{Arrangement, ThreadTile, store_vector};
+use crate::thread_tile::{Arrangement, ThreadTile, depth_group, store_vector, thread_of_tile};
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
-use cuda_std::{hint, thread, unroll, warp};
+use cuda_std::{hint, unroll, warp};
 
 /// Elements in the vectors that lanes write in turn: those of 16 bytes.
 const VECTOR: usize = 4;
@@ -26,13 +29,17 @@ const VECTOR: usize = 4;
 impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
     /// Rows and columns of a warp's part of the tile.
     const PART: (usize, usize) = (TM * P::GROUP.0, TN * P::GROUP.1);
+    /// Groups of threads that have sums of the whole tile.
+    const GROUPS: usize = K::DEPTH_GROUPS as usize;
+    /// Elements of the tile.
+    const TILE_LEN: u32 = K::TILE.bm * K::TILE.bn;
 
-    /// Puts the sums through the epilogue and stores what lies in D, by way of `BM x BN` elements of shared memory from `scratch`
-    /// on, which is aligned to 16 bytes.
+    /// Puts the sums through the epilogue and stores what lies in D, by way of `BM x BN` elements of shared memory, for each group
+    /// of threads that has sums of the tile, from `scratch` on, which is aligned to 16 bytes. `meet` waits for all these threads.
     ///
     /// # Safety
-    /// All lanes of the warp get here together. D and the epilogue's operands are valid for the shapes in `params`; the shared
-    /// memory is not used for anything else by then, and is written by nobody else after.
+    /// All threads that have sums get here together. D and the epilogue's operands are valid for the shapes in `params`; the shared
+    /// memory is not used for anything else from then on.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store_rows<E: Epilogue<K::Element>>(
@@ -40,6 +47,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
         params: &GemmParams<K::Element, E>,
         origin: Origin,
         scratch: SharedPtr<Acc<K>>,
+        meet: impl Fn(),
     ) {
         const {
             assert!(P::GROUP.0 * P::GROUP.1 == WARP as usize, "a warp has a part of its own");
@@ -52,15 +60,20 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
                 "a vector for each lane in a row of the part"
             );
             let bytes = K::TILE.bm * K::TILE.bn * size_of::<Acc<K>>() as u32;
-            assert!(bytes <= shared_bytes::<K>(), "the stages have room for the tile");
+            assert!(
+                bytes * K::DEPTH_GROUPS <= shared_bytes::<K>(),
+                "the stages have room for the tile of every group"
+            );
+            assert!(Self::PART.0.is_multiple_of(Self::GROUPS), "groups store as many rows each");
         }
         let (rows, cols) = Self::PART;
-        let thread = thread::thread_idx_x() as usize;
+        let thread = thread_of_tile::<K>() as usize;
         let (part, lane) = (thread / WARP as usize, thread % WARP as usize);
+        let group = depth_group::<K>();
         let scratch = scratch.add((part * rows * cols) as u32);
         let lane_row = lane / P::GROUP.1;
         let own = lane_row * Self::ROW_VECTOR * cols + lane % P::GROUP.1 * VECTOR;
-        let own = scratch.add(own as u32);
+        let own = scratch.add(group * Self::TILE_LEN + own as u32);
         // SAFETY: as promised by the caller; the lanes of a warp write and read their own part.
         unsafe {
             unroll!(i < TM, {
@@ -71,19 +84,33 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
                     own.add((vector + turned) as u32).store(self.sums[i][j]);
                 }
             });
-            warp::sync_warp(warp::FULL_MASK);
+            if K::DEPTH_GROUPS > 1 {
+                meet();
+            } else {
+                warp::sync_warp(warp::FULL_MASK);
+            }
 
             let first_row = origin.row + (part / Self::GROUPS_N * rows) as u32;
             let first_col = origin.col + (part % Self::GROUPS_N * cols) as u32;
             let col = first_col + (lane * VECTOR) as u32;
             let wide = Self::wide(params);
             // One copy of the epilogue's code for all rows.
-            for r in 0..hint::opaque(rows as u32) {
+            let own_rows = (rows / Self::GROUPS) as u32;
+            for r in 0..hint::opaque(own_rows) {
+                let r = group * own_rows + r;
                 let row = first_row + r;
                 if row < params.m && col < params.n {
                     let mut turned = [Acc::<K>::ZERO; VECTOR];
                     let at = r as usize * cols + lane * VECTOR;
                     scratch.add(at as u32).load_slice_if(true, &mut turned);
+                    for other in 1..K::DEPTH_GROUPS {
+                        let mut others = [Acc::<K>::ZERO; VECTOR];
+                        let at = other * Self::TILE_LEN + at as u32;
+                        scratch.add(at).load_slice_if(true, &mut others);
+                        for e in 0..VECTOR {
+                            turned[e] = Acc::<K>::fma(Acc::<K>::ONE, others[e], turned[e]);
+                        }
+                    }
                     let turns = r as usize / Self::ROW_VECTOR % P::GROUP.0;
                     let mut sums = turned_back(turned, turns);
                     store_vector(params, row, col, &mut sums, wide);

@@ -17,11 +17,12 @@
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::hand_over::HandOver;
-use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Tile};
+use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::shares::{Segment, Share, Shares};
+use crate::sliced_k::order_of_groups;
 use crate::slices::shared_bytes;
 use crate::tile::{tile_at, tiles};
 use crate::warp_specialised::{
@@ -32,7 +33,8 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::{hint, registers, shared, thread};
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
+/// depth, and factors in the layouts `L`.
 pub struct StreamK<
     T,
     const BM: usize,
@@ -41,6 +43,7 @@ pub struct StreamK<
     const TM: usize,
     const TN: usize,
     const STAGES: u32,
+    const GROUPS: u32,
     L = Nn,
 >(PhantomData<(T, L)>);
 
@@ -52,8 +55,9 @@ impl<
     const TM: usize,
     const TN: usize,
     const STAGES: u32,
+    const GROUPS: u32,
     L: OperandLayouts,
-> GemmKernel for StreamK<T, BM, BN, BK, TM, TN, STAGES, L>
+> GemmKernel for StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L>
 {
     type Element = T;
     const RUNG: Rung = Rung::StreamK;
@@ -66,7 +70,9 @@ impl<
         tn: TN as u32,
         stages: STAGES,
     };
+    const SUMMATION: Summation = order_of_groups(GROUPS);
     const SCHEDULE: Schedule = Schedule::StreamK;
+    const DEPTH_GROUPS: u32 = GROUPS;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::RegisterTransfers;
     const SHARED_BYTES: u32 = shared_bytes::<Self>() + Ring::<STAGES>::BYTES;
@@ -103,7 +109,7 @@ impl<
                     sums.collect(&of_block(helper), meet);
                 }
                 meet();
-                sums.store_rows(&p, origin(finished), shared::dynamic());
+                sums.store_rows(&p, origin(finished), shared::dynamic(), meet);
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
 use crate::skinny::{FewCols, FewRows, Skinny};
+use crate::sliced_k::SlicedK;
 use crate::split_k::SplitK;
 use crate::stream_k::StreamK;
 use crate::tensor_core::TensorCore;
@@ -68,6 +69,7 @@ macro_rules! gemm_kernels {
                 tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
                 schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
+                depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
                 reducer: $crate::__reducer!(
@@ -245,11 +247,21 @@ gemm_kernels! {
     // WarpSpecialised<T, BM, BN, BK, TM, TN, STAGES, layouts>: a warpgroup of producers beside the two that multiply.
     warp_specialised_f32 = WarpSpecialised<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
 
-    // StreamK<T, BM, BN, BK, TM, TN, STAGES, layouts>: the same, and nobody idle at the end.
-    stream_k_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
-    stream_k_nt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
-    stream_k_tn_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
-    stream_k_tt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+    // SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: a quarter of the tile for all consumers, each a quarter of the depth.
+    sliced_k_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4>, epilogue = Linear<f32>, min_blocks = 1;
+    sliced_k_nt_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    sliced_k_tn_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
+    sliced_k_tt_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+
+    // StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: the tiles of `warp_specialised` or `sliced_k`, and nobody idle at the end.
+    stream_k_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k_nt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k_tn_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1, Tn>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k_tt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k64_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k64_nt_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k64_tn_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k64_tt_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
 
     // SplitK<T, BM, BN, BK, TM, TN, STAGES, layouts>: the tiles of `warp_tiled`.
     split_k_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;

@@ -65,6 +65,8 @@ pub struct ThreadTile<K: GemmKernel, const TM: usize, const TN: usize, P = Acros
     row: usize,
     /// The first of the thread's columns in the block's tile.
     col: usize,
+    /// The first of the values of k of every slice that the thread multiplies.
+    first: usize,
     arrangement: PhantomData<P>,
 }
 
@@ -86,13 +88,14 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     #[inline(always)]
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
-        let thread = thread::thread_idx_x() as usize;
+        let thread = thread_of_tile::<K>() as usize;
         let (rows, cols) = P::GROUP;
         let (group, member) = (thread / (rows * cols), thread % (rows * cols));
         ThreadTile {
             sums: [[Acc::<K>::ZERO; TN]; TM],
             row: group / Self::GROUPS_N * (TM * rows) + member / cols * Self::ROW_VECTOR,
             col: group % Self::GROUPS_N * (TN * cols) + member % cols * Self::COL_VECTOR,
+            first: (depth_group::<K>() * own_depth::<K>()) as usize,
             arrangement: PhantomData,
         }
     }
@@ -133,15 +136,17 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
         }
     }
 
-    /// Reads the thread's share of the first column of A and row of B in the slices.
+    /// Reads the thread's share of the first column of A and row of B in the slices that its group multiplies.
     ///
     /// # Safety
     /// The slices hold at least one k, which is written, and no thread writes it before the next barrier.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn fragments(&self, slices: &Slices<K>) -> Fragments<Acc<K>, TM, TN> {
+        let column_of_a = slices.a.add((self.first * Slices::<K>::A_STRIDE + self.row) as u32);
+        let row_of_b = slices.b.add((self.first * Slices::<K>::B_STRIDE + self.col) as u32);
         // SAFETY: as promised by the caller.
-        unsafe { Self::load(slices.a.add(self.row as u32), slices.b.add(self.col as u32)) }
+        unsafe { Self::load(column_of_a, row_of_b) }
     }
 
     /// Reads a thread's share of a column of A and a row of B from their first elements on.
@@ -371,6 +376,26 @@ impl<
             self.sums[TM - 1] = sums;
         }
     }
+}
+
+/// The index of this thread among those that own the tile together.
+#[inline(always)]
+pub(crate) fn thread_of_tile<K: GemmKernel>() -> u32 {
+    let thread = thread::thread_idx_x();
+    if K::DEPTH_GROUPS > 1 { thread % K::TILE.threads() } else { thread }
+}
+
+/// Which of the groups that share the depth of the slices this thread belongs to.
+#[inline(always)]
+pub(crate) fn depth_group<K: GemmKernel>() -> u32 {
+    if K::DEPTH_GROUPS > 1 { thread::thread_idx_x() / K::TILE.threads() } else { 0 }
+}
+
+/// Values of k of every slice that a group multiplies.
+#[inline(always)]
+pub(crate) const fn own_depth<K: GemmKernel>() -> u32 {
+    const { assert!(K::TILE.bk.is_multiple_of(K::DEPTH_GROUPS), "equal parts for all groups") };
+    K::TILE.bk / K::DEPTH_GROUPS
 }
 
 /// Elements of D in row `row` from `col` on.

@@ -20,16 +20,16 @@ use crate::copies::Copier;
 use crate::decoupled::ROUND;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::kernel::{GemmKernel, Needs, Rung, Tile};
+use crate::kernel::{GemmKernel, Needs, Rung, Tile, consumers};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::slices::{Slices, shared_bytes};
-use crate::thread_tile::{InWarps, ThreadTile};
+use crate::thread_tile::{InWarps, ThreadTile, own_depth};
 use crate::tile::{Origin, block_tile};
 use core::marker::PhantomData;
 use core::ops::Range;
-use cuda_std::{named_barrier, registers, shared, thread, unroll};
+use cuda_std::{hint, named_barrier, registers, shared, thread, unroll};
 
 /// Threads that only copy: one warpgroup.
 pub const PRODUCERS: u32 = 128;
@@ -96,7 +96,7 @@ impl<
                 become_consumer();
                 let sums = consume::<Self, TM, TN, STAGES>(&mut ring, 0..p.k);
                 consumers_meet::<Self>();
-                sums.store_rows(&p, origin, shared::dynamic());
+                sums.store_rows(&p, origin, shared::dynamic(), || consumers_meet::<Self>());
             }
         }
     }
@@ -109,13 +109,13 @@ impl<
 #[inline(always)]
 pub unsafe fn ring<K: GemmKernel, const STAGES: u32>() -> Ring<STAGES> {
     // SAFETY: as promised by the caller.
-    unsafe { Ring::new(shared_bytes::<K>(), 2 * K::PRODUCERS, K::TILE.threads() / WARP) }
+    unsafe { Ring::new(shared_bytes::<K>(), 2 * K::PRODUCERS, consumers::<K>() / WARP) }
 }
 
 /// Whether this thread is a producer: one of the block's last.
 #[inline(always)]
 pub fn is_producer<K: GemmKernel>() -> bool {
-    thread::thread_idx_x() >= K::TILE.threads()
+    thread::thread_idx_x() >= consumers::<K>()
 }
 
 /// Gives up registers.
@@ -146,7 +146,7 @@ pub unsafe fn become_consumer() {
 #[track_caller]
 pub unsafe fn consumers_meet<K: GemmKernel>() {
     // SAFETY: as promised by the caller.
-    unsafe { named_barrier::sync(CONSUMERS, K::TILE.threads()) }
+    unsafe { named_barrier::sync(CONSUMERS, consumers::<K>()) }
 }
 
 /// Brings the slices for some values of k, of which the first is a multiple of `BK`, for the tile that begins at `origin`.
@@ -161,21 +161,22 @@ pub unsafe fn produce<K: GemmKernel<Element: Element<Acc = K::Element>>, E, cons
     origin: Origin,
     depth: Range<u32>,
 ) {
-    let thread = thread::thread_idx_x() - K::TILE.threads();
+    let thread = thread::thread_idx_x() - consumers::<K>();
     let copier = Copier::<K>::new(p, origin);
     let mut k = depth.start;
     while k < depth.end {
         // SAFETY: as promised by the caller; the stage is empty.
         unsafe {
             let free = Slices::of_stage(ring.wait_empty());
-            copier.bring(thread, k, &free);
+            // Addresses are computed anew: kept over the loop they would spoil the consumers' registers.
+            copier.bring(hint::opaque(thread), k, &free);
             ring.filled_both_ways();
         }
         k += K::TILE.bk;
     }
 }
 
-/// The sums of this thread over some values of k, of which the first is a multiple of `BK`.
+/// The sums of this thread over some values of k, of which the first is a multiple of `BK`, or over its group's part of them.
 ///
 /// # Safety
 /// All consumers get here together, and the producers bring the slices.
@@ -189,20 +190,26 @@ pub unsafe fn consume<K: GemmKernel, const TM: usize, const TN: usize, const STA
     if depth.start >= depth.end {
         return sums;
     }
+    // Groups that share the depth of the slices all take the same part of each, to the end of the last.
+    let own = own_depth::<K>();
+    let Range { start: mut k, end } = if K::DEPTH_GROUPS > 1 {
+        0..(depth.end - depth.start).div_ceil(K::TILE.bk) * own
+    } else {
+        depth
+    };
     // SAFETY: as promised by the caller; every warp reads each slice, in order, and says so.
     unsafe {
         let mut slices = Slices::of_stage(ring.wait_full());
         let mut fragments = sums.fragments(&slices);
-        let mut k = depth.start;
-        while k < depth.end {
+        while k < end {
             unroll!(step < ROUND, {
                 let last = step == ROUND - 1;
                 let mut on = false;
                 if last {
                     k += ROUND as u32;
-                    if k >= depth.end {
+                    if k >= end {
                         // Of what follows the last k nobody needs fragments: those of this round will do.
-                    } else if k.is_multiple_of(K::TILE.bk) {
+                    } else if k.is_multiple_of(own) {
                         slices = Slices::of_stage(ring.wait_full());
                         on = true;
                     } else {

@@ -250,7 +250,7 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
 /// Where a kernel's bits are to be looked up: tensor cores are not the same on all machines.
 fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
     match kernel.summation {
-        Summation::Ascending => Machine::new(Device::sim()),
+        Summation::Ascending | Summation::InGroups => Machine::new(Device::sim()),
         Summation::TensorCores => machine.clone(),
     }
 }

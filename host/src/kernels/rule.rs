@@ -108,12 +108,14 @@ impl Order {
             } else {
                 (Order(0, 0, false, 0), Rule::NothingToShare)
             }
-        } else if kernel.schedule == Schedule::StreamK
+        } else if kernel.producers > 0
             && !small
-            && LaunchShape::new(kernel, problem, device, None).blocks(problem) >= nearly_all
+            && keeps_busy(kernel, problem, device, nearly_all)
             && fills_tiles(kernel, problem)
         {
-            (Order(4, 0, true, 0), Rule::FillsDevice)
+            // Of kernels with the same tiles the one that need not share them.
+            let alone = kernel.schedule == Schedule::Tiles;
+            (Order(4, area as u64, alone, 0), Rule::FillsDevice)
         } else if small && kernel.rung == Rung::Naive {
             (Order(3, 0, false, 0), Rule::LittleToReuse)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
@@ -122,6 +124,28 @@ impl Order {
             (Order(2, kernel.rung as u64, fills, size), Rule::FillsDevice)
         } else {
             (Order(1, blocks, false, kernel.rung as i64), Rule::FewTiles)
+        }
+    }
+}
+
+/// Whether the blocks of a kernel with producers, which have a multiprocessor each, keep nearly all of them busy to the end. Large tiles
+/// must be so many by themselves: where they are not, to have their sums shared costs more than to take smaller ones.
+fn keeps_busy(
+    kernel: &KernelInfo,
+    problem: &Problem,
+    device: &DeviceInfo,
+    nearly_all: u64,
+) -> bool {
+    let tiles = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
+    let large = i64::from(kernel.tile.bm * kernel.tile.bn) >= LARGE_TILE;
+    match kernel.schedule {
+        Schedule::StreamK if large => tiles >= nearly_all,
+        Schedule::StreamK => {
+            LaunchShape::new(kernel, problem, device, None).blocks(problem) >= nearly_all
+        }
+        _ => {
+            let all = u64::from(device.multiprocessors.max(1));
+            tiles > 0 && (tiles - 1) % all + 1 >= nearly_all
         }
     }
 }
@@ -159,8 +183,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 /// them is not asked.
 ///
 /// The rule, in this order:
-/// 1. a kernel whose blocks share tiles ([`Schedule::StreamK`]), if they keep nearly all multiprocessors busy and its tiles lie mostly
-///    in D;
+/// 1. the kernel with producers and the largest tiles whose blocks keep nearly all multiprocessors busy to the end, those that share
+///    the last tiles among them ([`Schedule::StreamK`]), if its tiles lie mostly in D;
 /// 2. else, where K is deep and D has few tiles, or few rows or columns, the kernel among whose blocks K is split
 ///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
 /// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
@@ -315,11 +339,17 @@ mod tests {
             assert_eq!(chosen(m, n, k), "split_k_f32", "{m} x {n} x {k}");
         }
         assert_eq!(chosen(16, 4096, 4096), "split_k16_f32");
-        assert_eq!(chosen(1024, 1024, 16384), "stream_k_f32");
-        for (size, schedule) in [(512, Schedule::Tiles), (1024, Schedule::StreamK)] {
-            let selection = choose(&problem(size, size, size), &h200(), None).unwrap();
-            assert_eq!(selection.kernel.schedule, schedule, "{selection}");
+        for (size, name) in [
+            (512, "stream_k64_f32"),
+            (1024, "sliced_k_f32"),
+            (1536, "stream_k64_f32"),
+            (2048, "warp_specialised_f32"),
+            (4096, "warp_specialised_f32"),
+            (5000, "stream_k_f32"),
+        ] {
+            assert_eq!(chosen(size, size, size), name, "{size}");
         }
+        assert_eq!(chosen(1024, 1024, 16384), "sliced_k_f32");
     }
 
     #[test]

@@ -1,0 +1,98 @@
+//! Small tiles for small D: groups of warps share the depth of a tile.
+//!
+//! 1024 x 1024 has 32 tiles of 128 x 256, and 132 multiprocessors wait for one. Cutting K among blocks gives all of them work, but
+//! their sums have to travel through memory ([`crate::split_k`], [`crate::stream_k`]). Of tiles of 64 x 128 there are 128; but as a
+//! multiprocessor needs eight warps that multiply to be busy, and an 8 x 16 thread tile to have few loads to each multiply-add, the
+//! tile is too small for them.
+//!
+//! So here four groups of two warps each own the whole tile, and every slice of A and B is cut in four along its depth: the first
+//! group multiplies the first 16 of its 64 values of k, the second the next, and so on. Nothing else changes in the main loop. At
+//! the end there are four sums of each element of D, all of them on the same multiprocessor: on their way through shared memory,
+//! which they take anyway, they are added up ([`crate::store_rows`]).
+//!
+//! The price is that twice as much is copied for each multiply-add as with tiles of 128 x 256. So this is for D that has too few of
+//! those.
+
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::kernel::{GemmKernel, Needs, Rung, Summation, Tile};
+use crate::layout::{Layouts, Nn, OperandLayouts};
+use crate::params::GemmParams;
+use crate::ring::Ring;
+use crate::slices::shared_bytes;
+use crate::tile::block_tile;
+use crate::warp_specialised::{
+    PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
+    ring,
+};
+use core::marker::PhantomData;
+use cuda_std::{registers, shared};
+
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
+/// depth, and factors in the layouts `L`.
+pub struct SlicedK<
+    T,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
+    const STAGES: u32,
+    const GROUPS: u32,
+    L = Nn,
+>(PhantomData<(T, L)>);
+
+impl<
+    T: Element<Acc = T>,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const TM: usize,
+    const TN: usize,
+    const STAGES: u32,
+    const GROUPS: u32,
+    L: OperandLayouts,
+> GemmKernel for SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L>
+{
+    type Element = T;
+    const RUNG: Rung = Rung::SlicedK;
+    const LAYOUTS: Layouts = L::LAYOUTS;
+    const TILE: Tile = Tile {
+        bm: BM as u32,
+        bn: BN as u32,
+        bk: BK as u32,
+        tm: TM as u32,
+        tn: TN as u32,
+        stages: STAGES,
+    };
+    const SUMMATION: Summation = order_of_groups(GROUPS);
+    const DEPTH_GROUPS: u32 = GROUPS;
+    const PRODUCERS: u32 = PRODUCERS;
+    const NEEDS: Needs = Needs::RegisterTransfers;
+    const SHARED_BYTES: u32 = shared_bytes::<Self>() + Ring::<STAGES>::BYTES;
+
+    #[inline(always)]
+    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        registers::require();
+        let origin = block_tile(&Self::TILE, p.n);
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
+        // through the same slices.
+        unsafe {
+            let mut ring = ring::<Self, STAGES>();
+            if is_producer::<Self>() {
+                become_producer();
+                produce::<Self, _, STAGES>(&p, &mut ring, origin, 0..p.k);
+            } else {
+                become_consumer();
+                let sums = consume::<Self, TM, TN, STAGES>(&mut ring, 0..p.k);
+                consumers_meet::<Self>();
+                sums.store_rows(&p, origin, shared::dynamic(), || consumers_meet::<Self>());
+            }
+        }
+    }
+}
+
+/// In which order kernels with so many groups add up products.
+pub const fn order_of_groups(groups: u32) -> Summation {
+    if groups > 1 { Summation::InGroups } else { Summation::Ascending }
+}

@@ -1,0 +1,85 @@
+//! The kernels whose groups of warps share the depth of a tile, [`regemm_kernels::sliced_k`]: the order in which they sum, to the
+//! bit, and what they read from global memory and where it goes in shared memory, in exact counts from the simulator.
+
+mod common;
+
+use common::{PACKED, Product, Storage, Values};
+use regemm_kernels::kernel::{KernelInfo, Summation};
+use regemm_kernels::table::KERNELS;
+
+/// Neither starts nor rows are aligned.
+const ODD: Storage = Storage { start: 1, gap: 3 };
+
+/// The kernels with several groups.
+fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
+    KERNELS.iter().filter(|kernel| kernel.depth_groups > 1)
+}
+
+/// D as [`Summation::InGroups`] says: each group sums its part of all slices, in ascending order, from zero, and the sums are added
+/// to that of the first in order.
+fn in_groups(product: &Product, bk: u32, groups: u32) -> Vec<u32> {
+    let own = bk / groups;
+    let element = |row: u32, col: u32| {
+        let group = |index: u32| {
+            let mine = |p: &u32| p % bk / own == index;
+            let add = |sum, p| product.a(row, p).mul_add(product.b(p, col), sum);
+            (0..product.k).filter(mine).fold(0.0_f32, add)
+        };
+        (0..groups).map(group).reduce(|sum, group| sum + group).unwrap_or(0.0)
+    };
+    (0..product.m * product.n).map(|i| element(i / product.n, i % product.n).to_bits()).collect()
+}
+
+#[test]
+fn groups_sum_their_parts_and_are_added_in_order() {
+    assert!(kernels().count() > 0);
+    for kernel in kernels() {
+        let (tile, groups) = (kernel.tile, kernel.depth_groups);
+        assert_eq!(kernel.summation, Summation::InGroups, "{}", kernel.name);
+        for k in [1, tile.bk / groups + 1, tile.bk, 3 * tile.bk + 5, 6 * tile.bk] {
+            let values = Values::Normals;
+            let expected = Product { values, ..Product::new(tile.bm + 3, 37, k) };
+            for storage in [PACKED, ODD] {
+                let product = Product { storage, ..expected };
+                let right = product.run(kernel).bits == in_groups(&expected, tile.bk, groups);
+                assert!(right, "{}: {product:?}", kernel.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn integers_are_exact_wherever_rows_start_and_end() {
+    for kernel in kernels() {
+        let tile = kernel.tile;
+        for storage in [PACKED, Storage { start: 4, gap: 8 }, Storage { start: 0, gap: 3 }, ODD] {
+            for (m, n, k) in [(1, tile.bn + 4, 0), (tile.bm + 4, 1, tile.bk + 4), (3, 7, 2)] {
+                let product = Product { storage, ..Product::new(m, n, k) };
+                assert!(
+                    product.run(kernel).bits == product.exact(),
+                    "{}: {product:?}",
+                    kernel.name
+                );
+            }
+        }
+    }
+}
+
+/// Every element of the factors is read once for each tile, however many groups there are, and no loads of the groups meet in a bank
+/// of shared memory.
+#[test]
+fn groups_read_each_slice_once() {
+    for kernel in kernels() {
+        let tile = kernel.tile;
+        let product = Product::new(2 * tile.bm, tile.bn, 4 * tile.bk);
+        let counters = product.run(kernel).counters;
+        let (m, n, k) = (u64::from(product.m), u64::from(product.n), u64::from(product.k));
+        let (tiles_m, tiles_n) = (m / u64::from(tile.bm), n / u64::from(tile.bn));
+        let elements = m * k * tiles_n + k * n * tiles_m;
+        assert_eq!(counters.global_load_elements, elements, "{}", kernel.name);
+        assert_eq!(counters.shared_load_conflicts, 0, "{}", kernel.name);
+        // Those of the groups are added by multiply-adds, too, and the epilogue scales by one more.
+        let multiply_adds = m * n * (k + u64::from(kernel.depth_groups));
+        assert_eq!(counters.fma, multiply_adds, "{}", kernel.name);
+    }
+}
