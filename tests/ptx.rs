@@ -47,8 +47,8 @@ impl Module {
 
     /// Whether slices come to shared memory by `cp.async`, which exists from sm_80 on (section 9.7.9.25.3.1).
     fn copies_asynchronously(&self) -> bool {
-        let in_registers = self.kernel.rung == Rung::Skinny && self.kernel.tile.stages == 0;
-        self.kernel.rung >= Rung::Pipelined && !in_registers && self.ptx.arch != "sm_75"
+        let in_stages = self.kernel.rung >= Rung::Pipelined && self.kernel.tile.stages > 0;
+        in_stages && self.ptx.arch != "sm_75"
     }
 
     /// Whether the target has the kernel's instructions; where it does not, the host refuses to launch it.
@@ -267,8 +267,7 @@ fn every_access_names_its_state_space() {
             expected.insert(("ld", "shared"));
         }
         // Slices that are not copied asynchronously, or the sums on their way to D.
-        let by_hand =
-            module.kernel.producers > 0 || module.kernel.rung == Rung::TensorCore;
+        let by_hand = module.kernel.producers > 0 || module.kernel.rung == Rung::TensorCore;
         if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
@@ -336,14 +335,7 @@ fn accesses_are_as_wide_as_meant() {
                 let across = a == Layout::RowMajor || b == Layout::Transposed;
                 assert_eq!(wide("ld.global"), across, "{name}: vectors that are transposed");
             }
-            Rung::Skinny => {
-                // The large factor: read straight, or copied to shared memory.
-                let straight = module.kernel.tile.stages == 0;
-                let copied = module.words().any(|word| word == "cp.async.cg.shared.global");
-                let read = wide(if straight { "ld.global" } else { "ld.shared" });
-                assert!(read, "{name}: the large factor");
-                assert_eq!(copied, !straight && module.ptx.arch != "sm_75", "{name}");
-            }
+            Rung::Skinny => assert!(wide("ld.global"), "{name}: the large factor"),
             Rung::Pipelined | Rung::WarpTiled | Rung::Decoupled | Rung::SplitK => {
                 assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
                 assert!(wide("st.global"), "{name}: stores of D");
@@ -375,7 +367,7 @@ fn barriers_are_as_designed() {
             Rung::Pipelined => &["bar.sync"],
             // Before the first slice, and before the last k of each.
             Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
-            Rung::Skinny if module.kernel.tile.stages == 0 => &[],
+            // Before the sums of groups are added up.
             Rung::Skinny => &["bar.sync"],
             // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, and
             // around the way of the sums through shared memory.

@@ -133,7 +133,8 @@ pub enum Schedule {
     /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to
     /// `(s + 1) * slice_depth` or the end. Every block stores the sums of its slice to the workspace
     /// ([`crate::partials`] says where), and a second launch, of the kernel's [`Reducer`], adds them up and applies the
-    /// epilogue.
+    /// epilogue. Where there is one slice, blocks of kernels that [finish](GemmKernel::FINISHES) do that themselves, and there is
+    /// neither workspace nor second launch.
     ///
     /// A slice is summed as [`Tiles`](Schedule::Tiles) sums all of k, and the sums of the slices are added to that of slice 0
     /// in ascending order. So all such kernels give the same bits for the same `slice_depth`, in all layouts, and for one
@@ -208,6 +209,8 @@ pub trait GemmKernel {
     const TILE: Tile;
     /// How its blocks share the sums.
     const SCHEDULE: Schedule = Schedule::Tiles;
+    /// Whether blocks end in the epilogue by themselves where [`Schedule::SplitK`] has one slice, and no reducer is launched.
+    const FINISHES: bool = false;
     /// Groups of threads that each own all of a block's tile, and share the values of k of its slices: [`crate::sliced_k`].
     const DEPTH_GROUPS: u32 = 1;
     /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
@@ -275,6 +278,8 @@ pub struct KernelInfo {
     pub shared_bytes: u32,
     /// How its blocks share the sums.
     pub schedule: Schedule,
+    /// Whether no reducer is launched where K is one slice.
+    pub finishes: bool,
     /// Groups of threads that each own all of a block's tile.
     pub depth_groups: u32,
     /// Threads of a block that own no part of its tile.

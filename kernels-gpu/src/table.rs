@@ -69,6 +69,7 @@ macro_rules! gemm_kernels {
                 tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
                 schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
+                finishes: <$kernel as $crate::kernel::GemmKernel>::FINISHES,
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
@@ -274,16 +275,15 @@ gemm_kernels! {
     split_k16_tn_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
     split_k16_tt_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
 
-    // Skinny<T, ROWS, LONG, BK, COLS, short axis, layouts>: steps of a few loads to registers where the large factor's rows lie
-    // along the long axis of D, else of whole lines through shared memory.
-    skinny_rows_f32 = Skinny<f32, 4, 256, 8, 4, FewRows>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
-    skinny_rows_nt_f32 = Skinny<f32, 4, 128, 32, 2, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
-    skinny_rows_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewRows, Tn>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
-    skinny_rows_tt_f32 = Skinny<f32, 4, 128, 32, 2, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
-    skinny_cols_f32 = Skinny<f32, 4, 128, 32, 2, FewCols>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
-    skinny_cols_nt_f32 = Skinny<f32, 4, 128, 32, 2, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
-    skinny_cols_tn_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
-    skinny_cols_tt_f32 = Skinny<f32, 4, 256, 8, 4, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 6, reducer = reduce_f32;
+    // Skinny<T, ROWS, LONG, GROUPS, short axis, layouts>: where the large factor's rows lie along k, a warp reads whole rows.
+    skinny_rows_f32 = Skinny<f32, 4, 64, 32, FewRows>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    skinny_rows_nt_f32 = Skinny<f32, 4, 32, 32, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
+    skinny_rows_tn_f32 = Skinny<f32, 4, 64, 32, FewRows, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    skinny_rows_tt_f32 = Skinny<f32, 4, 32, 32, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
+    skinny_cols_f32 = Skinny<f32, 4, 32, 32, FewCols>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
+    skinny_cols_nt_f32 = Skinny<f32, 4, 32, 32, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
+    skinny_cols_tn_f32 = Skinny<f32, 4, 64, 32, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    skinny_cols_tt_f32 = Skinny<f32, 4, 64, 32, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
 
     // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>: 64 x 64 for a warp, and small tiles for small D.
     tensor_core_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4>, epilogue = Linear<f16>, min_blocks = 2;

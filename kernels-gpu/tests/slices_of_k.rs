@@ -5,11 +5,14 @@ mod common;
 
 use common::{PACKED, Product, Storage, Values};
 use regemm_kernels::kernel::{KernelInfo, Rung, Schedule};
-use regemm_kernels::layout::Layouts;
+use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::table::KERNELS;
 
 /// Bytes of a sector of global memory.
 const SECTOR: u64 = 32;
+
+/// Elements that a thread reads at once.
+const VECTOR: u32 = 4;
 
 /// Neither starts nor rows are aligned.
 const ODD: Storage = Storage { start: 1, gap: 3 };
@@ -33,19 +36,6 @@ fn every_tile_is_there_in_all_layouts_with_a_reducer() {
     }
 }
 
-/// D as the contract says: slices in ascending order of k, each from zero, added to the first in ascending order.
-fn in_slices(product: &Product, depth: u32) -> Vec<u32> {
-    let element = |row: u32, col: u32| {
-        let slice = |first: u32| {
-            let end = product.k.min(first + depth);
-            (first..end).fold(0.0, |sum, p| product.a(row, p).mul_add(product.b(p, col), sum))
-        };
-        let sums = (0..product.k).step_by(depth as usize).map(slice);
-        sums.reduce(|sum, slice| sum + slice).unwrap_or(0.0_f32)
-    };
-    (0..product.m * product.n).map(|i| element(i / product.n, i % product.n).to_bits()).collect()
-}
-
 #[test]
 fn slices_are_summed_and_added_in_ascending_order() {
     for kernel in kernels() {
@@ -60,7 +50,7 @@ fn slices_are_summed_and_added_in_ascending_order() {
             for storage in [PACKED, ODD] {
                 let product = Product { storage, ..expected };
                 let found = product.run_in_slices(kernel, steps * tile.bk);
-                let right = found.bits == in_slices(&expected, steps * tile.bk);
+                let right = found.bits == expected.summed(kernel, steps * tile.bk);
                 assert!(right, "{}: {product:?}, slices of {steps} steps", kernel.name);
             }
         }
@@ -94,6 +84,12 @@ fn skinny_kernels_read_the_large_factor_once() {
         let (name, tile) = (kernel.name, kernel.tile);
         let few_rows = tile.bm < tile.bn;
         let (short, long) = if few_rows { (tile.bm, tile.bn) } else { (tile.bn, tile.bm) };
+        let Layouts { a, b } = kernel.layouts;
+        // Which factor's elements lie together along k.
+        let (small_deep, large_deep) = match few_rows {
+            true => (a == Layout::RowMajor, b == Layout::Transposed),
+            false => (b == Layout::Transposed, a == Layout::RowMajor),
+        };
         for (storage, narrow) in [(PACKED, short), (PACKED, 1), (ODD, 1)] {
             let (wide, k) = (2 * long, 6 * tile.bk);
             let (m, n) = if few_rows { (narrow, wide) } else { (wide, narrow) };
@@ -101,14 +97,18 @@ fn skinny_kernels_read_the_large_factor_once() {
             for steps in [1, 2, 6] {
                 let counters = product.run_in_slices(kernel, steps * tile.bk).counters;
                 let large = u64::from(wide) * u64::from(k);
-                let threads = 2 * u64::from(kernel.threads());
+                let threads = u64::from(wide / VECTOR);
                 let small = threads * u64::from(narrow) * u64::from(k);
                 let found = counters.global_load_elements;
                 assert_eq!(found, large + small, "{name}: {product:?}, {steps}");
                 if storage.start == 0 {
-                    // A warp reads an element of the small factor by one request, of one sector.
-                    let of_small = small / 32;
-                    let sectors = counters.global_load_sectors - of_small;
+                    // Lanes of one group read the same element, and those of the next one four further on along k.
+                    let apart = if small_deep { 1 } else { u64::from(narrow) };
+                    let of_request = match large_deep {
+                        true => 16 * apart.min(2),
+                        false => apart.min(2),
+                    };
+                    let sectors = counters.global_load_sectors - small / 32 * of_request;
                     assert_eq!(sectors * SECTOR, 4 * large, "{name}: {product:?}, {steps}");
                 }
             }

@@ -90,6 +90,16 @@ impl LaunchShape {
             Schedule::SplitK => {
                 let slices = slices.unwrap_or_else(|| Sharing::of(kernel, problem, device).fill());
                 let slice_depth = depth_of_slices(kernel.tile.bk, k, slices);
+                if kernel.finishes && (1..=slice_depth).contains(&k) {
+                    return LaunchShape {
+                        main: Some([tiles, 1]),
+                        slice_depth,
+                        slices: 1,
+                        shared_tiles: 0,
+                        workspace: WorkspaceSize::default(),
+                        reduce: None,
+                    };
+                }
                 let partials = match kernel.dtype {
                     Dtype::F64 => Partials::new::<f64>(m, n, k, slice_depth),
                     _ => Partials::new::<f32>(m, n, k, slice_depth),
@@ -186,7 +196,10 @@ impl Sharing {
             u64::from(device.multiprocessors) * u64::from(kernel.entry.min_blocks.unwrap_or(1));
         let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
         let least_depth = (LOADS_OF_SLICE * bm * bn).div_ceil(bm + bn);
-        Sharing { blocks: resident / tiles.max(1), slices: u64::from(problem.k) / least_depth }
+        // A second launch costs more than the speed of memory gains from the other half of the multiprocessors.
+        let enough = kernel.finishes && 2 * tiles >= device.multiprocessors.into();
+        let blocks = if enough { 1 } else { resident / tiles.max(1) };
+        Sharing { blocks, slices: u64::from(problem.k) / least_depth }
     }
 
     /// As many slices as give every multiprocessor the blocks that it has room for, once, but none that loads too little.
@@ -243,6 +256,19 @@ mod tests {
                 assert!(before_last < k.into() && u64::from(k) <= end, "{k}, {wanted}: {found:?}");
             }
         }
+    }
+
+    #[test]
+    fn one_slice_may_need_no_reducer() {
+        let whole = shape("skinny_rows_f32", (1, 8192, 8192), None);
+        assert_eq!((whole.main, whole.reduce), (Some([128, 1]), None));
+        assert_eq!((whole.slices, whole.workspace), (1, WorkspaceSize::default()));
+        let narrow = shape("skinny_rows_f32", (1, 256, 8192), None);
+        assert_eq!((narrow.slices, narrow.reduce), (32, Some(1)));
+        let asked = shape("skinny_rows_f32", (1, 8192, 8192), Some(3));
+        assert_eq!((asked.slices, asked.reduce), (3, Some(32)));
+        assert_eq!(shape("skinny_rows_f32", (1, 8192, 0), None).reduce, Some(32));
+        assert_eq!(shape("split_k_f32", (64, 128, 16), None).reduce, Some(32));
     }
 
     #[test]

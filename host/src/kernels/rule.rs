@@ -30,8 +30,8 @@ const LARGE_TILE: i64 = 128 * 256;
 const BLOCKS_WORTH_SHARING: u64 = 4;
 const SLICES_WORTH_SHARING: u64 = 8;
 
-/// Steps of a skinny kernel's loop below which starting it takes longer than running it.
-const DEEP_FOR_SKINNY: u32 = 4;
+/// Slices of a skinny kernel's loop below which starting it takes longer than running it.
+const DEEP_FOR_SKINNY: u32 = 2;
 
 /// Multiply-adds that a GPU does in the time in which its memory delivers an element of 4 bytes: an H200 33e12 a second, and
 /// 1.05e12.

@@ -113,11 +113,9 @@ impl Formula {
             Rung::Naive => (launch.naive(), None),
             Rung::Tiled => (launch.tiled(), None),
             // They depend on what blocks share, and on what their producers copy by hand.
-            Rung::SplitK
-            | Rung::Skinny
-            | Rung::WarpSpecialised
-            | Rung::SlicedK
-            | Rung::StreamK => return None,
+            Rung::SplitK | Rung::Skinny | Rung::WarpSpecialised | Rung::SlicedK | Rung::StreamK => {
+                return None;
+            }
             Rung::Microkernel
             | Rung::DoubleBuffered
             | Rung::Pipelined
