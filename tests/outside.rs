@@ -1,8 +1,10 @@
 //! Programs outside of this workspace that use the library. Each is built by a cargo of its own, so these tests need the
 //! one that runs them: they fail where they are started in another way than by `cargo test`.
 //!
-//! Both programs share a target folder that is kept, so that only the first run takes long. They use the versions of this
-//! workspace's lock file, which the outer build has downloaded: nothing is fetched.
+//! Both programs are built in the target folder of this workspace, so that only the first run takes long, and they get the PTX of
+//! the library's kernels that lies there: its source and compiler are the same. That cuda_builder works outside shows the example,
+//! which has kernels of its own. They use the versions of this workspace's lock file, which the outer build has downloaded: nothing
+//! is fetched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +53,7 @@ fn cargo_run(package: &Path) -> String {
     command
         .current_dir(package)
         .arg("run")
-        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside"))
+        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap())
         .env("CARGO_NET_OFFLINE", "true")
         // Smaller and sooner done; nobody debugs these programs.
         .env("CARGO_PROFILE_DEV_DEBUG", "false")

@@ -55,41 +55,43 @@ impl Activation {
     }
 
     /// Applies the function in the accumulator's precision; `slope` is that of leaky ReLU.
-    ///
-    /// The match is uniform over a launch, so on the GPU it costs one predictable branch a thread tile.
     #[inline(always)]
     pub fn apply<A: Elementary>(self, x: A, slope: A) -> A {
+        let [y] = self.apply_to_each([x], slope);
+        y
+    }
+
+    /// [`apply`](Self::apply) to several values at once, which do not wait for one another.
+    ///
+    /// The branches are uniform over a launch, so on the GPU they cost one predictable branch a call. There is one for each family
+    /// of functions, whose members share the code that is long; and none in that code, so that the instructions for one value fill
+    /// the time that those for another wait.
+    #[inline(always)]
+    pub fn apply_to_each<A: Elementary, const N: usize>(self, x: [A; N], slope: A) -> [A; N] {
         let half = A::constant(0.5);
         match self {
             Activation::None => x,
             // Written so that a NaN is neither below zero nor replaced.
-            Activation::Relu => {
-                if x < A::ZERO {
-                    A::ZERO
-                } else {
-                    x
-                }
-            }
-            Activation::LeakyRelu => {
-                if x < A::ZERO {
-                    A::mul(slope, x)
-                } else {
-                    x
-                }
-            }
-            Activation::GeluErf => {
+            Activation::Relu | Activation::LeakyRelu => x.map(|x| {
+                let below = if self == Activation::Relu { A::ZERO } else { A::mul(slope, x) };
+                if x < A::ZERO { below } else { x }
+            }),
+            Activation::GeluErf => x.map(|x| {
                 let erf = math::erf(A::mul(x, A::constant(core::f64::consts::FRAC_1_SQRT_2)));
                 gate(x, A::fma(half, erf, half))
-            }
-            Activation::GeluTanh => {
+            }),
+            Activation::GeluTanh | Activation::Tanh => x.map(|x| {
+                let gelu = self == Activation::GeluTanh;
                 let cube = A::mul(A::mul(x, x), x);
                 let inner = A::fma(A::constant(0.044715), cube, x);
                 let scale = A::constant(0.797_884_560_802_865_4); // sqrt(2 / pi)
-                gate(x, A::fma(half, math::tanh(A::mul(scale, inner)), half))
-            }
-            Activation::Silu => gate(x, sigmoid(x)),
-            Activation::Sigmoid => sigmoid(x),
-            Activation::Tanh => math::tanh(x),
+                let tanh = math::tanh(if gelu { A::mul(scale, inner) } else { x });
+                if gelu { gate(x, A::fma(half, tanh, half)) } else { tanh }
+            }),
+            Activation::Silu | Activation::Sigmoid => x.map(|x| {
+                let sigmoid = sigmoid(x);
+                if self == Activation::Silu { gate(x, sigmoid) } else { sigmoid }
+            }),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::element::{Accumulator, Element};
 use crate::mover::VECTOR_BYTES;
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::thread;
+use cuda_std::{hint, thread};
 
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.
 pub trait Epilogue<T: Element>: Copy + 'static {
@@ -172,14 +172,50 @@ impl<T: Element> Epilogue<T> for Linear<T> {
             sums[j] = T::Acc::fma(self.alpha, sums[j], addends[j]);
         }
         if self.activation != Activation::None {
-            // One copy of the activation works on the first value while the others move up: see `ThreadTile::store`.
-            for _ in 0..len {
-                let value = self.activation.apply(sums[0], self.slope);
-                for j in 1..len {
-                    sums[j - 1] = sums[j];
-                }
-                sums[len - 1] = value;
+            // Half a vector at a time: what the one value waits for, the other fills, and that in half the code.
+            if len.is_multiple_of(2) && size_of::<T::Acc>() == size_of::<f32>() {
+                self.activate::<2>(sums);
+            } else {
+                self.activate::<1>(sums);
             }
         }
+    }
+}
+
+impl<T: Element> Linear<T> {
+    /// Applies the activation to values whose number is a multiple of `N`.
+    ///
+    /// One copy of its code works on the first half of a vector, then on the second: see `ThreadTile::store`.
+    #[inline(always)]
+    fn activate<const N: usize>(&self, values: &mut [T::Acc]) {
+        let rounds = values.len() / N;
+        if rounds == 2 {
+            // A predicate, which takes no register from the sums as a counter does.
+            let mut again = hint::opaque(1) != 0;
+            loop {
+                self.activate_first::<N>(values);
+                if !again {
+                    break;
+                }
+                again = false;
+            }
+        } else {
+            for _ in 0..rounds {
+                self.activate_first::<N>(values);
+            }
+        }
+    }
+
+    /// Applies the activation to the first `N` values and puts them behind the others.
+    #[inline(always)]
+    fn activate_first<const N: usize>(&self, values: &mut [T::Acc]) {
+        let mut first = [T::Acc::ZERO; N];
+        first.copy_from_slice(&values[..N]);
+        let first = self.activation.apply_to_each(first, self.slope);
+        let others = values.len() - N;
+        for j in 0..others {
+            values[j] = values[j + N];
+        }
+        values[others..].copy_from_slice(&first);
     }
 }

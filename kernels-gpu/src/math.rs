@@ -216,14 +216,14 @@ pub fn tanh<A: Elementary>(x: A) -> A {
 #[inline(always)]
 pub fn erf<A: Elementary>(x: A) -> A {
     let magnitude = x.magnitude();
-    if magnitude < A::ONE {
-        A::fma(x, polynomial(A::ERF_NEAR, A::mul(x, x)), x)
-    } else {
-        let beyond_one = A::add(at_most(magnitude, A::ERF_LIMIT), minus(A::ONE));
-        let (n, fraction) = reduced_expm1(polynomial(A::ERF_FAR, beyond_one));
-        let complement = A::add(A::ONE, fraction);
-        A::fma(minus(A::power_of_two(n)), complement, A::ONE).with_sign_of(x)
-    }
+    // Both, whichever is wanted: on the GPU some lanes of a warp want one and some the other, and code without branches can be
+    // mixed with that for other arguments.
+    let near = A::fma(x, polynomial(A::ERF_NEAR, A::mul(x, x)), x);
+    let beyond_one = A::add(at_most(magnitude, A::ERF_LIMIT), minus(A::ONE));
+    let (n, fraction) = reduced_expm1(polynomial(A::ERF_FAR, beyond_one));
+    let complement = A::add(A::ONE, fraction);
+    let far = A::fma(minus(A::power_of_two(n)), complement, A::ONE).with_sign_of(x);
+    if magnitude < A::ONE { near } else { far }
 }
 
 /// `(n, e^r - 1)` for `x = n ln 2 + r`, so that `e^x = 2^n (1 + (e^r - 1))`; needs `|x| <= EXP_LIMIT`. For NaN the second

@@ -11,7 +11,7 @@ use crate::toolchain::{Toolchain, hide_other_compilers};
 pub const TARGET: &str = "nvptx64-nvidia-cuda";
 
 /// What is compiled, the same for all architectures.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct KernelCrate {
     /// Folder of its `Cargo.toml`.
     pub folder: PathBuf,
@@ -23,24 +23,23 @@ pub struct KernelCrate {
     pub llvm_args: Vec<String>,
 }
 
-/// What one run of the inner cargo left behind.
-#[derive(Debug)]
-pub struct Compiled {
-    /// The PTX text of all kernels.
-    pub ptx: String,
-    /// Source files of the kernel crate and of its path dependencies.
-    pub sources: Vec<PathBuf>,
-}
-
-/// Compiles for `arch`. `target_dir` is kept between builds, and belongs to this architecture alone.
+/// Compiles for `arch` and writes the PTX text of all kernels to `ptx_path`. Gives the source files of the kernel crate and of its
+/// path dependencies. `target_dir` is kept between builds, and belongs to this architecture alone.
 pub fn compile(
     toolchain: &Toolchain,
     kernel_crate: &KernelCrate,
     arch: &str,
     target_dir: &Path,
-) -> Result<Compiled, Error> {
-    // Cargo forgets a `.s` file, so its path is fixed here and lies beside cargo's own records of what is fresh.
-    let ptx_path = target_dir.join("kernels.ptx");
+    ptx_path: &Path,
+) -> Result<Vec<PathBuf>, Error> {
+    // What is there is of another source.
+    if ptx_path.exists() {
+        std::fs::remove_file(ptx_path).map_err(Error::io(ptx_path))?;
+    }
+    let artifacts = target_dir.join(TARGET).join("release");
+    for file in dependency_files(&artifacts)? {
+        std::fs::remove_file(&file).map_err(Error::io(&file))?;
+    }
     let mut command = Command::new(&toolchain.cargo);
     clean_environment(&mut command);
     command
@@ -77,7 +76,7 @@ pub fn compile(
         command.arg("--no-default-features");
     }
     let mut emit = OsString::from("--emit=asm=");
-    emit.push(&ptx_path);
+    emit.push(ptx_path);
     command.arg("--").arg(emit);
     command.args(kernel_crate.llvm_args.iter().map(|arg| format!("-Cllvm-args={arg}")));
 
@@ -89,11 +88,9 @@ pub fn compile(
         });
     }
     if !ptx_path.exists() {
-        return Err(Error::NoPtx { expected: ptx_path });
+        return Err(Error::NoPtx { expected: ptx_path.to_owned() });
     }
-    let ptx = std::fs::read_to_string(&ptx_path).map_err(Error::io(&ptx_path))?;
-    let sources = sources(&target_dir.join(TARGET).join("release"))?;
-    Ok(Compiled { ptx, sources })
+    sources(&artifacts)
 }
 
 /// Options of rustc for an architecture, separated as cargo wants them.
@@ -129,15 +126,26 @@ fn is_inherited(name: &OsStr) -> bool {
         && !families.iter().any(|family| name.starts_with(family))
 }
 
-/// The source files listed by the dependency files (makefile syntax) that cargo leaves beside its artifacts.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut sources = Vec::new();
-    for file in std::fs::read_dir(folder).map_err(Error::io(folder))? {
-        let path = file.map_err(Error::io(folder))?.path();
-        if path.extension() == Some(OsStr::new("d")) {
-            let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
-            sources.extend(dependencies(&text));
+/// The dependency files (makefile syntax) that cargo leaves beside its artifacts, one for each crate that it was asked for.
+fn dependency_files(artifacts: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    if artifacts.exists() {
+        for file in std::fs::read_dir(artifacts).map_err(Error::io(artifacts))? {
+            let path = file.map_err(Error::io(artifacts))?.path();
+            if path.extension() == Some(OsStr::new("d")) {
+                files.push(path);
+            }
         }
+    }
+    Ok(files)
+}
+
+/// The source files that the dependency files list.
+fn sources(artifacts: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut sources = Vec::new();
+    for path in dependency_files(artifacts)? {
+        let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+        sources.extend(dependencies(&text));
     }
     sources.sort();
     sources.dedup();

@@ -17,6 +17,7 @@
 //! | module | step |
 //! |---|---|
 //! | [`toolchain`] | finds a compiler that has the source of the standard library |
+//! | `kept` | looks for PTX of the same source, of this build or another in the same target folder |
 //! | `compile` | runs its cargo on the kernel crate, once an architecture |
 //! | `directives` | moves launch bounds from `#[kernel(..)]` to the entries |
 //! | `split` | makes one PTX module of each entry and what it reaches |
@@ -33,14 +34,17 @@ mod compile;
 mod directives;
 mod error;
 mod items;
+mod kept;
 mod modules;
 mod split;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::compile::{Compiled, KernelCrate, compile};
+use crate::compile::KernelCrate;
+use crate::kept::Kept;
 use crate::toolchain::{Search, TOOLCHAIN_VARIABLE, Toolchain};
 
 pub use crate::error::Error;
@@ -105,7 +109,10 @@ impl CudaBuilder {
         self
     }
 
-    /// Where modules and the inner cargo's files go, instead of `OUT_DIR`. Kept between builds.
+    /// Where modules go, instead of `OUT_DIR`. Kept between builds.
+    ///
+    /// What else is kept goes to a folder `cuda_builder` of the target folder that this one lies in, for all builds there
+    /// together, or to one in this folder where there is none.
     pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
         self.out_dir = Some(from_manifest(folder.as_ref()));
         self
@@ -147,11 +154,12 @@ impl CudaBuilder {
         };
 
         let compiled = self.compile_all(&toolchain, &out_dir)?;
-        for path in self.inputs(&toolchain, &compiled) {
+        let inputs: BTreeSet<_> = compiled.iter().flat_map(|kept| &kept.inputs).collect();
+        for path in inputs {
             println!("cargo:rerun-if-changed={}", path.display());
         }
         let mut modules = PtxModules::made_by(&toolchain.release);
-        for (arch, Compiled { ptx, .. }) in self.archs.iter().zip(&compiled) {
+        for (arch, Kept { ptx, .. }) in self.archs.iter().zip(&compiled) {
             let split = split::split(&directives::apply(ptx)?)?;
             if split.is_empty() {
                 return Err(Error::NoEntries { kernel_crate: self.kernel_crate.folder });
@@ -166,17 +174,18 @@ impl CudaBuilder {
 
     /// Compiles for all architectures, as many at a time as cargo runs jobs. Each has a target folder of its own:
     /// in a common one cargo would make them wait for each other.
-    fn compile_all(&self, toolchain: &Toolchain, out_dir: &Path) -> Result<Vec<Compiled>, Error> {
+    fn compile_all(&self, toolchain: &Toolchain, out_dir: &Path) -> Result<Vec<Kept>, Error> {
         let jobs = std::env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok());
         let jobs = jobs.unwrap_or(1).clamp(1, self.archs.len());
+        let kept = kept::folder(out_dir);
         let next = AtomicUsize::new(0);
         let results = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
                     while let Some(arch) = self.archs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let target_dir = out_dir.join("cuda_builder").join(arch);
-                        let result = compile(toolchain, &self.kernel_crate, arch, &target_dir);
+                        let result =
+                            kept::ptx(toolchain, &self.kernel_crate, arch, &kept.join(arch));
                         results.lock().unwrap_or_else(PoisonError::into_inner).push((arch, result));
                     }
                 });
@@ -187,21 +196,6 @@ impl CudaBuilder {
         let order = |arch: &String| self.archs.iter().position(|other| other == arch);
         results.sort_by_key(|(arch, _)| order(arch));
         results.into_iter().map(|(_, result)| result).collect()
-    }
-
-    /// Every file whose change makes the modules stale: sources, the manifests above them, the lock file, the compiler.
-    fn inputs(&self, toolchain: &Toolchain, compiled: &[Compiled]) -> Vec<PathBuf> {
-        let mut inputs = vec![toolchain.rustc.clone()];
-        for source in compiled.iter().flat_map(|compiled| &compiled.sources) {
-            inputs.push(source.clone());
-            let manifests = source.ancestors().map(|folder| folder.join("Cargo.toml"));
-            inputs.extend(manifests.filter(|manifest| manifest.exists()));
-        }
-        let lock = self.kernel_crate.folder.ancestors().map(|folder| folder.join("Cargo.lock"));
-        inputs.extend(lock.filter(|lock| lock.exists()).take(1));
-        inputs.sort();
-        inputs.dedup();
-        inputs
     }
 }
 

@@ -18,7 +18,7 @@ pub const MINIMUM_RELEASE: (u32, u32) = (1, 95);
 const LIBRARY_SOURCE: &str = "lib/rustlib/src/rust/library";
 
 /// A compiler and its cargo that can compile kernels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Toolchain {
     /// The compiler.
     pub rustc: PathBuf,

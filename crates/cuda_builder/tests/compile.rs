@@ -1,7 +1,7 @@
-//! Compiles kernel crates written to a temporary folder, with the compiler of this machine, and looks at the PTX.
+//! Compiles kernel crates written to folders of their own, with the compiler of this machine, and looks at the PTX.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cuda_builder::{CudaBuilder, Error, PtxModule, PtxModules};
 
@@ -59,6 +59,17 @@ fn kernel_crate(folder: &Path, source: &str) -> CudaBuilder {
     CudaBuilder::new(folder.join("kernels")).out_dir(folder.join("out"))
 }
 
+/// An empty folder in the target folder of this workspace, whose `core` is compiled already. It is the same in each run, so that
+/// nothing piles up there.
+fn folder_in_target(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_builder").join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 fn text(modules: &PtxModules, arch: &str, entry: &str) -> String {
     let module = modules.iter().find(|module| (&*module.arch, &*module.entry) == (arch, entry));
     fs::read_to_string(&module.unwrap().path).unwrap()
@@ -66,13 +77,10 @@ fn text(modules: &PtxModules, arch: &str, entry: &str) -> String {
 
 #[test]
 fn a_kernel_crate_becomes_one_module_a_kernel_and_architecture() {
-    let folder = tempfile::tempdir().unwrap();
-    let copies = folder.path().join("copies");
-    let modules = kernel_crate(folder.path(), KERNELS)
-        .archs(["sm_75", "sm_90a"])
-        .copy_to(&copies)
-        .build()
-        .unwrap();
+    let folder = folder_in_target("modules");
+    let copies = folder.join("copies");
+    let modules =
+        kernel_crate(&folder, KERNELS).archs(["sm_75", "sm_90a"]).copy_to(&copies).build().unwrap();
 
     let names = |module: &PtxModule| (module.arch.clone(), module.entry.clone());
     let found: Vec<_> = modules.iter().map(names).collect();
@@ -96,11 +104,11 @@ fn a_kernel_crate_becomes_one_module_a_kernel_and_architecture() {
     assert_eq!(found.len(), 4, "{found:?}");
 }
 
-/// One crate edited again and again, as its author would: `core` is compiled once.
+/// One crate edited again and again, as its author would.
 #[test]
 fn a_crate_is_edited_and_built_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let crate_with = |source: &str| kernel_crate(folder.path(), source).arch("sm_80");
+    let folder = folder_in_target("edited");
+    let crate_with = |source: &str| kernel_crate(&folder, source).arch("sm_80");
     let modules = crate_with(KERNELS).build().unwrap();
     let lookup = modules.iter().find(|module| module.entry == "lookup").unwrap().path.clone();
     let written = || fs::metadata(&lookup).unwrap().modified().unwrap();
@@ -132,6 +140,64 @@ fn a_crate_is_edited_and_built_again() {
     let source = format!("#![no_std]\n#[panic_handler]{panic_handler}");
     let error = crate_with(&source).build().unwrap_err();
     assert!(matches!(error, Error::NoEntries { .. }), "{error}");
+}
+
+/// Builds in one target folder, as those of a package with different features are, compile `core` and a kernel crate once; and each gets the
+/// kernels of the source as it is, whoever compiled last.
+#[test]
+fn builds_in_one_target_folder_share_what_they_compile() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target");
+    fs::create_dir_all(&target).unwrap();
+    fs::write(target.join("CACHEDIR.TAG"), "").unwrap();
+    let build = |of: &str, source: &str, features: &[&str]| {
+        let builder = kernel_crate(folder.path(), source).out_dir(target.join(of).join("out"));
+        let modules = builder.arch("sm_80").features(features.iter().copied()).build().unwrap();
+        text(&modules, "sm_80", "count")
+    };
+    // When each of the PTX texts that are kept was written.
+    let compiled = || {
+        let files = fs::read_dir(target.join("cuda_builder/sm_80")).unwrap();
+        let files = files.map(|file| file.unwrap());
+        let texts = files.filter(|file| file.path().extension().is_some_and(|e| e == "ptx"));
+        texts.map(|file| file.metadata().unwrap().modified().unwrap()).collect::<Vec<_>>()
+    };
+
+    assert!(build("one", KERNELS, &[]).contains("111111"));
+    let once = compiled();
+    assert!(build("two", KERNELS, &[]).contains("111111"));
+    assert_eq!(compiled(), once, "nothing is compiled again");
+
+    // Another way to compile the same source, and back: the last PTX that was written is not the right one.
+    assert!(build("two", KERNELS, &["twice"]).contains("222222"));
+    assert!(build("one", KERNELS, &[]).contains("111111"));
+    assert_eq!(compiled().len(), 2);
+
+    // An edited source, for both; and after a mistake in it the one before.
+    let edited = KERNELS.replace("111_111", "333_333");
+    assert!(build("two", &edited, &[]).contains("333333"));
+    assert!(build("one", &edited, &[]).contains("333333"));
+    let broken = kernel_crate(folder.path(), "mistake").out_dir(target.join("one/out"));
+    broken.arch("sm_80").build().unwrap_err();
+    assert!(build("one", &edited, &[]).contains("333333"));
+
+    // Another crate of the same name, whose sources are its own: the first one's do not make it stale.
+    let other = folder.path().join("other");
+    let build_other = || {
+        let out_dir = target.join("other/out");
+        kernel_crate(&other, KERNELS).out_dir(out_dir).arch("sm_80").build().unwrap()
+    };
+    assert!(text(&build_other(), "sm_80", "count").contains("111111"));
+    let before = compiled();
+    fs::remove_dir_all(folder.path().join("kernels")).unwrap();
+    build_other();
+    assert_eq!(compiled(), before);
+
+    // Other settings of cargo, which stand beside the crate.
+    fs::create_dir(other.join("kernels/.cargo")).unwrap();
+    fs::write(other.join("kernels/.cargo/config.toml"), "[term]\nquiet = true\n").unwrap();
+    build_other();
+    assert_ne!(compiled(), before, "compiled again");
 }
 
 #[test]
