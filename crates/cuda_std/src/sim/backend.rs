@@ -271,6 +271,14 @@ pub unsafe fn bulk_load_2d(target: u32, map: u64, x: i32, y: i32, mbarrier: u32)
 
 #[inline(always)]
 #[track_caller]
+pub unsafe fn bulk_load_3d(target: u32, map: u64, x: i32, y: i32, z: i32, mbarrier: u32) {
+    // SAFETY: as above.
+    let map = unsafe { &*(map as *const TensorMap) };
+    sim::bulk_load(target, map, &[x, y, z], mbarrier, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
 pub unsafe fn bulk_store_2d(map: u64, x: i32, y: i32, source: u32) {
     // SAFETY: as above.
     let map = unsafe { &*(map as *const TensorMap) };
