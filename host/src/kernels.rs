@@ -22,6 +22,7 @@ pub use why::{NotTuned, RunnerUp, Selection, Tuned, Why};
 use crate::device::info::DeviceInfo;
 use crate::error::{Error, Resource, Result};
 use crate::near::near;
+use cuda_std::tensor_map::ALIGNMENT as BULK_ALIGNMENT;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
@@ -138,18 +139,31 @@ pub struct Problem {
     pub layouts: Layouts,
     /// Products of this shape that are computed together; 1 unless it is a batch.
     pub batch: u32,
+    /// Whether bulk copies can take A and B: they begin at a multiple of 16 bytes, as do all their rows as they are stored, and the
+    /// matrices of a batch follow each other.
+    pub bulk_copies: bool,
 }
 
 impl Problem {
-    /// A single product of row-major matrices.
+    /// A single product of row-major matrices without gaps between their rows.
     pub const fn new(dtype: Dtype, m: u32, n: u32, k: u32) -> Problem {
-        Problem { dtype, m, n, k, layouts: Layouts::NN, batch: 1 }
+        Problem::packed(dtype, (m, n, k), Layouts::NN)
+    }
+
+    /// A single product of matrices in these layouts, as they are stored without gaps between their rows.
+    pub const fn packed(dtype: Dtype, (m, n, k): (u32, u32, u32), layouts: Layouts) -> Problem {
+        let (_, row_of_a) = layouts.a.stored(m, k);
+        let (_, row_of_b) = layouts.b.stored(k, n);
+        let whole = BULK_ALIGNMENT / dtype.bytes() as u64;
+        let bulk_copies =
+            (row_of_a as u64).is_multiple_of(whole) && (row_of_b as u64).is_multiple_of(whole);
+        Problem { dtype, m, n, k, layouts, batch: 1, bulk_copies }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { dtype, m, n, k, layouts, batch } = *self;
+        let Problem { dtype, m, n, k, layouts, batch, bulk_copies: _ } = *self;
         if batch != 1 {
             write!(f, "{batch} times ")?;
         }
@@ -161,10 +175,14 @@ impl fmt::Display for Problem {
 /// Whether a device can run a kernel on a problem at all.
 ///
 /// # Errors
-/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`].
+/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelAlignment`], [`Error::KernelNeeds`],
+/// [`Error::KernelDoesNotFit`].
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_dtype(kernel, problem.dtype)?;
     check_layouts(kernel, problem.layouts)?;
+    if kernel.boxes.is_some() && !problem.bulk_copies {
+        return Err(Error::KernelAlignment { kernel: kernel.name });
+    }
     let needs = kernel.needs;
     if let Some(found) = device.compute_capability.filter(|&found| !needs.met_by(found)) {
         let (kernel, device) = (kernel.name, device.name.clone());
