@@ -331,6 +331,7 @@ fn accesses_are_as_wide_as_meant() {
                 assert!(wide("ld.shared"), "{name}: sums on their way to D");
                 let stored = |word: &str| word.starts_with("st.global") && bytes(word) == 8;
                 assert!(module.accesses().any(stored), "{name}: stores of D");
+                assert!(wide("st.global"), "{name}: stores of D that is only scaled");
                 let copies = module.words().filter(|word| word.starts_with("cp.async."));
                 let bulk = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
                 // Rows across k come in boxes of 64.
@@ -415,11 +416,19 @@ fn barriers_are_as_designed() {
             // Where the memory barriers are made, and among the lanes that have read a stage.
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],
-            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, and when
-            // a warp has written sums on their way and when it has read them.
-            Rung::Warpgroup => {
-                &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.warp.sync", "bar.warp.sync"]
-            }
+            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, when a
+            // warp has written sums on their way and when it has read them, and once in each part of those that are only scaled.
+            Rung::Warpgroup => &[
+                "bar.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+            ],
             // As with warp tiles, and around the way of the sums through shared memory.
             Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],
         };

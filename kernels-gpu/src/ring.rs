@@ -92,13 +92,14 @@ impl<const STAGES: u32> Ring<STAGES> {
         unsafe { Self::with_barriers(offset, 1, readers, mbarrier::fence_init) }
     }
 
-    /// A ring whose barriers `publish` makes known beyond what the block's barrier does.
+    /// A ring whose barriers `publish` makes known beyond what the block's barrier does. It is `Copy`, so that nothing has to be
+    /// dropped where it is not called: the compiler would do so on a way of its own, with a block's barrier of its own.
     #[inline(always)]
     unsafe fn with_barriers(
         offset: u32,
         arrivals: u32,
         readers: u32,
-        publish: impl FnOnce(),
+        publish: impl Fn() + Copy,
     ) -> Self {
         const { assert!(STAGES >= 3, "a stage is read, one is about to be, and one is filled") };
         let full = shared::dynamic::<u8>().address() + offset;

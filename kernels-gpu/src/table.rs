@@ -77,9 +77,9 @@ macro_rules! __gemm_entry {
         /// # Safety
         /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
         #[::cuda_std::kernel(
-                    max_threads = $crate::kernel::threads::<$kernel>(),
-                    min_blocks = $min_blocks
-                )]
+                                    max_threads = $crate::kernel::threads::<$kernel>(),
+                                    min_blocks = $min_blocks
+                                )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
                 <$kernel as $crate::kernel::GemmKernel>::Element,
@@ -102,9 +102,9 @@ macro_rules! __gemm_entry {
         /// # Safety
         /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
         #[::cuda_std::kernel(
-                    max_threads = $crate::kernel::threads::<$kernel>(),
-                    min_blocks = $min_blocks
-                )]
+                                    max_threads = $crate::kernel::threads::<$kernel>(),
+                                    min_blocks = $min_blocks
+                                )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
                 <$kernel as $crate::kernel::GemmKernel>::Element,

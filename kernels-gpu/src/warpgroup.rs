@@ -172,11 +172,13 @@ impl<
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
             for Origin { row, col } in tiles {
-                for k in (0..p.k).step_by(BK) {
+                let mut k = 0;
+                while k < p.k {
                     let (to_a, to_b) = Self::panels(ring.wait_empty());
                     let full = ring.expect(Self::STAGE_BYTES);
                     to_a.load(a, row, k, full);
                     to_b.load(b, col, k, full);
+                    k += BK as u32;
                 }
             }
         }

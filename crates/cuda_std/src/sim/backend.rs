@@ -386,6 +386,17 @@ pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
 }
 
 #[inline(always)]
+pub fn wgmma_pack<T: Element>(pair: [f32; 2]) -> u32 {
+    let bits = |value: f32| match (value.is_nan(), T::BF16) {
+        (true, _) => 0x7fff,
+        (false, true) => crate::scalar::f32_to_bf16(value).to_bits(),
+        (false, false) => f32_to_f16(value).to_bits(),
+    };
+    let [low, high] = pair.map(bits).map(u32::from);
+    low | high << 16
+}
+
+#[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f32 {
     sim::wgmma_get(SET, I, Location::caller())
