@@ -418,17 +418,14 @@ fn barriers_are_as_designed() {
             Rung::Decoupled => &["bar.sync"; 2],
             // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, when a
             // warp has written sums on their way and when it has read them, and once in each part of those that are only scaled.
-            Rung::Warpgroup => &[
-                "bar.sync",
-                "bar.warp.sync",
-                "bar.warp.sync",
-                "bar.warp.sync",
-                "bar.warp.sync",
-                "bar.warp.sync",
-                "bar.warp.sync",
-                "bar.warp.sync",
-                "bar.warp.sync",
-            ],
+            Rung::Warpgroup => {
+                const OF_WARPS: [&str; 9] = {
+                    let mut barriers = ["bar.warp.sync"; 9];
+                    barriers[0] = "bar.sync";
+                    barriers
+                };
+                &OF_WARPS[..5 + module.kernel.tile.bn as usize / 64]
+            }
             // As with warp tiles, and around the way of the sums through shared memory.
             Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],
         };

@@ -77,9 +77,9 @@ macro_rules! __gemm_entry {
         /// # Safety
         /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
         #[::cuda_std::kernel(
-                                    max_threads = $crate::kernel::threads::<$kernel>(),
-                                    min_blocks = $min_blocks
-                                )]
+                                            max_threads = $crate::kernel::threads::<$kernel>(),
+                                            min_blocks = $min_blocks
+                                        )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
                 <$kernel as $crate::kernel::GemmKernel>::Element,
@@ -102,9 +102,9 @@ macro_rules! __gemm_entry {
         /// # Safety
         /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
         #[::cuda_std::kernel(
-                                    max_threads = $crate::kernel::threads::<$kernel>(),
-                                    min_blocks = $min_blocks
-                                )]
+                                            max_threads = $crate::kernel::threads::<$kernel>(),
+                                            min_blocks = $min_blocks
+                                        )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
                 <$kernel as $crate::kernel::GemmKernel>::Element,
@@ -338,7 +338,8 @@ gemm_kernels! {
     tensor_core64_tn_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt>, epilogue = Linear<bf16>, min_blocks = 4;
 
-    // Warpgroup<T, BM, BN, BK, STAGES, layouts>: 64 rows for each of two warpgroups, and a third that brings the slices.
+    // Warpgroup<T, BM, BN, BK, STAGES, layouts>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
+    // are for smaller D.
     warpgroup_f16 = Warpgroup<f16, 128, 256, 64, 4>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
     warpgroup_nt_f16 = Warpgroup<f16, 128, 256, 64, 4, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
     warpgroup_tn_f16 = Warpgroup<f16, 128, 256, 64, 4, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
@@ -347,4 +348,20 @@ gemm_kernels! {
     warpgroup_nt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup_tn_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup_tt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup128_f16 = Warpgroup<f16, 128, 128, 64, 6>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup128_nt_f16 = Warpgroup<f16, 128, 128, 64, 6, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup128_tn_f16 = Warpgroup<f16, 128, 128, 64, 6, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup128_tt_f16 = Warpgroup<f16, 128, 128, 64, 6, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup128_bf16 = Warpgroup<bf16, 128, 128, 64, 6>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup128_nt_bf16 = Warpgroup<bf16, 128, 128, 64, 6, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup128_tn_bf16 = Warpgroup<bf16, 128, 128, 64, 6, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup128_tt_bf16 = Warpgroup<bf16, 128, 128, 64, 6, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup64_f16 = Warpgroup<f16, 128, 64, 64, 8>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup64_nt_f16 = Warpgroup<f16, 128, 64, 64, 8, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup64_tn_f16 = Warpgroup<f16, 128, 64, 64, 8, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup64_tt_f16 = Warpgroup<f16, 128, 64, 64, 8, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup64_bf16 = Warpgroup<bf16, 128, 64, 64, 8>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup64_nt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup64_tn_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup64_tt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
 }

@@ -290,13 +290,17 @@ mod tests {
                     choose(&problem, device, None).unwrap().kernel
                 };
                 let ampere = DeviceInfo { compute_capability: Some((8, 0)), ..h200() };
-                for (size, bm) in [(100, 64), (1024, 64), (2047, 128), (2048, 128), (8192, 128)] {
+                for (size, bn) in [(100, 64), (1024, 64), (2047, 128), (2048, 128), (8192, 128)] {
                     let kernel = chosen(size, &ampere);
-                    assert_eq!((kernel.rung, kernel.tile.bm), (Rung::TensorCore, bm), "{size}");
+                    assert_eq!((kernel.rung, kernel.tile.bn), (Rung::TensorCore, bn), "{size}");
+                }
+                for (size, bn) in [(1024, 64), (2048, 128), (4096, 256), (8192, 256)] {
                     let kernel = chosen(size, &h200());
-                    let whole = size >= 2048;
-                    let rung = if whole { Rung::Warpgroup } else { Rung::TensorCore };
-                    assert_eq!((kernel.rung, kernel.tile.bm), (rung, bm), "{size}");
+                    assert_eq!((kernel.rung, kernel.tile.bn), (Rung::Warpgroup, bn), "{size}");
+                }
+                // Too small for whole warpgroups, and rows that bulk copies cannot take.
+                for size in [512, 2047] {
+                    assert_eq!(chosen(size, &h200()).rung, Rung::TensorCore, "{size}");
                 }
                 let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
                 assert!(chosen(4096, &turing).rung < Rung::Pipelined);
