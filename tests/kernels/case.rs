@@ -1,7 +1,6 @@
 //! Running a case and checking all that can be checked.
 
 use crate::machine::Machine;
-use cuda_std::tensor_map::ALIGNMENT;
 use ndarray::Array2;
 use regemm::verify::{Case, Operands, compare, rng};
 use regemm::{Accumulator, Element, KernelInfo, ndarray};
@@ -27,23 +26,6 @@ pub fn nan<T: Element>() -> T {
     T::narrow(T::Acc::constant(f64::NAN))
 }
 
-/// The case in the layouts of the kernel, and where it makes bulk copies with gaps that are at least as large and make them possible.
-fn fitting<T>(case: Case, kernel: &KernelInfo) -> Case {
-    let Case { m, n, k, mut gaps, .. } = case;
-    let layouts = kernel.layouts;
-    if kernel.boxes.is_some() {
-        let whole = ALIGNMENT as usize / size_of::<T>();
-        let (_, cols_of_a) = layouts.a.stored(m, k);
-        let (_, cols_of_b) = layouts.b.stored(k, n);
-        for ((left, right), cols) in gaps.iter_mut().zip([cols_of_a, cols_of_b]) {
-            *left = left.next_multiple_of(whole);
-            let inside = *left + cols;
-            *right = (inside + *right).next_multiple_of(whole) - inside;
-        }
-    }
-    Case { layouts, gaps, ..case }
-}
-
 /// Runs a case in the layouts of the kernel with operands of its own seed; every element, the canaries around D and its gaps must be right.
 pub fn check<T: TestElement>(
     case: Case,
@@ -60,7 +42,7 @@ pub fn check_with<T: TestElement>(
     kernel: &'static KernelInfo,
     change: impl FnOnce(&mut Operands<T>),
 ) -> Result<Array2<T>, String> {
-    let case = fitting::<T>(case, kernel);
+    let case = case.fitted::<T>(kernel);
     let failed = |why: String| format!("{case}: {why}");
     let seed = (case.m << 20 | case.n << 10 | case.k) as u64;
     let mut operands = case.operands::<T>(&mut rng(seed, 0));
