@@ -234,6 +234,30 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_16_bytes_can_be_copied_in_bulk() {
+        let takes =
+            |(m, n, k), layouts| Problem::packed(Dtype::F16, (m, n, k), layouts).bulk_copies;
+        for (layouts, shape) in [
+            (Layouts::NN, (1, 16, 8)),
+            (Layouts::NT, (1, 1, 8)),
+            (Layouts::TN, (8, 16, 1)),
+            (Layouts::TT, (24, 1, 8)),
+        ] {
+            assert!(takes(shape, layouts), "{layouts}");
+            assert!(!takes((4, 4, 4), layouts) && !takes((7, 7, 7), layouts), "{layouts}");
+        }
+        assert!(!takes((1, 16, 8), Layouts::TN), "a column of A is a row of what is stored");
+        assert!(Problem::new(Dtype::F32, 1, 4, 12).bulk_copies);
+        let kernel = find("warpgroup_bf16").unwrap();
+        let refused = |size| {
+            let problem = Problem::new(Dtype::Bf16, size, size, size);
+            supports(kernel, &problem, crate::device::Device::sim().info()).err()
+        };
+        assert!(refused(256).is_none());
+        assert!(matches!(refused(255), Some(Error::KernelAlignment { kernel: "warpgroup_bf16" })));
+    }
+
+    #[test]
     fn unknown_names_get_suggestions() {
         let error = find("naiv_f32").unwrap_err();
         let Error::UnknownKernel { near, .. } = &error else { panic!("{error}") };
