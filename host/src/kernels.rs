@@ -22,6 +22,7 @@ pub use why::{NotTuned, RunnerUp, Selection, Tuned, Why};
 use crate::device::info::DeviceInfo;
 use crate::error::{Error, Resource, Result};
 use crate::near::near;
+use cuda_std::tensor_map::ALIGNMENT as BULK_ALIGNMENT;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
@@ -138,18 +139,31 @@ pub struct Problem {
     pub layouts: Layouts,
     /// Products of this shape that are computed together; 1 unless it is a batch.
     pub batch: u32,
+    /// Whether bulk copies can take A and B: they begin at a multiple of 16 bytes, as do all their rows as they are stored, and the
+    /// matrices of a batch follow each other.
+    pub bulk_copies: bool,
 }
 
 impl Problem {
-    /// A single product of row-major matrices.
+    /// A single product of row-major matrices without gaps between their rows.
     pub const fn new(dtype: Dtype, m: u32, n: u32, k: u32) -> Problem {
-        Problem { dtype, m, n, k, layouts: Layouts::NN, batch: 1 }
+        Problem::packed(dtype, (m, n, k), Layouts::NN)
+    }
+
+    /// A single product of matrices in these layouts, as they are stored without gaps between their rows.
+    pub const fn packed(dtype: Dtype, (m, n, k): (u32, u32, u32), layouts: Layouts) -> Problem {
+        let (_, row_of_a) = layouts.a.stored(m, k);
+        let (_, row_of_b) = layouts.b.stored(k, n);
+        let whole = BULK_ALIGNMENT / dtype.bytes() as u64;
+        let bulk_copies =
+            (row_of_a as u64).is_multiple_of(whole) && (row_of_b as u64).is_multiple_of(whole);
+        Problem { dtype, m, n, k, layouts, batch: 1, bulk_copies }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { dtype, m, n, k, layouts, batch } = *self;
+        let Problem { dtype, m, n, k, layouts, batch, bulk_copies: _ } = *self;
         if batch != 1 {
             write!(f, "{batch} times ")?;
         }
@@ -161,10 +175,14 @@ impl fmt::Display for Problem {
 /// Whether a device can run a kernel on a problem at all.
 ///
 /// # Errors
-/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`].
+/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelAlignment`], [`Error::KernelNeeds`],
+/// [`Error::KernelDoesNotFit`].
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_dtype(kernel, problem.dtype)?;
     check_layouts(kernel, problem.layouts)?;
+    if kernel.boxes.is_some() && !problem.bulk_copies {
+        return Err(Error::KernelAlignment { kernel: kernel.name });
+    }
     let needs = kernel.needs;
     if let Some(found) = device.compute_capability.filter(|&found| !needs.met_by(found)) {
         let (kernel, device) = (kernel.name, device.name.clone());
@@ -213,6 +231,30 @@ mod tests {
         }
         assert_eq!(twin(find("naive_tt_f16").unwrap(), Layouts::TN).unwrap().name, "naive_tn_f16");
         assert!(twin(find("microkernel_f32").unwrap(), Layouts::TN).is_none());
+    }
+
+    #[test]
+    fn rows_of_16_bytes_can_be_copied_in_bulk() {
+        let takes =
+            |(m, n, k), layouts| Problem::packed(Dtype::F16, (m, n, k), layouts).bulk_copies;
+        for (layouts, shape) in [
+            (Layouts::NN, (1, 16, 8)),
+            (Layouts::NT, (1, 1, 8)),
+            (Layouts::TN, (8, 16, 1)),
+            (Layouts::TT, (24, 1, 8)),
+        ] {
+            assert!(takes(shape, layouts), "{layouts}");
+            assert!(!takes((4, 4, 4), layouts) && !takes((7, 7, 7), layouts), "{layouts}");
+        }
+        assert!(!takes((1, 16, 8), Layouts::TN), "a column of A is a row of what is stored");
+        assert!(Problem::new(Dtype::F32, 1, 4, 12).bulk_copies);
+        let kernel = find("warpgroup_bf16").unwrap();
+        let refused = |size| {
+            let problem = Problem::new(Dtype::Bf16, size, size, size);
+            supports(kernel, &problem, crate::device::Device::sim().info()).err()
+        };
+        assert!(refused(256).is_none());
+        assert!(matches!(refused(255), Some(Error::KernelAlignment { kernel: "warpgroup_bf16" })));
     }
 
     #[test]

@@ -19,6 +19,13 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         self
     }
 
+    /// The factor that sums are multiplied with, where that is all that becomes of them; the same for all threads of a launch. A
+    /// kernel may then store in a way of its own instead of calling [`apply`](Self::apply).
+    #[inline(always)]
+    fn only_scales(&self) -> Option<T::Acc> {
+        None
+    }
+
     /// The value to store, in the accumulator's precision; the kernel narrows and stores it.
     ///
     /// # Safety
@@ -48,6 +55,11 @@ pub trait Epilogue<T: Element>: Copy + 'static {
 pub struct OfBlock<E>(pub E);
 
 impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
+    #[inline(always)]
+    fn only_scales(&self) -> Option<T::Acc> {
+        self.0.only_scales()
+    }
+
     #[inline(always)]
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
         // SAFETY: as promised by the caller.
@@ -126,6 +138,14 @@ impl<T: Element> Epilogue<T> for Linear<T> {
             bias: self.bias.add(u64::from(index) * self.bias_stride),
             ..self
         }
+    }
+
+    #[inline(always)]
+    fn only_scales(&self) -> Option<T::Acc> {
+        let plain = self.beta == T::Acc::ZERO
+            && self.bias_axis == BiasAxis::None
+            && self.activation == Activation::None;
+        plain.then_some(self.alpha)
     }
 
     #[inline(always)]

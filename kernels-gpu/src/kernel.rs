@@ -3,6 +3,7 @@
 use crate::element::{Dtype, Element};
 use crate::epilogue::Epilogue;
 use crate::layout::Layouts;
+use crate::maps::Boxes;
 use crate::params::GemmParams;
 use core::fmt;
 
@@ -35,11 +36,13 @@ pub enum Rung {
     StreamK,
     /// [`crate::tensor_core`]
     TensorCore,
+    /// [`crate::warpgroup`]
+    Warpgroup,
 }
 
 impl Rung {
     /// All rungs, from the bottom up.
-    pub const ALL: [Rung; 13] = [
+    pub const ALL: [Rung; 14] = [
         Rung::Naive,
         Rung::Tiled,
         Rung::Microkernel,
@@ -53,6 +56,7 @@ impl Rung {
         Rung::Skinny,
         Rung::StreamK,
         Rung::TensorCore,
+        Rung::Warpgroup,
     ];
 
     /// The module's name.
@@ -71,6 +75,7 @@ impl Rung {
             Rung::Skinny => "skinny",
             Rung::StreamK => "stream_k",
             Rung::TensorCore => "tensor_core",
+            Rung::Warpgroup => "warpgroup",
         }
     }
 }
@@ -95,6 +100,8 @@ pub enum Summation {
     /// In ascending order of k by 16 at a time, which tensor cores add up in a way of their own ([`cuda_std::mma`]): the same bits
     /// with every such kernel on one machine, but not on another.
     TensorCores,
+    /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
+    Warpgroups,
 }
 
 /// Sizes of a kernel's tiles, in elements.
@@ -130,6 +137,10 @@ pub enum Schedule {
     /// zero, so that all such kernels give the same bits, in all layouts.
     #[default]
     Tiles,
+    /// As many blocks along x as there are multiprocessors, or tiles if those are fewer; in a batch as many as tiles. Block `i` takes
+    /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::tile::BlockTiles`] says where they are. No
+    /// workspace, and the bits are those that `Tiles` would give.
+    Persistent,
     /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to
     /// `(s + 1) * slice_depth` or the end. Every block stores the sums of its slice to the workspace
     /// ([`crate::partials`] says where), and a second launch, of the kernel's [`Reducer`], adds them up and applies the
@@ -162,6 +173,8 @@ pub enum Needs {
     TensorCores,
     /// Warpgroups that hand registers over to others ([`cuda_std::registers`]): compute capability 9.0.
     RegisterTransfers,
+    /// Instructions of whole warpgroups ([`cuda_std::wgmma`]), and bulk copies to feed them: compute capability 9.0.
+    WarpgroupProducts,
 }
 
 impl fmt::Display for Needs {
@@ -171,6 +184,9 @@ impl fmt::Display for Needs {
             Needs::TensorCores => "tensor cores for f16 and bf16 (compute capability 8.0)",
             Needs::RegisterTransfers => {
                 "warpgroups that hand registers over (compute capability 9.0)"
+            }
+            Needs::WarpgroupProducts => {
+                "matrix instructions of warpgroups (compute capability 9.0)"
             }
         })
     }
@@ -182,7 +198,7 @@ impl Needs {
         match self {
             Needs::Nothing => true,
             Needs::TensorCores => major >= 8,
-            Needs::RegisterTransfers => major == 9 && minor == 0,
+            Needs::RegisterTransfers | Needs::WarpgroupProducts => major == 9 && minor == 0,
         }
     }
 }
@@ -192,7 +208,7 @@ impl Needs {
 /// # Contract
 /// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with
 /// [`threads`] threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and the grid and workspace that its
-/// [`Schedule`] asks for, which also says in which order it sums. There is one block along x for each
+/// [`Schedule`] asks for, which also says in which order it sums. Unless that says otherwise there is one block along x for each
 /// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Of a batch
 /// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
 /// the parameters of its own product, so that a kernel need not know of batches. Products are added up as `SUMMATION` says.
@@ -217,6 +233,8 @@ pub trait GemmKernel {
     const PRODUCERS: u32 = 0;
     /// What it needs of a device.
     const NEEDS: Needs = Needs::Nothing;
+    /// The boxes in which it copies A and B, if it makes bulk copies: [`crate::maps`]. The row of the table must say so, too.
+    const BOXES: Option<Boxes> = None;
     /// Bytes of dynamic shared memory a block needs.
     const SHARED_BYTES: u32;
 
@@ -286,6 +304,8 @@ pub struct KernelInfo {
     pub producers: u32,
     /// What it needs of a device.
     pub needs: Needs,
+    /// The boxes of its bulk copies, if it makes some: what the launch makes maps for.
+    pub boxes: Option<Boxes>,
     /// What is launched after it: where the schedule is [`Schedule::SplitK`].
     pub reducer: Option<Reducer>,
     /// How it is launched.
@@ -299,7 +319,8 @@ impl KernelInfo {
         self.tile.threads() * self.depth_groups + self.producers
     }
 
-    /// Blocks of a launch for an `m x n` matrix D, all along x; of each product, in a batch.
+    /// Tiles of an `m x n` matrix D: the blocks of a launch, all along x, unless the schedule says otherwise; of each product, in a
+    /// batch.
     pub const fn blocks(&self, m: u32, n: u32) -> u64 {
         m.div_ceil(self.tile.bm) as u64 * n.div_ceil(self.tile.bn) as u64
     }

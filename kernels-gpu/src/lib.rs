@@ -15,11 +15,13 @@
 //! | [`skinny`] | few rows or columns of D: the large factor is read once, at the speed of memory |
 //! | [`stream_k`] | the last tiles are cut so that all multiprocessors have the same to do |
 //! | [`tensor_core`] | a warp multiplies matrices of half precision on tensor cores |
+//! | [`warpgroup`] | four warps multiply together, straight from shared memory, which bulk copies fill |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
 //! factors in any layout, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
-//! [`panels`] and [`warp_tile`] the same for tensor cores, [`partials`] the sums of slices of K, and [`reduce`] the launch that
+//! [`panels`] and [`warp_tile`] the same for tensor cores, [`bulk_panels`] and [`warpgroup_tile`] for warpgroups of them, [`maps`]
+//! what bulk copies must be told, [`sums_on_the_way`] how sums get to D in rows, [`partials`] the sums of slices of K, and [`reduce`] the launch that
 //! adds them up, [`shares`] which blocks sum what of a tile and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
 //! sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
 //! every instantiation: PTX entries, host tables and names all come from it.
@@ -31,6 +33,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod activation;
+pub mod bulk_panels;
 pub mod carried;
 pub mod copies;
 pub mod decoupled;
@@ -40,6 +43,7 @@ pub mod epilogue;
 pub mod hand_over;
 pub mod kernel;
 pub mod layout;
+pub mod maps;
 pub mod math;
 pub mod microkernel;
 pub mod mover;
@@ -57,6 +61,7 @@ pub mod slices;
 pub mod split_k;
 pub mod store_rows;
 pub mod stream_k;
+pub mod sums_on_the_way;
 pub mod table;
 pub mod tensor_core;
 pub mod thread_tile;
@@ -65,3 +70,5 @@ pub mod tiled;
 pub mod warp_specialised;
 pub mod warp_tile;
 pub mod warp_tiled;
+pub mod warpgroup;
+pub mod warpgroup_tile;

@@ -3,6 +3,7 @@
 use crate::element::Element;
 use crate::epilogue::{Epilogue, OfBlock};
 use crate::layout::Layout;
+use crate::maps::Maps;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::{hint, thread};
 
@@ -164,6 +165,9 @@ pub struct GemmParams<T: Element, E> {
     pub shared_tiles: u32,
     /// Memory for unfinished sums.
     pub workspace: Workspace<T>,
+    /// Maps of A and B, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
+    /// which the kernel's entry lets this refer: a launch passes [`Maps::NONE`] here.
+    pub maps: Maps,
     /// What happens to a sum before it is stored.
     pub epilogue: E,
 }
@@ -188,7 +192,7 @@ impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
     pub fn of_block(self) -> GemmParams<T, OfBlock<E>> {
         let product = u64::from(thread::block_idx_y());
         let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
-        let GemmParams { m, n, k, slice_depth, shared_tiles, workspace, epilogue, .. } = self;
+        let GemmParams { m, n, k, slice_depth, shared_tiles, workspace, maps, epilogue, .. } = self;
         let shifted = |factor: MatrixRef<T>, stride: u64| {
             let data = factor.data.add(product * stride);
             MatrixRef { data: GlobalPtr::from_address(hint::whole(data.address())), ..factor }
@@ -207,6 +211,7 @@ impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
             slice_depth,
             shared_tiles,
             workspace,
+            maps,
             epilogue,
         }
     }

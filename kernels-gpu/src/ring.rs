@@ -77,6 +77,30 @@ impl<const STAGES: u32> Ring<STAGES> {
     /// All threads of the block get here together; there is room for [`BYTES`](Self::BYTES).
     #[inline(always)]
     pub unsafe fn new(offset: u32, arrivals: u32, readers: u32) -> Self {
+        // SAFETY: as promised by the caller.
+        unsafe { Self::with_barriers(offset, arrivals, readers, || {}) }
+    }
+
+    /// The same for a thread that fills stages by bulk copies: a stage is full when all the bytes that it [expects](Self::expect) have
+    /// arrived.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new); the target has bulk copies.
+    #[inline(always)]
+    pub unsafe fn for_bulk_copies(offset: u32, readers: u32) -> Self {
+        // SAFETY: as promised by the caller.
+        unsafe { Self::with_barriers(offset, 1, readers, mbarrier::fence_init) }
+    }
+
+    /// A ring whose barriers `publish` makes known beyond what the block's barrier does. It is `Copy`, so that nothing has to be
+    /// dropped where it is not called: the compiler would do so on a way of its own, with a block's barrier of its own.
+    #[inline(always)]
+    unsafe fn with_barriers(
+        offset: u32,
+        arrivals: u32,
+        readers: u32,
+        publish: impl Fn() + Copy,
+    ) -> Self {
         const { assert!(STAGES >= 3, "a stage is read, one is about to be, and one is filled") };
         let full = shared::dynamic::<u8>().address() + offset;
         let empty = full + STAGES * BARRIER_BYTES;
@@ -88,6 +112,7 @@ impl<const STAGES: u32> Ring<STAGES> {
                         barrier(full, stage).init(arrivals);
                         barrier(empty, stage).init(readers);
                     }
+                    publish();
                 }
                 thread::sync_threads();
             }
@@ -139,6 +164,20 @@ impl<const STAGES: u32> Ring<STAGES> {
             barrier(self.full, stage).arrive_on_copies();
             barrier(self.full, stage).arrive();
         }
+    }
+
+    /// Says that this thread alone fills the stage that is to be filled, by bulk copies of so many bytes in all, and gives the
+    /// barrier that they must name.
+    ///
+    /// # Safety
+    /// The ring is one [for bulk copies](Self::for_bulk_copies), and the stage is empty.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn expect(&mut self, bytes: u32) -> Mbarrier {
+        let full = barrier(self.full, self.writer.advance::<STAGES>());
+        // SAFETY: the barrier is initialised, and its phase lacks this arrival.
+        unsafe { full.arrive_expect_tx(bytes) };
+        full
     }
 
     /// Waits until the next stage has been filled by all threads, and says which it is.

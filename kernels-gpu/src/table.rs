@@ -19,6 +19,7 @@ use crate::tensor_core::TensorCore;
 use crate::tiled::Tiled;
 use crate::warp_specialised::WarpSpecialised;
 use crate::warp_tiled::WarpTiled;
+use crate::warpgroup::Warpgroup;
 use half::{bf16, f16};
 
 /// Instantiates kernels: one PTX entry a row, and a table of all rows.
@@ -27,34 +28,19 @@ use half::{bf16, f16};
 ///
 /// A kernel of [`Schedule::SplitK`](crate::kernel::Schedule) also names its reducer, one of [`reducers!`](crate::reducers)
 /// with the same epilogue: `.., min_blocks = n, reducer = name;`.
+///
+/// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its factors besides the
+/// other parameters: `.., min_blocks = n, factors = mapped;`.
 #[macro_export]
 macro_rules! gemm_kernels {
     (
         $(#[$doc:meta])* $table:ident:
         $(
             $name:ident = $kernel:ty, epilogue = $epilogue:ty, min_blocks = $min_blocks:expr
-            $(, reducer = $reducer:ident)?;
+            $(, reducer = $reducer:ident)? $(, factors = $mapped:ident)?;
         )*
     ) => {
-        $(
-            /// A row of the table: see there.
-            ///
-            /// # Safety
-            /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
-            #[::cuda_std::kernel(
-                max_threads = $crate::kernel::threads::<$kernel>(),
-                min_blocks = $min_blocks
-            )]
-            pub unsafe fn $name(
-                params: $crate::params::GemmParams<
-                    <$kernel as $crate::kernel::GemmKernel>::Element,
-                    $epilogue,
-                >,
-            ) {
-                // SAFETY: the launcher keeps the kernel's contract.
-                unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params.of_block()) }
-            }
-        )*
+        $($crate::__gemm_entry! { $name = $kernel, $epilogue, $min_blocks $(, $mapped)? })*
 
         $(#[$doc])*
         #[cfg(not(target_arch = "nvptx64"))]
@@ -73,6 +59,7 @@ macro_rules! gemm_kernels {
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
+                boxes: <$kernel as $crate::kernel::GemmKernel>::BOXES,
                 reducer: $crate::__reducer!(
                     <<$kernel as $crate::kernel::GemmKernel>::Element as $crate::element::Element>::DTYPE
                     $(, $reducer)?
@@ -80,6 +67,66 @@ macro_rules! gemm_kernels {
                 entry: $name::ENTRY,
             },
         )*];
+    };
+}
+
+/// The PTX entry of a row.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __gemm_entry {
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr) => {
+        /// A row of the table: see there.
+        ///
+        /// # Safety
+        /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
+        #[::cuda_std::kernel(
+                                            max_threads = $crate::kernel::threads::<$kernel>(),
+                                            min_blocks = $min_blocks
+                                        )]
+        pub unsafe fn $name(
+            params: $crate::params::GemmParams<
+                <$kernel as $crate::kernel::GemmKernel>::Element,
+                $epilogue,
+            >,
+        ) {
+            const {
+                assert!(
+                    <$kernel as $crate::kernel::GemmKernel>::BOXES.is_none(),
+                    "a kernel that makes bulk copies has `factors = mapped`"
+                )
+            }
+            // SAFETY: the launcher keeps the kernel's contract.
+            unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params.of_block()) }
+        }
+    };
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr, mapped) => {
+        /// A row of the table: see there.
+        ///
+        /// # Safety
+        /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
+        #[::cuda_std::kernel(
+                                            max_threads = $crate::kernel::threads::<$kernel>(),
+                                            min_blocks = $min_blocks
+                                        )]
+        pub unsafe fn $name(
+            params: $crate::params::GemmParams<
+                <$kernel as $crate::kernel::GemmKernel>::Element,
+                $epilogue,
+            >,
+            #[grid_constant] a: &::cuda_std::bulk_copy::TensorMap,
+            #[grid_constant] b: &::cuda_std::bulk_copy::TensorMap,
+        ) {
+            const {
+                assert!(
+                    <$kernel as $crate::kernel::GemmKernel>::BOXES.is_some(),
+                    "a kernel with `factors = mapped` makes bulk copies"
+                )
+            }
+            let maps = $crate::maps::Maps::new(a, b);
+            let params = $crate::params::GemmParams { maps, ..params.of_block() };
+            // SAFETY: the launcher keeps the kernel's contract.
+            unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }
+        }
     };
 }
 
@@ -302,4 +349,31 @@ gemm_kernels! {
     tensor_core64_nt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Nt>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tn_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt>, epilogue = Linear<bf16>, min_blocks = 4;
+
+    // Warpgroup<T, BM, BN, BK, STAGES, layouts>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
+    // are for smaller D.
+    warpgroup_f16 = Warpgroup<f16, 128, 256, 64, 4>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_nt_f16 = Warpgroup<f16, 128, 256, 64, 4, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_tn_f16 = Warpgroup<f16, 128, 256, 64, 4, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_tt_f16 = Warpgroup<f16, 128, 256, 64, 4, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_bf16 = Warpgroup<bf16, 128, 256, 64, 4>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_nt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_tn_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_tt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup128_f16 = Warpgroup<f16, 128, 128, 64, 6>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup128_nt_f16 = Warpgroup<f16, 128, 128, 64, 6, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup128_tn_f16 = Warpgroup<f16, 128, 128, 64, 6, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup128_tt_f16 = Warpgroup<f16, 128, 128, 64, 6, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup128_bf16 = Warpgroup<bf16, 128, 128, 64, 6>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup128_nt_bf16 = Warpgroup<bf16, 128, 128, 64, 6, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup128_tn_bf16 = Warpgroup<bf16, 128, 128, 64, 6, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup128_tt_bf16 = Warpgroup<bf16, 128, 128, 64, 6, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup64_f16 = Warpgroup<f16, 128, 64, 64, 8>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup64_nt_f16 = Warpgroup<f16, 128, 64, 64, 8, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup64_tn_f16 = Warpgroup<f16, 128, 64, 64, 8, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup64_tt_f16 = Warpgroup<f16, 128, 64, 64, 8, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup64_bf16 = Warpgroup<bf16, 128, 64, 64, 8>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup64_nt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup64_tn_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup64_tt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
 }

@@ -33,3 +33,86 @@ pub fn tile_at(tile: &Tile, n: u32, index: u32) -> Origin {
 pub fn block_tile(tile: &Tile, n: u32) -> Origin {
     tile_at(tile, n, thread::block_idx_x())
 }
+
+/// Tiles in a column of a group: with tiles of 128 x 256, about as many as rows of 132 of them that lie in a square.
+const GROUP: u32 = 16;
+
+/// Where tile `index` of D begins if they are counted in groups of [`GROUP`] rows of tiles, column by column in each.
+///
+/// Tiles that are computed at the same time then lie close together in both directions, share rows of A and columns of B, and
+/// find them in the L2 cache.
+#[inline(always)]
+pub fn grouped_tile_at(tile: &Tile, m: u32, n: u32, index: u32) -> Origin {
+    // A launch has at least one row and column; saying so spares the compiler checks for division by zero.
+    let (tiles_m, tiles_n) = (m.div_ceil(tile.bm).max(1), n.div_ceil(tile.bn).max(1));
+    let (group, place) = (index / (GROUP * tiles_n), index % (GROUP * tiles_n));
+    let first = group * GROUP;
+    let rows = (tiles_m - first).clamp(1, GROUP);
+    Origin { row: (first + place % rows) * tile.bm, col: place / rows * tile.bn }
+}
+
+/// The tiles of a block of a [persistent](crate::kernel::Schedule::Persistent) launch, one after another.
+#[derive(Clone, Debug)]
+pub struct BlockTiles {
+    tile: Tile,
+    m: u32,
+    n: u32,
+    next: u32,
+}
+
+impl BlockTiles {
+    /// Those of the running block, for an `m x n` matrix D.
+    #[inline(always)]
+    pub fn new(tile: &Tile, m: u32, n: u32) -> Self {
+        BlockTiles { tile: *tile, m, n, next: thread::block_idx_x() }
+    }
+}
+
+impl Iterator for BlockTiles {
+    type Item = Origin;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Origin> {
+        let index = self.next;
+        if index >= tiles(&self.tile, self.m, self.n) {
+            return None;
+        }
+        // Fewer than 2^31 tiles, and no more blocks than that.
+        self.next = index + thread::grid_dim_x();
+        Some(grouped_tile_at(&self.tile, self.m, self.n, index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const TILE: Tile = Tile { bm: 128, bn: 256, bk: 64, tm: 2, tn: 64, stages: 4 };
+
+    #[test]
+    fn groups_have_every_tile_once() {
+        for (tiles_m, tiles_n) in [(1, 1), (1, 7), (16, 5), (17, 3), (40, 2), (31, 1), (5, 40)] {
+            let (m, n) = (tiles_m * TILE.bm - 1, tiles_n * TILE.bn - 3);
+            let places: BTreeSet<_> = (0..tiles(&TILE, m, n))
+                .map(|index| grouped_tile_at(&TILE, m, n, index))
+                .map(|Origin { row, col }| (row, col))
+                .collect();
+            let all =
+                (0..tiles_m).flat_map(|i| (0..tiles_n).map(move |j| (i * TILE.bm, j * TILE.bn)));
+            assert_eq!(places, all.collect(), "{tiles_m} x {tiles_n}");
+        }
+    }
+
+    #[test]
+    fn tiles_of_one_time_lie_in_a_square() {
+        const TOGETHER: u32 = 128;
+        let (m, n) = (64 * TILE.bm, 64 * TILE.bn);
+        for first in (0..64 * 64).step_by(TOGETHER as usize) {
+            let places = (first..first + TOGETHER).map(|index| grouped_tile_at(&TILE, m, n, index));
+            let (rows, cols): (BTreeSet<_>, BTreeSet<_>) =
+                places.map(|Origin { row, col }| (row, col)).unzip();
+            assert_eq!((rows.len() as u32, cols.len() as u32), (GROUP, TOGETHER / GROUP));
+        }
+    }
+}

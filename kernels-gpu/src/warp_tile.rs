@@ -6,27 +6,18 @@
 //! its row `i` is row `g` of the warp's `i`-th 8, and its columns `2j` and `2j + 1` are columns `2t` and `2t + 1` of the warp's
 //! `j`-th 8. Two of its rows by two of its columns are one instruction of 16 x 8.
 //!
-//! That is no order in which to store D: a row of 8 elements of half precision is half a sector, held by four threads. So the
-//! sums take a way through shared memory, where slices are no longer needed, and come back as 4 neighbouring sums a thread, of
-//! which a warp stores whole rows.
+//! The sums go to D [through shared memory](crate::sums_on_the_way), where slices are no longer needed by then.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::GemmKernel;
 use crate::panels::{PanelA, PanelB, Panels, Reader};
 use crate::params::GemmParams;
-use crate::thread_tile::store_vector;
+use crate::sums_on_the_way::{LANES, SumsOnTheWay};
 use crate::tile::Origin;
 use core::marker::PhantomData;
-use cuda_std::memory::SharedPtr;
 use cuda_std::mma::{self, Factor};
-use cuda_std::{hint, shared, thread, unroll, warp};
-
-/// Lanes along a column and along a row of an instruction's product.
-pub const LANES: (usize, usize) = (8, 4);
-
-/// Sums that a thread stores together.
-pub const QUAD: usize = 4;
+use cuda_std::{shared, thread, unroll, warp};
 
 /// A thread's share of 16 columns of A and 16 rows of B: two registers for each of its rows, one for each of its columns.
 #[derive(Clone, Copy)]
@@ -56,9 +47,6 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     const COLS: usize = LANES.1 * TN;
     /// Warps along a row of the block's tile.
     const WARPS_N: usize = K::TILE.bn as usize / Self::COLS;
-    /// Quads in a row of the warp's part.
-    const QUADS: usize = Self::COLS / QUAD;
-
     /// Bytes of shared memory that the sums of a block take on their way.
     pub const BYTES: u32 = K::TILE.bm * K::TILE.bn * size_of::<f32>() as u32;
 
@@ -135,15 +123,6 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
         });
     }
 
-    /// Where 4 neighbouring sums of a row of the warp's part lie in shared memory. They change places so that lanes that write
-    /// together, 8 bytes each in 4 rows and 8 columns, do not meet in a bank. Those that read 8 quads of a row do not anyway.
-    #[inline(always)]
-    fn place(sums: SharedPtr<f32>, row: u32, quad: u32) -> SharedPtr<f32> {
-        const { assert!(Self::QUADS.is_multiple_of(8), "rows fill all banks") };
-        let swizzled = quad ^ (row % 4 * 2);
-        sums.add(row * Self::COLS as u32 + swizzled * QUAD as u32)
-    }
-
     /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
     ///
     /// # Safety
@@ -152,37 +131,20 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<T>>(self, params: &GemmParams<T, E>, origin: Origin) {
-        let lane = warp::lane_id();
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let sums = shared::dynamic::<f32>().add(warp * (Self::ROWS * Self::COLS) as u32);
-        let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
+        let sums = SumsOnTheWay::new(sums, Self::ROWS, Self::COLS);
+        let (row, col) = Self::of_warp();
+        let origin = Origin { row: origin.row + row, col: origin.col + col };
         // SAFETY: as promised by the caller; a warp reads what it has written itself.
         unsafe {
             thread::sync_threads();
             unroll!(i < TM, {
                 unroll!(j < TN / 2, {
-                    let place = Self::place(sums, i as u32 * 8 + g, j as u32 * 2 + t / 2);
-                    let pair = [self.sums[i][2 * j], self.sums[i][2 * j + 1]];
-                    place.add(t % 2 * 2).store_vec(pair);
+                    sums.write(i, j, [self.sums[i][2 * j], self.sums[i][2 * j + 1]]);
                 });
             });
-            warp::sync_warp(warp::FULL_MASK);
-        }
-
-        let (first_row, first_col) = Self::of_warp();
-        let wide = params.d.has_vectors(QUAD as u32) && params.n.is_multiple_of(QUAD as u32);
-        let turns = Self::ROWS * Self::QUADS / warp::WARP_SIZE as usize;
-        for turn in 0..hint::opaque(turns as u32) {
-            let quad = turn * warp::WARP_SIZE + lane;
-            let (row, quad) = (quad / Self::QUADS as u32, quad % Self::QUADS as u32);
-            // SAFETY: the warp has written all of its part.
-            let mut values = unsafe { Self::place(sums, row, quad).load_vec::<QUAD>() };
-            let row = origin.row + first_row + row;
-            let col = origin.col + first_col + quad * QUAD as u32;
-            if row < params.m && col < params.n {
-                // SAFETY: as promised by the caller; the vector starts inside of D.
-                unsafe { store_vector(params, row, col, &mut values, wide) };
-            }
+            sums.store(params, origin);
         }
     }
 }

@@ -7,6 +7,7 @@ use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
+use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::pipelined::Pipelined;
 use regemm_kernels::table::KERNELS;
@@ -80,6 +81,7 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
         slice_depth,
         shared_tiles,
         workspace,
+        maps: Maps::NONE,
         epilogue,
     };
     let launch = Launch {

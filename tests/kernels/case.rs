@@ -42,7 +42,7 @@ pub fn check_with<T: TestElement>(
     kernel: &'static KernelInfo,
     change: impl FnOnce(&mut Operands<T>),
 ) -> Result<Array2<T>, String> {
-    let case = Case { layouts: kernel.layouts, ..case };
+    let case = case.fitted::<T>(kernel);
     let failed = |why: String| format!("{case}: {why}");
     let seed = (case.m << 20 | case.n << 10 | case.k) as u64;
     let mut operands = case.operands::<T>(&mut rng(seed, 0));

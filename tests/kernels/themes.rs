@@ -5,7 +5,10 @@ use crate::machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use regemm::verify::{Addend, BatchCase, Case, Elements};
-use regemm::{Activation, BiasAxis, Device, KernelInfo, Layouts, Schedule, Summation};
+use regemm::{
+    Activation, BiasAxis, Device, Error, Factor, Gemm, KernelChoice, KernelInfo, Layouts, Schedule,
+    Summation,
+};
 use std::num::NonZeroU32;
 
 type Outcome = Result<(), String>;
@@ -30,6 +33,12 @@ pub fn of<T: TestElement>(kernel: &KernelInfo) -> Vec<(&'static str, Test)> {
     ];
     if kernel.schedule == Schedule::StreamK {
         themes.push(("shared_tiles", shared_tiles::<T>));
+    }
+    if kernel.schedule == Schedule::Persistent {
+        themes.push(("many_tiles", many_tiles::<T>));
+    }
+    if kernel.boxes.is_some() {
+        themes.push(("misaligned_factors", misaligned_factors::<T>));
     }
     themes
 }
@@ -255,7 +264,7 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
 fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
     match kernel.summation {
         Summation::Ascending | Summation::InGroups => Machine::new(Device::sim()),
-        Summation::TensorCores => machine.clone(),
+        Summation::TensorCores | Summation::Warpgroups => machine.clone(),
     }
 }
 
@@ -289,8 +298,8 @@ fn slices<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Out
                 return Err(format!("{case}: other bits than on {}", reference.name));
             }
             let whole = Case { slices: None, ..case };
-            if kernel.schedule == Schedule::Tiles && bits::<T>(whole, machine, kernel)? != expected
-            {
+            let split = [Schedule::SplitK, Schedule::StreamK].contains(&kernel.schedule);
+            if !split && bits::<T>(whole, machine, kernel)? != expected {
                 return Err(format!("{case}: other bits than without slices"));
             }
         }
@@ -317,6 +326,51 @@ fn shared_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) 
         }
     }
     Ok(())
+}
+
+/// More tiles than multiprocessors, so that blocks have several: of one slice, of many, and of none.
+fn many_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize);
+    let multiprocessors = machine.device.info().multiprocessors as usize;
+    for k in [0, 7, kernel.tile.stages as usize * bk + 9] {
+        let case = Case {
+            beta: 0.5,
+            addend: Addend::Same,
+            bias: BiasAxis::Row,
+            ..Case::product(2 * bm - 5, (multiprocessors + 1) * bn - 9, k)
+        };
+        check::<T>(case, machine, kernel)?;
+    }
+    Ok(())
+}
+
+/// Factors that bulk copies cannot take are refused, and the library takes another kernel for them.
+fn misaligned_factors<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+    let Layouts { a, b } = kernel.layouts;
+    let (m, n, k) = (300, 700, 60);
+    for (ld, first) in [(801, 0), (800, 1)] {
+        let matrix = |rows| machine.device.matrix_with_ld::<T>(rows, ld, ld).map_err(text);
+        let ((a_rows, a_cols), (b_rows, b_cols)) = (a.stored(m, k), b.stored(k, n));
+        let (stored_a, stored_b, mut d) = (matrix(a_rows)?, matrix(b_rows)?, matrix(m)?);
+        let cols = |count| first..first + count;
+        let part_of_a = stored_a.view().slice(0..a_rows, cols(a_cols)).map_err(text)?;
+        let part_of_b = stored_b.view().slice(0..b_rows, cols(b_cols)).map_err(text)?;
+        let gemm = Gemm::new(Factor::stored(part_of_a, a), Factor::stored(part_of_b, b));
+        let mut target = d.view_mut().slice(0..m, 0..n).map_err(text)?;
+        let asked = gemm.clone().kernel(KernelChoice::Info(kernel)).run(target.reborrow());
+        if !matches!(&asked, Err(Error::KernelAlignment { .. })) {
+            return Err(format!("leading dimension {ld}, column {first}: {asked:?}"));
+        }
+        let chosen = gemm.run(target).map_err(text)?.kernel;
+        if chosen.boxes.is_some() {
+            return Err(format!("{} was chosen", chosen.name));
+        }
+    }
+    Ok(())
+}
+
+fn text(error: Error) -> String {
+    error.to_string()
 }
 
 /// Any case; the layouts are the kernel's to say.

@@ -92,6 +92,23 @@ pub unsafe fn load_2d<T: Scalar>(
     unsafe { backend::bulk_load_2d(target.address(), map.address(), x, y, full.address()) }
 }
 
+/// As [`load_2d`], from matrix `at[2]` of a batch: a tensor of three dimensions. A matrix that is not there is zero.
+///
+/// # Safety
+/// As for [`load_2d`], with a map of three dimensions.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_3d<T: Scalar>(
+    target: SharedPtr<T>,
+    map: &TensorMap,
+    at: [i32; 3],
+    full: Mbarrier,
+) {
+    let [x, y, z] = at;
+    // SAFETY: as promised by the caller.
+    unsafe { backend::bulk_load_3d(target.address(), map.address(), x, y, z, full.address()) }
+}
+
 /// Begins to copy a box from `source` to the place in the matrix whose first element is `(row, column) = (at[1], at[0])`; what lies
 /// outside of the matrix is left out.
 ///

@@ -172,6 +172,28 @@ impl TiledTensor {
         }
     }
 
+    /// `count` row-major matrices of `rows x cols` elements that begin `pitch` bytes apart, as [`matrix`](Self::matrix) describes
+    /// one: a box is a part of one of them. The pitch of a single one may be anything.
+    pub fn matrices(
+        element: ElementType,
+        address: u64,
+        (count, rows, cols): (u64, u64, u64),
+        (pitch, stride): (u64, u64),
+        box_shape: (u32, u32),
+        swizzle: Swizzle,
+    ) -> TiledTensor {
+        let one = Self::matrix(element, address, (rows, cols), stride, box_shape, swizzle);
+        // The rules hold for strides that nobody uses, too.
+        let pitch = if count == 1 { rows.saturating_mul(stride) } else { pitch };
+        let [cols, rows, ..] = one.dims;
+        TiledTensor {
+            rank: 3,
+            dims: [cols, rows, count, 1, 1],
+            strides: [stride, pitch, 0, 0],
+            ..one
+        }
+    }
+
     /// Checks all rules.
     ///
     /// # Errors

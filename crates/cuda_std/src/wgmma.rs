@@ -76,6 +76,13 @@ impl Element for bf16 {
     const BF16: bool = true;
 }
 
+/// Two neighbouring sums as elements, each rounded to the nearest one, ties to even: the first in the lower half
+/// (`cvt.rn.bf16x2.f32`, `cvt.rn.f16x2.f32`). A NaN becomes the one whose bits but the highest are set.
+#[inline(always)]
+pub fn pack<T: Element>(pair: [f32; 2]) -> u32 {
+    backend::wgmma_pack::<T>(pair)
+}
+
 /// Lets the warpgroup's next instructions use the accumulators as the threads have left them (`wgmma.fence`).
 ///
 /// # Safety

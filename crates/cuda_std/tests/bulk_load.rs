@@ -5,7 +5,7 @@
 mod common;
 
 use common::{assert_line, download, fault, launch, upload};
-use cuda_std::bulk_copy::{TensorMap, fence_shared, load_2d, prefetch};
+use cuda_std::bulk_copy::{TensorMap, fence_shared, load_2d, load_3d, prefetch};
 use cuda_std::mbarrier::{Mbarrier, fence_init};
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{AccessKind::*, Counters, FaultKind, Simulator};
@@ -102,6 +102,64 @@ fn boxes_arrive_row_by_row_with_zeros_outside() {
                 let at = (row * cols + col) as usize;
                 assert_eq!(found[at], expected(row, col, x, y), "({row}, {col}) at ({x}, {y})");
             }
+        }
+    }
+}
+
+/// Loads one box of a matrix of a batch and stores the elements as they lie there.
+#[kernel]
+unsafe fn load_box_of_batch(
+    d: GlobalPtr<u16>,
+    #[grid_constant] map: &TensorMap,
+    y: i32,
+    z: i32,
+    elements: u32,
+) {
+    let full = Mbarrier::new(shared_array!(u64; 1));
+    let tile = shared::dynamic::<u16>();
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            full.init(1);
+            fence_init();
+        }
+        thread::sync_threads();
+        if i == 0 {
+            full.arrive_expect_tx(2 * elements);
+            load_3d(tile, map, [8, y, z], full);
+        }
+        full.wait(0);
+        for at in (i..elements).step_by(thread::block_dim_x() as usize) {
+            d.add(at.into()).store(tile.add(at).load());
+        }
+    }
+}
+
+#[test]
+fn a_box_is_a_part_of_one_matrix_of_a_batch() {
+    // Three matrices of 16 x 70 elements in rows of 72, with a row between them.
+    const MATRIX_ROWS: usize = 16;
+    const PITCH: usize = (MATRIX_ROWS + 1) * LD;
+    let (rows, cols) = (6, 24);
+    for (y, z) in [(0, 0), (3, 1), (13, 1), (-2, 2), (0, 3), (0, -1)] {
+        let simulator = Simulator::new();
+        let elements = Vec::from_iter((0..3 * PITCH).map(|i| 1 + i as u16));
+        let address = upload(&simulator, &elements).address();
+        let (shape, strides) =
+            ((3, MATRIX_ROWS as u64, COLS as u64), (2 * PITCH as u64, 2 * LD as u64));
+        let element = ElementType::U16;
+        let tensor =
+            TiledTensor::matrices(element, address, shape, strides, (rows, cols), Swizzle::None);
+        let map = simulator.tensor_map(&tensor).unwrap();
+        let count = rows * cols;
+        let d = upload(&simulator, &vec![u16::MAX; count as usize]);
+        launch!(simulator, load_box_of_batch[1, 32, 2 * count](d, map, y, z, count)).unwrap();
+        for (at, found) in download(&simulator, d, count as usize).into_iter().enumerate() {
+            let (row, col) = (at as i32 / cols as i32 + y, at % cols as usize + 8);
+            let inside = (0..MATRIX_ROWS as i32).contains(&row) && (0..3).contains(&z);
+            let expected =
+                if inside { 1 + (z as usize * PITCH + row as usize * LD + col) as u16 } else { 0 };
+            assert_eq!(found, expected, "element {at} at {y} of {z}");
         }
     }
 }

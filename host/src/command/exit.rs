@@ -73,6 +73,7 @@ impl Failure {
                 Error::UnknownKernel { .. }
                 | Error::UnknownGpu { .. }
                 | Error::KernelLayouts { .. }
+                | Error::KernelAlignment { .. }
                 | Error::KernelDtype { .. }
                 | Error::InvalidDeviceSpec { .. } => USAGE,
                 _ => DEVICE,

@@ -155,8 +155,8 @@ where
         // The sizes were small enough for a product.
         let batch = products.unwrap_or(1) as u32;
         let [m, n, k] = [m, n, k].map(|size| size as u32);
-        let single = kernels::Problem::new(T::DTYPE, m, n, k);
-        let problem = kernels::Problem { layouts, batch, ..single };
+        let single = kernels::Problem::packed(T::DTYPE, (m, n, k), layouts);
+        let problem = kernels::Problem { batch, ..single };
         explain(&device, &problem, Shape::packed(T::DTYPE, m, n, k))
     });
     let verification = arguments.verify.then(|| verify(arguments, &operands, &d)).transpose()?;

@@ -135,7 +135,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for kernel in kernels {
         bar.set_message(kernel.name);
-        let problem = Problem { layouts: kernel.layouts, ..problem };
+        let Problem { m, n, k, .. } = problem;
+        let problem = Problem::packed(kernel.dtype, (m, n, k), kernel.layouts);
         let formula = Formula::new(kernel, &problem).ok_or_else(|| too_large(size))?;
         let counted = (!arguments.formulas).then(|| count(kernel, &problem)).transpose()?;
         let traffic = counted.as_ref().unwrap_or(&formula.traffic);

@@ -22,7 +22,6 @@ pub mod report;
 mod sim;
 mod spec;
 pub mod stream;
-#[cfg_attr(not(test), expect(dead_code, reason = "no kernel of the table makes bulk copies yet"))]
 mod tensor_map;
 pub mod workspace;
 
@@ -120,6 +119,13 @@ pub(crate) struct Code {
     pub modules: &'static [PtxModule],
 }
 
+impl Code {
+    /// The first ones of a launch's arguments, as many as the kernel has parameters.
+    fn take<'a>(&self, arguments: &'a [*const c_void]) -> &'a [*const c_void] {
+        &arguments[..self.entry.parameters.len().min(arguments.len())]
+    }
+}
+
 /// One grid of blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
@@ -128,10 +134,11 @@ pub(crate) struct Step {
     pub grid: [u32; 3],
 }
 
-/// Grids that run one after the other. `argument` points to the only parameter of each.
+/// Grids that run one after the other.
 pub(crate) struct Launch<'a> {
     pub steps: &'a [Step],
-    pub argument: *const c_void,
+    /// Pointers to parameters, of which each kernel takes the first ones.
+    pub arguments: &'a [*const c_void],
     /// Memory that the kernels read, as far as this library owns it.
     pub reads: &'a [&'a Buffer],
     /// Memory that the kernels write, as far as this library owns it and has to order their work on it.
@@ -401,7 +408,7 @@ impl Device {
     /// to its end. Counters come from the simulator alone.
     ///
     /// # Safety
-    /// The kernels keep [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and `argument` is valid for them;
+    /// The kernels keep [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and `arguments` are valid for them;
     /// memory that is named neither in `reads` nor in `writes` stays valid until the work is done.
     pub(crate) unsafe fn launch(
         &self,

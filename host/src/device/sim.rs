@@ -74,8 +74,9 @@ impl SimDevice {
                 block: [code.threads, 1, 1],
                 dynamic_shared: code.shared_bytes,
             };
+            let arguments = code.take(launch.arguments);
             // SAFETY: as promised by the caller.
-            let counted = unsafe { self.simulator.launch(code.entry, shape, &[launch.argument]) };
+            let counted = unsafe { self.simulator.launch(code.entry, shape, arguments) };
             counters += counted.map_err(error)?;
         }
         Ok(counters)

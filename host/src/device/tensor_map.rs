@@ -6,8 +6,9 @@ use crate::error::{Error, Result};
 use crate::matrix::view::MatrixView;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::tensor_map::{ElementType, TiledTensor};
+use cuda_std::tensor_map::{ALIGNMENT, ElementType, TiledTensor};
 use regemm_kernels::element::{Dtype, Element};
+use regemm_kernels::maps::BoxShape;
 
 /// What an element type is called in a tensor map.
 fn element_type(dtype: Dtype) -> ElementType {
@@ -19,19 +20,39 @@ fn element_type(dtype: Dtype) -> ElementType {
     }
 }
 
+/// The smallest box: what can be copied in any can be copied in this.
+const SMALLEST: BoxShape = BoxShape { rows: 1, cols: ALIGNMENT as u32, swizzle: Swizzle::None };
+
 impl<T: Element> MatrixView<'_, T> {
-    /// A map of the matrix in boxes of `box_shape` (rows, columns). It is of use as long as the matrix lives.
+    /// `count` such matrices, the first elements of which are `stride` elements apart, as bulk copies find them. Where `stride` is
+    /// zero that is one, which all share.
+    fn tensor(&self, (count, stride): (usize, usize), boxes: BoxShape) -> TiledTensor {
+        let bytes = |elements: usize| (elements as u64).saturating_mul(size_of::<T>() as u64);
+        let count = if stride == 0 { 1 } else { count as u64 };
+        TiledTensor::matrices(
+            element_type(T::DTYPE),
+            self.address(),
+            (count, self.rows() as u64, self.cols() as u64),
+            (bytes(stride), bytes(self.ld())),
+            (boxes.rows, boxes.cols),
+            boxes.swizzle,
+        )
+    }
+
+    /// Whether bulk copies can take `count` such matrices, `stride` elements apart. Of those without elements there is
+    /// nothing to take.
+    pub(crate) fn takes_bulk_copies(&self, batch: (usize, usize)) -> bool {
+        let empty = self.rows() == 0 || self.cols() == 0 || batch.0 == 0;
+        empty || self.tensor(batch, SMALLEST).check().is_ok()
+    }
+
+    /// A map of `count` such matrices, `stride` elements apart, in such boxes. It is of use as long as the matrices live.
     ///
     /// # Errors
-    /// [`Error::TensorMap`] where bulk copies cannot take the matrix or the box: mostly an address or a leading dimension that is no
+    /// [`Error::TensorMap`] where bulk copies cannot take a matrix or the box: mostly an address or a leading dimension that is no
     /// multiple of 16 bytes, or a matrix without elements. [`Error::DriverTooOld`] before CUDA 12.0, or a failure of the driver.
-    pub(crate) fn tensor_map(&self, box_shape: (u32, u32), swizzle: Swizzle) -> Result<TensorMap> {
-        let stride = self.ld() as u64 * size_of::<T>() as u64;
-        let shape = (self.rows() as u64, self.cols() as u64);
-        let element = element_type(T::DTYPE);
-        let tensor =
-            TiledTensor::matrix(element, self.address(), shape, stride, box_shape, swizzle);
-        self.device().tensor_map(&tensor)
+    pub(crate) fn tensor_map(&self, batch: (usize, usize), boxes: BoxShape) -> Result<TensorMap> {
+        self.device().tensor_map(&self.tensor(batch, boxes))
     }
 }
 
@@ -58,13 +79,19 @@ mod tests {
     use cuda_std::tensor_map::TensorMapError;
     use half::bf16;
 
-    const BOX: (u32, u32) = (128, 64);
+    /// A matrix that is no batch.
+    const SINGLE: (usize, usize) = (1, 0);
+
+    fn boxes(rows: u32, cols: u32, swizzle: Swizzle) -> BoxShape {
+        BoxShape { rows, cols, swizzle }
+    }
 
     #[test]
     fn the_simulator_takes_what_the_rules_allow() {
         let device = Device::sim();
         let matrix = device.matrix_with_ld::<bf16>(200, 70, 72).unwrap();
-        let map = |view: MatrixView<'_, bf16>, swizzle| view.tensor_map(BOX, swizzle);
+        let map =
+            |view: MatrixView<'_, bf16>, swizzle| view.tensor_map(SINGLE, boxes(128, 64, swizzle));
         let whole = map(matrix.view(), Swizzle::Bytes128).unwrap();
         assert_ne!(whole, map(matrix.view(), Swizzle::None).unwrap());
         // A part that begins 16 bytes further on.
@@ -85,15 +112,31 @@ mod tests {
     }
 
     #[test]
+    fn what_bulk_copies_take() {
+        let device = Device::sim();
+        let takes = |ld: usize, first: usize, batch| {
+            let matrix = device.matrix_with_ld::<bf16>(10, 70, ld).unwrap();
+            matrix.view().slice(1..9, first..70).unwrap().takes_bulk_copies(batch)
+        };
+        assert!(takes(72, 0, SINGLE) && takes(72, 64, SINGLE) && takes(72, 0, (9, 0)));
+        assert!(!takes(71, 0, SINGLE) && !takes(72, 4, SINGLE));
+        assert!(takes(72, 0, (9, 720)) && takes(72, 0, (9, 8 * 72)) && !takes(72, 0, (9, 724)));
+        assert!(!takes(72, 0, (9, 72)), "matrices that lie in each other");
+        let empty = device.matrix_with_ld::<bf16>(0, 3, 3).unwrap();
+        assert!(empty.view().takes_bulk_copies(SINGLE));
+    }
+
+    #[test]
     fn the_driver_is_told_all_of_it() {
         let name = "device::tensor_map::tests::the_driver_is_told_all_of_it";
         in_child(name, Driver::Fake, &[], |log| {
             let device = Device::cuda(0).unwrap();
-            let matrix = device.matrix_with_ld::<bf16>(200, 70, 72).unwrap();
-            let map = matrix.view().tensor_map(BOX, Swizzle::Bytes128).unwrap();
+            let matrix = device.matrix_with_ld::<bf16>(10, 70, 72).unwrap();
+            let map =
+                matrix.view().tensor_map((3, 800), boxes(128, 64, Swizzle::Bytes128)).unwrap();
             assert_eq!(map.opaque[0], matrix.view().address());
             let log = std::fs::read_to_string(log).unwrap();
-            let expected = "tensor map type 9 dims [70, 200] strides [144] box [64, 128] steps [1, 1] interleave 0 swizzle 3 \
+            let expected = "tensor map type 9 dims [70, 10, 3] strides [144, 1600] box [64, 128, 1] steps [1, 1, 1] interleave 0 swizzle 3 \
                             promotion 2 fill 0";
             assert!(log.lines().any(|line| line == expected), "{log}");
         });
@@ -105,7 +148,7 @@ mod tests {
         in_child(name, Driver::Fake, &[("FAKE_CUDA_CAPABILITY", "8.0")], |_| {
             let device = Device::cuda(0).unwrap();
             let matrix = device.matrix::<f32>(32, 32).unwrap();
-            let error = matrix.view().tensor_map((32, 32), Swizzle::None).unwrap_err();
+            let error = matrix.view().tensor_map(SINGLE, boxes(32, 32, Swizzle::None)).unwrap_err();
             let call = "cuTensorMapEncodeTiled";
             assert!(matches!(error, Error::Cuda { call: c, .. } if c == call), "{error}");
         });
@@ -117,7 +160,7 @@ mod tests {
         in_child(name, Driver::Fake, &[("FAKE_CUDA_VERSION", "11080")], |_| {
             let device = Device::cuda(0).unwrap();
             let matrix = device.matrix::<f32>(32, 32).unwrap();
-            let error = matrix.view().tensor_map((32, 32), Swizzle::None).unwrap_err();
+            let error = matrix.view().tensor_map(SINGLE, boxes(32, 32, Swizzle::None)).unwrap_err();
             let Error::DriverTooOld { found: (11, 8), needed: (12, 0), .. } = error else {
                 panic!("{error}")
             };

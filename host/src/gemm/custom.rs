@@ -8,6 +8,7 @@ use crate::device::ptx::PtxModule;
 use crate::device::report::KernelReport;
 use crate::device::{Device, KernelSource};
 use crate::error::{Error, Result};
+use cuda_std::bulk_copy::TensorMap;
 use cuda_std::entry::Parameter;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
@@ -36,12 +37,14 @@ impl<T: Element, E: Epilogue<T>> CustomKernel<T, E> {
             let KernelInfo { name: kernel, dtype: found, .. } = *info;
             return Err(Error::KernelDtype { kernel, found, expected: T::DTYPE });
         }
-        let expected = [Parameter::of::<GemmParams<T, E>>()];
+        let map = Parameter::of::<TensorMap>();
+        let all = [Parameter::of::<GemmParams<T, E>>(), map, map];
+        let expected = if info.boxes.is_some() { &all[..] } else { &all[..1] };
         if info.entry.parameters != expected {
             return Err(Error::KernelParameters {
                 kernel: info.name,
                 found: describe(info.entry.parameters),
-                expected: describe(&expected),
+                expected: describe(expected),
             });
         }
         Ok(CustomKernel { source: KernelSource { info, modules }, types: PhantomData })

@@ -1,15 +1,20 @@
 //! From checked operands to a launch.
 
 use super::Report;
-use super::operands::{Factor, Target};
+use super::operands::{Factor, Target, Term};
 use crate::device::stream::Stream;
 use crate::device::workspace::Workspace;
 use crate::device::{Buffer, KernelSource, Launch, Step};
 use crate::error::Result;
 use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Why};
+use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
+use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, TargetRef};
+
+/// What is passed for a map where the kernel takes none, or does not copy.
+const UNUSED: TensorMap = TensorMap { opaque: [0; TensorMap::WORDS] };
 
 /// A product whose operands are checked.
 pub(super) struct Plan<'a, T: Element> {
@@ -61,6 +66,7 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         slice_depth: shape.slice_depth,
         shared_tiles: shape.shared_tiles,
         workspace: workspace.to_kernel(),
+        maps: Maps::NONE,
         epilogue,
     };
     let factors = [a.first.buffer(), b.first.buffer()];
@@ -71,6 +77,11 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
     for first in (0..batch).step_by(MAX_PRODUCTS as usize) {
         let products = MAX_PRODUCTS.min(batch - first);
         let params = params.from_product(first);
+        // Where there is nothing to multiply there may be no matrix to map.
+        let boxes = kernel.boxes.filter(|_| k > 0);
+        let map = |factor: &Term<'_, T>, boxes| factor.tensor_map((first, products), boxes);
+        let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&a, boxes.a))?;
+        let b_map = boxes.map_or(Ok(UNUSED), |boxes| map(&b, boxes.b))?;
         let step = |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z] };
         let main = shape.main.map(|blocks| step(plan.kernel.code(), blocks));
         let reducer = plan.kernel.reducer().zip(shape.reduce);
@@ -86,8 +97,9 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
                 one.as_slice()
             }
         };
-        let launch =
-            Launch { steps, argument: (&raw const params).cast(), reads: &reads, writes: &writes };
+        let arguments =
+            [(&raw const params).cast(), (&raw const a_map).cast(), (&raw const b_map).cast()];
+        let launch = Launch { steps, arguments: &arguments, reads: &reads, writes: &writes };
         // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's launches
         // use the workspace before those that are put on the stream here.
         let counted = unsafe { device.launch(&launch, stream)? };

@@ -7,13 +7,16 @@
 //! | [`Target`] | D | matrices and batches that may be written |
 
 use crate::device::Device;
+use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::matrix::batch::Batch;
 use crate::matrix::batch_view::{BatchView, BatchViewMut};
 use crate::matrix::vector::Vector;
 use crate::matrix::view::{MatrixView, MatrixViewMut};
+use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::element::Element;
 use regemm_kernels::layout::Layout;
+use regemm_kernels::maps::BoxShape;
 
 /// The matrices of a batch after the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,30 @@ impl<'a, T: Element> Term<'a, T> {
     /// Elements from the matrix of one product to that of the next, zero for one that is shared.
     pub(super) fn stride(&self) -> u64 {
         self.batch.map_or(0, |batch| batch.stride as u64)
+    }
+}
+
+/// As bulk copies find it.
+impl<T: Element> Term<'_, T> {
+    /// Matrices, and elements from one to the next.
+    fn repeats(&self) -> (usize, usize) {
+        self.batch.map_or((1, 0), |batch| (batch.count, batch.stride))
+    }
+
+    /// Whether bulk copies can take it.
+    pub(super) fn takes_bulk_copies(&self) -> bool {
+        self.first.takes_bulk_copies(self.repeats())
+    }
+
+    /// A map of `products` of its matrices, from that of product `first` on, in such boxes.
+    pub(super) fn tensor_map(
+        &self,
+        (first, products): (u32, u32),
+        boxes: BoxShape,
+    ) -> Result<TensorMap> {
+        let (_, stride) = self.repeats();
+        let matrix = self.first.moved(first as usize * stride, self.first.rows());
+        matrix.tensor_map((products as usize, stride), boxes)
     }
 }
 

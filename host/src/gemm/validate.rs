@@ -29,6 +29,7 @@ pub(super) fn problem<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Resu
         k: dimension("k", gemm.a.cols())?,
         layouts: Layouts { a: gemm.a.layout(), b: gemm.b.layout() },
         batch: dimension("the number of products", d.count().unwrap_or(1))?,
+        bulk_copies: gemm.a.stored.takes_bulk_copies() && gemm.b.stored.takes_bulk_copies(),
     })
 }
 

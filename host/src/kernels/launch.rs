@@ -63,8 +63,8 @@ impl LaunchShape {
         // `supports` has compared them with the largest grid, which has fewer than 2^31.
         let tiles = kernel.blocks(m, n) as u32;
         match kernel.schedule {
-            Schedule::Tiles => LaunchShape {
-                main: Some([tiles, 1]),
+            Schedule::Tiles | Schedule::Persistent => LaunchShape {
+                main: Some([blocks_of_tiles(kernel, problem, device, tiles), 1]),
                 slice_depth: k.max(1),
                 slices: k.min(1),
                 shared_tiles: 0,
@@ -126,6 +126,16 @@ impl LaunchShape {
     }
 }
 
+/// Blocks that sum whole tiles: one for each, or as many as the device has multiprocessors, which then stay. In a batch there are
+/// tiles of other products to go on with.
+fn blocks_of_tiles(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo, tiles: u32) -> u32 {
+    if kernel.schedule == Schedule::Persistent && problem.batch == 1 {
+        tiles.min(device.multiprocessors.max(1))
+    } else {
+        tiles
+    }
+}
+
 /// Bytes of a sum.
 fn sum_bytes(dtype: Dtype) -> u64 {
     match dtype {
@@ -174,7 +184,7 @@ pub(super) fn shares(
 /// Blocks along x of the launch that adds slices up; none where there is none.
 pub(super) fn reducer_blocks(kernel: &KernelInfo, problem: &Problem) -> u64 {
     match (kernel.schedule, kernel.dtype) {
-        (Schedule::Tiles | Schedule::StreamK, _) => 0,
+        (Schedule::Tiles | Schedule::Persistent | Schedule::StreamK, _) => 0,
         (Schedule::SplitK, Dtype::F64) => reduce::blocks::<f64>(problem.m, problem.n),
         // Those of half the precision are summed in f32.
         (Schedule::SplitK, _) => reduce::blocks::<f32>(problem.m, problem.n),
@@ -230,6 +240,18 @@ mod tests {
         let shape = shape("tiled16_f32", (100, 40, 30), Some(5));
         assert_eq!((shape.main, shape.reduce), (Some([7 * 3, 1]), None));
         assert_eq!(shape.workspace, WorkspaceSize::default());
+    }
+
+    #[test]
+    fn persistent_blocks_are_as_many_as_multiprocessors() {
+        let kernel = find("warpgroup_bf16").unwrap();
+        let blocks = |size, batch| {
+            let problem = Problem { batch, ..Problem::new(Dtype::Bf16, size, size, 64) };
+            LaunchShape::new(kernel, &problem, &h200(), None).main
+        };
+        assert_eq!(blocks(1024, 1), Some([8 * 4, 1]));
+        assert_eq!(blocks(8192, 1), Some([132, 1]));
+        assert_eq!(blocks(8192, 2), Some([64 * 32, 1]));
     }
 
     #[test]

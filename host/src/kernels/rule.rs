@@ -89,6 +89,8 @@ impl Order {
         let enough = match area {
             // One of them multiplies faster on tensor cores than half of all do without.
             _ if kernel.rung == Rung::TensorCore => 1,
+            // Those of warpgroups are twice as fast as the others of a multiprocessor.
+            _ if kernel.rung == Rung::Warpgroup => all.div_ceil(3),
             ..=SMALL_TILE => all.div_ceil(5),
             LARGE_TILE.. => nearly_all,
             _ => all.div_ceil(3),
@@ -189,7 +191,7 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 ///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
 /// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
-///    all if they are large, and any with tensor cores; within it the largest tiles of
+///    all if they are large, and any with tensor cores unless whole warpgroups share one; within it the largest tiles of
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
@@ -308,12 +310,21 @@ mod tests {
         for dtype in [Dtype::F16, Dtype::Bf16] {
             for layouts in Layouts::ALL {
                 let chosen = |size, device: &DeviceInfo| {
-                    let problem = Problem { layouts, ..Problem::new(dtype, size, size, size) };
+                    let problem = Problem::packed(dtype, (size, size, size), layouts);
                     choose(&problem, device, None).unwrap().kernel
                 };
-                for (size, bm) in [(100, 64), (1024, 64), (2048, 128), (8192, 128)] {
+                let ampere = DeviceInfo { compute_capability: Some((8, 0)), ..h200() };
+                for (size, bn) in [(100, 64), (1024, 64), (2047, 128), (2048, 128), (8192, 128)] {
+                    let kernel = chosen(size, &ampere);
+                    assert_eq!((kernel.rung, kernel.tile.bn), (Rung::TensorCore, bn), "{size}");
+                }
+                for (size, bn) in [(1024, 64), (2048, 128), (4096, 256), (8192, 256)] {
                     let kernel = chosen(size, &h200());
-                    assert_eq!((kernel.rung, kernel.tile.bm), (Rung::TensorCore, bm), "{size}");
+                    assert_eq!((kernel.rung, kernel.tile.bn), (Rung::Warpgroup, bn), "{size}");
+                }
+                // Too small for whole warpgroups, and rows that bulk copies cannot take.
+                for size in [512, 2047] {
+                    assert_eq!(chosen(size, &h200()).rung, Rung::TensorCore, "{size}");
                 }
                 let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
                 assert!(chosen(4096, &turing).rung < Rung::Pipelined);
@@ -409,7 +420,8 @@ mod tests {
     fn every_kernel_of_the_type_is_ranked_once() {
         let ranked = rank(&problem(100, 100, 100), &h200());
         assert_eq!(ranked.len(), kernels_for(Dtype::F32, Layouts::NN).count());
-        for rung in Rung::ALL.into_iter().filter(|&rung| rung != Rung::TensorCore) {
+        let halves = [Rung::TensorCore, Rung::Warpgroup];
+        for rung in Rung::ALL.into_iter().filter(|rung| !halves.contains(rung)) {
             let selection = choose(&problem(100, 100, 100), &h200(), Some(rung)).unwrap();
             assert_eq!(selection.kernel.rung, rung);
         }

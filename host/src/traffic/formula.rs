@@ -58,8 +58,8 @@ use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::mover::VECTOR_BYTES;
 use regemm_kernels::panels::{CHUNK, PAIR, SQUARE};
+use regemm_kernels::sums_on_the_way::{LANES, QUAD};
 use regemm_kernels::thread_tile::WARP_TILE;
-use regemm_kernels::warp_tile::{LANES, QUAD};
 
 /// The widest load or store.
 const VECTOR: u64 = VECTOR_BYTES as u64;
@@ -113,9 +113,12 @@ impl Formula {
             Rung::Naive => (launch.naive(), None),
             Rung::Tiled => (launch.tiled(), None),
             // They depend on what blocks share, and on what their producers copy by hand.
-            Rung::SplitK | Rung::Skinny | Rung::WarpSpecialised | Rung::SlicedK | Rung::StreamK => {
-                return None;
-            }
+            Rung::SplitK
+            | Rung::Skinny
+            | Rung::WarpSpecialised
+            | Rung::SlicedK
+            | Rung::StreamK
+            | Rung::Warpgroup => return None,
             Rung::Microkernel
             | Rung::DoubleBuffered
             | Rung::Pipelined

@@ -31,7 +31,7 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     let blocks = kernel.blocks(shape.m, shape.n).max(1);
     let multiprocessors = u64::from(multiprocessors.max(1));
     let rounds = match kernel.schedule {
-        Schedule::Tiles => blocks.div_ceil(multiprocessors) as f64,
+        Schedule::Tiles | Schedule::Persistent => blocks.div_ceil(multiprocessors) as f64,
         // All multiprocessors share all tiles.
         Schedule::SplitK | Schedule::StreamK => blocks as f64 / multiprocessors as f64,
     };

@@ -3,6 +3,7 @@
 use super::inputs::{Distribution, exact_integer_limit, random_matrix};
 use super::problem::{Problem, ShapeError};
 use super::reference::{Reference, exact_reference, reference};
+use cuda_std::tensor_map::ALIGNMENT;
 use ndarray::{Array2, Array3, ArrayView2, Axis, concatenate};
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
@@ -10,6 +11,7 @@ use rand::seq::IndexedRandom;
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::BiasAxis;
+use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -102,6 +104,23 @@ impl Case {
             batch: None,
             slices: None,
         }
+    }
+
+    /// The case in the layouts of a kernel, and where that makes bulk copies with gaps in A and B that make them possible: as wide as
+    /// they are, or wider.
+    pub fn fitted<T>(mut self, kernel: &KernelInfo) -> Self {
+        self.layouts = kernel.layouts;
+        if kernel.boxes.is_some() {
+            let whole = ALIGNMENT as usize / size_of::<T>();
+            let (_, cols_of_a) = self.layouts.a.stored(self.m, self.k);
+            let (_, cols_of_b) = self.layouts.b.stored(self.k, self.n);
+            for ((left, right), cols) in self.gaps.iter_mut().zip([cols_of_a, cols_of_b]) {
+                *left = left.next_multiple_of(whole);
+                let inside = *left + cols;
+                *right = (inside + *right).next_multiple_of(whole) - inside;
+            }
+        }
+        self
     }
 
     /// Number of products.

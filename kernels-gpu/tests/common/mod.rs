@@ -6,6 +6,7 @@ use cuda_std::sim::{Counters, Launch, Simulator};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
+use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::partials::Partials;
 use regemm_kernels::reduce;
@@ -128,7 +129,7 @@ impl Product {
         let target = TargetRef { first: d.matrix, stride: 0 };
         let epilogue = Linear::<f32>::identity();
         let slices = match kernel.schedule {
-            Schedule::Tiles | Schedule::StreamK => 1,
+            Schedule::Tiles | Schedule::Persistent | Schedule::StreamK => 1,
             Schedule::SplitK => k.div_ceil(slice_depth.max(1)),
         };
         let partials = Partials::new::<f32>(m, n, k, slice_depth.max(1));
@@ -150,6 +151,7 @@ impl Product {
             slice_depth,
             shared_tiles,
             workspace,
+            maps: Maps::NONE,
             epilogue,
         };
         let run = |entry: &KernelEntry, grid, threads, dynamic_shared| {

@@ -4,6 +4,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use std::ffi::c_void;
 
@@ -62,6 +63,7 @@ impl Product {
             slice_depth,
             shared_tiles,
             workspace,
+            maps: Maps::NONE,
             epilogue,
         };
         let launch = Launch {

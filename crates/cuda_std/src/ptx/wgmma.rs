@@ -83,6 +83,24 @@ pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value:
     }
 }
 
+/// "Data Movement and Conversion Instructions: cvt".
+#[inline(always)]
+pub fn wgmma_pack<T: Element>([low, high]: [f32; 2]) -> u32 {
+    // SAFETY: registers alone; a trap has no operands.
+    unsafe {
+        if !WGMMA {
+            nvptx::trap()
+        }
+        let packed;
+        if T::BF16 {
+            asm!("cvt.rn.bf16x2.f32 {}, {}, {};", out(reg32) packed, in(reg32) high, in(reg32) low, options(pure, nomem, nostack))
+        } else {
+            asm!("cvt.rn.f16x2.f32 {}, {}, {};", out(reg32) packed, in(reg32) high, in(reg32) low, options(pure, nomem, nostack))
+        }
+        packed
+    }
+}
+
 /// A list of registers after the first ones.
 macro_rules! list {
     ($first:literal; $($i:literal)*) => { concat!("acc{s}_", $first, $(", acc{s}_", $i),*) };

@@ -271,6 +271,14 @@ pub unsafe fn bulk_load_2d(target: u32, map: u64, x: i32, y: i32, mbarrier: u32)
 
 #[inline(always)]
 #[track_caller]
+pub unsafe fn bulk_load_3d(target: u32, map: u64, x: i32, y: i32, z: i32, mbarrier: u32) {
+    // SAFETY: as above.
+    let map = unsafe { &*(map as *const TensorMap) };
+    sim::bulk_load(target, map, &[x, y, z], mbarrier, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
 pub unsafe fn bulk_store_2d(map: u64, x: i32, y: i32, source: u32) {
     // SAFETY: as above.
     let map = unsafe { &*(map as *const TensorMap) };
@@ -375,6 +383,17 @@ pub fn wgmma_start(address: u32) -> u64 {
 #[track_caller]
 pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
     sim::wgmma_declare(N, SET, Location::caller());
+}
+
+#[inline(always)]
+pub fn wgmma_pack<T: Element>(pair: [f32; 2]) -> u32 {
+    let bits = |value: f32| match (value.is_nan(), T::BF16) {
+        (true, _) => 0x7fff,
+        (false, true) => crate::scalar::f32_to_bf16(value).to_bits(),
+        (false, false) => f32_to_f16(value).to_bits(),
+    };
+    let [low, high] = pair.map(bits).map(u32::from);
+    low | high << 16
 }
 
 #[inline(always)]

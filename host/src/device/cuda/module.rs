@@ -72,16 +72,16 @@ impl LoadedKernel {
     /// Puts a launch of so many blocks along x, y and z on a stream.
     ///
     /// # Safety
-    /// `argument` points to the kernel's only parameter, and the memory in it stays valid until the kernel is done.
+    /// `arguments` point to the kernel's parameters, and the memory in them stays valid until the kernel is done.
     pub unsafe fn launch(
         &self,
         [blocks_x, blocks_y, blocks_z]: [u32; 3],
         stream: &CudaStream,
-        argument: *const c_void,
+        arguments: &[*const c_void],
         _bound: &Bound<'_>,
     ) -> Result<()> {
-        let mut arguments = [argument.cast_mut()];
-        // SAFETY: as promised by the caller; the driver copies the parameter before it returns.
+        let mut arguments: Vec<_> = arguments.iter().map(|argument| argument.cast_mut()).collect();
+        // SAFETY: as promised by the caller; the driver copies the parameters before it returns.
         check("cuLaunchKernel", unsafe {
             sys::cuLaunchKernel(
                 self.function,

@@ -1,0 +1,136 @@
+//! The slices of A and B for warpgroups: panels of shared memory that bulk copies fill and matrix instructions read as they are.
+//!
+//! A panel consists of boxes whose rows are 128 bytes, 64 elements of half precision: that is the widest swizzle, with which eight
+//! rows below each other have the same 16 bytes of a row in different banks, so that both copies and instructions run at full
+//! speed. Which way such a row runs is the layout's to say, and nothing is ever transposed: instructions take either
+//! ([`cuda_std::wgmma`]).
+//!
+//! | rows of what is stored run | box | panel |
+//! |---|---|---|
+//! | along k (A row-major, B transposed) | all its rows of A or columns of B, by 64 values of k | one box |
+//! | across (A transposed, B row-major) | 64 values of k by 64 rows of A or columns of B | as many boxes as that takes |
+
+use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
+use crate::maps::{BoxShape, MappedFactor};
+use core::marker::PhantomData;
+use cuda_std::bulk_copy::load_3d;
+use cuda_std::mbarrier::Mbarrier;
+use cuda_std::memory::SharedPtr;
+use cuda_std::swizzle::Swizzle;
+use cuda_std::wgmma::{Descriptor, Element, K, KMajor, Layout, Major, MnMajor};
+
+/// How boxes lie in shared memory.
+const SWIZZLE: Swizzle = Swizzle::Bytes128;
+
+/// Bytes of a row of a box.
+const ROW_BYTES: u32 = SWIZZLE.row_bytes();
+
+/// Bytes of the rows that a swizzle mixes.
+const PATTERN_BYTES: u32 = SWIZZLE.repeats_after();
+
+/// What panels begin at a multiple of.
+pub const ALIGNMENT: u32 = PATTERN_BYTES;
+
+/// Which dimension of the factors is contiguous, as types.
+pub trait MajorLayouts: OperandLayouts {
+    /// That of A.
+    type A: Major;
+    /// That of B.
+    type B: Major;
+}
+
+impl MajorLayouts for Nn {
+    type A = KMajor;
+    type B = MnMajor;
+}
+
+impl MajorLayouts for Nt {
+    type A = KMajor;
+    type B = KMajor;
+}
+
+impl MajorLayouts for Tn {
+    type A = MnMajor;
+    type B = MnMajor;
+}
+
+impl MajorLayouts for Tt {
+    type A = MnMajor;
+    type B = KMajor;
+}
+
+/// A panel of `WIDTH` rows of A or columns of B and `DEPTH` values of k.
+#[derive(Clone, Copy)]
+pub struct BulkPanel<T, M, const WIDTH: usize, const DEPTH: usize> {
+    /// Where it begins in shared memory, at a multiple of [`ALIGNMENT`].
+    address: u32,
+    elements: PhantomData<(T, M)>,
+}
+
+impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, M, WIDTH, DEPTH> {
+    /// Elements in a row of a box.
+    const ROW: u32 = ROW_BYTES / size_of::<T>() as u32;
+
+    /// What one copy brings.
+    pub const BOX: BoxShape = {
+        let rows = if M::TRANSPOSED { DEPTH } else { WIDTH };
+        let in_rows = if M::TRANSPOSED { WIDTH } else { DEPTH };
+        assert!(in_rows as u32 % Self::ROW == 0, "rows of whole boxes");
+        assert!(M::TRANSPOSED || in_rows as u32 == Self::ROW, "along k a panel is one box");
+        BoxShape { rows: rows as u32, cols: Self::ROW, swizzle: SWIZZLE }
+    };
+
+    /// Bytes of a box.
+    const BOX_BYTES: u32 = Self::BOX.rows * ROW_BYTES;
+
+    /// Bytes of the panel.
+    pub const BYTES: u32 = WIDTH as u32 * DEPTH as u32 * size_of::<T>() as u32;
+
+    /// How an instruction finds its elements. Along k it does not ask for the leading offset.
+    const LAYOUT: Layout<T, M> = Layout::new(SWIZZLE, Self::BOX_BYTES, PATTERN_BYTES);
+
+    /// Bytes from the elements of one instruction to those of the next values of k.
+    const STEP_BYTES: u32 = {
+        let step = K as u32;
+        if M::TRANSPOSED { step * ROW_BYTES } else { step * size_of::<T>() as u32 }
+    };
+
+    /// The panel at an address of shared memory.
+    #[inline(always)]
+    pub fn at(address: u32) -> Self {
+        BulkPanel { address, elements: PhantomData }
+    }
+
+    /// Begins to copy the panel that starts at row of A or column of B `first` and at `k`. What lies outside of the factor becomes
+    /// zero, and counts among the [`BYTES`](Self::BYTES) that `full` is told of nevertheless.
+    ///
+    /// # Safety
+    /// As for [`load_3d`]; the map is one of the factor in boxes of shape [`BOX`](Self::BOX).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load(self, factor: MappedFactor<'_>, first: u32, k: u32, full: Mbarrier) {
+        let MappedFactor { map, index } = factor;
+        for part in 0..Self::BYTES / Self::BOX_BYTES {
+            let target = SharedPtr::<T>::from_address(self.address + part * Self::BOX_BYTES);
+            let (col, row) = if M::TRANSPOSED { (first + part * Self::ROW, k) } else { (k, first) };
+            // SAFETY: as promised by the caller.
+            unsafe { load_3d(target, map, [col as i32, row as i32, index], full) };
+        }
+    }
+
+    /// The operand of an instruction that begins `first` rows of A or columns of B into the panel, a multiple of 64, at its first
+    /// values of k.
+    #[inline(always)]
+    #[track_caller]
+    pub fn operand(self, first: u32) -> Descriptor<T, M> {
+        let offset =
+            if M::TRANSPOSED { first / Self::ROW * Self::BOX_BYTES } else { first * ROW_BYTES };
+        Self::LAYOUT.at(SharedPtr::from_address(self.address + offset))
+    }
+
+    /// The same operand at the `step`-th [`K`] values of k.
+    #[inline(always)]
+    pub const fn step(operand: Descriptor<T, M>, step: u32) -> Descriptor<T, M> {
+        operand.advance(step * Self::STEP_BYTES)
+    }
+}

@@ -1,0 +1,217 @@
+//! Warpgroups: four warps multiply together, straight from shared memory, and never wait for it.
+//!
+//! [`crate::tensor_core`] reads fragments to registers and multiplies 16 x 8 x 16 with each instruction of a warp; on Hopper that is
+//! half of what its tensor cores can do. Their own instruction multiplies 64 x 256 x 16, in the background, with both factors taken
+//! from shared memory ([`cuda_std::wgmma`]). One such takes 128 cycles, and all that is left to do is to have the next slice there in
+//! time:
+//!
+//! - one thread asks for whole slices, and hardware brings them, swizzles them and fills up with zeros what lies outside of the
+//!   factors ([`crate::bulk_panels`]);
+//! - slices go through a ring of stages. The producer waits for one to be empty and lets it be filled; the warpgroups that multiply
+//!   wait for it to be full, begin its products, wait for those of the slice before, and give that one back ([`crate::ring`]): there
+//!   are always products under way;
+//! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
+//!   thread, which the producers give up ([`crate::warpgroup_tile`]);
+//! - a block stays and takes one tile after another. While its consumers store one the producer is already bringing the slices of
+//!   the next; and the tiles of all blocks lie together, so that most slices are in the L2 cache ([`crate::tile::BlockTiles`]).
+//!
+//! ```text
+//! producer     | fill 0 | fill 1 | fill 2 | fill 3 | wait, fill 0 | ..      all tiles of the block, without a break
+//! consumer 0            | 0 ------ | 1 ------ | 2 ------ | ..  store |      rows 0 to 63 of the tile
+//! consumer 1            | 0 ------ | 1 ------ | 2 ------ | ..  store |      rows 64 to 127
+//! ```
+//!
+//! This is for f16 and bf16, on sm_90a alone, and for factors that bulk copies can take: see [`crate::maps`].
+
+use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
+use crate::layout::{Layouts, Nn};
+use crate::maps::Boxes;
+use crate::params::GemmParams;
+use crate::ring::{Ring, WARP};
+use crate::tile::{BlockTiles, Origin};
+use crate::warpgroup_tile::{BYTES_OF_WARP, WarpgroupTile};
+use core::marker::PhantomData;
+use cuda_std::wgmma::{self, M, THREADS};
+use cuda_std::{bulk_copy, hint, registers, shared, thread};
+
+/// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
+pub const PRODUCERS: u32 = THREADS;
+
+/// Registers of a producer. Those of all threads of a block are what it was launched with: 168 for each of 384.
+const PRODUCER_REGISTERS: u32 = 40;
+
+/// Registers of a consumer.
+const CONSUMER_REGISTERS: u32 = 232;
+
+/// Threads among which a row of sums is divided.
+const THREADS_OF_ROW: usize = 4;
+
+/// Rows of sums that a thread has a part of.
+const ROWS_OF_THREAD: usize = 2;
+
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, and factors in the layouts `L`.
+pub struct Warpgroup<
+    T,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L = Nn,
+>(PhantomData<(T, L)>);
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L>
+{
+    type Element = T;
+    const RUNG: Rung = Rung::Warpgroup;
+    const LAYOUTS: Layouts = L::LAYOUTS;
+    const SUMMATION: Summation = Summation::Warpgroups;
+    const TILE: Tile = Tile {
+        bm: BM as u32,
+        bn: BN as u32,
+        bk: BK as u32,
+        tm: ROWS_OF_THREAD as u32,
+        tn: (BN / THREADS_OF_ROW) as u32,
+        stages: STAGES,
+    };
+    const SCHEDULE: Schedule = Schedule::Persistent;
+    const PRODUCERS: u32 = PRODUCERS;
+    const NEEDS: Needs = Needs::WarpgroupProducts;
+    const BOXES: Option<Boxes> =
+        Some(Boxes { a: BulkPanel::<T, L::A, BM, BK>::BOX, b: BulkPanel::<T, L::B, BN, BK>::BOX });
+    const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
+
+    #[inline(always)]
+    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        registers::require();
+        let thread = thread::thread_idx_x();
+        let tiles = BlockTiles::new(&Self::TILE, p.m, p.n);
+
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
+        // through the same slices of the same tiles.
+        unsafe {
+            let mut sums = WarpgroupTile::<BN>::declare();
+            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP);
+            if thread >= Self::CONSUMERS {
+                registers::decrease::<PRODUCER_REGISTERS>();
+                if thread == Self::CONSUMERS {
+                    Self::produce(&p, &mut ring, tiles);
+                }
+                return;
+            }
+            registers::increase::<CONSUMER_REGISTERS>();
+            let first = hint::uniform(thread / THREADS) * M as u32;
+            let on_the_way = thread / WARP * BYTES_OF_WARP + Self::SUMS;
+            let on_the_way = shared::dynamic::<u8>().add(on_the_way).cast();
+            for Origin { row, col } in tiles {
+                Self::consume(&mut sums, &mut ring, first, p.k);
+                sums.store(&p, Origin { row: row + first, col }, on_the_way);
+            }
+        }
+    }
+}
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+> Warpgroup<T, BM, BN, BK, STAGES, L>
+{
+    /// Threads that multiply.
+    const CONSUMERS: u32 = {
+        assert!(BM == 2 * M, "the registers are shared out among two warpgroups that multiply");
+        Self::TILE.threads()
+    };
+
+    /// Bytes of a stage.
+    const STAGE_BYTES: u32 = {
+        let (a, b) = (BulkPanel::<T, L::A, BM, BK>::BYTES, BulkPanel::<T, L::B, BN, BK>::BYTES);
+        assert!(a.is_multiple_of(ALIGNMENT) && b.is_multiple_of(ALIGNMENT), "panels are aligned");
+        a + b
+    };
+
+    /// Where the sums on their way to D lie in shared memory: behind the stages.
+    const SUMS: u32 = STAGES * Self::STAGE_BYTES;
+
+    /// Where the ring's barriers lie, behind the sums.
+    const RING: u32 = Self::SUMS + Self::CONSUMERS / WARP * BYTES_OF_WARP;
+
+    /// The panels of A and B in a stage.
+    #[inline(always)]
+    fn panels(stage: u32) -> (BulkPanel<T, L::A, BM, BK>, BulkPanel<T, L::B, BN, BK>) {
+        let a = shared::dynamic::<u8>().address() + stage * Self::STAGE_BYTES;
+        (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
+    }
+
+    /// Brings all slices of all tiles.
+    ///
+    /// # Safety
+    /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn produce<E>(p: &GemmParams<T, E>, ring: &mut Ring<STAGES>, tiles: BlockTiles) {
+        if p.k == 0 {
+            // Without depth there need be no factors, and so no maps of them.
+            return;
+        }
+        // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
+        unsafe {
+            let (a, b) = p.mapped_factors();
+            bulk_copy::prefetch(a.map);
+            bulk_copy::prefetch(b.map);
+            for Origin { row, col } in tiles {
+                let mut k = 0;
+                while k < p.k {
+                    let (to_a, to_b) = Self::panels(ring.wait_empty());
+                    let full = ring.expect(Self::STAGE_BYTES);
+                    to_a.load(a, row, k, full);
+                    to_b.load(b, col, k, full);
+                    k += BK as u32;
+                }
+            }
+        }
+    }
+
+    /// Sums the products of a tile: of its 64 rows from `first` on.
+    ///
+    /// # Safety
+    /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn consume(
+        sums: &mut WarpgroupTile<BN>,
+        ring: &mut Ring<STAGES>,
+        first: u32,
+        depth: u32,
+    ) {
+        // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
+        unsafe {
+            if depth == 0 {
+                sums.clear();
+                return;
+            }
+            for slice in 0..depth.div_ceil(BK as u32) {
+                let (a, b) = Self::panels(ring.wait_full());
+                sums.begin_products((a, first), b, slice == 0);
+                if slice > 0 {
+                    sums.wait::<1>();
+                    ring.emptied();
+                }
+            }
+            sums.wait::<0>();
+            ring.emptied_last();
+        }
+    }
+}

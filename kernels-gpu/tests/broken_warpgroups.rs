@@ -1,0 +1,248 @@
+//! What the simulator says of a kernel like [`regemm_kernels::warpgroup`] that leaves something out.
+//!
+//! SAFETY of the kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
+
+use cuda_std::bulk_copy::TensorMap;
+use cuda_std::memory::{GlobalPtr, SharedPtr};
+use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
+use cuda_std::tensor_map::{ElementType, TiledTensor};
+use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
+use cuda_std::{kernel, shared, thread};
+use half::bf16;
+use regemm_kernels::bulk_panels::BulkPanel;
+use regemm_kernels::epilogue::Linear;
+use regemm_kernels::maps::{BoxShape, MappedFactor, Maps};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::ring::{Ring, WARP};
+use regemm_kernels::tile::Origin;
+use regemm_kernels::warpgroup_tile::{BYTES_OF_WARP, WarpgroupTile};
+use std::ffi::c_void;
+
+const BM: usize = 2 * M;
+const BN: usize = 64;
+const BK: usize = 64;
+const STAGES: u32 = 3;
+
+/// Stages are used several times.
+const SLICES: u32 = 3 * STAGES - 1;
+const DEPTH: u32 = SLICES * BK as u32;
+
+/// Both factors row-major.
+type PanelA = BulkPanel<bf16, KMajor, BM, BK>;
+type PanelB = BulkPanel<bf16, MnMajor, BN, BK>;
+
+const STAGE_BYTES: u32 = PanelA::BYTES + PanelB::BYTES;
+const CONSUMERS: u32 = 2 * THREADS;
+const SUMS: u32 = STAGES * STAGE_BYTES;
+const RING: u32 = SUMS + CONSUMERS / WARP * BYTES_OF_WARP;
+const SHARED_BYTES: u32 = RING + Ring::<STAGES>::BYTES;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Mistake {
+    /// Nothing.
+    Nothing,
+    /// The ring's barriers are not made known to bulk copies.
+    RingOfOtherCopies,
+    /// The producer does not wait for a stage to be empty.
+    FillsFullStages,
+    /// It waits for one panel where two come.
+    ExpectsOnePanel,
+    /// The consumers do not wait for a stage to be full.
+    ReadsEmptyStages,
+    /// They wait for the phase after the one that they need.
+    WaitsForTheNextPhase,
+    /// They give a stage back while its products are under way.
+    ReturnsEarly,
+    /// They store the sums while the last products are under way.
+    StoresEarly,
+    /// They do not give the last stages back.
+    KeepsStages,
+}
+
+type Params = GemmParams<bf16, Linear<bf16>>;
+
+/// One tile of D, for one block.
+#[kernel]
+unsafe fn product(
+    params: Params,
+    #[grid_constant] a: &TensorMap,
+    #[grid_constant] b: &TensorMap,
+    mistake: Mistake,
+) {
+    let thread = thread::thread_idx_x();
+    let panels = |stage: u32| {
+        let address = shared::dynamic::<u8>().address() + stage * STAGE_BYTES;
+        (PanelA::at(address), PanelB::at(address + PanelA::BYTES))
+    };
+    unsafe {
+        let mut sums = WarpgroupTile::<BN>::declare();
+        let mut ring = match mistake {
+            Mistake::RingOfOtherCopies => Ring::<STAGES>::new(RING, 1, CONSUMERS / WARP),
+            _ => Ring::for_bulk_copies(RING, CONSUMERS / WARP),
+        };
+        if thread >= CONSUMERS {
+            for slice in 0..if thread == CONSUMERS { SLICES } else { 0 } {
+                let (to_a, to_b) = panels(match mistake {
+                    Mistake::FillsFullStages => slice % STAGES,
+                    _ => ring.wait_empty(),
+                });
+                let full = ring.expect(match mistake {
+                    Mistake::ExpectsOnePanel => PanelA::BYTES,
+                    _ => STAGE_BYTES,
+                });
+                to_a.load(MappedFactor { map: a, index: 0 }, 0, slice * BK as u32, full);
+                to_b.load(MappedFactor { map: b, index: 0 }, 0, slice * BK as u32, full);
+            }
+            return;
+        }
+        let first = thread / THREADS * M as u32;
+        for slice in 0..SLICES {
+            let stage = match mistake {
+                Mistake::ReadsEmptyStages => slice % STAGES,
+                Mistake::WaitsForTheNextPhase if slice == 0 => {
+                    (0..STAGES).for_each(|_| _ = ring.wait_full());
+                    ring.wait_full()
+                }
+                _ => ring.wait_full(),
+            };
+            let (a, b) = panels(stage);
+            sums.begin_products((a, first), b, slice == 0);
+            if slice > 0 {
+                if mistake != Mistake::ReturnsEarly {
+                    sums.wait::<1>();
+                }
+                if mistake != Mistake::KeepsStages || slice < STAGES {
+                    ring.emptied();
+                }
+            }
+        }
+        if mistake != Mistake::StoresEarly {
+            sums.wait::<0>();
+        }
+        ring.emptied_last();
+        let scratch = shared::dynamic::<u8>().address() + SUMS + thread / WARP * BYTES_OF_WARP;
+        let scratch = SharedPtr::from_address(scratch);
+        sums.store(&params.of_block(), Origin { row: first, col: 0 }, scratch);
+    }
+}
+
+/// A matrix of small integers in the simulator's memory.
+fn upload(
+    simulator: &Simulator,
+    (rows, cols): (u32, u32),
+    value: impl Fn(u32) -> f32,
+) -> MatrixRef<bf16> {
+    let bytes: Vec<u8> =
+        (0..rows * cols).flat_map(|i| bf16::from_f32(value(i)).to_ne_bytes()).collect();
+    let address = simulator.alloc(bytes.len() as u64).unwrap();
+    simulator.write(address, &bytes).unwrap();
+    MatrixRef { data: GlobalPtr::from_address(address), ld: cols.into() }
+}
+
+fn value_of_a(i: u32) -> f32 {
+    (i * 7 % 5) as f32 - 2.0
+}
+
+fn value_of_b(i: u32) -> f32 {
+    (i * 11 % 7) as f32 - 3.0
+}
+
+/// The result of a launch, and D.
+fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
+    let simulator = Simulator::new();
+    let (m, n, k) = (BM as u32, BN as u32, DEPTH);
+    let (a, b) = (upload(&simulator, (m, k), value_of_a), upload(&simulator, (k, n), value_of_b));
+    let d = upload(&simulator, (m, n), |_| f32::NAN);
+    let map = |matrix: MatrixRef<bf16>, (rows, cols): (u32, u32), boxes: BoxShape| {
+        let shape = (1, rows.into(), cols.into());
+        let strides = (0, 2 * matrix.ld);
+        let box_shape = (boxes.rows, boxes.cols);
+        let (element, address) = (ElementType::Bf16, matrix.data.address());
+        let tensor =
+            TiledTensor::matrices(element, address, shape, strides, box_shape, boxes.swizzle);
+        simulator.tensor_map(&tensor).unwrap()
+    };
+    let (a_map, b_map) = (map(a, (m, k), PanelA::BOX), map(b, (k, n), PanelB::BOX));
+    let params = Params {
+        a,
+        b,
+        d: TargetRef { first: d, stride: 0 },
+        a_stride: 0,
+        b_stride: 0,
+        m,
+        n,
+        k,
+        slice_depth: k,
+        shared_tiles: 0,
+        workspace: Workspace::NONE,
+        maps: Maps::NONE,
+        epilogue: Linear::identity(),
+    };
+    let launch =
+        Launch { grid: [1; 3], block: [CONSUMERS + THREADS, 1, 1], dynamic_shared: SHARED_BYTES };
+    let arguments: [*const c_void; 4] = [
+        (&raw const params).cast(),
+        (&raw const a_map).cast(),
+        (&raw const b_map).cast(),
+        (&raw const mistake).cast(),
+    ];
+    // SAFETY: the arguments are of the types of the kernel's parameters.
+    let result = unsafe { simulator.launch(&product::ENTRY, launch, &arguments) };
+    let mut bytes = vec![0; (m * n) as usize * size_of::<bf16>()];
+    simulator.read(d.data.address(), &mut bytes).unwrap();
+    let (elements, _) = bytes.as_chunks::<2>();
+    (result, elements.iter().map(|&bytes| bf16::from_ne_bytes(bytes)).collect())
+}
+
+fn kind(mistake: Mistake) -> FaultKind {
+    match run(mistake).0 {
+        Err(SimError::Fault(fault)) => fault.kind,
+        other => panic!("{mistake:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn without_a_mistake_the_product_is_right() {
+    let (result, d) = run(Mistake::Nothing);
+    result.unwrap();
+    for (at, found) in d.into_iter().enumerate() {
+        let (row, col) = (at as u32 / BN as u32, at as u32 % BN as u32);
+        let products =
+            (0..DEPTH).map(|p| value_of_a(row * DEPTH + p) * value_of_b(p * BN as u32 + col));
+        assert_eq!(found, bf16::from_f32(products.sum()), "({row}, {col})");
+    }
+}
+
+#[test]
+fn what_bulk_copies_have_not_been_shown() {
+    let writer = [0; 3];
+    assert_eq!(kind(Mistake::RingOfOtherCopies), FaultKind::MissingProxyFence { writer });
+}
+
+#[test]
+fn missing_waits() {
+    let issuer = [CONSUMERS, 0, 0];
+    let read_early = kind(Mistake::ReadsEmptyStages);
+    let nothing_there = FaultKind::UninitialisedShared;
+    assert!(
+        read_early == nothing_there || read_early == FaultKind::AsyncNotWaited { issuer },
+        "{read_early:?}"
+    );
+    // The producer comes round to a phase that nobody has seen end.
+    assert_eq!(kind(Mistake::FillsFullStages), FaultKind::MbarrierOverrun);
+    let returned = kind(Mistake::ReturnsEarly);
+    assert!(matches!(returned, FaultKind::OperandInFlight { .. }), "{returned:?}");
+    assert_eq!(kind(Mistake::StoresEarly), FaultKind::AccumulatorsInFlight);
+}
+
+#[test]
+fn phases_that_are_not_those_that_come() {
+    let bytes = FaultKind::MbarrierBytes { expected: PanelA::BYTES, copied: STAGE_BYTES };
+    assert_eq!(kind(Mistake::ExpectsOnePanel), bytes);
+    for mistake in [Mistake::WaitsForTheNextPhase, Mistake::KeepsStages] {
+        let kind = kind(mistake);
+        assert!(matches!(kind, FaultKind::MbarrierDeadlock { .. }), "{mistake:?}: {kind:?}");
+    }
+}
