@@ -20,7 +20,7 @@ use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::slices::shared_bytes;
-use crate::tile::block_tile;
+use crate::tile::grouped_block_tile;
 use crate::warp_specialised::{
     PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
     ring,
@@ -74,7 +74,7 @@ impl<
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
-        let origin = block_tile(&Self::TILE, p.n);
+        let origin = grouped_block_tile(&Self::TILE, p.m, p.n);
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices.
         unsafe {

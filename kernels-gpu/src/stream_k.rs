@@ -24,7 +24,7 @@ use crate::ring::Ring;
 use crate::shares::{Segment, Share, Shares};
 use crate::sliced_k::order_of_groups;
 use crate::slices::shared_bytes;
-use crate::tile::{tile_at, tiles};
+use crate::tile::{grouped_tile_at, tiles};
 use crate::warp_specialised::{
     PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
     ring,
@@ -82,7 +82,7 @@ impl<
         registers::require();
         let block = thread::block_idx_x();
         let Share { unfinished, finished, first_helper } = share(&p, Self::TILE, block);
-        let origin = |segment: Segment| tile_at(&Self::TILE, p.n, segment.tile);
+        let origin = |segment: Segment| grouped_tile_at(&Self::TILE, p.m, p.n, segment.tile);
         let depth = |segment: Segment| depth(segment, BK as u32, p.k);
 
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go

@@ -18,20 +18,21 @@ pub fn tiles(tile: &Tile, m: u32, n: u32) -> u32 {
     m.div_ceil(tile.bm) * n.div_ceil(tile.bn)
 }
 
-/// Where tile `index` of D begins: they are counted row by row.
+/// The tile of D that this block owns: block `i` of the grid takes tile `i`, and they are counted row by row.
+///
+/// All tiles lie along x, where a grid may have 2^31 - 1 blocks; along y it could only have 65,535.
 #[inline(always)]
-pub fn tile_at(tile: &Tile, n: u32, index: u32) -> Origin {
+pub fn block_tile(tile: &Tile, n: u32) -> Origin {
+    let index = thread::block_idx_x();
     // A launch has at least one column; saying so spares the compiler a check for division by zero.
     let tiles_n = n.div_ceil(tile.bn).max(1);
     Origin { row: index / tiles_n * tile.bm, col: index % tiles_n * tile.bn }
 }
 
-/// The tile of D that this block owns: block `i` of the grid takes tile `i`.
-///
-/// All tiles lie along x, where a grid may have 2^31 - 1 blocks; along y it could only have 65,535.
+/// As [`block_tile`], with tiles counted as [`grouped_tile_at`] does.
 #[inline(always)]
-pub fn block_tile(tile: &Tile, n: u32) -> Origin {
-    tile_at(tile, n, thread::block_idx_x())
+pub fn grouped_block_tile(tile: &Tile, m: u32, n: u32) -> Origin {
+    grouped_tile_at(tile, m, n, thread::block_idx_x())
 }
 
 /// Tiles in a column of a group: with tiles of 128 x 256, about as many as rows of 132 of them that lie in a square.

@@ -26,7 +26,7 @@ use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::slices::{Slices, shared_bytes};
 use crate::thread_tile::{InWarps, ThreadTile, own_depth};
-use crate::tile::{Origin, block_tile};
+use crate::tile::{Origin, grouped_block_tile};
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::{hint, named_barrier, registers, shared, thread, unroll};
@@ -84,7 +84,7 @@ impl<
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
-        let origin = block_tile(&Self::TILE, p.n);
+        let origin = grouped_block_tile(&Self::TILE, p.m, p.n);
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices.
         unsafe {
