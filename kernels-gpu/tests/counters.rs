@@ -283,14 +283,17 @@ fn every_rung_does_the_same_multiply_adds() {
     }
 }
 
+/// Two of the larger tiles in every direction and along k: more of them do the same again.
 #[test]
 fn tiles_load_whole_sectors_without_bank_conflicts_in_all_layouts() {
+    const TWO_TILES: u32 = 64;
     fn check<T: Element>() {
+        let count_tiles = |name: &str| count::<T>(name, TWO_TILES, TWO_TILES, TWO_TILES);
         for name in ["tiled16", "tiled32"] {
-            let row_major = count_even::<T>(name);
+            let row_major = count_tiles(name);
             for layouts in ["nt", "tn", "tt"] {
                 let name = format!("{name}_{layouts}");
-                let counters = count_even::<T>(&name);
+                let counters = count_tiles(&name);
                 assert_eq!(counters.global_load_sectors, row_major.global_load_sectors, "{name}");
                 assert_eq!(counters.shared_load_elements, row_major.shared_load_elements, "{name}");
                 assert_eq!(counters.shared_load_conflicts, 0, "loads of {name}_{}", T::DTYPE);
@@ -313,9 +316,10 @@ fn naive_reads_a_sector_a_lane_of_a_transposed_b() {
     assert_eq!(sectors("naive_tt"), sectors("naive_nt"));
 }
 
+/// Whole tiles of D, the largest once, and four slices of eight: more of them do the same again.
 fn check_bank_conflicts<T: Element>() {
     for name in ["tiled16", "tiled32", "microkernel", "double_buffered"] {
-        let counters = count_even::<T>(name);
+        let counters = count::<T>(name, 128, 128, 32);
         assert_eq!(counters.shared_load_conflicts, 0, "loads of {name}_{}", T::DTYPE);
         assert_eq!(counters.shared_store_conflicts, 0, "stores of {name}_{}", T::DTYPE);
     }
