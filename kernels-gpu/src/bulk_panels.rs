@@ -75,7 +75,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     pub const BOX: BoxShape = {
         let rows = if M::TRANSPOSED { DEPTH } else { WIDTH };
         let in_rows = if M::TRANSPOSED { WIDTH } else { DEPTH };
-        assert!(in_rows as u32 % Self::ROW == 0, "rows of whole boxes");
+        assert!((in_rows as u32).is_multiple_of(Self::ROW), "rows of whole boxes");
         assert!(M::TRANSPOSED || in_rows as u32 == Self::ROW, "along k a panel is one box");
         BoxShape { rows: rows as u32, cols: Self::ROW, swizzle: SWIZZLE }
     };

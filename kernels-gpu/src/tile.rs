@@ -86,6 +86,7 @@ impl Iterator for BlockTiles {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
     use std::collections::BTreeSet;
 

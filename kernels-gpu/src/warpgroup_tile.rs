@@ -118,7 +118,7 @@ impl<const N: usize> WarpgroupTile<N> {
             unroll!(step < BK / K, {
                 let a = BulkPanel::<T, A, BM, BK>::step(a, step as u32);
                 let b = BulkPanel::<T, B, N, BK>::step(b, step as u32);
-                self.sums.mma_async(a, b, !first || step > 0);
+                self.sums.mma_async(a, b, !first || step != 0);
             });
             wgmma::commit_group();
         }

@@ -318,7 +318,7 @@ mod tests {
                     let kernel = chosen(size, &ampere);
                     assert_eq!((kernel.rung, kernel.tile.bn), (Rung::TensorCore, bn), "{size}");
                 }
-                for (size, bn) in [(1024, 64), (2048, 128), (4096, 256), (8192, 256)] {
+                for (size, bn) in [(1024, 64), (1536, 128), (2048, 256), (8192, 256)] {
                     let kernel = chosen(size, &h200());
                     assert_eq!((kernel.rung, kernel.tile.bn), (Rung::Warpgroup, bn), "{size}");
                 }
