@@ -264,8 +264,11 @@ fn every_access_names_its_state_space() {
             loads_and_stores.insert((parts.next().unwrap(), parts.next().unwrap()));
         }
         let mut expected = BTreeSet::from([("st", "global")]);
-        // Tiles of both factors come by themselves, and the epilogue is another kernel's: nothing is left to load.
-        if module.kernel.rung != Rung::SplitK || !module.copies_asynchronously() {
+        // Tiles of both factors may come by themselves, and the epilogue may be another kernel's: then nothing is left to load.
+        let Layouts { a, b } = module.kernel.layouts;
+        let across = a == Layout::RowMajor || b == Layout::Transposed;
+        let carried = module.kernel.producers > 0 && across;
+        if module.kernel.rung != Rung::SplitK || !module.copies_asynchronously() || carried {
             expected.insert(("ld", "global"));
         }
         if shared {
@@ -340,7 +343,8 @@ fn accesses_are_as_wide_as_meant() {
                 let expected = vec![bulk; (of_a + of_b) as usize];
                 assert_eq!(copies.collect::<Vec<_>>(), expected, "{name}");
             }
-            Rung::WarpSpecialised | Rung::SlicedK | Rung::StreamK => {
+            Rung::Skinny => assert!(wide("ld.global"), "{name}: the large factor"),
+            _ if module.kernel.producers > 0 => {
                 assert!(
                     wide("ld.shared"),
                     "{name}: the thread tiles' operands, sums on their way to D"
@@ -354,8 +358,13 @@ fn accesses_are_as_wide_as_meant() {
                 let across = a == Layout::RowMajor || b == Layout::Transposed;
                 assert_eq!(wide("ld.global"), across, "{name}: vectors that are transposed");
             }
-            Rung::Skinny => assert!(wide("ld.global"), "{name}: the large factor"),
-            Rung::Pipelined | Rung::WarpTiled | Rung::Decoupled | Rung::SplitK => {
+            Rung::Pipelined
+            | Rung::WarpTiled
+            | Rung::Decoupled
+            | Rung::WarpSpecialised
+            | Rung::SlicedK
+            | Rung::SplitK
+            | Rung::StreamK => {
                 assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
                 assert!(wide("st.global"), "{name}: stores of D");
                 // A factor whose rows are columns of its slices is transposed on the way, element by element.
@@ -377,6 +386,7 @@ fn accesses_are_as_wide_as_meant() {
 /// one for the first slices and one for each after them, and in a pipeline one for each.
 #[test]
 fn barriers_are_as_designed() {
+    const SLICED: &[&str] = &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.sync"];
     for module in modules() {
         let barrier = |word: &&str| word.starts_with("bar.") || word.starts_with("barrier.");
         let found: Vec<_> = module.words().filter(barrier).collect();
@@ -384,6 +394,9 @@ fn barriers_are_as_designed() {
             Rung::Naive => &[],
             Rung::Tiled | Rung::Microkernel | Rung::DoubleBuffered => &["bar.sync"; 2],
             Rung::Pipelined => &["bar.sync"],
+            // As with warp specialisation, but that the sums are added up on their way, for which all consumers have to be there.
+            Rung::SlicedK => SLICED,
+            Rung::SplitK if module.kernel.producers > 0 => SLICED,
             // Before the first slice, and before the last k of each.
             Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
             // Before the sums of groups are added up.
@@ -393,11 +406,7 @@ fn barriers_are_as_designed() {
             Rung::WarpSpecialised => {
                 &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.warp.sync"]
             }
-            // There they are added up, for which all consumers have to be there.
-            Rung::SlicedK => {
-                &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.sync"]
-            }
-            // As with warp specialisation or slices of the depth: for what is left to others, whose consumers meet, and for what is stored, for which they meet twice.
+            // As one of these for what is left to others, whose consumers meet, and for what is stored, for which they meet twice.
             Rung::StreamK => &[
                 "bar.sync",
                 "bar.warp.sync",

@@ -155,8 +155,8 @@ pub enum Schedule {
     /// multiprocessors take equal parts of all their slices of k, tile after tile, wherever that cuts a tile in two. After
     /// those blocks come the other tiles, one for each block ([`crate::shares`]). All blocks lie along x.
     ///
-    /// A block that ends in the midst of a tile stores its sums to the workspace, `BM x BN` of them for each block that shares,
-    /// and gives a signal, one for each of them too. The block that has the end of the tile adds them to its own sums, those of
+    /// A block that ends in the midst of a tile stores its sums to the workspace, `BM x BN` of them for each of its
+    /// [groups](GemmKernel::DEPTH_GROUPS), and gives a signal, one for each of them too. The block that has the end of the tile adds them to its own sums, those of
     /// the smallest k first. All that sum over a part of k do so as [`Tiles`](Schedule::Tiles) does. So the bits depend on
     /// `BK`, the number of blocks that share and what they share, and on nothing else; where nothing is shared they are those of
     /// `Tiles`.

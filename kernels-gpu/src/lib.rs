@@ -59,6 +59,7 @@ pub mod skinny;
 pub mod sliced_k;
 pub mod slices;
 pub mod split_k;
+pub mod split_sliced_k;
 pub mod store_rows;
 pub mod stream_k;
 pub mod sums_on_the_way;

@@ -172,6 +172,30 @@ pub struct GemmParams<T: Element, E> {
     pub epilogue: E,
 }
 
+impl<T: Element, E> GemmParams<T, E> {
+    /// The same with another epilogue.
+    #[inline(always)]
+    pub fn with_epilogue<F>(self, epilogue: F) -> GemmParams<T, F> {
+        let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
+        let GemmParams { m, n, k, slice_depth, shared_tiles, workspace, maps, .. } = self;
+        GemmParams {
+            a,
+            b,
+            d,
+            a_stride,
+            b_stride,
+            m,
+            n,
+            k,
+            slice_depth,
+            shared_tiles,
+            workspace,
+            maps,
+            epilogue,
+        }
+    }
+}
+
 impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
     /// The parameters of a launch whose first product is product `index` of this one.
     pub fn from_product(self, index: u32) -> Self {
@@ -191,28 +215,11 @@ impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
     #[inline(always)]
     pub fn of_block(self) -> GemmParams<T, OfBlock<E>> {
         let product = u64::from(thread::block_idx_y());
-        let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
-        let GemmParams { m, n, k, slice_depth, shared_tiles, workspace, maps, epilogue, .. } = self;
         let shifted = |factor: MatrixRef<T>, stride: u64| {
             let data = factor.data.add(product * stride);
             MatrixRef { data: GlobalPtr::from_address(hint::whole(data.address())), ..factor }
         };
-        let (a, b) = (shifted(a, a_stride), shifted(b, b_stride));
-        let epilogue = OfBlock(epilogue);
-        GemmParams {
-            a,
-            b,
-            d,
-            a_stride,
-            b_stride,
-            m,
-            n,
-            k,
-            slice_depth,
-            shared_tiles,
-            workspace,
-            maps,
-            epilogue,
-        }
+        let (a, b) = (shifted(self.a, self.a_stride), shifted(self.b, self.b_stride));
+        GemmParams { a, b, ..self.with_epilogue(OfBlock(self.epilogue)) }
     }
 }

@@ -4,6 +4,7 @@
 //! 16 bytes, so that all of it is stored and loaded in vectors, whatever D's own rows are like.
 
 use crate::element::Element;
+use crate::epilogue::Epilogue;
 use crate::mover::vector_len;
 use crate::params::{GemmParams, MatrixRef, TargetRef};
 use cuda_std::thread;
@@ -49,5 +50,16 @@ impl<T: Element<Acc = T>, E: Copy> GemmParams<T, E> {
         // The last slice ends with k; none begins after it, so that this does not overflow.
         let k = (self.k - first).min(self.slice_depth) + first;
         (GemmParams { d, k, ..*self }, first)
+    }
+}
+
+/// The epilogue of sums that are not finished: none.
+#[derive(Clone, Copy, Debug)]
+pub struct Unchanged;
+
+impl<T: Element<Acc = T>> Epilogue<T> for Unchanged {
+    #[inline(always)]
+    unsafe fn apply(&self, sum: T, _row: u32, _col: u32) -> T {
+        sum
     }
 }

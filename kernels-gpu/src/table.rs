@@ -14,6 +14,7 @@ use crate::pipelined::Pipelined;
 use crate::skinny::{FewCols, FewRows, Skinny};
 use crate::sliced_k::SlicedK;
 use crate::split_k::SplitK;
+use crate::split_sliced_k::SplitSlicedK;
 use crate::stream_k::StreamK;
 use crate::tensor_core::TensorCore;
 use crate::tiled::Tiled;
@@ -316,6 +317,11 @@ gemm_kernels! {
     split_k_nt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     split_k_tn_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     split_k_tt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
+    // SplitSlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: the tiles of `sliced_k`.
+    split_sliced_k_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    split_sliced_k_nt_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    split_sliced_k_tn_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    split_sliced_k_tt_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     // A few rows of D, more than are `skinny`.
     split_k16_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
     split_k16_nt_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;

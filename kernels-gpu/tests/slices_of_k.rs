@@ -25,7 +25,7 @@ fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
 #[test]
 fn every_tile_is_there_in_all_layouts_with_a_reducer() {
     for layouts in Layouts::ALL {
-        for family in ["split_k", "split_k16", "skinny_rows", "skinny_cols"] {
+        for family in ["split_k", "split_sliced_k", "split_k16", "skinny_rows", "skinny_cols"] {
             let name = match layouts {
                 Layouts::NN => format!("{family}_f32"),
                 _ => format!("{family}_{layouts}_f32"),

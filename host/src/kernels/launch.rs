@@ -73,7 +73,8 @@ impl LaunchShape {
             },
             Schedule::StreamK => {
                 let shares = shares(kernel, problem, device, slices);
-                let tile_elements = u64::from(kernel.tile.bm * kernel.tile.bn);
+                let tile = kernel.tile.bm * kernel.tile.bn * kernel.depth_groups;
+                let tile_elements = u64::from(tile);
                 let partials = u64::from(shares.blocks()) * tile_elements;
                 LaunchShape {
                     main: Some([shares.blocks() + (tiles - shares.tiles()), 1]),

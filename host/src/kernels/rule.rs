@@ -142,8 +142,10 @@ fn keeps_busy(
     let large = i64::from(kernel.tile.bm * kernel.tile.bn) >= LARGE_TILE;
     match kernel.schedule {
         Schedule::StreamK if large => tiles >= nearly_all,
+        // Sums that many blocks leave are added up faster by many.
         Schedule::StreamK => {
-            LaunchShape::new(kernel, problem, device, None).blocks(problem) >= nearly_all
+            let shape = LaunchShape::new(kernel, problem, device, None);
+            2 * tiles >= nearly_all && shape.blocks(problem) >= nearly_all
         }
         _ => {
             let all = u64::from(device.multiprocessors.max(1));
@@ -346,8 +348,11 @@ mod tests {
 
     #[test]
     fn blocks_share_tiles_where_there_are_few_and_k_is_deep() {
+        let ampere = DeviceInfo { compute_capability: Some((8, 0)), ..h200() };
         for (m, n, k) in [(256, 256, 16384), (128, 128, 65536), (64, 4096, 4096)] {
-            assert_eq!(chosen(m, n, k), "split_k_f32", "{m} x {n} x {k}");
+            assert_eq!(chosen(m, n, k), "split_sliced_k_f32", "{m} x {n} x {k}");
+            let elsewhere = choose(&problem(m, n, k), &ampere, None).unwrap();
+            assert_eq!(elsewhere.kernel.name, "split_k_f32", "{m} x {n} x {k}");
         }
         assert_eq!(chosen(16, 4096, 4096), "split_k16_f32");
         for (size, name) in [
