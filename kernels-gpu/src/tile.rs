@@ -35,8 +35,8 @@ pub fn grouped_block_tile(tile: &Tile, m: u32, n: u32) -> Origin {
     grouped_tile_at(tile, m, n, thread::block_idx_x())
 }
 
-/// Tiles in a column of a group: with tiles of 128 x 256, about as many as rows of 132 of them that lie in a square.
-const GROUP: u32 = 16;
+/// Rows of tiles in a group: with tiles of 128 x 256, about as many as rows of 132 of them that lie in a square.
+pub const GROUP: u32 = 16;
 
 /// Where tile `index` of D begins if they are counted in groups of [`GROUP`] rows of tiles, column by column in each.
 ///
