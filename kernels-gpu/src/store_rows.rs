@@ -12,7 +12,7 @@
 //! vector in different orders: first, second, third and fourth, or second, third, fourth and first, and so on. So the 32 lanes
 //! write to 32 banks. A row that is read is turned back.
 
-use crate::element::Accumulator;
+use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
 use crate::kernel::{Acc, GemmKernel};
 use crate::params::GemmParams;
@@ -117,6 +117,37 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
                 }
             }
         }
+    }
+}
+
+impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
+    /// Stores the sums that lie in D straight from registers, multiplied with a factor: the products are in registers of their own,
+    /// so that the vectors which they are stored in leave the sums where they are.
+    ///
+    /// # Safety
+    /// D is valid for its shape, and its rows start at multiples of a vector and have a multiple of its length.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_scaled<E>(
+        &self,
+        params: &GemmParams<K::Element, E>,
+        origin: Origin,
+        alpha: Acc<K>,
+    ) {
+        unroll!(i < TM, {
+            let row = self.row_of_d(origin, i);
+            for j in 0..TN / VECTOR {
+                let col = self.col_of_d(origin, j);
+                let mut scaled = [K::Element::ZERO; VECTOR];
+                for e in 0..VECTOR {
+                    let sum = self.sums[i][j * VECTOR + e];
+                    scaled[e] = K::Element::narrow(Acc::<K>::fma(alpha, sum, Acc::<K>::ZERO));
+                }
+                let inside = row < params.m && col < params.n;
+                // SAFETY: as promised by the caller; all of a vector lies in D where its first element does.
+                unsafe { params.d.at(row, col).store_slice_if(inside, &scaled) };
+            }
+        });
     }
 }
 

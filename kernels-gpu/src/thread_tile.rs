@@ -193,14 +193,14 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 
     /// Row of D of the thread's row `i`, for a block's tile that starts at `origin`.
     #[inline(always)]
-    fn row_of_d(&self, origin: Origin, i: usize) -> u32 {
+    pub(crate) fn row_of_d(&self, origin: Origin, i: usize) -> u32 {
         let step = i / Self::ROW_VECTOR * Self::ROW_STEP;
         origin.row + (self.row + step + i % Self::ROW_VECTOR) as u32
     }
 
     /// First column of D of the thread's vector `j` of columns.
     #[inline(always)]
-    fn col_of_d(&self, origin: Origin, j: usize) -> u32 {
+    pub(crate) fn col_of_d(&self, origin: Origin, j: usize) -> u32 {
         origin.col + (self.col + j * Self::COL_STEP) as u32
     }
 

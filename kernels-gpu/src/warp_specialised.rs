@@ -10,7 +10,7 @@
 //!
 //! As producers have time they may copy by hand what has to be transposed, which takes less of shared memory's time than
 //! asynchronous copies do ([`crate::carried`]). And as consumers have no registers to spare, their sums take the way through
-//! shared memory to D, which is free by then ([`crate::store_rows`]).
+//! shared memory to D, which is free by then ([`crate::store_rows`]); only where they are just scaled they go straight there.
 //!
 //! What stays is a main loop of 1107 instructions for 1024 multiply-adds, where `decoupled` has 1547.
 //!
@@ -95,8 +95,16 @@ impl<
             } else {
                 become_consumer();
                 let sums = consume::<Self, TM, TN, STAGES>(&mut ring, 0..p.k);
-                consumers_meet::<Self>();
-                sums.store_rows(&p, origin, shared::dynamic(), || consumers_meet::<Self>());
+                match p.epilogue.only_scales() {
+                    Some(alpha) if ThreadTile::<Self, TM, TN, InWarps>::wide(&p) => {
+                        sums.store_scaled(&p, origin, alpha);
+                    }
+                    _ => {
+                        consumers_meet::<Self>();
+                        let meet = || consumers_meet::<Self>();
+                        sums.store_rows(&p, origin, shared::dynamic(), meet);
+                    }
+                }
             }
         }
     }
