@@ -32,7 +32,7 @@ use context::Context;
 use memory::StreamMemory;
 use module::LoadedKernel;
 use queue::{CudaEvent, CudaStream};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The GPUs that are open in this process, by index.
@@ -47,7 +47,7 @@ pub(crate) struct CudaDevice {
     /// Copies between host and device.
     copies: CudaStream,
     /// By entry name and address of the PTX that it was found in: tables of different crates may use the same name.
-    kernels: Mutex<HashMap<(&'static str, usize), Arc<LoadedKernel>>>,
+    kernels: Mutex<FxHashMap<(&'static str, usize), Arc<LoadedKernel>>>,
     /// Memory of dropped buffers that outstanding work may still use.
     released: Mutex<Vec<(u64, Pending<CudaEvent>)>>,
     context: Arc<Context>,

@@ -12,6 +12,7 @@ use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, TargetRef};
+use smallvec::SmallVec;
 
 /// What is passed for a map where the kernel takes none, or does not copy.
 const UNUSED: TensorMap = TensorMap { opaque: [0; TensorMap::WORDS] };
@@ -70,10 +71,10 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         epilogue,
     };
     let factors = [a.first.buffer(), b.first.buffer()];
-    let mut reads: Vec<&Buffer> = factors.into_iter().flatten().collect();
-    reads.extend(&plan.epilogue_operands);
+    let mut reads: SmallVec<[&Buffer; 4]> = factors.into_iter().flatten().collect();
+    reads.extend(plan.epilogue_operands.iter().copied());
     let of_workspace = workspace.buffers().into_iter().flatten();
-    let writes: Vec<&Buffer> = d.first.buffer().into_iter().chain(of_workspace).collect();
+    let writes: SmallVec<[&Buffer; 4]> = d.first.buffer().into_iter().chain(of_workspace).collect();
     for first in (0..batch).step_by(MAX_PRODUCTS as usize) {
         let products = MAX_PRODUCTS.min(batch - first);
         let params = params.from_product(first);

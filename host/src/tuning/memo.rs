@@ -3,7 +3,7 @@
 use super::class::Shape;
 use crate::kernels::{Problem, Selection};
 use regemm_kernels::kernel::Rung;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most choices that are remembered; then all are forgotten. Programs with more shapes than that rarely use one twice.
@@ -27,7 +27,7 @@ pub(super) struct Memo {
 struct Inner {
     /// Counts how often all was forgotten.
     generation: u64,
-    choices: HashMap<Question, Selection>,
+    choices: FxHashMap<Question, Selection>,
 }
 
 impl Memo {

@@ -8,6 +8,7 @@ use crate::device::report::KernelReport;
 use crate::error::{Error, Result};
 use cust::sys;
 use cust::sys::CUfunction_attribute_enum as Attribute;
+use smallvec::SmallVec;
 use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -80,7 +81,8 @@ impl LoadedKernel {
         arguments: &[*const c_void],
         _bound: &Bound<'_>,
     ) -> Result<()> {
-        let mut arguments: Vec<_> = arguments.iter().map(|argument| argument.cast_mut()).collect();
+        let mut arguments: SmallVec<[_; 4]> =
+            arguments.iter().map(|argument| argument.cast_mut()).collect();
         // SAFETY: as promised by the caller; the driver copies the parameters before it returns.
         check("cuLaunchKernel", unsafe {
             sys::cuLaunchKernel(
