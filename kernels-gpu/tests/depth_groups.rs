@@ -2,6 +2,8 @@
 //! bit, and what they read from global memory and where it goes in shared memory, in exact counts from the simulator.
 
 mod common;
+#[path = "common/order.rs"]
+mod order;
 
 use common::{PACKED, Product, Storage, Values};
 use regemm_kernels::kernel::{KernelInfo, Rung, Summation};
@@ -26,7 +28,7 @@ fn groups_sum_their_parts_and_are_added_in_order() {
             let expected = Product { values, ..Product::new(tile.bm + 3, 37, k) };
             for storage in [PACKED, ODD] {
                 let product = Product { storage, ..expected };
-                let right = product.run(kernel).bits == expected.summed(kernel, k);
+                let right = product.run(kernel).bits == order::summed(&expected, kernel, k);
                 assert!(right, "{}: {product:?}", kernel.name);
             }
         }

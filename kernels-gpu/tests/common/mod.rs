@@ -187,25 +187,6 @@ impl Product {
         Outcome { bits, counters }
     }
 
-    /// The bits of D as [`Schedule`] and [`Summation`](regemm_kernels::kernel::Summation) say, for slices of K of this depth: each
-    /// group sums its part of the slice in ascending order of k, from zero; the sums of groups are added in order, then those of slices.
-    pub fn summed(&self, kernel: &KernelInfo, slice_depth: u32) -> Vec<u32> {
-        let (bk, groups) = (kernel.tile.bk, kernel.depth_groups);
-        let in_order = |sums: &mut dyn Iterator<Item = f32>| sums.reduce(|sum, more| sum + more);
-        let element = |row: u32, col: u32| {
-            let slice = |first: u32| {
-                let group = |index: u32| {
-                    let mine = |p: &u32| (p - first) % bk / (bk / groups) == index;
-                    let add = |sum: f32, p| self.a(row, p).mul_add(self.b(p, col), sum);
-                    (first..self.k.min(first + slice_depth)).filter(mine).fold(0.0, add)
-                };
-                in_order(&mut (0..groups).map(group)).unwrap_or(0.0)
-            };
-            in_order(&mut (0..self.k).step_by(slice_depth as usize).map(slice)).unwrap_or(0.0)
-        };
-        (0..self.m * self.n).map(|i| element(i / self.n, i % self.n).to_bits()).collect()
-    }
-
     /// The bits of D for integers, of which no sum is rounded.
     pub fn exact(&self) -> Vec<u32> {
         assert_eq!(self.values, Values::Integers);
