@@ -88,9 +88,7 @@ impl Order {
         // The larger a tile, the longer multiprocessors without one wait for the others.
         let enough = match area {
             // One of them multiplies faster on tensor cores than half of all do without.
-            _ if kernel.rung == Rung::TensorCore => 1,
-            // Those of warpgroups are twice as fast as the others of a multiprocessor.
-            _ if kernel.rung == Rung::Warpgroup => all.div_ceil(3),
+            _ if kernel.rung >= Rung::TensorCore => 1,
             ..=SMALL_TILE => all.div_ceil(5),
             LARGE_TILE.. => nearly_all,
             _ => all.div_ceil(3),
@@ -106,7 +104,10 @@ impl Order {
                 _ => is_worth_sharing(kernel, problem, device),
             };
             if fits {
-                (Order(4, 0, false, -time_of_tiles(kernel, blocks)), Rule::SharesTiles)
+                // Of kernels with the same tiles the one with producers.
+                let producers = i64::from(kernel.producers > 0);
+                let time = time_of_tiles(kernel, blocks).saturating_mul(2);
+                (Order(4, 0, false, producers - time), Rule::SharesTiles)
             } else {
                 (Order(0, 0, false, 0), Rule::NothingToShare)
             }
@@ -193,7 +194,7 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 ///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
 /// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
-///    all if they are large, and any with tensor cores unless whole warpgroups share one; within it the largest tiles of
+///    all if they are large, and any with tensor cores; within it the largest tiles of
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
@@ -320,14 +321,12 @@ mod tests {
                     let kernel = chosen(size, &ampere);
                     assert_eq!((kernel.rung, kernel.tile.bn), (Rung::TensorCore, bn), "{size}");
                 }
-                for (size, bn) in [(1024, 64), (1536, 128), (2048, 256), (8192, 256)] {
+                for (size, bn) in [(256, 64), (1024, 64), (1536, 128), (2048, 256), (8192, 256)] {
                     let kernel = chosen(size, &h200());
                     assert_eq!((kernel.rung, kernel.tile.bn), (Rung::Warpgroup, bn), "{size}");
                 }
-                // Too small for whole warpgroups, and rows that bulk copies cannot take.
-                for size in [512, 2047] {
-                    assert_eq!(chosen(size, &h200()).rung, Rung::TensorCore, "{size}");
-                }
+                // Rows that bulk copies cannot take.
+                assert_eq!(chosen(2047, &h200()).rung, Rung::TensorCore);
                 let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
                 assert!(chosen(4096, &turing).rung < Rung::Pipelined);
             }
@@ -356,11 +355,11 @@ mod tests {
         }
         assert_eq!(chosen(16, 4096, 4096), "split_k16_f32");
         for (size, name) in [
-            (512, "stream_k64_f32"),
+            (512, "warp_tiled32_f32"),
             (1024, "sliced_k_f32"),
             (1536, "stream_k64_f32"),
             (2048, "warp_specialised_f32"),
-            (4096, "warp_specialised_f32"),
+            (4096, "stream_k_f32"),
             (5000, "stream_k_f32"),
         ] {
             assert_eq!(chosen(size, size, size), name, "{size}");
@@ -455,9 +454,9 @@ mod tests {
         assert_eq!(chosen(256, 256, 256), "warp_tiled32_f32");
         let batch = Problem { batch: 64, ..problem(256, 256, 256) };
         let selection = choose(&batch, &h200(), None).unwrap();
-        assert_eq!(selection.kernel.rung, Rung::StreamK, "{selection}");
+        assert_eq!(selection.kernel.rung, Rung::WarpSpecialised, "{selection}");
         let endless = Problem { batch: u32::MAX, ..problem(i32::MAX as u32, 256, 256) };
-        assert_eq!(choose(&endless, &h200(), None).unwrap().kernel.rung, Rung::StreamK);
+        assert!(choose(&endless, &h200(), None).unwrap().kernel.producers > 0);
     }
 
     #[test]
