@@ -63,14 +63,10 @@ impl LaunchShape {
         // `supports` has compared them with the largest grid, which has fewer than 2^31.
         let tiles = kernel.blocks(m, n) as u32;
         match kernel.schedule {
-            Schedule::Tiles | Schedule::Persistent => LaunchShape {
-                main: Some([blocks_of_tiles(kernel, problem, device, tiles), 1]),
-                slice_depth: k.max(1),
-                slices: k.min(1),
-                shared_tiles: 0,
-                workspace: WorkspaceSize::default(),
-                reduce: None,
-            },
+            Schedule::Tiles | Schedule::Persistent => {
+                let blocks = blocks_of_tiles(kernel, problem, device, tiles);
+                LaunchShape::of_whole_sums(blocks, k)
+            }
             Schedule::StreamK => {
                 let shares = shares(kernel, problem, device, slices);
                 let tile = kernel.tile.bm * kernel.tile.bn * kernel.depth_groups;
@@ -92,14 +88,7 @@ impl LaunchShape {
                 let slices = slices.unwrap_or_else(|| Sharing::of(kernel, problem, device).fill());
                 let slice_depth = depth_of_slices(kernel.tile.bk, k, slices);
                 if kernel.finishes && (1..=slice_depth).contains(&k) {
-                    return LaunchShape {
-                        main: Some([tiles, 1]),
-                        slice_depth,
-                        slices: 1,
-                        shared_tiles: 0,
-                        workspace: WorkspaceSize::default(),
-                        reduce: None,
-                    };
+                    return LaunchShape { slice_depth, ..LaunchShape::of_whole_sums(tiles, k) };
                 }
                 let partials = match kernel.dtype {
                     Dtype::F64 => Partials::new::<f64>(m, n, k, slice_depth),
@@ -117,6 +106,18 @@ impl LaunchShape {
                     reduce: Some(reducer_blocks(kernel, problem) as u32),
                 }
             }
+        }
+    }
+
+    /// For blocks each of which sums over all of k and finishes what it sums.
+    fn of_whole_sums(blocks: u32, k: u32) -> LaunchShape {
+        LaunchShape {
+            main: Some([blocks, 1]),
+            slice_depth: k.max(1),
+            slices: k.min(1),
+            shared_tiles: 0,
+            workspace: WorkspaceSize::default(),
+            reduce: None,
         }
     }
 
