@@ -7,23 +7,24 @@
 //!   time where rows are aligned.
 //! - `Across`: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by element.
 //!
-//! - by hand ([`crate::carried`]), for producers, which have time for that: transposed as above, but through registers.
+//! - in two steps ([`crate::staged`]), for producers, which have time for that: transposed as above, but 16 bytes at a time.
 //!
 //! Elements outside of the matrix arrive as zeros, which add nothing to a sum. Most slices lie inside all the way: whether one
 //! does is asked once, and then no copy of it needs a check.
 
-use crate::carried::Carried;
 use crate::element::Element;
 use crate::kernel::{GemmKernel, copiers};
 use crate::layout::Layout;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES, vector_len};
 use crate::params::{GemmParams, MatrixRef};
 use crate::ring;
-use crate::slices::Slices;
+use crate::slices::{Slices, shared_bytes};
+use crate::staged::Staged;
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::SharedPtr;
+use cuda_std::shared;
 
 /// Threads of a warp.
 const WARP: usize = ring::WARP as usize;
@@ -201,40 +202,49 @@ impl<T: Element, S: Slice> Factor<T, S> {
 }
 
 impl<T: Element<Acc = T>, S: Slice> Factor<T, S> {
-    /// As [`copy`](Self::copy), but by hand if that is `carried` and the factor's rows consist of whole vectors.
+    /// Whether slices go by way of the threads' own places: those that are transposed, of rows that consist of whole vectors. The same
+    /// for all threads.
+    #[inline(always)]
+    fn is_staged(&self) -> bool {
+        !self.along && Staged(&self.source).is_possible()
+    }
+
+    /// Begins to copy this thread's share of a slice to its own places, if that is the way it goes.
     #[inline(always)]
     #[track_caller]
-    unsafe fn bring(&self, carried: bool, thread: u32, k: u32, target: SharedPtr<T>) {
-        let by_hand = Carried(&self.source);
-        // SAFETY: as promised by the caller; what is not checked lies inside, and vectors are aligned.
-        unsafe {
-            if !carried || !by_hand.is_possible() {
-                self.copy(thread, k, target)
-            } else if self.source.holds_slice(k) {
-                by_hand.copy(thread, false, k, target)
-            } else {
-                by_hand.copy(thread, true, k, target)
+    unsafe fn stage(&self, thread: u32, k: u32, places: SharedPtr<T>) {
+        if self.is_staged() {
+            let staged = Staged(&self.source);
+            // SAFETY: as promised by the caller; what is not checked lies inside.
+            unsafe {
+                if self.source.holds_slice(k) {
+                    staged.begin(thread, false, k, places)
+                } else {
+                    staged.begin(thread, true, k, places)
+                }
             }
         }
     }
 }
 
-/// Whether the producers of a kernel carry A and B themselves: what is transposed on the way, if they have the time. They wait for
-/// every round of their loads.
-const fn carried<T: Element<Acc = T>, K: GemmKernel<Element = T>>() -> (bool, bool) {
-    /// Clocks until data from the L2 cache is there.
-    const LOAD: u32 = 1000;
-    /// Multiply-adds of a multiprocessor in a clock.
-    const MULTIPLY_ADDS: u32 = 128;
-    let (a, b) =
-        (matches!(K::LAYOUTS.a, Layout::RowMajor), matches!(K::LAYOUTS.b, Layout::Transposed));
-    let rounds = if a { Carried::<T, SliceA<K>>::ROUNDS } else { 0 }
-        + if b { Carried::<T, SliceB<K>>::ROUNDS } else { 0 };
-    let clocks = K::TILE.bm * K::TILE.bn * K::TILE.bk / MULTIPLY_ADDS;
-    // Half of the time is for the copies themselves.
-    let in_time = 2 * rounds as u32 * LOAD <= clocks;
-    // The smaller one is A.
-    (a, b && (in_time || !a))
+/// Elements of shared memory for the places that producers of a kernel stage slices of A and B in.
+const fn places<T: Element<Acc = T>, K: GemmKernel<Element = T>>() -> (usize, usize) {
+    let a = match K::LAYOUTS.a {
+        Layout::RowMajor => Staged::<T, SliceA<K>>::LEN,
+        Layout::Transposed => 0,
+    };
+    let b = match K::LAYOUTS.b {
+        Layout::RowMajor => 0,
+        Layout::Transposed => Staged::<T, SliceB<K>>::LEN,
+    };
+    (a, b)
+}
+
+/// Bytes of dynamic shared memory that a kernel with producers needs for slices: for all stages, and behind them for what the
+/// producers have [staged](Copier::stage).
+pub const fn producers_shared_bytes<T: Element<Acc = T>, K: GemmKernel<Element = T>>() -> u32 {
+    let (a, b) = places::<T, K>();
+    shared_bytes::<K>() + ((a + b) * size_of::<T>()) as u32
 }
 
 /// Copies the slices that a block needs to shared memory, all threads together, or its producers.
@@ -292,24 +302,54 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
         }
     }
 
-    /// Brings this thread's share of the slices that begin at `k`: some of it as asynchronous copies, some with its own hands.
-    /// Slices past the end are brought, too, as zeros.
+    /// Where the producers' own places for A and B lie in shared memory.
+    #[inline(always)]
+    fn places() -> (SharedPtr<T>, SharedPtr<T>) {
+        let a = shared::dynamic().add(shared_bytes::<K>() / size_of::<T>() as u32);
+        (a, a.add(const { places::<T, K>().0 } as u32))
+    }
+
+    /// Begins to bring this thread's share of the slices that begin at `k`, as far as that need not wait for room in a stage. Of
+    /// slices past the end come zeros.
+    ///
+    /// # Safety
+    /// A and B are valid for their shapes. The thread has [brought](Self::bring) what it staged before, and waits for these copies
+    /// before it brings them.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn stage(&self, thread: u32, k: u32) {
+        let (a, b) = Self::places();
+        // SAFETY: as promised by the caller; the places are the thread's own.
+        unsafe {
+            self.a.stage(thread, k, a);
+            self.b.stage(thread, k, b);
+        }
+    }
+
+    /// Brings this thread's share of the slices that begin at `k`: some of it as asynchronous copies, some of what it has
+    /// [staged](Self::stage) with its own hands. Of slices past the end come zeros.
     ///
     /// # Safety
     /// As for [`copy`](Self::copy); and what the thread writes itself others may read when it has said so.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn bring(&self, thread: u32, k: u32, slices: &Slices<K>) {
+        let (places_a, places_b) = Self::places();
+        let (a_staged, b_staged) = (self.a.is_staged(), self.b.is_staged());
         // SAFETY: as promised by the caller; a stage has room for both slices.
         unsafe {
-            let (carry_a, carry_b) = const { carried::<T, K>() };
             // What arrives by itself goes first.
-            if carry_b {
-                self.a.bring(carry_a, thread, k, slices.a);
-                self.b.bring(carry_b, thread, k, slices.b);
-            } else {
-                self.b.bring(carry_b, thread, k, slices.b);
-                self.a.bring(carry_a, thread, k, slices.a);
+            if !a_staged {
+                self.a.copy(thread, k, slices.a);
+            }
+            if !b_staged {
+                self.b.copy(thread, k, slices.b);
+            }
+            if a_staged {
+                Staged(&self.a.source).finish(thread, places_a, slices.a);
+            }
+            if b_staged {
+                Staged(&self.b.source).finish(thread, places_b, slices.b);
             }
         }
     }

@@ -46,6 +46,27 @@ pub trait Epilogue<T: Element>: Copy + 'static {
             }
         }
     }
+
+    /// [`apply_vector`](Self::apply_vector) for the same columns of `R` rows one below another, so that what depends on the column
+    /// alone need not be worked out for each. Only the first `inside.0` rows and the first `inside.1` columns lie in D.
+    ///
+    /// # Safety
+    /// `row < m` and `col < n` of the launch that this epilogue belongs to, `row + inside.0 == m` and `col + inside.1 == n`.
+    #[inline(always)]
+    unsafe fn apply_rows<const R: usize, const N: usize>(
+        &self,
+        sums: &mut [[T::Acc; N]; R],
+        row: u32,
+        col: u32,
+        inside: (u32, u32),
+    ) {
+        for (i, sums) in sums.iter_mut().enumerate() {
+            if (i as u32) < inside.0 {
+                // SAFETY: the row lies in D.
+                unsafe { self.apply_vector(sums, row + i as u32, col, inside.1) };
+            }
+        }
+    }
 }
 
 /// The epilogue of the product that the running block computes, which it becomes where it is used: see
@@ -70,6 +91,18 @@ impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
     unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
         // SAFETY: as promised by the caller.
         unsafe { self.0.of_product(thread::block_idx_y()).apply_vector(sums, row, col, inside) }
+    }
+
+    #[inline(always)]
+    unsafe fn apply_rows<const R: usize, const N: usize>(
+        &self,
+        sums: &mut [[T::Acc; N]; R],
+        row: u32,
+        col: u32,
+        inside: (u32, u32),
+    ) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.0.of_product(thread::block_idx_y()).apply_rows(sums, row, col, inside) }
     }
 }
 
@@ -197,6 +230,66 @@ impl<T: Element> Epilogue<T> for Linear<T> {
                 self.activate::<2>(sums);
             } else {
                 self.activate::<1>(sums);
+            }
+        }
+    }
+
+    /// The same for several rows. A bias per column is loaded once, C of all rows at a time, and the activation is applied to a
+    /// row at a time by one copy of its code.
+    #[inline(always)]
+    unsafe fn apply_rows<const R: usize, const N: usize>(
+        &self,
+        sums: &mut [[T::Acc; N]; R],
+        row: u32,
+        col: u32,
+        inside: (u32, u32),
+    ) {
+        let mut addends = [[T::Acc::ZERO; N]; R];
+        // SAFETY: only elements inside of D are read; the host has checked C's shape and the bias's length.
+        unsafe {
+            match self.bias_axis {
+                BiasAxis::None => {}
+                BiasAxis::Column => {
+                    let bias = self.bias.add(col as u64);
+                    for j in 0..N {
+                        let bias = bias.add(j as u64).load_if((j as u32) < inside.1).widen();
+                        for i in 0..R {
+                            addends[i][j] = bias;
+                        }
+                    }
+                }
+                BiasAxis::Row => {
+                    let bias = self.bias.add(row as u64);
+                    for i in 0..R {
+                        let bias = bias.add(i as u64).load_if((i as u32) < inside.0).widen();
+                        addends[i] = [bias; N];
+                    }
+                }
+            }
+            if self.beta != T::Acc::ZERO {
+                let mut c = self.c.at(row, col);
+                for i in 0..R {
+                    for j in 0..N {
+                        let inside = (i as u32) < inside.0 && (j as u32) < inside.1;
+                        let c = c.add(j as u64).load_if(inside).widen();
+                        addends[i][j] = T::Acc::fma(self.beta, c, addends[i][j]);
+                    }
+                    c = c.add(self.c.ld);
+                }
+            }
+        }
+        for i in 0..R {
+            for j in 0..N {
+                sums[i][j] = T::Acc::fma(self.alpha, sums[i][j], addends[i][j]);
+            }
+        }
+        if self.activation != Activation::None {
+            for _ in 0..hint::opaque(R as u32) {
+                let first = self.activation.apply_to_each(sums[0], self.slope);
+                for i in 1..R {
+                    sums[i - 1] = sums[i];
+                }
+                sums[R - 1] = first;
             }
         }
     }

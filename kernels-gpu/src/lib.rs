@@ -34,7 +34,6 @@
 
 pub mod activation;
 pub mod bulk_panels;
-pub mod carried;
 pub mod copies;
 pub mod decoupled;
 pub mod double_buffered;
@@ -60,6 +59,7 @@ pub mod sliced_k;
 pub mod slices;
 pub mod split_k;
 pub mod split_sliced_k;
+pub mod staged;
 pub mod store_rows;
 pub mod stream_k;
 pub mod sums_on_the_way;

@@ -5,6 +5,7 @@ use crate::epilogue::{Epilogue, OfBlock};
 use crate::layout::Layout;
 use crate::maps::Maps;
 use cuda_std::memory::GlobalPtr;
+use cuda_std::scalar::Scalar;
 use cuda_std::{hint, thread};
 
 /// A row-major matrix in global memory: element `(row, col)` is at `row * ld + col`.
@@ -27,7 +28,7 @@ impl<T> Clone for MatrixRef<T> {
 
 impl<T> Copy for MatrixRef<T> {}
 
-impl<T: Element> MatrixRef<T> {
+impl<T: Scalar> MatrixRef<T> {
     /// A matrix that is absent: nothing may read it.
     pub const NULL: Self = Self { data: GlobalPtr::null(), ld: 0 };
 
@@ -87,7 +88,7 @@ impl<T> Clone for TargetRef<T> {
 
 impl<T> Copy for TargetRef<T> {}
 
-impl<T: Element> TargetRef<T> {
+impl<T: Scalar> TargetRef<T> {
     /// D of the running block's product.
     #[inline(always)]
     pub fn of_block(&self) -> MatrixRef<T> {

@@ -35,21 +35,45 @@ impl Partials {
     }
 }
 
-impl<T: Element<Acc = T>, E: Copy> GemmParams<T, E> {
-    /// The running block's slice of K as a product of its own: it ends where the slice ends, and its D is the slice's place in
-    /// the workspace. The first value of k comes with it.
+/// The running block's slice of K.
+#[derive(Clone, Copy)]
+pub struct SliceOfK<A> {
+    /// Its first value of k.
+    pub first: u32,
+    /// The value of k behind its last.
+    pub end: u32,
+    /// Its sums in the workspace, `m x n`.
+    pub sums: TargetRef<A>,
+}
+
+impl<T: Element, E: Copy> GemmParams<T, E> {
+    /// The running block's slice of K.
     #[inline(always)]
-    pub fn slice_of_block(&self) -> (GemmParams<T, E>, u32) {
+    pub fn slice(&self) -> SliceOfK<T::Acc> {
         // A launch has slices of at least one k; saying so spares the compiler a check for division by zero.
         let partials = Partials::new::<T>(self.m, self.n, self.k, self.slice_depth.max(1));
         let slice = thread::block_idx_z();
         let first = slice * self.slice_depth;
         let data = self.workspace.partials.add(u64::from(slice) * partials.slice);
-        let sums = MatrixRef { data, ld: partials.ld.into() };
-        let d = TargetRef { first: sums, stride: partials.product() };
-        // The last slice ends with k; none begins after it, so that this does not overflow.
-        let k = (self.k - first).min(self.slice_depth) + first;
-        (GemmParams { d, k, ..*self }, first)
+        SliceOfK {
+            first,
+            // The last slice ends with k; none begins after it, so that this does not overflow.
+            end: (self.k - first).min(self.slice_depth) + first,
+            sums: TargetRef {
+                first: MatrixRef { data, ld: partials.ld.into() },
+                stride: partials.product(),
+            },
+        }
+    }
+}
+
+impl<T: Element<Acc = T>, E: Copy> GemmParams<T, E> {
+    /// The running block's slice of K as a product of its own: it ends where the slice ends, and its D is the slice's place in
+    /// the workspace. The first value of k comes with it.
+    #[inline(always)]
+    pub fn slice_of_block(&self) -> (GemmParams<T, E>, u32) {
+        let slice = self.slice();
+        (GemmParams { d: slice.sums, k: slice.end, ..*self }, slice.first)
     }
 }
 

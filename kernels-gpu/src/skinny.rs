@@ -24,6 +24,7 @@ use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::{shared, thread, unroll};
+use half::f16;
 
 /// Which axis of D is short.
 pub trait Side: 'static {
@@ -45,9 +46,8 @@ impl Side for FewCols {
     const TRANSPOSED: bool = true;
 }
 
-/// Elements of 4 bytes, the shortest that are their own sums, in a vector: most places of a thread, and most values of k that it
-/// multiplies together.
-const MOST_IN_VECTOR: usize = vector_len::<f32>();
+/// Elements of 2 bytes, the shortest, in a vector: most places of a thread, and most values of k that it multiplies together.
+const MOST_IN_VECTOR: usize = vector_len::<f16>();
 
 /// Slices of the large factor whose loads are in flight together.
 const IN_FLIGHT: usize = 2;
@@ -60,7 +60,7 @@ pub struct Skinny<T, const ROWS: usize, const LONG: usize, const GROUPS: usize, 
 );
 
 impl<
-    T: Element<Acc = T> + Accumulator,
+    T: Element,
     const ROWS: usize,
     const LONG: usize,
     const GROUPS: usize,
@@ -81,13 +81,17 @@ impl<
     const SCHEDULE: Schedule = Schedule::SplitK;
     const FINISHES: bool = true;
     const DEPTH_GROUPS: u32 = GROUPS as u32;
-    const SHARED_BYTES: u32 = (ROWS * LONG * Self::STRIDE * size_of::<T>()) as u32;
+    const SHARED_BYTES: u32 = (ROWS * LONG * Self::STRIDE * size_of::<T::Acc>()) as u32;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
-        let (slice, first) = p.slice_of_block();
-        let factors = Factors::new(&slice, Self::LAYOUTS, S::TRANSPOSED);
+        let slice = p.slice();
+        let factors = Factors { k: slice.end, ..Factors::new(&p, Self::LAYOUTS, S::TRANSPOSED) };
+        // The only slice is all of K, and no other launch follows.
+        let finish = p.slice_depth >= p.k;
+        // Where one follows it adds up whole vectors: what is between the rows' ends is in the workspace, too.
+        let cols = if finish { p.n } else { slice.sums.first.ld as u32 };
         let (short, long) =
             if S::TRANSPOSED { (origin.col, origin.row) } else { (origin.row, origin.col) };
         let thread = thread::thread_idx_x() as usize;
@@ -101,7 +105,7 @@ impl<
             let share = Share {
                 short,
                 long: long + (place * Self::VECTOR) as u32,
-                first: first + (group * Self::VECTOR) as u32,
+                first: slice.first + (group * Self::VECTOR) as u32,
             };
             let sums = Self::sum(&factors, share);
             for i in 0..ROWS {
@@ -113,18 +117,17 @@ impl<
             let mut index = thread;
             while index < ROWS * LONG {
                 let (short, long) = (short + (index / LONG) as u32, long + (index % LONG) as u32);
-                if short < factors.short && long < factors.long {
+                let (row, col) = if S::TRANSPOSED { (long, short) } else { (short, long) };
+                if row < p.m && col < cols {
                     let mut sum = Self::place(index, 0).load();
                     for group in 1..GROUPS {
-                        sum = T::add(sum, Self::place(index, group).load());
+                        sum = T::Acc::add(sum, Self::place(index, group).load());
                     }
-                    let (row, col) = if S::TRANSPOSED { (long, short) } else { (short, long) };
-                    // The only slice is all of K, and no other launch follows.
-                    if p.slice_depth >= p.k {
+                    if finish {
                         let value = p.epilogue.apply(sum, row, col);
                         p.d.at(row, col).store(T::narrow(value));
                     } else {
-                        slice.d.at(row, col).store(sum);
+                        slice.sums.at(row, col).store(sum);
                     }
                 }
                 index += Self::PLACES * GROUPS;
@@ -185,7 +188,7 @@ const fn layouts_of_factors(layouts: Layouts, transposed: bool) -> Layouts {
 }
 
 impl<
-    T: Element<Acc = T> + Accumulator,
+    T: Element,
     const ROWS: usize,
     const LONG: usize,
     const GROUPS: usize,
@@ -193,8 +196,6 @@ impl<
     L: OperandLayouts,
 > Skinny<T, ROWS, LONG, GROUPS, S, L>
 {
-    const ZERO: T = <T as Element>::ZERO;
-
     /// Places of a thread along the long axis, and values of k of each slice.
     const VECTOR: usize = vector_len::<T>();
 
@@ -213,14 +214,14 @@ impl<
 
     /// Where the sum of a group for a place of the tile lies in shared memory.
     #[inline(always)]
-    fn place(place: usize, group: usize) -> SharedPtr<T> {
+    fn place(place: usize, group: usize) -> SharedPtr<T::Acc> {
         shared::dynamic().add((place * Self::STRIDE + group) as u32)
     }
 
     /// The sums of a thread over its values of k of all slices.
     #[inline(always)]
-    unsafe fn sum(factors: &Factors<T>, share: Share) -> [[T; MOST_IN_VECTOR]; ROWS] {
-        let mut sums = [[Self::ZERO; MOST_IN_VECTOR]; ROWS];
+    unsafe fn sum(factors: &Factors<T>, share: Share) -> [[T::Acc; MOST_IN_VECTOR]; ROWS] {
+        let mut sums = [[T::Acc::ZERO; MOST_IN_VECTOR]; ROWS];
         let wide = factors.is_wide();
         let (step, mut k) = ((IN_FLIGHT * Self::DEPTH) as u32, share.first);
         // The first k behind all that the last group multiplies in a step that lies inside as a whole.
@@ -257,10 +258,10 @@ impl<
         share: Share,
         wide: bool,
         k: u32,
-        sums: &mut [[T; MOST_IN_VECTOR]; ROWS],
+        sums: &mut [[T::Acc; MOST_IN_VECTOR]; ROWS],
     ) {
         // Element `(k, place)` is `[slice][k][place]`, or `[slice][place][k]` where vectors lie along k.
-        let mut large = [[[Self::ZERO; MOST_IN_VECTOR]; MOST_IN_VECTOR]; SLICES];
+        let mut large = [[[T::ZERO; MOST_IN_VECTOR]; MOST_IN_VECTOR]; SLICES];
         unroll!(n < SLICES * MOST_IN_VECTOR, {
             let (s, i) = (n / MOST_IN_VECTOR, n % MOST_IN_VECTOR);
             if i < Self::VECTOR {
@@ -279,10 +280,10 @@ impl<
                         let k = k + (s * Self::DEPTH + i) as u32;
                         let small = factors.small.at_in(factors.layouts.a, short, k);
                         // SAFETY: an element of the factor where the predicate holds.
-                        let small = unsafe { small.load_if(k < factors.k) };
+                        let small = unsafe { small.load_if(k < factors.k) }.widen();
                         for j in 0..Self::VECTOR {
                             let large = if Self::ALONG { large[s][i][j] } else { large[s][j][i] };
-                            sums[row][j] = T::fma(small, large, sums[row][j]);
+                            sums[row][j] = T::Acc::fma(small, large.widen(), sums[row][j]);
                         }
                     }
                 });

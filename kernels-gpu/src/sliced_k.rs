@@ -13,13 +13,13 @@
 //! The price is that twice as much is copied for each multiply-add as with tiles of 128 x 256. So this is for D that has too few of
 //! those.
 
+use crate::copies::producers_shared_bytes;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::ring::Ring;
-use crate::slices::shared_bytes;
 use crate::tile::grouped_block_tile;
 use crate::warp_specialised::{
     PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
@@ -69,7 +69,7 @@ impl<
     const DEPTH_GROUPS: u32 = GROUPS;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::RegisterTransfers;
-    const SHARED_BYTES: u32 = shared_bytes::<Self>() + Ring::<STAGES>::BYTES;
+    const SHARED_BYTES: u32 = producers_shared_bytes::<T, Self>() + Ring::<STAGES>::BYTES;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {

@@ -3,6 +3,7 @@
 //! [`crate::split_k`] with the warps of `sliced_k`: that makes work for all multiprocessors of a quarter of the tiles that they would
 //! need otherwise. Groups of warps share the depth of a block's slice, and blocks the depth of the tile.
 
+use crate::copies::producers_shared_bytes;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
@@ -11,7 +12,6 @@ use crate::params::GemmParams;
 use crate::partials::Unchanged;
 use crate::ring::Ring;
 use crate::sliced_k::{SlicedK, order_of_groups};
-use crate::slices::shared_bytes;
 use crate::tile::block_tile;
 use crate::warp_specialised::{
     PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
@@ -55,7 +55,7 @@ impl<
     const DEPTH_GROUPS: u32 = GROUPS;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::RegisterTransfers;
-    const SHARED_BYTES: u32 = shared_bytes::<Self>() + Ring::<STAGES>::BYTES;
+    const SHARED_BYTES: u32 = producers_shared_bytes::<T, Self>() + Ring::<STAGES>::BYTES;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {

@@ -2,8 +2,8 @@
 //!
 //! [`ThreadTile::store`] keeps one copy of the epilogue's code busy by moving all sums up after each vector, which for 128 sums
 //! takes ten times as many moves. Shared memory can be indexed: here the lanes write all sums to the place of their warp's part of
-//! the tile, and read it back row by row. One copy of the epilogue's code works on one row after another, and a warp stores whole
-//! rows of its part at a time.
+//! the tile, and read it back row by row. One copy of the epilogue's code works on a few rows after a few others, and a warp stores
+//! whole rows of its part.
 //!
 //! Where groups of threads have shared the depth of the slices ([`crate::sliced_k`]), each writes its sums of the whole tile to a
 //! place of its own. When all have, each reads its share of the rows back, from all places, adds up what it reads, and stores that.
@@ -18,13 +18,16 @@ use crate::kernel::{Acc, GemmKernel};
 use crate::params::GemmParams;
 use crate::ring::WARP;
 use crate::slices::shared_bytes;
-use crate::thread_tile::{Arrangement, ThreadTile, depth_group, store_vector, thread_of_tile};
+use crate::thread_tile::{Arrangement, ThreadTile, depth_group, store_vectors, thread_of_tile};
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
 use cuda_std::{hint, unroll, warp};
 
 /// Elements in the vectors that lanes write in turn: those of 16 bytes.
 const VECTOR: usize = 4;
+
+/// Rows of which a thread stores a vector each at a time: one can be computed while another waits.
+const TOGETHER: usize = 4;
 
 impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
     /// Rows and columns of a warp's part of the tile.
@@ -64,7 +67,11 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
                 bytes * K::DEPTH_GROUPS <= shared_bytes::<K>(),
                 "the stages have room for the tile of every group"
             );
-            assert!(Self::PART.0.is_multiple_of(Self::GROUPS), "groups store as many rows each");
+            assert!(
+                Self::PART.0.is_multiple_of(Self::GROUPS * TOGETHER),
+                "groups store as many rows each"
+            );
+            assert!(Self::ROW_VECTOR == TOGETHER, "rows that are stored together are turned alike");
         }
         let (rows, cols) = Self::PART;
         let thread = thread_of_tile::<K>() as usize;
@@ -96,27 +103,43 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
             let wide = Self::wide(params);
             // One copy of the epilogue's code for all rows.
             let own_rows = (rows / Self::GROUPS) as u32;
-            for r in 0..hint::opaque(own_rows) {
+            for r in (0..hint::opaque(own_rows)).step_by(TOGETHER) {
                 let r = group * own_rows + r;
                 let row = first_row + r;
                 if row < params.m && col < params.n {
-                    let mut turned = [Acc::<K>::ZERO; VECTOR];
-                    let at = r as usize * cols + lane * VECTOR;
-                    scratch.add(at as u32).load_slice_if(true, &mut turned);
-                    for other in 1..K::DEPTH_GROUPS {
-                        let mut others = [Acc::<K>::ZERO; VECTOR];
-                        let at = other * Self::TILE_LEN + at as u32;
-                        scratch.add(at).load_slice_if(true, &mut others);
-                        for e in 0..VECTOR {
-                            turned[e] = Acc::<K>::fma(Acc::<K>::ONE, others[e], turned[e]);
-                        }
-                    }
                     let turns = r as usize / Self::ROW_VECTOR % P::GROUP.0;
-                    let mut sums = turned_back(turned, turns);
-                    store_vector(params, row, col, &mut sums, wide);
+                    let mut sums = [[Acc::<K>::ZERO; VECTOR]; TOGETHER];
+                    for i in 0..TOGETHER {
+                        let at = (r as usize + i) * cols + lane * VECTOR;
+                        sums[i] = turned_back(Self::sum_of_groups(scratch, at), turns);
+                    }
+                    store_vectors(params, row, col, &mut sums, wide);
                 }
             }
         }
+    }
+
+    /// The sums of all groups for a vector of the tile.
+    ///
+    /// # Safety
+    /// All groups have written theirs.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn sum_of_groups(scratch: SharedPtr<Acc<K>>, at: usize) -> [Acc<K>; VECTOR] {
+        let mut sums = [Acc::<K>::ZERO; VECTOR];
+        // SAFETY: as promised by the caller.
+        unsafe {
+            scratch.add(at as u32).load_slice_if(true, &mut sums);
+            for other in 1..K::DEPTH_GROUPS {
+                let mut others = [Acc::<K>::ZERO; VECTOR];
+                let at = other * Self::TILE_LEN + at as u32;
+                scratch.add(at).load_slice_if(true, &mut others);
+                for e in 0..VECTOR {
+                    sums[e] = Acc::<K>::fma(Acc::<K>::ONE, others[e], sums[e]);
+                }
+            }
+        }
+        sums
     }
 }
 

@@ -14,6 +14,7 @@
 //! Gain: as fast as [`crate::warp_specialised`], which does the rest, where tiles come out even (4096); 1.15 times as fast at 4097,
 //! and 2.7 times at 1024 (f32, H200).
 
+use crate::copies::producers_shared_bytes;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::hand_over::HandOver;
@@ -23,7 +24,6 @@ use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::shares::{Segment, Share, Shares};
 use crate::sliced_k::order_of_groups;
-use crate::slices::shared_bytes;
 use crate::tile::{grouped_tile_at, tiles};
 use crate::warp_specialised::{
     PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
@@ -75,7 +75,7 @@ impl<
     const DEPTH_GROUPS: u32 = GROUPS;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::RegisterTransfers;
-    const SHARED_BYTES: u32 = shared_bytes::<Self>() + Ring::<STAGES>::BYTES;
+    const SHARED_BYTES: u32 = producers_shared_bytes::<T, Self>() + Ring::<STAGES>::BYTES;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {

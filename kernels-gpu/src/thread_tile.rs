@@ -419,20 +419,64 @@ pub unsafe fn store_vector<T: Element, E: Epilogue<T>>(
     sums: &mut [T::Acc],
     wide: bool,
 ) {
+    // SAFETY: as promised by the caller; only elements inside of D are passed to the epilogue.
+    unsafe {
+        params.epilogue.apply_vector(sums, row, col, params.n - col);
+        store_results(params, row, col, sums, wide);
+    }
+}
+
+/// [`store_vector`] for the same columns of rows one below another, of which the first lies in D.
+///
+/// # Safety
+/// As for [`store_vector`].
+#[inline(always)]
+#[track_caller]
+pub(crate) unsafe fn store_vectors<T: Element, E: Epilogue<T>, const R: usize, const N: usize>(
+    params: &GemmParams<T, E>,
+    row: u32,
+    col: u32,
+    sums: &mut [[T::Acc; N]; R],
+    wide: bool,
+) {
+    let inside = (params.m - row, params.n - col);
+    // SAFETY: as promised by the caller; only elements inside of D are passed to the epilogue.
+    unsafe {
+        params.epilogue.apply_rows(sums, row, col, inside);
+        for i in 0..R {
+            if (i as u32) < inside.0 {
+                store_results(params, row + i as u32, col, &sums[i], wide);
+            }
+        }
+    }
+}
+
+/// Stores consecutive results of one row, those that lie in D; the first does.
+///
+/// # Safety
+/// As for [`store_vector`].
+#[inline(always)]
+#[track_caller]
+unsafe fn store_results<T: Element, E>(
+    params: &GemmParams<T, E>,
+    row: u32,
+    col: u32,
+    results: &[T::Acc],
+    wide: bool,
+) {
     let inside = params.n - col;
     let target = params.d.at(row, col);
     let mut values = [T::ZERO; VECTOR_BYTES];
-    // SAFETY: only elements inside of D are passed to the epilogue and stored; wide stores are aligned because `wide`
-    // holds, and then all of the vector lies in D.
+    for (j, &result) in results.iter().enumerate() {
+        values[j] = T::narrow(result);
+    }
+    // SAFETY: only elements inside of D are stored; wide stores are aligned because `wide` holds, and then all of the vector
+    // lies in D.
     unsafe {
-        params.epilogue.apply_vector(sums, row, col, inside);
-        for (j, &sum) in sums.iter().enumerate() {
-            values[j] = T::narrow(sum);
-        }
         if wide {
-            target.store_slice_if(true, &values[..sums.len()]);
+            target.store_slice_if(true, &values[..results.len()]);
         } else {
-            for j in 0..sums.len() {
+            for j in 0..results.len() {
                 target.add(j as u64).store_if((j as u32) < inside, values[j]);
             }
         }

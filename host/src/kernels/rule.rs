@@ -148,6 +148,8 @@ fn keeps_busy(
             let shape = LaunchShape::new(kernel, problem, device, None);
             2 * tiles >= nearly_all && shape.blocks(problem) >= nearly_all
         }
+        // Nobody shares tiles of a batch.
+        _ if problem.batch > 1 => tiles >= nearly_all,
         _ => {
             let all = u64::from(device.multiprocessors.max(1));
             tiles > 0 && (tiles - 1) % all + 1 >= nearly_all
@@ -454,6 +456,10 @@ mod tests {
         assert_eq!(chosen(256, 256, 256), "warp_tiled32_f32");
         let batch = Problem { batch: 64, ..problem(256, 256, 256) };
         let selection = choose(&batch, &h200(), None).unwrap();
+        assert_eq!(selection.kernel.rung, Rung::WarpSpecialised, "{selection}");
+        // Eight rounds, the last of which few blocks are left for.
+        let large = Problem { batch: 512, ..batch };
+        let selection = choose(&large, &h200(), None).unwrap();
         assert_eq!(selection.kernel.rung, Rung::WarpSpecialised, "{selection}");
         let endless = Problem { batch: u32::MAX, ..problem(i32::MAX as u32, 256, 256) };
         assert!(choose(&endless, &h200(), None).unwrap().kernel.producers > 0);
