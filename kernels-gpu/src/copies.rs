@@ -18,13 +18,11 @@ use crate::layout::Layout;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES, vector_len};
 use crate::params::{GemmParams, MatrixRef};
 use crate::ring;
-use crate::slices::{Slices, shared_bytes};
-use crate::staged::Staged;
+use crate::slices::Slices;
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::SharedPtr;
-use cuda_std::shared;
 
 /// Threads of a warp.
 const WARP: usize = ring::WARP as usize;
@@ -55,7 +53,7 @@ pub(crate) struct Source<T, S> {
 impl<T: Element, S: Slice> Source<T, S> {
     /// Whether the slice that begins at `k` lies inside of the matrix. The same for all threads.
     #[inline(always)]
-    fn holds_slice(&self, k: u32) -> bool {
+    pub fn holds_slice(&self, k: u32) -> bool {
         self.first + S::WIDTH as u32 <= self.width && k + S::DEPTH as u32 <= self.depth
     }
 
@@ -168,8 +166,8 @@ impl<K: GemmKernel> Slice for SliceB<K> {
 }
 
 /// Copies the slices of one factor that a block needs.
-struct Factor<T, S> {
-    source: Source<T, S>,
+pub(crate) struct Factor<T, S> {
+    pub source: Source<T, S>,
     /// Whether its stored rows are rows of the slices. A constant of the kernel.
     along: bool,
 }
@@ -177,7 +175,7 @@ struct Factor<T, S> {
 impl<T: Element, S: Slice> Factor<T, S> {
     #[inline(always)]
     #[track_caller]
-    unsafe fn copy(&self, thread: u32, k: u32, target: SharedPtr<T>) {
+    pub unsafe fn copy(&self, thread: u32, k: u32, target: SharedPtr<T>) {
         let checked = !self.source.holds_slice(k);
         // SAFETY: as promised by the caller; what is not checked lies inside, and vectors are aligned.
         unsafe {
@@ -201,56 +199,10 @@ impl<T: Element, S: Slice> Factor<T, S> {
     }
 }
 
-impl<T: Element<Acc = T>, S: Slice> Factor<T, S> {
-    /// Whether slices go by way of the threads' own places: those that are transposed, of rows that consist of whole vectors. The same
-    /// for all threads.
-    #[inline(always)]
-    fn is_staged(&self) -> bool {
-        !self.along && Staged(&self.source).is_possible()
-    }
-
-    /// Begins to copy this thread's share of a slice to its own places, if that is the way it goes.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn stage(&self, thread: u32, k: u32, places: SharedPtr<T>) {
-        if self.is_staged() {
-            let staged = Staged(&self.source);
-            // SAFETY: as promised by the caller; what is not checked lies inside.
-            unsafe {
-                if self.source.holds_slice(k) {
-                    staged.begin(thread, false, k, places)
-                } else {
-                    staged.begin(thread, true, k, places)
-                }
-            }
-        }
-    }
-}
-
-/// Elements of shared memory for the places that producers of a kernel stage slices of A and B in.
-const fn places<T: Element<Acc = T>, K: GemmKernel<Element = T>>() -> (usize, usize) {
-    let a = match K::LAYOUTS.a {
-        Layout::RowMajor => Staged::<T, SliceA<K>>::LEN,
-        Layout::Transposed => 0,
-    };
-    let b = match K::LAYOUTS.b {
-        Layout::RowMajor => 0,
-        Layout::Transposed => Staged::<T, SliceB<K>>::LEN,
-    };
-    (a, b)
-}
-
-/// Bytes of dynamic shared memory that a kernel with producers needs for slices: for all stages, and behind them for what the
-/// producers have [staged](Copier::stage).
-pub const fn producers_shared_bytes<T: Element<Acc = T>, K: GemmKernel<Element = T>>() -> u32 {
-    let (a, b) = places::<T, K>();
-    shared_bytes::<K>() + ((a + b) * size_of::<T>()) as u32
-}
-
 /// Copies the slices that a block needs to shared memory, all threads together, or its producers.
 pub struct Copier<K: GemmKernel> {
-    a: Factor<K::Element, SliceA<K>>,
-    b: Factor<K::Element, SliceB<K>>,
+    pub(crate) a: Factor<K::Element, SliceA<K>>,
+    pub(crate) b: Factor<K::Element, SliceB<K>>,
 }
 
 impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
@@ -298,58 +250,6 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
             unsafe {
                 self.a.copy(thread, k, slices.a);
                 self.b.copy(thread, k, slices.b);
-            }
-        }
-    }
-
-    /// Where the producers' own places for A and B lie in shared memory.
-    #[inline(always)]
-    fn places() -> (SharedPtr<T>, SharedPtr<T>) {
-        let a = shared::dynamic().add(shared_bytes::<K>() / size_of::<T>() as u32);
-        (a, a.add(const { places::<T, K>().0 } as u32))
-    }
-
-    /// Begins to bring this thread's share of the slices that begin at `k`, as far as that need not wait for room in a stage. Of
-    /// slices past the end come zeros.
-    ///
-    /// # Safety
-    /// A and B are valid for their shapes. The thread has [brought](Self::bring) what it staged before, and waits for these copies
-    /// before it brings them.
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn stage(&self, thread: u32, k: u32) {
-        let (a, b) = Self::places();
-        // SAFETY: as promised by the caller; the places are the thread's own.
-        unsafe {
-            self.a.stage(thread, k, a);
-            self.b.stage(thread, k, b);
-        }
-    }
-
-    /// Brings this thread's share of the slices that begin at `k`: some of it as asynchronous copies, some of what it has
-    /// [staged](Self::stage) with its own hands. Of slices past the end come zeros.
-    ///
-    /// # Safety
-    /// As for [`copy`](Self::copy); and what the thread writes itself others may read when it has said so.
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn bring(&self, thread: u32, k: u32, slices: &Slices<K>) {
-        let (places_a, places_b) = Self::places();
-        let (a_staged, b_staged) = (self.a.is_staged(), self.b.is_staged());
-        // SAFETY: as promised by the caller; a stage has room for both slices.
-        unsafe {
-            // What arrives by itself goes first.
-            if !a_staged {
-                self.a.copy(thread, k, slices.a);
-            }
-            if !b_staged {
-                self.b.copy(thread, k, slices.b);
-            }
-            if a_staged {
-                Staged(&self.a.source).finish(thread, places_a, slices.a);
-            }
-            if b_staged {
-                Staged(&self.b.source).finish(thread, places_b, slices.b);
             }
         }
     }

@@ -70,7 +70,8 @@ impl<const STAGES: u32> Ring<STAGES> {
     pub const BYTES: u32 = 2 * STAGES * BARRIER_BYTES;
 
     /// A ring of empty stages, whose barriers lie `offset` bytes into the dynamic shared memory. A stage is full after `arrivals`
-    /// ([`filled`](Self::filled) is one, [`filled_both_ways`](Self::filled_both_ways) two) and empty when `readers` warps have
+    /// ([`filled`](Self::filled) is one, as are [`filled_by_copies`](Self::filled_by_copies) and
+    /// [`filled_by_hand`](Self::filled_by_hand)) and empty when `readers` warps have
     /// read it. The first `STAGES - 2` may be filled without [waiting](Self::wait_empty).
     ///
     /// # Safety
@@ -151,19 +152,29 @@ impl<const STAGES: u32> Ring<STAGES> {
         }
     }
 
-    /// Says that this thread has issued its copies to the stage that is to be filled, and has written what it brings there itself.
+    /// Says that this thread has issued its copies to the stage that is to be filled, but has [yet to write](Self::filled_by_hand)
+    /// what it brings there itself.
     ///
     /// # Safety
     /// As for [`filled`](Self::filled); the target has mbarriers.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn filled_both_ways(&mut self) {
+    pub unsafe fn filled_by_copies(&self) {
+        // SAFETY: the barrier is initialised.
+        unsafe { barrier(self.full, self.writer.stage).arrive_on_copies() };
+    }
+
+    /// Says that this thread has written what it brings itself to the stage that is to be filled. The arrival of copies says nothing
+    /// of other writes: they need this one.
+    ///
+    /// # Safety
+    /// As for [`filled_by_copies`](Self::filled_by_copies), which has been called for this stage.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn filled_by_hand(&mut self) {
         let stage = self.writer.advance::<STAGES>();
-        // SAFETY: the barrier is initialised. The arrival of copies says nothing of other writes: they need one of their own.
-        unsafe {
-            barrier(self.full, stage).arrive_on_copies();
-            barrier(self.full, stage).arrive();
-        }
+        // SAFETY: the barrier is initialised.
+        unsafe { barrier(self.full, stage).arrive() };
     }
 
     /// Says that this thread alone fills the stage that is to be filled, by bulk copies of so many bytes in all, and gives the

@@ -107,7 +107,13 @@ impl<
                 long: long + (place * Self::VECTOR) as u32,
                 first: slice.first + (group * Self::VECTOR) as u32,
             };
-            let sums = Self::sum(&factors, share);
+            let mut sums = [[T::Acc::ZERO; MOST_IN_VECTOR]; ROWS];
+            // A single row, or column, of D takes a fraction of the registers and instructions.
+            if factors.short - share.short == 1 {
+                sums[0] = Self::sum::<1>(&factors, share)[0];
+            } else {
+                sums = Self::sum::<ROWS>(&factors, share);
+            }
             for i in 0..ROWS {
                 for j in 0..Self::VECTOR {
                     Self::place(i * LONG + place * Self::VECTOR + j, group).store(sums[i][j]);
@@ -218,50 +224,61 @@ impl<
         shared::dynamic().add((place * Self::STRIDE + group) as u32)
     }
 
-    /// The sums of a thread over its values of k of all slices.
+    /// The sums of a thread for the first `R` places along the short axis, over its values of k of all slices.
     #[inline(always)]
-    unsafe fn sum(factors: &Factors<T>, share: Share) -> [[T::Acc; MOST_IN_VECTOR]; ROWS] {
-        let mut sums = [[T::Acc::ZERO; MOST_IN_VECTOR]; ROWS];
-        let wide = factors.is_wide();
-        let (step, mut k) = ((IN_FLIGHT * Self::DEPTH) as u32, share.first);
-        // The first k behind all that the last group multiplies in a step that lies inside as a whole.
-        let last = step - share.first % Self::DEPTH as u32;
-        // SAFETY: as promised by the caller.
+    unsafe fn sum<const R: usize>(
+        factors: &Factors<T>,
+        share: Share,
+    ) -> [[T::Acc; MOST_IN_VECTOR]; R] {
+        let mut sums = [[T::Acc::ZERO; MOST_IN_VECTOR]; R];
+        // SAFETY: as promised by the caller. The branch is the same for all threads.
         unsafe {
-            if wide {
-                while k + last <= factors.k {
-                    Self::add::<IN_FLIGHT>(factors, share, true, k, &mut sums);
-                    k += step;
-                }
-                while k < factors.k {
-                    Self::add::<1>(factors, share, true, k, &mut sums);
-                    k += Self::DEPTH as u32;
-                }
+            if factors.is_wide() {
+                Self::add_all(factors, share, true, &mut sums);
             } else {
-                while k + last <= factors.k {
-                    Self::add::<IN_FLIGHT>(factors, share, false, k, &mut sums);
-                    k += step;
-                }
-                while k < factors.k {
-                    Self::add::<1>(factors, share, false, k, &mut sums);
-                    k += Self::DEPTH as u32;
-                }
+                Self::add_all(factors, share, false, &mut sums);
             }
         }
         sums
     }
 
-    /// Adds a thread's values of k of `SLICES` slices, from `k` on. All loads of the large factor come first.
+    /// Adds a thread's values of k of all slices.
     #[inline(always)]
-    unsafe fn add<const SLICES: usize>(
+    unsafe fn add_all<const R: usize>(
+        factors: &Factors<T>,
+        share: Share,
+        wide: bool,
+        sums: &mut [[T::Acc; MOST_IN_VECTOR]; R],
+    ) {
+        let (step, mut k) = ((IN_FLIGHT * Self::DEPTH) as u32, share.first);
+        // The first k behind all that the last group multiplies in a step that lies inside as a whole.
+        let last = step - share.first % Self::DEPTH as u32;
+        // SAFETY: as promised by the caller.
+        unsafe {
+            while k + last <= factors.k {
+                Self::add::<IN_FLIGHT, R>(factors, share, wide, k, sums);
+                k += step;
+            }
+            while k < factors.k {
+                Self::add::<1, R>(factors, share, wide, k, sums);
+                k += Self::DEPTH as u32;
+            }
+        }
+    }
+
+    /// Adds a thread's values of k of `SLICES` slices, from `k` on. All loads come first, those of the large factor before those
+    /// of the small one.
+    #[inline(always)]
+    unsafe fn add<const SLICES: usize, const R: usize>(
         factors: &Factors<T>,
         share: Share,
         wide: bool,
         k: u32,
-        sums: &mut [[T::Acc; MOST_IN_VECTOR]; ROWS],
+        sums: &mut [[T::Acc; MOST_IN_VECTOR]; R],
     ) {
         // Element `(k, place)` is `[slice][k][place]`, or `[slice][place][k]` where vectors lie along k.
         let mut large = [[[T::ZERO; MOST_IN_VECTOR]; MOST_IN_VECTOR]; SLICES];
+        let mut small = [[[T::ZERO; R]; MOST_IN_VECTOR]; SLICES];
         unroll!(n < SLICES * MOST_IN_VECTOR, {
             let (s, i) = (n / MOST_IN_VECTOR, n % MOST_IN_VECTOR);
             if i < Self::VECTOR {
@@ -270,23 +287,28 @@ impl<
                 unsafe { Self::load(factors, share.long, k, i, wide, &mut large[s][i]) };
             }
         });
-        unroll!(row < ROWS, {
-            let short = share.short + row as u32;
-            // The same for all threads.
-            if short < factors.short {
-                unroll!(n < SLICES * MOST_IN_VECTOR, {
-                    let (s, i) = (n / MOST_IN_VECTOR, n % MOST_IN_VECTOR);
-                    if i < Self::VECTOR {
-                        let k = k + (s * Self::DEPTH + i) as u32;
-                        let small = factors.small.at_in(factors.layouts.a, short, k);
-                        // SAFETY: an element of the factor where the predicate holds.
-                        let small = unsafe { small.load_if(k < factors.k) }.widen();
-                        for j in 0..Self::VECTOR {
-                            let large = if Self::ALONG { large[s][i][j] } else { large[s][j][i] };
-                            sums[row][j] = T::Acc::fma(small, large.widen(), sums[row][j]);
-                        }
+        unroll!(n < SLICES * MOST_IN_VECTOR, {
+            let (s, i) = (n / MOST_IN_VECTOR, n % MOST_IN_VECTOR);
+            if i < Self::VECTOR {
+                let k = k + (s * Self::DEPTH + i) as u32;
+                for row in 0..R {
+                    let short = share.short + row as u32;
+                    let element = factors.small.at_in(factors.layouts.a, short, k);
+                    // SAFETY: an element of the factor where the predicate holds.
+                    small[s][i][row] =
+                        unsafe { element.load_if(k < factors.k && short < factors.short) };
+                }
+            }
+        });
+        unroll!(n < SLICES * MOST_IN_VECTOR, {
+            let (s, i) = (n / MOST_IN_VECTOR, n % MOST_IN_VECTOR);
+            if i < Self::VECTOR {
+                for j in 0..Self::VECTOR {
+                    let large = if Self::ALONG { large[s][i][j] } else { large[s][j][i] }.widen();
+                    for row in 0..R {
+                        sums[row][j] = T::Acc::fma(small[s][i][row].widen(), large, sums[row][j]);
                     }
-                });
+                }
             }
         });
     }

@@ -13,17 +13,17 @@
 //! The price is that twice as much is copied for each multiply-add as with tiles of 128 x 256. So this is for D that has too few of
 //! those.
 
-use crate::copies::producers_shared_bytes;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::ring::Ring;
+use crate::staged::producers_shared_bytes;
 use crate::tile::grouped_block_tile;
 use crate::warp_specialised::{
-    PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
-    ring,
+    MOST_FOR_CONSUMERS, PRODUCERS, become_consumer, become_producer, consume, consumers_meet,
+    is_producer, produce, ring,
 };
 use core::marker::PhantomData;
 use cuda_std::{registers, shared};
@@ -80,10 +80,10 @@ impl<
         unsafe {
             let mut ring = ring::<Self, STAGES>();
             if is_producer::<Self>() {
-                become_producer();
+                become_producer::<{ MOST_FOR_CONSUMERS.producer }>();
                 produce::<Self, _, STAGES>(&p, &mut ring, origin, 0..p.k);
             } else {
-                become_consumer();
+                become_consumer::<{ MOST_FOR_CONSUMERS.consumer }>();
                 let sums = consume::<Self, TM, TN, STAGES>(&mut ring, 0..p.k);
                 consumers_meet::<Self>();
                 sums.store_rows(&p, origin, shared::dynamic(), || consumers_meet::<Self>());

@@ -3,7 +3,6 @@
 //! [`crate::split_k`] with the warps of `sliced_k`: that makes work for all multiprocessors of a quarter of the tiles that they would
 //! need otherwise. Groups of warps share the depth of a block's slice, and blocks the depth of the tile.
 
-use crate::copies::producers_shared_bytes;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
@@ -12,10 +11,11 @@ use crate::params::GemmParams;
 use crate::partials::Unchanged;
 use crate::ring::Ring;
 use crate::sliced_k::{SlicedK, order_of_groups};
+use crate::staged::producers_shared_bytes;
 use crate::tile::block_tile;
 use crate::warp_specialised::{
-    PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
-    ring,
+    MOST_FOR_CONSUMERS, PRODUCERS, become_consumer, become_producer, consume, consumers_meet,
+    is_producer, produce, ring,
 };
 use core::marker::PhantomData;
 use cuda_std::{registers, shared};
@@ -68,10 +68,10 @@ impl<
         unsafe {
             let mut ring = ring::<Self, STAGES>();
             if is_producer::<Self>() {
-                become_producer();
+                become_producer::<{ MOST_FOR_CONSUMERS.producer }>();
                 produce::<Self, _, STAGES>(&slice, &mut ring, origin, first..slice.k);
             } else {
-                become_consumer();
+                become_consumer::<{ MOST_FOR_CONSUMERS.consumer }>();
                 let sums = consume::<Self, TM, TN, STAGES>(&mut ring, first..slice.k);
                 consumers_meet::<Self>();
                 // Whole vectors: what is between the rows' ends is in the workspace, too.

@@ -108,11 +108,12 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
                 let row = first_row + r;
                 if row < params.m && col < params.n {
                     let turns = r as usize / Self::ROW_VECTOR % P::GROUP.0;
-                    let mut sums = [[Acc::<K>::ZERO; VECTOR]; TOGETHER];
-                    for i in 0..TOGETHER {
-                        let at = (r as usize + i) * cols + lane * VECTOR;
-                        sums[i] = turned_back(Self::sum_of_groups(scratch, at), turns);
-                    }
+                    let at = r as usize * cols + lane * VECTOR;
+                    let row_of = |i| {
+                        let sums = Self::sum_of_groups(scratch, at + i * cols);
+                        turned_back(sums, turns)
+                    };
+                    let mut sums: [_; TOGETHER] = [row_of(0), row_of(1), row_of(2), row_of(3)];
                     store_vectors(params, row, col, &mut sums, wide);
                 }
             }

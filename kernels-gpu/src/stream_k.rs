@@ -14,7 +14,6 @@
 //! Gain: as fast as [`crate::warp_specialised`], which does the rest, where tiles come out even (4096); 1.15 times as fast at 4097,
 //! and 2.7 times at 1024 (f32, H200).
 
-use crate::copies::producers_shared_bytes;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::hand_over::HandOver;
@@ -24,10 +23,11 @@ use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::shares::{Segment, Share, Shares};
 use crate::sliced_k::order_of_groups;
+use crate::staged::producers_shared_bytes;
 use crate::tile::{grouped_tile_at, tiles};
 use crate::warp_specialised::{
-    PRODUCERS, become_consumer, become_producer, consume, consumers_meet, is_producer, produce,
-    ring,
+    MOST_FOR_CONSUMERS, PRODUCERS, become_consumer, become_producer, consume, consumers_meet,
+    is_producer, produce, ring,
 };
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -91,12 +91,12 @@ impl<
         unsafe {
             let mut ring = ring::<Self, STAGES>();
             if is_producer::<Self>() {
-                become_producer();
+                become_producer::<{ MOST_FOR_CONSUMERS.producer }>();
                 produce::<Self, _, STAGES>(&p, &mut ring, origin(unfinished), depth(unfinished));
                 produce::<Self, _, STAGES>(&p, &mut ring, origin(finished), depth(finished));
                 return;
             }
-            become_consumer();
+            become_consumer::<{ MOST_FOR_CONSUMERS.consumer }>();
             let meet = || consumers_meet::<Self>();
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
             if !unfinished.is_empty() {

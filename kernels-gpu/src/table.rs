@@ -298,22 +298,21 @@ gemm_kernels! {
     // WarpSpecialised<T, BM, BN, BK, TM, TN, STAGES, layouts>: a warpgroup of producers beside the two that multiply.
     warp_specialised_f32 = WarpSpecialised<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
 
-    // SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: a quarter of the tile for all consumers, each a quarter of the depth. Here
-    // and below what is transposed takes room of its own, for which there may have to be fewer stages.
+    // SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: a quarter of the tile for all consumers, each a quarter of the depth.
     sliced_k_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4>, epilogue = Linear<f32>, min_blocks = 1;
-    sliced_k_nt_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 3, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    sliced_k_nt_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
     sliced_k_tn_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
-    sliced_k_tt_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 3, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+    sliced_k_tt_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
 
     // StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: the tiles of `warp_specialised` or `sliced_k`, and nobody idle at the end.
     stream_k_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1>, epilogue = Linear<f32>, min_blocks = 1;
-    stream_k_nt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 3, 1, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k_nt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1, Nt>, epilogue = Linear<f32>, min_blocks = 1;
     stream_k_tn_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1, Tn>, epilogue = Linear<f32>, min_blocks = 1;
     stream_k_tt_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1, Tt>, epilogue = Linear<f32>, min_blocks = 1;
     stream_k64_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4>, epilogue = Linear<f32>, min_blocks = 1;
-    stream_k64_nt_f32 = StreamK<f32, 64, 128, 64, 8, 16, 3, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k64_nt_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1;
     stream_k64_tn_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1;
-    stream_k64_tt_f32 = StreamK<f32, 64, 128, 64, 8, 16, 3, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+    stream_k64_tt_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1;
 
     // SplitK<T, BM, BN, BK, TM, TN, STAGES, layouts>: the tiles of `warp_tiled`.
     split_k_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
@@ -322,9 +321,9 @@ gemm_kernels! {
     split_k_tt_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     // SplitSlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: the tiles of `sliced_k`.
     split_sliced_k_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
-    split_sliced_k_nt_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 3, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    split_sliced_k_nt_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     split_sliced_k_tn_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
-    split_sliced_k_tt_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 3, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    split_sliced_k_tt_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     // A few rows of D, more than are `skinny`.
     split_k16_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
     split_k16_nt_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
@@ -340,23 +339,23 @@ gemm_kernels! {
     skinny_cols_nt_f32 = Skinny<f32, 4, 32, 32, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
     skinny_cols_tn_f32 = Skinny<f32, 4, 64, 32, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     skinny_cols_tt_f32 = Skinny<f32, 4, 64, 32, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
-    // Vectors of half as long elements hold twice as many: so many more groups where those of a block lie along a row.
-    skinny_rows_f16 = Skinny<f16, 4, 64, 64, FewRows>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_rows_nt_f16 = Skinny<f16, 4, 64, 32, FewRows, Nt>, epilogue = Linear<f16>, min_blocks = 2, reducer = reduce_f16;
-    skinny_rows_tn_f16 = Skinny<f16, 4, 64, 64, FewRows, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_rows_tt_f16 = Skinny<f16, 4, 64, 32, FewRows, Tt>, epilogue = Linear<f16>, min_blocks = 2, reducer = reduce_f16;
-    skinny_cols_f16 = Skinny<f16, 4, 64, 32, FewCols>, epilogue = Linear<f16>, min_blocks = 2, reducer = reduce_f16;
-    skinny_cols_nt_f16 = Skinny<f16, 4, 64, 32, FewCols, Nt>, epilogue = Linear<f16>, min_blocks = 2, reducer = reduce_f16;
-    skinny_cols_tn_f16 = Skinny<f16, 4, 64, 64, FewCols, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_cols_tt_f16 = Skinny<f16, 4, 64, 64, FewCols, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_rows_bf16 = Skinny<bf16, 4, 64, 64, FewRows>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_rows_nt_bf16 = Skinny<bf16, 4, 64, 32, FewRows, Nt>, epilogue = Linear<bf16>, min_blocks = 2, reducer = reduce_bf16;
-    skinny_rows_tn_bf16 = Skinny<bf16, 4, 64, 64, FewRows, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_rows_tt_bf16 = Skinny<bf16, 4, 64, 32, FewRows, Tt>, epilogue = Linear<bf16>, min_blocks = 2, reducer = reduce_bf16;
-    skinny_cols_bf16 = Skinny<bf16, 4, 64, 32, FewCols>, epilogue = Linear<bf16>, min_blocks = 2, reducer = reduce_bf16;
-    skinny_cols_nt_bf16 = Skinny<bf16, 4, 64, 32, FewCols, Nt>, epilogue = Linear<bf16>, min_blocks = 2, reducer = reduce_bf16;
-    skinny_cols_tn_bf16 = Skinny<bf16, 4, 64, 64, FewCols, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_cols_tt_bf16 = Skinny<bf16, 4, 64, 64, FewCols, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    // Of elements half as long a vector has twice as many: half of the threads have as many bytes in flight.
+    skinny_rows_f16 = Skinny<f16, 4, 64, 32, FewRows>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_rows_nt_f16 = Skinny<f16, 4, 64, 32, FewRows, Nt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_rows_tn_f16 = Skinny<f16, 4, 64, 32, FewRows, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_rows_tt_f16 = Skinny<f16, 4, 64, 32, FewRows, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_cols_f16 = Skinny<f16, 4, 64, 32, FewCols>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_cols_nt_f16 = Skinny<f16, 4, 64, 32, FewCols, Nt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_cols_tn_f16 = Skinny<f16, 4, 64, 32, FewCols, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_cols_tt_f16 = Skinny<f16, 4, 64, 32, FewCols, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_rows_bf16 = Skinny<bf16, 4, 64, 32, FewRows>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_rows_nt_bf16 = Skinny<bf16, 4, 64, 32, FewRows, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_rows_tn_bf16 = Skinny<bf16, 4, 64, 32, FewRows, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_rows_tt_bf16 = Skinny<bf16, 4, 64, 32, FewRows, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_cols_bf16 = Skinny<bf16, 4, 64, 32, FewCols>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_cols_nt_bf16 = Skinny<bf16, 4, 64, 32, FewCols, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_cols_tn_bf16 = Skinny<bf16, 4, 64, 32, FewCols, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_cols_tt_bf16 = Skinny<bf16, 4, 64, 32, FewCols, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
 
     // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>: 64 x 64 for a warp, and small tiles for small D.
     tensor_core_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4>, epilogue = Linear<f16>, min_blocks = 2;
