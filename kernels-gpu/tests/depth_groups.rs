@@ -6,15 +6,17 @@ mod common;
 mod order;
 
 use common::{PACKED, Product, Storage, Values};
+use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Rung, Summation};
 use regemm_kernels::table::KERNELS;
 
 /// Neither starts nor rows are aligned.
 const ODD: Storage = Storage { start: 1, gap: 3 };
 
-/// The kernels with several groups.
+/// The kernels of f32 with several groups.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
-    KERNELS.iter().filter(|kernel| kernel.depth_groups > 1)
+    let of_type = KERNELS.iter().filter(|kernel| kernel.dtype == Dtype::F32);
+    of_type.filter(|kernel| kernel.depth_groups > 1)
 }
 
 #[test]

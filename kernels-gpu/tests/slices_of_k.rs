@@ -6,6 +6,7 @@ mod common;
 mod order;
 
 use common::{PACKED, Product, Storage, Values};
+use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Rung, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::table::KERNELS;
@@ -19,9 +20,10 @@ const VECTOR: u32 = 4;
 /// Neither starts nor rows are aligned.
 const ODD: Storage = Storage { start: 1, gap: 3 };
 
-/// The kernels whose K is split.
+/// The kernels of f32 whose K is split.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
-    KERNELS.iter().filter(|kernel| kernel.schedule == Schedule::SplitK)
+    let of_type = KERNELS.iter().filter(|kernel| kernel.dtype == Dtype::F32);
+    of_type.filter(|kernel| kernel.schedule == Schedule::SplitK)
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Device memory with the work that is outstanding on it.
 
-use super::cuda::queue::{CudaEvent, CudaStream};
+use super::cuda::queue::{CudaStream, Point};
 use super::pending::{Marker, Pending, Use};
 use super::{Device, Machine};
 use crate::error::Result;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Owned device memory.
 ///
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Buffer {
     device: Device,
     address: u64,
-    pending: Mutex<Pending<CudaEvent>>,
+    pending: Mutex<Pending<Point>>,
 }
 
 /// Rows of bytes at equal distances in device memory; on the host they have no gaps.
@@ -71,21 +71,21 @@ impl Buffer {
     pub fn finish(&self, kind: Use) -> Result<()> {
         // The lock is not held while waiting: other threads may go on reading the matrix.
         let before = self.pending().before(kind, None);
-        before.iter().try_for_each(|event| event.wait())
+        before.iter().try_for_each(Marker::wait)
     }
 
     /// Makes `stream` wait for all work that has to come before this use.
     pub fn order_on(&self, stream: &CudaStream, kind: Use) -> Result<()> {
         let before = self.pending().before(kind, Some(stream.id()));
-        before.iter().try_for_each(|event| stream.wait_for(event))
+        before.iter().try_for_each(|point| stream.wait_for(point))
     }
 
-    /// Remembers work on `stream` that ends at `event`.
-    pub fn remember(&self, stream: &CudaStream, event: &Arc<CudaEvent>, kind: Use) {
-        self.pending().add(stream.id(), Arc::clone(event), kind);
+    /// Remembers work on `stream` that ends at `point`.
+    pub fn remember(&self, stream: &CudaStream, point: &Point, kind: Use) {
+        self.pending().add(stream.id(), point.clone(), kind);
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending<CudaEvent>> {
+    fn pending(&self) -> MutexGuard<'_, Pending<Point>> {
         // Every change of the list is complete before anything can panic.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

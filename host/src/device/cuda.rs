@@ -22,7 +22,7 @@ mod tensor_map;
 pub(crate) use context::device_count;
 
 use super::info::DeviceInfo;
-use super::pending::{Marker, Pending, Use};
+use super::pending::{Pending, Use};
 use super::report::KernelReport;
 use super::workspace::{Held, WorkspaceSize};
 use super::{Code, DeviceSpec, KernelSource, Launch};
@@ -31,7 +31,7 @@ use crate::tuning::Tuner;
 use context::Context;
 use memory::StreamMemory;
 use module::LoadedKernel;
-use queue::{CudaEvent, CudaStream};
+use queue::{CudaStream, Point};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -49,7 +49,7 @@ pub(crate) struct CudaDevice {
     /// By entry name and address of the PTX that it was found in: tables of different crates may use the same name.
     kernels: Mutex<FxHashMap<(&'static str, usize), Arc<LoadedKernel>>>,
     /// Memory of dropped buffers that outstanding work may still use.
-    released: Mutex<Vec<(u64, Pending<CudaEvent>)>>,
+    released: Mutex<Vec<(u64, Pending<Point>)>>,
     context: Arc<Context>,
 }
 
@@ -106,7 +106,6 @@ impl CudaDevice {
         let queue = stream.unwrap_or(&self.foreground);
         // Once for all calls of the driver below.
         let bound = self.context.bind()?;
-        let event = Arc::new(CudaEvent::untimed(&self.context, &bound)?);
         for read in launch.reads {
             read.order_on(queue, Use::Read)?;
         }
@@ -119,18 +118,19 @@ impl CudaDevice {
             // SAFETY: as promised by the caller; the kernel's shape and shared memory are those it was loaded for.
             unsafe { kernel.launch(step.grid, queue, arguments, &bound) }
         });
-        if let Err(error) = started.and_then(|()| queue.record(&event, &bound)) {
-            // Without an event nobody would wait for what was started, so it has to end here.
+        if let Err(error) = started {
+            // Nobody would wait for what was started, so it has to end here.
             let _ = queue.synchronize();
             return Err(error);
         }
+        let point = queue.point();
         for read in launch.reads {
-            read.remember(queue, &event, Use::Read);
+            read.remember(queue, &point, Use::Read);
         }
         for written in launch.writes {
-            written.remember(queue, &event, Use::Write);
+            written.remember(queue, &point, Use::Write);
         }
-        if stream.is_none() { event.wait() } else { Ok(()) }
+        if stream.is_none() { queue.synchronize() } else { Ok(()) }
     }
 
     /// The stream's memory for unfinished sums, of at least this size.

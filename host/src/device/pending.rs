@@ -1,14 +1,13 @@
 //! Work that was put on a stream and may still be using some memory.
 //!
 //! Rust's borrows protect a matrix until `enqueue` returns; from then on the GPU uses its memory without a borrow. So
-//! each buffer remembers the last event of every stream that uses it, and whoever touches the memory next waits: the
+//! each buffer remembers a point on every stream that uses it, and whoever touches the memory next waits: the
 //! host before it reads or writes, another stream before its kernel starts, and the deallocation.
 
 use crate::error::Result;
-use std::sync::Arc;
 
 /// A point on a stream that work reaches.
-pub(crate) trait Marker {
+pub(crate) trait Marker: Clone {
     /// Blocks until the point is reached.
     fn wait(&self) -> Result<()>;
     /// Whether it has been reached.
@@ -24,7 +23,7 @@ pub(crate) enum Use {
 
 struct Access<M> {
     stream: u64,
-    last: Arc<M>,
+    last: M,
     kind: Use,
 }
 
@@ -43,7 +42,7 @@ impl<M> Default for Pending<M> {
 impl<M: Marker> Pending<M> {
     /// What a new use of the memory has to wait for: a reader for the writers, a writer for everyone. Work on `stream`
     /// itself is in order anyway. Forgets what of it is done.
-    pub fn before(&mut self, kind: Use, stream: Option<u64>) -> Vec<Arc<M>> {
+    pub fn before(&mut self, kind: Use, stream: Option<u64>) -> Vec<M> {
         let mut before = Vec::new();
         self.accesses.retain(|access| {
             let matters =
@@ -51,7 +50,7 @@ impl<M: Marker> Pending<M> {
             // Asking the driver is not free, so only what matters is asked about.
             let done = matters && access.last.is_reached();
             if matters && !done {
-                before.push(Arc::clone(&access.last));
+                before.push(access.last.clone());
             }
             !done
         });
@@ -60,7 +59,7 @@ impl<M: Marker> Pending<M> {
 
     /// Remembers work that ends at `last` on `stream`. Forgets what is done where another stream comes in, so that there are
     /// never many entries, and where a write is followed by a read; repeated use by one stream asks the driver nothing.
-    pub fn add(&mut self, stream: u64, last: Arc<M>, kind: Use) {
+    pub fn add(&mut self, stream: u64, last: M, kind: Use) {
         match self.accesses.iter_mut().find(|access| access.stream == stream) {
             Some(access) => {
                 let is_downgraded = kind == Use::Read && access.kind == Use::Write;
@@ -97,12 +96,13 @@ impl<M: Marker> Pending<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[derive(Default)]
     struct Fake(AtomicBool);
 
-    impl Marker for Fake {
+    impl Marker for Arc<Fake> {
         fn wait(&self) -> Result<()> {
             self.0.store(true, Ordering::Relaxed);
             Ok(())
@@ -169,6 +169,7 @@ mod tests {
     #[test]
     fn repeated_use_by_one_stream_asks_nothing() {
         /// Panics where it is asked.
+        #[derive(Clone)]
         struct Silent;
         impl Marker for Silent {
             fn wait(&self) -> Result<()> {
@@ -182,7 +183,7 @@ mod tests {
             let mut pending = Pending::default();
             for _ in 0..3 {
                 assert!(pending.before(kind, Some(1)).is_empty());
-                pending.add(1, Arc::new(Silent), kind);
+                pending.add(1, Silent, kind);
             }
             assert_eq!(pending.accesses.len(), 1);
         }

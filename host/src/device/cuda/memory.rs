@@ -1,7 +1,7 @@
 //! Allocation and copies on a GPU.
 
 use super::context::check;
-use super::queue::{CudaEvent, CudaStream};
+use super::queue::{CudaStream, Point};
 use super::{CudaDevice, lock};
 use crate::device::Rows;
 use crate::device::pending::Pending;
@@ -48,7 +48,7 @@ impl CudaDevice {
     }
 
     /// Frees memory as soon as nothing uses it any more: at once, or at a later allocation or synchronisation.
-    pub fn release(&self, address: u64, mut pending: Pending<CudaEvent>) {
+    pub fn release(&self, address: u64, mut pending: Pending<Point>) {
         pending.forget_reached();
         if pending.is_empty() {
             self.free(address);

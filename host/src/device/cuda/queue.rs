@@ -12,18 +12,36 @@ use std::time::Duration;
 
 /// A stream that neither waits for the default stream nor makes it wait.
 pub(crate) struct CudaStream {
-    raw: sys::CUstream,
+    queue: Arc<Queue>,
     /// Tells streams apart even when the driver uses an address again.
     id: u64,
     /// Memory for the unfinished sums of its work, which is in order and so can share it.
     workspace: Mutex<Grown>,
+}
+
+/// The driver's stream, which lives as long as somebody may have to wait for its work.
+struct Queue {
+    raw: sys::CUstream,
+    /// Launches so far.
+    launches: AtomicU64,
+    /// The latest event, and how many launches come before it.
+    latest: Mutex<Option<(u64, Arc<CudaEvent>)>>,
     context: Arc<Context>,
 }
 
 // SAFETY: the driver may be called with a stream from any thread.
-unsafe impl Send for CudaStream {}
+unsafe impl Send for Queue {}
 // SAFETY: as above; calls on one stream from several threads are put in some order.
-unsafe impl Sync for CudaStream {}
+unsafe impl Sync for Queue {}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if let Ok(_bound) = self.context.bind() {
+            // SAFETY: made once and used by nobody else; the driver finishes the stream's work first.
+            let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
+        }
+    }
+}
 
 impl CudaStream {
     pub fn new(context: &Arc<Context>) -> Result<CudaStream> {
@@ -32,12 +50,14 @@ impl CudaStream {
         let _bound = context.bind()?;
         let mut raw = ptr::null_mut();
         let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the pointer is to a local; destroyed when this is dropped.
+        // SAFETY: the pointer is to a local; destroyed when the queue is dropped.
         check("cuStreamCreateWithPriority", unsafe {
             sys::cuStreamCreateWithPriority(&mut raw, flags, DEFAULT_PRIORITY)
         })?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(CudaStream { raw, id, workspace: Mutex::default(), context: Arc::clone(context) })
+        let (launches, latest) = Default::default();
+        let queue = Arc::new(Queue { raw, launches, latest, context: Arc::clone(context) });
+        Ok(CudaStream { queue, id, workspace: Mutex::default() })
     }
 
     pub fn id(&self) -> u64 {
@@ -45,7 +65,11 @@ impl CudaStream {
     }
 
     pub fn raw(&self) -> sys::CUstream {
-        self.raw
+        self.queue.raw
+    }
+
+    fn context(&self) -> &Arc<Context> {
+        &self.queue.context
     }
 
     pub fn workspace(&self) -> &Mutex<Grown> {
@@ -54,35 +78,36 @@ impl CudaStream {
 
     /// Calls a function with the handle while the context is current.
     pub fn bound<R>(&self, call: impl FnOnce(sys::CUstream) -> R) -> Result<R> {
-        let _bound = self.context.bind()?;
-        Ok(call(self.raw))
+        let _bound = self.context().bind()?;
+        Ok(call(self.raw()))
     }
 
     pub fn synchronize(&self) -> Result<()> {
-        let _bound = self.context.bind()?;
+        let _bound = self.context().bind()?;
         // SAFETY: the stream lives.
-        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.raw) })
+        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.raw()) })
     }
 
-    /// Makes later work on this stream wait for an event.
-    pub fn wait_for(&self, event: &CudaEvent) -> Result<()> {
-        let _bound = self.context.bind()?;
+    /// Makes later work on this stream wait for a point on another.
+    pub fn wait_for(&self, point: &Point) -> Result<()> {
+        let bound = self.context().bind()?;
+        let event = point.event(&bound)?;
         // SAFETY: stream and event live; the driver keeps what it needs of the event.
-        check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(self.raw, event.raw, 0) })
+        check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw, 0) })
     }
 
-    /// Records an event after all work on the stream.
-    pub fn record(&self, event: &CudaEvent, _bound: &Bound<'_>) -> Result<()> {
-        // SAFETY: stream and event live and belong to the same context.
-        check("cuEventRecord", unsafe { sys::cuEventRecord(event.raw, self.raw) })
+    /// The point after what has just been launched.
+    pub fn point(&self) -> Point {
+        let launch = self.queue.launches.fetch_add(1, Ordering::AcqRel) + 1;
+        Point { queue: Arc::clone(&self.queue), launch }
     }
 
     /// A new event after all work on the stream, with the time at which it is reached.
     pub fn record_timed(&self) -> Result<CudaEvent> {
-        let bound = self.context.bind()?;
+        let bound = self.context().bind()?;
         let raw = new_event(sys::CUevent_flags_enum::CU_EVENT_DEFAULT, &bound)?;
-        let event = CudaEvent { raw, is_timed: true, context: Arc::clone(&self.context) };
-        self.record(&event, &bound)?;
+        let event = CudaEvent { raw, is_timed: true, context: Arc::clone(self.context()) };
+        self.queue.record(&event, &bound)?;
         Ok(event)
     }
 }
@@ -91,18 +116,73 @@ impl Drop for CudaStream {
     fn drop(&mut self) {
         let workspace =
             std::mem::take(self.workspace.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if workspace != Grown::default() {
-            // A failure means that the context is broken, and nothing uses the memory any more.
-            let _ = self.synchronize();
+        if workspace == Grown::default() {
+            return;
         }
-        if let Ok(_bound) = self.context.bind() {
+        // A failure means that the context is broken, and nothing uses the memory any more.
+        let _ = self.synchronize();
+        if let Ok(_bound) = self.context().bind() {
             for address in workspace.addresses() {
                 // SAFETY: allocated in this context for this stream, whose work is done.
                 let _ = unsafe { sys::cuMemFree_v2(address) };
             }
-            // SAFETY: made once and used by nobody else; the driver finishes the stream's work first.
-            let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
         }
+    }
+}
+
+impl Queue {
+    /// Records an event after all work on the stream.
+    fn record(&self, event: &CudaEvent, _bound: &Bound<'_>) -> Result<()> {
+        // SAFETY: stream and event live and belong to the same context.
+        check("cuEventRecord", unsafe { sys::cuEventRecord(event.raw, self.raw) })
+    }
+
+    /// An event that comes after so many launches: the latest, or a new one where that is too early.
+    fn event_after(&self, launch: u64, bound: &Bound<'_>) -> Result<Arc<CudaEvent>> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((launches, event)) = &*latest
+            && *launches >= launch
+        {
+            return Ok(Arc::clone(event));
+        }
+        let launches = self.launches.load(Ordering::Acquire);
+        let event = Arc::new(CudaEvent::untimed(&self.context, bound)?);
+        self.record(&event, bound)?;
+        *latest = Some((launches, Arc::clone(&event)));
+        Ok(event)
+    }
+}
+
+/// The point on a stream after one of its launches. An event is recorded only when somebody asks for one, since most points are
+/// asked for by nobody, and for an event each launch would pay a good part of what it costs; the event may come later than the
+/// point, after other work.
+#[derive(Clone)]
+pub(crate) struct Point {
+    queue: Arc<Queue>,
+    launch: u64,
+}
+
+impl Point {
+    /// An event at this point or after it.
+    fn event(&self, bound: &Bound<'_>) -> Result<Arc<CudaEvent>> {
+        self.queue.event_after(self.launch, bound)
+    }
+}
+
+impl Marker for Point {
+    fn wait(&self) -> Result<()> {
+        let event = self.event(&self.queue.context.bind()?)?;
+        event.synchronize()
+    }
+
+    fn is_reached(&self) -> bool {
+        let Ok(bound) = self.queue.context.bind() else {
+            return false;
+        };
+        // SAFETY: the event lives.
+        self.event(&bound).is_ok_and(|event| unsafe {
+            sys::cuEventQuery(event.raw) == sys::CUresult::CUDA_SUCCESS
+        })
     }
 }
 
@@ -154,20 +234,6 @@ impl CudaEvent {
         })?;
         // Negative where the events were given the wrong way round: no time has passed.
         Ok(Duration::try_from_secs_f64(f64::from(milliseconds) * 1e-3).unwrap_or_default())
-    }
-}
-
-impl Marker for CudaEvent {
-    fn wait(&self) -> Result<()> {
-        self.synchronize()
-    }
-
-    fn is_reached(&self) -> bool {
-        let Ok(_bound) = self.context.bind() else {
-            return false;
-        };
-        // SAFETY: the event lives.
-        unsafe { sys::cuEventQuery(self.raw) == sys::CUresult::CUDA_SUCCESS }
     }
 }
 
