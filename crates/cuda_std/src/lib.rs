@@ -32,7 +32,14 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",
-    feature(asm_experimental_arch, stdarch_nvptx, core_float_math)
+    feature(
+        abi_unadjusted,
+        asm_experimental_arch,
+        core_float_math,
+        link_llvm_intrinsics,
+        stdarch_nvptx
+    ),
+    allow(internal_features, reason = "barriers that the compiler knows as such")
 )]
 
 pub use cuda_std_macros::kernel;

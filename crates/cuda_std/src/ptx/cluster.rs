@@ -40,30 +40,40 @@ pub fn map_shared(address: u32, rank: u32) -> u32 {
     mapped
 }
 
-/// Instructions of clusters, or the end of the launch where the target has none.
-macro_rules! cluster {
-    ($($(#[$doc:meta])* $name:ident($($operand:ident),*) => $asm:literal);* $(;)?) => {$(
-        $(#[$doc])*
-        #[inline(always)]
-        pub unsafe fn $name($($operand: u32),*) {
-            // SAFETY: as promised by the caller; a trap has no operands.
-            unsafe {
-                if CLUSTERS {
-                    asm!($asm, $($operand = in(reg32) $operand,)* options(nostack))
-                } else {
-                    nvptx::trap()
-                }
-            }
-        }
-    )*};
+// Intrinsics of LLVM, which it knows not to copy to where only some threads of a warp come: of `asm!` it does not, and where threads divide
+// in the same way before and after a barrier it would give each part one of its own.
+#[allow(improper_ctypes, reason = "intrinsics are no foreign functions")]
+unsafe extern "unadjusted" {
+    #[link_name = "llvm.nvvm.barrier.cluster.arrive"]
+    fn barrier_cluster_arrive();
+    #[link_name = "llvm.nvvm.barrier.cluster.wait"]
+    fn barrier_cluster_wait();
 }
 
-cluster! {
-    /// "Parallel Synchronization and Communication Instructions: barrier.cluster".
-    cluster_arrive() => "barrier.cluster.arrive.release;";
-    /// As above.
-    cluster_wait() => "barrier.cluster.wait.acquire;";
-    /// "mbarrier.arrive", at an mbarrier of any block of the cluster. With `.release.cluster` it would come after a fence of the whole GPU
-    /// (ptxas 13.0), which takes longer than the products of a slice, and which nobody needs who only reads.
-    mbarrier_arrive_in_cluster(address) => "mbarrier.arrive.shared::cluster.b64 _, [{address}];";
+/// "Parallel Synchronization and Communication Instructions: barrier.cluster", whose arrival releases what the thread has done.
+#[inline(always)]
+pub unsafe fn cluster_arrive() {
+    // SAFETY: as promised by the caller; a trap has no operands.
+    unsafe { if CLUSTERS { barrier_cluster_arrive() } else { nvptx::trap() } }
+}
+
+/// As above.
+#[inline(always)]
+pub unsafe fn cluster_wait() {
+    // SAFETY: as promised by the caller; a trap has no operands.
+    unsafe { if CLUSTERS { barrier_cluster_wait() } else { nvptx::trap() } }
+}
+
+/// "mbarrier.arrive", at an mbarrier of any block of the cluster. With `.release.cluster` it would come after a fence of the whole GPU
+/// (ptxas 13.0), which takes longer than the products of a slice, and which nobody needs who only reads.
+#[inline(always)]
+pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
+    // SAFETY: as promised by the caller; a trap has no operands.
+    unsafe {
+        if CLUSTERS {
+            asm!("mbarrier.arrive.shared::cluster.b64 _, [{}];", in(reg32) address, options(nostack))
+        } else {
+            nvptx::trap()
+        }
+    }
 }

@@ -217,7 +217,7 @@ pub unsafe fn share_boxes(
             mbarrier::fence_init();
         }
         cluster::sync();
-        if i == 0 {
+        if i < warp::WARP_SIZE && warp::elect(warp::FULL_MASK) {
             full.arrive_expect_tx(words * 4);
             let (target, row) = (boxes.add(rank * (words / SHARERS)), (rank * box_rows) as i32);
             bulk_copy::load_3d_multicast(target, map, [0, row, 0], full, 0b11);

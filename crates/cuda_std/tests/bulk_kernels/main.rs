@@ -75,8 +75,8 @@ const INSTRUCTIONS: [(&str, &[&str]); 4] = [
             ".explicitcluster",
             ".reqnctapercluster 2, 1, 1",
             "%cluster_ctarank;",
-            "barrier.cluster.arrive.release;",
-            "barrier.cluster.wait.acquire;",
+            "barrier.cluster.arrive;",
+            "barrier.cluster.wait;",
             "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [",
             "mapa.shared::cluster.u32",
             "mbarrier.arrive.shared::cluster.b64 _, [",
@@ -109,6 +109,9 @@ fn kernels_compile_to_the_instructions_they_name() {
         // A map that is copied to local memory is none.
         assert!(!hopper.contains(".local"), "{hopper}");
         assert!(!hopper.contains("trap"), "{hopper}");
+        // A barrier that is copied to where only some threads come is another one.
+        let barriers = hopper.matches("barrier.cluster.arrive;").count();
+        assert_eq!(barriers, usize::from(entry == "share_boxes"), "{hopper}");
         let turing = ptx("sm_75");
         assert!(turing.contains("trap;") && !turing.contains("cp.async"), "{turing}");
         assert!(!turing.contains("cluster"), "{turing}");
