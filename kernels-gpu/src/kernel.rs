@@ -324,8 +324,9 @@ impl KernelInfo {
     }
 
     /// Tiles of an `m x n` matrix D: the blocks of a launch, all along x, unless the schedule says otherwise; of each product, in a
-    /// batch.
+    /// batch. Those that clusters take are counted together, those outside of D among them.
     pub const fn blocks(&self, m: u32, n: u32) -> u64 {
-        m.div_ceil(self.tile.bm) as u64 * n.div_ceil(self.tile.bn) as u64
+        let rows = m.div_ceil(self.tile.bm).next_multiple_of(self.cluster);
+        rows as u64 * n.div_ceil(self.tile.bn) as u64
     }
 }
