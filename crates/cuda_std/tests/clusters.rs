@@ -12,7 +12,7 @@ use cuda_std::sim::{AccessKind::*, Counters, Fault, FaultKind, SimError, Simulat
 use cuda_std::swizzle::Swizzle;
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use cuda_std::warp::{FULL_MASK, WARP_SIZE, lane_id, sync_warp};
-use cuda_std::{cluster, kernel, shared, shared_array, thread};
+use cuda_std::{cluster, kernel, shared, shared_array, signal, thread};
 
 const SOURCE: &str = include_str!("clusters.rs");
 
@@ -416,4 +416,69 @@ fn barriers_of_the_cluster() {
     let fault = fault(run(Use::WaitsForItsBlock).0);
     assert_eq!(fault.kind, FaultKind::DivergentBarrier { missing: [7, 0, 0] }, "{fault}");
     assert_line(&fault, SOURCE, "wait");
+}
+
+/// A thread of each block arrives at an mbarrier of the other one.
+#[kernel(cluster = BLOCKS)]
+unsafe fn greeting(known: bool) {
+    let greeted = Mbarrier::new(shared_array!(u64; 1));
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            greeted.init(1);
+        }
+        if known {
+            cluster::sync()
+        } else {
+            thread::sync_threads()
+        }
+        if i == 0 {
+            greeted.in_block(1 - cluster::rank()).arrive(); // greet
+        }
+        greeted.wait(0);
+    }
+}
+
+#[test]
+fn arrivals_at_mbarriers_of_the_other_block() {
+    let simulator = Simulator::new();
+    launch!(simulator, greeting[BLOCKS, THREADS, 0](true)).unwrap();
+    let fault = fault(launch!(simulator, greeting[BLOCKS, THREADS, 0](false)));
+    assert_eq!(fault.kind, FaultKind::MbarrierUninitialised, "{fault}");
+    assert_line(&fault, SOURCE, "greet");
+}
+
+/// Each block waits for the one before it, in its cluster or not. If blocks also meet in between they wait for ever.
+#[kernel(cluster = BLOCKS)]
+unsafe fn in_turn(signals: GlobalPtr<u32>, meet: bool) {
+    let block = thread::block_idx_x();
+    let signal = |block: u32| signals.add(block.into());
+    unsafe {
+        if thread::thread_idx_x() == 0 && block > 0 {
+            signal::wait(signal(block - 1), 1);
+            signal::post(signal(block - 1), 0);
+        }
+        if meet {
+            cluster::sync();
+        }
+        if thread::thread_idx_x() == 0 && block + 1 < thread::grid_dim_x() {
+            signal::post(signal(block), 1);
+        }
+    }
+}
+
+#[test]
+fn signals_between_blocks_of_clusters() {
+    for clusters in 1..4 {
+        let simulator = Simulator::new();
+        let blocks = clusters * BLOCKS;
+        let run = |meet: bool| {
+            let signals = upload(&simulator, &vec![0_u32; blocks as usize]);
+            launch!(simulator, in_turn[blocks, THREADS, 0](signals, meet))
+        };
+        run(false).unwrap();
+        let fault = fault(run(true));
+        assert_eq!(fault.kind, FaultKind::SignalDeadlock { found: 0, wanted: 1 }, "{fault}");
+        assert_eq!(fault.block, [1, 0, 0]);
+    }
 }
