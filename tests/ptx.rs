@@ -218,6 +218,10 @@ fn launch_bounds_are_those_of_the_table() {
         let asked_for = module.kernel.entry.min_blocks.unwrap();
         let blocks = asked_for.min(module.resident_threads / threads);
         assert_eq!(bound(".minnctapersm"), [blocks], "{name}");
+        let cluster = header.lines().find_map(|line| line.strip_prefix(".reqnctapercluster "));
+        let blocks = module.kernel.cluster;
+        let expected = (blocks > 1 && module.can_run()).then(|| format!("{blocks}, 1, 1"));
+        assert_eq!(cluster, expected.as_deref(), "{name}");
     }
 }
 
@@ -340,7 +344,14 @@ fn accesses_are_as_wide_as_meant() {
                 let Layouts { a, b } = module.kernel.layouts;
                 let of_a = if a == Layout::Transposed { module.kernel.tile.bm / 64 } else { 1 };
                 let of_b = if b == Layout::RowMajor { module.kernel.tile.bn / 64 } else { 1 };
-                let expected = vec![bulk; (of_a + of_b) as usize];
+                let cluster = module.kernel.cluster;
+                let mut expected = vec![bulk.to_owned(); of_a as usize];
+                if cluster == 1 {
+                    expected.resize((of_a + of_b) as usize, bulk.to_owned());
+                } else {
+                    let copy = format!("{bulk}.multicast::cluster");
+                    expected.extend(vec![copy; of_b.div_ceil(cluster) as usize]);
+                }
                 assert_eq!(copies.collect::<Vec<_>>(), expected, "{name}");
             }
             Rung::Skinny => assert!(wide("ld.global"), "{name}: the large factor"),
@@ -434,6 +445,14 @@ fn barriers_are_as_designed() {
             // As with warp tiles, and around the way of the sums through shared memory.
             Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],
         };
+        let mut expected = expected.to_vec();
+        if module.kernel.cluster > 1 {
+            // Where the memory barriers are made the cluster waits, and in the end. A barrier that the compiler copies to where only some
+            // threads come would be another one.
+            const OF_CLUSTER: [&str; 2] = ["barrier.cluster.arrive", "barrier.cluster.wait"];
+            expected.splice(..1, OF_CLUSTER);
+            expected.extend(OF_CLUSTER);
+        }
         assert_eq!(found, expected, "{}", module.name());
     }
 }

@@ -13,7 +13,7 @@
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
 use crate::maps::{BoxShape, MappedFactor};
 use core::marker::PhantomData;
-use cuda_std::bulk_copy::load_3d;
+use cuda_std::bulk_copy::{load_3d, load_3d_multicast};
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::SharedPtr;
 use cuda_std::swizzle::Swizzle;
@@ -72,15 +72,22 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     const ROW: u32 = ROW_BYTES / size_of::<T>() as u32;
 
     /// What one copy brings.
-    pub const BOX: BoxShape = {
-        let rows = if M::TRANSPOSED { DEPTH } else { WIDTH };
-        let in_rows = if M::TRANSPOSED { WIDTH } else { DEPTH };
-        assert!((in_rows as u32).is_multiple_of(Self::ROW), "rows of whole boxes");
-        assert!(M::TRANSPOSED || in_rows as u32 == Self::ROW, "along k a panel is one box");
-        BoxShape { rows: rows as u32, cols: Self::ROW, swizzle: SWIZZLE }
-    };
+    pub const BOX: BoxShape = Self::box_of(1);
 
-    /// Bytes of a box.
+    /// What one copy brings where as many blocks of a cluster bring a part of the panel each.
+    pub const fn box_of(blocks: u32) -> BoxShape {
+        let (width, depth) = (WIDTH as u32, DEPTH as u32);
+        let rows = if M::TRANSPOSED { depth } else { width / blocks };
+        let in_rows = if M::TRANSPOSED { width } else { depth };
+        assert!(in_rows.is_multiple_of(Self::ROW), "rows of whole boxes");
+        assert!(M::TRANSPOSED || depth == Self::ROW, "along k a panel is one box");
+        let bytes = rows * ROW_BYTES;
+        assert!(Self::BYTES.is_multiple_of(blocks * bytes), "parts of whole boxes");
+        assert!(bytes.is_multiple_of(PATTERN_BYTES), "boxes are aligned");
+        BoxShape { rows, cols: Self::ROW, swizzle: SWIZZLE }
+    }
+
+    /// Bytes of a box, where one block brings them all.
     const BOX_BYTES: u32 = Self::BOX.rows * ROW_BYTES;
 
     /// Bytes of the panel.
@@ -109,12 +116,47 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load(self, factor: MappedFactor<'_>, first: u32, k: u32, full: Mbarrier) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.load_part::<1>(factor, first, k, full, 0) }
+    }
+
+    /// Begins to copy the `part`-th of as many equal parts of the panel as the cluster has blocks, to all of them: each brings another part,
+    /// and `full` is told of all.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load), with boxes of the shape that [`box_of`](Self::box_of) gives, and in all blocks of the cluster as for
+    /// [`load_3d_multicast`].
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load_part<const BLOCKS: u32>(
+        self,
+        factor: MappedFactor<'_>,
+        first: u32,
+        k: u32,
+        full: Mbarrier,
+        part: u32,
+    ) {
         let MappedFactor { map, index } = factor;
-        for part in 0..Self::BYTES / Self::BOX_BYTES {
-            let target = SharedPtr::<T>::from_address(self.address + part * Self::BOX_BYTES);
-            let (col, row) = if M::TRANSPOSED { (first + part * Self::ROW, k) } else { (k, first) };
+        let rows = const { Self::box_of(BLOCKS).rows };
+        let box_bytes = rows * ROW_BYTES;
+        let boxes = Self::BYTES / box_bytes / BLOCKS;
+        for number in 0..boxes {
+            let number = part * boxes + number;
+            let target = SharedPtr::<T>::from_address(self.address + number * box_bytes);
+            let (col, row) = if M::TRANSPOSED {
+                (first + number * Self::ROW, k)
+            } else {
+                (k, first + number * rows)
+            };
+            let at = [col as i32, row as i32, index];
             // SAFETY: as promised by the caller.
-            unsafe { load_3d(target, map, [col as i32, row as i32, index], full) };
+            unsafe {
+                if BLOCKS == 1 {
+                    load_3d(target, map, at, full);
+                } else {
+                    load_3d_multicast(target, map, at, full, const { (1 << BLOCKS) - 1 });
+                }
+            }
         }
     }
 

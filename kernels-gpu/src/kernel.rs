@@ -138,8 +138,8 @@ pub enum Schedule {
     #[default]
     Tiles,
     /// As many blocks along x as there are multiprocessors, or tiles if those are fewer; in a batch as many as tiles. Block `i` takes
-    /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::tile::BlockTiles`] says where they are. No
-    /// workspace, and the bits are those that `Tiles` would give.
+    /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::tile::BlockTiles`] says where they are. Where blocks are in
+    /// clusters it is these that are counted, and each takes as many tiles as it has blocks, one above the other. No workspace, and the bits are those that `Tiles` would give.
     Persistent,
     /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to
     /// `(s + 1) * slice_depth` or the end. Every block stores the sums of its slice to the workspace
@@ -231,6 +231,8 @@ pub trait GemmKernel {
     const DEPTH_GROUPS: u32 = 1;
     /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
     const PRODUCERS: u32 = 0;
+    /// Blocks of a cluster, which walk over D together: [`crate::tile::BlockTiles`].
+    const CLUSTER: u32 = 1;
     /// What it needs of a device.
     const NEEDS: Needs = Needs::Nothing;
     /// The boxes in which it copies A and B, if it makes bulk copies: [`crate::maps`]. The row of the table must say so, too.
@@ -302,6 +304,8 @@ pub struct KernelInfo {
     pub depth_groups: u32,
     /// Threads of a block that own no part of its tile.
     pub producers: u32,
+    /// Blocks of a cluster: the launch's blocks along x are a multiple of that.
+    pub cluster: u32,
     /// What it needs of a device.
     pub needs: Needs,
     /// The boxes of its bulk copies, if it makes some: what the launch makes maps for.
@@ -320,8 +324,9 @@ impl KernelInfo {
     }
 
     /// Tiles of an `m x n` matrix D: the blocks of a launch, all along x, unless the schedule says otherwise; of each product, in a
-    /// batch.
+    /// batch. Those that clusters take are counted together, those outside of D among them.
     pub const fn blocks(&self, m: u32, n: u32) -> u64 {
-        m.div_ceil(self.tile.bm) as u64 * n.div_ceil(self.tile.bn) as u64
+        let rows = m.div_ceil(self.tile.bm).next_multiple_of(self.cluster);
+        rows as u64 * n.div_ceil(self.tile.bn) as u64
     }
 }

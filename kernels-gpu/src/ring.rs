@@ -5,13 +5,16 @@
 //! as a reader, and in which of its phases each barrier there is: phases alternate with every turn of the ring (PTX ISA,
 //! "Parallel Synchronization and Communication Instructions: mbarrier").
 //!
+//! In a cluster the blocks fill parts of each other's stages. A stage may then be filled when the readers of all blocks have read theirs, so
+//! each warp arrives at *empty* of every block; and no block may end before all others have done so.
+//!
 //! Targets without memory barriers (before sm_80) copy at once, so there the block's barrier stands in for them: one in
 //! [`Ring::wait_full`] shows what all threads have copied, and says that all have read the stage before, two stages before it
 //! is filled again.
 
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::memory::SharedPtr;
-use cuda_std::{shared, thread, warp};
+use cuda_std::{cluster, shared, thread, warp};
 
 /// Threads of a warp.
 pub const WARP: u32 = 32;
@@ -63,6 +66,8 @@ pub struct Ring<const STAGES: u32> {
     reader: Place,
     /// The stage that is read.
     reading: u32,
+    /// Blocks that fill the stages together.
+    blocks: u32,
 }
 
 impl<const STAGES: u32> Ring<STAGES> {
@@ -79,18 +84,19 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[inline(always)]
     pub unsafe fn new(offset: u32, arrivals: u32, readers: u32) -> Self {
         // SAFETY: as promised by the caller.
-        unsafe { Self::with_barriers(offset, arrivals, readers, || {}) }
+        unsafe { Self::with_barriers(offset, arrivals, readers, 1, || {}) }
     }
 
     /// The same for a thread that fills stages by bulk copies: a stage is full when all the bytes that it [expects](Self::expect) have
-    /// arrived.
+    /// arrived. They may come from any of the cluster's `blocks`, each of which has `readers` warps that read.
     ///
     /// # Safety
-    /// As for [`new`](Self::new); the target has bulk copies.
+    /// As for [`new`](Self::new), for all blocks of the cluster; the target has bulk copies. All warps that read call
+    /// [`leave_cluster`](Self::leave_cluster) in the end.
     #[inline(always)]
-    pub unsafe fn for_bulk_copies(offset: u32, readers: u32) -> Self {
+    pub unsafe fn for_bulk_copies(offset: u32, readers: u32, blocks: u32) -> Self {
         // SAFETY: as promised by the caller.
-        unsafe { Self::with_barriers(offset, 1, readers, mbarrier::fence_init) }
+        unsafe { Self::with_barriers(offset, 1, readers, blocks, mbarrier::fence_init) }
     }
 
     /// A ring whose barriers `publish` makes known beyond what the block's barrier does. It is `Copy`, so that nothing has to be
@@ -100,28 +106,33 @@ impl<const STAGES: u32> Ring<STAGES> {
         offset: u32,
         arrivals: u32,
         readers: u32,
+        blocks: u32,
         publish: impl Fn() + Copy,
     ) -> Self {
         const { assert!(STAGES >= 3, "a stage is read, one is about to be, and one is filled") };
         let full = shared::dynamic::<u8>().address() + offset;
         let empty = full + STAGES * BARRIER_BYTES;
         if mbarrier::AVAILABLE {
-            // SAFETY: one thread initialises, and the others see it after the block's barrier.
+            // SAFETY: one thread initialises, and the others see it after the barrier of the block or of the cluster.
             unsafe {
                 if thread::thread_idx_x() == 0 {
                     for stage in 0..STAGES {
                         barrier(full, stage).init(arrivals);
-                        barrier(empty, stage).init(readers);
+                        barrier(empty, stage).init(readers * blocks);
                     }
                     publish();
                 }
-                thread::sync_threads();
+                if blocks > 1 {
+                    cluster::sync();
+                } else {
+                    thread::sync_threads();
+                }
             }
         }
         let start = Place { stage: 0, parity: 0 };
         // The phase before the first counts as complete: fresh stages are empty.
         let writer = Place { stage: 0, parity: 1 };
-        Ring { full, empty, writer, reader: start, reading: 0 }
+        Ring { full, empty, writer, reader: start, reading: 0, blocks }
     }
 
     /// Waits until the next stage may be filled, and says which it is.
@@ -233,15 +244,34 @@ impl<const STAGES: u32> Ring<STAGES> {
         unsafe { self.leave(self.reading) }
     }
 
-    /// This warp's arrival at the barrier of an empty stage.
+    /// Waits until no block of the cluster fills this one's stages any more or arrives at their barriers: before that none may end.
+    ///
+    /// # Safety
+    /// All warps of the cluster that read get here, having [read](Self::emptied_last) the last stage. Others have ended or will, without
+    /// waiting for anything but the ring.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn leave_cluster(&self) {
+        if self.blocks > 1 {
+            // SAFETY: all threads of the cluster that do not end get here.
+            unsafe { cluster::sync() }
+        }
+    }
+
+    /// This warp's arrival at the barriers of an empty stage.
     #[inline(always)]
     #[track_caller]
     unsafe fn leave(&self, stage: u32) {
         if mbarrier::AVAILABLE {
-            // SAFETY: the barrier is initialised; the lanes' reads come before the arrival of one of them.
+            // SAFETY: the barriers are initialised; the lanes' reads come before the arrival of one of them.
             unsafe {
                 warp::sync_warp(warp::FULL_MASK);
-                if thread::thread_idx_x().is_multiple_of(WARP) {
+                let lane = thread::thread_idx_x() % WARP;
+                if self.blocks > 1 {
+                    if lane < self.blocks {
+                        barrier(self.empty, stage).in_block(lane).arrive();
+                    }
+                } else if lane == 0 {
                     barrier(self.empty, stage).arrive();
                 }
             }

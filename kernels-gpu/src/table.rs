@@ -7,7 +7,7 @@
 use crate::decoupled::Decoupled;
 use crate::double_buffered::DoubleBuffered;
 use crate::epilogue::Linear;
-use crate::layout::{Nt, Tn, Tt};
+use crate::layout::{Nn, Nt, Tn, Tt};
 use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
@@ -59,6 +59,7 @@ macro_rules! gemm_kernels {
                 finishes: <$kernel as $crate::kernel::GemmKernel>::FINISHES,
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
+                cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
                 boxes: <$kernel as $crate::kernel::GemmKernel>::BOXES,
                 reducer: $crate::__reducer!(
@@ -82,7 +83,8 @@ macro_rules! __gemm_entry {
         /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
         #[::cuda_std::kernel(
                                             max_threads = $crate::kernel::threads::<$kernel>(),
-                                            min_blocks = $min_blocks
+                                            min_blocks = $min_blocks,
+                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER
                                         )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
@@ -107,7 +109,8 @@ macro_rules! __gemm_entry {
         /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
         #[::cuda_std::kernel(
                                             max_threads = $crate::kernel::threads::<$kernel>(),
-                                            min_blocks = $min_blocks
+                                            min_blocks = $min_blocks,
+                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER
                                         )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
@@ -375,7 +378,7 @@ gemm_kernels! {
     tensor_core64_tn_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt>, epilogue = Linear<bf16>, min_blocks = 4;
 
-    // Warpgroup<T, BM, BN, BK, STAGES, layouts>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
+    // Warpgroup<T, BM, BN, BK, STAGES, layouts, CLUSTER>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
     // are for smaller D.
     warpgroup_f16 = Warpgroup<f16, 128, 256, 64, 4>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
     warpgroup_nt_f16 = Warpgroup<f16, 128, 256, 64, 4, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
@@ -385,6 +388,15 @@ gemm_kernels! {
     warpgroup_nt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup_tn_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup_tt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    // A cluster of two blocks, each of which fetches one half of what both take from B.
+    warpgroup_pair_f16 = Warpgroup<f16, 128, 256, 64, 4, Nn, 2>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_pair_nt_f16 = Warpgroup<f16, 128, 256, 64, 4, Nt, 2>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_pair_tn_f16 = Warpgroup<f16, 128, 256, 64, 4, Tn, 2>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_pair_tt_f16 = Warpgroup<f16, 128, 256, 64, 4, Tt, 2>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_pair_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Nn, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_pair_nt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Nt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_pair_tn_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Tn, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_pair_tt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Tt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup128_f16 = Warpgroup<f16, 128, 128, 64, 6>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
     warpgroup128_nt_f16 = Warpgroup<f16, 128, 128, 64, 6, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
     warpgroup128_tn_f16 = Warpgroup<f16, 128, 128, 64, 6, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;

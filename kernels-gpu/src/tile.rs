@@ -1,7 +1,7 @@
 //! Which tile of D a block owns.
 
 use crate::kernel::Tile;
-use cuda_std::thread;
+use cuda_std::{cluster, thread};
 
 /// The first row and column of a tile of D.
 #[derive(Clone, Copy, Debug)]
@@ -44,43 +44,59 @@ pub const GROUP: u32 = 16;
 /// find them in the L2 cache.
 #[inline(always)]
 pub fn grouped_tile_at(tile: &Tile, m: u32, n: u32, index: u32) -> Origin {
+    in_groups_of(GROUP, tile, m, n, index)
+}
+
+/// [`grouped_tile_at`] with as many rows of tiles in a group.
+#[inline(always)]
+fn in_groups_of(group_rows: u32, tile: &Tile, m: u32, n: u32, index: u32) -> Origin {
     // A launch has at least one row and column; saying so spares the compiler checks for division by zero.
     let (tiles_m, tiles_n) = (m.div_ceil(tile.bm).max(1), n.div_ceil(tile.bn).max(1));
-    let (group, place) = (index / (GROUP * tiles_n), index % (GROUP * tiles_n));
-    let first = group * GROUP;
-    let rows = (tiles_m - first).clamp(1, GROUP);
+    let (group, place) = (index / (group_rows * tiles_n), index % (group_rows * tiles_n));
+    let first = group * group_rows;
+    let rows = (tiles_m - first).clamp(1, group_rows);
     Origin { row: (first + place % rows) * tile.bm, col: place / rows * tile.bn }
 }
 
 /// The tiles of a block of a [persistent](crate::kernel::Schedule::Persistent) launch, one after another.
+///
+/// The `CLUSTER` blocks of a cluster walk together, each on its own of as many tiles one above the other. At the lower edge of D some of these
+/// may lie wholly outside.
 #[derive(Clone, Debug)]
-pub struct BlockTiles {
-    tile: Tile,
+pub struct BlockTiles<const CLUSTER: u32 = 1> {
+    /// The tiles of a cluster, as one.
+    together: Tile,
     m: u32,
     n: u32,
     next: u32,
+    /// From their first row to that of the block's own tile.
+    row: u32,
 }
 
-impl BlockTiles {
+impl<const CLUSTER: u32> BlockTiles<CLUSTER> {
     /// Those of the running block, for an `m x n` matrix D.
     #[inline(always)]
     pub fn new(tile: &Tile, m: u32, n: u32) -> Self {
-        BlockTiles { tile: *tile, m, n, next: thread::block_idx_x() }
+        let row = if CLUSTER > 1 { cluster::rank() * tile.bm } else { 0 };
+        let together = Tile { bm: CLUSTER * tile.bm, ..*tile };
+        BlockTiles { together, m, n, next: thread::block_idx_x() / CLUSTER, row }
     }
 }
 
-impl Iterator for BlockTiles {
+impl<const CLUSTER: u32> Iterator for BlockTiles<CLUSTER> {
     type Item = Origin;
 
     #[inline(always)]
     fn next(&mut self) -> Option<Origin> {
         let index = self.next;
-        if index >= tiles(&self.tile, self.m, self.n) {
+        if index >= tiles(&self.together, self.m, self.n) {
             return None;
         }
         // Fewer than 2^31 tiles, and no more blocks than that.
-        self.next = index + thread::grid_dim_x();
-        Some(grouped_tile_at(&self.tile, self.m, self.n, index))
+        self.next = index + thread::grid_dim_x() / CLUSTER;
+        let rows = const { GROUP / CLUSTER };
+        let Origin { row, col } = in_groups_of(rows, &self.together, self.m, self.n, index);
+        Some(Origin { row: row + self.row, col })
     }
 }
 

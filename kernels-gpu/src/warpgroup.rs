@@ -13,7 +13,9 @@
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
 //!   thread, which the producers give up ([`crate::warpgroup_tile`]);
 //! - a block stays and takes one tile after another. While its consumers store one the producer is already bringing the slices of
-//!   the next; and the tiles of all blocks lie together, so that most slices are in the L2 cache ([`crate::tile::BlockTiles`]).
+//!   the next; and the tiles of all blocks lie together, so that most slices are in the L2 cache ([`crate::tile::BlockTiles`]);
+//! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
+//!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss.
 //!
 //! ```text
 //! producer     | fill 0 | fill 1 | fill 2 | fill 3 | wait, fill 0 | ..      all tiles of the block, without a break
@@ -35,7 +37,7 @@ use crate::tile::{BlockTiles, Origin};
 use crate::warpgroup_tile::{BYTES_OF_WARP, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, M, THREADS};
-use cuda_std::{bulk_copy, hint, registers, shared, thread};
+use cuda_std::{bulk_copy, cluster, hint, registers, shared, thread};
 
 /// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
 pub const PRODUCERS: u32 = THREADS;
@@ -52,7 +54,7 @@ const THREADS_OF_ROW: usize = 4;
 /// Rows of sums that a thread has a part of.
 const ROWS_OF_THREAD: usize = 2;
 
-/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and clusters of as many blocks.
 pub struct Warpgroup<
     T,
     const BM: usize,
@@ -60,6 +62,7 @@ pub struct Warpgroup<
     const BK: usize,
     const STAGES: u32,
     L = Nn,
+    const CLUSTER: u32 = 1,
 >(PhantomData<(T, L)>);
 
 impl<
@@ -69,7 +72,8 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L>
+    const CLUSTER: u32,
+> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER>
 {
     type Element = T;
     const RUNG: Rung = Rung::Warpgroup;
@@ -86,8 +90,11 @@ impl<
     const SCHEDULE: Schedule = Schedule::Persistent;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> =
-        Some(Boxes { a: BulkPanel::<T, L::A, BM, BK>::BOX, b: BulkPanel::<T, L::B, BN, BK>::BOX });
+    const CLUSTER: u32 = CLUSTER;
+    const BOXES: Option<Boxes> = Some(Boxes {
+        a: BulkPanel::<T, L::A, BM, BK>::BOX,
+        b: BulkPanel::<T, L::B, BN, BK>::box_of(CLUSTER),
+    });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
 
     #[inline(always)]
@@ -100,7 +107,7 @@ impl<
         // through the same slices of the same tiles.
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
-            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP);
+            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
             if thread >= Self::CONSUMERS {
                 registers::decrease::<PRODUCER_REGISTERS>();
                 if thread == Self::CONSUMERS {
@@ -116,6 +123,7 @@ impl<
                 Self::consume(&mut sums, &mut ring, first, p.k);
                 sums.store(&p, Origin { row: row + first, col }, on_the_way);
             }
+            ring.leave_cluster();
         }
     }
 }
@@ -127,7 +135,8 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-> Warpgroup<T, BM, BN, BK, STAGES, L>
+    const CLUSTER: u32,
+> Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER>
 {
     /// Threads that multiply.
     const CONSUMERS: u32 = {
@@ -161,7 +170,11 @@ impl<
     /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
     #[inline(always)]
     #[track_caller]
-    unsafe fn produce<E>(p: &GemmParams<T, E>, ring: &mut Ring<STAGES>, tiles: BlockTiles) {
+    unsafe fn produce<E>(
+        p: &GemmParams<T, E>,
+        ring: &mut Ring<STAGES>,
+        tiles: BlockTiles<CLUSTER>,
+    ) {
         if p.k == 0 {
             // Without depth there need be no factors, and so no maps of them.
             return;
@@ -171,13 +184,14 @@ impl<
             let (a, b) = p.mapped_factors();
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
+            let rank = cluster::rank();
             for Origin { row, col } in tiles {
                 let mut k = 0;
                 while k < p.k {
                     let (to_a, to_b) = Self::panels(ring.wait_empty());
                     let full = ring.expect(Self::STAGE_BYTES);
                     to_a.load(a, row, k, full);
-                    to_b.load(b, col, k, full);
+                    to_b.load_part::<CLUSTER>(b, col, k, full, rank);
                     k += BK as u32;
                 }
             }

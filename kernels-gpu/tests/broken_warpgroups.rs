@@ -80,7 +80,7 @@ unsafe fn product(
         let mut sums = WarpgroupTile::<BN>::declare();
         let mut ring = match mistake {
             Mistake::RingOfOtherCopies => Ring::<STAGES>::new(RING, 1, CONSUMERS / WARP),
-            _ => Ring::for_bulk_copies(RING, CONSUMERS / WARP),
+            _ => Ring::for_bulk_copies(RING, CONSUMERS / WARP, 1),
         };
         if thread >= CONSUMERS {
             for slice in 0..if thread == CONSUMERS { SLICES } else { 0 } {

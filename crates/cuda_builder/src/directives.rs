@@ -4,6 +4,8 @@
 //! `// cuda_builder: <entry> <directive>` in the assembly, and this module moves the directive to where PTX wants it,
 //! between the parameter list of the entry and its body (PTX ISA, section 11.4).
 //!
+//! `.reqnctapercluster 1` is left out: it would be a cluster of one block, and one that targets without clusters do not know.
+//!
 //! `.param <index> .align <bytes>` is no directive of PTX: it aligns that parameter of the entry, which Rust cannot either.
 
 use std::collections::BTreeMap;
@@ -16,6 +18,10 @@ const PREFIX: &str = "// cuda_builder: ";
 
 /// What an order to align a parameter begins with.
 const PARAMETER: &str = ".param ";
+
+/// The size of the cluster that launches need not ask for, and what says that blocks are in clusters at all.
+const CLUSTER: &str = ".reqnctapercluster ";
+const IN_CLUSTERS: &str = ".explicitcluster";
 
 /// The alignment of a variable.
 const ALIGN: &str = ".align";
@@ -50,6 +56,12 @@ pub fn apply(ptx: &str) -> Result<String, Error> {
         let name = item.names[0];
         let mut header = without_comments[copied..body].to_owned();
         for directive in directives {
+            if let Some(blocks) = directive.strip_prefix(CLUSTER) {
+                if blocks.trim() != "1" {
+                    header.push_str(&format!("{IN_CLUSTERS}\n{directive}, 1, 1\n"));
+                }
+                continue;
+            }
             match directive.strip_prefix(PARAMETER) {
                 Some(text) => {
                     header = align_parameter(&header, name, text).ok_or_else(|| {
@@ -101,6 +113,17 @@ mod tests {
     use super::*;
 
     const HEADER: &str = ".version 7.0\n.target sm_80\n.address_size 64\n";
+
+    #[test]
+    fn clusters_of_more_than_one_block() {
+        let line = |blocks: u32| format!("// cuda_builder: k .reqnctapercluster {blocks}\n");
+        let entry = ".entry k() { ret; }\n";
+        let result = apply(&format!("{HEADER}{}{entry}", line(2))).unwrap();
+        let directives = ".explicitcluster\n.reqnctapercluster 2, 1, 1\n";
+        assert!(result.contains(directives), "{result}");
+        let alone = apply(&format!("{HEADER}{}{entry}", line(1))).unwrap();
+        assert_eq!(alone, format!("{HEADER}{entry}"));
+    }
 
     #[test]
     fn directives_go_between_parameters_and_body() {

@@ -109,6 +109,26 @@ pub unsafe fn load_3d<T: Scalar>(
     unsafe { backend::bulk_load_3d(target.address(), map.address(), x, y, z, full.address()) }
 }
 
+/// As [`load_3d`], to the same place in shared memory of every block of the [cluster](crate::cluster) whose bit, by rank, is set in
+/// `blocks`. Each of them gets the whole box, which is fetched once, and `full` there is told of its bytes.
+///
+/// # Safety
+/// As for [`load_3d`], in each of those blocks; none of them ends before somebody there has waited for the phase.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_3d_multicast<T: Scalar>(
+    target: SharedPtr<T>,
+    map: &TensorMap,
+    at: [i32; 3],
+    full: Mbarrier,
+    blocks: u16,
+) {
+    let ([x, y, z], map) = (at, map.address());
+    let (target, full) = (target.address(), full.address());
+    // SAFETY: as promised by the caller.
+    unsafe { backend::bulk_load_3d_multicast(target, map, x, y, z, full, blocks) }
+}
+
 /// Begins to copy a box from `source` to the place in the matrix whose first element is `(row, column) = (at[1], at[0])`; what lies
 /// outside of the matrix is left out.
 ///

@@ -15,6 +15,9 @@ pub struct KernelEntry {
     pub min_blocks: Option<u32>,
     /// Most registers of a thread (`.maxnreg`).
     pub max_registers: Option<u32>,
+    /// Blocks of a [cluster](crate::cluster), which follow each other along x; 1 where they are on their own
+    /// (`.reqnctapercluster`).
+    pub cluster: u32,
     /// The parameters in order.
     pub parameters: &'static [Parameter],
     /// Runs one thread. The slice holds one pointer a parameter, as in `cuLaunchKernel`.

@@ -14,6 +14,7 @@
 //! | [`bulk_copy`] | copies of boxes of matrices between global and shared memory that single threads issue |
 //! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
 //! | [`wgmma`] | matrix products of four warps, of operands in shared memory, on tensor cores |
+//! | [`cluster`] | blocks that run together and reach each other's shared memory |
 //! | [`named_barrier`] | barriers of some of a block's warps |
 //! | [`registers`] | registers that warpgroups hand over to others |
 //! | [`signal`] | blocks that wait for other blocks |
@@ -31,13 +32,21 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",
-    feature(asm_experimental_arch, stdarch_nvptx, core_float_math)
+    feature(
+        abi_unadjusted,
+        asm_experimental_arch,
+        core_float_math,
+        link_llvm_intrinsics,
+        stdarch_nvptx
+    ),
+    allow(internal_features, reason = "barriers that the compiler knows as such")
 )]
 
 pub use cuda_std_macros::kernel;
 
 pub mod async_copy;
 pub mod bulk_copy;
+pub mod cluster;
 pub mod hint;
 pub mod math;
 pub mod mbarrier;

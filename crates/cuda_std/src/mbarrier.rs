@@ -94,6 +94,14 @@ impl Mbarrier {
         unsafe { backend::mbarrier_arrive(self.address) }
     }
 
+    /// The mbarrier at the same place in shared memory of the block of this rank in the [cluster](crate::cluster) (`mapa`). It may be
+    /// this one.
+    #[inline(always)]
+    #[track_caller]
+    pub fn in_block(self, rank: u32) -> ClusterMbarrier {
+        ClusterMbarrier { address: backend::map_shared(self.address, rank) }
+    }
+
     /// Arrives as [`arrive`](Self::arrive) does, and before that lets the phase expect the bytes of bulk copies as
     /// [`expect_tx`](Self::expect_tx) does (`mbarrier.arrive.expect_tx`).
     ///
@@ -143,5 +151,26 @@ impl Mbarrier {
     pub unsafe fn wait(self, parity: u32) {
         // SAFETY: as promised by the caller.
         unsafe { backend::mbarrier_wait(self.address, parity) }
+    }
+}
+
+/// An mbarrier of some block of the cluster: [`Mbarrier::in_block`]. Only threads of that block can wait for it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterMbarrier {
+    address: u32,
+}
+
+impl ClusterMbarrier {
+    /// Arrives: who waits for the phase comes after what this thread has read before, and may let it be overwritten
+    /// (`mbarrier.arrive.shared::cluster`). What the thread has written is visible to its own block alone.
+    ///
+    /// # Safety
+    /// As for [`Mbarrier::arrive`]; a [barrier of the cluster](crate::cluster::sync) lies between its initialisation and this, and its
+    /// block does not end before.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn arrive(self) {
+        // SAFETY: as promised by the caller.
+        unsafe { backend::mbarrier_arrive_in_cluster(self.address) }
     }
 }

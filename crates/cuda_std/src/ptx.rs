@@ -5,6 +5,8 @@
 
 #[path = "ptx/bulk_copy.rs"]
 mod bulk_copy;
+#[path = "ptx/cluster.rs"]
+mod cluster;
 #[path = "ptx/grid_constant.rs"]
 mod grid_constant;
 #[path = "ptx/mbarrier.rs"]
@@ -19,6 +21,7 @@ mod warpgroups;
 mod wgmma;
 
 pub use bulk_copy::*;
+pub use cluster::*;
 pub use grid_constant::*;
 pub use mbarrier::*;
 pub use mma::*;

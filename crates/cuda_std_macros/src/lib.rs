@@ -13,6 +13,7 @@ struct LaunchBounds {
     max_threads: Option<Expr>,
     min_blocks: Option<Expr>,
     max_registers: Option<Expr>,
+    cluster: Option<Expr>,
 }
 
 impl Parse for LaunchBounds {
@@ -32,10 +33,11 @@ impl Parse for LaunchBounds {
                 "max_threads" => &mut bounds.max_threads,
                 "min_blocks" => &mut bounds.min_blocks,
                 "max_registers" => &mut bounds.max_registers,
+                "cluster" => &mut bounds.cluster,
                 _ => {
                     return Err(syn::Error::new(
                         name.span(),
-                        "expected `max_threads`, `min_blocks` or `max_registers`",
+                        "expected `max_threads`, `min_blocks`, `max_registers` or `cluster`",
                     ));
                 }
             };
@@ -67,6 +69,10 @@ impl Parse for LaunchBounds {
 /// `min_blocks` blocks resident on a multiprocessor at least, `max_registers` registers a thread at most. Where a
 /// multiprocessor of the architecture cannot hold `min_blocks` blocks of `max_threads`, as many as it can hold are asked
 /// for.
+///
+/// With `cluster = n` each `n` blocks that follow each other along x are a [cluster](../cuda_std/cluster/index.html), which a launch need
+/// not ask for (`.reqnctapercluster`); the grid must be a multiple of that. On targets without clusters, and for 1, blocks are on their
+/// own.
 ///
 /// A parameter `#[grid_constant] name: &T` stays where the launch put it, and the kernel gets a reference to that: `__grid_constant__`
 /// of CUDA C++. It is how [`TensorMap`](../cuda_std/bulk_copy/struct.TensorMap.html)s are passed, whose address copies need. A launch
@@ -182,6 +188,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
         (".maxntid", &bounds.max_threads),
         (".minnctapersm", &bounds.min_blocks),
         (".maxnreg", &bounds.max_registers),
+        (".reqnctapercluster", &bounds.cluster),
     ];
     let lines = directives.iter().filter_map(|(directive, value)| {
         let value = value.as_ref()?;
@@ -189,6 +196,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
             (".minnctapersm", Some(max_threads)) => {
                 quote!(::cuda_std::backend::blocks_that_fit(#max_threads, #value))
             }
+            (".reqnctapercluster", _) => quote!(::cuda_std::backend::blocks_of_cluster(#value)),
             _ => quote!(#value),
         };
         let line = format!("// cuda_builder: {name} {directive} {{value}}");
@@ -206,6 +214,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     let max_threads = bound(&bounds.max_threads);
     let min_blocks = bound(&bounds.min_blocks);
     let max_registers = bound(&bounds.max_registers);
+    let cluster = bounds.cluster.as_ref().map_or_else(|| quote!(1), |value| quote!(#value));
 
     Ok(quote! {
         #(#lines)*
@@ -234,6 +243,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
                 max_threads: #max_threads,
                 min_blocks: #min_blocks,
                 max_registers: #max_registers,
+                cluster: #cluster,
                 parameters: &[#(::cuda_std::entry::Parameter::of::<#types>()),*],
                 function: call,
             };

@@ -82,6 +82,7 @@ fn kernel_json(kernel: &KernelInfo, report: &KernelReport) -> Value {
             "tm": tile.tm, "tn": tile.tn, "stages": tile.stages,
         },
         "threads": kernel.threads(),
+        "cluster": kernel.cluster,
         "report": report,
     })
 }
@@ -151,7 +152,10 @@ fn row(kernel: &KernelInfo, report: &KernelReport) -> Vec<String> {
         kernel.name.to_owned(),
         format!("{} x {} x {}", tile.bm, tile.bn, tile.bk),
         format!("{} x {}", tile.tm, tile.tn),
-        kernel.threads().to_string(),
+        match kernel.cluster {
+            1 => kernel.threads().to_string(),
+            blocks => format!("{}, clusters of {blocks}", kernel.threads()),
+        },
         or_dash(shared.map(|shared| bytes(shared.into()))),
         or_dash(report.registers),
         or_dash(report.local_bytes.map(|local| bytes(local.into()))),

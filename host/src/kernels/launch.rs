@@ -129,10 +129,12 @@ impl LaunchShape {
 }
 
 /// Blocks that sum whole tiles: one for each, or as many as the device has multiprocessors, which then stay. In a batch there are
-/// tiles of other products to go on with.
+/// tiles of other products to go on with. All are in whole clusters.
 fn blocks_of_tiles(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo, tiles: u32) -> u32 {
     if kernel.schedule == Schedule::Persistent && problem.batch == 1 {
-        tiles.min(device.multiprocessors.max(1))
+        let cluster = kernel.cluster;
+        let resident = device.multiprocessors / cluster * cluster;
+        tiles.min(resident.max(cluster))
     } else {
         tiles
     }
@@ -254,6 +256,22 @@ mod tests {
         assert_eq!(blocks(1024, 1), Some([8 * 4, 1]));
         assert_eq!(blocks(8192, 1), Some([132, 1]));
         assert_eq!(blocks(8192, 2), Some([64 * 32, 1]));
+    }
+
+    #[test]
+    fn clusters_are_whole() {
+        let kernel = find("warpgroup_pair_bf16").unwrap();
+        let blocks = |m, multiprocessors| {
+            let problem = Problem::new(Dtype::Bf16, m, 512, 64);
+            let device = DeviceInfo { multiprocessors, ..h200() };
+            LaunchShape::new(kernel, &problem, &device, None).main
+        };
+        // Three rows of two tiles, of which clusters take two at a time.
+        assert_eq!(blocks(3 * 128, 132), Some([4 * 2, 1]));
+        assert_eq!(blocks(1, 132), Some([2 * 2, 1]));
+        assert_eq!(blocks(1 << 20, 132), Some([132, 1]));
+        assert_eq!(blocks(1 << 20, 7), Some([6, 1]));
+        assert_eq!(blocks(1 << 20, 1), Some([2, 1]));
     }
 
     #[test]

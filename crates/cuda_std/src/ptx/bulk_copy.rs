@@ -38,6 +38,10 @@ bulk! {
     bulk_load_3d(target: u32 = reg32, map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, z: i32 = reg32, mbarrier: u32 = reg32) =>
         "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes \
          [{target}], [{map}, {{{x}, {y}, {z}}}], [{mbarrier}];";
+    /// As above, to the same place in each block of the cluster that the mask names, and to the mbarrier there.
+    bulk_load_3d_multicast(target: u32 = reg32, map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, z: i32 = reg32, mbarrier: u32 = reg32, blocks: u16 = reg16) =>
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster \
+         [{target}], [{map}, {{{x}, {y}, {z}}}], [{mbarrier}], {blocks};";
     /// As above, in the other direction; completes with the thread's bulk group.
     bulk_store_2d(map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, source: u32 = reg32) =>
         "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [{map}, {{{x}, {y}}}], [{source}];";

@@ -160,7 +160,7 @@ pub(crate) unsafe fn global_store<V: Copy>(address: u64, value: V, predicate: bo
     }
 }
 
-/// Runs `touch` on the shared memory for the thread that runs. Raises a fault where it finds one.
+/// Runs `touch` on the block's shared memory for the thread that runs. Raises a fault where it finds one.
 ///
 /// # Safety
 /// As for [`log`].
@@ -172,21 +172,38 @@ pub(super) unsafe fn shared_access<V, R>(
     place: Place,
     touch: impl FnOnce(&mut SharedMemory, &Accessor<'_>) -> Option<Result<R, Violation>>,
 ) -> R {
+    // SAFETY: as promised by the caller.
+    unsafe { shared_access_of::<V, R>(worker, worker, kind, address, place, touch) }
+}
+
+/// The same with the shared memory of `owner`, a block of the cluster.
+///
+/// # Safety
+/// As for [`log`]; no reference to `owner` is alive either.
+#[inline(always)]
+pub(super) unsafe fn shared_access_of<V, R>(
+    worker: *mut Worker,
+    owner: *mut Worker,
+    kind: AccessKind,
+    address: u32,
+    place: Place,
+    touch: impl FnOnce(&mut SharedMemory, &Accessor<'_>) -> Option<Result<R, Violation>>,
+) -> R {
     let bytes = size_of::<V>() as u32;
     let access = || MemoryAccess { space: Space::Shared, kind, address: address as u64, bytes };
-    // SAFETY: the worker is the current one; `state` is not used after a suspension.
+    // SAFETY: the worker is the current one; the clocks are no part of shared memory, and no reference is used after a suspension.
     unsafe {
         if !address.is_multiple_of(bytes) {
             raise_misaligned(worker, access(), place);
         }
-        let state = &mut *worker;
-        let clocks = &state.clocks[(state.thread / WARP_THREADS) as usize];
-        let who = Accessor { thread: state.thread, clock: state.clock, clocks };
-        match touch(&mut state.shared, &who) {
+        let clocks = &(&(*worker).clocks)[((*worker).thread / WARP_THREADS) as usize];
+        let (thread, clock, memory) = ((*worker).thread, (*worker).clock, (*owner).member);
+        let who = Accessor { thread, clock, clocks, memory };
+        match touch(&mut (*owner).shared, &who) {
             Some(Ok(result)) => result,
-            Some(Err(violation)) => raise_violation(worker, access(), violation, place),
+            Some(Err(violation)) => raise_violation(worker, owner, access(), violation, place),
             None => {
-                let around = state.shared.explain(address, bytes);
+                let around = (*owner).shared.explain(address, bytes);
                 let message = format!("is out of bounds: {around}");
                 raise(worker, FaultKind::OutOfBounds, Some(access()), message, place)
             }
@@ -199,13 +216,14 @@ pub(super) unsafe fn shared_access<V, R>(
 #[cold]
 unsafe fn raise_violation(
     worker: *mut Worker,
+    owner: *mut Worker,
     access: MemoryAccess,
     violation: Violation,
     place: Place,
 ) -> ! {
     // SAFETY: as promised by the caller.
     unsafe {
-        let (kind, message) = describe(&*worker, violation);
+        let (kind, message) = describe(&*owner, violation);
         raise(worker, kind, Some(access), message, place)
     }
 }

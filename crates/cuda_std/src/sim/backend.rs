@@ -285,6 +285,55 @@ pub unsafe fn bulk_store_2d(map: u64, x: i32, y: i32, source: u32) {
     sim::bulk_store(map, &[x, y], source, Location::caller());
 }
 
+#[inline(always)]
+#[track_caller]
+pub unsafe fn bulk_load_3d_multicast(
+    target: u32,
+    map: u64,
+    x: i32,
+    y: i32,
+    z: i32,
+    mbarrier: u32,
+    blocks: u16,
+) {
+    // SAFETY: as above.
+    let map = unsafe { &*(map as *const TensorMap) };
+    sim::bulk_load_multicast(target, map, &[x, y, z], mbarrier, blocks, Location::caller());
+}
+
+/// The simulator has clusters.
+pub const CLUSTERS: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub fn cluster_rank() -> u32 {
+    sim::cluster_rank()
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn map_shared(address: u32, rank: u32) -> u32 {
+    sim::map_shared(address, rank, Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn cluster_arrive() {
+    sim::cluster_arrive(Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn cluster_wait() {
+    sim::cluster_wait(Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
+    sim::mbarrier_arrive_in_cluster(address, Location::caller());
+}
+
 /// Nothing is far away.
 #[inline(always)]
 pub unsafe fn bulk_prefetch_map(_map: u64) {}

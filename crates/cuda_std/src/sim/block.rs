@@ -5,9 +5,12 @@
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
 //! over, one at a named barrier once all have come, and the threads of a warpgroup once all have reached the same operation. Only
 //! when nothing else is left to run do threads that wait for signals of other blocks go on.
+//!
+//! The blocks of a cluster take turns like that, too: each goes on until none of its threads can.
 
 use super::bulk_copy;
-use super::clocks::Clocks;
+use super::clocks::{Clocks, Member};
+use super::cluster::{self, Neighbours};
 use super::collective;
 use super::divergence;
 use super::fault::{FaultKind, SimError};
@@ -51,86 +54,158 @@ pub(super) fn coordinates(linear: u64, dim: [u32; 3]) -> [u32; 3] {
     [linear % x, linear / x % y, linear / x / y].map(|index| index as u32)
 }
 
-/// Runs the block of linear index `block` and adds its work to the worker's counters.
+/// Runs the blocks of a cluster, which are those of linear index `first` and up, and adds their work to the workers' counters.
 ///
 /// # Safety
-/// `worker` must be valid and used by nobody else, and prepared for the job; the kernel may be launched with the job's
-/// arguments.
-pub(super) unsafe fn run_block(
-    worker: *mut Worker,
+/// The workers, one for each block, must be valid and used by nobody else, and prepared for the job; the kernel may be launched with the
+/// job's arguments.
+pub(super) unsafe fn run_cluster(
+    workers: &[*mut Worker],
     job: &Job<'_>,
-    block: u64,
+    first: u64,
 ) -> Result<(), SimError> {
-    /// Takes back the stacks of threads that will not go on, whichever way the block ends.
-    struct Cleanup(*mut Worker);
-    impl Drop for Cleanup {
+    /// Takes back the stacks of threads that will not go on, whichever way the blocks end.
+    struct Cleanup<'a>(&'a [*mut Worker]);
+    impl Drop for Cleanup<'_> {
         fn drop(&mut self) {
-            // SAFETY: no fiber runs, so nobody else accesses the worker.
-            let worker = unsafe { &mut *self.0 };
-            for thread in &mut worker.threads {
-                if let Some(mut fiber) = thread.fiber.take() {
-                    // SAFETY: the frames of a kernel that has stopped for good are never returned to; what they own
-                    // is leaked.
-                    unsafe { fiber.force_reset() };
-                    worker.stacks.put(fiber.into_stack());
+            for &worker in self.0 {
+                // SAFETY: no fiber runs, so nobody else accesses the worker.
+                let worker = unsafe { &mut *worker };
+                for thread in &mut worker.threads {
+                    if let Some(mut fiber) = thread.fiber.take() {
+                        // SAFETY: the frames of a kernel that has stopped for good are never returned to; what they own
+                        // is leaked.
+                        unsafe { fiber.force_reset() };
+                        worker.stacks.put(fiber.into_stack());
+                    }
                 }
             }
         }
     }
 
-    let threads = job.threads();
-    {
+    for (rank, &worker) in workers.iter().enumerate() {
+        let member = Member { rank, blocks: workers.len() };
         // SAFETY: the worker is not used by anybody else.
         let worker = unsafe { &mut *worker };
-        worker.block = block;
-        worker.block_index = coordinates(block, job.grid_dim);
-        worker.shared.begin_block(threads);
-        worker.mbarriers.clear();
-        worker.warpgroups.clear();
-        worker.named_barriers = Default::default();
-        worker.log.clear();
-        worker.threads.clear();
-        worker.threads.resize_with(threads, Thread::new);
-        worker.clocks.clear();
-        worker.clocks.resize(threads.div_ceil(LANES), Clocks::new());
+        worker.neighbours = Neighbours::new(workers);
+        begin_block(worker, job, first + rank as u64, member);
     }
-    let cleanup = Cleanup(worker);
+    let cleanup = Cleanup(workers);
     loop {
-        for first in (0..threads).step_by(LANES) {
-            // SAFETY: as promised by the caller.
-            unsafe { run_warp(worker, job, first..threads.min(first + LANES))? };
+        let mut moved = false;
+        for &worker in workers {
+            // SAFETY: as promised by the caller; no fiber runs.
+            unsafe {
+                if !(*worker).neighbours.ended {
+                    moved |= advance(worker, job)?;
+                }
+            }
         }
-        // SAFETY: no fiber runs.
-        let worker = unsafe { &mut *worker };
-        if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
-            break;
-        }
-        let named = named_barrier::release(worker, 0..threads);
-        let warpgroups = wgmma::release(worker)?;
-        let moved = mbarrier::release(worker, 0..threads)? || named || warpgroups;
-        if moved || signal::release(worker)? {
+        if moved {
             continue;
         }
-        mbarrier::check_waits(worker)?;
-        named_barrier::check_waits(worker)?;
-        wgmma::check_warpgroups(worker)?;
-        divergence::check_block_barrier(worker)?;
-        worker.end_epoch();
-        worker.counters.block_barriers += 1;
-        worker.threads.iter_mut().for_each(|thread| thread.state = State::Ready);
+        // SAFETY: no fiber runs, and the workers are different ones.
+        let mut cluster: Vec<&mut Worker> =
+            workers.iter().map(|&worker| unsafe { &mut *worker }).collect();
+        if cluster.iter().all(|worker| worker.neighbours.ended) {
+            break;
+        }
+        if cluster::release(&mut cluster) || release_signals(&mut cluster)? {
+            continue;
+        }
+        for worker in &cluster {
+            mbarrier::check_waits(worker)?;
+            named_barrier::check_waits(worker)?;
+            wgmma::check_warpgroups(worker)?;
+        }
+        cluster::check_waits(&cluster)?;
+        for worker in &cluster {
+            divergence::check_block_barrier(worker)?;
+        }
+        unreachable!("a thread that cannot go on waits for something");
     }
     drop(cleanup);
+    for &worker in workers {
+        // SAFETY: no fiber runs.
+        let worker = unsafe { &mut *worker };
+        let bytes = worker.shared.bytes() as u64;
+        worker.counters.shared_bytes = worker.counters.shared_bytes.max(bytes);
+    }
+    Ok(())
+}
+
+/// Gets a worker ready for a block.
+fn begin_block(worker: &mut Worker, job: &Job<'_>, block: u64, member: Member) {
+    let threads = job.threads();
+    worker.block = block;
+    worker.block_index = coordinates(block, job.grid_dim);
+    worker.member = member;
+    worker.shared.begin_block(threads);
+    if !member.is_alone() {
+        worker.shared.track_threads(threads);
+    }
+    worker.mbarriers.clear();
+    worker.warpgroups.clear();
+    worker.named_barriers = Default::default();
+    worker.log.clear();
+    worker.threads.clear();
+    worker.threads.resize_with(threads, Thread::new);
+    worker.clocks.clear();
+    worker.clocks.resize(threads.div_ceil(LANES), Clocks::new(member));
+}
+
+/// Runs all warps of a block once, and says whether anything has come of it for the block or others of its cluster.
+///
+/// # Safety
+/// As for [`run_cluster`].
+unsafe fn advance(worker: *mut Worker, job: &Job<'_>) -> Result<bool, SimError> {
+    let threads = job.threads();
+    // SAFETY: no fiber runs.
+    let ready =
+        unsafe { (*worker).threads.iter().any(|thread| matches!(thread.state, State::Ready)) };
+    for first in (0..threads).step_by(LANES) {
+        // SAFETY: as promised by the caller.
+        unsafe { run_warp(worker, job, first..threads.min(first + LANES))? };
+    }
     // SAFETY: no fiber runs.
     let worker = unsafe { &mut *worker };
-    let bytes = worker.shared.bytes() as u64;
-    worker.counters.shared_bytes = worker.counters.shared_bytes.max(bytes);
-    Ok(())
+    if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
+        cluster::end_block(worker)?;
+        return Ok(true);
+    }
+    let named = named_barrier::release(worker, 0..threads);
+    let warpgroups = wgmma::release(worker)?;
+    if mbarrier::release(worker, 0..threads)? || named || warpgroups {
+        return Ok(true);
+    }
+    if !worker.threads.iter().all(|thread| matches!(thread.state, State::Barrier(_))) {
+        return Ok(ready);
+    }
+    divergence::check_block_barrier(worker)?;
+    worker.end_epoch();
+    worker.counters.block_barriers += 1;
+    worker.threads.iter_mut().for_each(|thread| thread.state = State::Ready);
+    Ok(true)
+}
+
+/// Makes threads ready that wait for signals, in a cluster in which no other thread can go on, and says whether there were any.
+fn release_signals(cluster: &mut [&mut Worker]) -> Result<bool, SimError> {
+    let mut released = Ok(false);
+    for worker in cluster {
+        // What one block cannot expect another one may yet give it.
+        match signal::release(worker) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            error => released = released.and(error),
+        }
+    }
+    released
 }
 
 /// Runs the threads of a warp until each has exited or waits for threads of other warps.
 ///
 /// # Safety
-/// As for [`run_block`].
+/// As for [`run_cluster`].
 unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Result<(), SimError> {
     loop {
         for thread in warp.clone() {
@@ -166,7 +241,7 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
 /// Runs a thread until it stops.
 ///
 /// # Safety
-/// As for [`run_block`].
+/// As for [`run_cluster`].
 unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result<(), SimError> {
     let lane = index % LANES;
     let (mut fiber, result) = {
@@ -209,6 +284,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                 Stop::Signal(wait) => State::Signal(wait),
                 Stop::Warpgroup(step) => State::Warpgroup(step),
                 Stop::NamedBarrier(wait) => State::NamedBarrier(wait),
+                Stop::ClusterBarrier(place) => State::ClusterBarrier(place),
                 Stop::Fault => {
                     let fault =
                         state.fault.take().expect("a thread leaves its fault before it stops");

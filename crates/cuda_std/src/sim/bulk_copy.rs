@@ -1,8 +1,10 @@
 //! Bulk copies as the running kernel thread issues them and waits for them. See "Bulk copies" in [the module](crate::sim).
 
-use super::access::{Place, shared_access};
+use super::access::{Place, shared_access, shared_access_of};
 use super::backing;
 use super::block::coordinates;
+use super::clocks::Knowledge;
+use super::cluster;
 use super::counters::Counters;
 use super::fault::{AccessKind, FaultKind, MemoryAccess, SimError, Space};
 use super::limits::WARP_THREADS;
@@ -24,6 +26,8 @@ pub(super) struct BulkLoad {
     pub(super) bytes: u32,
     /// The thread that issued it.
     pub(super) issuer: u32,
+    /// What that thread knew then, where it is one of another block.
+    pub(super) knowledge: Knowledge,
 }
 
 impl BulkLoad {
@@ -217,18 +221,75 @@ pub(crate) fn bulk_load(
     // SAFETY: the worker is the current one, and no reference to it outlives a statement that may suspend the thread.
     unsafe {
         let source = tensor_box(worker, AccessKind::Write, map, coordinates, target, place);
-        begin_load(worker, mbarrier, place);
+        load_to(worker, worker, source, mbarrier, place);
+        count(&mut (*worker).counters, &source, AccessKind::Read);
+    }
+}
+
+/// Begins a load of a box to each block of the cluster that the mask names.
+pub(crate) fn bulk_load_multicast(
+    target: u32,
+    map: &TensorMap,
+    coordinates: &[i32],
+    mbarrier: u32,
+    blocks: u16,
+    place: Place,
+) {
+    let worker = current();
+    // SAFETY: as in `bulk_load`; the blocks that are visited are some of the cluster.
+    unsafe {
+        let source = tensor_box(worker, AccessKind::Write, map, coordinates, target, place);
+        let all = (*worker).member.blocks;
+        if blocks == 0 || u32::from(blocks) >> all != 0 {
+            let message = format!(
+                "copies to the blocks {blocks:#06x} of a cluster that has {all}: there must be some, and all of them in it"
+            );
+            raise(worker, FaultKind::ClusterMisuse, None, message, place)
+        }
+        for rank in (0..all).filter(|rank| blocks >> rank & 1 == 1) {
+            let owner = cluster::visit(worker, rank, mbarrier, place);
+            load_to(worker, owner, source, mbarrier, place);
+        }
+        (*worker).tick();
+        count(&mut (*worker).counters, &source, AccessKind::Read);
+    }
+}
+
+/// Begins a load of a box to the block of `owner`.
+///
+/// # Safety
+/// `worker` must be the current one, `owner` one of its cluster, and no reference to either may be alive.
+unsafe fn load_to(
+    worker: *mut Worker,
+    owner: *mut Worker,
+    source: TensorBox,
+    mbarrier: u32,
+    place: Place,
+) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        begin_load(worker, owner, mbarrier, place);
         for Piece { shared, .. } in source.pieces() {
             let kind = AccessKind::Write;
-            shared_access::<PieceWords, ()>(worker, kind, shared, place, |memory, who| {
-                memory.begin_load(shared, PIECE, who)
-            });
+            shared_access_of::<PieceWords, ()>(
+                worker,
+                owner,
+                kind,
+                shared,
+                place,
+                |memory, who| memory.begin_load(shared, PIECE, who),
+            );
         }
-        let state = &mut *worker;
-        count(&mut state.counters, &source, AccessKind::Read);
-        let load =
-            BulkLoad { source, bytes: source.mapped.tensor.box_bytes(), issuer: state.thread };
-        if let Some(object) = state.mbarriers.get_mut(&mbarrier) {
+        let (thread, bytes) = ((*worker).thread, source.mapped.tensor.box_bytes());
+        let (warp, lane) = (thread / WARP_THREADS, thread % WARP_THREADS);
+        let knowledge = if owner == worker {
+            Knowledge::new()
+        } else {
+            let (clocks, agents) = (&(*worker).clocks, (*worker).shared.agents());
+            clocks[warp as usize].knowledge(warp as usize, lane as usize, agents)
+        };
+        let load = BulkLoad { source, bytes, issuer: thread, knowledge };
+        if let Some(object) = (*owner).mbarriers.get_mut(&mbarrier) {
             object.add_load(load);
         }
     }
@@ -308,7 +369,7 @@ pub(crate) fn fence_proxy_async_shared() {
         ((state.thread / WARP_THREADS) as usize, (state.thread % WARP_THREADS) as usize);
     let clocks = &mut state.clocks[warp];
     let mut known = clocks.knowledge(warp, lane, state.shared.agents());
-    state.shared.fences.fence(&mut known);
+    state.shared.fences.fence(&mut known, state.member);
     clocks.learn(warp, lane, &known);
     state.tick();
 }

@@ -10,12 +10,39 @@
 //! *agents* of the block: its threads, its warpgroups, which stand for their matrix instructions, and for each of them another one
 //! that makes its asynchronous copies, which are ordered otherwise than what a thread does itself. Behind those it says which of their
 //! writes have been [fenced](super::fences), and which phases' bulk loads have been seen at each mbarrier.
+//!
+//! Blocks of a cluster are ordered by mbarriers and the cluster's barriers alone, so what a lane knows covers the agents of all of
+//! them. A barrier of one block lets its threads know what all of them know.
 
 const LANES: usize = super::limits::WARP_THREADS as usize;
 
 /// The clock of each agent of a block that somebody knows: those of the threads, whose number is rounded up to whole warps,
-/// those of the warpgroups, then those of what copies for them. Empty where nothing is known.
+/// those of the warpgroups, then those of what copies for them. Empty where nothing is known. The entries of the blocks of a cluster
+/// alternate: see [`Member::index`].
 pub(super) type Knowledge = Vec<u32>;
+
+/// Which of the blocks of a cluster one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) rank: usize,
+    /// Blocks of the cluster.
+    pub(super) blocks: usize,
+}
+
+impl Member {
+    /// A block that is in no cluster.
+    pub(super) const ALONE: Member = Member { rank: 0, blocks: 1 };
+
+    /// Where a [`Knowledge`] has the entry of this number of the block.
+    pub(super) fn index(self, entry: usize) -> usize {
+        entry * self.blocks + self.rank
+    }
+
+    /// Whether no other block has to do with this one.
+    pub(super) fn is_alone(self) -> bool {
+        self.blocks == 1
+    }
+}
 
 /// Where a [`Knowledge`] of so many agents says up to which clock an agent's writes have been fenced.
 pub(super) fn fenced(agents: usize, agent: usize) -> usize {
@@ -44,16 +71,18 @@ pub(super) struct Clocks {
     known: [[u32; LANES]; LANES],
     /// What each lane knows of agents outside its warp; empty until the first of them has waited for an mbarrier.
     afar: Vec<Knowledge>,
+    /// The warp's block.
+    pub(super) member: Member,
 }
 
 impl Clocks {
     /// No lane has seen anything of another one.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(member: Member) -> Self {
         let mut known = [[0; LANES]; LANES];
         for (lane, clocks) in known.iter_mut().enumerate() {
             clocks[lane] = 1;
         }
-        Clocks { known, afar: Vec::new() }
+        Clocks { known, afar: Vec::new(), member }
     }
 
     /// A lane's own clock.
@@ -71,30 +100,39 @@ impl Clocks {
         self.known[lane][other] >= clock
     }
 
-    /// Whether `lane` has seen what an agent outside its warp did at `clock`.
-    #[cold]
+    /// Whether `lane` has seen what an agent of its block outside its warp did at `clock`.
     pub(super) fn has_seen_afar(&self, lane: usize, agent: usize, clock: u32) -> bool {
-        self.afar.get(lane).and_then(|known| known.get(agent)).is_some_and(|&known| known >= clock)
+        self.has_seen_of(self.member, lane, agent, clock)
+    }
+
+    /// The same of an agent of any block of the cluster.
+    #[cold]
+    pub(super) fn has_seen_of(&self, block: Member, lane: usize, agent: usize, clock: u32) -> bool {
+        let known = self.afar.get(lane).and_then(|known| known.get(block.index(agent)));
+        known.is_some_and(|&known| known >= clock)
     }
 
     /// All that `lane` of warp `warp` knows, and has done itself, in a block of `agents` agents.
     pub(super) fn knowledge(&self, warp: usize, lane: usize, agents: usize) -> Knowledge {
         let mut all = self.afar.get(lane).cloned().unwrap_or_default();
-        all.resize(agents.max(all.len()), 0);
-        all[warp * LANES..][..LANES].copy_from_slice(&self.known[lane]);
+        all.resize((agents * self.member.blocks).max(all.len()), 0);
+        for (other, &clock) in self.known[lane].iter().enumerate() {
+            all[self.member.index(warp * LANES + other)] = clock;
+        }
         all
     }
 
     /// Whether `lane` of warp `warp` has seen all that is known in `seen`.
     pub(super) fn has_learned(&self, warp: usize, lane: usize, seen: &[u32]) -> bool {
-        let own = warp * LANES;
-        seen.iter().enumerate().all(|(agent, &clock)| {
-            clock == 0
-                || if (own..own + LANES).contains(&agent) {
-                    self.has_seen(lane, agent - own, clock)
-                } else {
-                    self.has_seen_afar(lane, agent, clock)
-                }
+        let Member { rank, blocks } = self.member;
+        let (own, afar) = (warp * LANES, self.afar.get(lane));
+        seen.iter().enumerate().filter(|(_, clock)| **clock > 0).all(|(index, &clock)| {
+            let agent = index / blocks;
+            if index % blocks == rank && (own..own + LANES).contains(&agent) {
+                self.has_seen(lane, agent - own, clock)
+            } else {
+                afar.and_then(|known| known.get(index)).is_some_and(|&known| known >= clock)
+            }
         })
     }
 
@@ -102,19 +140,21 @@ impl Clocks {
     pub(super) fn learn(&mut self, warp: usize, lane: usize, seen: &[u32]) {
         self.afar.resize(LANES, Knowledge::new());
         merge(&mut self.afar[lane], seen);
-        for (known, &seen) in self.known[lane].iter_mut().zip(seen.iter().skip(warp * LANES)) {
+        let member = self.member;
+        for (other, known) in self.known[lane].iter_mut().enumerate() {
+            let seen = seen.get(member.index(warp * LANES + other)).copied().unwrap_or(0);
             *known = seen.max(*known);
         }
     }
 
-    /// Lets `lane` see what an agent outside its warp has done up to `clock`.
+    /// Lets `lane` see what an agent of its block outside its warp has done up to `clock`.
     pub(super) fn learn_one(&mut self, lane: usize, agent: usize, clock: u32) {
         self.afar.resize(LANES, Knowledge::new());
-        let known = &mut self.afar[lane];
-        if known.len() <= agent {
-            known.resize(agent + 1, 0);
+        let (known, index) = (&mut self.afar[lane], self.member.index(agent));
+        if known.len() <= index {
+            known.resize(index + 1, 0);
         }
-        known[agent] = clock.max(known[agent]);
+        known[index] = clock.max(known[index]);
     }
 
     /// The lanes of `mask` wait for each other.

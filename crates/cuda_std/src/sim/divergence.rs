@@ -34,6 +34,9 @@ impl Stuck<'_> {
                 format!("waits at the {} at {}", step.operation.name(), step.place)
             }
             State::NamedBarrier(wait) => format!("waits at a named barrier at {}", wait.place),
+            State::ClusterBarrier(place) => {
+                format!("waits at a barrier of the cluster at {place}")
+            }
             State::Ready => "has not arrived".to_owned(),
         };
         let Stuck { at, absent, expected, .. } = self;
@@ -66,7 +69,7 @@ pub(super) fn check_block_barrier(worker: &Worker) -> Result<(), SimError> {
 }
 
 /// Checks that no lane of a warp that cannot go on waits for others of its warp, unless they wait for an mbarrier, at a named
-/// barrier or for a signal: other warps may let those go on.
+/// barrier or one of the cluster, or for a signal: others may let those go on.
 pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(), SimError> {
     let threads = &worker.threads[warp.clone()];
     let first = threads.iter().enumerate().find_map(|(lane, thread)| match thread.state {
@@ -77,7 +80,8 @@ pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(
     let absent = |lane: &usize| !matches!(&threads[*lane].state, State::Collective(other) if other.same(&collective));
     let members = collective.members(threads.len());
     let waits = |state: &State| {
-        matches!(state, State::Mbarrier(_) | State::NamedBarrier(_) | State::Signal(_))
+        use State::{ClusterBarrier, Mbarrier, NamedBarrier, Signal};
+        matches!(state, Mbarrier(_) | NamedBarrier(_) | ClusterBarrier(_) | Signal(_))
     };
     if members.clone().any(|lane| waits(&threads[lane].state)) {
         return Ok(());

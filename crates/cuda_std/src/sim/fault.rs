@@ -183,6 +183,15 @@ pub enum FaultKind {
         /// Bytes of the copies that have been issued.
         copied: u32,
     },
+    /// Blocks of the cluster that there are not, or a barrier of the cluster at which a thread arrives twice or waits without having
+    /// arrived.
+    ClusterMisuse,
+    /// Something that a thread does to the shared memory of another block of its cluster, which may have ended by then: no thread of that
+    /// block returns only after it has seen that.
+    BlockEnded {
+        /// Index of that block.
+        block: [u32; 3],
+    },
     /// A named barrier that there is not, for a number of threads that is no multiple of 32 or that the block does not have, for which
     /// threads name different numbers, or at which a thread arrives twice.
     NamedBarrierMisuse,

@@ -7,7 +7,8 @@
 //! So a fence copies what its thread knows ([`Knowledge`]) to a second part of that knowledge, which then travels through barriers
 //! like the first: for each agent the clock up to which its writes have been fenced.
 
-use super::clocks::{Clocks, Knowledge, fenced};
+use super::clocks::{Knowledge, Member, fenced};
+use super::shadow::Accessor;
 
 /// The fences of a block before its present epoch, and what they covered.
 #[derive(Default)]
@@ -39,26 +40,27 @@ impl Fences {
         }
     }
 
-    /// A fence of a thread that knows `known`, which it adds what it covers to.
-    pub(super) fn fence(&mut self, known: &mut Knowledge) {
+    /// A fence of a thread of the `block` that knows `known`, which it adds what it covers to.
+    pub(super) fn fence(&mut self, known: &mut Knowledge, block: Member) {
         let agents = self.seen.len();
-        known.resize(known.len().max(fenced(agents, agents)), 0);
+        known.resize(known.len().max(block.index(fenced(agents, agents))), 0);
         for agent in 0..agents {
-            let covered = known[agent].max(self.seen[agent]);
-            let all = &mut known[fenced(agents, agent)];
+            let covered = known[block.index(agent)].max(self.seen[agent]);
+            let all = &mut known[block.index(fenced(agents, agent))];
             *all = covered.max(*all);
             self.now[agent] = covered.max(self.now[agent]);
         }
     }
 
-    /// Whether a fence lies between a write that `agent` has made at `clock` and what a lane does now.
-    pub(super) fn cover(&self, agent: u32, clock: u32, lane: usize, clocks: &Clocks) -> bool {
+    /// Whether a fence lies between a write that `agent` has made at `clock` and what `who` does now.
+    pub(super) fn cover(&self, agent: u32, clock: u32, who: &Accessor<'_>) -> bool {
         let agents = self.seen.len();
         match self.before.get(agent as usize) {
             // What bulk copies write other bulk copies see.
             None => true,
             Some(&before) => {
-                before >= clock || clocks.has_seen_afar(lane, fenced(agents, agent as usize), clock)
+                before >= clock && !who.is_remote()
+                    || who.has_seen_agent(fenced(agents, agent as usize), clock)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Runs a grid: its blocks are handed out in order to the host's threads.
 
-use super::block::{Job, run_block};
+use super::block::{Job, run_cluster};
 use super::counters::Counters;
 use super::fault::SimError;
 use super::global::Table;
@@ -32,17 +32,21 @@ struct Outcome {
 /// The kernel may be launched with the job's arguments.
 pub(super) unsafe fn run_grid(job: &Job<'_>, table: &Arc<Table>) -> Result<Counters, SimError> {
     let blocks = job.grid_dim.iter().map(|&n| n as u64).product::<u64>();
-    let most = (MAX_STACKS / job.threads()).max(1) as u64;
-    let runners = most.min(blocks).min(rayon::current_num_threads() as u64);
+    let cluster = job.entry.cluster as usize;
+    let most = (MAX_STACKS / (job.threads() * cluster)).max(1) as u64;
+    let runners = most.min(blocks / cluster as u64).min(rayon::current_num_threads() as u64);
     let progress = Arc::new(Progress::new(runners));
     let outcome = Mutex::default();
     let run = |runner: u64| {
-        let mut worker = lock(&IDLE).pop().unwrap_or_else(|| Box::new(Worker::new()));
-        worker.begin_launch(job, table.clone(), progress.clone());
-        // SAFETY: as promised by the caller; the worker is prepared for the job.
-        unsafe { run_blocks(&mut worker, job, blocks, &progress.runner(runner), &outcome) };
-        worker.end_launch();
-        lock(&IDLE).push(worker);
+        let take = || lock(&IDLE).pop().unwrap_or_else(|| Box::new(Worker::new()));
+        let mut workers: Vec<Box<Worker>> = (0..cluster).map(|_| take()).collect();
+        for worker in &mut workers {
+            worker.begin_launch(job, table.clone(), progress.clone());
+        }
+        // SAFETY: as promised by the caller; the workers are prepared for the job.
+        unsafe { run_blocks(&mut workers, job, blocks, &progress.runner(runner), &outcome) };
+        workers.iter_mut().for_each(|worker| worker.end_launch());
+        lock(&IDLE).append(&mut workers);
     };
 
     if runners <= 1 {
@@ -59,25 +63,28 @@ pub(super) unsafe fn run_grid(job: &Job<'_>, table: &Arc<Table>) -> Result<Count
     }
 }
 
-/// Runs blocks until none is left or one has failed. Blocks above one that has failed need not run.
+/// Runs blocks until none is left or one has failed, as many at a time as there are workers: the clusters. Blocks above one that has
+/// failed need not run.
 ///
 /// # Safety
-/// As for [`run_block`].
+/// As for [`run_cluster`].
 unsafe fn run_blocks(
-    worker: &mut Worker,
+    workers: &mut [Box<Worker>],
     job: &Job<'_>,
     blocks: u64,
     runner: &Runner<'_>,
     outcome: &Mutex<Outcome>,
 ) {
     loop {
-        let block = runner.take();
-        if block >= blocks || worker.progress.failed_before(block) {
+        let block = runner.take(workers.len() as u64);
+        if block >= blocks || runner.progress.failed_before(block) {
             break;
         }
+        let cluster: Vec<*mut Worker> =
+            workers.iter_mut().map(|worker| &raw mut **worker).collect();
         // SAFETY: as promised by the caller.
-        if let Err(error) = unsafe { run_block(worker, job, block) } {
-            worker.progress.fail(block);
+        if let Err(error) = unsafe { run_cluster(&cluster, job, block) } {
+            runner.progress.fail(block);
             let mut outcome = lock(outcome);
             if outcome.error.as_ref().is_none_or(|(lowest, _)| block < *lowest) {
                 outcome.error = Some((block, error));
@@ -85,5 +92,5 @@ unsafe fn run_blocks(
             break;
         }
     }
-    lock(outcome).counters += worker.counters;
+    workers.iter().for_each(|worker| lock(outcome).counters += worker.counters);
 }

@@ -1,7 +1,9 @@
 //! The shape of a launch, and what a launch must satisfy.
 
 use super::fault::SimError;
-use super::limits::{MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID, MAX_PARAMETER_BYTES, MAX_SHARED};
+use super::limits::{
+    MAX_BLOCK, MAX_BLOCK_THREADS, MAX_CLUSTER, MAX_GRID, MAX_PARAMETER_BYTES, MAX_SHARED,
+};
 use crate::entry::KernelEntry;
 use std::ffi::c_void;
 
@@ -32,6 +34,14 @@ pub(super) fn validate(
                 ));
             }
         }
+    }
+
+    let cluster = kernel.cluster;
+    if !(1..=MAX_CLUSTER).contains(&cluster) || !launch.grid[0].is_multiple_of(cluster) {
+        return error(format!(
+            "a grid of {} blocks along x in clusters of {cluster}: it must be a multiple of that, which may be 1 to {MAX_CLUSTER}",
+            launch.grid[0]
+        ));
     }
 
     let threads = launch.block.iter().map(|&n| n as u64).product::<u64>();

@@ -13,6 +13,9 @@ pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// Most blocks in a grid along x, y and z.
 pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
+/// Most blocks of a cluster on every GPU that has them.
+pub const MAX_CLUSTER: u32 = 8;
+
 /// Most static shared memory of a block, in bytes.
 pub const MAX_STATIC_SHARED: u32 = 48 << 10;
 

@@ -9,7 +9,8 @@ pub(crate) use bytes::{fence_mbarrier_init, mbarrier_expect_tx};
 use super::access::{Place, shared_access};
 use super::async_copy::land;
 use super::block::coordinates;
-use super::clocks::{Knowledge, merge};
+use super::clocks::{Knowledge, Member, merge};
+use super::cluster;
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
 use super::limits::WARP_THREADS;
 use super::operands::Warpgroups;
@@ -62,8 +63,11 @@ pub(super) struct Mbarrier {
     completed: [Knowledge; 2],
     /// Clocks at which threads passed a wait for the last phase, 0 for the others.
     passed: Knowledge,
-    /// The epoch that all of the above is about. What came before is ordered by a block barrier.
+    /// The epoch that all of the above is about. What came before is ordered by a block barrier, but not for other blocks of a cluster:
+    /// there it is about all epochs.
     epoch: u32,
+    /// Its block.
+    member: Member,
     /// Thread, clock and epoch of the initialisation.
     initialised: (u32, u32, u32),
 }
@@ -80,7 +84,7 @@ impl Mbarrier {
     }
 
     fn enter(&mut self, epoch: u32) {
-        if self.epoch != epoch {
+        if self.epoch != epoch && self.member.is_alone() {
             self.epoch = epoch;
             self.gathered.clear();
             self.completed.iter_mut().for_each(Vec::clear);
@@ -90,9 +94,10 @@ impl Mbarrier {
 
     /// Ends the phase under way. Fails with a thread that may not have seen the end of the last one yet.
     fn complete(&mut self, warpgroups: &Warpgroups) -> Result<(), u32> {
-        let seen = |thread: usize| self.gathered.get(thread).copied().unwrap_or(0);
+        let member = self.member;
+        let seen = |thread: usize| self.gathered.get(member.index(thread)).copied().unwrap_or(0);
         let late = self.passed.iter().enumerate().position(|(thread, &clock)| {
-            clock > seen(thread) && clock > warpgroups.reached(thread, &self.gathered)
+            clock > seen(thread) && clock > warpgroups.reached(thread, &self.gathered, member)
         });
         if let Some(late) = late {
             return Err(late as u32);
@@ -124,26 +129,31 @@ fn overruns(worker: &Worker, late: u32) -> String {
     )
 }
 
-/// The mbarrier at `address`, in its present epoch. Raises a fault where there is none.
+/// The mbarrier at `address` of the block of `owner`, in its present epoch. Raises a fault where there is none.
 ///
 /// # Safety
-/// `worker` must be the current one, and no reference to it may be alive.
+/// `worker` must be the current one, `owner` one of its cluster, and no reference to either may be alive.
 unsafe fn object<'a>(
     worker: *mut Worker,
+    owner: *mut Worker,
     kind: AccessKind,
     address: u32,
     place: Place,
 ) -> &'a mut Mbarrier {
-    // SAFETY: the worker is the current one; `state` is not used after a suspension.
-    let state = unsafe { &mut *worker };
-    let epoch = state.shared.epoch();
-    let clocks = &state.clocks[(state.thread / WARP_THREADS) as usize];
-    let who = Accessor { thread: state.thread, clock: state.clock, clocks };
-    let message = match state.mbarriers.get_mut(&address) {
+    // SAFETY: the worker is the current one; no reference to it is used after a suspension, and its clocks are no part of what
+    // points to the owner's mbarriers.
+    let (epoch, who, mbarriers) = unsafe {
+        let clocks = &(&(*worker).clocks)[((*worker).thread / WARP_THREADS) as usize];
+        let (thread, clock, memory) = ((*worker).thread, (*worker).clock, (*owner).member);
+        let who = Accessor { thread, clock, clocks, memory };
+        ((*owner).shared.epoch(), who, &mut (*owner).mbarriers)
+    };
+    let message = match mbarriers.get_mut(&address) {
         None => "meets no mbarrier: none has been initialised there",
         Some(object) => {
             let (thread, clock, initialised) = object.initialised;
-            if initialised < epoch || thread == who.thread || who.comes_after(thread, clock) {
+            let own = !who.is_remote() && (initialised < epoch || thread == who.thread);
+            if own || who.comes_after(thread, clock) {
                 object.enter(epoch);
                 return object;
             }
@@ -191,6 +201,7 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             completed: Default::default(),
             passed: Knowledge::new(),
             epoch,
+            member: state.member,
             initialised: (state.thread, state.clock, epoch),
         };
         state.mbarriers.insert(address, object);
@@ -204,12 +215,13 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
 /// As for [`object`].
 unsafe fn begin_arrival<'a>(
     worker: *mut Worker,
+    owner: *mut Worker,
     address: u32,
     place: Place,
 ) -> (&'a mut Mbarrier, Knowledge) {
     // SAFETY: as promised by the caller; `object` is not used after a suspension.
     unsafe {
-        let object = object(worker, AccessKind::Write, address, place);
+        let object = object(worker, owner, AccessKind::Write, address, place);
         (*worker).counters.mbarrier_arrivals += 1;
         check_phase(worker, object, address, place);
         let (warp, lane) = warp_and_lane((*worker).thread as usize);
@@ -247,24 +259,40 @@ pub(crate) fn mbarrier_arrive(address: u32, place: Place) {
 /// Arrives, and before that lets the phase expect more bytes.
 pub(crate) fn mbarrier_arrive_expect_tx(address: u32, bytes: u32, place: Place) {
     let worker = current();
-    // SAFETY: the worker is the current one; `object` is not used after a suspension.
+    // SAFETY: the worker is the current one.
+    unsafe { arrive(worker, worker, address, bytes, place) }
+}
+
+/// Arrives at an mbarrier of any block of the cluster.
+pub(crate) fn mbarrier_arrive_in_cluster(address: u32, place: Place) {
+    let worker = current();
+    // SAFETY: the worker is the current one.
     unsafe {
-        let (object, knowledge) = begin_arrival(worker, address, place);
+        let (owner, address) = cluster::owner(worker, address, place);
+        arrive(worker, owner, address, 0, place);
+    }
+}
+
+/// Arrives, and before that lets the phase expect more bytes.
+///
+/// # Safety
+/// As for [`object`].
+unsafe fn arrive(worker: *mut Worker, owner: *mut Worker, address: u32, bytes: u32, place: Place) {
+    // SAFETY: as promised by the caller; `object` is not used after a suspension.
+    unsafe {
+        let (object, knowledge) = begin_arrival(worker, owner, address, place);
         expect(worker, object, bytes, address, place);
         merge(&mut object.gathered, &knowledge);
         object.pending -= 1;
         if object.pending == 0
             && object.bytes.expected == 0
-            && let Err(late) = object.complete((*worker).shared.warpgroups())
+            && let Err(late) = object.complete((*owner).shared.warpgroups())
         {
             let access = access(AccessKind::Write, address);
             let message = overruns(&*worker, late);
             raise(worker, FaultKind::MbarrierOverrun, access, message, place)
         }
-        let state = &mut *worker;
-        let (warp, lane) = warp_and_lane(state.thread as usize);
-        state.clocks[warp].tick(lane);
-        state.clock = state.clocks[warp].own(lane);
+        (*worker).tick();
     }
 }
 
@@ -273,13 +301,13 @@ pub(crate) fn mbarrier_arrive_on_copies(address: u32, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one; the mbarrier is no part of what the other references point to.
     unsafe {
-        let (object, mut knowledge) = begin_arrival(worker, address, place);
+        let (object, mut knowledge) = begin_arrival(worker, worker, address, place);
         let state = &mut *worker;
         let thread = state.thread as usize;
         let (copies, clock) = state.threads[thread].copies.mark();
         // The copies, and what the thread has seen, but not what it has done itself since.
-        knowledge[thread] -= 1;
-        knowledge[state.shared.agents() / 2 + thread] = clock;
+        knowledge[state.member.index(thread)] -= 1;
+        knowledge[state.member.index(state.shared.agents() / 2 + thread)] = clock;
         object.deferred.push(Deferred { thread, copies, knowledge });
     }
 }
@@ -294,7 +322,7 @@ pub(crate) fn mbarrier_wait(address: u32, parity: u32, place: Place) {
             let access = access(AccessKind::Read, address);
             raise(worker, FaultKind::MbarrierMisuse, access, message, place)
         }
-        let object = object(worker, AccessKind::Read, address, place);
+        let object = object(worker, worker, AccessKind::Read, address, place);
         // In another order of the threads the phase would be one of the same parity, but for what this one has seen.
         let (phase, before) = if parity == object.parity() {
             (object.phase, &object.completed[0])
@@ -339,7 +367,8 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool
             }
             // Without bytes to expect the phase does not wait for those that are under way.
             if expected > 0 {
-                object.bytes.land(&mut worker.shared, object.phase, &mut object.gathered);
+                let (member, gathered) = (object.member, &mut object.gathered);
+                object.bytes.land(&mut worker.shared, object.phase, gathered, member);
             }
             if let Err(late) = object.complete(worker.shared.warpgroups()) {
                 let message = overruns(worker, late);

@@ -29,7 +29,7 @@
 //!
 //! # How it runs
 //!
-//! The blocks of a grid are spread over the threads of the current `rayon` pool. The threads of a block are
+//! The blocks of a grid, or its clusters, are spread over the threads of the current `rayon` pool. The threads of a block are
 //! coroutines that take turns on one host thread; they yield at barriers and at warp-collective operations. The order
 //! is always the same, so results, counters and faults are repeatable, however many host threads there are. (Blocks
 //! that race with each other in global memory are the one exception: on a GPU their result is undefined as well.)
@@ -73,6 +73,15 @@
 //! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after every wait
 //! for the phase before. Loads and stores of the words of an mbarrier are not told from others.
 //!
+//! # Clusters
+//!
+//! The blocks of a cluster take turns on one host thread. A multicast copy is one load in each block that its mask names, which counts
+//! at the mbarrier there; it is fetched, and counted, once. What its thread had seen when it issued it is known to who waits for that
+//! mbarrier in another block. Of what other blocks have done a thread knows through that, through mbarriers and through barriers of the
+//! cluster alone: those of a block order its own threads. So a copy that may overwrite what another block still reads is a race, an
+//! arrival at an mbarrier of another block needs a barrier of the cluster after the initialisation, and a block may end only when one of
+//! its threads has seen all that others do to its shared memory ([`FaultKind::BlockEnded`]).
+//!
 //! # Signals
 //!
 //! A block sees of a signal what it and the blocks of lower index have posted; values of later blocks are none that it may wait
@@ -98,7 +107,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `signal.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `signal.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
@@ -112,6 +121,7 @@ mod backing;
 mod block;
 mod bulk_copy;
 mod clocks;
+mod cluster;
 mod collective;
 mod counters;
 mod divergence;
@@ -152,13 +162,14 @@ pub(crate) use accumulators::{wgmma_declare, wgmma_get, wgmma_set};
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};
 pub(crate) use bulk_copy::{
-    bulk_commit_group, bulk_load, bulk_store, bulk_wait_group, bulk_wait_group_read,
-    fence_proxy_async_shared,
+    bulk_commit_group, bulk_load, bulk_load_multicast, bulk_store, bulk_wait_group,
+    bulk_wait_group_read, fence_proxy_async_shared,
 };
+pub(crate) use cluster::{cluster_arrive, cluster_rank, cluster_wait, map_shared};
 pub(crate) use collective::Shuffle;
 pub(crate) use mbarrier::{
-    fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_on_copies,
-    mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
+    fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_in_cluster,
+    mbarrier_arrive_on_copies, mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
 };
 pub(crate) use mma::{Format, load_matrices, multiply_add};
 pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};

@@ -4,6 +4,7 @@
 //! says for all of them whether they still do. To others than the warpgroup itself their end becomes known as what an agent of
 //! its own has done, whose clock is that number (see [`clocks`](super::clocks)).
 
+use super::clocks::Member;
 use super::fault::AccessKind;
 use super::shadow::{Accessor, Violation};
 use crate::wgmma::THREADS;
@@ -60,12 +61,12 @@ impl Warpgroups {
         }
     }
 
-    /// The clock at which a thread must have been for what `known` says of its warpgroup's instructions: one that is done has been
-    /// issued by all threads. What they have done before need not be visible for that.
-    pub(super) fn reached(&self, thread: usize, known: &[u32]) -> u32 {
+    /// The clock at which a thread of the `block` must have been for what `known` says of its warpgroup's instructions: one that is
+    /// done has been issued by all threads. What they have done before need not be visible for that.
+    pub(super) fn reached(&self, thread: usize, known: &[u32], block: Member) -> u32 {
         let (warpgroup, index) = (thread / THREADS as usize, thread % THREADS as usize);
         let (Some(progress), Some(&instruction)) =
-            (self.progress.get(warpgroup), known.get(self.agent(warpgroup)))
+            (self.progress.get(warpgroup), known.get(block.index(self.agent(warpgroup))))
         else {
             return 0;
         };
@@ -157,7 +158,8 @@ impl Operands {
                 if instruction > done {
                     return Err(Violation::OperandInFlight { reader });
                 }
-                let own = who.thread / THREADS == warpgroup as u32;
+                let own = !who.is_remote() && who.thread / THREADS == warpgroup as u32;
+                let known = if who.is_remote() { 0 } else { known };
                 if instruction > known
                     && !own
                     && !who.has_seen_agent(all.agent(warpgroup), instruction)

@@ -54,15 +54,15 @@ impl Progress {
 
 /// One host thread's part in a launch.
 pub(super) struct Runner<'a> {
-    progress: &'a Progress,
+    pub(super) progress: &'a Progress,
     at: &'a AtomicU64,
 }
 
 impl Runner<'_> {
-    /// Takes the next block; the one before has ended.
-    pub(super) fn take(&self) -> u64 {
+    /// Takes the next `blocks` blocks, which run together, and gives the first; those before have ended.
+    pub(super) fn take(&self, blocks: u64) -> u64 {
         self.at.store(self.progress.next.load(Relaxed), Release);
-        let block = self.progress.next.fetch_add(1, AcqRel);
+        let block = self.progress.next.fetch_add(blocks, AcqRel);
         self.at.store(block, Release);
         block
     }

@@ -34,9 +34,26 @@ impl WarpReaders {
         if self.epoch != epoch {
             return None;
         }
-        lanes(self.lanes)
-            .map(|lane| warp as u32 * WARP_THREADS + lane)
+        self.threads(warp)
             .find(|&reader| reader != who.thread && !who.comes_after(reader, self.clock))
+    }
+
+    /// A reader of an epoch from `first_epoch` on that a write of `who`, of another block, races with.
+    pub(super) fn racing_since(
+        &self,
+        warp: usize,
+        who: &Accessor<'_>,
+        first_epoch: u32,
+    ) -> Option<u32> {
+        if self.epoch < first_epoch {
+            return None;
+        }
+        self.threads(warp).find(|&reader| !who.comes_after(reader, self.clock))
+    }
+
+    /// The readers.
+    fn threads(&self, warp: usize) -> impl Iterator<Item = u32> + use<> {
+        lanes(self.lanes).map(move |lane| warp as u32 * WARP_THREADS + lane)
     }
 }
 

@@ -12,7 +12,7 @@
 //! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on each of
 //! its bytes has a record of its own.
 
-use super::clocks::Clocks;
+use super::clocks::{Clocks, Member};
 use super::fault::AccessKind;
 use super::limits::WARP_THREADS;
 use super::readers::{WarpReaders, lanes};
@@ -26,15 +26,27 @@ const SEVERAL: u8 = u8::MAX;
 /// The thread that makes an access.
 #[derive(Clone, Copy)]
 pub(super) struct Accessor<'a> {
-    /// Linear index in the block.
+    /// Linear index in its block.
     pub(super) thread: u32,
     /// Its own clock.
     pub(super) clock: u32,
     /// The clocks of its warp.
     pub(super) clocks: &'a Clocks,
+    /// The block whose memory it is: its own, or another one of the cluster.
+    pub(super) memory: Member,
 }
 
-impl Accessor<'_> {
+impl<'a> Accessor<'a> {
+    /// A thread at its own block's memory.
+    pub(super) fn new(thread: u32, clock: u32, clocks: &'a Clocks) -> Self {
+        Accessor { thread, clock, clocks, memory: clocks.member }
+    }
+
+    /// Whether the memory is another block's. Barriers of that block alone then say nothing.
+    #[inline(always)]
+    pub(super) fn is_remote(&self) -> bool {
+        self.memory.rank != self.clocks.member.rank
+    }
     fn warp(&self) -> u8 {
         (self.thread / WARP_THREADS) as u8
     }
@@ -43,15 +55,17 @@ impl Accessor<'_> {
         self.thread % WARP_THREADS
     }
 
-    /// Whether this access comes after what an agent that is no thread has done at `clock`.
+    /// Whether this access comes after what an agent of the memory's block that is no thread has done at `clock`.
     pub(super) fn has_seen_agent(&self, agent: usize, clock: u32) -> bool {
-        self.clocks.has_seen_afar(self.lane() as usize, agent, clock)
+        self.clocks.has_seen_of(self.memory, self.lane() as usize, agent, clock)
     }
 
-    /// Whether a warp barrier or an mbarrier lies between this access and one that `other` made at `clock` in the same
-    /// epoch.
+    /// Whether a warp barrier, an mbarrier or one of the cluster lies between this access and one that `other`, of the memory's
+    /// block, made at `clock` in the same epoch.
     pub(super) fn comes_after(&self, other: u32, clock: u32) -> bool {
-        if other / WARP_THREADS == self.thread / WARP_THREADS {
+        if self.is_remote() {
+            self.has_seen_agent(other as usize, clock)
+        } else if other / WARP_THREADS == self.thread / WARP_THREADS {
             let other = (other % WARP_THREADS) as usize;
             self.clocks.has_seen(self.lane() as usize, other, clock)
         } else {
@@ -325,6 +339,31 @@ impl Shadow {
             }
             record.write(who, epoch).map_err(race)?;
             // Whoever comes after this write comes after the readers too.
+            readers.fill(WarpReaders::default());
+            Ok(())
+        })
+    }
+
+    /// A write that a thread of another block begins to an aligned range of this one's, whose first epoch is `first_epoch`: it is
+    /// ordered after what it has seen, in whatever epoch that was.
+    pub(super) fn begin_remote_write(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        who: &Accessor<'_>,
+        first_epoch: u32,
+    ) -> Result<(), Violation> {
+        self.each_tracked(offset, bytes, |_, record, readers| {
+            let mut warps = readers.iter().enumerate();
+            let racing =
+                warps.find_map(|(warp, readers)| readers.racing_since(warp, who, first_epoch));
+            if let Some(reader) = racing {
+                return Err(race((reader, AccessKind::Read)));
+            }
+            let writer = record.writer.into();
+            if record.write_epoch >= first_epoch && !who.comes_after(writer, record.write_clock) {
+                return Err(race((writer, AccessKind::Write)));
+            }
             readers.fill(WarpReaders::default());
             Ok(())
         })

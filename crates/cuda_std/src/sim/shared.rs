@@ -341,11 +341,17 @@ impl SharedMemory {
         bytes: u32,
         who: &Accessor<'_>,
     ) -> Option<Result<(), Violation>> {
-        let epoch = self.epoch;
+        let (epoch, first_epoch) = (self.epoch, self.first_epoch);
         let (region, offset, warpgroups) = self.locate_write(address, bytes)?;
         let bytes = bytes as usize;
         let ready = region.ready(offset, bytes, who, warpgroups);
-        let begun = ready.and_then(|()| region.shadow.write(offset, bytes, who, epoch));
+        let begun = ready.and_then(|()| {
+            if who.is_remote() {
+                region.shadow.begin_remote_write(offset, bytes, who, first_epoch)
+            } else {
+                region.shadow.write(offset, bytes, who, epoch)
+            }
+        });
         Some(begun.map(|()| region.in_flight.begin(offset, bytes, who.thread)))
     }
 

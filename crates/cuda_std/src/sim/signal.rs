@@ -164,9 +164,10 @@ pub(super) fn release(worker: &mut Worker) -> Result<bool, SimError> {
         .collect();
     let Some(&(first, wait)) = waits.first() else { return Ok(false) };
     let (block, progress) = (worker.block, worker.progress.clone());
+    let first_block = block - worker.member.rank as u64;
     let mut signals = progress.signals.lock();
     loop {
-        let last_look = progress.ended_before(block) || progress.failed_before(block);
+        let last_look = progress.ended_before(first_block) || progress.failed_before(first_block);
         let found = |wait: &SignalWait| signals.get(&wait.address).map_or(0, |s| s.seen_by(block));
         let given = |(_, wait): &&(usize, SignalWait)| found(wait) == wait.value;
         let ready: Vec<usize> = waits.iter().filter(given).map(|(thread, _)| *thread).collect();

@@ -284,7 +284,7 @@ fn begin_operand(
     let readers = || {
         (first..first + GROUP).map(|thread| {
             let clocks = &clocks[thread / LANES];
-            Accessor { thread: thread as u32, clock: clocks.own(thread % LANES), clocks }
+            Accessor::new(thread as u32, clocks.own(thread % LANES), clocks)
         })
     };
     let mut last = None;
@@ -298,9 +298,7 @@ fn begin_operand(
         if write.epoch == epoch && !readers().all(seen) {
             return Err(Violation::Race { other: write.agent, other_access: AccessKind::Write });
         }
-        let covered = |reader: Accessor<'_>| {
-            fences.cover(write.agent, write.clock, reader.lane() as usize, reader.clocks)
-        };
+        let covered = |reader: Accessor<'_>| fences.cover(write.agent, write.clock, &reader);
         if !readers().all(covered) {
             return Err(Violation::NotFenced { writer: write.agent });
         }

@@ -3,7 +3,8 @@
 use super::async_copy::CopyQueue;
 use super::block::{Job, coordinates};
 use super::bulk_copy::StoreQueue;
-use super::clocks::Clocks;
+use super::clocks::{Clocks, Knowledge, Member, merge};
+use super::cluster::{Attendance, Neighbours};
 use super::collective::Collective;
 use super::counters::Counters;
 use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
@@ -81,6 +82,8 @@ pub(super) enum Stop {
     Warpgroup(Step),
     /// It waits at a named barrier.
     NamedBarrier(NamedWait),
+    /// It waits at a barrier of the cluster.
+    ClusterBarrier(&'static Location<'static>),
     /// It broke a rule, which it has left in `Worker::fault`.
     Fault,
 }
@@ -106,6 +109,8 @@ pub(super) enum State {
     Warpgroup(Step),
     /// The warps of a named barrier.
     NamedBarrier(NamedWait),
+    /// All threads of the cluster.
+    ClusterBarrier(&'static Location<'static>),
     /// It has returned.
     Exited,
 }
@@ -126,6 +131,7 @@ pub(super) struct Thread {
     pub(super) result: u32,
     /// What it brings to the operation on matrices that it waits at, and takes away from it.
     pub(super) fragments: Fragments,
+    pub(super) attendance: Attendance,
 }
 
 impl Thread {
@@ -140,7 +146,13 @@ impl Thread {
             stores: StoreQueue::default(),
             result: 0,
             fragments: Fragments::default(),
+            attendance: Attendance::Away,
         }
+    }
+
+    /// Whether a barrier of the cluster need not wait for it.
+    pub(super) fn has_arrived(&self) -> bool {
+        self.attendance == Attendance::Arrived || matches!(self.state, State::Exited)
     }
 }
 
@@ -188,6 +200,8 @@ pub(crate) struct Worker {
     /// Empty before the first accumulators are declared.
     pub(super) warpgroups: Vec<Warpgroup>,
     pub(super) named_barriers: NamedBarriers,
+    pub(super) member: Member,
+    pub(super) neighbours: Neighbours,
     pub(super) log: Log,
     pub(super) fault: Option<Box<Fault>>,
 
@@ -225,6 +239,8 @@ impl Worker {
             mbarriers: Mbarriers::new(),
             warpgroups: Vec::new(),
             named_barriers: NamedBarriers::default(),
+            member: Member::ALONE,
+            neighbours: Neighbours::default(),
             log: Log::new(),
             fault: None,
             kernel: "",
@@ -265,6 +281,9 @@ impl Worker {
 
     /// A block barrier: what came before is ordered before what comes after, and can be told from it.
     pub(super) fn end_epoch(&mut self) {
+        if !self.member.is_alone() {
+            self.share_knowledge();
+        }
         let copiers = agents_of(self.threads.len()) / 2;
         let lanes = WARP_THREADS as usize;
         let clocks = &mut self.clocks;
@@ -276,6 +295,21 @@ impl Worker {
         });
         self.shared.fences.end_epoch(ends);
         self.shared.barrier();
+    }
+
+    /// Lets all threads know what each of them knows: elsewhere in the cluster the block's epochs say nothing.
+    fn share_knowledge(&mut self) {
+        let agents = self.shared.agents();
+        let lanes = WARP_THREADS as usize;
+        let mut all = Knowledge::new();
+        for thread in 0..self.threads.len() {
+            let (warp, lane) = (thread / lanes, thread % lanes);
+            merge(&mut all, &self.clocks[warp].knowledge(warp, lane, agents));
+        }
+        for thread in 0..self.threads.len() {
+            let (warp, lane) = (thread / lanes, thread % lanes);
+            self.clocks[warp].learn(warp, lane, &all);
+        }
     }
 
     /// The thread that an agent is, or stands for.

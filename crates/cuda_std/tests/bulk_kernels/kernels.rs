@@ -7,7 +7,7 @@ use cuda_std::bulk_copy::{self, TensorMap};
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{kernel, named_barrier, registers, shared, shared_array, thread, warp};
+use cuda_std::{cluster, kernel, named_barrier, registers, shared, shared_array, thread, warp};
 
 /// Threads of the blocks that load and store boxes.
 pub const THREADS: u32 = 128;
@@ -191,5 +191,49 @@ pub unsafe fn ring(
             bulk_copy::commit_group();
             bulk_copy::wait_group_read::<0>();
         }
+    }
+}
+
+/// Blocks that load a box of a matrix of a batch together.
+pub const SHARERS: u32 = 2;
+
+/// Each block of a cluster loads one of two boxes, which lie one above the other, to all of them, and copies both, `words` words, to its part
+/// of `out`.
+#[kernel(max_threads = THREADS, cluster = SHARERS)]
+pub unsafe fn share_boxes(
+    out: GlobalPtr<u32>,
+    #[grid_constant] map: &TensorMap,
+    box_rows: u32,
+    words: u32,
+) {
+    let objects = shared_array!(u64; 2);
+    let (full, read) = (Mbarrier::new(objects), Mbarrier::new(objects.add(1)));
+    let boxes = shared::dynamic::<u32>();
+    let (i, rank) = (thread::thread_idx_x(), cluster::rank());
+    unsafe {
+        if i == 0 {
+            full.init(1);
+            read.init(SHARERS * THREADS / warp::WARP_SIZE);
+            mbarrier::fence_init();
+        }
+        cluster::sync();
+        if i < warp::WARP_SIZE && warp::elect(warp::FULL_MASK) {
+            full.arrive_expect_tx(words * 4);
+            let (target, row) = (boxes.add(rank * (words / SHARERS)), (rank * box_rows) as i32);
+            bulk_copy::load_3d_multicast(target, map, [0, row, 0], full, 0b11);
+        }
+        full.wait(0);
+        let out = out.add(u64::from(thread::block_idx_x() * words));
+        let mut j = i;
+        while j < words {
+            out.add(j as u64).store(boxes.add(j).load());
+            j += THREADS;
+        }
+        warp::sync_warp(warp::FULL_MASK);
+        if warp::lane_id() < SHARERS {
+            read.in_block(warp::lane_id()).arrive();
+        }
+        // Nobody arrives any more.
+        read.wait(0);
     }
 }

@@ -9,7 +9,10 @@ use cuda_builder::CudaBuilder;
 use cuda_std::sim::Simulator;
 use cuda_std::swizzle::Swizzle;
 use cuda_std::tensor_map::{ElementType, TiledTensor};
-use kernels::{COLS, RESULTS, RING_SHARED, RING_THREADS, ROWS, THREADS, load_box, ring, store_box};
+use kernels::{
+    COLS, RESULTS, RING_SHARED, RING_THREADS, ROWS, SHARERS, THREADS, load_box, ring, share_boxes,
+    store_box,
+};
 use std::fs;
 use std::path::Path;
 
@@ -30,7 +33,7 @@ cuda_std = { path = "CUDA_STD" }
 "#;
 
 /// Instructions of each kernel where the target has bulk copies.
-const INSTRUCTIONS: [(&str, &[&str]); 3] = [
+const INSTRUCTIONS: [(&str, &[&str]); 4] = [
     (
         "load_box",
         &[
@@ -66,6 +69,19 @@ const INSTRUCTIONS: [(&str, &[&str]); 3] = [
             "bar.sync",
         ],
     ),
+    (
+        "share_boxes",
+        &[
+            ".explicitcluster",
+            ".reqnctapercluster 2, 1, 1",
+            "%cluster_ctarank;",
+            "barrier.cluster.arrive;",
+            "barrier.cluster.wait;",
+            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [",
+            "mapa.shared::cluster.u32",
+            "mbarrier.arrive.shared::cluster.b64 _, [",
+        ],
+    ),
 ];
 
 #[test]
@@ -93,8 +109,12 @@ fn kernels_compile_to_the_instructions_they_name() {
         // A map that is copied to local memory is none.
         assert!(!hopper.contains(".local"), "{hopper}");
         assert!(!hopper.contains("trap"), "{hopper}");
+        // A barrier that is copied to where only some threads come is another one.
+        let barriers = hopper.matches("barrier.cluster.arrive;").count();
+        assert_eq!(barriers, usize::from(entry == "share_boxes"), "{hopper}");
         let turing = ptx("sm_75");
         assert!(turing.contains("trap;") && !turing.contains("cp.async"), "{turing}");
+        assert!(!turing.contains("cluster"), "{turing}");
     }
 }
 
@@ -156,4 +176,32 @@ fn the_ring_runs_on_the_simulator() {
             assert_eq!(found[row * RESULTS as usize..][..RESULTS as usize], expected, "row {row}");
         }
     }
+}
+
+#[test]
+fn blocks_of_a_cluster_share_boxes_on_the_simulator() {
+    const CLUSTERS: u32 = 3;
+    let simulator = Simulator::new();
+    let (rows, cols) = (8, 32);
+    let words = SHARERS * rows * cols;
+    let values = Vec::from_iter(0..words);
+    let source = upload(&simulator, &values);
+    let shape = (1, u64::from(SHARERS * rows), u64::from(cols));
+    let (strides, boxes) = ((0, 4 * u64::from(cols)), (rows, cols));
+    let tensor = TiledTensor::matrices(
+        ElementType::U32,
+        source.address(),
+        shape,
+        strides,
+        boxes,
+        Swizzle::None,
+    );
+    let map = simulator.tensor_map(&tensor).unwrap();
+    let blocks = CLUSTERS * SHARERS;
+    let out = upload(&simulator, &vec![u32::MAX; (blocks * words) as usize]);
+    let counters =
+        launch!(simulator, share_boxes[blocks, THREADS, words * 4](out, map, rows, words)).unwrap();
+    assert_eq!(counters.bulk_bytes, u64::from(CLUSTERS * words * 4));
+    let found = download(&simulator, out, (blocks * words) as usize);
+    assert!(found.chunks(words as usize).all(|copy| copy == values));
 }

@@ -1,9 +1,9 @@
 //! The bytes that phases of mbarriers count, and the bulk loads that bring them.
 
 use super::{Mbarrier, access, check_phase, object, warp_and_lane};
-use crate::sim::access::{Place, shared_access};
+use crate::sim::access::{Place, shared_access_of};
 use crate::sim::bulk_copy::BulkLoad;
-use crate::sim::clocks::{Knowledge, loads_of, merge};
+use crate::sim::clocks::{Knowledge, Member, loads_of, merge};
 use crate::sim::fault::{AccessKind, FaultKind};
 use crate::sim::shadow::Accessor;
 use crate::sim::shared::SharedMemory;
@@ -39,15 +39,22 @@ impl Bytes {
     }
 
     /// Lets all loads arrive, at the end of a phase that expects their bytes, and adds that to what it makes known.
-    pub(super) fn land(&mut self, shared: &mut SharedMemory, phase: u64, gathered: &mut Knowledge) {
+    pub(super) fn land(
+        &mut self,
+        shared: &mut SharedMemory,
+        phase: u64,
+        gathered: &mut Knowledge,
+        block: Member,
+    ) {
         let loads = loads_of(shared.agents(), self.number);
         let clock = phase as u32;
         for load in self.loads.drain(..) {
             load.land(shared, loads as u32, clock);
+            merge(gathered, &load.knowledge);
         }
-        let mut seen = vec![0; loads + 1];
-        seen[loads] = clock;
-        merge(gathered, &seen);
+        let index = block.index(loads);
+        gathered.resize(gathered.len().max(index + 1), 0);
+        gathered[index] = clock.max(gathered[index]);
     }
 }
 
@@ -101,34 +108,42 @@ pub(crate) fn mbarrier_expect_tx(address: u32, bytes: u32, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one; `object` is not used after a suspension.
     unsafe {
-        let object = object(worker, AccessKind::Write, address, place);
+        let object = object(worker, worker, AccessKind::Write, address, place);
         check_phase(worker, object, address, place);
         expect(worker, object, bytes, address, place);
     }
 }
 
-/// Checks that a bulk load of the running thread may name an mbarrier, and that its bytes belong to the phase under way in whatever
-/// order the threads run.
+/// Checks that a bulk load of the running thread may name an mbarrier of the block of `owner`, and that its bytes belong to the phase under
+/// way in whatever order the threads run.
 ///
 /// # Safety
 /// As for [`object`].
-pub(in crate::sim) unsafe fn begin_load(worker: *mut Worker, address: u32, place: Place) {
+pub(in crate::sim) unsafe fn begin_load(
+    worker: *mut Worker,
+    owner: *mut Worker,
+    address: u32,
+    place: Place,
+) {
     // SAFETY: as promised by the caller; references end before a suspension.
     unsafe {
-        let object = object(worker, AccessKind::Write, address, place);
+        let object = object(worker, owner, AccessKind::Write, address, place);
         let (fenced, completed) = (object.bytes.fenced, object.completed[0].clone());
         let state = &*worker;
         let (warp, lane) = warp_and_lane(state.thread as usize);
         let clocks = &state.clocks[warp];
-        let who = Accessor { thread: state.thread, clock: state.clock, clocks };
+        let memory = (*owner).member;
+        let who = Accessor { thread: state.thread, clock: state.clock, clocks, memory };
         let visible = fenced.is_some_and(|(thread, clock, epoch)| {
-            epoch < state.shared.epoch() || thread == who.thread || who.comes_after(thread, clock)
+            let own = epoch < (*owner).shared.epoch() || thread == who.thread;
+            own && !who.is_remote() || who.comes_after(thread, clock)
         });
         let in_phase = clocks.has_learned(warp, lane, &completed);
         if !visible {
             // Any other proxy fence will do as well.
             let bytes = size_of::<u64>() as u32;
-            shared_access::<u64, ()>(worker, AccessKind::Write, address, place, |memory, who| {
+            let kind = AccessKind::Write;
+            shared_access_of::<u64, ()>(worker, owner, kind, address, place, |memory, who| {
                 memory.check_fenced(address, bytes, who)
             });
         }

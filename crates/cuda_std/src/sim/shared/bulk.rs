@@ -13,10 +13,9 @@ impl SharedMemory {
     ) -> Option<Result<(), Violation>> {
         let first_epoch = self.first_epoch;
         let fences = std::mem::take(&mut self.fences);
-        let lane = who.lane() as usize;
         let checked = self.locate(address, bytes).map(|(region, offset)| {
             region.shadow.check_fenced(offset, bytes as usize, first_epoch, |agent, clock| {
-                fences.cover(agent, clock, lane, who.clocks)
+                fences.cover(agent, clock, who)
             })
         });
         self.fences = fences;

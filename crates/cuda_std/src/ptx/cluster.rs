@@ -1,0 +1,79 @@
+//! Blocks of a cluster, and what they reach of each other.
+
+use core::arch::{asm, nvptx};
+
+/// Whether the target has clusters: sm_90 in PTX ISA 7.8; with what is older than 8.0 they could not multicast.
+pub const CLUSTERS: bool = super::BULK_COPIES;
+
+/// `blocks`, or a single one where the target has no clusters.
+pub const fn blocks_of_cluster(blocks: u32) -> u32 {
+    if CLUSTERS { blocks } else { 1 }
+}
+
+/// The special register `%cluster_ctarank`.
+#[inline(always)]
+pub fn cluster_rank() -> u32 {
+    if !CLUSTERS {
+        return 0;
+    }
+    let rank;
+    // SAFETY: reads a special register.
+    unsafe {
+        asm!("mov.u32 {}, %cluster_ctarank;", out(reg32) rank, options(pure, nomem, nostack))
+    };
+    rank
+}
+
+/// `mapa` ("Data Movement and Conversion Instructions: mapa").
+#[inline(always)]
+pub fn map_shared(address: u32, rank: u32) -> u32 {
+    if !CLUSTERS {
+        // SAFETY: a trap has no operands.
+        unsafe { nvptx::trap() }
+    }
+    let mapped;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("mapa.shared::cluster.u32 {m}, {a}, {r};",
+            m = out(reg32) mapped, a = in(reg32) address, r = in(reg32) rank, options(pure, nomem, nostack))
+    };
+    mapped
+}
+
+// Intrinsics of LLVM, which it knows not to copy to where only some threads of a warp come: of `asm!` it does not, and where threads divide
+// in the same way before and after a barrier it would give each part one of its own.
+#[allow(improper_ctypes, reason = "intrinsics are no foreign functions")]
+unsafe extern "unadjusted" {
+    #[link_name = "llvm.nvvm.barrier.cluster.arrive"]
+    fn barrier_cluster_arrive();
+    #[link_name = "llvm.nvvm.barrier.cluster.wait"]
+    fn barrier_cluster_wait();
+}
+
+/// "Parallel Synchronization and Communication Instructions: barrier.cluster", whose arrival releases what the thread has done.
+#[inline(always)]
+pub unsafe fn cluster_arrive() {
+    // SAFETY: as promised by the caller; a trap has no operands.
+    unsafe { if CLUSTERS { barrier_cluster_arrive() } else { nvptx::trap() } }
+}
+
+/// As above.
+#[inline(always)]
+pub unsafe fn cluster_wait() {
+    // SAFETY: as promised by the caller; a trap has no operands.
+    unsafe { if CLUSTERS { barrier_cluster_wait() } else { nvptx::trap() } }
+}
+
+/// "mbarrier.arrive", at an mbarrier of any block of the cluster. With `.release.cluster` it would come after a fence of the whole GPU
+/// (ptxas 13.0), which takes longer than the products of a slice, and which nobody needs who only reads.
+#[inline(always)]
+pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
+    // SAFETY: as promised by the caller; a trap has no operands.
+    unsafe {
+        if CLUSTERS {
+            asm!("mbarrier.arrive.shared::cluster.b64 _, [{}];", in(reg32) address, options(nostack))
+        } else {
+            nvptx::trap()
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Warpgroups whose blocks are in clusters of two: the products are right wherever the edges of D lie, and each slice of B is fetched once
+//! for both. And what the simulator says of such a kernel that leaves something out.
+//!
+//! SAFETY of that kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
+
+use cuda_std::bulk_copy::TensorMap;
+use cuda_std::memory::GlobalPtr;
+use cuda_std::sim::{AccessKind, Counters, FaultKind, Launch, SimError, Simulator};
+use cuda_std::tensor_map::{ElementType, TiledTensor};
+use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
+use cuda_std::{cluster, shared, thread};
+use half::bf16;
+use regemm_kernels::bulk_panels::BulkPanel;
+use regemm_kernels::epilogue::{Epilogue, Linear};
+use regemm_kernels::gemm_kernels;
+use regemm_kernels::kernel::{GemmKernel, KernelInfo, Needs, Rung, Schedule, Summation, Tile};
+use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
+use regemm_kernels::maps::{BoxShape, Boxes, Maps};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::ring::{Ring, WARP};
+use regemm_kernels::tile::{BlockTiles, Origin};
+use regemm_kernels::warpgroup::Warpgroup;
+use regemm_kernels::warpgroup_tile::{BYTES_OF_WARP, WarpgroupTile};
+use std::ffi::c_void;
+
+gemm_kernels! {
+    /// In all layouts, with tiles that are quick to simulate; then a block for itself.
+    PAIRS:
+
+    pair_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Nn, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    pair_nt_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Nt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    pair_tn_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Tn, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    pair_tt_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Tt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    alone_bf16 = Warpgroup<bf16, 128, 128, 64, 3>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+}
+
+/// What rows are padded to: 16 bytes, as bulk copies need.
+const CHUNK: u32 = 8;
+
+/// What lies between the rows of matrices, and in all of D before.
+const CANARY: bf16 = bf16::NAN;
+
+/// `D = A * B`, for each product of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Product {
+    m: u32,
+    n: u32,
+    k: u32,
+    batch: u32,
+    /// Clusters that share the tiles.
+    clusters: u32,
+}
+
+/// Element of A and B, small enough for all sums to be exact in bf16.
+fn a(product: u32, row: u32, p: u32) -> f32 {
+    f32::from(u8::from((row * 7 + p * 3 + product).is_multiple_of(11)))
+}
+
+fn b(product: u32, p: u32, col: u32) -> f32 {
+    ((p * 5 + col * 13 + product) % 3) as f32 - 1.0
+}
+
+/// Matrices of a batch in the simulator's memory, one behind the other, and the elements of one.
+fn upload(
+    simulator: &Simulator,
+    batch: u32,
+    (rows, cols): (u32, u32),
+    value: impl Fn(u32, u32, u32) -> bf16,
+) -> (MatrixRef<bf16>, u64) {
+    let ld = cols.next_multiple_of(CHUNK) + CHUNK;
+    let mut bytes = Vec::new();
+    for product in 0..batch {
+        for (row, col) in (0..rows).flat_map(|row| (0..ld).map(move |col| (row, col))) {
+            let element = if col < cols { value(product, row, col) } else { CANARY };
+            bytes.extend(element.to_ne_bytes());
+        }
+    }
+    let address = simulator.alloc(bytes.len().max(1) as u64).unwrap();
+    simulator.write(address, &bytes).unwrap();
+    let elements = u64::from(rows) * u64::from(ld);
+    (MatrixRef { data: GlobalPtr::from_address(address), ld: ld.into() }, elements)
+}
+
+impl Product {
+    const fn new(m: u32, n: u32, k: u32) -> Self {
+        Product { m, n, k, batch: 1, clusters: 1 }
+    }
+
+    /// Runs a kernel and checks all of D and what lies between its rows.
+    fn check(&self, kernel: &KernelInfo) -> Counters {
+        let result = self.run(kernel);
+        result.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", kernel.name))
+    }
+
+    /// Runs a kernel, and where it has not failed checks all of D and what lies between its rows.
+    fn run(&self, kernel: &KernelInfo) -> Result<Counters, SimError> {
+        let Product { m, n, k, batch, clusters } = *self;
+        let simulator = Simulator::new();
+        let factor = |layout: Layout, rows, cols, value: &dyn Fn(u32, u32, u32) -> f32| {
+            let element = |product, stored_row, stored_col| {
+                let (row, col) = layout.stored(stored_row, stored_col);
+                bf16::from_f32(value(product, row, col))
+            };
+            upload(&simulator, batch, layout.stored(rows, cols), element)
+        };
+        let (stored_a, a_stride) = factor(kernel.layouts.a, m, k, &a);
+        let (stored_b, b_stride) = factor(kernel.layouts.b, k, n, &b);
+        let (d, d_stride) = upload(&simulator, batch, (m, n), |_, _, _| CANARY);
+        let map =
+            |matrix: MatrixRef<bf16>, stride: u64, (rows, cols): (u32, u32), boxes: BoxShape| {
+                let shape = (batch.into(), rows.max(1).into(), cols.max(1).into());
+                let tensor = TiledTensor::matrices(
+                    ElementType::Bf16,
+                    matrix.data.address(),
+                    shape,
+                    (2 * stride, 2 * matrix.ld),
+                    (boxes.rows, boxes.cols),
+                    boxes.swizzle,
+                );
+                simulator.tensor_map(&tensor).unwrap()
+            };
+        let boxes = kernel.boxes.unwrap();
+        let maps: [TensorMap; 2] = [
+            map(stored_a, a_stride, kernel.layouts.a.stored(m, k), boxes.a),
+            map(stored_b, b_stride, kernel.layouts.b.stored(k, n), boxes.b),
+        ];
+        let params = GemmParams {
+            a: stored_a,
+            b: stored_b,
+            d: TargetRef { first: d, stride: d_stride },
+            a_stride,
+            b_stride,
+            m,
+            n,
+            k,
+            slice_depth: k,
+            shared_tiles: 0,
+            workspace: Workspace::NONE,
+            maps: Maps::NONE,
+            epilogue: Linear::<bf16>::identity(),
+        };
+        let launch = Launch {
+            grid: [clusters * kernel.cluster, batch, 1],
+            block: [kernel.threads(), 1, 1],
+            dynamic_shared: kernel.shared_bytes,
+        };
+        let arguments: [*const c_void; 3] =
+            [(&raw const params).cast(), (&raw const maps[0]).cast(), (&raw const maps[1]).cast()];
+        // SAFETY: the arguments are of the types of the kernel's parameters.
+        let counters = unsafe { simulator.launch(&kernel.entry, launch, &arguments)? };
+        let mut bytes = vec![0; (u64::from(batch) * d_stride) as usize * size_of::<bf16>()];
+        simulator.read(d.data.address(), &mut bytes).unwrap();
+        let (stored, _) = bytes.as_chunks::<2>();
+        for (at, &found) in stored.iter().enumerate() {
+            let (product, at) = (at as u64 / d_stride, at as u64 % d_stride);
+            let (row, col) = ((at / d.ld) as u32, (at % d.ld) as u32);
+            let product = product as u32;
+            let expected = if col < n {
+                let products = (0..k).map(|p| a(product, row, p) * b(product, p, col));
+                let sum: f32 = products.fold(0.0, |sum, product| sum + product);
+                bf16::from_f32(sum)
+            } else {
+                CANARY
+            };
+            let place = format!("{}: {self:?}: product {product}, ({row}, {col})", kernel.name);
+            assert_eq!(bf16::from_ne_bytes(found).to_bits(), expected.to_bits(), "{place}");
+        }
+        Ok(counters)
+    }
+}
+
+/// Those in clusters.
+fn pairs() -> impl Iterator<Item = &'static KernelInfo> {
+    PAIRS.iter().filter(|kernel| kernel.cluster == 2)
+}
+
+#[test]
+fn tiles_one_above_the_other_in_all_layouts() {
+    for kernel in pairs() {
+        Product::new(256, 128, 5 * 64).check(kernel);
+    }
+}
+
+#[test]
+fn tiles_that_lie_outside_of_d() {
+    for kernel in pairs() {
+        // One row of tiles, and three: the second block of a cluster has none of its own in the last.
+        Product::new(100, 72, 70).check(kernel);
+        Product { clusters: 2, ..Product::new(300, 129, 200) }.check(kernel);
+        Product::new(1, 1, 1).check(kernel);
+    }
+}
+
+#[test]
+fn clusters_take_one_pair_of_tiles_after_another() {
+    // 5 x 3 tiles, nine pairs, for two clusters: one has more of them than the other.
+    Product { clusters: 2, ..Product::new(5 * 128 - 7, 3 * 128 - 1, 4 * 64 + 3) }.check(&PAIRS[0]);
+}
+
+#[test]
+fn products_of_a_batch() {
+    for kernel in pairs() {
+        Product { batch: 3, clusters: 2, ..Product::new(200, 150, 130) }.check(kernel);
+    }
+}
+
+#[test]
+fn without_depth_there_is_nothing_to_bring() {
+    for kernel in pairs() {
+        let counters = Product { clusters: 2, ..Product::new(300, 100, 0) }.check(kernel);
+        assert_eq!(counters.bulk_copies, 0);
+    }
+}
+
+#[test]
+fn what_both_blocks_need_is_fetched_once() {
+    let (slices, bytes_of_a, bytes_of_b) = (4, 128 * 64 * 2, 128 * 64 * 2);
+    let product = Product::new(256, 128, slices * 64);
+    let alone = Product { clusters: 2, ..product }.check(&PAIRS[4]);
+    assert_eq!(alone.bulk_bytes, u64::from(slices * 2 * (bytes_of_a + bytes_of_b)));
+    for kernel in pairs() {
+        let pair = product.check(kernel);
+        assert_eq!(pair.bulk_bytes, u64::from(slices * (2 * bytes_of_a + bytes_of_b)));
+        assert_eq!(pair.tensor_fma, alone.tensor_fma);
+    }
+}
+
+/// What [`Broken`] does wrong.
+mod mistake {
+    /// Nothing.
+    pub const NOTHING: u32 = 0;
+    /// Blocks begin when their own threads have come.
+    pub const NO_START: u32 = 1;
+    /// A stage is filled when its block's own readers have read it, and only they say so.
+    pub const OWN_READERS: u32 = 2;
+    /// The producer does not wait for a stage to be empty.
+    pub const NO_WAIT: u32 = 3;
+    /// It expects what it brings itself.
+    pub const OWN_BYTES: u32 = 4;
+    /// A block ends when it is done itself.
+    pub const NO_END: u32 = 5;
+}
+
+/// A tile of D for each block, as [`Warpgroup`] computes it, but for a mistake.
+struct Broken<const MISTAKE: u32>;
+
+type Right = Warpgroup<bf16, 128, 128, 64, 3, Nn, 2>;
+type PanelA = BulkPanel<bf16, KMajor, 128, 64>;
+type PanelB = BulkPanel<bf16, MnMajor, 128, 64>;
+
+const STAGES: u32 = Right::TILE.stages;
+const STAGE_BYTES: u32 = PanelA::BYTES + PanelB::BYTES;
+const CONSUMERS: u32 = 2 * THREADS;
+const SUMS: u32 = STAGES * STAGE_BYTES;
+const RING: u32 = SUMS + CONSUMERS / WARP * BYTES_OF_WARP;
+
+impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
+    type Element = bf16;
+    const RUNG: Rung = Right::RUNG;
+    const SUMMATION: Summation = Right::SUMMATION;
+    const TILE: Tile = Right::TILE;
+    const SCHEDULE: Schedule = Right::SCHEDULE;
+    const PRODUCERS: u32 = Right::PRODUCERS;
+    const CLUSTER: u32 = Right::CLUSTER;
+    const NEEDS: Needs = Right::NEEDS;
+    const BOXES: Option<Boxes> = Right::BOXES;
+    const SHARED_BYTES: u32 = RING + Ring::<STAGES>::BYTES;
+
+    unsafe fn run<E: Epilogue<bf16>>(p: GemmParams<bf16, E>) {
+        let (thread, slices) = (thread::thread_idx_x(), p.k.div_ceil(Self::TILE.bk));
+        let panels = |stage: u32| {
+            let address = shared::dynamic::<u8>().address() + stage * STAGE_BYTES;
+            (PanelA::at(address), PanelB::at(address + PanelA::BYTES))
+        };
+        unsafe {
+            let mut sums = WarpgroupTile::<128>::declare();
+            let blocks = match MISTAKE {
+                mistake::NO_START | mistake::OWN_READERS => 1,
+                _ => Self::CLUSTER,
+            };
+            let mut ring = Ring::<STAGES>::for_bulk_copies(RING, CONSUMERS / WARP, blocks);
+            if MISTAKE == mistake::OWN_READERS {
+                cluster::sync();
+            }
+            let tile = BlockTiles::<2>::new(&Self::TILE, p.m, p.n).next();
+            let Some(Origin { row, col }) = tile else { return };
+            if thread >= CONSUMERS {
+                let (a, b) = p.mapped_factors();
+                for slice in 0..if thread == CONSUMERS { slices } else { 0 } {
+                    let (to_a, to_b) = panels(match MISTAKE {
+                        mistake::NO_WAIT => slice % STAGES,
+                        _ => ring.wait_empty(),
+                    });
+                    let full = ring.expect(match MISTAKE {
+                        mistake::OWN_BYTES => PanelA::BYTES + PanelB::BYTES / 2,
+                        _ => STAGE_BYTES,
+                    });
+                    let k = slice * Self::TILE.bk;
+                    to_a.load(a, row, k, full);
+                    to_b.load_part::<2>(b, col, k, full, cluster::rank());
+                }
+                return;
+            }
+            let first = thread / THREADS * M as u32;
+            for slice in 0..slices {
+                let (a, b) = panels(ring.wait_full());
+                sums.begin_products((a, first), b, slice == 0);
+                if slice > 0 {
+                    sums.wait::<1>();
+                    ring.emptied();
+                }
+            }
+            sums.wait::<0>();
+            ring.emptied_last();
+            let scratch = SUMS + thread / WARP * BYTES_OF_WARP;
+            let scratch = shared::dynamic::<u8>().add(scratch).cast();
+            sums.store(&p, Origin { row: row + first, col }, scratch);
+            if MISTAKE != mistake::NO_END {
+                ring.leave_cluster();
+            }
+        }
+    }
+}
+
+gemm_kernels! {
+    /// One for each mistake, in order.
+    BROKEN:
+
+    right_bf16 = Broken<{ mistake::NOTHING }>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    no_start_bf16 = Broken<{ mistake::NO_START }>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    own_readers_bf16 = Broken<{ mistake::OWN_READERS }>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    no_wait_bf16 = Broken<{ mistake::NO_WAIT }>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    own_bytes_bf16 = Broken<{ mistake::OWN_BYTES }>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    no_end_bf16 = Broken<{ mistake::NO_END }>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+}
+
+/// Stages are used several times.
+const DEEP: Product = Product::new(256, 128, (3 * STAGES - 1) * 64);
+
+fn fault_of(mistake: u32) -> FaultKind {
+    match DEEP.run(&BROKEN[mistake as usize]) {
+        Err(SimError::Fault(fault)) => fault.kind,
+        other => panic!("{mistake}: {other:?}"),
+    }
+}
+
+#[test]
+fn without_a_mistake_the_product_is_right() {
+    DEEP.check(&BROKEN[mistake::NOTHING as usize]);
+}
+
+#[test]
+fn blocks_that_do_not_wait_for_each_other() {
+    assert_eq!(fault_of(mistake::NO_START), FaultKind::MbarrierUninitialised);
+    let ended = fault_of(mistake::NO_END);
+    assert!(matches!(ended, FaultKind::BlockEnded { .. }), "{ended:?}");
+}
+
+#[test]
+fn stages_that_the_other_block_still_reads() {
+    let kind = fault_of(mistake::OWN_READERS);
+    let still_read = matches!(
+        kind,
+        FaultKind::OperandInFlight { .. }
+            | FaultKind::SharedRace { other_access: AccessKind::Read, .. }
+            | FaultKind::MbarrierOverrun
+    );
+    assert!(still_read, "{kind:?}");
+    assert_eq!(fault_of(mistake::NO_WAIT), FaultKind::MbarrierOverrun);
+}
+
+#[test]
+fn bytes_of_the_other_block_that_nobody_expects() {
+    // A block goes on without them, or they come when the phase is over.
+    let kind = fault_of(mistake::OWN_BYTES);
+    let early = [FaultKind::UninitialisedShared, FaultKind::MbarrierOverrun];
+    assert!(early.contains(&kind), "{kind:?}");
+}
