@@ -266,9 +266,8 @@ unsafe fn copy(part: Part, block: u32) {
         let inside = (place.row < part.rows) & (lower >= start) & (lower + bytes <= end);
         let lower = GlobalPtr::<u32>::from_address(lower);
         // SAFETY: both vectors lie in the factor where they are loaded, and are aligned.
-        loaded[i] = unsafe {
-            (lower.load_vec_if(inside), lower.add(4).load_vec_if(inside & (shift != 0)))
-        };
+        loaded[i] =
+            unsafe { (lower.load_vec_if(inside), lower.add(4).load_vec_if(inside & (shift != 0))) };
         (places[i], whole[i]) = (place, inside);
     });
     unroll!(i < VECTORS, {
