@@ -220,15 +220,15 @@ pub unsafe fn repack(p: Repack) {
     let block = thread::block_idx_x();
     let (part, block) = if block < p.a.blocks { (p.a, block) } else { (p.b, block - p.a.blocks) };
     // SAFETY: as promised by the caller.
-    unsafe { copy(part, block) }
+    unsafe { copy::<VECTORS>(part, block) }
 }
 
-/// Copies a block's vectors of a factor.
+/// Copies a block's vectors of a factor, `N` for each thread.
 ///
 /// # Safety
 /// As for [`repack`].
 #[inline(always)]
-unsafe fn copy(part: Part, block: u32) {
+unsafe fn copy<const N: usize>(part: Part, block: u32) {
     // There are blocks and vectors; saying so spares the compiler checks for division by zero.
     let part = Part { vectors: part.vectors.max(1), ..part };
     let of_matrix = part.blocks_of_matrix.max(1);
@@ -250,11 +250,11 @@ unsafe fn copy(part: Part, block: u32) {
     };
     let step = (THREADS / part.vectors, THREADS % part.vectors);
 
-    let mut places = [place; VECTORS];
-    let mut loaded = [([0; 4], [0; 4]); VECTORS];
-    let mut whole = [false; VECTORS];
-    unroll!(i < VECTORS, {
-        if i > 0 {
+    let mut places = [place; N];
+    let mut loaded = [([0; 4], [0; 4]); N];
+    let mut whole = [false; N];
+    unroll!(i < N, {
+        if i != 0 {
             place = place.ahead(&part, step);
         }
         let (source, shift) = (place.source().address(), place.shift());
@@ -270,7 +270,7 @@ unsafe fn copy(part: Part, block: u32) {
             unsafe { (lower.load_vec_if(inside), lower.add(4).load_vec_if(inside & (shift != 0))) };
         (places[i], whole[i]) = (place, inside);
     });
-    unroll!(i < VECTORS, {
+    unroll!(i < N, {
         let (place, (lower, upper)) = (places[i], loaded[i]);
         let units = place.units(&part);
         let mut vector = shifted(lower, upper, place.shift());
@@ -278,7 +278,7 @@ unsafe fn copy(part: Part, block: u32) {
             // SAFETY: only units of the row are loaded.
             vector = unsafe { singly(place.source(), units) };
         } else if units < UNITS as u32 {
-            cut(&mut vector, units);
+            vector = cut(vector, units);
         }
         // SAFETY: the vector lies in the row of the copy, which is long enough for whole ones and aligned.
         unsafe { place.target().store_vec_if(units > 0, vector) };
@@ -304,16 +304,18 @@ fn shifted(lower: [u32; 4], upper: [u32; 4], bytes: u32) -> [u32; 4] {
         .map(|(low, high)| ((u64::from(high) << u32::BITS | u64::from(low)) >> bits) as u32)
 }
 
-/// Sets the units behind the first `left` to zero.
+/// The vector with zeros behind its first `left` units.
 #[inline(always)]
-fn cut(vector: &mut [u32; 4], left: u32) {
-    unroll!(word < 4, {
-        vector[word] &= match left.saturating_sub(2 * word as u32) {
+fn cut(vector: [u32; 4], left: u32) -> [u32; 4] {
+    let [a, b, c, d] = vector;
+    [(a, 0), (b, 2), (c, 4), (d, 6)].map(|(word, before)| {
+        let kept = match left.saturating_sub(before) {
             0 => 0,
-            1 => Unit::MAX as u32,
+            1 => Unit::MAX.into(),
             _ => u32::MAX,
         };
-    });
+        word & kept
+    })
 }
 
 /// The vector whose first `left` units are those from `from` on, loaded one by one, and the others zero.
@@ -322,15 +324,10 @@ fn cut(vector: &mut [u32; 4], left: u32) {
 /// These units are valid.
 #[inline(always)]
 unsafe fn singly(from: GlobalPtr<Unit>, left: u32) -> [u32; 4] {
-    let mut vector = [0; 4];
-    unroll!(word < 4, {
-        let unit = 2 * word as u32;
+    [0, 2, 4, 6].map(|unit| {
+        let at = from.add(u64::from(unit));
         // SAFETY: as promised by the caller.
-        let (low, high) = unsafe {
-            let at = from.add(u64::from(unit));
-            (at.load_if(unit < left), at.add(1).load_if(unit + 1 < left))
-        };
-        vector[word] = u32::from(low) | u32::from(high) << Unit::BITS;
-    });
-    vector
+        let (low, high) = unsafe { (at.load_if(unit < left), at.add(1).load_if(unit + 1 < left)) };
+        u32::from(low) | u32::from(high) << Unit::BITS
+    })
 }

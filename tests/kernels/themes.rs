@@ -5,7 +5,6 @@ use crate::machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use regemm::kernels::Repack;
-use regemm::kernels::Repack;
 use regemm::verify::{Addend, BatchCase, Case, Elements, rng};
 use regemm::{Activation, BiasAxis, Device, Error, KernelInfo, Layouts, Schedule, Summation};
 use std::num::NonZeroU32;
