@@ -4,8 +4,9 @@
 #[path = "../crates/cuda_driver/tests/support/mod.rs"]
 mod support;
 
+use regemm::kernels::Repack;
 use regemm::ndarray::Array2;
-use regemm::{Device, DeviceSpec, Error, Gemm, KernelChoice, Matrix, Operand, Stream};
+use regemm::{Device, DeviceSpec, Error, Gemm, KernelChoice, Matrix, Operand, Stream, bf16};
 use std::path::Path;
 use support::{Driver, in_child};
 
@@ -214,6 +215,48 @@ fn a_repeated_product_asks_the_driver_for_no_more_than_a_launch_and_an_event() {
         assert!(lines.remove(1).starts_with("launch"), "{lines:#?}");
         let calls = ["cuCtxPushCurrent_v2", "cuEventRecord", "cuCtxPopCurrent_v2"];
         assert_eq!(lines, calls.map(|call| format!("call {call}")));
+    });
+}
+
+/// Odd rows are repacked before the product, on the same stream. Where the workspace is given, or large enough from before, nothing is
+/// allocated and nothing is waited for: such calls can be captured in a graph.
+#[test]
+fn odd_factors_are_repacked_first_and_without_new_memory() {
+    let name = "odd_factors_are_repacked_first_and_without_new_memory";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let matrix = |cols| device.matrix::<bf16>(264, cols).unwrap();
+        let (a, b, mut d) = (matrix(264), matrix(263), matrix(263));
+        let gemm = Gemm::new(&a, &b).kernel(KernelChoice::Named("warpgroup64".into()));
+        let workspace = device.workspace(gemm.workspace_size(&mut d).unwrap()).unwrap();
+        let mut log = Log::new(path);
+        let report = gemm.clone().workspace(&workspace).enqueue(&stream, &mut d).unwrap();
+        assert_eq!(report.repacked, Repack { a: 0, b: 1 });
+        let lines = log.next();
+        let launches: Vec<_> = lines.iter().filter(|line| line.starts_with("launch")).collect();
+        // 264 rows of 33 vectors, 1024 to a block; and 3 x 5 tiles.
+        let stream_of_both = launched_on(&lines);
+        assert_eq!(launches.len(), 2, "{lines:#?}");
+        let repacker = format!("launch repack_factors 9 1 1 x 256 1 1 on stream {stream_of_both}");
+        assert_eq!(*launches[0], repacker, "{lines:#?}");
+        assert!(launches[1].starts_with("launch warpgroup64_bf16 15 1 1 "), "{lines:#?}");
+        assert!(launches[1].ends_with(&format!(" on stream {stream_of_both}")), "{lines:#?}");
+        // The map of B is of the copy: its rows are whole lines.
+        let map = "tensor map type 9 dims [263, 264, 1] strides [640,";
+        assert_eq!(count(&lines, map), 1, "{lines:#?}");
+        let quiet = |lines: &[String]| {
+            ["alloc", "free", "wait", "synchronize", "finish"].map(|what| count(lines, what))
+                == [0; 5]
+        };
+        assert!(quiet(&lines), "{lines:#?}");
+
+        // The stream's own grows once.
+        gemm.clone().enqueue(&stream, &mut d).unwrap();
+        assert_eq!(count(&log.next(), "alloc"), 1);
+        gemm.enqueue(&stream, &mut d).unwrap();
+        let lines = log.next();
+        assert!(quiet(&lines) && count(&lines, "launch") == 2, "{lines:#?}");
     });
 }
 

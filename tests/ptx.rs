@@ -5,7 +5,7 @@
 
 use regemm::kernels::kernels;
 use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
-use regemm_kernels::table::REDUCERS;
+use regemm_kernels::table::{REDUCERS, REPACKER};
 use std::collections::BTreeSet;
 
 /// What the library is compiled for, and the threads that a multiprocessor of it can hold (CUDA C++ Programming Guide,
@@ -164,8 +164,8 @@ fn all_modules() -> Vec<Module> {
 fn every_kernel_has_one_module_for_each_architecture() {
     let found = all_modules().len();
     assert_eq!(found, kernels().len() * ARCHS.len());
-    let reducers = REDUCERS.len() * ARCHS.len();
-    assert_eq!(ptx_modules().len(), found + reducers, "a module belongs to no kernel of the table");
+    let others = (REDUCERS.len() + [REPACKER].len()) * ARCHS.len();
+    assert_eq!(ptx_modules().len(), found + others, "a module belongs to no kernel of the table");
     let bytes: usize = ptx_modules().iter().map(|module| module.source.len()).sum();
     assert!(bytes < SIZE_LIMIT, "{bytes} bytes of PTX, the limit is {SIZE_LIMIT}");
 }
@@ -609,5 +609,28 @@ fn reducers_load_many_vectors_together() {
             assert!(longest.is_some_and(|longest| longest >= TOGETHER), "{name}: {longest:?}");
             assert!(!ptx.source.contains(".local"), "{name}");
         }
+    }
+}
+
+/// The repacker for every architecture: no local memory, and the wide loads of all its vectors before the first wide store, so that they
+/// are in flight together.
+#[test]
+fn the_repacker_loads_all_its_vectors_together() {
+    const VECTORS: usize = 4;
+    for (arch, _) in ARCHS {
+        let belongs = |ptx: &&PtxModule| ptx.entry == REPACKER.name && ptx.arch == arch;
+        let found: Vec<_> = ptx_modules().iter().filter(belongs).collect();
+        let [ptx] = found[..] else { panic!("{arch}: {} modules", found.len()) };
+        let code: Vec<_> = ptx.source.lines().flat_map(words).collect();
+        let at = |access: &str| {
+            let wide = format!("{access}.global.v4.b32");
+            let places = code.iter().enumerate().filter(|(_, word)| **word == wide);
+            places.map(|(place, _)| place).collect::<Vec<_>>()
+        };
+        let (loads, stores) = (at("ld"), at("st"));
+        // Each vector of a row lies in two.
+        assert_eq!((loads.len(), stores.len()), (2 * VECTORS, VECTORS), "{arch}");
+        assert!(loads.iter().max() < stores.iter().min(), "{arch}");
+        assert!(!ptx.source.contains(".local"), "{arch}");
     }
 }

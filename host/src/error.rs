@@ -353,16 +353,6 @@ pub enum Error {
         fitting: Vec<&'static str>,
     },
 
-    /// A kernel copies in bulk what bulk copies cannot take.
-    #[error(
-        "kernel {kernel} makes bulk copies of A and B, which must begin at multiples of 16 bytes, as must all their rows and the \
-         matrices of a batch: change the leading dimensions, or choose a kernel of a lower rung"
-    )]
-    KernelAlignment {
-        /// The kernel.
-        kernel: &'static str,
-    },
-
     /// A kernel needs what the GPU does not have.
     #[error(
         "kernel {kernel} needs {needs}, but {device} has compute capability {}.{}: choose one of a lower rung",

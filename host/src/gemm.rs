@@ -6,19 +6,21 @@
 //! | `validate` | shapes, devices and sizes of the operands |
 //! | `overlap` | which views share memory |
 //! | `execute` | from checked operands to a launch |
+//! | `repack` | factors that bulk copies cannot take |
 //! | [`custom`] | kernels with an epilogue of the user's own |
 
 pub mod custom;
 mod execute;
 pub mod operands;
 mod overlap;
+mod repack;
 mod validate;
 
 use crate::device::stream::Stream;
 use crate::device::workspace::{Workspace, WorkspaceSize};
 use crate::device::{Buffer, Device, KernelSource};
 use crate::error::{Error, Result};
-use crate::kernels::{self, LaunchShape, Problem, Selection, Why};
+use crate::kernels::{self, LaunchShape, Problem, Repack, Selection, Why};
 use crate::matrix::vector::Vector;
 use crate::matrix::view::MatrixView;
 use crate::tuning::Shape;
@@ -61,6 +63,8 @@ pub struct Report {
     pub counters: Option<Counters>,
     /// Whether a kernel was launched: not where D has no elements.
     pub launched: bool,
+    /// What was copied first, since the kernel's bulk copies cannot take it as it is stored.
+    pub repacked: Repack,
 }
 
 /// C of a product.
@@ -79,6 +83,15 @@ enum Addend<'a, T: Element> {
 ///
 /// A and B may be transposed: [`Matrix::t`](crate::Matrix::t). If D is a [batch](crate::Batch) there are as many products, in one launch: every
 /// other operand is a batch of the same number, or one matrix that all products share.
+///
+/// # Memory
+///
+/// Some products need memory besides their operands ([`Gemm::workspace_size`] says how much): where several blocks sum parts of the
+/// same elements of D, and where A or B is repacked. Factors in half precision whose address, leading dimension or distance to the
+/// next of a batch is no multiple of 16 bytes are out of the reach of the fastest kernels on Hopper. Where it pays, as in all but
+/// small products, such a factor is copied into aligned rows first ([`Report::repacked`]), which takes as much memory again as it
+/// has, and somewhat more. A stream's first product of that kind allocates that memory, later ones use it again; a
+/// [workspace](Gemm::workspace) that is given is never too small unnoticed, and nothing is allocated then.
 ///
 /// # Examples
 /// ```
@@ -194,7 +207,7 @@ impl<'a, T: Element> Gemm<'a, T> {
         self
     }
 
-    /// Memory for sums that are not finished, at least of [`Gemm::workspace_size`]. Unless given the stream has its own, and
+    /// Memory for sums that are not finished and copies of factors, at least of [`Gemm::workspace_size`]. Unless given the stream has its own, and
     /// the device for the work of no stream: it grows when a product needs more than any before it, and then waits for the
     /// work that is on the stream.
     pub fn workspace(mut self, workspace: &'a Workspace) -> Self {

@@ -6,15 +6,18 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `launch` | how a kernel is launched: grid, slices of K and workspace |
+//! | `repack` | factors that bulk copies cannot take |
 //! | `rule` | the choice by rule |
 //! | `why` | a chosen kernel and the reason for choosing it |
 
 mod launch;
+mod repack;
 mod rule;
 mod why;
 
 pub use launch::LaunchShape;
 pub(crate) use launch::MAX_PRODUCTS;
+pub use repack::Repack;
 pub(crate) use rule::{Order, choose_untuned};
 pub use rule::{Rule, choose, rank};
 pub use why::{NotTuned, RunnerUp, Selection, Tuned, Why};
@@ -139,9 +142,8 @@ pub struct Problem {
     pub layouts: Layouts,
     /// Products of this shape that are computed together; 1 unless it is a batch.
     pub batch: u32,
-    /// Whether bulk copies can take A and B: they begin at a multiple of 16 bytes, as do all their rows as they are stored, and the
-    /// matrices of a batch follow each other.
-    pub bulk_copies: bool,
+    /// What a kernel that makes bulk copies must repack, because they cannot take it as it is stored.
+    pub repack: Repack,
 }
 
 impl Problem {
@@ -155,15 +157,17 @@ impl Problem {
         let (_, row_of_a) = layouts.a.stored(m, k);
         let (_, row_of_b) = layouts.b.stored(k, n);
         let whole = BULK_ALIGNMENT / dtype.bytes() as u64;
-        let bulk_copies =
-            (row_of_a as u64).is_multiple_of(whole) && (row_of_b as u64).is_multiple_of(whole);
-        Problem { dtype, m, n, k, layouts, batch: 1, bulk_copies }
+        let repack = Repack {
+            a: !(row_of_a as u64).is_multiple_of(whole) as u32,
+            b: !(row_of_b as u64).is_multiple_of(whole) as u32,
+        };
+        Problem { dtype, m, n, k, layouts, batch: 1, repack }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { dtype, m, n, k, layouts, batch, bulk_copies: _ } = *self;
+        let Problem { dtype, m, n, k, layouts, batch, repack: _ } = *self;
         if batch != 1 {
             write!(f, "{batch} times ")?;
         }
@@ -175,14 +179,11 @@ impl fmt::Display for Problem {
 /// Whether a device can run a kernel on a problem at all.
 ///
 /// # Errors
-/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelAlignment`], [`Error::KernelNeeds`],
+/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`],
 /// [`Error::KernelDoesNotFit`].
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_dtype(kernel, problem.dtype)?;
     check_layouts(kernel, problem.layouts)?;
-    if kernel.boxes.is_some() && !problem.bulk_copies {
-        return Err(Error::KernelAlignment { kernel: kernel.name });
-    }
     let needs = kernel.needs;
     if let Some(found) = device.compute_capability.filter(|&found| !needs.met_by(found)) {
         let (kernel, device) = (kernel.name, device.name.clone());
@@ -193,6 +194,7 @@ pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceI
         (Resource::SharedMemory, kernel.shared_bytes.into(), device.shared_bytes_per_block.into()),
         (Resource::Blocks, kernel.blocks(problem.m, problem.n), MAX_BLOCKS),
         (Resource::Blocks, launch::reducer_blocks(kernel, problem), MAX_BLOCKS),
+        (Resource::Blocks, Repack::of(kernel, problem).blocks(problem), MAX_BLOCKS),
     ];
     for (resource, needed, available) in demands {
         if needed > available {
@@ -234,9 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_16_bytes_can_be_copied_in_bulk() {
-        let takes =
-            |(m, n, k), layouts| Problem::packed(Dtype::F16, (m, n, k), layouts).bulk_copies;
+    fn rows_of_16_bytes_need_not_be_repacked() {
+        let repack = |(m, n, k), layouts| Problem::packed(Dtype::F16, (m, n, k), layouts).repack;
+        let takes = |shape, layouts| repack(shape, layouts).is_nothing();
         for (layouts, shape) in [
             (Layouts::NN, (1, 16, 8)),
             (Layouts::NT, (1, 1, 8)),
@@ -247,14 +249,43 @@ mod tests {
             assert!(!takes((4, 4, 4), layouts) && !takes((7, 7, 7), layouts), "{layouts}");
         }
         assert!(!takes((1, 16, 8), Layouts::TN), "a column of A is a row of what is stored");
-        assert!(Problem::new(Dtype::F32, 1, 4, 12).bulk_copies);
-        let kernel = find("warpgroup_bf16").unwrap();
-        let refused = |size| {
-            let problem = Problem::new(Dtype::Bf16, size, size, size);
-            supports(kernel, &problem, crate::device::Device::sim().info()).err()
+        assert_eq!(repack((4, 4, 4), Layouts::NN), Repack { a: 1, b: 1 });
+        assert_eq!(repack((1, 16, 7), Layouts::NN), Repack { a: 1, b: 0 });
+        assert_eq!(repack((1, 7, 16), Layouts::NN), Repack { a: 0, b: 1 });
+        assert!(takes((1, 7, 16), Layouts::NT), "rows of B lie along k");
+        assert!(Problem::new(Dtype::F32, 1, 4, 12).repack.is_nothing());
+    }
+
+    #[test]
+    fn only_kernels_with_bulk_copies_repack_and_only_where_there_is_something_to_multiply() {
+        let of = |name, k| {
+            let problem = Problem::new(Dtype::Bf16, 255, 255, k);
+            Repack::of(find(name).unwrap(), &problem)
         };
-        assert!(refused(256).is_none());
-        assert!(matches!(refused(255), Some(Error::KernelAlignment { kernel: "warpgroup_bf16" })));
+        assert_eq!(of("warpgroup_bf16", 255), Repack { a: 1, b: 1 });
+        assert!(of("tensor_core_bf16", 255).is_nothing());
+        assert!(of("warpgroup_bf16", 0).is_nothing());
+        let both = of("warpgroup_bf16", 255).to_string();
+        assert!(both.starts_with("A and B are repacked"), "{both}");
+        assert!(Repack { a: 0, b: 7 }.to_string().starts_with("B is repacked"));
+    }
+
+    #[test]
+    fn more_copies_than_a_grid_has_blocks_are_refused() {
+        let kernel = find("warpgroup_bf16").unwrap();
+        let info = crate::device::Device::sim().info().clone();
+        let endless = Problem {
+            repack: Repack { a: u32::MAX, b: 0 },
+            batch: u32::MAX,
+            ..Problem::new(Dtype::Bf16, 1 << 20, 7, 1 << 20)
+        };
+        let error = supports(kernel, &endless, &info).unwrap_err();
+        assert!(
+            matches!(error, Error::KernelDoesNotFit { resource: Resource::Blocks, .. }),
+            "{error}"
+        );
+        let none = Problem { repack: Repack::default(), ..endless };
+        assert!(supports(kernel, &none, &info).is_ok());
     }
 
     #[test]

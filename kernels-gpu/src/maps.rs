@@ -5,6 +5,9 @@
 //! and passes the maps as parameters of their own, since copies need their addresses. The entry that
 //! [`gemm_kernels!`](crate::gemm_kernels) makes of a row with `factors = mapped` hands those addresses on in [`GemmParams::maps`].
 //!
+//! Copies take rows that begin at multiples of 16 bytes. Of factors in other rows the maps are those of copies, which a launch before
+//! has made ([`crate::repack`]); what lies behind the end of a row is zero to the kernel either way.
+//!
 //! A map has three dimensions: columns, rows, and matrices of a batch. Matrices are counted from that of the launch's first
 //! product, and there is a single one where all products share it.
 

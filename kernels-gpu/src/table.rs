@@ -11,6 +11,7 @@ use crate::layout::{Nn, Nt, Tn, Tt};
 use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
+use crate::repack::{self, Repack};
 use crate::skinny::{FewCols, FewRows, Skinny};
 use crate::sliced_k::SlicedK;
 use crate::split_k::SplitK;
@@ -195,6 +196,21 @@ reducers! {
     reduce_f16 = f16, epilogue = Linear<f16>;
     reduce_bf16 = bf16, epilogue = Linear<bf16>;
 }
+
+/// The launch before a product whose factors bulk copies cannot take as they are.
+///
+/// # Safety
+/// As [`repack`](repack::repack).
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+#[cuda_std::kernel(max_threads = repack::THREADS, min_blocks = repack::MIN_BLOCKS)]
+pub unsafe fn repack_factors(params: Repack) {
+    // SAFETY: the launcher keeps the contract.
+    unsafe { repack::repack(params) }
+}
+
+/// [`repack_factors`] as the host sees it.
+#[cfg(not(target_arch = "nvptx64"))]
+pub static REPACKER: cuda_std::entry::KernelEntry = repack_factors::ENTRY;
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {

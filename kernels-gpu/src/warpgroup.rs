@@ -23,7 +23,8 @@
 //! consumer 1            | 0 ------ | 1 ------ | 2 ------ | ..  store |      rows 64 to 127
 //! ```
 //!
-//! This is for f16 and bf16, on sm_90a alone, and for factors that bulk copies can take: see [`crate::maps`].
+//! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes ([`crate::maps`]);
+//! others are copied into such rows before ([`crate::repack`]), and the kernel does not know.
 
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Element;

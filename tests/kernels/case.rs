@@ -26,13 +26,24 @@ pub fn nan<T: Element>() -> T {
     T::narrow(T::Acc::constant(f64::NAN))
 }
 
-/// Runs a case in the layouts of the kernel with operands of its own seed; every element, the canaries around D and its gaps must be right.
+/// Runs a case in the layouts of the kernel, with gaps that need not be repacked, and with operands of its own seed; every element, the
+/// canaries around D and its gaps must be right.
 pub fn check<T: TestElement>(
     case: Case,
     machine: &Machine,
     kernel: &'static KernelInfo,
 ) -> Result<Array2<T>, String> {
     check_with(case, machine, kernel, |_| {})
+}
+
+/// As [`check`], with A and B where the case says, so that kernels which make bulk copies have to repack them.
+pub fn check_in_place<T: TestElement>(
+    case: Case,
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Result<(), String> {
+    let case = Case { layouts: kernel.layouts, ..case };
+    run::<T>(case, machine, kernel, |_| {}).map(drop)
 }
 
 /// As [`check`], after a change to the operands.
@@ -42,7 +53,15 @@ pub fn check_with<T: TestElement>(
     kernel: &'static KernelInfo,
     change: impl FnOnce(&mut Operands<T>),
 ) -> Result<Array2<T>, String> {
-    let case = case.fitted::<T>(kernel);
+    run(case.fitted::<T>(kernel), machine, kernel, change)
+}
+
+fn run<T: TestElement>(
+    case: Case,
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+    change: impl FnOnce(&mut Operands<T>),
+) -> Result<Array2<T>, String> {
     let failed = |why: String| format!("{case}: {why}");
     let seed = (case.m << 20 | case.n << 10 | case.k) as u64;
     let mut operands = case.operands::<T>(&mut rng(seed, 0));

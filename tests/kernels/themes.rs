@@ -1,14 +1,12 @@
 //! The tests of one kernel on one machine, by theme.
 
-use crate::case::{TestElement, bits, check, check_with, nan};
+use crate::case::{TestElement, bits, check, check_in_place, check_with, nan};
 use crate::machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use regemm::verify::{Addend, BatchCase, Case, Elements};
-use regemm::{
-    Activation, BiasAxis, Device, Error, Factor, Gemm, KernelChoice, KernelInfo, Layouts, Schedule,
-    Summation,
-};
+use regemm::kernels::Repack;
+use regemm::verify::{Addend, BatchCase, Case, Elements, rng};
+use regemm::{Activation, BiasAxis, Device, Error, KernelInfo, Layouts, Schedule, Summation};
 use std::num::NonZeroU32;
 
 type Outcome = Result<(), String>;
@@ -112,7 +110,7 @@ fn alignment<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
     for (left, gap) in [(0, 0), (1, 0), (0, 1), (4, 4), (8, 8), (2, 6), (7, 3)] {
         for (m, n, k) in [(40, 64, 32), (41, 63, 31), (40, 48, 33)] {
             let gaps = [(left, gap); 4];
-            check::<T>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
+            check_in_place::<T>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
         }
     }
     Ok(())
@@ -126,7 +124,7 @@ fn rectangles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) ->
         for gaps in
             [[(0, 0); 4], [(0, 3), (1, 4), (2, 5), (3, 6)], [(5, 0), (0, 7), (4, 4), (8, 1)]]
         {
-            check::<T>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
+            check_in_place::<T>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
         }
     }
     Ok(())
@@ -146,17 +144,17 @@ fn batches<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Ou
         let shared = std::array::from_fn(|operand| shared >> operand & 1 == 1);
         let batch = Some(BatchCase { count: 3, shared });
         let addend = if shared[0] == shared[1] { Addend::Matrix } else { Addend::Same };
-        check::<T>(Case { batch, addend, ..full }, machine, kernel)?;
+        check_in_place::<T>(Case { batch, addend, ..full }, machine, kernel)?;
     }
     for (count, (m, n, k)) in [(0, (5, 6, 7)), (1, (33, 17, 9)), (7, (1, 40, 3)), (4, (5, 6, 0))] {
         let batch = Some(BatchCase { count, shared: [false; 4] });
         let gaps = [(1, 0), (0, 4), (4, 4), (3, 2)];
         let case = Case { batch, gaps, bias: BiasAxis::Row, ..Case::product(m, n, k) };
-        check::<T>(case, machine, kernel)?;
+        check_in_place::<T>(case, machine, kernel)?;
     }
     let nothing_read = Case { alpha: 0.0, beta: 0.0, addend: Addend::Matrix, ..full };
     let batch = Some(BatchCase { count: 2, shared: [false, true, false, true] });
-    check::<T>(Case { batch, ..nothing_read }, machine, kernel).map(drop)
+    check_in_place::<T>(Case { batch, ..nothing_read }, machine, kernel)
 }
 
 /// Every activation with every bias.
@@ -344,27 +342,37 @@ fn many_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) ->
     Ok(())
 }
 
-/// Factors that bulk copies cannot take are refused, and the library takes another kernel for them.
+/// Factors that bulk copies cannot take: one or the other or both, by their address, their leading dimension or the distance to the next of
+/// a batch. Those are repacked, and no others.
 fn misaligned_factors<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
-    let Layouts { a, b } = kernel.layouts;
-    let (m, n, k) = (300, 700, 60);
-    for (ld, first) in [(801, 0), (800, 1)] {
-        let matrix = |rows| machine.device.matrix_with_ld::<T>(rows, ld, ld).map_err(text);
-        let ((a_rows, a_cols), (b_rows, b_cols)) = (a.stored(m, k), b.stored(k, n));
-        let (stored_a, stored_b, mut d) = (matrix(a_rows)?, matrix(b_rows)?, matrix(m)?);
-        let cols = |count| first..first + count;
-        let part_of_a = stored_a.view().slice(0..a_rows, cols(a_cols)).map_err(text)?;
-        let part_of_b = stored_b.view().slice(0..b_rows, cols(b_cols)).map_err(text)?;
-        let gemm = Gemm::new(Factor::stored(part_of_a, a), Factor::stored(part_of_b, b));
-        let mut target = d.view_mut().slice(0..m, 0..n).map_err(text)?;
-        let asked = gemm.clone().kernel(KernelChoice::Info(kernel)).run(target.reborrow());
-        if !matches!(&asked, Err(Error::KernelAlignment { .. })) {
-            return Err(format!("leading dimension {ld}, column {first}: {asked:?}"));
+    let aligned = (8, 8);
+    for (gaps, repack) in [
+        ([(0, 1), aligned], Repack { a: 1, b: 0 }),
+        ([aligned, (1, 7)], Repack { a: 0, b: 1 }),
+        ([(3, 5), (0, 7)], Repack { a: 1, b: 1 }),
+        ([aligned, aligned], Repack::default()),
+    ] {
+        let case = Case {
+            beta: 0.5,
+            addend: Addend::Matrix,
+            bias: BiasAxis::Column,
+            gaps: [gaps[0], gaps[1], (0, 0), (1, 2)],
+            layouts: kernel.layouts,
+            ..Case::product(136, 264, 72)
+        };
+        check_in_place::<T>(case, machine, kernel)?;
+        let operands = case.operands::<T>(&mut rng(1, 0));
+        let uploaded = case.upload(&machine.device, &operands).map_err(text)?;
+        let repacked = uploaded.run(kernel).map_err(text)?.report.repacked;
+        if repacked != repack {
+            return Err(format!("{case}: {repacked:?} instead of {repack:?}"));
         }
-        let chosen = gemm.run(target).map_err(text)?.kernel;
-        if chosen.boxes.is_some() {
-            return Err(format!("{} was chosen", chosen.name));
-        }
+    }
+    // More products than share a factor, and matrices of odd sizes behind each other.
+    for shared in [[false; 4], [true, false, true, false], [false, true, false, true]] {
+        let batch = Some(BatchCase { count: 5, shared });
+        let case = Case { batch, addend: Addend::Same, beta: -1.5, ..Case::product(37, 21, 29) };
+        check_in_place::<T>(case, machine, kernel)?;
     }
     Ok(())
 }
@@ -425,7 +433,7 @@ fn random_cases<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) 
     let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&any_case(), |case| {
-            check::<T>(case, machine, kernel).map(drop).map_err(TestCaseError::fail)
+            check_in_place::<T>(case, machine, kernel).map_err(TestCaseError::fail)
         })
         .map_err(|error| error.to_string())
 }

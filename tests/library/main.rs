@@ -6,6 +6,7 @@
 //! | `products` | the parts of a product, each alone: what they mean, and the rules about zeros |
 //! | `layouts` | transposed factors: what they mean, and which kernels take them |
 //! | `batches` | batches: their memory, and products of them |
+//! | `repack` | factors that bulk copies cannot take |
 //! | `errors` | every error that can be provoked without a GPU, and what its message says |
 //! | `overlaps` | which operands may share memory |
 //! | `streams` | streams, events, and matrices that are dropped early |
@@ -18,6 +19,7 @@ mod layouts;
 mod matrices;
 mod overlaps;
 mod products;
+mod repack;
 mod streams;
 
 use regemm::ndarray::{Array2, ArrayView2};

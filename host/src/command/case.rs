@@ -125,13 +125,11 @@ impl Draw {
         };
         let mut outcomes = Vec::new();
         // Kernels that take A and B as they lie in memory for one of them.
-        let place = |kernel: &KernelInfo| (kernel.layouts, kernel.boxes.is_some());
-        let places =
-            Layouts::ALL.into_iter().flat_map(|layouts| [(layouts, false), (layouts, true)]);
-        for wanted in places {
-            let mut kernels = kernels.iter().filter(|kernel| place(kernel) == wanted).peekable();
-            if let Some(first) = kernels.peek() {
-                let uploaded = self.case.fitted::<T>(first).upload(device, &operands)?;
+        for layouts in Layouts::ALL {
+            let mut kernels = kernels.iter().filter(|kernel| kernel.layouts == layouts).peekable();
+            if kernels.peek().is_some() {
+                let case = Case { layouts, ..self.case };
+                let uploaded = case.upload(device, &operands)?;
                 for kernel in kernels {
                     outcomes.push(judge(&uploaded, *kernel)?);
                 }

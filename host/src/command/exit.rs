@@ -73,7 +73,6 @@ impl Failure {
                 Error::UnknownKernel { .. }
                 | Error::UnknownGpu { .. }
                 | Error::KernelLayouts { .. }
-                | Error::KernelAlignment { .. }
                 | Error::KernelDtype { .. }
                 | Error::InvalidDeviceSpec { .. } => USAGE,
                 _ => DEVICE,

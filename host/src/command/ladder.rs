@@ -189,22 +189,18 @@ impl Ladder {
         let problem = Problem::product(a, b);
         let expectation = Expectation::new(problem, self.seed).map_err(misfit)?;
         let poison = Array2::from_elem((size.m, size.n), T::narrow(T::Acc::constant(f64::NAN)));
-        let mut verify = |&kernel: &&'static KernelInfo| -> Result<Option<Rung>, Failure> {
+        let verify = |&kernel: &&'static KernelInfo| -> Result<Rung, Failure> {
             self.bar.set_message(format!("{size}: {}", kernel.name));
             set.d.copy_from(&poison.view())?;
             let (a, b) = self.factors(set.a, set.b);
             let gemm = Gemm::new(a, b).kernel(KernelChoice::Info(kernel));
-            let report = match gemm.run(&mut set.d) {
-                // Not a kernel for this size.
-                Err(Error::KernelAlignment { .. }) => return Ok(None),
-                report => report?,
-            };
+            let report = gemm.run(&mut set.d)?;
             let verification =
                 expectation.check(&set.d.view().to_array()?.view()).map_err(misfit)?;
             self.bar.inc(1);
-            Ok(Some(Rung { kernel, verification, counters: report.counters, samples: None }))
+            Ok(Rung { kernel, verification, counters: report.counters, samples: None })
         };
-        self.kernels.iter().filter_map(|kernel| verify(kernel).transpose()).collect()
+        self.kernels.iter().map(verify).collect()
     }
 
     fn text(&self, size: Size, rungs: &[Rung]) -> String {

@@ -182,6 +182,7 @@ where
         "device": device.info(),
         "kernel": report.kernel.name,
         "why": report.why.to_string(),
+        "repacked": report.repacked.factors().collect::<Vec<_>>(),
         "explanation": explanation.as_ref().map(explanation_json),
         "launched": report.launched,
         "seconds": product_seconds,
@@ -198,6 +199,9 @@ where
     ))?;
     output.text(format_args!("device   {}", device.info().name))?;
     output.text(format_args!("kernel   {}: {}", report.kernel.name, report.why))?;
+    if !report.repacked.is_nothing() {
+        output.text(format_args!("         {}", report.repacked))?;
+    }
     if let Some(explanation) = &explanation {
         if let (Some(_), Ok(selection)) = (&arguments.kernel, &explanation.selection) {
             output.text(format_args!("without --kernel it would be {selection}"))?;

@@ -114,9 +114,8 @@ impl CudaDevice {
         }
         let started = launch.steps.iter().try_for_each(|step| {
             let kernel = self.kernel(&step.code)?;
-            let arguments = step.code.take(launch.arguments);
             // SAFETY: as promised by the caller; the kernel's shape and shared memory are those it was loaded for.
-            unsafe { kernel.launch(step.grid, queue, arguments, &bound) }
+            unsafe { kernel.launch(step.grid, queue, step.taken(), &bound) }
         });
         if let Err(error) = started {
             // Nobody would wait for what was started, so it has to end here.

@@ -6,7 +6,7 @@
 //! | [`stream`] | streams and events |
 //! | [`report`] | what a kernel takes of a device |
 //! | [`ptx`] | the embedded PTX and the choice among architectures |
-//! | [`workspace`] | memory for sums that are not finished |
+//! | [`workspace`] | memory for sums that are not finished, and for copies of factors |
 //! | `spec` | the text form of a device: `auto`, `cuda:0`, `sim` |
 //! | `buffer` | device memory with the work that is outstanding on it |
 //! | `pending` | how outstanding work is remembered and waited for |
@@ -43,7 +43,8 @@ use ndarray::{ArrayView2, ArrayView3};
 use ptx::PtxModule;
 use regemm_kernels::element::Element;
 use regemm_kernels::kernel::{KernelInfo, Reducer};
-use regemm_kernels::reduce;
+use regemm_kernels::table::REPACKER;
+use regemm_kernels::{reduce, repack};
 use report::KernelReport;
 use sim::SimDevice;
 use std::ffi::c_void;
@@ -120,25 +121,33 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// The first ones of a launch's arguments, as many as the kernel has parameters.
-    fn take<'a>(&self, arguments: &'a [*const c_void]) -> &'a [*const c_void] {
-        &arguments[..self.entry.parameters.len().min(arguments.len())]
+    /// That of the kernel of this library which is launched before one that makes bulk copies, if they cannot take a factor.
+    pub fn repacker() -> Code {
+        let (entry, threads) = (&REPACKER, repack::THREADS);
+        Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
     }
 }
 
 /// One grid of blocks.
 #[derive(Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct Step<'a> {
     pub code: Code,
     /// Blocks along x, y and z.
     pub grid: [u32; 3],
+    /// Pointers to parameters, of which the kernel takes the first ones.
+    pub arguments: &'a [*const c_void],
+}
+
+impl<'a> Step<'a> {
+    /// Pointers to the kernel's parameters.
+    fn taken(&self) -> &'a [*const c_void] {
+        &self.arguments[..self.code.entry.parameters.len().min(self.arguments.len())]
+    }
 }
 
 /// Grids that run one after the other.
 pub(crate) struct Launch<'a> {
-    pub steps: &'a [Step],
-    /// Pointers to parameters, of which each kernel takes the first ones.
-    pub arguments: &'a [*const c_void],
+    pub steps: &'a [Step<'a>],
     /// Memory that the kernels read, as far as this library owns it.
     pub reads: &'a [&'a Buffer],
     /// Memory that the kernels write, as far as this library owns it and has to order their work on it.
@@ -348,7 +357,7 @@ impl Device {
         Vector::new(self, data)
     }
 
-    /// Memory for the unfinished sums of products: see [`Gemm::workspace`](crate::Gemm::workspace).
+    /// Memory that products need besides their operands: see [`Gemm::workspace`](crate::Gemm::workspace).
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -386,7 +395,7 @@ impl Device {
         }
     }
 
-    /// Memory for the unfinished sums of work on a stream, or on none, held until no more launches use it: the given one if it
+    /// The workspace of work on a stream, or on none, held until no more launches use it: the given one if it
     /// is large enough, else the stream's own.
     pub(crate) fn hold_workspace<'w>(
         &'w self,
@@ -408,7 +417,7 @@ impl Device {
     /// to its end. Counters come from the simulator alone.
     ///
     /// # Safety
-    /// The kernels keep [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and `arguments` are valid for them;
+    /// The kernels keep [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and their arguments are valid for them;
     /// memory that is named neither in `reads` nor in `writes` stays valid until the work is done.
     pub(crate) unsafe fn launch(
         &self,

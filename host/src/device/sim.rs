@@ -68,15 +68,14 @@ impl SimDevice {
     /// As for [`Device::launch`](super::Device::launch).
     pub unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Counters> {
         let mut counters = Counters::default();
-        for Step { code, grid } in launch.steps {
+        for step @ Step { code, grid, .. } in launch.steps {
             let shape = sim::Launch {
                 grid: *grid,
                 block: [code.threads, 1, 1],
                 dynamic_shared: code.shared_bytes,
             };
-            let arguments = code.take(launch.arguments);
             // SAFETY: as promised by the caller.
-            let counted = unsafe { self.simulator.launch(code.entry, shape, arguments) };
+            let counted = unsafe { self.simulator.launch(code.entry, shape, step.taken()) };
             counters += counted.map_err(error)?;
         }
         Ok(counters)

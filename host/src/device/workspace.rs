@@ -1,4 +1,4 @@
-//! Memory for sums that are not finished, which some kernels need besides their operands.
+//! Memory that some kernels need besides their operands: for sums that are not finished, and for copies of factors.
 //!
 //! Each stream has some of its own, and so has a device for the work of no stream. It grows to the most that a product on it
 //! has needed and is then used again and again: the work of a stream is in order, so that one product is done with it before
@@ -24,6 +24,8 @@ const ZEROED_TOGETHER: u64 = 4096;
 pub struct WorkspaceSize {
     /// Bytes for sums that are not finished.
     pub partial_bytes: u64,
+    /// Bytes for copies of factors in rows that bulk copies can take.
+    pub copy_bytes: u64,
     /// Words by which blocks wait for one another.
     pub signals: u64,
 }
@@ -33,6 +35,7 @@ impl WorkspaceSize {
     pub fn max(self, other: WorkspaceSize) -> WorkspaceSize {
         WorkspaceSize {
             partial_bytes: self.partial_bytes.max(other.partial_bytes),
+            copy_bytes: self.copy_bytes.max(other.copy_bytes),
             signals: self.signals.max(other.signals),
         }
     }
@@ -44,16 +47,21 @@ impl WorkspaceSize {
 
 impl fmt::Display for WorkspaceSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes and {} signals", self.partial_bytes, self.signals)
+        let WorkspaceSize { partial_bytes, copy_bytes, signals } = self;
+        write!(
+            f,
+            "{partial_bytes} bytes for sums, {copy_bytes} bytes for copies and {signals} signals"
+        )
     }
 }
 
-/// Memory on a device for the unfinished sums of products, made by [`Device::workspace`].
+/// Memory on a device that products need besides their operands, made by [`Device::workspace`].
 ///
 /// It serves one product at a time: those that share it are put in order by the library, as if each wrote it.
 pub struct Workspace {
     size: WorkspaceSize,
     partials: Buffer,
+    copies: Buffer,
     signals: Buffer,
     /// Held while a product is put on its stream: the launches of two must not alternate.
     users: Mutex<()>,
@@ -63,6 +71,7 @@ impl Workspace {
     pub(crate) fn new(device: &Device, size: WorkspaceSize) -> Result<Workspace> {
         let bytes = size.signals.saturating_mul(WORD_BYTES);
         let partials = Buffer::new(device, size.partial_bytes)?;
+        let copies = Buffer::new(device, size.copy_bytes)?;
         let signals = Buffer::new(device, bytes)?;
         let zeros = [0; ZEROED_TOGETHER as usize];
         for first in (0..bytes).step_by(zeros.len()) {
@@ -71,7 +80,7 @@ impl Workspace {
             let to = Rows { address, row_bytes, pitch: row_bytes, rows: 1 };
             device.write_rows(&zeros[..row_bytes as usize], to)?;
         }
-        Ok(Workspace { size, partials, signals, users: Mutex::default() })
+        Ok(Workspace { size, partials, copies, signals, users: Mutex::default() })
     }
 
     /// How much it holds.
@@ -91,6 +100,7 @@ impl Workspace {
         let guard = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Held {
             partials: self.partials.address(),
+            copies: self.copies.address(),
             signals: self.signals.address(),
             guard: Guard::Given { workspace: self, _guard: guard },
         })
@@ -119,15 +129,16 @@ pub(crate) trait Memory {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grown {
     size: WorkspaceSize,
-    /// Addresses of the sums and the signals; zero where there are none.
+    /// Addresses of the sums, the copies and the signals; zero where there are none.
     partials: u64,
+    copies: u64,
     signals: u64,
 }
 
 impl Grown {
     /// The addresses of its allocations.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
-        [self.partials, self.signals].into_iter().filter(|&address| address != 0)
+        [self.partials, self.copies, self.signals].into_iter().filter(|&address| address != 0)
     }
 
     fn reserve(&mut self, needed: WorkspaceSize, memory: &impl Memory) -> Result<()> {
@@ -141,6 +152,8 @@ impl Grown {
         let alloc = |bytes| if bytes == 0 { Ok(0) } else { memory.alloc(bytes) };
         self.partials = alloc(size.partial_bytes)?;
         self.size.partial_bytes = size.partial_bytes;
+        self.copies = alloc(size.copy_bytes)?;
+        self.size.copy_bytes = size.copy_bytes;
         self.signals = alloc(size.signals.saturating_mul(WORD_BYTES))?;
         if size.signals > 0 {
             memory.zero(self.signals, size.signals)?;
@@ -153,6 +166,7 @@ impl Grown {
 /// A workspace that nobody else uses until this is dropped.
 pub(crate) struct Held<'w> {
     partials: u64,
+    copies: u64,
     signals: u64,
     guard: Guard<'w>,
 }
@@ -165,7 +179,8 @@ enum Guard<'w> {
 
 impl<'w> Held<'w> {
     /// For kernels that need none.
-    pub const NOTHING: Held<'static> = Held { partials: 0, signals: 0, guard: Guard::Nothing };
+    pub const NOTHING: Held<'static> =
+        Held { partials: 0, copies: 0, signals: 0, guard: Guard::Nothing };
 
     /// A stream's own, which grows if it is too small.
     pub fn own(
@@ -175,8 +190,8 @@ impl<'w> Held<'w> {
     ) -> Result<Held<'w>> {
         let mut guard = workspace.lock().unwrap_or_else(PoisonError::into_inner);
         guard.reserve(size, memory)?;
-        let (partials, signals) = (guard.partials, guard.signals);
-        Ok(Held { partials, signals, guard: Guard::Own { _guard: guard } })
+        let Grown { partials, copies, signals, .. } = *guard;
+        Ok(Held { partials, copies, signals, guard: Guard::Own { _guard: guard } })
     }
 
     /// What a launch passes.
@@ -187,11 +202,18 @@ impl<'w> Held<'w> {
         }
     }
 
+    /// Where the copies of factors go.
+    pub fn copies(&self) -> u64 {
+        self.copies
+    }
+
     /// Memory on which other work has to be ordered: that of a workspace that was given. A stream's own work is in order.
-    pub fn buffers(&self) -> [Option<&Buffer>; 2] {
+    pub fn buffers(&self) -> [Option<&Buffer>; 3] {
         match &self.guard {
-            Guard::Given { workspace, .. } => [Some(&workspace.partials), Some(&workspace.signals)],
-            _ => [None; 2],
+            Guard::Given { workspace: Workspace { partials, copies, signals, .. }, .. } => {
+                [Some(partials), Some(copies), Some(signals)]
+            }
+            _ => [None; 3],
         }
     }
 }

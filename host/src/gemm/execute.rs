@@ -1,17 +1,19 @@
 //! From checked operands to a launch.
 
 use super::Report;
-use super::operands::{Factor, Target, Term};
+use super::operands::{Factor, Target};
+use super::repack::Repacked;
 use crate::device::stream::Stream;
 use crate::device::workspace::Workspace;
-use crate::device::{Buffer, KernelSource, Launch, Step};
+use crate::device::{Buffer, Code, KernelSource, Launch, Step};
 use crate::error::Result;
-use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Why};
+use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Repack, Why};
 use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, TargetRef};
+use regemm_kernels::repack::Repack as RepackParams;
 use smallvec::SmallVec;
 
 /// What is passed for a map where the kernel takes none, or does not copy.
@@ -26,13 +28,13 @@ pub(super) struct Plan<'a, T: Element> {
     pub b: Factor<'a, T>,
     /// Slices of K, where they are not for the library to choose.
     pub slices: Option<u32>,
-    /// Memory for unfinished sums, where it is not the stream's own.
+    /// Memory besides the operands, where it is not the stream's own.
     pub workspace: Option<&'a Workspace>,
     /// Memory that the epilogue reads.
     pub epilogue_operands: Vec<&'a Buffer>,
 }
 
-/// Runs or enqueues the kernel, and what is launched after it, once for as many products as a grid can have; nothing where D has no elements.
+/// Runs or enqueues the kernel, and what is launched before and after it, once for as many products as a grid can have; nothing where D has no elements.
 ///
 /// # Safety
 /// The problem is that of A, B and D, which are valid and do not overlap; the kernel keeps
@@ -46,7 +48,8 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
 ) -> Result<Report> {
     let Problem { m, n, k, batch, .. } = plan.problem;
     let kernel = plan.kernel.info;
-    let mut report = Report { kernel, why: plan.why, counters: None, launched: false };
+    let repacked = Repack::default();
+    let mut report = Report { kernel, why: plan.why, counters: None, launched: false, repacked };
     if m == 0 || n == 0 || batch == 0 {
         return Ok(report);
     }
@@ -55,6 +58,11 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
     let shape = LaunchShape::new(kernel, &plan.problem, device.info(), plan.slices);
     let workspace = device.hold_workspace(shape.workspace, plan.workspace, stream)?;
     let (a, b, d) = (plan.a.stored, plan.b.stored, d.view());
+    let [bytes_of_a, _] = shape.repack.bytes(&plan.problem);
+    let (copies, Repack { a: of_a, b: of_b }) = (workspace.copies(), shape.repack);
+    // SAFETY: the workspace has room for the copies of both, one behind the other, and is held until they are used.
+    let (from_a, from_b) =
+        unsafe { (Repacked::new(a, of_a, copies)?, Repacked::new(b, of_b, copies + bytes_of_a)?) };
     let params = GemmParams {
         a: a.first.to_kernel(),
         b: b.first.to_kernel(),
@@ -80,31 +88,34 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         let params = params.from_product(first);
         // Where there is nothing to multiply there may be no matrix to map.
         let boxes = kernel.boxes.filter(|_| k > 0);
-        let map = |factor: &Term<'_, T>, boxes| factor.tensor_map((first, products), boxes);
-        let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&a, boxes.a))?;
-        let b_map = boxes.map_or(Ok(UNUSED), |boxes| map(&b, boxes.b))?;
-        let step = |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z] };
+        let map = |factor: &Repacked<'_, T>, boxes| {
+            let (matrices, first) = factor.mapped(first);
+            matrices.tensor_map((first, products), boxes)
+        };
+        let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_a, boxes.a))?;
+        let b_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_b, boxes.b))?;
+        let arguments =
+            [(&raw const params).cast(), (&raw const a_map).cast(), (&raw const b_map).cast()];
+        let step =
+            |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z], arguments: &arguments };
+        let parts = (first, products);
+        let repack = RepackParams { a: from_a.part(parts), b: from_b.part(parts) };
+        let of_repack = [(&raw const repack).cast()];
+        let copies = (repack.blocks() > 0).then(|| Step {
+            code: Code::repacker(),
+            grid: [repack.blocks(), 1, 1],
+            arguments: &of_repack,
+        });
         let main = shape.main.map(|blocks| step(plan.kernel.code(), blocks));
         let reducer = plan.kernel.reducer().zip(shape.reduce);
         let reduce = reducer.map(|(code, blocks)| step(code, [blocks, 1]));
-        let (both, one);
-        let steps: &[Step] = match (main, reduce) {
-            (Some(main), Some(reduce)) => {
-                both = [main, reduce];
-                &both
-            }
-            (only, None) | (None, only) => {
-                one = only;
-                one.as_slice()
-            }
-        };
-        let arguments =
-            [(&raw const params).cast(), (&raw const a_map).cast(), (&raw const b_map).cast()];
-        let launch = Launch { steps, arguments: &arguments, reads: &reads, writes: &writes };
+        let steps: SmallVec<[Step; 3]> = [copies, main, reduce].into_iter().flatten().collect();
+        let launch = Launch { steps: &steps, reads: &reads, writes: &writes };
         // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's launches
         // use the workspace before those that are put on the stream here.
         let counted = unsafe { device.launch(&launch, stream)? };
         report.launched = true;
+        report.repacked = shape.repack;
         if let Some(counted) = counted {
             *report.counters.get_or_insert_default() += counted;
         }

@@ -65,6 +65,11 @@ pub struct Target<'a, T: Element> {
 }
 
 impl<'a, T: Element> Term<'a, T> {
+    /// Whether each product has a matrix of its own.
+    pub(super) fn is_repeated(&self) -> bool {
+        self.stride() > 0
+    }
+
     /// Elements from the matrix of one product to that of the next, zero for one that is shared.
     pub(super) fn stride(&self) -> u64 {
         self.batch.map_or(0, |batch| batch.stride as u64)

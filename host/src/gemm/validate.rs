@@ -6,7 +6,7 @@ use super::{Addend, Gemm, KernelChoice};
 use crate::device::Device;
 use crate::device::stream::Stream;
 use crate::error::{Error, Operand, Result, Shape};
-use crate::kernels::Problem;
+use crate::kernels::{Problem, Repack};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
@@ -29,7 +29,7 @@ pub(super) fn problem<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Resu
         k: dimension("k", gemm.a.cols())?,
         layouts: Layouts { a: gemm.a.layout(), b: gemm.b.layout() },
         batch: dimension("the number of products", d.count().unwrap_or(1))?,
-        bulk_copies: gemm.a.stored.takes_bulk_copies() && gemm.b.stored.takes_bulk_copies(),
+        repack: Repack { a: to_repack(&gemm.a)?, b: to_repack(&gemm.b)? },
     })
 }
 
@@ -202,6 +202,16 @@ fn matrix_extent<T: Element>(term: &Term<'_, T>) -> Extent {
         ld: term.first.ld(),
         element_bytes: size_of::<T>(),
     }
+}
+
+/// Matrices of a factor that bulk copies cannot take.
+fn to_repack<T: Element>(factor: &Factor<'_, T>) -> Result<u32> {
+    let batch = factor.stored.batch.filter(|_| factor.stored.is_repeated());
+    let matrices = match factor.stored.takes_bulk_copies() {
+        true => 0,
+        false => batch.map_or(1, |batch| batch.count),
+    };
+    dimension("the number of products", matrices)
 }
 
 fn dimension(name: &'static str, value: usize) -> Result<u32> {

@@ -1,6 +1,6 @@
 //! How a kernel is launched for a problem on a device: grid, slices of K and workspace.
 
-use super::Problem;
+use super::{Problem, Repack};
 use crate::device::info::DeviceInfo;
 use crate::device::workspace::WorkspaceSize;
 use regemm_kernels::element::Dtype;
@@ -44,6 +44,8 @@ pub struct LaunchShape {
     pub slices: u32,
     /// Tiles of D that several blocks share: [`regemm_kernels::shares`].
     pub shared_tiles: u32,
+    /// What is copied in a launch before the main one.
+    pub repack: Repack,
     /// Memory besides the operands.
     pub workspace: WorkspaceSize,
     /// Blocks along x of the second launch, which adds the slices up, if there is one.
@@ -54,6 +56,20 @@ impl LaunchShape {
     /// For a problem whose D has elements and that the device [supports](super::supports) with this kernel. `slices` is the
     /// number of slices that K is to be split into, if that is not the library's to choose.
     pub fn new(
+        kernel: &KernelInfo,
+        problem: &Problem,
+        device: &DeviceInfo,
+        slices: Option<u32>,
+    ) -> LaunchShape {
+        let shape = LaunchShape::of_sums(kernel, problem, device, slices);
+        let repack = Repack::of(kernel, problem);
+        let [a, b] = repack.bytes(problem);
+        let workspace = WorkspaceSize { copy_bytes: a.saturating_add(b), ..shape.workspace };
+        LaunchShape { repack, workspace, ..shape }
+    }
+
+    /// For factors that need not be repacked.
+    fn of_sums(
         kernel: &KernelInfo,
         problem: &Problem,
         device: &DeviceInfo,
@@ -77,9 +93,11 @@ impl LaunchShape {
                     slice_depth: k.max(1),
                     slices: k.min(1),
                     shared_tiles: shares.tiles(),
+                    repack: Repack::default(),
                     workspace: WorkspaceSize {
                         partial_bytes: partials * sum_bytes(kernel.dtype),
                         signals: shares.blocks().into(),
+                        ..WorkspaceSize::default()
                     },
                     reduce: None,
                 }
@@ -102,7 +120,8 @@ impl LaunchShape {
                     slice_depth,
                     slices: partials.slices,
                     shared_tiles: 0,
-                    workspace: WorkspaceSize { partial_bytes, signals: 0 },
+                    repack: Repack::default(),
+                    workspace: WorkspaceSize { partial_bytes, ..WorkspaceSize::default() },
                     reduce: Some(reducer_blocks(kernel, problem) as u32),
                 }
             }
@@ -116,6 +135,7 @@ impl LaunchShape {
             slice_depth: k.max(1),
             slices: k.min(1),
             shared_tiles: 0,
+            repack: Repack::default(),
             workspace: WorkspaceSize::default(),
             reduce: None,
         }
@@ -272,6 +292,26 @@ mod tests {
         assert_eq!(blocks(1 << 20, 132), Some([132, 1]));
         assert_eq!(blocks(1 << 20, 7), Some([6, 1]));
         assert_eq!(blocks(1 << 20, 1), Some([2, 1]));
+    }
+
+    #[test]
+    fn copies_take_whole_lines_and_as_many_matrices_as_one_launch_has() {
+        let bytes = |name: &str, repack, batch| {
+            let problem = Problem { repack, batch, ..Problem::new(Dtype::Bf16, 100, 70, 65) };
+            let shape = LaunchShape::new(find(name).unwrap(), &problem, &h200(), None);
+            assert_eq!(
+                shape.repack == repack,
+                shape.workspace.copy_bytes > 0 || repack.is_nothing()
+            );
+            shape.workspace.copy_bytes
+        };
+        let (a, b) = (100 * 256, 65 * 256);
+        assert_eq!(bytes("warpgroup_bf16", Repack { a: 1, b: 1 }, 1), a + b);
+        assert_eq!(bytes("warpgroup_bf16", Repack { a: 1, b: 0 }, 1), a);
+        assert_eq!(bytes("warpgroup_bf16", Repack { a: 1, b: 5 }, 5), a + 5 * b);
+        assert_eq!(bytes("warpgroup_bf16", Repack { a: 1, b: 100_000 }, 100_000), a + 65_535 * b);
+        assert_eq!(bytes("warpgroup_bf16", Repack::default(), 1), 0);
+        assert_eq!(bytes("tensor_core_bf16", Repack { a: 1, b: 1 }, 1), 0);
     }
 
     #[test]

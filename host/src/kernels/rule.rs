@@ -1,7 +1,7 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
 use super::launch::{LaunchShape, Sharing};
-use super::{NotTuned, Problem, Selection, Why, kernels, kernels_for, supports, unknown};
+use super::{NotTuned, Problem, Repack, Selection, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
 use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
@@ -37,6 +37,14 @@ const DEEP_FOR_SKINNY: u32 = 2;
 /// 1.05e12.
 const MULTIPLY_ADDS_A_LOAD: u64 = 32;
 
+/// Multiply-adds that an H200 does on tensor cores with rows at odd places, 30e12 a second, in the time in which an element of 2
+/// bytes is repacked, which moves it twice at 3.5e12 bytes a second; and in the 3 us of the launch that does so.
+const MULTIPLY_ADDS_A_COPY: u64 = 35;
+const MULTIPLY_ADDS_OF_A_LAUNCH: u64 = 90_000_000;
+
+/// Elements of D below which such a product is no faster: each value of k takes as long as for so many.
+const LEAST_D: u64 = 1024 * 1024;
+
 /// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
 const ASYNC_COPIES: (u32, u32) = (8, 0);
 
@@ -56,6 +64,8 @@ pub enum Rule {
     NothingToShare,
     /// It needs asynchronous copies, which the device does not have.
     NoAsyncCopies,
+    /// Factors would have to be repacked for it, which takes longer than it gains.
+    RepackCosts,
 }
 
 impl fmt::Display for Rule {
@@ -69,6 +79,7 @@ impl fmt::Display for Rule {
             }
             Rule::NothingToShare => "its blocks would share no tile",
             Rule::NoAsyncCopies => "this device has no asynchronous copies",
+            Rule::RepackCosts => "factors would be repacked for longer than it gains",
         })
     }
 }
@@ -98,6 +109,8 @@ impl Order {
         let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
         if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order(0, 0, false, 0), Rule::NoAsyncCopies)
+        } else if !repack_pays(Repack::of(kernel, problem), problem) {
+            (Order(0, 0, false, 0), Rule::RepackCosts)
         } else if kernel.schedule == Schedule::SplitK {
             let fits = match kernel.rung {
                 Rung::Skinny => is_skinny(kernel, problem),
@@ -178,6 +191,15 @@ fn is_worth_sharing(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo)
     blocks >= BLOCKS_WORTH_SHARING && slices >= SLICES_WORTH_SHARING
 }
 
+/// Whether a product that needs factors repacked gains more than that costs, beside one that takes them as they are.
+fn repack_pays(repack: Repack, problem: &Problem) -> bool {
+    let Problem { m, n, k, batch, .. } = *problem;
+    let elements = u64::from(m).saturating_mul(n.into()).saturating_mul(batch.into());
+    let work = elements.max(LEAST_D).saturating_mul(k.into());
+    let copies = repack.elements(problem).saturating_mul(MULTIPLY_ADDS_A_COPY);
+    repack.is_nothing() || work >= copies.saturating_add(MULTIPLY_ADDS_OF_A_LAUNCH)
+}
+
 /// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and what
 /// could be done while their elements are loaded.
 fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
@@ -201,6 +223,9 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
 /// Of a batch the tiles of all products count.
+///
+/// Kernels for which factors must be [repacked](Repack) come last where that takes longer than they gain: where the product is small or
+/// shallow, or elements are used only a few times.
 ///
 /// [`Rung::Pipelined`] and the rungs above it count from compute capability 8.0 on: before that copies are not asynchronous.
 ///
@@ -327,8 +352,17 @@ mod tests {
                     let kernel = chosen(size, &h200());
                     assert_eq!((kernel.rung, kernel.tile.bn), (Rung::Warpgroup, bn), "{size}");
                 }
-                // Rows that bulk copies cannot take.
-                assert_eq!(chosen(2047, &h200()).rung, Rung::TensorCore);
+                // Rows that bulk copies cannot take are repacked, unless there is little to multiply.
+                for (size, rung) in [
+                    (31, Rung::TensorCore),
+                    (63, Rung::TensorCore),
+                    (255, Rung::Warpgroup),
+                    (1023, Rung::Warpgroup),
+                    (8191, Rung::Warpgroup),
+                ] {
+                    assert_eq!(chosen(size, &h200()).rung, rung, "{size}");
+                }
+                assert_eq!(chosen(2047, &ampere).rung, Rung::TensorCore);
                 let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
                 assert!(chosen(4096, &turing).rung < Rung::Pipelined);
             }
@@ -338,6 +372,23 @@ mod tests {
         let error = choose(&problem, &turing, Some(Rung::TensorCore)).unwrap_err();
         assert!(matches!(error, Error::KernelNeeds { needs: Needs::TensorCores, .. }), "{error}");
         assert!(error.to_string().contains("8.0") && error.to_string().contains("7.5"), "{error}");
+    }
+
+    #[test]
+    fn repacking_must_pay() {
+        let chosen = |problem: Problem| choose(&problem, &h200(), None).unwrap().kernel.rung;
+        let odd = |m, n, k| Problem::new(Dtype::Bf16, m, n, k);
+        assert_eq!(chosen(odd(4095, 4097, 4093)), Rung::Warpgroup);
+        // Each element of B is used 17 times.
+        let shallow = odd(17, 100_001, 80);
+        assert_eq!(chosen(shallow), Rung::TensorCore);
+        assert_eq!(chosen(Problem { repack: Repack::default(), ..shallow }), Rung::Warpgroup);
+        // The copy of all products' factors takes its time, that of one which they share does not.
+        let batch = |a, b| Problem { batch: 10_000, repack: Repack { a, b }, ..odd(33, 33, 64) };
+        assert_eq!(chosen(batch(10_000, 10_000)), Rung::TensorCore);
+        assert_eq!(chosen(batch(0, 1)), Rung::Warpgroup);
+        let last = rank(&shallow, &h200()).last().unwrap().to_string();
+        assert!(last.contains("repacked"), "{last}");
     }
 
     #[test]

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::kernels::kernels;
     use crate::occupancy::{CannotLaunch, Demand, Limits, occupancy};
-    use regemm_kernels::table::REDUCERS;
+    use regemm_kernels::table::{REDUCERS, REPACKER};
 
     /// Names of the columns.
     const HEADING: &str = "kernel,arch,registers,static_shared_bytes,local_bytes";
@@ -92,7 +92,7 @@ mod tests {
                 assert!(found.is_some(), "{} for {capability:?}: {RENEW}", kernel.name);
             }
         }
-        let entries = kernels().len() + REDUCERS.len();
+        let entries = kernels().len() + REDUCERS.len() + [REPACKER].len();
         assert_eq!(ROWS.len(), entries * Limits::CAPABILITIES.len(), "{RENEW}");
         assert_eq!(compiled("naive_f32", (9, 9)), None);
         assert_eq!(compiled("naive", (9, 0)), None);

@@ -8,7 +8,9 @@ use super::{choice, shipped};
 use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result};
-use crate::kernels::{NotTuned, Problem, Rule, Selection, Why, choose_untuned, rank, supports};
+use crate::kernels::{
+    NotTuned, Problem, Repack, Rule, Selection, Why, choose_untuned, rank, supports,
+};
 use regemm_kernels::kernel::KernelInfo;
 use std::time::Duration;
 
@@ -98,6 +100,12 @@ fn of(
 }
 
 impl Explanation {
+    /// What is repacked for the chosen kernel.
+    pub fn repack(&self) -> Repack {
+        let chosen = self.selection.as_ref().ok();
+        chosen.map(|selection| Repack::of(selection.kernel, &self.problem)).unwrap_or_default()
+    }
+
     /// Why the choice was not made by measured times; none if it was.
     pub fn not_tuned(&self) -> Option<NotTuned> {
         match self.selection.as_ref().ok()?.why {

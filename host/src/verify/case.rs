@@ -106,8 +106,8 @@ impl Case {
         }
     }
 
-    /// The case in the layouts of a kernel, and where that makes bulk copies with gaps in A and B that make them possible: as wide as
-    /// they are, or wider.
+    /// The case in the layouts of a kernel, and where that makes bulk copies with gaps in A and B such that neither need be repacked:
+    /// as wide as they are, or wider.
     pub fn fitted<T>(mut self, kernel: &KernelInfo) -> Self {
         self.layouts = kernel.layouts;
         if kernel.boxes.is_some() {

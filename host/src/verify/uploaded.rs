@@ -4,7 +4,7 @@ use super::canary::{Canaries, CanaryFault};
 use super::case::{Addend, Case, Operands, nan};
 use crate::device::Device;
 use crate::error::Result;
-use crate::gemm::{Factor, Gemm, KernelChoice, Target, Term};
+use crate::gemm::{Factor, Gemm, KernelChoice, Report, Target, Term};
 use crate::matrix::Matrix;
 use ndarray::{Array2, Array3, s};
 use regemm_kernels::element::{Accumulator, Element};
@@ -34,6 +34,8 @@ pub struct Outcome<T> {
     pub d: Array2<T>,
     /// What the canaries around D show.
     pub stray: Option<CanaryFault>,
+    /// How it was computed.
+    pub report: Report,
 }
 
 impl Case {
@@ -114,7 +116,7 @@ impl<T: Element> Uploaded<'_, T> {
             Some(batch) => inside.into_batch(batch.count, case.m, canaries.pitch)?.into(),
             None => inside.slice(0..case.m, 0..case.n)?.into(),
         };
-        gemm.run(target)?;
+        let report = gemm.run(target)?;
 
         let raw = d.read_raw()?;
         let inside = |(row, col): (usize, usize)| {
@@ -124,6 +126,7 @@ impl<T: Element> Uploaded<'_, T> {
         };
         Ok(Outcome {
             stray: canaries.check(&raw, false).err(),
+            report,
             d: Array2::from_shape_fn((case.count() * case.m, case.n), inside),
         })
     }

@@ -139,7 +139,6 @@ const LAUNCH_OUT_OF_RESOURCES: i32 = 701;
 pub fn is_misfit(error: &Error) -> bool {
     match error {
         Error::KernelDoesNotFit { .. }
-        | Error::KernelAlignment { .. }
         | Error::NoPtx { .. }
         | Error::GpuTooOld { .. }
         | Error::DriverTooOld { .. } => true,

@@ -49,9 +49,10 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
 fn text(explanation: &Explanation) -> String {
     let Explanation { problem, shape, selection, .. } = explanation;
     let alignment = if shape.aligned { "" } else { ", rows unaligned" };
-    let choice = match selection {
-        Ok(selection) => selection.to_string(),
-        Err(error) => error.to_string(),
+    let choice = match (selection, explanation.repack()) {
+        (Ok(selection), repack) if !repack.is_nothing() => format!("{selection}\n{repack}"),
+        (Ok(selection), _) => selection.to_string(),
+        (Err(error), _) => error.to_string(),
     };
     format!("{problem}{alignment}\n{choice}\n{}", ranking(explanation))
 }
@@ -98,6 +99,7 @@ pub fn explanation_json(explanation: &Explanation) -> Value {
             Ok(selection) => selection.why.to_string(),
             Err(error) => error.to_string(),
         },
+        "repacked": explanation.repack().factors().collect::<Vec<_>>(),
         "tuned": selection.is_ok() && explanation.not_tuned().is_none(),
         "ranking": ranking.iter().map(candidate).collect::<Vec<_>>(),
     })
