@@ -10,49 +10,21 @@
 //! known at run time, so it is all written out.
 
 use crate::bulk_panels::BulkPanel;
-use crate::element::{Accumulator, Element};
+use crate::element::Element;
 use crate::epilogue::Epilogue;
+use crate::outbox::{self, Outbox};
+use crate::pairs::{self, Fetched, Pairs, PairsAt};
 use crate::params::GemmParams;
-use crate::sums_on_the_way::{LANES, SumsOnTheWay};
+use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
-use cuda_std::memory::SharedPtr;
-use cuda_std::wgmma::{self, Accumulators, K, M, Major, THREADS};
+use cuda_std::wgmma::{self, Accumulators, K, Major, THREADS};
 use cuda_std::{hint, thread, unroll, warp};
-
-/// Warps of a warpgroup.
-const WARPS: u32 = THREADS / warp::WARP_SIZE;
-
-/// Rows of a warp's sums.
-const WARP_ROWS: usize = M / WARPS as usize;
-
-/// Columns of the sums that take the way to D at a time.
-const PART_COLS: usize = 64;
-
-/// Rows and columns of sums that a warp holds together: 8 x 8, a pair in each lane.
-const EIGHT: usize = 8;
 
 /// Elements that a lane stores together where D's rows consist of them: 16 bytes.
 const CHUNK: u32 = 8;
 
-/// Words of a chunk.
-const CHUNK_WORDS: u32 = 4;
-
-/// Chunks and words of a row of a part, of which each row is 128 bytes.
-const ROW_CHUNKS: u32 = 8;
-const ROW_WORDS: u32 = ROW_CHUNKS * CHUNK_WORDS;
-
-/// This lane's pairs in the upper and the lower 8 rows of 8 columns, whose registers begin with the one of this constant index.
-macro_rules! pairs {
-    ($sums:expr, $first:ident) => {
-        [
-            [$sums.get::<$first>(), $sums.get::<{ $first + 1 }>()],
-            [$sums.get::<{ $first + 2 }>(), $sums.get::<{ $first + 3 }>()],
-        ]
-    };
-}
-
-/// Bytes of shared memory that the sums of one warp take on their way.
-pub const BYTES_OF_WARP: u32 = (WARP_ROWS * PART_COLS * size_of::<f32>()) as u32;
+/// Registers of a lane in 8 columns: a pair in the upper eight rows and one in the lower.
+const OF_EIGHT: usize = 4;
 
 /// The sums of a warpgroup.
 pub struct WarpgroupTile<const N: usize> {
@@ -135,79 +107,133 @@ impl<const N: usize> WarpgroupTile<N> {
         unsafe { wgmma::wait_group::<NEWEST>() }
     }
 
-    /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`, by way of
-    /// [`BYTES_OF_WARP`] bytes of shared memory from `scratch` on, which are this warp's own.
+    /// What the epilogue needs for the first pairs of the part that begins at `origin`, to be [stored](Self::store) later: reading it
+    /// takes a while.
+    ///
+    /// # Safety
+    /// The epilogue's operands are valid for the shapes in `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn fetch<T: Element<Acc = f32>, E: Epilogue<T>>(
+        params: &GemmParams<T, E>,
+        origin: Origin,
+    ) -> Fetched<T> {
+        // SAFETY: as promised by the caller.
+        unsafe { params.epilogue.fetch(&pairs_at(params, of_warp(origin), 0)) }
+    }
+
+    /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
     ///
     /// # Safety
     /// All lanes of the warp get here together; all products have been waited for. D and the epilogue's operands are valid for
-    /// the shapes in `params`.
+    /// the shapes in `params`, and `fetched` is what has been [fetched](Self::fetch) for the same part.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store<T: Element<Acc = f32> + wgmma::Element, E: Epilogue<T>>(
         &self,
         params: &GemmParams<T, E>,
         origin: Origin,
-        scratch: SharedPtr<f32>,
+        fetched: Fetched<T>,
+        outbox: &mut Outbox,
     ) {
-        const { assert!(N.is_multiple_of(PART_COLS) && N / PART_COLS <= 4, "as many parts") };
-        let warp = thread::thread_idx_x() % THREADS / warp::WARP_SIZE;
-        let origin = Origin { row: origin.row + warp * WARP_ROWS as u32, ..origin };
+        const { assert!(N.is_multiple_of(outbox::COLS) && N / pairs::COLS <= 8, "as many parts") };
+        let origin = of_warp(origin);
         let whole = params.d.has_vectors(CHUNK) && params.n.is_multiple_of(CHUNK);
         // SAFETY: as promised by the caller.
         unsafe {
             match params.epilogue.only_scales() {
-                Some(factor) if whole => self.store_scaled(params, factor, origin, scratch.cast()),
-                _ => self.store_by_epilogue(params, origin, scratch),
+                Some(factor) if whole => self.store_scaled(params, factor, origin, outbox),
+                _ => self.store_by_epilogue(params, origin, fetched, outbox),
             }
         }
     }
 
-    /// [`store`](Self::store) for any epilogue and any D.
+    /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
+    /// at a time. What it needs for the next ones is fetched meanwhile.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[inline(always)]
     #[track_caller]
-    unsafe fn store_by_epilogue<T: Element<Acc = f32>, E: Epilogue<T>>(
+    unsafe fn store_by_epilogue<T: Element<Acc = f32> + wgmma::Element, E: Epilogue<T>>(
         &self,
         params: &GemmParams<T, E>,
         origin: Origin,
-        scratch: SharedPtr<f32>,
+        mut fetched: Fetched<T>,
+        outbox: &mut Outbox,
     ) {
-        let scratch = SumsOnTheWay::new(scratch, WARP_ROWS, PART_COLS);
-        // One copy of the epilogue's code for all parts.
-        for part in 0..hint::opaque((N / PART_COLS) as u32) {
-            // Registers have names and no indices.
-            macro_rules! write {
-                ($($part:literal)*) => {$(
-                    if const { $part < N / PART_COLS } && part == $part {
-                        unroll!(j < PART_COLS / EIGHT, {
-                            const FIRST: usize = ($part * PART_COLS / EIGHT + j) * 4;
-                            // SAFETY: as promised by the caller.
-                            unsafe {
-                                let [upper, lower] = pairs!(self.sums, FIRST);
-                                scratch.write(0, j, upper);
-                                scratch.write(1, j, lower);
-                            }
-                        });
-                    }
-                )*};
-            }
-            write!(0 1 2 3);
-            let col = origin.col + part * PART_COLS as u32;
-            // SAFETY: as promised by the caller; the lanes write the next part when all have read this one.
+        const TURNS: u32 = (outbox::COLS / pairs::COLS) as u32;
+        let words = params.d.has_vectors(2) && params.n.is_multiple_of(2);
+        for turn in 0..hint::opaque((N / pairs::COLS) as u32) {
+            let at = pairs_at(params, origin, turn);
+            // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
-                scratch.store(params, Origin { col, ..origin });
-                warp::sync_warp(warp::FULL_MASK);
+                let next = params.epilogue.fetch(&pairs_at(params, origin, turn + 1));
+                let (factor, addends) = params.epilogue.addends(&fetched);
+                let mut values = self.scaled(turn, factor, addends);
+                params.epilogue.finish(&mut values, &at);
+                let [upper, lower] = values.map(|row| row.map(wgmma::pack::<T>));
+                for block in 0..pairs::COLS / outbox::BLOCK {
+                    let (j, place) = (2 * block, turn % TURNS * TURNS + block as u32);
+                    outbox.write(place, [upper[j], lower[j], upper[j + 1], lower[j + 1]]);
+                }
+                if turn % TURNS == TURNS - 1 {
+                    let col = origin.col + turn / TURNS * outbox::COLS as u32;
+                    let origin = Origin { col, ..origin };
+                    if params.d.has_vectors(CHUNK) && params.n.is_multiple_of(CHUNK) {
+                        outbox.send_rows::<_, _, u32, 4>(params, origin);
+                    } else if words {
+                        outbox.send_rows::<_, _, u32, 1>(params, origin);
+                    } else {
+                        outbox.send_rows::<_, _, u16, 1>(params, origin);
+                    }
+                }
+                fetched = next;
             }
         }
     }
 
-    /// [`store`](Self::store) where sums are only multiplied by `factor` and D's rows consist of chunks.
+    /// The sums of the `turn`-th [`pairs::COLS`] columns, each multiplied by `factor` and added to its addend.
     ///
-    /// A row of a part is 128 bytes in shared memory, as many as there are in all banks, and its chunks change places with those
-    /// of the rows next to it: chunk `c` of row `r` lies where chunk `c ^ (r % 8)` would. So the pairs that lanes write together, in 8
-    /// rows of one chunk, lie in different banks, as do the chunks that they read.
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn scaled(&self, turn: u32, factor: f32, addends: Pairs<f32>) -> Pairs<f32> {
+        let mut values = addends;
+        // Registers have names and no indices.
+        macro_rules! pair {
+            ($turn:literal, $j:literal) => {{
+                const FIRST: usize = ($turn * pairs::PAIRS + $j) * OF_EIGHT;
+                let [[a, b], [c, d]] = [addends[0][$j], addends[1][$j]];
+                // SAFETY: as promised by the caller.
+                unsafe {
+                    let sums = &self.sums;
+                    values[0][$j] =
+                        [sums.scaled::<FIRST>(factor, a), sums.scaled::<{ FIRST + 1 }>(factor, b)];
+                    values[1][$j] = [
+                        sums.scaled::<{ FIRST + 2 }>(factor, c),
+                        sums.scaled::<{ FIRST + 3 }>(factor, d),
+                    ];
+                }
+            }};
+        }
+        macro_rules! read {
+            ($($turn:literal)*) => {$(
+                if const { $turn < N / pairs::COLS } && turn == $turn {
+                    pair!($turn, 0);
+                    pair!($turn, 1);
+                    pair!($turn, 2);
+                    pair!($turn, 3);
+                }
+            )*};
+        }
+        read!(0 1 2 3 4 5 6 7);
+        values
+    }
+
+    /// [`store`](Self::store) where sums are only multiplied by `factor`. Nothing in between depends on what is known at run time, so
+    /// it is all written out.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
@@ -218,52 +244,48 @@ impl<const N: usize> WarpgroupTile<N> {
         params: &GemmParams<T, E>,
         factor: f32,
         origin: Origin,
-        scratch: SharedPtr<u32>,
+        outbox: &mut Outbox,
     ) {
-        const {
-            assert!(PART_COLS as u32 == ROW_CHUNKS * CHUNK, "rows that fill all banks");
-            assert!(2 * WARP_ROWS as u32 * ROW_WORDS * 4 <= BYTES_OF_WARP, "room for two parts");
-        }
-        let lane = warp::lane_id();
-        let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
-        let (row, chunk) = (lane / ROW_CHUNKS, lane % ROW_CHUNKS);
-        let rows = warp::WARP_SIZE / ROW_CHUNKS;
-        let first = params.d.of_block().at(origin.row + row, origin.col + chunk * CHUNK);
-        let step = u64::from(rows) * params.d.first.ld;
-        let scaled = |pair: [f32; 2]| wgmma::pack::<T>(pair.map(|sum| f32::fma(factor, sum, 0.0)));
         macro_rules! store {
             ($($part:literal)*) => {$(
-                if const { $part < N / PART_COLS } {
-                    // Lanes may still be reading the part before.
-                    let scratch = scratch.add($part % 2 * WARP_ROWS as u32 * ROW_WORDS);
-                    unroll!(j < PART_COLS / EIGHT, {
-                        const FIRST: usize = ($part * PART_COLS / EIGHT + j) * 4;
-                        let place = scratch.add(g * ROW_WORDS + (j as u32 ^ g) * CHUNK_WORDS + t);
-                        // SAFETY: as promised by the caller; the room is the warp's own.
+                if const { $part < N / outbox::COLS } {
+                    unroll!(block < outbox::COLS / outbox::BLOCK, {
+                        const FIRST: usize =
+                            ($part * outbox::COLS / outbox::BLOCK + block) * 2 * OF_EIGHT;
+                        // SAFETY: as promised by the caller.
                         unsafe {
-                            let [upper, lower] = pairs!(self.sums, FIRST);
-                            place.store(scaled(upper));
-                            place.add(EIGHT as u32 * ROW_WORDS).store(scaled(lower));
+                            let sums = &self.sums;
+                            let pairs = [
+                                [sums.scaled::<FIRST>(factor, 0.0), sums.scaled::<{ FIRST + 1 }>(factor, 0.0)],
+                                [sums.scaled::<{ FIRST + 2 }>(factor, 0.0), sums.scaled::<{ FIRST + 3 }>(factor, 0.0)],
+                                [sums.scaled::<{ FIRST + 4 }>(factor, 0.0), sums.scaled::<{ FIRST + 5 }>(factor, 0.0)],
+                                [sums.scaled::<{ FIRST + 6 }>(factor, 0.0), sums.scaled::<{ FIRST + 7 }>(factor, 0.0)],
+                            ];
+                            outbox.write(block as u32, pairs.map(wgmma::pack::<T>));
                         }
                     });
-                    // SAFETY: all lanes get here together.
-                    unsafe { warp::sync_warp(warp::FULL_MASK) };
-                    unroll!(turn < WARP_ROWS * ROW_CHUNKS as usize / warp::WARP_SIZE as usize, {
-                        let row = turn as u32 * rows + row;
-                        let place = row * ROW_WORDS + (chunk ^ (row % ROW_CHUNKS)) * CHUNK_WORDS;
-                        let col = $part * PART_COLS as u32;
-                        let inside = origin.row + row < params.m
-                            && origin.col + col + chunk * CHUNK < params.n;
-                        let target = first.add(turn as u64 * step + u64::from(col));
-                        // SAFETY: as promised by the caller; the part is written, and all of a chunk lies in D or nothing.
-                        unsafe {
-                            let elements = scratch.add(place).load_vec::<{ CHUNK_WORDS as usize }>();
-                            target.cast::<u32>().store_vec_if(inside, elements);
-                        }
-                    });
+                    let col = origin.col + $part * outbox::COLS as u32;
+                    // SAFETY: as promised by the caller; all blocks have been written.
+                    unsafe { outbox.send_rows::<_, _, u32, 4>(params, Origin { col, ..origin }) };
                 }
             )*};
         }
         store!(0 1 2 3);
     }
+}
+
+/// Where this warp's 16 rows begin, of a warpgroup's part of D that begins at `origin`.
+#[inline(always)]
+fn of_warp(origin: Origin) -> Origin {
+    let warp = thread::thread_idx_x() % THREADS / warp::WARP_SIZE;
+    Origin { row: origin.row + warp * outbox::ROWS as u32, ..origin }
+}
+
+/// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`.
+#[inline(always)]
+fn pairs_at<T: Element, E>(params: &GemmParams<T, E>, origin: Origin, turn: u32) -> PairsAt {
+    let lane = warp::lane_id();
+    let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
+    let (row, col) = (origin.row + g, origin.col + turn * pairs::COLS as u32 + 2 * t);
+    PairsAt { row, col, m: params.m, n: params.n }
 }

@@ -3,7 +3,7 @@
 //! SAFETY of the kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
 
 use cuda_std::bulk_copy::TensorMap;
-use cuda_std::memory::{GlobalPtr, SharedPtr};
+use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
@@ -12,10 +12,11 @@ use half::bf16;
 use regemm_kernels::bulk_panels::BulkPanel;
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::maps::{BoxShape, MappedFactor, Maps};
+use regemm_kernels::outbox::{self, Outbox};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::ring::{Ring, WARP};
 use regemm_kernels::tile::Origin;
-use regemm_kernels::warpgroup_tile::{BYTES_OF_WARP, WarpgroupTile};
+use regemm_kernels::warpgroup_tile::WarpgroupTile;
 use std::ffi::c_void;
 
 const BM: usize = 2 * M;
@@ -33,8 +34,8 @@ type PanelB = BulkPanel<bf16, MnMajor, BN, BK>;
 
 const STAGE_BYTES: u32 = PanelA::BYTES + PanelB::BYTES;
 const CONSUMERS: u32 = 2 * THREADS;
-const SUMS: u32 = STAGES * STAGE_BYTES;
-const RING: u32 = SUMS + CONSUMERS / WARP * BYTES_OF_WARP;
+const OUTBOXES: u32 = STAGES * STAGE_BYTES;
+const RING: u32 = OUTBOXES + CONSUMERS / WARP * outbox::BYTES;
 const SHARED_BYTES: u32 = RING + Ring::<STAGES>::BYTES;
 
 /// What is wrong.
@@ -122,9 +123,10 @@ unsafe fn product(
             sums.wait::<0>();
         }
         ring.emptied_last();
-        let scratch = shared::dynamic::<u8>().address() + SUMS + thread / WARP * BYTES_OF_WARP;
-        let scratch = SharedPtr::from_address(scratch);
-        sums.store(&params.of_block(), Origin { row: first, col: 0 }, scratch);
+        let room = shared::dynamic::<u8>().add(OUTBOXES + thread / WARP * outbox::BYTES);
+        let (params, origin) = (params.of_block(), Origin { row: first, col: 0 });
+        let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
+        sums.store(&params, origin, fetched, &mut Outbox::new(room));
     }
 }
 

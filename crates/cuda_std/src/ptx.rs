@@ -193,6 +193,43 @@ pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     core::f64::math::mul_add(a, b, c)
 }
 
+/// "Floating Point Instructions: ex2", "rcp".
+macro_rules! approximations {
+    ($($name:ident => $instruction:literal),* $(,)?) => {$(
+        #[inline(always)]
+        pub fn $name(x: f32) -> f32 {
+            let result;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(concat!($instruction, " {}, {};"), out(reg32) result, in(reg32) x, options(pure, nomem, nostack))
+            };
+            result
+        }
+    )*};
+}
+
+approximations! {
+    exp2_approx_f32 => "ex2.approx.ftz.f32",
+    reciprocal_approx_f32 => "rcp.approx.ftz.f32",
+}
+
+/// "Floating Point Instructions: min". Before sm_80 it has no `.NaN`.
+#[inline(always)]
+pub fn minimum_f32(a: f32, b: f32) -> f32 {
+    if cfg!(target_feature = "sm_80") {
+        let result;
+        // SAFETY: arithmetic on registers.
+        unsafe {
+            asm!("min.NaN.f32 {}, {}, {};", out(reg32) result, in(reg32) a, in(reg32) b, options(pure, nomem, nostack))
+        };
+        result
+    } else if a > b || b.is_nan() {
+        b
+    } else {
+        a
+    }
+}
+
 /// One multiply-add for each of the listed registers, in that order, as one block.
 macro_rules! fma_row {
     ($a:expr, $b:expr, $c:expr; $($index:literal $bj:ident $cj:ident),*; $($order_b:ident $order_c:ident),*) => {
