@@ -188,9 +188,9 @@ fn a_module_is_one_entry_for_its_target() {
         let entries = module.words().filter(|&word| word == ".entry").count();
         assert_eq!(entries, 1, "{name}");
 
-        // Maps of the factors come after the parameters of all kernels.
+        // Three maps, and whether the last counts, come after the parameters of all kernels.
         let parameters = module.kernel.entry.parameters;
-        assert_eq!(parameters.len(), if module.kernel.boxes.is_some() { 3 } else { 1 }, "{name}");
+        assert_eq!(parameters.len(), if module.kernel.boxes.is_some() { 5 } else { 1 }, "{name}");
         for (index, parameter) in parameters.iter().enumerate() {
             let (align, size) = (parameter.align, parameter.size);
             let declared = format!(".param .align {align} .b8 {entry}_param_{index}[{size}]");

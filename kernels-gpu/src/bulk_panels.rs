@@ -11,7 +11,7 @@
 //! | across (A transposed, B row-major) | 64 values of k by 64 rows of A or columns of B | as many boxes as that takes |
 
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
-use crate::maps::{BoxShape, MappedFactor};
+use crate::maps::{BoxShape, Mapped};
 use core::marker::PhantomData;
 use cuda_std::bulk_copy::load_3d;
 use cuda_std::mbarrier::Mbarrier;
@@ -108,8 +108,8 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     /// As for [`load_3d`]; the map is one of the factor in boxes of shape [`BOX`](Self::BOX).
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn load(self, factor: MappedFactor<'_>, first: u32, k: u32, full: Mbarrier) {
-        let MappedFactor { map, index } = factor;
+    pub unsafe fn load(self, factor: Mapped<'_>, first: u32, k: u32, full: Mbarrier) {
+        let Mapped { map, index } = factor;
         for part in 0..Self::BYTES / Self::BOX_BYTES {
             let target = SharedPtr::<T>::from_address(self.address + part * Self::BOX_BYTES);
             let (col, row) = if M::TRANSPOSED { (first + part * Self::ROW, k) } else { (k, first) };

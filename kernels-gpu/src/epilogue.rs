@@ -6,7 +6,7 @@
 use crate::activation::Activation;
 use crate::element::{Accumulator, Element};
 use crate::mover::VECTOR_BYTES;
-use crate::pairs::{Fetched, PAIRS, Pairs, PairsAt, ROWS};
+use crate::pairs::{self, Fetched, PAIRS, Pairs, PairsAt, ROWS};
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::{hint, thread};
@@ -34,15 +34,15 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     /// `at` is of the launch that this epilogue belongs to.
     #[inline(always)]
     #[track_caller]
-    unsafe fn fetch(&self, at: &PairsAt) -> Fetched<T> {
+    unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
         let _ = at;
-        Fetched::NOTHING
+        Fetched::default()
     }
 
     /// The factor of some pairs of sums, and what is added to each product before [`finish`](Self::finish); unless written otherwise
     /// they stay what they are.
     #[inline(always)]
-    fn addends(&self, fetched: &Fetched<T>) -> (T::Acc, Pairs<T::Acc>) {
+    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
         let _ = fetched;
         // Zero is added to the negative one alone without changing its sign if it is itself negative.
         (T::Acc::ONE, [[[T::Acc::constant(-0.0); 2]; PAIRS]; ROWS])
@@ -102,13 +102,13 @@ impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn fetch(&self, at: &PairsAt) -> Fetched<T> {
+    unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
         // SAFETY: as promised by the caller.
         unsafe { self.0.of_product(thread::block_idx_y()).fetch(at) }
     }
 
     #[inline(always)]
-    fn addends(&self, fetched: &Fetched<T>) -> (T::Acc, Pairs<T::Acc>) {
+    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
         self.0.of_product(thread::block_idx_y()).addends(fetched)
     }
 
@@ -209,14 +209,17 @@ impl<T: Element> Epilogue<T> for Linear<T> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn fetch(&self, at: &PairsAt) -> Fetched<T> {
-        let mut fetched = Fetched::NOTHING;
+    unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
+        let mut fetched = Fetched::default();
         // SAFETY: only elements inside of D are read; the host has checked C's shape and the bias's length.
         unsafe {
             match self.bias_axis {
                 BiasAxis::None => {}
                 BiasAxis::Column => fetched.vector = at.load_of_cols(self.bias),
-                BiasAxis::Row => fetched.vector[0] = at.load_of_rows(self.bias),
+                BiasAxis::Row => {
+                    let [upper, lower] = at.load_of_rows(self.bias);
+                    fetched.vector[..ROWS].copy_from_slice(&[upper, lower]);
+                }
             }
             // NaN in C must not reach D where beta is zero, so C is not even read.
             if self.beta != T::Acc::ZERO {
@@ -228,25 +231,27 @@ impl<T: Element> Epilogue<T> for Linear<T> {
 
     /// `fma(beta, c, bias)`, as in [`apply_vector`](Self::apply_vector).
     #[inline(always)]
-    fn addends(&self, fetched: &Fetched<T>) -> (T::Acc, Pairs<T::Acc>) {
+    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
         let mut addends = [[[T::Acc::ZERO; 2]; PAIRS]; ROWS];
         match self.bias_axis {
             BiasAxis::None => {}
             BiasAxis::Column => {
-                let bias = fetched.vector.map(|pair| pair.map(T::widen));
-                addends = [bias; ROWS];
+                addends = [fetched.vector.map(|word| pairs::unpack(word).map(T::widen)); ROWS];
             }
             BiasAxis::Row => {
-                addends = fetched.vector[0].map(|bias| [[bias.widen(); 2]; PAIRS]);
+                for i in 0..ROWS {
+                    let [bias, _] = pairs::unpack(fetched.vector[i]).map(T::widen);
+                    addends[i] = [[bias; 2]; PAIRS];
+                }
             }
         }
         if self.beta != T::Acc::ZERO {
             for i in 0..ROWS {
                 for j in 0..PAIRS {
-                    for e in 0..2 {
-                        let c = fetched.elements[i][j][e].widen();
-                        addends[i][j][e] = T::Acc::fma(self.beta, c, addends[i][j][e]);
-                    }
+                    let c = pairs::unpack(fetched.elements[i][j]).map(T::widen);
+                    let [low, high] = addends[i][j];
+                    addends[i][j] =
+                        [T::Acc::fma(self.beta, c[0], low), T::Acc::fma(self.beta, c[1], high)];
                 }
             }
         }

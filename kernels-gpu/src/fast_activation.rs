@@ -35,8 +35,8 @@ pub trait Rounded {
 /// Results smaller than this have the absolute error of this one.
 pub const GELU_NEAR_ZERO: f64 = 1e-4;
 
-/// Bound on the relative error of [`Activation::Silu`] and [`Activation::Sigmoid`] where they are normal numbers of f32: the argument
-/// of the exponential function has an error of two roundings, and it may be 128.
+/// Bound on the relative error of [`Activation::Silu`], [`Activation::Sigmoid`] and [`Activation::Tanh`] where they are normal numbers
+/// of f32: the argument of the exponential function has an error of two roundings, and it may be 128.
 pub const SIGMOID_ERROR: f64 = 2.0 * 128.0 * (f32::EPSILON as f64);
 
 impl Rounded for bf16 {
@@ -85,7 +85,7 @@ impl Rounded for f16 {
 
 /// An [activation](Activation) of several values, which do not wait for one another.
 ///
-/// As in [`Activation::apply_to_each`] branches are the same for a whole launch. `tanh` has no short form that is accurate near zero.
+/// As in [`Activation::apply_to_each`] branches are the same for a whole launch.
 #[inline(always)]
 pub fn apply_to_each<T: Rounded, const N: usize>(
     activation: Activation,
@@ -101,6 +101,10 @@ pub fn apply_to_each<T: Rounded, const N: usize>(
         }};
     }
     match activation {
+        Activation::None => {}
+        // Written so that a NaN is neither below zero nor replaced.
+        Activation::Relu => each!(x => if x < 0.0 { 0.0 } else { x }),
+        Activation::LeakyRelu => each!(x => if x < 0.0 { slope * x } else { x }),
         Activation::GeluErf => each!(x => gelu(x, T::GELU_ERF)),
         Activation::GeluTanh => each!(x => gelu(x, T::GELU_TANH)),
         Activation::Silu => each!(x => {
@@ -109,7 +113,7 @@ pub fn apply_to_each<T: Rounded, const N: usize>(
             if sigmoid == 0.0 { 0.0 } else { x * sigmoid }
         }),
         Activation::Sigmoid => each!(x => sigmoid(x)),
-        _ => return activation.apply_to_each(values, slope),
+        Activation::Tanh => each!(x => tanh(x)),
     }
     values
 }
@@ -128,6 +132,19 @@ fn gelu(x: f32, coefficients: &'static [f32]) -> f32 {
 #[inline(always)]
 fn sigmoid(x: f32) -> f32 {
     reciprocal_approx_f32(1.0 + exp2_approx_f32(x * -core::f32::consts::LOG2_E))
+}
+
+/// `1 - 2 / (1 + e^(2|x|))` with the sign of `x`, and near zero, where that cancels, the first terms of the series.
+#[inline(always)]
+fn tanh(x: f32) -> f32 {
+    /// Up to here the terms after the fourth are smaller than a rounding.
+    const NEAR: f32 = 0.25;
+    /// The first terms of `tanh(x) / x` in `x^2`.
+    const SERIES: &[f32] = &[1.0, -1.0 / 3.0, 2.0 / 15.0, -17.0 / 315.0];
+    let near = x * polynomial(SERIES, x * x);
+    let power = exp2_approx_f32(x.abs() * (2.0 * core::f32::consts::LOG2_E));
+    let far = fma_f32(-2.0, reciprocal_approx_f32(1.0 + power), 1.0).copysign(x);
+    if x.abs() < NEAR { near } else { far }
 }
 
 #[cfg(test)]
@@ -153,9 +170,11 @@ mod tests {
                 let bound = T::GELU_ERROR * (exact.abs() + GELU_NEAR_ZERO);
                 assert!(error <= bound, "{activation:?} of {x:e}: {found:e}, not {exact:e}");
             }
-            for (activation, exact) in
-                [(Activation::Silu, z * logistic(z)), (Activation::Sigmoid, logistic(z))]
-            {
+            for (activation, exact) in [
+                (Activation::Silu, z * logistic(z)),
+                (Activation::Sigmoid, logistic(z)),
+                (Activation::Tanh, z.tanh()),
+            ] {
                 let [found] = apply_to_each::<T, 1>(activation, [x], 0.0);
                 let error = (f64::from(found) - exact).abs();
                 let smallest = f64::from(f32::MIN_POSITIVE) * z.abs().max(1.0);
@@ -180,6 +199,8 @@ mod tests {
             (GeluTanh, 0.0, f32::INFINITY),
             (Silu, 0.0, f32::INFINITY),
             (Sigmoid, 0.0, 1.0),
+            (Tanh, -1.0, 1.0),
+            (Relu, 0.0, f32::INFINITY),
         ] {
             assert_eq!(of(activation, f32::NEG_INFINITY), low, "{activation:?}");
             assert_eq!(of(activation, f32::INFINITY), high, "{activation:?}");

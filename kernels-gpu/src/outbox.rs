@@ -5,15 +5,24 @@
 //! there are in all banks, and its 16-byte pieces change places with those of the rows next to it ([`Swizzle::Bytes128`]): so the
 //! eight rows of a matrix lie in different banks, as do the pieces of a row.
 //!
-//! There is room for two such parts, which are used in turn.
+//! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so while the warp goes
+//! on with the next part or the next tile. There is room for two parts, which are used in turn:
+//!
+//! ```text
+//! all lanes   wait      write, fence      wait       write, fence      wait       write, fence
+//! one lane                          send 0                      send 1     0 read               send 2
+//! ```
+//!
+//! Other matrices D, whose rows are not multiples of 16 bytes, are stored by all lanes, whole rows of a part together.
 
 use crate::element::Element;
+use crate::maps::{BoxShape, Mapped};
 use crate::params::GemmParams;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
 use cuda_std::scalar::Scalar;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{hint, mma, warp};
+use cuda_std::{bulk_copy, hint, mma, unroll, warp};
 
 /// Rows of a part.
 pub const ROWS: usize = 16;
@@ -22,6 +31,9 @@ pub const COLS: usize = 64;
 
 /// How a part lies in shared memory.
 const SWIZZLE: Swizzle = Swizzle::Bytes128;
+
+/// What a mapped D is sent in.
+pub const BOX: BoxShape = BoxShape { rows: ROWS as u32, cols: COLS as u32, swizzle: SWIZZLE };
 
 /// Bytes of a row of a part, and of all of it.
 const ROW_BYTES: u32 = SWIZZLE.row_bytes();
@@ -72,51 +84,111 @@ impl Outbox {
         unsafe { mma::store_matrices(place, pairs) }
     }
 
-    /// Sends the part to D, where it begins at `origin`, all lanes elements of type `W` of the same row: pairs or single ones. Rows
-    /// of D consist of such.
+    /// Waits until the part's place may be written again: until the part before the last has been read.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together; D is mapped.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn wait(&self) {
+        // SAFETY: as promised by the caller. The lane that sends is always the same.
+        unsafe {
+            if warp::elect(warp::FULL_MASK) {
+                bulk_copy::wait_group_read::<1>();
+            }
+            warp::sync_warp(warp::FULL_MASK);
+        }
+    }
+
+    /// Sends the part to a mapped D, where it begins at `origin`, in the background.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together, having written all blocks. The map is one of D in [`BOX`]es, and `origin` lies in D.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn send(&mut self, d: Mapped<'_>, origin: Origin) {
+        // SAFETY: as promised by the caller; the lanes' writes are fenced before one of them lets the copy read them.
+        unsafe {
+            bulk_copy::fence_shared();
+            warp::sync_warp(warp::FULL_MASK);
+            if warp::elect(warp::FULL_MASK) {
+                let at = [origin.col as i32, origin.row as i32, d.index];
+                bulk_copy::store_3d(d.map, at, SharedPtr::<u16>::from_address(self.part));
+                bulk_copy::commit_group();
+            }
+        }
+        self.turn();
+    }
+
+    /// Sends the part to a D that is not mapped, where it begins at `origin`: all lanes elements of the same row, pairs (`W` of 32
+    /// bits) or single ones (`W` of 16 bits). Rows of D consist of such.
     ///
     /// # Safety
     /// All lanes of the warp get here together, having written all blocks. D is valid for the shape in `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn send_rows<T: Element, E, W: Scalar + Default, const WORDS: usize>(
+    pub unsafe fn send_rows<T: Element, E, W: Scalar + Default>(
         &mut self,
         params: &GemmParams<T, E>,
         origin: Origin,
     ) {
-        let bytes = (size_of::<W>() * WORDS) as u32;
-        let in_row = ROW_BYTES / bytes;
-        let turns = PART_BYTES / bytes / warp::WARP_SIZE;
-        let at_once = AT_ONCE.min(turns as usize) as u32;
-        let lane = warp::lane_id();
-        let of_turn = |turn: u32| {
-            let index = turn * warp::WARP_SIZE + lane;
-            (index / in_row, index % in_row * bytes)
-        };
         // SAFETY: as promised by the caller; a part is written again when all lanes have written the one after it.
         unsafe {
             warp::sync_warp(warp::FULL_MASK);
-            for round in 0..hint::opaque(turns / at_once) {
-                let mut words = [[W::default(); WORDS]; AT_ONCE];
-                for i in 0..AT_ONCE {
-                    if (i as u32) < at_once {
-                        let (row, byte) = of_turn(round * at_once + i as u32);
-                        let place = SWIZZLE.apply(self.part + row * ROW_BYTES + byte);
-                        words[i] = SharedPtr::from_address(place).load_vec();
-                    }
-                }
-                for i in 0..AT_ONCE {
-                    if (i as u32) < at_once {
-                        let (row, byte) = of_turn(round * at_once + i as u32);
-                        let row = origin.row + row;
-                        let col = origin.col + byte / size_of::<T>() as u32;
-                        let inside = row < params.m && col < params.n;
-                        params.d.at(row, col).cast::<W>().store_vec_if(inside, words[i]);
-                    }
-                }
+            let rounds = PART_BYTES / (size_of::<W>() as u32 * warp::WARP_SIZE) / AT_ONCE as u32;
+            for round in 0..hint::opaque(rounds) {
+                self.send_round::<T, E, W, AT_ONCE>(params, origin, round);
             }
         }
         self.turn();
+    }
+
+    /// The `round`-th `LOADS` elements of each lane: all are read before one is stored, since reading takes a while.
+    ///
+    /// # Safety
+    /// As for [`send_rows`](Self::send_rows).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn send_round<T: Element, E, W: Scalar + Default, const LOADS: usize>(
+        &self,
+        params: &GemmParams<T, E>,
+        origin: Origin,
+        round: u32,
+    ) {
+        let bytes = size_of::<W>() as u32;
+        let place = |i: usize| {
+            let byte =
+                ((round * LOADS as u32 + i as u32) * warp::WARP_SIZE + warp::lane_id()) * bytes;
+            (byte / ROW_BYTES, byte % ROW_BYTES)
+        };
+        let mut elements = [W::default(); LOADS];
+        // SAFETY: as promised by the caller.
+        unsafe {
+            unroll!(i < LOADS, {
+                let (row, byte) = place(i);
+                let address = SWIZZLE.apply(self.part + row * ROW_BYTES + byte);
+                elements[i] = SharedPtr::from_address(address).load();
+            });
+            unroll!(i < LOADS, {
+                let (row, byte) = place(i);
+                let (row, col) = (origin.row + row, origin.col + byte / size_of::<T>() as u32);
+                let inside = row < params.m && col < params.n;
+                params.d.at(row, col).cast::<W>().store_if(inside, elements[i]);
+            });
+        }
+    }
+
+    /// Waits until everything has been read that has been sent to a mapped D: shared memory is gone when the block ends.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn finish(self) {
+        // SAFETY: as promised by the caller.
+        if unsafe { warp::elect(warp::FULL_MASK) } {
+            bulk_copy::wait_group_read::<0>();
+        }
     }
 
     /// On to the other part's place.

@@ -87,8 +87,11 @@ impl<
     const SCHEDULE: Schedule = Schedule::Persistent;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> =
-        Some(Boxes { a: BulkPanel::<T, L::A, BM, BK>::BOX, b: BulkPanel::<T, L::B, BN, BK>::BOX });
+    const BOXES: Option<Boxes> = Some(Boxes {
+        a: BulkPanel::<T, L::A, BM, BK>::BOX,
+        b: BulkPanel::<T, L::B, BN, BK>::BOX,
+        d: outbox::BOX,
+    });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
 
     #[inline(always)]
@@ -119,6 +122,7 @@ impl<
                 let fetched = Self::consume(&mut sums, &mut ring, first, p.k, fetch);
                 sums.store(&p, origin, fetched, &mut outbox);
             }
+            outbox.finish();
         }
     }
 }

@@ -12,6 +12,7 @@
 use crate::bulk_panels::BulkPanel;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
+use crate::maps::Mapped;
 use crate::outbox::{self, Outbox};
 use crate::pairs::{self, Fetched, Pairs, PairsAt};
 use crate::params::GemmParams;
@@ -19,9 +20,6 @@ use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
 use cuda_std::wgmma::{self, Accumulators, K, Major, THREADS};
 use cuda_std::{hint, thread, unroll, warp};
-
-/// Elements that a lane stores together where D's rows consist of them: 16 bytes.
-const CHUNK: u32 = 8;
 
 /// Registers of a lane in 8 columns: a pair in the upper eight rows and one in the lower.
 const OF_EIGHT: usize = 4;
@@ -117,7 +115,7 @@ impl<const N: usize> WarpgroupTile<N> {
     pub unsafe fn fetch<T: Element<Acc = f32>, E: Epilogue<T>>(
         params: &GemmParams<T, E>,
         origin: Origin,
-    ) -> Fetched<T> {
+    ) -> Fetched {
         // SAFETY: as promised by the caller.
         unsafe { params.epilogue.fetch(&pairs_at(params, of_warp(origin), 0)) }
     }
@@ -133,17 +131,16 @@ impl<const N: usize> WarpgroupTile<N> {
         &self,
         params: &GemmParams<T, E>,
         origin: Origin,
-        fetched: Fetched<T>,
+        fetched: Fetched,
         outbox: &mut Outbox,
     ) {
         const { assert!(N.is_multiple_of(outbox::COLS) && N / pairs::COLS <= 8, "as many parts") };
         let origin = of_warp(origin);
-        let whole = params.d.has_vectors(CHUNK) && params.n.is_multiple_of(CHUNK);
         // SAFETY: as promised by the caller.
         unsafe {
-            match params.epilogue.only_scales() {
-                Some(factor) if whole => self.store_scaled(params, factor, origin, outbox),
-                _ => self.store_by_epilogue(params, origin, fetched, outbox),
+            match (params.epilogue.only_scales(), params.mapped_d()) {
+                (Some(factor), Some(d)) => self.store_scaled::<T>(d, factor, origin, outbox),
+                (_, d) => self.store_by_epilogue(params, d, origin, fetched, outbox),
             }
         }
     }
@@ -158,12 +155,13 @@ impl<const N: usize> WarpgroupTile<N> {
     unsafe fn store_by_epilogue<T: Element<Acc = f32> + wgmma::Element, E: Epilogue<T>>(
         &self,
         params: &GemmParams<T, E>,
+        d: Option<Mapped<'_>>,
         origin: Origin,
-        mut fetched: Fetched<T>,
+        mut fetched: Fetched,
         outbox: &mut Outbox,
     ) {
         const TURNS: u32 = (outbox::COLS / pairs::COLS) as u32;
-        let words = params.d.has_vectors(2) && params.n.is_multiple_of(2);
+        let in_pairs = params.d.has_vectors(2) && params.n.is_multiple_of(2);
         for turn in 0..hint::opaque((N / pairs::COLS) as u32) {
             let at = pairs_at(params, origin, turn);
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
@@ -173,6 +171,9 @@ impl<const N: usize> WarpgroupTile<N> {
                 let mut values = self.scaled(turn, factor, addends);
                 params.epilogue.finish(&mut values, &at);
                 let [upper, lower] = values.map(|row| row.map(wgmma::pack::<T>));
+                if d.is_some() && turn % TURNS == 0 {
+                    outbox.wait();
+                }
                 for block in 0..pairs::COLS / outbox::BLOCK {
                     let (j, place) = (2 * block, turn % TURNS * TURNS + block as u32);
                     outbox.write(place, [upper[j], lower[j], upper[j + 1], lower[j + 1]]);
@@ -180,12 +181,10 @@ impl<const N: usize> WarpgroupTile<N> {
                 if turn % TURNS == TURNS - 1 {
                     let col = origin.col + turn / TURNS * outbox::COLS as u32;
                     let origin = Origin { col, ..origin };
-                    if params.d.has_vectors(CHUNK) && params.n.is_multiple_of(CHUNK) {
-                        outbox.send_rows::<_, _, u32, 4>(params, origin);
-                    } else if words {
-                        outbox.send_rows::<_, _, u32, 1>(params, origin);
-                    } else {
-                        outbox.send_rows::<_, _, u16, 1>(params, origin);
+                    match d {
+                        Some(d) => outbox.send(d, origin),
+                        None if in_pairs => outbox.send_rows::<T, E, u32>(params, origin),
+                        None => outbox.send_rows::<T, E, u16>(params, origin),
                     }
                 }
                 fetched = next;
@@ -232,16 +231,16 @@ impl<const N: usize> WarpgroupTile<N> {
         values
     }
 
-    /// [`store`](Self::store) where sums are only multiplied by `factor`. Nothing in between depends on what is known at run time, so
+    /// [`store`](Self::store) where sums are only multiplied by `factor` and D is mapped. Nothing in between depends on what is known at run time, so
     /// it is all written out.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[inline(always)]
     #[track_caller]
-    unsafe fn store_scaled<T: Element<Acc = f32> + wgmma::Element, E>(
+    unsafe fn store_scaled<T: wgmma::Element>(
         &self,
-        params: &GemmParams<T, E>,
+        d: Mapped<'_>,
         factor: f32,
         origin: Origin,
         outbox: &mut Outbox,
@@ -249,6 +248,8 @@ impl<const N: usize> WarpgroupTile<N> {
         macro_rules! store {
             ($($part:literal)*) => {$(
                 if const { $part < N / outbox::COLS } {
+                    // SAFETY: as promised by the caller.
+                    unsafe { outbox.wait() };
                     unroll!(block < outbox::COLS / outbox::BLOCK, {
                         const FIRST: usize =
                             ($part * outbox::COLS / outbox::BLOCK + block) * 2 * OF_EIGHT;
@@ -266,7 +267,7 @@ impl<const N: usize> WarpgroupTile<N> {
                     });
                     let col = origin.col + $part * outbox::COLS as u32;
                     // SAFETY: as promised by the caller; all blocks have been written.
-                    unsafe { outbox.send_rows::<_, _, u32, 4>(params, Origin { col, ..origin }) };
+                    unsafe { outbox.send(d, Origin { col, ..origin }) };
                 }
             )*};
         }

@@ -11,7 +11,7 @@ use cuda_std::{kernel, shared, thread};
 use half::bf16;
 use regemm_kernels::bulk_panels::BulkPanel;
 use regemm_kernels::epilogue::Linear;
-use regemm_kernels::maps::{BoxShape, MappedFactor, Maps};
+use regemm_kernels::maps::{BoxShape, Mapped, Maps};
 use regemm_kernels::outbox::{self, Outbox};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::ring::{Ring, WARP};
@@ -93,8 +93,8 @@ unsafe fn product(
                     Mistake::ExpectsOnePanel => PanelA::BYTES,
                     _ => STAGE_BYTES,
                 });
-                to_a.load(MappedFactor { map: a, index: 0 }, 0, slice * BK as u32, full);
-                to_b.load(MappedFactor { map: b, index: 0 }, 0, slice * BK as u32, full);
+                to_a.load(Mapped { map: a, index: 0 }, 0, slice * BK as u32, full);
+                to_b.load(Mapped { map: b, index: 0 }, 0, slice * BK as u32, full);
             }
             return;
         }

@@ -83,6 +83,10 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         let map = |factor: &Term<'_, T>, boxes| factor.tensor_map((first, products), boxes);
         let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&a, boxes.a))?;
         let b_map = boxes.map_or(Ok(UNUSED), |boxes| map(&b, boxes.b))?;
+        // Where bulk copies cannot take D the kernel stores it in another way.
+        let boxes_of_d = boxes.filter(|_| d.takes_bulk_copies());
+        let d_map = boxes_of_d.map_or(Ok(UNUSED), |boxes| map(&d, boxes.d))?;
+        let d_is_mapped = u32::from(boxes_of_d.is_some());
         let step = |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z] };
         let main = shape.main.map(|blocks| step(plan.kernel.code(), blocks));
         let reducer = plan.kernel.reducer().zip(shape.reduce);
@@ -98,8 +102,13 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
                 one.as_slice()
             }
         };
-        let arguments =
-            [(&raw const params).cast(), (&raw const a_map).cast(), (&raw const b_map).cast()];
+        let arguments = [
+            (&raw const params).cast(),
+            (&raw const a_map).cast(),
+            (&raw const b_map).cast(),
+            (&raw const d_map).cast(),
+            (&raw const d_is_mapped).cast(),
+        ];
         let launch = Launch { steps, arguments: &arguments, reads: &reads, writes: &writes };
         // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's launches
         // use the workspace before those that are put on the stream here.
