@@ -18,7 +18,7 @@
 
 use crate::activation::Activation;
 use crate::math::polynomial;
-use cuda_std::math::{exp2_approx_f32, fma_f32, minimum_f32, reciprocal_approx_f32};
+use cuda_std::math::{exp2_approx_f32, fma_f32, magnitude_up_to_f32, reciprocal_approx_f32};
 use cuda_std::unroll;
 use half::{bf16, f16};
 
@@ -123,7 +123,7 @@ pub fn apply_to_each<T: Rounded, const N: usize>(
 fn gelu(x: f32, coefficients: &'static [f32]) -> f32 {
     /// Weights are zero long before this; infinity times zero would be NaN.
     const LIMIT: f32 = 1e4;
-    let magnitude = minimum_f32(x.abs(), LIMIT);
+    let magnitude = magnitude_up_to_f32(x, LIMIT);
     let weight = exp2_approx_f32(polynomial(coefficients, magnitude));
     fma_f32(-magnitude, weight, x.max(0.0))
 }

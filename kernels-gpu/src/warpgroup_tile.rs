@@ -18,6 +18,7 @@ use crate::pairs::{self, Fetched, Pairs, PairsAt};
 use crate::params::GemmParams;
 use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
+use core::hint::unreachable_unchecked;
 use cuda_std::wgmma::{self, Accumulators, K, Major, THREADS};
 use cuda_std::{hint, thread, unroll, warp};
 
@@ -166,8 +167,8 @@ impl<const N: usize> WarpgroupTile<N> {
             let at = pairs_at(params, origin, turn);
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
-                let next = params.epilogue.fetch(&pairs_at(params, origin, turn + 1));
                 let (factor, addends) = params.epilogue.addends(&fetched);
+                fetched = params.epilogue.fetch(&pairs_at(params, origin, turn + 1));
                 let mut values = self.scaled(turn, factor, addends);
                 params.epilogue.finish(&mut values, &at);
                 let [upper, lower] = values.map(|row| row.map(wgmma::pack::<T>));
@@ -187,7 +188,6 @@ impl<const N: usize> WarpgroupTile<N> {
                         None => outbox.send_rows::<T, E, u16>(params, origin),
                     }
                 }
-                fetched = next;
             }
         }
     }
@@ -195,40 +195,38 @@ impl<const N: usize> WarpgroupTile<N> {
     /// The sums of the `turn`-th [`pairs::COLS`] columns, each multiplied by `factor` and added to its addend.
     ///
     /// # Safety
-    /// All products have been waited for.
+    /// All products have been waited for, and there are so many columns.
     #[inline(always)]
     #[track_caller]
     unsafe fn scaled(&self, turn: u32, factor: f32, addends: Pairs<f32>) -> Pairs<f32> {
-        let mut values = addends;
         // Registers have names and no indices.
-        macro_rules! pair {
-            ($turn:literal, $j:literal) => {{
-                const FIRST: usize = ($turn * pairs::PAIRS + $j) * OF_EIGHT;
-                let [[a, b], [c, d]] = [addends[0][$j], addends[1][$j]];
-                // SAFETY: as promised by the caller.
-                unsafe {
-                    let sums = &self.sums;
-                    values[0][$j] =
-                        [sums.scaled::<FIRST>(factor, a), sums.scaled::<{ FIRST + 1 }>(factor, b)];
-                    values[1][$j] = [
-                        sums.scaled::<{ FIRST + 2 }>(factor, c),
-                        sums.scaled::<{ FIRST + 3 }>(factor, d),
-                    ];
-                }
-            }};
+        macro_rules! pairs {
+            ($turn:literal, $row:literal: $($j:literal)*) => {
+                [$({
+                    const FIRST: usize = ($turn * pairs::PAIRS + $j) * OF_EIGHT + $row * 2;
+                    let [low, high] = addends[$row][$j];
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        [
+                            self.sums.scaled::<FIRST>(factor, low),
+                            self.sums.scaled::<{ FIRST + 1 }>(factor, high),
+                        ]
+                    }
+                }),*]
+            };
         }
-        macro_rules! read {
-            ($($turn:literal)*) => {$(
-                if const { $turn < N / pairs::COLS } && turn == $turn {
-                    pair!($turn, 0);
-                    pair!($turn, 1);
-                    pair!($turn, 2);
-                    pair!($turn, 3);
+        macro_rules! of_turn {
+            ($($turn:literal)*) => {
+                match turn {
+                    $($turn if const { $turn < N / pairs::COLS } => {
+                        [pairs!($turn, 0: 0 1 2 3), pairs!($turn, 1: 0 1 2 3)]
+                    })*
+                    // SAFETY: as promised by the caller.
+                    _ => unsafe { unreachable_unchecked() },
                 }
-            )*};
+            };
         }
-        read!(0 1 2 3 4 5 6 7);
-        values
+        of_turn!(0 1 2 3 4 5 6 7)
     }
 
     /// [`store`](Self::store) where sums are only multiplied by `factor` and D is mapped. Nothing in between depends on what is known at run time, so

@@ -2,12 +2,12 @@
 //!
 //! SAFETY of the kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
 
-use cuda_std::bulk_copy::TensorMap;
-use cuda_std::memory::GlobalPtr;
+use cuda_std::bulk_copy::{TensorMap, store_3d};
+use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
-use cuda_std::{kernel, shared, thread};
+use cuda_std::{kernel, shared, thread, warp};
 use half::bf16;
 use regemm_kernels::bulk_panels::BulkPanel;
 use regemm_kernels::epilogue::Linear;
@@ -60,6 +60,12 @@ enum Mistake {
     StoresEarly,
     /// They do not give the last stages back.
     KeepsStages,
+    /// A warp sends a part of D that has not been fenced.
+    SendsUnfenced,
+    /// It writes the next part but one without a wait for this one to be read.
+    OverwritesParts,
+    /// It ends without a wait for its last parts to be read.
+    LeavesEarly,
 }
 
 type Params = GemmParams<bf16, Linear<bf16>>;
@@ -70,6 +76,7 @@ unsafe fn product(
     params: Params,
     #[grid_constant] a: &TensorMap,
     #[grid_constant] b: &TensorMap,
+    #[grid_constant] d: &TensorMap,
     mistake: Mistake,
 ) {
     let thread = thread::thread_idx_x();
@@ -125,8 +132,38 @@ unsafe fn product(
         ring.emptied_last();
         let room = shared::dynamic::<u8>().add(OUTBOXES + thread / WARP * outbox::BYTES);
         let (params, origin) = (params.of_block(), Origin { row: first, col: 0 });
+        let mut outbox = Outbox::new(room);
+        if let Mistake::SendsUnfenced | Mistake::OverwritesParts = mistake {
+            let d = Mapped { map: d, index: 0 };
+            return send_parts(d, &mut outbox, room, mistake);
+        }
+        let maps = Maps::new(a, b, Some(d));
+        let params = GemmParams { maps, ..params };
         let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
-        sums.store(&params, origin, fetched, &mut Outbox::new(room));
+        sums.store(&params, origin, fetched, &mut outbox);
+        if mistake != Mistake::LeavesEarly {
+            outbox.finish();
+        }
+    }
+}
+
+/// Parts of zeros, sent as an outbox would but for the mistake.
+unsafe fn send_parts(d: Mapped<'_>, outbox: &mut Outbox, room: SharedPtr<u8>, mistake: Mistake) {
+    unsafe {
+        for _ in 0..3 {
+            for block in 0..(outbox::COLS / outbox::BLOCK) as u32 {
+                outbox.write(block, [0; 4]); // write
+            }
+            let origin = Origin { row: 0, col: 0 };
+            if mistake == Mistake::SendsUnfenced {
+                warp::sync_warp(warp::FULL_MASK);
+                if warp::elect(warp::FULL_MASK) {
+                    store_3d(d.map, [0; 3], room.cast::<u16>());
+                }
+            } else {
+                outbox.send(d, origin);
+            }
+        }
     }
 }
 
@@ -167,6 +204,7 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
         simulator.tensor_map(&tensor).unwrap()
     };
     let (a_map, b_map) = (map(a, (m, k), PanelA::BOX), map(b, (k, n), PanelB::BOX));
+    let d_map = map(d, (m, n), outbox::BOX);
     let params = Params {
         a,
         b,
@@ -184,10 +222,11 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
     };
     let launch =
         Launch { grid: [1; 3], block: [CONSUMERS + THREADS, 1, 1], dynamic_shared: SHARED_BYTES };
-    let arguments: [*const c_void; 4] = [
+    let arguments: [*const c_void; 5] = [
         (&raw const params).cast(),
         (&raw const a_map).cast(),
         (&raw const b_map).cast(),
+        (&raw const d_map).cast(),
         (&raw const mistake).cast(),
     ];
     // SAFETY: the arguments are of the types of the kernel's parameters.
@@ -237,6 +276,16 @@ fn missing_waits() {
     let returned = kind(Mistake::ReturnsEarly);
     assert!(matches!(returned, FaultKind::OperandInFlight { .. }), "{returned:?}");
     assert_eq!(kind(Mistake::StoresEarly), FaultKind::AccumulatorsInFlight);
+}
+
+#[test]
+fn parts_of_d_on_their_way() {
+    let unfenced = kind(Mistake::SendsUnfenced);
+    assert!(matches!(unfenced, FaultKind::MissingProxyFence { .. }), "{unfenced:?}");
+    for mistake in [Mistake::OverwritesParts, Mistake::LeavesEarly] {
+        let kind = kind(mistake);
+        assert!(matches!(kind, FaultKind::BulkStoreNotWaited { .. }), "{mistake:?}: {kind:?}");
+    }
 }
 
 #[test]

@@ -31,10 +31,10 @@ pub fn reciprocal_approx_f32(x: f32) -> f32 {
     backend::reciprocal_approx_f32(x)
 }
 
-/// The smaller of two numbers, NaN if one of them is (`min.NaN.f32` on sm_80 and later).
+/// `|x|` or the limit, whichever is smaller; NaN for NaN (`min.NaN.f32` on sm_80 and later).
 #[inline(always)]
-pub fn minimum_f32(a: f32, b: f32) -> f32 {
-    backend::minimum_f32(a, b)
+pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
+    backend::magnitude_up_to_f32(x, limit)
 }
 
 /// A row of an outer product: `c[j] = a * b[j] + c[j]` for all `j`, each rounded once (`fma.rn.f32`), from the first to the

@@ -213,20 +213,22 @@ approximations! {
     reciprocal_approx_f32 => "rcp.approx.ftz.f32",
 }
 
-/// "Floating Point Instructions: min". Before sm_80 it has no `.NaN`.
+/// "Floating Point Instructions: min", which before sm_80 has no `.NaN`. One block: the magnitude is a modifier of the operand then,
+/// where the compiler would make a mask of it.
 #[inline(always)]
-pub fn minimum_f32(a: f32, b: f32) -> f32 {
+pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
     if cfg!(target_feature = "sm_80") {
         let result;
         // SAFETY: arithmetic on registers.
         unsafe {
-            asm!("min.NaN.f32 {}, {}, {};", out(reg32) result, in(reg32) a, in(reg32) b, options(pure, nomem, nostack))
+            asm!("{{", ".reg .f32 m;", "abs.f32 m, {x};", "min.NaN.f32 {r}, m, {l};", "}}",
+                r = out(reg32) result, x = in(reg32) x, l = in(reg32) limit, options(pure, nomem, nostack))
         };
         result
-    } else if a > b || b.is_nan() {
-        b
+    } else if x.abs() > limit {
+        limit
     } else {
-        a
+        x.abs()
     }
 }
 

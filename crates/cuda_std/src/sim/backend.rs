@@ -140,8 +140,8 @@ pub fn reciprocal_approx_f32(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub fn minimum_f32(a: f32, b: f32) -> f32 {
-    if a > b || b.is_nan() { b } else { a }
+pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
+    if x.abs() > limit { limit } else { x.abs() }
 }
 
 /// No result depends on another, so the order shows nowhere.
