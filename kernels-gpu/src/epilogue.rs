@@ -232,23 +232,17 @@ impl<T: Element> Epilogue<T> for Linear<T> {
     /// `fma(beta, c, bias)`, as in [`apply_vector`](Self::apply_vector).
     #[inline(always)]
     fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
-        let mut addends = [[[T::Acc::ZERO; 2]; PAIRS]; ROWS];
-        match self.bias_axis {
-            BiasAxis::None => {}
-            BiasAxis::Column => {
-                addends = [fetched.vector.map(|word| pairs::unpack(word).map(T::widen)); ROWS];
-            }
-            BiasAxis::Row => {
-                for i in 0..ROWS {
-                    let [bias, _] = pairs::unpack(fetched.vector[i]).map(T::widen);
-                    addends[i] = [[bias; 2]; PAIRS];
-                }
-            }
-        }
+        let words = fetched.vector;
+        let widened = |word: u32| pairs::unpack(word).map(T::widen);
+        let mut addends = match self.bias_axis {
+            // Where there is no bias zeros have been fetched.
+            BiasAxis::None | BiasAxis::Column => [words.map(widened); ROWS],
+            BiasAxis::Row => [words[0], words[1]].map(|word| [[widened(word)[0]; 2]; PAIRS]),
+        };
         if self.beta != T::Acc::ZERO {
             for i in 0..ROWS {
                 for j in 0..PAIRS {
-                    let c = pairs::unpack(fetched.elements[i][j]).map(T::widen);
+                    let c = widened(fetched.elements[i][j]);
                     let [low, high] = addends[i][j];
                     addends[i][j] =
                         [T::Acc::fma(self.beta, c[0], low), T::Acc::fma(self.beta, c[1], high)];
