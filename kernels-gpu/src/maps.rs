@@ -38,28 +38,31 @@ pub struct Boxes {
     pub d: BoxShape,
 }
 
+/// The maps of A and B.
+pub type Factors<'a> = [&'a TensorMap; 2];
+
 /// Where the maps are.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Maps {
-    a: *const TensorMap,
-    b: *const TensorMap,
+    /// In the entry, which the kernel is compiled into: so that it knows them.
+    factors: *const Factors<'static>,
     /// Null where D is not mapped.
     d: *const TensorMap,
 }
 
 impl Maps {
     /// None.
-    pub const NONE: Self =
-        Maps { a: core::ptr::null(), b: core::ptr::null(), d: core::ptr::null() };
+    pub const NONE: Self = Maps { factors: core::ptr::null(), d: core::ptr::null() };
 
-    /// Those of A and B, and of D where it is mapped.
+    /// Those of A and B, and of D where it is mapped. They are used as long as the factors live.
     #[inline(always)]
-    pub const fn new(a: &TensorMap, b: &TensorMap, d: Option<&TensorMap>) -> Self {
+    pub const fn new(factors: &Factors<'_>, d: Option<&TensorMap>) -> Self {
         let d = match d {
             Some(map) => core::ptr::from_ref(map),
             None => core::ptr::null(),
         };
-        Maps { a, b, d }
+        Maps { factors: core::ptr::from_ref(factors).cast(), d }
     }
 }
 
@@ -80,7 +83,8 @@ impl<T: crate::element::Element, E> GemmParams<T, E> {
     #[inline(always)]
     pub unsafe fn mapped_factors(&self) -> (Mapped<'_>, Mapped<'_>) {
         // SAFETY: the entry refers to its own parameters, which live as long as the launch.
-        unsafe { (mapped(&*self.maps.a, self.a_stride), mapped(&*self.maps.b, self.b_stride)) }
+        let [a, b] = unsafe { *self.maps.factors };
+        (mapped(a, self.a_stride), mapped(b, self.b_stride))
     }
 
     /// D of the running block's product, where it is mapped.

@@ -125,7 +125,8 @@ macro_rules! __gemm_entry {
                     "a kernel with `factors = mapped` makes bulk copies"
                 )
             }
-            let maps = $crate::maps::Maps::new(a, b, (d_is_mapped != 0).then_some(d));
+            let factors = [a, b];
+            let maps = $crate::maps::Maps::new(&factors, (d_is_mapped != 0).then_some(d));
             let params = $crate::params::GemmParams { maps, ..params.of_block() };
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }

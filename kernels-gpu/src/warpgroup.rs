@@ -12,8 +12,8 @@
 //!   are always products under way;
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
 //!   thread, which the producers give up ([`crate::warpgroup_tile`]);
-//! - a block stays and takes one tile after another. While its consumers store one the producer is already bringing the slices of
-//!   the next; and the tiles of all blocks lie together, so that most slices are in the L2 cache ([`crate::tile::BlockTiles`]).
+//! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
+//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so that most slices are in the L2 cache ([`crate::tile::BlockTiles`]).
 //!
 //! ```text
 //! producer     | fill 0 | fill 1 | fill 2 | fill 3 | wait, fill 0 | ..      all tiles of the block, without a break

@@ -2,12 +2,15 @@
 //!
 //! # Contract
 //! `N` columns by 64 rows of sums, which [`Accumulators`] holds under names of PTX. A warp has 16 of the rows, two times 8: in
-//! each 8 columns a lane has a pair of sums in the upper 8 rows and a pair in the lower, the pairs of [`SumsOnTheWay`].
+//! each 8 columns a lane has a pair of sums in the upper 8 rows and a pair in the lower, the pairs of [`crate::pairs`].
 //!
-//! That is one of two ways to D: the one for any epilogue and any D. While sums are on their way the warpgroup does not multiply, so
-//! where an epilogue only scales, and D's rows consist of 16 bytes, they take a shorter one: they are scaled and rounded where
-//! they are, take half of the room, and a lane fetches and stores 8 elements at a time. Nothing in between depends on what is
-//! known at run time, so it is all written out.
+//! While a warpgroup works on the way of its sums to D it does not multiply, so all of that is to be short. A lane keeps its
+//! sums in registers until they are what D is to hold, 16 at a time, so that there is always another to go on with while one waits for
+//! an instruction's result. Rounded to half their size they leave through an [`Outbox`], from which hardware takes them to D.
+//!
+//! Registers have names and no indices, so of all code that names them there must be a copy for each. For an epilogue that only scales
+//! that is all the code there is, and nothing in it depends on what is known at run time. For any other the copies are those
+//! multiply-adds alone that begin every epilogue: they bring 16 sums to where one copy of all the rest works on them.
 
 use crate::bulk_panels::BulkPanel;
 use crate::element::Element;

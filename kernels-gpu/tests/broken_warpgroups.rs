@@ -137,7 +137,8 @@ unsafe fn product(
             let d = Mapped { map: d, index: 0 };
             return send_parts(d, &mut outbox, room, mistake);
         }
-        let maps = Maps::new(a, b, Some(d));
+        let factors = [a, b];
+        let maps = Maps::new(&factors, Some(d));
         let params = GemmParams { maps, ..params };
         let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
         sums.store(&params, origin, fetched, &mut outbox);
