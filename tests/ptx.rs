@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 const ARCHS: [(&str, u32); 3] = [("sm_75", 1024), ("sm_80", 2048), ("sm_90a", 2048)];
 
 /// All PTX together stays below this many bytes.
-const SIZE_LIMIT: usize = 18_000_000;
+const SIZE_LIMIT: usize = 20_000_000;
 
 /// A module that belongs to a kernel of the table.
 struct Module {
@@ -188,9 +188,9 @@ fn a_module_is_one_entry_for_its_target() {
         let entries = module.words().filter(|&word| word == ".entry").count();
         assert_eq!(entries, 1, "{name}");
 
-        // Maps of the factors come after the parameters of all kernels.
+        // Three maps, and whether the last counts, come after the parameters of all kernels.
         let parameters = module.kernel.entry.parameters;
-        assert_eq!(parameters.len(), if module.kernel.boxes.is_some() { 3 } else { 1 }, "{name}");
+        assert_eq!(parameters.len(), if module.kernel.boxes.is_some() { 5 } else { 1 }, "{name}");
         for (index, parameter) in parameters.iter().enumerate() {
             let (align, size) = (parameter.align, parameter.size);
             let declared = format!(".param .align {align} .b8 {entry}_param_{index}[{size}]");
@@ -334,12 +334,7 @@ fn accesses_are_as_wide_as_meant() {
                 }
             }
             Rung::Warpgroup => {
-                assert!(wide("ld.shared"), "{name}: sums on their way to D");
-                let stored = |word: &str| word.starts_with("st.global") && bytes(word) == 8;
-                assert!(module.accesses().any(stored), "{name}: stores of D");
-                assert!(wide("st.global"), "{name}: stores of D that is only scaled");
-                let copies = module.words().filter(|word| word.starts_with("cp.async."));
-                let bulk = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+                let count = |word: &str| module.words().filter(|&found| found == word).count();
                 // Rows across k come in boxes of 64.
                 let Layouts { a, b } = module.kernel.layouts;
                 let of_a = if a == Layout::Transposed { module.kernel.tile.bm / 64 } else { 1 };
@@ -353,6 +348,19 @@ fn accesses_are_as_wide_as_meant() {
                     expected.extend(vec![copy; of_b.div_ceil(cluster) as usize]);
                 }
                 assert_eq!(copies.collect::<Vec<_>>(), expected, "{name}");
+                // D leaves in boxes as wide, each at a place of its own where it is only scaled, and else all at one.
+                let of_d = module.kernel.tile.bn as usize / 64 + 1;
+                let store = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";
+                assert_eq!(count(store), of_d, "{name}");
+                assert_eq!(count("fence.proxy.async.shared::cta;"), of_d, "{name}");
+                assert_eq!(count("cp.async.bulk.commit_group;"), of_d, "{name}");
+                assert_eq!(count("cp.async.bulk.wait_group.read"), of_d + 1, "{name}");
+                // Of a D that is not mapped pairs or single elements.
+                let wider =
+                    module.accesses().find(|word| !word.starts_with("ld.param") && bytes(word) > 4);
+                assert_eq!(wider, None, "{name}");
+                let written = count("stmatrix.sync.aligned.m8n8.x4.shared.b16");
+                assert_eq!(written, 4 * (of_d - 1) + 2, "{name}: blocks of D");
             }
             Rung::Skinny => assert!(wide("ld.global"), "{name}: the large factor"),
             _ if module.kernel.producers > 0 => {
@@ -432,15 +440,15 @@ fn barriers_are_as_designed() {
             // Where the memory barriers are made, and among the lanes that have read a stage.
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],
-            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, when a
-            // warp has written sums on their way and when it has read them, and once in each part of those that are only scaled.
+            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, around the
+            // writes of each part of D that is only scaled, of a part of any other, and before one that is not mapped is read back.
             Rung::Warpgroup => {
-                const OF_WARPS: [&str; 9] = {
-                    let mut barriers = ["bar.warp.sync"; 9];
+                const OF_WARPS: [&str; 14] = {
+                    let mut barriers = ["bar.warp.sync"; 14];
                     barriers[0] = "bar.sync";
                     barriers
                 };
-                &OF_WARPS[..5 + module.kernel.tile.bn as usize / 64]
+                &OF_WARPS[..6 + 2 * module.kernel.tile.bn as usize / 64]
             }
             // As with warp tiles, and around the way of the sums through shared memory.
             Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],

@@ -11,7 +11,7 @@
 //! | across (A transposed, B row-major) | 64 values of k by 64 rows of A or columns of B | as many boxes as that takes |
 
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
-use crate::maps::{BoxShape, MappedFactor};
+use crate::maps::{BoxShape, Mapped};
 use core::marker::PhantomData;
 use cuda_std::bulk_copy::{load_3d, load_3d_multicast};
 use cuda_std::mbarrier::Mbarrier;
@@ -115,7 +115,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     /// As for [`load_3d`]; the map is one of the factor in boxes of shape [`BOX`](Self::BOX).
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn load(self, factor: MappedFactor<'_>, first: u32, k: u32, full: Mbarrier) {
+    pub unsafe fn load(self, factor: Mapped<'_>, first: u32, k: u32, full: Mbarrier) {
         // SAFETY: as promised by the caller.
         unsafe { self.load_part::<1>(factor, first, k, full, 0) }
     }
@@ -130,13 +130,13 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     #[track_caller]
     pub unsafe fn load_part<const BLOCKS: u32>(
         self,
-        factor: MappedFactor<'_>,
+        factor: Mapped<'_>,
         first: u32,
         k: u32,
         full: Mbarrier,
         part: u32,
     ) {
-        let MappedFactor { map, index } = factor;
+        let Mapped { map, index } = factor;
         let rows = const { Self::box_of(BLOCKS).rows };
         let box_bytes = rows * ROW_BYTES;
         let boxes = Self::BYTES / box_bytes / BLOCKS;

@@ -1,5 +1,7 @@
 //! The number types of matrices and of the sums made from them.
 
+use crate::activation::Activation;
+use crate::fast_activation::apply_to_each;
 use crate::math::Elementary;
 use core::fmt;
 use cuda_std::math::{fma_f32, fma_f64, fma_row_f32};
@@ -65,6 +67,17 @@ pub trait Element: Scalar + PartialEq + fmt::Debug {
 
     /// The accumulator's value rounded to the nearest element, ties to even.
     fn narrow(sum: Self::Acc) -> Self;
+
+    /// An activation of values that are rounded to this type next: no more accurate than that needs
+    /// ([`fast_activation`](crate::fast_activation)).
+    #[inline(always)]
+    fn activate<const N: usize>(
+        activation: Activation,
+        values: [Self::Acc; N],
+        slope: Self::Acc,
+    ) -> [Self::Acc; N] {
+        activation.apply_to_each(values, slope)
+    }
 }
 
 /// A type in which products are summed: f32 or f64.
@@ -142,7 +155,10 @@ accumulator!(f32, fma_f32, fma_row_f32);
 accumulator!(f64, fma_f64);
 
 macro_rules! element {
-    ($t:ident, $acc:ident, $dtype:ident, $zero:expr, $widen:expr, $narrow:expr) => {
+    (
+        $t:ident, $acc:ident, $dtype:ident, $zero:expr, $widen:expr, $narrow:expr
+        $(, activate = $activate:path)?
+    ) => {
         impl Element for $t {
             type Acc = $acc;
             const DTYPE: Dtype = Dtype::$dtype;
@@ -156,11 +172,37 @@ macro_rules! element {
             fn narrow(sum: $acc) -> Self {
                 $narrow(sum)
             }
+            $(
+                #[inline(always)]
+                fn activate<const N: usize>(
+                    activation: Activation,
+                    values: [$acc; N],
+                    slope: $acc,
+                ) -> [$acc; N] {
+                    $activate(activation, values, slope)
+                }
+            )?
         }
     };
 }
 
 element!(f32, f32, F32, 0.0, |x| x, |x| x);
 element!(f64, f64, F64, 0.0, |x| x, |x| x);
-element!(f16, f32, F16, f16::ZERO, scalar::f16_to_f32, scalar::f32_to_f16);
-element!(bf16, f32, Bf16, bf16::ZERO, scalar::bf16_to_f32, scalar::f32_to_bf16);
+element!(
+    f16,
+    f32,
+    F16,
+    f16::ZERO,
+    scalar::f16_to_f32,
+    scalar::f32_to_f16,
+    activate = apply_to_each::<f16, N>
+);
+element!(
+    bf16,
+    f32,
+    Bf16,
+    bf16::ZERO,
+    scalar::bf16_to_f32,
+    scalar::f32_to_bf16,
+    activate = apply_to_each::<bf16, N>
+);

@@ -6,6 +6,7 @@
 use crate::activation::Activation;
 use crate::element::{Accumulator, Element};
 use crate::mover::VECTOR_BYTES;
+use crate::pairs::{self, Fetched, PAIRS, Pairs, PairsAt, ROWS};
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::{hint, thread};
@@ -24,6 +25,45 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     #[inline(always)]
     fn only_scales(&self) -> Option<T::Acc> {
         None
+    }
+
+    /// Begins to read what the epilogue needs for some [pairs](crate::pairs), which a kernel may do long before it asks for
+    /// [`addends`](Self::addends). They are those of this lane; other lanes have others.
+    ///
+    /// # Safety
+    /// `at` is of the launch that this epilogue belongs to.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
+        let _ = at;
+        Fetched::default()
+    }
+
+    /// The factor of some pairs of sums, and what is added to each product before [`finish`](Self::finish); unless written otherwise
+    /// they stay what they are.
+    #[inline(always)]
+    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
+        let _ = fetched;
+        // Zero is added to the negative one alone without changing its sign if it is itself negative.
+        (T::Acc::ONE, [[[T::Acc::constant(-0.0); 2]; PAIRS]; ROWS])
+    }
+
+    /// Makes the values to store of those sums, in place. What becomes of those outside of D does not matter.
+    ///
+    /// # Safety
+    /// As for [`fetch`](Self::fetch).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn finish(&self, values: &mut Pairs<T::Acc>, at: &PairsAt) {
+        for i in 0..ROWS {
+            for j in 0..PAIRS {
+                let inside = at.inside(i, j);
+                if inside > 0 {
+                    // SAFETY: the first of the pair lies in D.
+                    unsafe { self.apply_vector(&mut values[i][j], at.row(i), at.col(j), inside) };
+                }
+            }
+        }
     }
 
     /// The value to store, in the accumulator's precision; the kernel narrows and stores it.
@@ -79,6 +119,25 @@ impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
     #[inline(always)]
     fn only_scales(&self) -> Option<T::Acc> {
         self.0.only_scales()
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
+        // SAFETY: as promised by the caller.
+        unsafe { self.0.of_product(thread::block_idx_y()).fetch(at) }
+    }
+
+    #[inline(always)]
+    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
+        self.0.of_product(thread::block_idx_y()).addends(fetched)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn finish(&self, values: &mut Pairs<T::Acc>, at: &PairsAt) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.0.of_product(thread::block_idx_y()).finish(values, at) }
     }
 
     #[inline(always)]
@@ -179,6 +238,61 @@ impl<T: Element> Epilogue<T> for Linear<T> {
             && self.bias_axis == BiasAxis::None
             && self.activation == Activation::None;
         plain.then_some(self.alpha)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
+        let mut fetched = Fetched::default();
+        // SAFETY: only elements inside of D are read; the host has checked C's shape and the bias's length.
+        unsafe {
+            match self.bias_axis {
+                BiasAxis::None => {}
+                BiasAxis::Column => fetched.vector = at.load_of_cols(self.bias),
+                BiasAxis::Row => {
+                    let [upper, lower] = at.load_of_rows(self.bias);
+                    fetched.vector[..ROWS].copy_from_slice(&[upper, lower]);
+                }
+            }
+            // NaN in C must not reach D where beta is zero, so C is not even read.
+            if self.beta != T::Acc::ZERO {
+                fetched.elements = at.load(self.c);
+            }
+        }
+        fetched
+    }
+
+    /// `fma(beta, c, bias)`, as in [`apply_vector`](Self::apply_vector).
+    #[inline(always)]
+    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
+        let words = fetched.vector;
+        let widened = |word: u32| pairs::unpack(word).map(T::widen);
+        let mut addends = match self.bias_axis {
+            // Where there is no bias zeros have been fetched.
+            BiasAxis::None | BiasAxis::Column => [words.map(widened); ROWS],
+            BiasAxis::Row => [words[0], words[1]].map(|word| [[widened(word)[0]; 2]; PAIRS]),
+        };
+        if self.beta != T::Acc::ZERO {
+            for i in 0..ROWS {
+                for j in 0..PAIRS {
+                    let c = widened(fetched.elements[i][j]);
+                    let [low, high] = addends[i][j];
+                    addends[i][j] =
+                        [T::Acc::fma(self.beta, c[0], low), T::Acc::fma(self.beta, c[1], high)];
+                }
+            }
+        }
+        (self.alpha, addends)
+    }
+
+    #[inline(always)]
+    unsafe fn finish(&self, values: &mut Pairs<T::Acc>, _at: &PairsAt) {
+        if self.activation != Activation::None {
+            let mut all = [T::Acc::ZERO; ROWS * PAIRS * 2];
+            all.copy_from_slice(values.as_flattened().as_flattened());
+            let all = T::activate(self.activation, all, self.slope);
+            values.as_flattened_mut().as_flattened_mut().copy_from_slice(&all);
+        }
     }
 
     #[inline(always)]

@@ -235,7 +235,7 @@ pub trait GemmKernel {
     const CLUSTER: u32 = 1;
     /// What it needs of a device.
     const NEEDS: Needs = Needs::Nothing;
-    /// The boxes in which it copies A and B, if it makes bulk copies: [`crate::maps`]. The row of the table must say so, too.
+    /// The boxes in which it copies A, B and D, if it makes bulk copies: [`crate::maps`]. The row of the table must say so, too.
     const BOXES: Option<Boxes> = None;
     /// Bytes of dynamic shared memory a block needs.
     const SHARED_BYTES: u32;

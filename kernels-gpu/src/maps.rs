@@ -1,12 +1,14 @@
-//! What bulk copies must be told of A and B.
+//! What bulk copies must be told of A, B and D.
 //!
-//! A kernel that brings its slices by bulk copies ([`cuda_std::bulk_copy`]) says in boxes of which shape it does so
-//! ([`GemmKernel::BOXES`](crate::kernel::GemmKernel::BOXES)). The launch makes a map of each factor as it is stored, in such boxes,
+//! A kernel that brings its slices by bulk copies ([`cuda_std::bulk_copy`]), and stores D by them, says in boxes of which shape it does
+//! so ([`GemmKernel::BOXES`](crate::kernel::GemmKernel::BOXES)). The launch makes a map of each matrix as it is stored, in such boxes,
 //! and passes the maps as parameters of their own, since copies need their addresses. The entry that
 //! [`gemm_kernels!`](crate::gemm_kernels) makes of a row with `factors = mapped` hands those addresses on in [`GemmParams::maps`].
 //!
 //! Copies take rows that begin at multiples of 16 bytes. Of factors in other rows the maps are those of copies, which a launch before
 //! has made ([`crate::repack`]); what lies behind the end of a row is zero to the kernel either way.
+//!
+//! D need not be one that bulk copies can take: a last parameter says whether it is mapped, and where it is not nobody looks at its map.
 //!
 //! A map has three dimensions: columns, rows, and matrices of a batch. Matrices are counted from that of the launch's first
 //! product, and there is a single one where all products share it.
@@ -27,36 +29,48 @@ pub struct BoxShape {
     pub swizzle: Swizzle,
 }
 
-/// What bulk copies bring of both factors.
+/// The boxes of all three matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Boxes {
     /// Of A.
     pub a: BoxShape,
     /// Of B.
     pub b: BoxShape,
+    /// Of D.
+    pub d: BoxShape,
 }
 
-/// Where the maps of both factors are.
+/// The maps of A and B.
+pub type Factors<'a> = [&'a TensorMap; 2];
+
+/// Where the maps are.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Maps {
-    a: *const TensorMap,
-    b: *const TensorMap,
+    /// In the entry, which the kernel is compiled into: so that it knows them.
+    factors: *const Factors<'static>,
+    /// Null where D is not mapped.
+    d: *const TensorMap,
 }
 
 impl Maps {
     /// None.
-    pub const NONE: Self = Maps { a: core::ptr::null(), b: core::ptr::null() };
+    pub const NONE: Self = Maps { factors: core::ptr::null(), d: core::ptr::null() };
 
-    /// Those of A and B.
+    /// Those of A and B, and of D where it is mapped. They are used as long as the factors live.
     #[inline(always)]
-    pub const fn new(a: &TensorMap, b: &TensorMap) -> Self {
-        Maps { a, b }
+    pub const fn new(factors: &Factors<'_>, d: Option<&TensorMap>) -> Self {
+        let d = match d {
+            Some(map) => core::ptr::from_ref(map),
+            None => core::ptr::null(),
+        };
+        Maps { factors: core::ptr::from_ref(factors).cast(), d }
     }
 }
 
-/// One factor as bulk copies find it.
+/// One matrix as bulk copies find it.
 #[derive(Clone, Copy)]
-pub struct MappedFactor<'a> {
+pub struct Mapped<'a> {
     /// The map.
     pub map: &'a TensorMap,
     /// Which of its matrices is that of the running block's product.
@@ -69,12 +83,23 @@ impl<T: crate::element::Element, E> GemmParams<T, E> {
     /// # Safety
     /// These are the parameters of a kernel that has maps.
     #[inline(always)]
-    pub unsafe fn mapped_factors(&self) -> (MappedFactor<'_>, MappedFactor<'_>) {
-        let factor = |map: *const TensorMap, stride: u64| MappedFactor {
-            // SAFETY: the entry refers to its own parameters, which live as long as the launch.
-            map: unsafe { &*map },
-            index: if stride == 0 { 0 } else { thread::block_idx_y() as i32 },
-        };
-        (factor(self.maps.a, self.a_stride), factor(self.maps.b, self.b_stride))
+    pub unsafe fn mapped_factors(&self) -> (Mapped<'_>, Mapped<'_>) {
+        // SAFETY: the entry refers to its own parameters, which live as long as the launch.
+        let [a, b] = unsafe { *self.maps.factors };
+        (mapped(a, self.a_stride), mapped(b, self.b_stride))
     }
+
+    /// D of the running block's product, where it is mapped.
+    #[inline(always)]
+    pub fn mapped_d(&self) -> Option<Mapped<'_>> {
+        // SAFETY: as above; it is null where there is none.
+        let map = unsafe { self.maps.d.as_ref() };
+        map.map(|map| mapped(map, self.d.stride))
+    }
+}
+
+/// The running block's matrix of a map of those that lie `stride` elements apart.
+#[inline(always)]
+fn mapped(map: &TensorMap, stride: u64) -> Mapped<'_> {
+    Mapped { map, index: if stride == 0 { 0 } else { thread::block_idx_y() as i32 } }
 }

@@ -241,7 +241,7 @@ fn reduced_expm1<A: Elementary>(x: A) -> (i32, A) {
 ///
 /// The loop unrolls wholly because every caller passes a constant slice.
 #[inline(always)]
-fn polynomial<A: Elementary>(coefficients: &'static [A], x: A) -> A {
+pub(crate) fn polynomial<A: Elementary>(coefficients: &'static [A], x: A) -> A {
     let (&leading, rest) = coefficients.split_last().unwrap_or((&A::ZERO, &[]));
     rest.iter().rev().fold(leading, |sum, &coefficient| A::fma(sum, x, coefficient))
 }

@@ -166,7 +166,7 @@ pub struct GemmParams<T: Element, E> {
     pub shared_tiles: u32,
     /// Memory for unfinished sums.
     pub workspace: Workspace<T>,
-    /// Maps of A and B, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
+    /// Maps of A, B and D, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
     /// which the kernel's entry lets this refer: a launch passes [`Maps::NONE`] here.
     pub maps: Maps,
     /// What happens to a sum before it is stored.

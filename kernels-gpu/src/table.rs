@@ -31,7 +31,7 @@ use half::{bf16, f16};
 /// A kernel of [`Schedule::SplitK`](crate::kernel::Schedule) also names its reducer, one of [`reducers!`](crate::reducers)
 /// with the same epilogue: `.., min_blocks = n, reducer = name;`.
 ///
-/// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its factors besides the
+/// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its matrices besides the
 /// other parameters: `.., min_blocks = n, factors = mapped;`.
 #[macro_export]
 macro_rules! gemm_kernels {
@@ -120,6 +120,8 @@ macro_rules! __gemm_entry {
             >,
             #[grid_constant] a: &::cuda_std::bulk_copy::TensorMap,
             #[grid_constant] b: &::cuda_std::bulk_copy::TensorMap,
+            #[grid_constant] d: &::cuda_std::bulk_copy::TensorMap,
+            d_is_mapped: u32,
         ) {
             const {
                 assert!(
@@ -127,7 +129,8 @@ macro_rules! __gemm_entry {
                     "a kernel with `factors = mapped` makes bulk copies"
                 )
             }
-            let maps = $crate::maps::Maps::new(a, b);
+            let factors = [a, b];
+            let maps = $crate::maps::Maps::new(&factors, (d_is_mapped != 0).then_some(d));
             let params = $crate::params::GemmParams { maps, ..params.of_block() };
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }

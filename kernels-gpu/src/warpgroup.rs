@@ -12,8 +12,8 @@
 //!   are always products under way;
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
 //!   thread, which the producers give up ([`crate::warpgroup_tile`]);
-//! - a block stays and takes one tile after another. While its consumers store one the producer is already bringing the slices of
-//!   the next; and the tiles of all blocks lie together, so that most slices are in the L2 cache ([`crate::tile::BlockTiles`]);
+//! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
+//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so that most slices are in the L2 cache ([`crate::tile::BlockTiles`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
 //!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss.
 //!
@@ -32,10 +32,11 @@ use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
+use crate::outbox::{self, Outbox};
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::tile::{BlockTiles, Origin};
-use crate::warpgroup_tile::{BYTES_OF_WARP, WarpgroupTile};
+use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, M, THREADS};
 use cuda_std::{bulk_copy, cluster, hint, registers, shared, thread};
@@ -95,6 +96,7 @@ impl<
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
         b: BulkPanel::<T, L::B, BN, BK>::box_of(CLUSTER),
+        d: outbox::BOX,
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
 
@@ -118,13 +120,16 @@ impl<
             }
             registers::increase::<CONSUMER_REGISTERS>();
             let first = hint::uniform(thread / THREADS) * M as u32;
-            let on_the_way = thread / WARP * BYTES_OF_WARP + Self::SUMS;
-            let on_the_way = shared::dynamic::<u8>().add(on_the_way).cast();
+            let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
+            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
             for Origin { row, col } in tiles {
-                Self::consume(&mut sums, &mut ring, first, p.k);
-                sums.store(&p, Origin { row: row + first, col }, on_the_way);
+                let origin = Origin { row: row + first, col };
+                let fetch = || WarpgroupTile::<BN>::fetch(&p, origin);
+                let fetched = Self::consume(&mut sums, &mut ring, first, p.k, fetch);
+                sums.store(&p, origin, fetched, &mut outbox);
             }
             ring.leave_cluster();
+            outbox.finish();
         }
     }
 }
@@ -152,11 +157,11 @@ impl<
         a + b
     };
 
-    /// Where the sums on their way to D lie in shared memory: behind the stages.
-    const SUMS: u32 = STAGES * Self::STAGE_BYTES;
+    /// Where the consumers' outboxes lie in shared memory: behind the stages.
+    const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
 
-    /// Where the ring's barriers lie, behind the sums.
-    const RING: u32 = Self::SUMS + Self::CONSUMERS / WARP * BYTES_OF_WARP;
+    /// Where the ring's barriers lie, behind the outboxes.
+    const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
 
     /// The panels of A and B in a stage.
     #[inline(always)]
@@ -199,23 +204,25 @@ impl<
         }
     }
 
-    /// Sums the products of a tile: of its 64 rows from `first` on.
+    /// Sums the products of a tile: of its 64 rows from `first` on. Before it waits for the last ones it does something `meanwhile`,
+    /// whose result it gives back.
     ///
     /// # Safety
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
     #[inline(always)]
     #[track_caller]
-    unsafe fn consume(
+    unsafe fn consume<R>(
         sums: &mut WarpgroupTile<BN>,
         ring: &mut Ring<STAGES>,
         first: u32,
         depth: u32,
-    ) {
+        meanwhile: impl FnOnce() -> R,
+    ) -> R {
         // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
         unsafe {
             if depth == 0 {
                 sums.clear();
-                return;
+                return meanwhile();
             }
             for slice in 0..depth.div_ceil(BK as u32) {
                 let (a, b) = Self::panels(ring.wait_full());
@@ -225,8 +232,10 @@ impl<
                     ring.emptied();
                 }
             }
+            let result = meanwhile();
             sums.wait::<0>();
             ring.emptied_last();
+            result
         }
     }
 }

@@ -2,57 +2,31 @@
 //!
 //! # Contract
 //! `N` columns by 64 rows of sums, which [`Accumulators`] holds under names of PTX. A warp has 16 of the rows, two times 8: in
-//! each 8 columns a lane has a pair of sums in the upper 8 rows and a pair in the lower, the pairs of [`SumsOnTheWay`].
+//! each 8 columns a lane has a pair of sums in the upper 8 rows and a pair in the lower, the pairs of [`crate::pairs`].
 //!
-//! That is one of two ways to D: the one for any epilogue and any D. While sums are on their way the warpgroup does not multiply, so
-//! where an epilogue only scales, and D's rows consist of 16 bytes, they take a shorter one: they are scaled and rounded where
-//! they are, take half of the room, and a lane fetches and stores 8 elements at a time. Nothing in between depends on what is
-//! known at run time, so it is all written out.
+//! While a warpgroup works on the way of its sums to D it does not multiply, so all of that is to be short. A lane keeps its
+//! sums in registers until they are what D is to hold, 16 at a time, so that there is always another to go on with while one waits for
+//! an instruction's result. Rounded to half their size they leave through an [`Outbox`], from which hardware takes them to D.
+//!
+//! Registers have names and no indices, so of all code that names them there must be a copy for each. For an epilogue that only scales
+//! that is all the code there is, and nothing in it depends on what is known at run time. For any other the copies are those
+//! multiply-adds alone that begin every epilogue: they bring 16 sums to where one copy of all the rest works on them.
 
 use crate::bulk_panels::BulkPanel;
-use crate::element::{Accumulator, Element};
+use crate::element::Element;
 use crate::epilogue::Epilogue;
+use crate::maps::Mapped;
+use crate::outbox::{self, Outbox};
+use crate::pairs::{self, Fetched, Pairs, PairsAt};
 use crate::params::GemmParams;
-use crate::sums_on_the_way::{LANES, SumsOnTheWay};
+use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
-use cuda_std::memory::SharedPtr;
-use cuda_std::wgmma::{self, Accumulators, K, M, Major, THREADS};
+use core::hint::unreachable_unchecked;
+use cuda_std::wgmma::{self, Accumulators, K, Major, THREADS};
 use cuda_std::{hint, thread, unroll, warp};
 
-/// Warps of a warpgroup.
-const WARPS: u32 = THREADS / warp::WARP_SIZE;
-
-/// Rows of a warp's sums.
-const WARP_ROWS: usize = M / WARPS as usize;
-
-/// Columns of the sums that take the way to D at a time.
-const PART_COLS: usize = 64;
-
-/// Rows and columns of sums that a warp holds together: 8 x 8, a pair in each lane.
-const EIGHT: usize = 8;
-
-/// Elements that a lane stores together where D's rows consist of them: 16 bytes.
-const CHUNK: u32 = 8;
-
-/// Words of a chunk.
-const CHUNK_WORDS: u32 = 4;
-
-/// Chunks and words of a row of a part, of which each row is 128 bytes.
-const ROW_CHUNKS: u32 = 8;
-const ROW_WORDS: u32 = ROW_CHUNKS * CHUNK_WORDS;
-
-/// This lane's pairs in the upper and the lower 8 rows of 8 columns, whose registers begin with the one of this constant index.
-macro_rules! pairs {
-    ($sums:expr, $first:ident) => {
-        [
-            [$sums.get::<$first>(), $sums.get::<{ $first + 1 }>()],
-            [$sums.get::<{ $first + 2 }>(), $sums.get::<{ $first + 3 }>()],
-        ]
-    };
-}
-
-/// Bytes of shared memory that the sums of one warp take on their way.
-pub const BYTES_OF_WARP: u32 = (WARP_ROWS * PART_COLS * size_of::<f32>()) as u32;
+/// Registers of a lane in 8 columns: a pair in the upper eight rows and one in the lower.
+const OF_EIGHT: usize = 4;
 
 /// The sums of a warpgroup.
 pub struct WarpgroupTile<const N: usize> {
@@ -135,135 +109,185 @@ impl<const N: usize> WarpgroupTile<N> {
         unsafe { wgmma::wait_group::<NEWEST>() }
     }
 
-    /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`, by way of
-    /// [`BYTES_OF_WARP`] bytes of shared memory from `scratch` on, which are this warp's own.
+    /// What the epilogue needs for the first pairs of the part that begins at `origin`, to be [stored](Self::store) later: reading it
+    /// takes a while.
+    ///
+    /// # Safety
+    /// The epilogue's operands are valid for the shapes in `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn fetch<T: Element<Acc = f32>, E: Epilogue<T>>(
+        params: &GemmParams<T, E>,
+        origin: Origin,
+    ) -> Fetched {
+        // SAFETY: as promised by the caller.
+        unsafe { params.epilogue.fetch(&pairs_at(params, of_warp(origin), 0)) }
+    }
+
+    /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
     ///
     /// # Safety
     /// All lanes of the warp get here together; all products have been waited for. D and the epilogue's operands are valid for
-    /// the shapes in `params`.
+    /// the shapes in `params`, and `fetched` is what has been [fetched](Self::fetch) for the same part.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store<T: Element<Acc = f32> + wgmma::Element, E: Epilogue<T>>(
         &self,
         params: &GemmParams<T, E>,
         origin: Origin,
-        scratch: SharedPtr<f32>,
+        fetched: Fetched,
+        outbox: &mut Outbox,
     ) {
-        const { assert!(N.is_multiple_of(PART_COLS) && N / PART_COLS <= 4, "as many parts") };
-        let warp = thread::thread_idx_x() % THREADS / warp::WARP_SIZE;
-        let origin = Origin { row: origin.row + warp * WARP_ROWS as u32, ..origin };
-        let whole = params.d.has_vectors(CHUNK) && params.n.is_multiple_of(CHUNK);
+        const { assert!(N.is_multiple_of(outbox::COLS) && N / pairs::COLS <= 8, "as many parts") };
+        let origin = of_warp(origin);
         // SAFETY: as promised by the caller.
         unsafe {
-            match params.epilogue.only_scales() {
-                Some(factor) if whole => self.store_scaled(params, factor, origin, scratch.cast()),
-                _ => self.store_by_epilogue(params, origin, scratch),
+            match (params.epilogue.only_scales(), params.mapped_d()) {
+                (Some(factor), Some(d)) => self.store_scaled::<T>(d, factor, origin, outbox),
+                (_, d) => self.store_by_epilogue(params, d, origin, fetched, outbox),
             }
         }
     }
 
-    /// [`store`](Self::store) for any epilogue and any D.
+    /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
+    /// at a time. What it needs for the next ones is fetched meanwhile.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[inline(always)]
     #[track_caller]
-    unsafe fn store_by_epilogue<T: Element<Acc = f32>, E: Epilogue<T>>(
+    unsafe fn store_by_epilogue<T: Element<Acc = f32> + wgmma::Element, E: Epilogue<T>>(
         &self,
         params: &GemmParams<T, E>,
+        d: Option<Mapped<'_>>,
         origin: Origin,
-        scratch: SharedPtr<f32>,
+        mut fetched: Fetched,
+        outbox: &mut Outbox,
     ) {
-        let scratch = SumsOnTheWay::new(scratch, WARP_ROWS, PART_COLS);
-        // One copy of the epilogue's code for all parts.
-        for part in 0..hint::opaque((N / PART_COLS) as u32) {
-            // Registers have names and no indices.
-            macro_rules! write {
-                ($($part:literal)*) => {$(
-                    if const { $part < N / PART_COLS } && part == $part {
-                        unroll!(j < PART_COLS / EIGHT, {
-                            const FIRST: usize = ($part * PART_COLS / EIGHT + j) * 4;
-                            // SAFETY: as promised by the caller.
-                            unsafe {
-                                let [upper, lower] = pairs!(self.sums, FIRST);
-                                scratch.write(0, j, upper);
-                                scratch.write(1, j, lower);
-                            }
-                        });
-                    }
-                )*};
-            }
-            write!(0 1 2 3);
-            let col = origin.col + part * PART_COLS as u32;
-            // SAFETY: as promised by the caller; the lanes write the next part when all have read this one.
+        const TURNS: u32 = (outbox::COLS / pairs::COLS) as u32;
+        let in_pairs = params.d.has_vectors(2) && params.n.is_multiple_of(2);
+        for turn in 0..hint::opaque((N / pairs::COLS) as u32) {
+            let at = pairs_at(params, origin, turn);
+            // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
-                scratch.store(params, Origin { col, ..origin });
-                warp::sync_warp(warp::FULL_MASK);
+                let (factor, addends) = params.epilogue.addends(&fetched);
+                fetched = params.epilogue.fetch(&pairs_at(params, origin, turn + 1));
+                let mut values = self.scaled(turn, factor, addends);
+                params.epilogue.finish(&mut values, &at);
+                let [upper, lower] = values.map(|row| row.map(wgmma::pack::<T>));
+                if d.is_some() && turn % TURNS == 0 {
+                    outbox.wait();
+                }
+                for block in 0..pairs::COLS / outbox::BLOCK {
+                    let (j, place) = (2 * block, turn % TURNS * TURNS + block as u32);
+                    outbox.write(place, [upper[j], lower[j], upper[j + 1], lower[j + 1]]);
+                }
+                if turn % TURNS == TURNS - 1 {
+                    let col = origin.col + turn / TURNS * outbox::COLS as u32;
+                    let origin = Origin { col, ..origin };
+                    match d {
+                        Some(d) => outbox.send(d, origin),
+                        None if in_pairs => outbox.send_rows::<T, E, u32>(params, origin),
+                        None => outbox.send_rows::<T, E, u16>(params, origin),
+                    }
+                }
             }
         }
     }
 
-    /// [`store`](Self::store) where sums are only multiplied by `factor` and D's rows consist of chunks.
+    /// The sums of the `turn`-th [`pairs::COLS`] columns, each multiplied by `factor` and added to its addend.
     ///
-    /// A row of a part is 128 bytes in shared memory, as many as there are in all banks, and its chunks change places with those
-    /// of the rows next to it: chunk `c` of row `r` lies where chunk `c ^ (r % 8)` would. So the pairs that lanes write together, in 8
-    /// rows of one chunk, lie in different banks, as do the chunks that they read.
+    /// # Safety
+    /// All products have been waited for, and there are so many columns.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn scaled(&self, turn: u32, factor: f32, addends: Pairs<f32>) -> Pairs<f32> {
+        // Registers have names and no indices.
+        macro_rules! pairs {
+            ($turn:literal, $row:literal: $($j:literal)*) => {
+                [$({
+                    const FIRST: usize = ($turn * pairs::PAIRS + $j) * OF_EIGHT + $row * 2;
+                    let [low, high] = addends[$row][$j];
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        [
+                            self.sums.scaled::<FIRST>(factor, low),
+                            self.sums.scaled::<{ FIRST + 1 }>(factor, high),
+                        ]
+                    }
+                }),*]
+            };
+        }
+        macro_rules! of_turn {
+            ($($turn:literal)*) => {
+                match turn {
+                    $($turn if const { $turn < N / pairs::COLS } => {
+                        [pairs!($turn, 0: 0 1 2 3), pairs!($turn, 1: 0 1 2 3)]
+                    })*
+                    // SAFETY: as promised by the caller.
+                    _ => unsafe { unreachable_unchecked() },
+                }
+            };
+        }
+        of_turn!(0 1 2 3 4 5 6 7)
+    }
+
+    /// [`store`](Self::store) where sums are only multiplied by `factor` and D is mapped. Nothing in between depends on what is known at run time, so
+    /// it is all written out.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[inline(always)]
     #[track_caller]
-    unsafe fn store_scaled<T: Element<Acc = f32> + wgmma::Element, E>(
+    unsafe fn store_scaled<T: wgmma::Element>(
         &self,
-        params: &GemmParams<T, E>,
+        d: Mapped<'_>,
         factor: f32,
         origin: Origin,
-        scratch: SharedPtr<u32>,
+        outbox: &mut Outbox,
     ) {
-        const {
-            assert!(PART_COLS as u32 == ROW_CHUNKS * CHUNK, "rows that fill all banks");
-            assert!(2 * WARP_ROWS as u32 * ROW_WORDS * 4 <= BYTES_OF_WARP, "room for two parts");
-        }
-        let lane = warp::lane_id();
-        let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
-        let (row, chunk) = (lane / ROW_CHUNKS, lane % ROW_CHUNKS);
-        let rows = warp::WARP_SIZE / ROW_CHUNKS;
-        let first = params.d.of_block().at(origin.row + row, origin.col + chunk * CHUNK);
-        let step = u64::from(rows) * params.d.first.ld;
-        let scaled = |pair: [f32; 2]| wgmma::pack::<T>(pair.map(|sum| f32::fma(factor, sum, 0.0)));
         macro_rules! store {
             ($($part:literal)*) => {$(
-                if const { $part < N / PART_COLS } {
-                    // Lanes may still be reading the part before.
-                    let scratch = scratch.add($part % 2 * WARP_ROWS as u32 * ROW_WORDS);
-                    unroll!(j < PART_COLS / EIGHT, {
-                        const FIRST: usize = ($part * PART_COLS / EIGHT + j) * 4;
-                        let place = scratch.add(g * ROW_WORDS + (j as u32 ^ g) * CHUNK_WORDS + t);
-                        // SAFETY: as promised by the caller; the room is the warp's own.
+                if const { $part < N / outbox::COLS } {
+                    // SAFETY: as promised by the caller.
+                    unsafe { outbox.wait() };
+                    unroll!(block < outbox::COLS / outbox::BLOCK, {
+                        const FIRST: usize =
+                            ($part * outbox::COLS / outbox::BLOCK + block) * 2 * OF_EIGHT;
+                        // SAFETY: as promised by the caller.
                         unsafe {
-                            let [upper, lower] = pairs!(self.sums, FIRST);
-                            place.store(scaled(upper));
-                            place.add(EIGHT as u32 * ROW_WORDS).store(scaled(lower));
+                            let sums = &self.sums;
+                            let pairs = [
+                                [sums.scaled::<FIRST>(factor, 0.0), sums.scaled::<{ FIRST + 1 }>(factor, 0.0)],
+                                [sums.scaled::<{ FIRST + 2 }>(factor, 0.0), sums.scaled::<{ FIRST + 3 }>(factor, 0.0)],
+                                [sums.scaled::<{ FIRST + 4 }>(factor, 0.0), sums.scaled::<{ FIRST + 5 }>(factor, 0.0)],
+                                [sums.scaled::<{ FIRST + 6 }>(factor, 0.0), sums.scaled::<{ FIRST + 7 }>(factor, 0.0)],
+                            ];
+                            outbox.write(block as u32, pairs.map(wgmma::pack::<T>));
                         }
                     });
-                    // SAFETY: all lanes get here together.
-                    unsafe { warp::sync_warp(warp::FULL_MASK) };
-                    unroll!(turn < WARP_ROWS * ROW_CHUNKS as usize / warp::WARP_SIZE as usize, {
-                        let row = turn as u32 * rows + row;
-                        let place = row * ROW_WORDS + (chunk ^ (row % ROW_CHUNKS)) * CHUNK_WORDS;
-                        let col = $part * PART_COLS as u32;
-                        let inside = origin.row + row < params.m
-                            && origin.col + col + chunk * CHUNK < params.n;
-                        let target = first.add(turn as u64 * step + u64::from(col));
-                        // SAFETY: as promised by the caller; the part is written, and all of a chunk lies in D or nothing.
-                        unsafe {
-                            let elements = scratch.add(place).load_vec::<{ CHUNK_WORDS as usize }>();
-                            target.cast::<u32>().store_vec_if(inside, elements);
-                        }
-                    });
+                    let col = origin.col + $part * outbox::COLS as u32;
+                    // SAFETY: as promised by the caller; all blocks have been written.
+                    unsafe { outbox.send(d, Origin { col, ..origin }) };
                 }
             )*};
         }
         store!(0 1 2 3);
     }
+}
+
+/// Where this warp's 16 rows begin, of a warpgroup's part of D that begins at `origin`.
+#[inline(always)]
+fn of_warp(origin: Origin) -> Origin {
+    let warp = thread::thread_idx_x() % THREADS / warp::WARP_SIZE;
+    Origin { row: origin.row + warp * outbox::ROWS as u32, ..origin }
+}
+
+/// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`.
+#[inline(always)]
+fn pairs_at<T: Element, E>(params: &GemmParams<T, E>, origin: Origin, turn: u32) -> PairsAt {
+    let lane = warp::lane_id();
+    let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
+    let (row, col) = (origin.row + g, origin.col + turn * pairs::COLS as u32 + 2 * t);
+    PairsAt { row, col, m: params.m, n: params.n }
 }

@@ -2,20 +2,21 @@
 //!
 //! SAFETY of the kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
 
-use cuda_std::bulk_copy::TensorMap;
+use cuda_std::bulk_copy::{TensorMap, store_3d};
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
-use cuda_std::{kernel, shared, thread};
+use cuda_std::{kernel, shared, thread, warp};
 use half::bf16;
 use regemm_kernels::bulk_panels::BulkPanel;
 use regemm_kernels::epilogue::Linear;
-use regemm_kernels::maps::{BoxShape, MappedFactor, Maps};
+use regemm_kernels::maps::{BoxShape, Mapped, Maps};
+use regemm_kernels::outbox::{self, Outbox};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::ring::{Ring, WARP};
 use regemm_kernels::tile::Origin;
-use regemm_kernels::warpgroup_tile::{BYTES_OF_WARP, WarpgroupTile};
+use regemm_kernels::warpgroup_tile::WarpgroupTile;
 use std::ffi::c_void;
 
 const BM: usize = 2 * M;
@@ -33,8 +34,8 @@ type PanelB = BulkPanel<bf16, MnMajor, BN, BK>;
 
 const STAGE_BYTES: u32 = PanelA::BYTES + PanelB::BYTES;
 const CONSUMERS: u32 = 2 * THREADS;
-const SUMS: u32 = STAGES * STAGE_BYTES;
-const RING: u32 = SUMS + CONSUMERS / WARP * BYTES_OF_WARP;
+const OUTBOXES: u32 = STAGES * STAGE_BYTES;
+const RING: u32 = OUTBOXES + CONSUMERS / WARP * outbox::BYTES;
 const SHARED_BYTES: u32 = RING + Ring::<STAGES>::BYTES;
 
 /// What is wrong.
@@ -59,6 +60,12 @@ enum Mistake {
     StoresEarly,
     /// They do not give the last stages back.
     KeepsStages,
+    /// A warp sends a part of D that has not been fenced.
+    SendsUnfenced,
+    /// It writes the next part but one without a wait for this one to be read.
+    OverwritesParts,
+    /// It ends without a wait for its last parts to be read.
+    LeavesEarly,
 }
 
 type Params = GemmParams<bf16, Linear<bf16>>;
@@ -69,6 +76,7 @@ unsafe fn product(
     params: Params,
     #[grid_constant] a: &TensorMap,
     #[grid_constant] b: &TensorMap,
+    #[grid_constant] d: &TensorMap,
     mistake: Mistake,
 ) {
     let thread = thread::thread_idx_x();
@@ -92,8 +100,8 @@ unsafe fn product(
                     Mistake::ExpectsOnePanel => PanelA::BYTES,
                     _ => STAGE_BYTES,
                 });
-                to_a.load(MappedFactor { map: a, index: 0 }, 0, slice * BK as u32, full);
-                to_b.load(MappedFactor { map: b, index: 0 }, 0, slice * BK as u32, full);
+                to_a.load(Mapped { map: a, index: 0 }, 0, slice * BK as u32, full);
+                to_b.load(Mapped { map: b, index: 0 }, 0, slice * BK as u32, full);
             }
             return;
         }
@@ -122,9 +130,41 @@ unsafe fn product(
             sums.wait::<0>();
         }
         ring.emptied_last();
-        let scratch = shared::dynamic::<u8>().address() + SUMS + thread / WARP * BYTES_OF_WARP;
-        let scratch = SharedPtr::from_address(scratch);
-        sums.store(&params.of_block(), Origin { row: first, col: 0 }, scratch);
+        let room = shared::dynamic::<u8>().add(OUTBOXES + thread / WARP * outbox::BYTES);
+        let (params, origin) = (params.of_block(), Origin { row: first, col: 0 });
+        let mut outbox = Outbox::new(room);
+        if let Mistake::SendsUnfenced | Mistake::OverwritesParts = mistake {
+            let d = Mapped { map: d, index: 0 };
+            return send_parts(d, &mut outbox, room, mistake);
+        }
+        let factors = [a, b];
+        let maps = Maps::new(&factors, Some(d));
+        let params = GemmParams { maps, ..params };
+        let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
+        sums.store(&params, origin, fetched, &mut outbox);
+        if mistake != Mistake::LeavesEarly {
+            outbox.finish();
+        }
+    }
+}
+
+/// Parts of zeros, sent as an outbox would but for the mistake.
+unsafe fn send_parts(d: Mapped<'_>, outbox: &mut Outbox, room: SharedPtr<u8>, mistake: Mistake) {
+    unsafe {
+        for _ in 0..3 {
+            for block in 0..(outbox::COLS / outbox::BLOCK) as u32 {
+                outbox.write(block, [0; 4]); // write
+            }
+            let origin = Origin { row: 0, col: 0 };
+            if mistake == Mistake::SendsUnfenced {
+                warp::sync_warp(warp::FULL_MASK);
+                if warp::elect(warp::FULL_MASK) {
+                    store_3d(d.map, [0; 3], room.cast::<u16>());
+                }
+            } else {
+                outbox.send(d, origin);
+            }
+        }
     }
 }
 
@@ -165,6 +205,7 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
         simulator.tensor_map(&tensor).unwrap()
     };
     let (a_map, b_map) = (map(a, (m, k), PanelA::BOX), map(b, (k, n), PanelB::BOX));
+    let d_map = map(d, (m, n), outbox::BOX);
     let params = Params {
         a,
         b,
@@ -182,10 +223,11 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
     };
     let launch =
         Launch { grid: [1; 3], block: [CONSUMERS + THREADS, 1, 1], dynamic_shared: SHARED_BYTES };
-    let arguments: [*const c_void; 4] = [
+    let arguments: [*const c_void; 5] = [
         (&raw const params).cast(),
         (&raw const a_map).cast(),
         (&raw const b_map).cast(),
+        (&raw const d_map).cast(),
         (&raw const mistake).cast(),
     ];
     // SAFETY: the arguments are of the types of the kernel's parameters.
@@ -235,6 +277,16 @@ fn missing_waits() {
     let returned = kind(Mistake::ReturnsEarly);
     assert!(matches!(returned, FaultKind::OperandInFlight { .. }), "{returned:?}");
     assert_eq!(kind(Mistake::StoresEarly), FaultKind::AccumulatorsInFlight);
+}
+
+#[test]
+fn parts_of_d_on_their_way() {
+    let unfenced = kind(Mistake::SendsUnfenced);
+    assert!(matches!(unfenced, FaultKind::MissingProxyFence { .. }), "{unfenced:?}");
+    for mistake in [Mistake::OverwritesParts, Mistake::LeavesEarly] {
+        let kind = kind(mistake);
+        assert!(matches!(kind, FaultKind::BulkStoreNotWaited { .. }), "{mistake:?}: {kind:?}");
+    }
 }
 
 #[test]

@@ -16,11 +16,12 @@ use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{GemmKernel, KernelInfo, Needs, Rung, Schedule, Summation, Tile};
 use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
 use regemm_kernels::maps::{BoxShape, Boxes, Maps};
+use regemm_kernels::outbox::{self, Outbox};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::ring::{Ring, WARP};
 use regemm_kernels::tile::{BlockTiles, Origin};
 use regemm_kernels::warpgroup::Warpgroup;
-use regemm_kernels::warpgroup_tile::{BYTES_OF_WARP, WarpgroupTile};
+use regemm_kernels::warpgroup_tile::WarpgroupTile;
 use std::ffi::c_void;
 
 gemm_kernels! {
@@ -251,8 +252,8 @@ type PanelB = BulkPanel<bf16, MnMajor, 128, 64>;
 const STAGES: u32 = Right::TILE.stages;
 const STAGE_BYTES: u32 = PanelA::BYTES + PanelB::BYTES;
 const CONSUMERS: u32 = 2 * THREADS;
-const SUMS: u32 = STAGES * STAGE_BYTES;
-const RING: u32 = SUMS + CONSUMERS / WARP * BYTES_OF_WARP;
+const OUTBOXES: u32 = (STAGES * STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
+const RING: u32 = OUTBOXES + CONSUMERS / WARP * outbox::BYTES;
 
 impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
     type Element = bf16;
@@ -312,9 +313,11 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
             }
             sums.wait::<0>();
             ring.emptied_last();
-            let scratch = SUMS + thread / WARP * BYTES_OF_WARP;
-            let scratch = shared::dynamic::<u8>().add(scratch).cast();
-            sums.store(&p, Origin { row: row + first, col }, scratch);
+            let room = shared::dynamic::<u8>().add(OUTBOXES + thread / WARP * outbox::BYTES);
+            let (mut outbox, origin) = (Outbox::new(room), Origin { row: row + first, col });
+            let fetched = WarpgroupTile::<128>::fetch(&p, origin);
+            sums.store(&p, origin, fetched, &mut outbox);
+            outbox.finish();
             if MISTAKE != mistake::NO_END {
                 ring.leave_cluster();
             }

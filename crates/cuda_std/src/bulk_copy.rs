@@ -144,6 +144,18 @@ pub unsafe fn store_2d<T: Scalar>(map: &TensorMap, at: [i32; 2], source: SharedP
     unsafe { backend::bulk_store_2d(map.address(), x, y, source.address()) }
 }
 
+/// As [`store_2d`], to matrix `at[2]` of a batch: a tensor of three dimensions.
+///
+/// # Safety
+/// As for [`store_2d`], with a map of three dimensions.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_3d<T: Scalar>(map: &TensorMap, at: [i32; 3], source: SharedPtr<T>) {
+    let [x, y, z] = at;
+    // SAFETY: as promised by the caller.
+    unsafe { backend::bulk_store_3d(map.address(), x, y, z, source.address()) }
+}
+
 /// Closes the stores that this thread has issued since its last group into a new group, which may be empty
 /// (`cp.async.bulk.commit_group`).
 #[inline(always)]

@@ -14,6 +14,29 @@ pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     backend::fma_f64(a, b, c)
 }
 
+/// `2^x` with a relative error of at most `2^-22`; what is no normal number becomes zero (`ex2.approx.ftz.f32`).
+///
+/// The simulator's is rounded to nearest, so results on the two differ in their last bits.
+#[inline(always)]
+pub fn exp2_approx_f32(x: f32) -> f32 {
+    backend::exp2_approx_f32(x)
+}
+
+/// `1 / x` with an error of at most a unit in the last place; what is no normal number becomes zero, and zero infinity
+/// (`rcp.approx.ftz.f32`).
+///
+/// The simulator's is rounded to nearest.
+#[inline(always)]
+pub fn reciprocal_approx_f32(x: f32) -> f32 {
+    backend::reciprocal_approx_f32(x)
+}
+
+/// `|x|` or the limit, whichever is smaller; NaN for NaN (`min.NaN.f32` on sm_80 and later).
+#[inline(always)]
+pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
+    backend::magnitude_up_to_f32(x, limit)
+}
+
 /// A row of an outer product: `c[j] = a * b[j] + c[j]` for all `j`, each rounded once (`fma.rn.f32`), from the first to the
 /// last or `backwards`.
 ///

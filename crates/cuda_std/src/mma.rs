@@ -16,8 +16,8 @@
 //! | C and D, 16 x 8 | 0, 1 | row `g`, columns `2t` and `2t + 1` |
 //! | | 2, 3 | row `g + 8`, the same columns |
 //!
-//! [`load_matrices`] brings fragments of A and B from shared memory, [`multiply_add`] multiplies them. All lanes of the warp take
-//! part in both: a warp that has diverged before must have come together again.
+//! [`load_matrices`] brings fragments of A and B from shared memory, [`multiply_add`] multiplies them, [`store_matrices`] takes
+//! fragments to shared memory. All lanes of the warp take part: a warp that has diverged before must have come together again.
 //!
 //! # Precision
 //!
@@ -46,6 +46,9 @@ pub fn require() {
 
 /// Rows and columns of the matrices that [`load_matrices`] reads: 8 rows of 16 bytes.
 pub const MATRIX: usize = 8;
+
+/// Whether the target has [`store_matrices`]: sm_90 and later. Elsewhere it ends the launch.
+pub const STORES_MATRICES: bool = backend::STORES_MATRICES;
 
 /// Rows of A and D in one instruction.
 pub const M: usize = 16;
@@ -113,4 +116,21 @@ pub unsafe fn multiply_add<T: Factor>(a: FragmentA, b: FragmentB, c: FragmentC) 
 pub unsafe fn load_matrices<T: Factor, const TRANSPOSED: bool>(row: SharedPtr<T>) -> [u32; 4] {
     // SAFETY: as promised by the caller.
     unsafe { backend::load_matrices::<TRANSPOSED>(row.address()) }
+}
+
+/// Writes four 8 x 8 matrices of 16-bit elements (`stmatrix.sync.aligned.m8n8.x4`): what [`load_matrices`] reads, it puts there.
+/// Lane `8 i + r` passes the address of row `r` of matrix `i`: 16 bytes that lie together. Each lane passes in register `i`, of
+/// matrix `i`, elements `2t` and `2t + 1` of row `g`, with `g = lane / 4` and `t = lane % 4`.
+///
+/// For the checks of the simulator a row is written by the lane that passes its address.
+///
+/// # Safety
+/// All 32 lanes of the warp must execute the same call together, on a target [that has it](STORES_MATRICES). Each row must be a
+/// multiple of 16 bytes from the start of shared memory, lie in it, and not be accessed concurrently.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_matrices<T: Scalar>(row: SharedPtr<T>, registers: [u32; 4]) {
+    const { assert!(size_of::<T>() == 2, "elements of 16 bits") };
+    // SAFETY: as promised by the caller.
+    unsafe { backend::store_matrices(row.address(), registers) }
 }

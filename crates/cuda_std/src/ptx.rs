@@ -196,6 +196,45 @@ pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     core::f64::math::mul_add(a, b, c)
 }
 
+/// "Floating Point Instructions: ex2", "rcp".
+macro_rules! approximations {
+    ($($name:ident => $instruction:literal),* $(,)?) => {$(
+        #[inline(always)]
+        pub fn $name(x: f32) -> f32 {
+            let result;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!(concat!($instruction, " {}, {};"), out(reg32) result, in(reg32) x, options(pure, nomem, nostack))
+            };
+            result
+        }
+    )*};
+}
+
+approximations! {
+    exp2_approx_f32 => "ex2.approx.ftz.f32",
+    reciprocal_approx_f32 => "rcp.approx.ftz.f32",
+}
+
+/// "Floating Point Instructions: min", which before sm_80 has no `.NaN`. One block: the magnitude is a modifier of the operand then,
+/// where the compiler would make a mask of it.
+#[inline(always)]
+pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
+    if cfg!(target_feature = "sm_80") {
+        let result;
+        // SAFETY: arithmetic on registers.
+        unsafe {
+            asm!("{{", ".reg .f32 m;", "abs.f32 m, {x};", "min.NaN.f32 {r}, m, {l};", "}}",
+                r = out(reg32) result, x = in(reg32) x, l = in(reg32) limit, options(pure, nomem, nostack))
+        };
+        result
+    } else if x.abs() > limit {
+        limit
+    } else {
+        x.abs()
+    }
+}
+
 /// One multiply-add for each of the listed registers, in that order, as one block.
 macro_rules! fma_row {
     ($a:expr, $b:expr, $c:expr; $($index:literal $bj:ident $cj:ident),*; $($order_b:ident $order_c:ident),*) => {

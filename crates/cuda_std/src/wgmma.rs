@@ -182,6 +182,20 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         unsafe { backend::wgmma_get::<N, SET, I>() }
     }
 
+    /// `factor` times this thread's register `I`, less than `N / 2`, plus `addend`, rounded once.
+    ///
+    /// The same as with [`get`](Self::get), but where one of several registers is chosen at run time the multiply-add stays with the
+    /// choice, in place of a move.
+    ///
+    /// # Safety
+    /// As for [`get`](Self::get).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn scaled<const I: usize>(&self, factor: f32, addend: f32) -> f32 {
+        // SAFETY: as promised by the caller.
+        unsafe { backend::wgmma_scaled::<N, SET, I>(factor, addend) }
+    }
+
     /// Writes this thread's register `I`, less than `N / 2`.
     ///
     /// # Safety

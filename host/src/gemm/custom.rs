@@ -38,7 +38,8 @@ impl<T: Element, E: Epilogue<T>> CustomKernel<T, E> {
             return Err(Error::KernelDtype { kernel, found, expected: T::DTYPE });
         }
         let map = Parameter::of::<TensorMap>();
-        let all = [Parameter::of::<GemmParams<T, E>>(), map, map];
+        let flag = Parameter::of::<u32>();
+        let all = [Parameter::of::<GemmParams<T, E>>(), map, map, map, flag];
         let expected = if info.boxes.is_some() { &all[..] } else { &all[..1] };
         if info.entry.parameters != expected {
             return Err(Error::KernelParameters {

@@ -94,8 +94,18 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         };
         let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_a, boxes.a))?;
         let b_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_b, boxes.b))?;
-        let arguments =
-            [(&raw const params).cast(), (&raw const a_map).cast(), (&raw const b_map).cast()];
+        // Where bulk copies cannot take D the kernel stores it in another way.
+        let boxes_of_d = boxes.filter(|_| d.takes_bulk_copies());
+        let d_map =
+            boxes_of_d.map_or(Ok(UNUSED), |boxes| d.tensor_map((first, products), boxes.d))?;
+        let d_is_mapped = u32::from(boxes_of_d.is_some());
+        let arguments = [
+            (&raw const params).cast(),
+            (&raw const a_map).cast(),
+            (&raw const b_map).cast(),
+            (&raw const d_map).cast(),
+            (&raw const d_is_mapped).cast(),
+        ];
         let step =
             |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z], arguments: &arguments };
         let parts = (first, products);

@@ -17,7 +17,8 @@
 //!    types a product counts as two roundings ([`roundings`]).
 //! 2. Each of the two fused operations around it: `u |result| + eta / 2`, and the error that comes in through the factor.
 //! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from the
-//!    formula that the device evaluates and the errors of the library functions in it.
+//!    formula that the device evaluates and the errors of the library functions in it. For f16 and bf16 kernels may evaluate
+//!    shorter formulas ([`approximation`]).
 //! 4. The conversion to f16 or bf16: `u' |result| + eta' / 2` with the constants of that type.
 //!
 //! Steps 1 and 2 together are sharper than `gamma_(k+2) (|alpha||A||B| + |beta||C| + |bias|)`. The reference is itself
@@ -25,8 +26,10 @@
 //!
 //! The theory assumes that nothing overflows; `reference` finds the elements where something can.
 
+use half::{bf16, f16};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Dtype;
+use regemm_kernels::fast_activation::{self, Rounded};
 use regemm_kernels::math::Elementary;
 
 /// The constants of a binary floating-point format.
@@ -175,6 +178,24 @@ pub(super) fn evaluation(p: Precision, activation: Activation, sign: f64, x: f64
         Activation::GeluErf => gelu(p, 2.0 + 2.0 * ERF_ULPS, sign, x, v),
         // Four roundings in x + 0.044715 x^3 (two products, the constant, the sum), two in the factor sqrt(2 / pi).
         Activation::GeluTanh => gelu(p, 6.0 + 2.0 * TANH_ULPS, sign, x, v),
+    }
+}
+
+/// What kernels may add to that for elements of this type, with the same arguments: shorter formulas, the errors of which are a small
+/// part of the conversion's (step 4), and for which subnormal numbers are zero ([`fast_activation`]).
+pub(super) fn approximation(dtype: Dtype, activation: Activation, x: f64, v: f64) -> f64 {
+    let gelu = match dtype {
+        Dtype::F32 | Dtype::F64 => return 0.0,
+        Dtype::F16 => <f16 as Rounded>::GELU_ERROR,
+        Dtype::Bf16 => <bf16 as Rounded>::GELU_ERROR,
+    };
+    let flushed = 2.0 * x.max(1.0) * f64::from(f32::MIN_POSITIVE);
+    match activation {
+        Activation::None | Activation::Relu | Activation::LeakyRelu => 0.0,
+        Activation::GeluErf | Activation::GeluTanh => gelu * (v + fast_activation::GELU_NEAR_ZERO),
+        Activation::Silu | Activation::Sigmoid | Activation::Tanh => {
+            fast_activation::SIGMOID_ERROR * v + flushed
+        }
     }
 }
 

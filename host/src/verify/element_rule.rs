@@ -145,12 +145,12 @@ impl<T: Element> ElementRule<'_, '_, T> {
         } else {
             bound::lipschitz(activation, slope, z.value, z.error) * z.error
         };
-        let evaluation = |p| {
-            let (x, v) = (z.value.abs() + z.error, value.abs() + propagated);
-            bound::evaluation(p, activation, z.value, x, v)
-        };
-        let error =
-            propagated + evaluation(Precision::of_sums(T::DTYPE)) + evaluation(Precision::DOUBLE);
+        let (x, v) = (z.value.abs() + z.error, value.abs() + propagated);
+        let evaluation = |p| bound::evaluation(p, activation, z.value, x, v);
+        let error = propagated
+            + evaluation(Precision::of_sums(T::DTYPE))
+            + evaluation(Precision::DOUBLE)
+            + bound::approximation(T::DTYPE, activation, x, v);
         (value, bound::conversion(T::DTYPE, value, error))
     }
 }

@@ -45,6 +45,9 @@ bulk! {
     /// As above, in the other direction; completes with the thread's bulk group.
     bulk_store_2d(map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, source: u32 = reg32) =>
         "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [{map}, {{{x}, {y}}}], [{source}];";
+    /// As above, to a tensor of three dimensions.
+    bulk_store_3d(map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, z: i32 = reg32, source: u32 = reg32) =>
+        "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [{map}, {{{x}, {y}, {z}}}], [{source}];";
     /// `prefetch.tensormap` ("Data Movement and Conversion Instructions: prefetch").
     bulk_prefetch_map(map: u64 = reg64) => "prefetch.tensormap [{map}];";
     /// `cp.async.bulk.commit_group`

@@ -5,6 +5,9 @@ use core::arch::{asm, nvptx};
 /// `mma.sync` of this shape exists from sm_80 on.
 pub const TENSOR_CORES: bool = cfg!(target_feature = "sm_80");
 
+/// `stmatrix` exists from sm_90 on.
+pub const STORES_MATRICES: bool = cfg!(target_feature = "sm_90");
+
 #[inline(always)]
 pub fn require_tensor_cores() {
     if !TENSOR_CORES {
@@ -55,4 +58,18 @@ pub unsafe fn load_matrices<const TRANSPOSED: bool>(address: u32) -> [u32; 4] {
     require_tensor_cores();
     // SAFETY: as promised by the caller.
     unsafe { if TRANSPOSED { ldmatrix!(".trans", address) } else { ldmatrix!("", address) } }
+}
+
+/// "Warp-level matrix store instruction: stmatrix".
+#[inline(always)]
+pub unsafe fn store_matrices(address: u32, [r0, r1, r2, r3]: [u32; 4]) {
+    // SAFETY: as promised by the caller; a trap has no operands.
+    unsafe {
+        if STORES_MATRICES {
+            asm!("stmatrix.sync.aligned.m8n8.x4.shared.b16 [{}], {{{}, {}, {}, {}}};",
+                in(reg32) address, in(reg32) r0, in(reg32) r1, in(reg32) r2, in(reg32) r3, options(nostack))
+        } else {
+            nvptx::trap()
+        }
+    }
 }

@@ -72,6 +72,24 @@ pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f
 }
 
 #[inline(always)]
+pub unsafe fn wgmma_scaled<const N: usize, const SET: usize, const I: usize>(
+    factor: f32,
+    addend: f32,
+) -> f32 {
+    // SAFETY: as for `wgmma_get`.
+    unsafe {
+        if WGMMA && I < N / 2 {
+            let value;
+            asm!("fma.rn.f32 {v}, acc{s}_{i}, {f}, {a};", v = out(reg32) value, s = const SET, i = const I,
+                f = in(reg32) factor, a = in(reg32) addend, options(nomem, nostack));
+            value
+        } else {
+            nvptx::trap()
+        }
+    }
+}
+
+#[inline(always)]
 pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value: f32) {
     // SAFETY: the caller promises that the registers have been declared.
     unsafe {

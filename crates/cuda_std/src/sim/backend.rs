@@ -124,6 +124,26 @@ pub fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     sim::fma_f32(a, b, c)
 }
 
+/// Subnormal numbers are zero, of either sign.
+fn flushed(x: f32) -> f32 {
+    if x.is_subnormal() { 0.0_f32.copysign(x) } else { x }
+}
+
+#[inline(always)]
+pub fn exp2_approx_f32(x: f32) -> f32 {
+    flushed(f64::from(flushed(x)).exp2() as f32)
+}
+
+#[inline(always)]
+pub fn reciprocal_approx_f32(x: f32) -> f32 {
+    flushed(1.0 / flushed(x))
+}
+
+#[inline(always)]
+pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
+    if x.abs() > limit { limit } else { x.abs() }
+}
+
 /// No result depends on another, so the order shows nowhere.
 #[inline(always)]
 pub fn fma_row_f32<const N: usize>(a: f32, b: &[f32; N], c: &mut [f32; N], _backwards: bool) {
@@ -334,6 +354,14 @@ pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
     sim::mbarrier_arrive_in_cluster(address, Location::caller());
 }
 
+#[inline(always)]
+#[track_caller]
+pub unsafe fn bulk_store_3d(map: u64, x: i32, y: i32, z: i32, source: u32) {
+    // SAFETY: as above.
+    let map = unsafe { &*(map as *const TensorMap) };
+    sim::bulk_store(map, &[x, y, z], source, Location::caller());
+}
+
 /// Nothing is far away.
 #[inline(always)]
 pub unsafe fn bulk_prefetch_map(_map: u64) {}
@@ -453,6 +481,15 @@ pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f
 
 #[inline(always)]
 #[track_caller]
+pub unsafe fn wgmma_scaled<const N: usize, const SET: usize, const I: usize>(
+    factor: f32,
+    addend: f32,
+) -> f32 {
+    fma_f32(factor, sim::wgmma_get(SET, I, Location::caller()), addend)
+}
+
+#[inline(always)]
+#[track_caller]
 pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value: f32) {
     sim::wgmma_set(SET, I, value, Location::caller());
 }
@@ -484,6 +521,15 @@ pub fn require_tensor_cores() {}
 #[track_caller]
 pub unsafe fn load_matrices<const TRANSPOSED: bool>(address: u32) -> [u32; 4] {
     sim::load_matrices(address, TRANSPOSED, Location::caller())
+}
+
+/// The simulator has them.
+pub const STORES_MATRICES: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_matrices(address: u32, registers: [u32; 4]) {
+    sim::store_matrices(address, registers, Location::caller())
 }
 
 #[inline(always)]

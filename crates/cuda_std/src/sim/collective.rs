@@ -51,6 +51,8 @@ pub(crate) enum Operation {
         /// Whether they get columns.
         transposed: bool,
     },
+    /// They exchange registers for rows of matrices that they are to write.
+    StoreMatrices,
     /// They multiply matrices.
     MultiplyAdd(Format),
 }
@@ -62,6 +64,7 @@ impl Operation {
             Operation::Barrier => "warp barrier",
             Operation::Shuffle(_) => "shuffle",
             Operation::LoadMatrices { .. } => "load of matrices",
+            Operation::StoreMatrices => "store of matrices",
             Operation::MultiplyAdd(_) => "matrix multiply-add",
         }
     }
@@ -127,13 +130,16 @@ pub(super) fn complete(
             Operation::Barrier => clocks.join(collective.mask),
             Operation::Shuffle(shuffle) => exchange(warp, shuffle, members.clone())?,
             Operation::LoadMatrices { transposed } => mma::distribute(warp, transposed),
+            Operation::StoreMatrices => mma::gather(warp),
             Operation::MultiplyAdd(format) => mma::multiply(warp, format),
         }
         for member in members {
             warp[member].state = State::Ready;
         }
         match collective.operation {
-            Operation::Shuffle(Shuffle::Uniform) | Operation::LoadMatrices { .. } => {}
+            Operation::Shuffle(Shuffle::Uniform)
+            | Operation::LoadMatrices { .. }
+            | Operation::StoreMatrices => {}
             Operation::Barrier | Operation::Shuffle(_) => counters.warp_collectives += 1,
             Operation::MultiplyAdd(_) => counters.tensor_fma += mma::MULTIPLY_ADDS,
         }

@@ -1,7 +1,7 @@
 //! Matrix products of a warp: what lanes bring to them, and what they get. See [`crate::mma`] for the layouts of fragments and
 //! for the arithmetic.
 
-use super::access::{Place, collective, shared_load};
+use super::access::{Place, collective, shared_load, shared_store};
 use super::collective::{Collective, Operation};
 use super::fault::FaultKind;
 use super::limits::WARP_THREADS;
@@ -38,7 +38,7 @@ impl Format {
 /// What a lane brings to an operation on matrices, and what it takes away.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fragments {
-    /// Of a load the row that the lane has read, and then its registers.
+    /// Of a load the row that the lane has read, and then its registers; of a store the other way round.
     a: FragmentA,
     b: FragmentB,
     c: FragmentC,
@@ -51,6 +51,14 @@ pub(crate) fn load_matrices(address: u32, transposed: bool, place: Place) -> [u3
     let word = |i: usize| u32::from(row[2 * i]) | u32::from(row[2 * i + 1]) << u16::BITS;
     let fragments = Fragments { a: from_fn(word), ..Fragments::default() };
     together(Operation::LoadMatrices { transposed }, fragments, place).a
+}
+
+/// Takes the lane's registers of all four matrices and writes a row of one.
+pub(crate) fn store_matrices(address: u32, registers: [u32; 4], place: Place) {
+    let fragments = Fragments { a: registers, ..Fragments::default() };
+    let row = together(Operation::StoreMatrices, fragments, place).a;
+    // SAFETY: words have no padding.
+    unsafe { shared_store(address, row, true, place) }
 }
 
 /// `A * B + C`.
@@ -96,6 +104,15 @@ pub(super) fn distribute(warp: &mut [Thread], transposed: bool) {
                 .map(|i| if transposed { element(matrix, i, g) } else { element(matrix, g, i) });
             low | high << u16::BITS
         });
+    }
+}
+
+/// Hands each lane of a whole warp the row that it is to write, of the registers of all of them.
+pub(super) fn gather(warp: &mut [Thread]) {
+    let registers: [FragmentA; LANES] = from_fn(|lane| warp[lane].fragments.a);
+    for (lane, thread) in warp.iter_mut().enumerate() {
+        let (matrix, row) = (lane / MATRIX, lane % MATRIX);
+        thread.fragments.a = from_fn(|t| registers[row * LANES_OF_ROW + t][matrix]);
     }
 }
 

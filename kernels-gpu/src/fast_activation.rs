@@ -1,0 +1,210 @@
+//! Activations of values that are rounded to half precision next.
+//!
+//! On Hopper the products of a tile of 128 x 256 x 4096 take 65,536 cycles, and each instruction more for each element of the tile
+//! takes 256 of them. The functions of [`crate::math`] need 30 to 50 instructions for the last bit of an f32, of which rounding to
+//! 11 or 8 bits then leaves nothing. So here are shorter ones, whose errors are a small part of that rounding.
+//!
+//! The weight of GELU, `Phi(x)`, is one minus its mirror image, so that
+//!
+//! ```text
+//! GELU(x) = max(x, 0) - |x| Phi(-|x|),    Phi(-a) = 2^P(a)
+//! ```
+//!
+//! with a polynomial `P`, the minimax fit of `log2 Phi(-a)` whose relative error in `a Phi(-a) + 10^-4` is level (by Lawson's
+//! iteration: C. L. Lawson, "Contributions to the Theory of Linear Least Maximum Approximation", 1961). That is one instruction
+//! of the special function unit, where a quotient takes two; it has 16 lanes on a multiprocessor, multiply-adds have 128. Negative
+//! arguments keep their relative accuracy. Both forms of GELU differ in `P` alone. Its highest coefficient is negative, so beyond the
+//! fit `P` falls to minus infinity and the weight to zero.
+
+use crate::activation::Activation;
+use crate::math::polynomial;
+use cuda_std::math::{exp2_approx_f32, fma_f32, magnitude_up_to_f32, reciprocal_approx_f32};
+use cuda_std::unroll;
+use half::{bf16, f16};
+
+/// A type of half precision that results are rounded to, and what GELU takes to be accurate enough for it.
+pub trait Rounded {
+    /// Ascending coefficients of `P` for [`Activation::GeluErf`].
+    const GELU_ERF: &'static [f32];
+    /// The same for [`Activation::GeluTanh`].
+    const GELU_TANH: &'static [f32];
+    /// Bound on the error of both, relative to the sum of the result's magnitude and [`GELU_NEAR_ZERO`].
+    const GELU_ERROR: f64;
+}
+
+/// Results smaller than this have the absolute error of this one.
+pub const GELU_NEAR_ZERO: f64 = 1e-4;
+
+/// Bound on the relative error of [`Activation::Silu`], [`Activation::Sigmoid`] and [`Activation::Tanh`] where they are normal numbers
+/// of f32: the argument of the exponential function has an error of two roundings, and it may be 128.
+pub const SIGMOID_ERROR: f64 = 2.0 * 128.0 * (f32::EPSILON as f64);
+
+impl Rounded for bf16 {
+    const GELU_ERF: &'static [f32] = &[
+        -1.000_099,
+        -1.149_475_1,
+        -0.463_479_5,
+        -0.048_707_08,
+        0.005_964_810_5,
+        -0.000_334_341_78,
+    ];
+    const GELU_TANH: &'static [f32] = &[
+        -1.000_955_8,
+        -1.135_135_7,
+        -0.501_465_86,
+        -0.013_972_583,
+        -0.003_682_728_2,
+        -0.000_385_587_8,
+    ];
+    const GELU_ERROR: f64 = 7e-4;
+}
+
+impl Rounded for f16 {
+    const GELU_ERF: &'static [f32] = &[
+        -0.999_996_4,
+        -1.151_223,
+        -0.458_575_9,
+        -0.053_799_74,
+        0.008_401_124,
+        -0.000_894_826_2,
+        5.578_472_3e-5,
+        -1.468_325_2e-6,
+    ];
+    const GELU_TANH: &'static [f32] = &[
+        -0.999_925_8,
+        -1.153_395_2,
+        -0.447_709_65,
+        -0.073_002_74,
+        0.026_412_481,
+        -0.007_857_884,
+        0.000_827_237,
+        -2.757_893_7e-5,
+    ];
+    const GELU_ERROR: f64 = 6e-5;
+}
+
+/// An [activation](Activation) of several values, which do not wait for one another.
+///
+/// As in [`Activation::apply_to_each`] branches are the same for a whole launch.
+#[inline(always)]
+pub fn apply_to_each<T: Rounded, const N: usize>(
+    activation: Activation,
+    mut values: [f32; N],
+    slope: f32,
+) -> [f32; N] {
+    macro_rules! each {
+        ($x:ident => $value:expr) => {{
+            unroll!(i < N, {
+                let $x = values[i];
+                values[i] = $value;
+            });
+        }};
+    }
+    match activation {
+        Activation::None => {}
+        // Written so that a NaN is neither below zero nor replaced.
+        Activation::Relu => each!(x => if x < 0.0 { 0.0 } else { x }),
+        Activation::LeakyRelu => each!(x => if x < 0.0 { slope * x } else { x }),
+        Activation::GeluErf => each!(x => gelu(x, T::GELU_ERF)),
+        Activation::GeluTanh => each!(x => gelu(x, T::GELU_TANH)),
+        Activation::Silu => each!(x => {
+            let sigmoid = sigmoid(x);
+            // The limit at minus infinity, where the product would be NaN.
+            if sigmoid == 0.0 { 0.0 } else { x * sigmoid }
+        }),
+        Activation::Sigmoid => each!(x => sigmoid(x)),
+        Activation::Tanh => each!(x => tanh(x)),
+    }
+    values
+}
+
+/// `max(x, 0) - |x| 2^P(|x|)`.
+#[inline(always)]
+fn gelu(x: f32, coefficients: &'static [f32]) -> f32 {
+    /// Weights are zero long before this; infinity times zero would be NaN.
+    const LIMIT: f32 = 1e4;
+    let magnitude = magnitude_up_to_f32(x, LIMIT);
+    let weight = exp2_approx_f32(polynomial(coefficients, magnitude));
+    fma_f32(-magnitude, weight, x.max(0.0))
+}
+
+/// `1 / (1 + 2^(-x log2(e)))`.
+#[inline(always)]
+fn sigmoid(x: f32) -> f32 {
+    reciprocal_approx_f32(1.0 + exp2_approx_f32(x * -core::f32::consts::LOG2_E))
+}
+
+/// `1 - 2 / (1 + e^(2|x|))` with the sign of `x`, and near zero, where that cancels, the first terms of the series.
+#[inline(always)]
+fn tanh(x: f32) -> f32 {
+    /// Up to here the terms after the fourth are smaller than a rounding.
+    const NEAR: f32 = 0.25;
+    /// The first terms of `tanh(x) / x` in `x^2`.
+    const SERIES: &[f32] = &[1.0, -1.0 / 3.0, 2.0 / 15.0, -17.0 / 315.0];
+    let near = x * polynomial(SERIES, x * x);
+    let power = exp2_approx_f32(x.abs() * (2.0 * core::f32::consts::LOG2_E));
+    let far = fma_f32(-2.0, reciprocal_approx_f32(1.0 + power), 1.0).copysign(x);
+    if x.abs() < NEAR { near } else { far }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every number of half precision, and what lies between two.
+    fn check<T: Rounded>(halves: impl Fn(u16) -> f32) {
+        for bits in 0..=u16::MAX {
+            let x = halves(bits) * 1.001;
+            if !x.is_finite() {
+                continue;
+            }
+            let z = f64::from(x);
+            let u = (2.0 / core::f64::consts::PI).sqrt() * (0.044715 * z.powi(3) + z);
+            let logistic = |z: f64| 1.0 / (1.0 + (-z).exp());
+            for (activation, exact) in [
+                (Activation::GeluErf, z * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2) / 2.0),
+                (Activation::GeluTanh, z * logistic(2.0 * u)),
+            ] {
+                let [found] = apply_to_each::<T, 1>(activation, [x], 0.0);
+                let error = (f64::from(found) - exact).abs();
+                let bound = T::GELU_ERROR * (exact.abs() + GELU_NEAR_ZERO);
+                assert!(error <= bound, "{activation:?} of {x:e}: {found:e}, not {exact:e}");
+            }
+            for (activation, exact) in [
+                (Activation::Silu, z * logistic(z)),
+                (Activation::Sigmoid, logistic(z)),
+                (Activation::Tanh, z.tanh()),
+            ] {
+                let [found] = apply_to_each::<T, 1>(activation, [x], 0.0);
+                let error = (f64::from(found) - exact).abs();
+                let smallest = f64::from(f32::MIN_POSITIVE) * z.abs().max(1.0);
+                let bound = SIGMOID_ERROR * exact.abs() + 2.0 * smallest;
+                assert!(error <= bound, "{activation:?} of {x:e}: {found:e}, not {exact:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn errors_are_within_their_bounds() {
+        check::<bf16>(|bits| bf16::from_bits(bits).to_f32());
+        check::<f16>(|bits| f16::from_bits(bits).to_f32());
+    }
+
+    #[test]
+    fn limits_are_exact_and_nan_stays() {
+        use Activation::*;
+        let of = |activation, x| apply_to_each::<bf16, 1>(activation, [x], 0.0)[0];
+        for (activation, low, high) in [
+            (GeluErf, 0.0, f32::INFINITY),
+            (GeluTanh, 0.0, f32::INFINITY),
+            (Silu, 0.0, f32::INFINITY),
+            (Sigmoid, 0.0, 1.0),
+            (Tanh, -1.0, 1.0),
+            (Relu, 0.0, f32::INFINITY),
+        ] {
+            assert_eq!(of(activation, f32::NEG_INFINITY), low, "{activation:?}");
+            assert_eq!(of(activation, f32::INFINITY), high, "{activation:?}");
+            assert!(of(activation, f32::NAN).is_nan(), "{activation:?}");
+        }
+    }
+}

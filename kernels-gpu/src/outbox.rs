@@ -1,0 +1,200 @@
+//! The last stretch of a warp's part of D: rounded, by way of shared memory, to where it belongs.
+//!
+//! Lanes hold pairs of neighbouring elements in eight rows; D is written in rows. So a warp writes 16 rows by 64 columns to shared
+//! memory, matrices of 8 x 8 together ([`cuda_std::mma::store_matrices`]), and sends them from there. A row is 128 bytes, as many as
+//! there are in all banks, and its 16-byte pieces change places with those of the rows next to it ([`Swizzle::Bytes128`]): so the
+//! eight rows of a matrix lie in different banks, as do the pieces of a row.
+//!
+//! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so while the warp goes
+//! on with the next part or the next tile. There is room for two parts, which are used in turn:
+//!
+//! ```text
+//! all lanes   wait      write, fence      wait       write, fence      wait       write, fence
+//! one lane                          send 0                      send 1     0 read               send 2
+//! ```
+//!
+//! Other matrices D, whose rows are not multiples of 16 bytes, are stored by all lanes, whole rows of a part together.
+
+use crate::element::Element;
+use crate::maps::{BoxShape, Mapped};
+use crate::params::GemmParams;
+use crate::tile::Origin;
+use cuda_std::memory::SharedPtr;
+use cuda_std::scalar::Scalar;
+use cuda_std::swizzle::Swizzle;
+use cuda_std::{bulk_copy, hint, mma, unroll, warp};
+
+/// Rows of a part.
+pub const ROWS: usize = 16;
+/// Columns of a part.
+pub const COLS: usize = 64;
+
+/// How a part lies in shared memory.
+const SWIZZLE: Swizzle = Swizzle::Bytes128;
+
+/// What a mapped D is sent in.
+pub const BOX: BoxShape = BoxShape { rows: ROWS as u32, cols: COLS as u32, swizzle: SWIZZLE };
+
+/// Bytes of a row of a part, and of all of it.
+const ROW_BYTES: u32 = SWIZZLE.row_bytes();
+const PART_BYTES: u32 = ROWS as u32 * ROW_BYTES;
+
+/// Columns that are written together, and their bytes.
+pub const BLOCK: usize = 2 * mma::MATRIX;
+const BLOCK_BYTES: u32 = ROW_BYTES / (COLS / BLOCK) as u32;
+
+/// Bytes of shared memory of one warp.
+pub const BYTES: u32 = 2 * PART_BYTES;
+
+/// What the room of a warp begins at a multiple of.
+pub const ALIGNMENT: u32 = SWIZZLE.repeats_after();
+
+/// What a lane reads before it stores any of it.
+const AT_ONCE: usize = 8;
+
+/// A warp's room for parts of D on their way.
+pub struct Outbox {
+    /// Where the part that is written begins.
+    part: u32,
+    /// Bytes from there to the other part's place: this many, modulo 2^32.
+    to_other: u32,
+}
+
+impl Outbox {
+    /// The room of a warp, [`BYTES`] from a multiple of [`ALIGNMENT`] on.
+    #[inline(always)]
+    pub fn new(room: SharedPtr<u8>) -> Self {
+        Outbox { part: room.address(), to_other: PART_BYTES }
+    }
+
+    /// Writes 16 columns of the part, the `block`-th: of each 8 rows by 8 columns a lane's pair, upper and lower rows of the first 8
+    /// columns, then of the others.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together. The room is the warp's own.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn write(&self, block: u32, pairs: [u32; 4]) {
+        let lane = warp::lane_id();
+        let (row, piece) = (lane % ROWS as u32, lane / ROWS as u32);
+        let first = SWIZZLE.apply(self.part + row * ROW_BYTES + piece * (BLOCK_BYTES / 2));
+        // The part begins at a multiple of the swizzle's pattern, in which other pieces of a row differ in the same bits.
+        let place = SharedPtr::<u16>::from_address(first ^ (block * BLOCK_BYTES));
+        // SAFETY: as promised by the caller.
+        unsafe { mma::store_matrices(place, pairs) }
+    }
+
+    /// Waits until the part's place may be written again: until the part before the last has been read.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together; D is mapped.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn wait(&self) {
+        // SAFETY: as promised by the caller. The lane that sends is always the same.
+        unsafe {
+            if warp::elect(warp::FULL_MASK) {
+                bulk_copy::wait_group_read::<1>();
+            }
+            warp::sync_warp(warp::FULL_MASK);
+        }
+    }
+
+    /// Sends the part to a mapped D, where it begins at `origin`, in the background.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together, having written all blocks. The map is one of D in [`BOX`]es, and `origin` lies in D.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn send(&mut self, d: Mapped<'_>, origin: Origin) {
+        // SAFETY: as promised by the caller; the lanes' writes are fenced before one of them lets the copy read them.
+        unsafe {
+            bulk_copy::fence_shared();
+            warp::sync_warp(warp::FULL_MASK);
+            if warp::elect(warp::FULL_MASK) {
+                let at = [origin.col as i32, origin.row as i32, d.index];
+                bulk_copy::store_3d(d.map, at, SharedPtr::<u16>::from_address(self.part));
+                bulk_copy::commit_group();
+            }
+        }
+        self.turn();
+    }
+
+    /// Sends the part to a D that is not mapped, where it begins at `origin`: all lanes elements of the same row, pairs (`W` of 32
+    /// bits) or single ones (`W` of 16 bits). Rows of D consist of such.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together, having written all blocks. D is valid for the shape in `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn send_rows<T: Element, E, W: Scalar + Default>(
+        &mut self,
+        params: &GemmParams<T, E>,
+        origin: Origin,
+    ) {
+        // SAFETY: as promised by the caller; a part is written again when all lanes have written the one after it.
+        unsafe {
+            warp::sync_warp(warp::FULL_MASK);
+            let rounds = PART_BYTES / (size_of::<W>() as u32 * warp::WARP_SIZE) / AT_ONCE as u32;
+            for round in 0..hint::opaque(rounds) {
+                self.send_round::<T, E, W, AT_ONCE>(params, origin, round);
+            }
+        }
+        self.turn();
+    }
+
+    /// The `round`-th `LOADS` elements of each lane: all are read before one is stored, since reading takes a while.
+    ///
+    /// # Safety
+    /// As for [`send_rows`](Self::send_rows).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn send_round<T: Element, E, W: Scalar + Default, const LOADS: usize>(
+        &self,
+        params: &GemmParams<T, E>,
+        origin: Origin,
+        round: u32,
+    ) {
+        let bytes = size_of::<W>() as u32;
+        let place = |i: usize| {
+            let byte =
+                ((round * LOADS as u32 + i as u32) * warp::WARP_SIZE + warp::lane_id()) * bytes;
+            (byte / ROW_BYTES, byte % ROW_BYTES)
+        };
+        let mut elements = [W::default(); LOADS];
+        // SAFETY: as promised by the caller.
+        unsafe {
+            unroll!(i < LOADS, {
+                let (row, byte) = place(i);
+                let address = SWIZZLE.apply(self.part + row * ROW_BYTES + byte);
+                elements[i] = SharedPtr::from_address(address).load();
+            });
+            unroll!(i < LOADS, {
+                let (row, byte) = place(i);
+                let (row, col) = (origin.row + row, origin.col + byte / size_of::<T>() as u32);
+                let inside = row < params.m && col < params.n;
+                params.d.at(row, col).cast::<W>().store_if(inside, elements[i]);
+            });
+        }
+    }
+
+    /// Waits until everything has been read that has been sent to a mapped D: shared memory is gone when the block ends.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn finish(self) {
+        // SAFETY: as promised by the caller.
+        if unsafe { warp::elect(warp::FULL_MASK) } {
+            bulk_copy::wait_group_read::<0>();
+        }
+    }
+
+    /// On to the other part's place.
+    #[inline(always)]
+    fn turn(&mut self) {
+        self.part = self.part.wrapping_add(self.to_other);
+        self.to_other = self.to_other.wrapping_neg();
+    }
+}

@@ -1,0 +1,157 @@
+//! Sums as tensor cores leave them in the lanes of a warp: pairs of neighbouring columns in two rows.
+//!
+//! Of each 8 columns by 16 rows a lane holds a pair in one of the upper eight rows and one in the same columns of the row eight below
+//! ([`cuda_std::wgmma`]). An epilogue that works on several such at once has enough to do while it waits for one thing or another:
+//! for what it reads from memory, and for the result of one instruction before the next.
+
+use crate::element::Element;
+use crate::params::MatrixRef;
+use core::mem::transmute_copy;
+use cuda_std::memory::GlobalPtr;
+
+/// Pairs of a row that are worked on at once.
+pub const PAIRS: usize = 4;
+
+/// Rows of a lane.
+pub const ROWS: usize = 2;
+
+/// Rows from a lane's first to its second, and columns from one pair to the next.
+pub const STEP: u32 = 8;
+
+/// Columns that the pairs of all lanes take together.
+pub const COLS: usize = PAIRS * STEP as usize;
+
+/// Values of a lane: `[row][pair][column]`.
+pub type Pairs<A> = [[[A; 2]; PAIRS]; ROWS];
+
+/// Pairs of elements of 16 bits as they come from memory, each in one register, the first element in the lower half.
+pub type Words = [u32; PAIRS];
+
+/// The elements of a pair.
+#[inline(always)]
+pub fn unpack<T: Element>(word: u32) -> [T; 2] {
+    const { assert!(size_of::<T>() == size_of::<u16>(), "two elements in a word") };
+    // SAFETY: an element is a scalar, for which any bits are valid, and of this size.
+    [word as u16, (word >> u16::BITS) as u16].map(|bits| unsafe { transmute_copy(&bits) })
+}
+
+/// Where they belong: pair `j` of row `i` in D's columns `col + 8 j` and the next one, of row `row + 8 i`.
+#[derive(Clone, Copy, Debug)]
+pub struct PairsAt {
+    /// The first row.
+    pub row: u32,
+    /// The first column, an even one.
+    pub col: u32,
+    /// Rows of D.
+    pub m: u32,
+    /// Columns of D.
+    pub n: u32,
+}
+
+impl PairsAt {
+    /// Row `i` of the two.
+    #[inline(always)]
+    pub const fn row(&self, i: usize) -> u32 {
+        self.row + i as u32 * STEP
+    }
+
+    /// The first column of pair `j`.
+    #[inline(always)]
+    pub const fn col(&self, j: usize) -> u32 {
+        self.col + j as u32 * STEP
+    }
+
+    /// How many elements of pair `j` of row `i` lie in D.
+    #[inline(always)]
+    pub const fn inside(&self, i: usize, j: usize) -> u32 {
+        let cols = self.n.saturating_sub(self.col(j));
+        if self.row(i) >= self.m {
+            0
+        } else if cols < 2 {
+            cols
+        } else {
+            2
+        }
+    }
+
+    /// The elements, of 16 bits, of a matrix of D's shape; zero where there are none.
+    ///
+    /// # Safety
+    /// The matrix is valid for its shape.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load<T: Element>(&self, matrix: MatrixRef<T>) -> [Words; ROWS] {
+        let whole = matrix.has_vectors(2) && self.n.is_multiple_of(2);
+        [0, 1].map(|i| {
+            let row = matrix.at(self.row(i), self.col);
+            // SAFETY: as promised by the caller.
+            unsafe { self.load_row(row, self.row(i) < self.m, whole) }
+        })
+    }
+
+    /// The elements, of 16 bits, of a vector that has one for each column of D; zero where there are none.
+    ///
+    /// # Safety
+    /// The vector is valid for its length.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load_of_cols<T: Element>(&self, vector: GlobalPtr<T>) -> Words {
+        let whole =
+            vector.address().is_multiple_of(2 * size_of::<T>() as u64) && self.n.is_multiple_of(2);
+        // SAFETY: as promised by the caller.
+        unsafe { self.load_row(vector.add(self.col.into()), true, whole) }
+    }
+
+    /// The elements, of 16 bits, of a vector that has one for each row of D, those of both rows; zero where there are none.
+    ///
+    /// # Safety
+    /// The vector is valid for its length.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load_of_rows<T: Element>(&self, vector: GlobalPtr<T>) -> [u32; ROWS] {
+        let vector = vector.cast::<u16>();
+        [0, 1].map(|i| {
+            let row = self.row(i);
+            // SAFETY: as promised by the caller.
+            unsafe { vector.add(row.into()).load_if(row < self.m) }.into()
+        })
+    }
+
+    /// The pairs of a row whose first element in these columns is at `row`: both elements of a pair together where pairs are
+    /// `whole`, that is, lie in D or not and are aligned.
+    ///
+    /// # Safety
+    /// If the row is there, it is valid up to D's last column.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_row<T: Element>(&self, row: GlobalPtr<T>, there: bool, whole: bool) -> Words {
+        let pair = |j: usize| row.add((j as u32 * STEP).into());
+        let inside = |j: usize, e: u32| there && self.col(j) + e < self.n;
+        let mut words = [0; PAIRS];
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if whole {
+                for j in 0..PAIRS {
+                    words[j] = pair(j).cast::<u32>().load_if(inside(j, 0));
+                }
+            } else {
+                for j in 0..PAIRS {
+                    let pair = pair(j).cast::<u16>();
+                    let [low, high] =
+                        [pair.load_if(inside(j, 0)), pair.add(1).load_if(inside(j, 1))];
+                    words[j] = u32::from(low) | u32::from(high) << u16::BITS;
+                }
+            }
+        }
+        words
+    }
+}
+
+/// What an epilogue has read from memory for some pairs: elements of 16 bits, which is what such kernels store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fetched {
+    /// Of a matrix of D's shape.
+    pub elements: [Words; ROWS],
+    /// Of a vector: one element for each column, or those of the two rows in the first two words.
+    pub vector: Words,
+}
