@@ -64,6 +64,7 @@ pub mod sliced_k;
 pub mod slices;
 pub mod split_k;
 pub mod split_sliced_k;
+pub mod split_warpgroup;
 pub mod staged;
 pub mod store_rows;
 pub mod stream_k;

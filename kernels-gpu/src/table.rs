@@ -16,6 +16,7 @@ use crate::skinny::{FewCols, FewRows, Skinny};
 use crate::sliced_k::SlicedK;
 use crate::split_k::SplitK;
 use crate::split_sliced_k::SplitSlicedK;
+use crate::split_warpgroup::SplitWarpgroup;
 use crate::stream_k::StreamK;
 use crate::tensor_core::TensorCore;
 use crate::tiled::Tiled;
@@ -432,4 +433,22 @@ gemm_kernels! {
     warpgroup64_nt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup64_tn_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup64_tt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+
+    // SplitWarpgroup<T, BM, BN, BK, STAGES, layouts>: the smaller tiles of `warpgroup`.
+    split_warpgroup128_f16 = SplitWarpgroup<f16, 128, 128, 64, 6>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
+    split_warpgroup128_nt_f16 = SplitWarpgroup<f16, 128, 128, 64, 6, Nt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
+    split_warpgroup128_tn_f16 = SplitWarpgroup<f16, 128, 128, 64, 6, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
+    split_warpgroup128_tt_f16 = SplitWarpgroup<f16, 128, 128, 64, 6, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
+    split_warpgroup128_bf16 = SplitWarpgroup<bf16, 128, 128, 64, 6>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+    split_warpgroup128_nt_bf16 = SplitWarpgroup<bf16, 128, 128, 64, 6, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+    split_warpgroup128_tn_bf16 = SplitWarpgroup<bf16, 128, 128, 64, 6, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+    split_warpgroup128_tt_bf16 = SplitWarpgroup<bf16, 128, 128, 64, 6, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+    split_warpgroup64_f16 = SplitWarpgroup<f16, 128, 64, 64, 8>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
+    split_warpgroup64_nt_f16 = SplitWarpgroup<f16, 128, 64, 64, 8, Nt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
+    split_warpgroup64_tn_f16 = SplitWarpgroup<f16, 128, 64, 64, 8, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
+    split_warpgroup64_tt_f16 = SplitWarpgroup<f16, 128, 64, 64, 8, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
+    split_warpgroup64_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+    split_warpgroup64_nt_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+    split_warpgroup64_tn_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+    split_warpgroup64_tt_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
 }

@@ -38,6 +38,7 @@ use crate::ring::{Ring, WARP};
 use crate::tile::{BlockTiles, Origin};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
+use core::ops::Range;
 use cuda_std::wgmma::{self, M, THREADS};
 use cuda_std::{bulk_copy, cluster, hint, registers, shared, thread};
 
@@ -55,6 +56,26 @@ const THREADS_OF_ROW: usize = 4;
 
 /// Rows of sums that a thread has a part of.
 const ROWS_OF_THREAD: usize = 2;
+
+/// Gives up registers.
+///
+/// # Safety
+/// All producers do, once.
+#[inline(always)]
+pub unsafe fn become_producer() {
+    // SAFETY: as promised by the caller.
+    unsafe { registers::decrease::<PRODUCER_REGISTERS>() }
+}
+
+/// Takes registers.
+///
+/// # Safety
+/// All consumers do, once, and producers give theirs up.
+#[inline(always)]
+pub unsafe fn become_consumer() {
+    // SAFETY: as promised by the caller.
+    unsafe { registers::increase::<CONSUMER_REGISTERS>() }
+}
 
 /// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and clusters of as many blocks.
 pub struct Warpgroup<
@@ -104,7 +125,7 @@ impl<
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
         let thread = thread::thread_idx_x();
-        let tiles = BlockTiles::new(&Self::TILE, p.m, p.n);
+        let tiles = BlockTiles::<CLUSTER>::new(&Self::TILE, p.m, p.n);
 
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices of the same tiles.
@@ -112,13 +133,13 @@ impl<
             let mut sums = WarpgroupTile::<BN>::declare();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
             if thread >= Self::CONSUMERS {
-                registers::decrease::<PRODUCER_REGISTERS>();
+                become_producer();
                 if thread == Self::CONSUMERS {
-                    Self::produce(&p, &mut ring, tiles);
+                    Self::produce(&p, &mut ring, tiles, 0..p.k);
                 }
                 return;
             }
-            registers::increase::<CONSUMER_REGISTERS>();
+            become_consumer();
             let first = hint::uniform(thread / THREADS) * M as u32;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
@@ -170,18 +191,19 @@ impl<
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
     }
 
-    /// Brings all slices of all tiles.
+    /// Brings the slices for some values of k, of which the first is a multiple of `BK`, of all tiles.
     ///
     /// # Safety
     /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
     #[inline(always)]
     #[track_caller]
-    unsafe fn produce<E>(
+    pub unsafe fn produce<E>(
         p: &GemmParams<T, E>,
         ring: &mut Ring<STAGES>,
-        tiles: BlockTiles<CLUSTER>,
+        tiles: impl IntoIterator<Item = Origin>,
+        depth: Range<u32>,
     ) {
-        if p.k == 0 {
+        if depth.start >= depth.end {
             // Without depth there need be no factors, and so no maps of them.
             return;
         }
@@ -192,8 +214,8 @@ impl<
             bulk_copy::prefetch(b.map);
             let rank = cluster::rank();
             for Origin { row, col } in tiles {
-                let mut k = 0;
-                while k < p.k {
+                let mut k = depth.start;
+                while k < depth.end {
                     let (to_a, to_b) = Self::panels(ring.wait_empty());
                     let full = ring.expect(Self::STAGE_BYTES);
                     to_a.load(a, row, k, full);
@@ -211,7 +233,7 @@ impl<
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
     #[inline(always)]
     #[track_caller]
-    unsafe fn consume<R>(
+    pub unsafe fn consume<R>(
         sums: &mut WarpgroupTile<BN>,
         ring: &mut Ring<STAGES>,
         first: u32,

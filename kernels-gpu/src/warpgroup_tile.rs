@@ -18,7 +18,7 @@ use crate::epilogue::Epilogue;
 use crate::maps::Mapped;
 use crate::outbox::{self, Outbox};
 use crate::pairs::{self, Fetched, Pairs, PairsAt};
-use crate::params::GemmParams;
+use crate::params::{GemmParams, TargetRef};
 use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
 use core::hint::unreachable_unchecked;
@@ -121,7 +121,7 @@ impl<const N: usize> WarpgroupTile<N> {
         origin: Origin,
     ) -> Fetched {
         // SAFETY: as promised by the caller.
-        unsafe { params.epilogue.fetch(&pairs_at(params, of_warp(origin), 0)) }
+        unsafe { params.epilogue.fetch(&pairs_at(params.m, params.n, of_warp(origin), 0)) }
     }
 
     /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
@@ -167,11 +167,11 @@ impl<const N: usize> WarpgroupTile<N> {
         const TURNS: u32 = (outbox::COLS / pairs::COLS) as u32;
         let in_pairs = params.d.has_vectors(2) && params.n.is_multiple_of(2);
         for turn in 0..hint::opaque((N / pairs::COLS) as u32) {
-            let at = pairs_at(params, origin, turn);
+            let at = pairs_at(params.m, params.n, origin, turn);
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
                 let (factor, addends) = params.epilogue.addends(&fetched);
-                fetched = params.epilogue.fetch(&pairs_at(params, origin, turn + 1));
+                fetched = params.epilogue.fetch(&pairs_at(params.m, params.n, origin, turn + 1));
                 let mut values = self.scaled(turn, factor, addends);
                 params.epilogue.finish(&mut values, &at);
                 let [upper, lower] = values.map(|row| row.map(wgmma::pack::<T>));
@@ -274,6 +274,37 @@ impl<const N: usize> WarpgroupTile<N> {
         }
         store!(0 1 2 3);
     }
+
+    /// Stores the sums as they are to a matrix of f32 of `m` rows, where the warpgroup's part begins at `origin`: all of a row that
+    /// the matrix has room for, in pairs.
+    ///
+    /// # Safety
+    /// All products have been waited for. The matrix is valid for `m` rows of as many elements as lie between two, an even number.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_sums(&self, to: TargetRef<f32>, m: u32, origin: Origin) {
+        let to = to.of_block();
+        let at = pairs_at(m, to.ld as u32, of_warp(origin), 0);
+        let rows = [0, 1].map(|i| (to.at(at.row(i), at.col), at.row(i) < at.m));
+        macro_rules! store {
+            ($j:expr, $i:literal) => {{
+                const FIRST: usize = $j * OF_EIGHT + $i * 2;
+                let (row, there) = rows[$i];
+                let col = $j as u32 * pairs::STEP;
+                // SAFETY: as promised by the caller.
+                unsafe {
+                    let pair = [self.sums.get::<FIRST>(), self.sums.get::<{ FIRST + 1 }>()];
+                    row.add(col.into()).store_vec_if(there && at.col + col < at.n, pair);
+                }
+            }};
+        }
+        unroll!(j < 32, {
+            if const { j < N / pairs::STEP as usize } {
+                store!(j, 0);
+                store!(j, 1);
+            }
+        });
+    }
 }
 
 /// Where this warp's 16 rows begin, of a warpgroup's part of D that begins at `origin`.
@@ -283,11 +314,12 @@ fn of_warp(origin: Origin) -> Origin {
     Origin { row: origin.row + warp * outbox::ROWS as u32, ..origin }
 }
 
-/// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`.
+/// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`, in an `m x n`
+/// matrix.
 #[inline(always)]
-fn pairs_at<T: Element, E>(params: &GemmParams<T, E>, origin: Origin, turn: u32) -> PairsAt {
+fn pairs_at(m: u32, n: u32, origin: Origin, turn: u32) -> PairsAt {
     let lane = warp::lane_id();
     let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
     let (row, col) = (origin.row + g, origin.col + turn * pairs::COLS as u32 + 2 * t);
-    PairsAt { row, col, m: params.m, n: params.n }
+    PairsAt { row, col, m, n }
 }

@@ -1,0 +1,88 @@
+//! Several blocks for one tile of [`crate::warpgroup`], each for a slice of K.
+//!
+//! [`crate::split_k`] with warpgroups: work for all multiprocessors where D has few tiles and K is deep, or few rows, so that
+//! nothing matters but to read the large factor once, from as many multiprocessors as there are. A block sums one slice of one
+//! tile and stores the sums as they are, in f32; the launch that follows adds them up and ends in the epilogue.
+
+use crate::bulk_panels::MajorLayouts;
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
+use crate::layout::{Layouts, Nn};
+use crate::maps::Boxes;
+use crate::params::GemmParams;
+use crate::ring::{Ring, WARP};
+use crate::tile::{Origin, block_tile};
+use crate::warpgroup::{self, Warpgroup};
+use crate::warpgroup_tile::WarpgroupTile;
+use core::marker::PhantomData;
+use cuda_std::wgmma::{self, M, THREADS};
+use cuda_std::{hint, registers, thread};
+
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, and factors in the layouts `L`.
+pub struct SplitWarpgroup<
+    T,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L = Nn,
+>(PhantomData<(T, L)>);
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+> GemmKernel for SplitWarpgroup<T, BM, BN, BK, STAGES, L>
+{
+    type Element = T;
+    const RUNG: Rung = Rung::SplitK;
+    const LAYOUTS: Layouts = L::LAYOUTS;
+    const SUMMATION: Summation = Summation::Warpgroups;
+    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::TILE;
+    const SCHEDULE: Schedule = Schedule::SplitK;
+    const PRODUCERS: u32 = warpgroup::PRODUCERS;
+    const NEEDS: Needs = Needs::WarpgroupProducts;
+    const BOXES: Option<Boxes> = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::BOXES;
+    const SHARED_BYTES: u32 = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::SHARED_BYTES;
+
+    #[inline(always)]
+    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        registers::require();
+        let thread = thread::thread_idx_x();
+        let consumers = Self::TILE.threads();
+        let slice = p.slice();
+        let origin = block_tile(&Self::TILE, p.n);
+
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
+        // through the same slices.
+        unsafe {
+            let mut sums = WarpgroupTile::<BN>::declare();
+            let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
+            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
+            if thread >= consumers {
+                warpgroup::become_producer();
+                if thread == consumers {
+                    let depth = slice.first..slice.end;
+                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce(&p, &mut ring, [origin], depth);
+                }
+                return;
+            }
+            warpgroup::become_consumer();
+            let first = hint::uniform(thread / THREADS) * M as u32;
+            let depth = slice.end - slice.first;
+            Warpgroup::<T, BM, BN, BK, STAGES, L>::consume(
+                &mut sums,
+                &mut ring,
+                first,
+                depth,
+                || (),
+            );
+            let Origin { row, col } = origin;
+            sums.store_sums(slice.sums, p.m, Origin { row: row + first, col });
+        }
+    }
+}
