@@ -29,7 +29,7 @@ use cuda_std::{thread, unroll};
 /// Threads of a block.
 pub const THREADS: u32 = 256;
 
-/// Blocks that a multiprocessor must have room for. With [`VECTORS`] they have 48 KiB of loads in flight there, which is more than
+/// Blocks that a multiprocessor must have room for. With `VECTORS` they have 48 KiB of loads in flight there, which is more than
 /// twice what memory of 4.8 TB/s delivers to it in the microsecond that it takes to answer.
 pub const MIN_BLOCKS: u32 = 3;
 

@@ -212,7 +212,7 @@ pub unsafe fn repack_factors(params: Repack) {
     unsafe { repack::repack(params) }
 }
 
-/// [`repack_factors`] as the host sees it.
+/// [`repack_factors()`] as the host sees it.
 #[cfg(not(target_arch = "nvptx64"))]
 pub static REPACKER: cuda_std::entry::KernelEntry = repack_factors::ENTRY;
 

@@ -74,6 +74,19 @@ fn explain_names_the_rule_on_the_simulator() {
 }
 
 #[test]
+fn explain_says_what_is_repacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "tune --explain 2047,2048,2040x2047x2048 --dtype bf16 --device sim";
+    let said = succeed(folder.path(), line);
+    for part in ["\nA and B are repacked first", "\nB is repacked first"] {
+        assert_eq!(said.matches(part).count(), 1, "`{part}` in:\n{said}");
+    }
+    let document = json(folder.path(), &format!("{line} --json"));
+    let repacked = |index: usize| document["explanations"][index]["repacked"].to_string();
+    assert_eq!([repacked(0), repacked(1), repacked(2)], [r#"["A","B"]"#, "[]", r#"["B"]"#]);
+}
+
+#[test]
 fn explain_takes_a_gpu_that_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let document = json(folder.path(), "tune --explain 4096 --gpu t4 --json");

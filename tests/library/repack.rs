@@ -87,10 +87,15 @@ const ALIGNED: Place = Place { left: 8, ld: 128, pitch: 90 };
 const ODD_ROWS: Place = Place { left: 0, ld: 101, pitch: 90 };
 const ODD_START: Place = Place { left: 3, ld: 128, pitch: 90 };
 
+fn elements_loaded<T>(report: &Report) -> usize {
+    report.counters.unwrap().global_load_bytes as usize / size_of::<T>()
+}
+
 #[test]
 fn each_factor_is_repacked_if_it_must_be_and_not_otherwise() {
     fn check<T: Element>() {
         for layouts in Layouts::ALL {
+            let in_place = single::<T>(layouts, ALIGNED, ALIGNED);
             for (a, b, repacked) in [
                 (ALIGNED, ALIGNED, (0, 0)),
                 (ODD_ROWS, ALIGNED, (1, 0)),
@@ -99,12 +104,10 @@ fn each_factor_is_repacked_if_it_must_be_and_not_otherwise() {
             ] {
                 let report = single::<T>(layouts, a, b);
                 assert_eq!(report.repacked, Repack { a: repacked.0, b: repacked.1 }, "{layouts}");
-                // The kernel itself brings both factors by bulk copies, and loads nothing else.
-                let counters = report.counters.unwrap();
+                // Beside what the kernel loads anyway each element that is repacked is loaded at least once, in one or two vectors.
                 let elements = repacked.0 as usize * M * K + repacked.1 as usize * K * N;
-                let loaded = counters.global_load_bytes as usize / size_of::<T>();
+                let loaded = elements_loaded::<T>(&report) - elements_loaded::<T>(&in_place);
                 assert!((elements..=2 * elements).contains(&loaded), "{layouts}: {loaded}");
-                assert!(counters.bulk_copies > 0);
             }
         }
     }
