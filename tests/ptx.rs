@@ -193,7 +193,11 @@ fn a_module_is_one_entry_for_its_target() {
         assert_eq!(parameters.len(), if module.kernel.boxes.is_some() { 5 } else { 1 }, "{name}");
         for (index, parameter) in parameters.iter().enumerate() {
             let (align, size) = (parameter.align, parameter.size);
-            let declared = format!(".param .align {align} .b8 {entry}_param_{index}[{size}]");
+            let declared = if size > 4 {
+                format!(".param .align {align} .b8 {entry}_param_{index}[{size}]")
+            } else {
+                format!(".param .u32 {entry}_param_{index}")
+            };
             assert!(source.contains(&declared), "{name}: no {declared}");
         }
         let declared = module.words().filter(|&word| word == ".param").count();
@@ -279,7 +283,8 @@ fn every_access_names_its_state_space() {
             expected.insert(("ld", "shared"));
         }
         // Slices that are not copied asynchronously, or the sums on their way to D.
-        let by_hand = module.kernel.producers > 0 || module.kernel.rung == Rung::TensorCore;
+        let by_hand = (module.kernel.producers > 0 && module.kernel.rung != Rung::Warpgroup)
+            || module.kernel.rung == Rung::TensorCore;
         if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
@@ -352,8 +357,8 @@ fn accesses_are_as_wide_as_meant() {
                 let of_d = module.kernel.tile.bn as usize / 64 + 1;
                 let store = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";
                 assert_eq!(count(store), of_d, "{name}");
-                assert_eq!(count("fence.proxy.async.shared::cta;"), of_d, "{name}");
-                assert_eq!(count("cp.async.bulk.commit_group;"), of_d, "{name}");
+                assert_eq!(count("fence.proxy.async.shared::cta"), of_d, "{name}");
+                assert_eq!(count("cp.async.bulk.commit_group"), of_d, "{name}");
                 assert_eq!(count("cp.async.bulk.wait_group.read"), of_d + 1, "{name}");
                 // Of a D that is not mapped pairs or single elements.
                 let wider =

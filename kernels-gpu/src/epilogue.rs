@@ -27,7 +27,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         None
     }
 
-    /// Begins to read what the epilogue needs for some [pairs](crate::pairs), which a kernel may do long before it asks for
+    /// Begins to read what the epilogue needs for some pairs ([`crate::pairs`]), which a kernel may do long before it asks for
     /// [`addends`](Self::addends). They are those of this lane; other lanes have others.
     ///
     /// # Safety

@@ -100,10 +100,10 @@ impl Outbox {
         }
     }
 
-    /// Sends the part to a mapped D, where it begins at `origin`, in the background.
+    /// Sends the part to a mapped D, where it begins at `origin`, in the background. What lies outside of D is left out.
     ///
     /// # Safety
-    /// All lanes of the warp get here together, having written all blocks. The map is one of D in [`BOX`]es, and `origin` lies in D.
+    /// All lanes of the warp get here together, having written all blocks. The map is one of D in [`BOX`]es.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn send(&mut self, d: Mapped<'_>, origin: Origin) {

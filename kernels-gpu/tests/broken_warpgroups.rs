@@ -10,7 +10,7 @@ use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
 use cuda_std::{kernel, shared, thread, warp};
 use half::bf16;
 use regemm_kernels::bulk_panels::BulkPanel;
-use regemm_kernels::epilogue::Linear;
+use regemm_kernels::epilogue::{Epilogue, Linear};
 use regemm_kernels::maps::{BoxShape, Mapped, Maps};
 use regemm_kernels::outbox::{self, Outbox};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
@@ -44,6 +44,8 @@ const SHARED_BYTES: u32 = RING + Ring::<STAGES>::BYTES;
 enum Mistake {
     /// Nothing.
     Nothing,
+    /// Nothing, with an epilogue of a user's.
+    OwnEpilogue,
     /// The ring's barriers are not made known to bulk copies.
     RingOfOtherCopies,
     /// The producer does not wait for a stage to be empty.
@@ -66,6 +68,17 @@ enum Mistake {
     OverwritesParts,
     /// It ends without a wait for its last parts to be read.
     LeavesEarly,
+}
+
+/// An epilogue that says what becomes of one element, and no more.
+#[derive(Clone, Copy)]
+struct HalfPlusRow;
+
+impl Epilogue<bf16> for HalfPlusRow {
+    unsafe fn apply(&self, sum: f32, row: u32, col: u32) -> f32 {
+        assert!(row < BM as u32 && col < BN as u32);
+        sum / 2.0 + row as f32
+    }
 }
 
 type Params = GemmParams<bf16, Linear<bf16>>;
@@ -140,8 +153,14 @@ unsafe fn product(
         let factors = [a, b];
         let maps = Maps::new(&factors, Some(d));
         let params = GemmParams { maps, ..params };
-        let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
-        sums.store(&params, origin, fetched, &mut outbox);
+        if mistake == Mistake::OwnEpilogue {
+            let params = params.with_epilogue(HalfPlusRow);
+            let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
+            sums.store(&params, origin, fetched, &mut outbox);
+        } else {
+            let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
+            sums.store(&params, origin, fetched, &mut outbox);
+        }
         if mistake != Mistake::LeavesEarly {
             outbox.finish();
         }
@@ -247,13 +266,20 @@ fn kind(mistake: Mistake) -> FaultKind {
 
 #[test]
 fn without_a_mistake_the_product_is_right() {
-    let (result, d) = run(Mistake::Nothing);
-    result.unwrap();
-    for (at, found) in d.into_iter().enumerate() {
-        let (row, col) = (at as u32 / BN as u32, at as u32 % BN as u32);
-        let products =
-            (0..DEPTH).map(|p| value_of_a(row * DEPTH + p) * value_of_b(p * BN as u32 + col));
-        assert_eq!(found, bf16::from_f32(products.sum()), "({row}, {col})");
+    for mistake in [Mistake::Nothing, Mistake::OwnEpilogue] {
+        let finish = |sum: f32, row: u32| match mistake {
+            Mistake::OwnEpilogue => sum / 2.0 + row as f32,
+            _ => sum,
+        };
+        let (result, d) = run(mistake);
+        result.unwrap();
+        for (at, found) in d.into_iter().enumerate() {
+            let (row, col) = (at as u32 / BN as u32, at as u32 % BN as u32);
+            let products =
+                (0..DEPTH).map(|p| value_of_a(row * DEPTH + p) * value_of_b(p * BN as u32 + col));
+            let expected = bf16::from_f32(finish(products.sum(), row));
+            assert_eq!(found, expected, "{mistake:?}: ({row}, {col})");
+        }
     }
 }
 
