@@ -6,7 +6,7 @@
 use crate::activation::Activation;
 use crate::element::{Accumulator, Element};
 use crate::mover::VECTOR_BYTES;
-use crate::pairs::{self, Fetched, PAIRS, Pairs, PairsAt, ROWS};
+use crate::pairs::{self, Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::{hint, thread};
@@ -39,11 +39,23 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         Fetched::default()
     }
 
+    /// The same for what the epilogue reads from vectors: elements for the columns of these pairs, which the kernel hands to the lane
+    /// that needs them, and elements for these rows.
+    ///
+    /// # Safety
+    /// As for [`fetch`](Self::fetch).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn fetch_vectors(&self, at: &PairsAt) -> FetchedVectors {
+        let _ = at;
+        FetchedVectors::default()
+    }
+
     /// The factor of some pairs of sums, and what is added to each product before [`finish`](Self::finish); unless written otherwise
     /// they stay what they are.
     #[inline(always)]
-    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
-        let _ = fetched;
+    fn addends(&self, vectors: &FetchedVectors, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
+        let _ = (vectors, fetched);
         // Zero is added to the negative one alone without changing its sign if it is itself negative.
         (T::Acc::ONE, [[[T::Acc::constant(-0.0); 2]; PAIRS]; ROWS])
     }
@@ -129,8 +141,15 @@ impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
     }
 
     #[inline(always)]
-    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
-        self.0.of_product(thread::block_idx_y()).addends(fetched)
+    #[track_caller]
+    unsafe fn fetch_vectors(&self, at: &PairsAt) -> FetchedVectors {
+        // SAFETY: as promised by the caller.
+        unsafe { self.0.of_product(thread::block_idx_y()).fetch_vectors(at) }
+    }
+
+    #[inline(always)]
+    fn addends(&self, vectors: &FetchedVectors, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
+        self.0.of_product(thread::block_idx_y()).addends(vectors, fetched)
     }
 
     #[inline(always)]
@@ -244,33 +263,37 @@ impl<T: Element> Epilogue<T> for Linear<T> {
     #[track_caller]
     unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
         let mut fetched = Fetched::default();
-        // SAFETY: only elements inside of D are read; the host has checked C's shape and the bias's length.
-        unsafe {
-            match self.bias_axis {
-                BiasAxis::None => {}
-                BiasAxis::Column => fetched.vector = at.load_of_cols(self.bias),
-                BiasAxis::Row => {
-                    let [upper, lower] = at.load_of_rows(self.bias);
-                    fetched.vector[..ROWS].copy_from_slice(&[upper, lower]);
-                }
-            }
-            // NaN in C must not reach D where beta is zero, so C is not even read.
-            if self.beta != T::Acc::ZERO {
-                fetched.elements = at.load(self.c);
-            }
+        // NaN in C must not reach D where beta is zero, so C is not even read.
+        if self.beta != T::Acc::ZERO {
+            // SAFETY: only elements inside of D are read; the host has checked C's shape.
+            fetched.elements = unsafe { at.load(self.c) };
         }
         fetched
     }
 
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn fetch_vectors(&self, at: &PairsAt) -> FetchedVectors {
+        let mut vectors = FetchedVectors::default();
+        // SAFETY: only elements for rows and columns of D are read; the host has checked the bias's length.
+        unsafe {
+            match self.bias_axis {
+                BiasAxis::None => {}
+                BiasAxis::Column => vectors.of_cols = at.load_of_cols(self.bias),
+                BiasAxis::Row => vectors.of_rows = at.load_of_rows(self.bias),
+            }
+        }
+        vectors
+    }
+
     /// `fma(beta, c, bias)`, as in [`apply_vector`](Self::apply_vector).
     #[inline(always)]
-    fn addends(&self, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
-        let words = fetched.vector;
+    fn addends(&self, vectors: &FetchedVectors, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
         let widened = |word: u32| pairs::unpack(word).map(T::widen);
         let mut addends = match self.bias_axis {
             // Where there is no bias zeros have been fetched.
-            BiasAxis::None | BiasAxis::Column => [words.map(widened); ROWS],
-            BiasAxis::Row => [words[0], words[1]].map(|word| [[widened(word)[0]; 2]; PAIRS]),
+            BiasAxis::None | BiasAxis::Column => [vectors.of_cols.map(widened); ROWS],
+            BiasAxis::Row => vectors.of_rows.map(|word| [[widened(word)[0]; 2]; PAIRS]),
         };
         if self.beta != T::Acc::ZERO {
             for i in 0..ROWS {

@@ -8,6 +8,7 @@ use crate::element::Element;
 use crate::params::MatrixRef;
 use core::mem::transmute_copy;
 use cuda_std::memory::GlobalPtr;
+use cuda_std::warp;
 
 /// Pairs of a row that are worked on at once.
 pub const PAIRS: usize = 4;
@@ -147,11 +148,43 @@ impl PairsAt {
     }
 }
 
-/// What an epilogue has read from memory for some pairs: elements of 16 bits, which is what such kernels store.
+/// What an epilogue has read from a matrix of D's shape for some pairs: elements of 16 bits, which is what such kernels store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fetched {
-    /// Of a matrix of D's shape.
+    /// The elements.
     pub elements: [Words; ROWS],
-    /// Of a vector: one element for each column, or those of the two rows in the first two words.
-    pub vector: Words,
+}
+
+/// What an epilogue has read from vectors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FetchedVectors {
+    /// Of one that has an element for each column.
+    pub of_cols: Words,
+    /// Of one that has an element for each row: those of both rows.
+    pub of_rows: [u32; ROWS],
+}
+
+/// Lanes that have the pairs of a row.
+const LANES_OF_ROW: u32 = STEP / 2;
+
+/// Which [`COLS`] columns this lane fetches the elements of vectors for: all lanes together those of 8 times as many, each once.
+#[inline(always)]
+pub fn turn_of_lane() -> u32 {
+    warp::lane_id() / LANES_OF_ROW
+}
+
+impl FetchedVectors {
+    /// What this lane needs for the `turn`-th [`COLS`] columns, of what all lanes have fetched for those of their
+    /// [turns](turn_of_lane).
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together; there are at most 8 turns.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn of_turn(&self, turn: u32) -> Self {
+        let lane = turn * LANES_OF_ROW + warp::lane_id() % LANES_OF_ROW;
+        // SAFETY: as promised by the caller.
+        let shuffle = |word| unsafe { warp::shuffle(warp::FULL_MASK, word, lane) };
+        FetchedVectors { of_cols: self.of_cols.map(shuffle), ..*self }
+    }
 }

@@ -17,7 +17,7 @@ use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::maps::Mapped;
 use crate::outbox::{self, Outbox};
-use crate::pairs::{self, Fetched, Pairs, PairsAt};
+use crate::pairs::{self, Fetched, FetchedVectors, Pairs, PairsAt};
 use crate::params::{GemmParams, TargetRef};
 use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
@@ -27,6 +27,15 @@ use cuda_std::{hint, thread, unroll, warp};
 
 /// Registers of a lane in 8 columns: a pair in the upper eight rows and one in the lower.
 const OF_EIGHT: usize = 4;
+
+/// What an epilogue has read for a part of D before its sums are there.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchedAhead {
+    /// From vectors, for all of the part.
+    vectors: FetchedVectors,
+    /// For the first pairs.
+    first: Fetched,
+}
 
 /// The sums of a warpgroup.
 pub struct WarpgroupTile<const N: usize> {
@@ -109,7 +118,7 @@ impl<const N: usize> WarpgroupTile<N> {
         unsafe { wgmma::wait_group::<NEWEST>() }
     }
 
-    /// What the epilogue needs for the first pairs of the part that begins at `origin`, to be [stored](Self::store) later: reading it
+    /// What the epilogue needs from vectors, and for the first pairs, of the part that begins at `origin`, to be [stored](Self::store) later: reading it
     /// takes a while.
     ///
     /// # Safety
@@ -119,9 +128,15 @@ impl<const N: usize> WarpgroupTile<N> {
     pub unsafe fn fetch<T: Element<Acc = f32>, E: Epilogue<T>>(
         params: &GemmParams<T, E>,
         origin: Origin,
-    ) -> Fetched {
+    ) -> FetchedAhead {
+        let at = |turn| pairs_at(params.m, params.n, of_warp(origin), turn);
         // SAFETY: as promised by the caller.
-        unsafe { params.epilogue.fetch(&pairs_at(params.m, params.n, of_warp(origin), 0)) }
+        unsafe {
+            FetchedAhead {
+                vectors: params.epilogue.fetch_vectors(&at(pairs::turn_of_lane())),
+                first: params.epilogue.fetch(&at(0)),
+            }
+        }
     }
 
     /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
@@ -135,7 +150,7 @@ impl<const N: usize> WarpgroupTile<N> {
         &self,
         params: &GemmParams<T, E>,
         origin: Origin,
-        fetched: Fetched,
+        fetched: FetchedAhead,
         outbox: &mut Outbox,
     ) {
         const { assert!(N.is_multiple_of(outbox::COLS) && N / pairs::COLS <= 8, "as many parts") };
@@ -161,16 +176,18 @@ impl<const N: usize> WarpgroupTile<N> {
         params: &GemmParams<T, E>,
         d: Option<Mapped<'_>>,
         origin: Origin,
-        mut fetched: Fetched,
+        ahead: FetchedAhead,
         outbox: &mut Outbox,
     ) {
         const TURNS: u32 = (outbox::COLS / pairs::COLS) as u32;
+        let mut fetched = ahead.first;
         let in_pairs = params.d.has_vectors(2) && params.n.is_multiple_of(2);
         for turn in 0..hint::opaque((N / pairs::COLS) as u32) {
             let at = pairs_at(params.m, params.n, origin, turn);
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
-                let (factor, addends) = params.epilogue.addends(&fetched);
+                let vectors = ahead.vectors.of_turn(turn);
+                let (factor, addends) = params.epilogue.addends(&vectors, &fetched);
                 fetched = params.epilogue.fetch(&pairs_at(params.m, params.n, origin, turn + 1));
                 let mut values = self.scaled(turn, factor, addends);
                 params.epilogue.finish(&mut values, &at);
