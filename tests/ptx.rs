@@ -38,6 +38,31 @@ impl Module {
         self.lines().flat_map(words)
     }
 
+    /// The bulk loads.
+    fn bulk_loads(&self) -> Vec<&'static str> {
+        self.words()
+            .filter(|word| {
+                word.starts_with("cp.async.bulk.tensor") && word.contains(".global.tile.")
+            })
+            .collect()
+    }
+
+    /// Those of a slice: rows across k come in boxes of 64, and of B each block of a cluster brings its part to all.
+    fn expected_bulk_loads(&self) -> Vec<&'static str> {
+        const ONE: &str =
+            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+        const TO_ALL: &str = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
+        let Layouts { a, b } = self.kernel.layouts;
+        let of_a = if a == Layout::Transposed { self.kernel.tile.bm / 64 } else { 1 };
+        let of_b = if b == Layout::RowMajor { self.kernel.tile.bn / 64 } else { 1 };
+        let mut expected = vec![ONE; of_a as usize];
+        match self.kernel.cluster {
+            1 => expected.extend(vec![ONE; of_b as usize]),
+            blocks => expected.extend(vec![TO_ALL; of_b.div_ceil(blocks) as usize]),
+        }
+        expected
+    }
+
     /// Every load and store but those of parameters.
     fn accesses(&self) -> impl Iterator<Item = &'static str> {
         self.words()
@@ -273,18 +298,17 @@ fn every_access_names_its_state_space() {
         }
         let mut expected = BTreeSet::from([("st", "global")]);
         // Tiles of both factors may come by themselves, and the epilogue may be another kernel's: then nothing is left to load.
-        let Layouts { a, b } = module.kernel.layouts;
-        let across = a == Layout::RowMajor || b == Layout::Transposed;
-        let carried = module.kernel.producers > 0 && across;
-        if module.kernel.rung != Rung::SplitK || !module.copies_asynchronously() || carried {
+        if module.kernel.rung != Rung::SplitK || !module.copies_asynchronously() {
             expected.insert(("ld", "global"));
         }
-        if shared {
+        // Warpgroups multiply from shared memory, and pass their sums through it only if they end in the epilogue.
+        let in_bulk = module.kernel.boxes.is_some();
+        if shared && (!in_bulk || module.kernel.rung == Rung::Warpgroup) {
             expected.insert(("ld", "shared"));
         }
         // Slices that are not copied asynchronously, or the sums on their way to D.
-        let by_hand = (module.kernel.producers > 0 && module.kernel.rung != Rung::Warpgroup)
-            || module.kernel.rung == Rung::TensorCore;
+        let by_hand =
+            (module.kernel.producers > 0 && !in_bulk) || module.kernel.rung == Rung::TensorCore;
         if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
@@ -410,6 +434,10 @@ fn barriers_are_as_designed() {
             Rung::Pipelined => &["bar.sync"],
             // As with warp specialisation, but that the sums are added up on their way, for which all consumers have to be there.
             Rung::SlicedK => SLICED,
+            // Where the memory barriers are made, and among the lanes that have read a stage, before the last and the last itself.
+            Rung::SplitK if module.kernel.boxes.is_some() => {
+                &["bar.sync", "bar.warp.sync", "bar.warp.sync"]
+            }
             Rung::SplitK if module.kernel.producers > 0 => SLICED,
             // Before the first slice, and before the last k of each.
             Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
@@ -469,7 +497,8 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
         let name = module.name();
         assert!(!module.words().any(|word| word == module.other_fma()), "{name}");
         // Tensor cores multiply otherwise, and the operands of skinny products come from two memories.
-        if [Rung::TensorCore, Rung::Warpgroup, Rung::Skinny].contains(&module.kernel.rung) {
+        let otherwise = [Rung::TensorCore, Rung::Skinny].contains(&module.kernel.rung);
+        if otherwise || module.kernel.boxes.is_some() {
             continue;
         }
         let blocks = module.multiplying_blocks();
@@ -529,7 +558,7 @@ fn tensor_cores_multiply_while_the_next_fragments_are_read() {
 /// that the compiler has got hold of.
 #[test]
 fn warpgroups_multiply_a_slice_in_one_go() {
-    for module in modules().iter().filter(|module| module.kernel.rung == Rung::Warpgroup) {
+    for module in modules().iter().filter(|module| module.kernel.boxes.is_some()) {
         let (name, tile) = (module.name(), module.kernel.tile);
         let format = module.kernel.dtype.name();
         let product =
