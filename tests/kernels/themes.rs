@@ -229,6 +229,8 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
     // Groups sum otherwise if there are more of them, or if their parts are shorter.
     let order = |kernel: &KernelInfo| match kernel.summation {
         Summation::InGroups => (kernel.summation, kernel.depth_groups, kernel.tile.bk),
+        // A launch that adds slices up has the activations of all other kernels, and warpgroups have shorter ones.
+        Summation::Warpgroups => (kernel.summation, u32::from(kernel.reducer.is_some()), 0),
         order => (order, 1, 0),
     };
     let alike = |other: &&KernelInfo| (other.dtype, order(other)) == (kernel.dtype, order(kernel));

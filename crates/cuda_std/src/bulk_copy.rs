@@ -3,7 +3,8 @@
 //!
 //! One thread asks for a whole box and goes on. Where the tensor lies, how it is strided, how large a box is and how its rows are
 //! [swizzled](crate::swizzle) stands in a [`TensorMap`], which the host makes; a copy only names the box's first element. What of a
-//! box lies outside of the tensor is filled with zeros by loads and left out by stores.
+//! box lies outside of the tensor is filled with zeros by loads and left out by stores. But stores write pieces of 16 bytes, also
+//! beyond the end of a row that is no multiple of that (found on an H200): the simulator refuses them in such tensors.
 //!
 //! A load completes at an [`Mbarrier`], whose phase counts the bytes of the whole box, fill included:
 //!

@@ -20,7 +20,7 @@ const SOURCE: &str = include_str!("bulk_store.rs");
 
 /// Rows, columns and leading dimension of the matrix that is written.
 const ROWS: usize = 21;
-const COLS: usize = 45;
+const COLS: usize = 44;
 const LD: usize = 48;
 
 /// Rows and columns of a box of 32-bit elements, a row of the widest swizzle.
@@ -165,14 +165,24 @@ unsafe fn store(#[grid_constant] map: &TensorMap, x: i32, y: i32, swizzle: Swizz
 }
 
 /// What the matrix holds after the kernel, of which every element was zero before.
-fn run(how: Store, swizzle: Swizzle, (x, y): (i32, i32)) -> (Result<Counters, SimError>, Vec<u32>) {
+fn run(how: Store, swizzle: Swizzle, at: (i32, i32)) -> (Result<Counters, SimError>, Vec<u32>) {
+    run_in(COLS, how, swizzle, at)
+}
+
+/// The same in a matrix of so many columns.
+fn run_in(
+    columns: usize,
+    how: Store,
+    swizzle: Swizzle,
+    (x, y): (i32, i32),
+) -> (Result<Counters, SimError>, Vec<u32>) {
     let simulator = Simulator::new();
     let d: GlobalPtr<u32> = upload(&simulator, &[0_u32; ROWS * LD]);
     let cols = if swizzle == Swizzle::None { BOX_COLS } else { swizzle.row_bytes() / 4 };
     let tensor = TiledTensor::matrix(
         ElementType::U32,
         d.address(),
-        (ROWS as u64, COLS as u64),
+        (ROWS as u64, columns as u64),
         LD as u64 * 4,
         (BOX / cols, cols),
         swizzle,
@@ -205,6 +215,16 @@ fn boxes_are_stored_and_what_is_outside_is_left_out() {
             let cols = if swizzle == Swizzle::None { BOX_COLS } else { swizzle.row_bytes() / 4 };
             assert_eq!(d, expected(cols, &[at]), "{swizzle:?} at {at:?}");
         }
+    }
+}
+
+/// A GPU writes pieces of 16 bytes, also where a row ends before.
+#[test]
+fn rows_that_end_within_a_piece() {
+    for columns in COLS - 3..COLS {
+        let fault = fault(run_in(columns, Store::Right, Swizzle::None, (0, 0)).0);
+        assert_eq!(fault.kind, FaultKind::Misaligned, "{columns}");
+        assert_line(&fault, SOURCE, "store");
     }
 }
 

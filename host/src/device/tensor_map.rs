@@ -46,6 +46,12 @@ impl<T: Element> MatrixView<'_, T> {
         empty || self.tensor(batch, SMALLEST).check().is_ok()
     }
 
+    /// Whether rows end at a multiple of 16 bytes, which is what bulk stores write: where a row ends before, they write beyond it (found
+    /// on an H200; the manual says that what lies outside of a tensor is not written).
+    pub(crate) fn has_whole_rows(&self) -> bool {
+        (self.cols() as u64 * size_of::<T>() as u64).is_multiple_of(ALIGNMENT)
+    }
+
     /// A map of `count` such matrices, `stride` elements apart, in such boxes. It is of use as long as the matrices live.
     ///
     /// # Errors
@@ -124,6 +130,11 @@ mod tests {
         assert!(!takes(72, 0, (9, 72)), "matrices that lie in each other");
         let empty = device.matrix_with_ld::<bf16>(0, 3, 3).unwrap();
         assert!(empty.view().takes_bulk_copies(SINGLE));
+        let has_whole_rows = |cols: usize| {
+            let matrix = device.matrix_with_ld::<bf16>(10, 70, 72).unwrap();
+            matrix.view().slice(0..10, 0..cols).unwrap().has_whole_rows()
+        };
+        assert!(has_whole_rows(64) && !has_whole_rows(63) && !has_whole_rows(68));
     }
 
     #[test]

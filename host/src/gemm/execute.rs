@@ -95,7 +95,7 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_a, boxes.a))?;
         let b_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_b, boxes.b))?;
         // Where bulk copies cannot take D the kernel stores it in another way.
-        let boxes_of_d = boxes.filter(|_| d.takes_bulk_copies());
+        let boxes_of_d = boxes.filter(|_| d.takes_bulk_stores());
         let d_map =
             boxes_of_d.map_or(Ok(UNUSED), |boxes| d.tensor_map((first, products), boxes.d))?;
         let d_is_mapped = u32::from(boxes_of_d.is_some());

@@ -88,6 +88,11 @@ impl<T: Element> Term<'_, T> {
         self.first.takes_bulk_copies(self.repeats())
     }
 
+    /// Whether bulk copies can write it.
+    pub(super) fn takes_bulk_stores(&self) -> bool {
+        self.takes_bulk_copies() && self.first.has_whole_rows()
+    }
+
     /// A map of `products` of its matrices, from that of product `first` on, in such boxes.
     pub(super) fn tensor_map(
         &self,

@@ -301,6 +301,14 @@ pub(crate) fn bulk_store(map: &TensorMap, coordinates: &[i32], source: u32, plac
     // SAFETY: as in `bulk_load`.
     unsafe {
         let target = tensor_box(worker, AccessKind::Read, map, coordinates, source, place);
+        let tensor = target.mapped.tensor;
+        let row = tensor.dims[0] * u64::from(tensor.element.bytes());
+        if !row.is_multiple_of(ALIGNMENT) {
+            let message = format!(
+                "stores to a tensor whose rows have {row} bytes: a GPU writes whole pieces of {ALIGNMENT}, also beyond the end of a row"
+            );
+            raise(worker, FaultKind::Misaligned, None, message, place)
+        }
         let pieces = target.pieces().map(|Piece { shared, .. }| {
             let kind = AccessKind::Read;
             shared_access::<PieceWords, _>(worker, kind, shared, place, |memory, who| {
