@@ -248,9 +248,9 @@ fn unfinished_sums_take_memory_of_each_stream() {
             let lines = log.next();
             assert_eq!((count(&lines, "alloc"), count(&lines, "launch")), (allocated, 2));
         }
-        // What was given was in use on the first stream.
-        let error = gemm.clone().workspace(&device.workspace(Default::default()).unwrap());
-        assert!(matches!(error.enqueue(&first, &mut d), Err(Error::WorkspaceTooSmall { .. })));
+        let nothing = device.workspace(Default::default()).unwrap();
+        let error = gemm.workspace(&nothing).enqueue(&first, &mut d).unwrap_err();
+        assert!(matches!(error, Error::WorkspaceTooSmall { .. }), "{error}");
     });
 }
 
