@@ -231,39 +231,23 @@ impl<
         share: Share,
     ) -> [[T::Acc; MOST_IN_VECTOR]; R] {
         let mut sums = [[T::Acc::ZERO; MOST_IN_VECTOR]; R];
+        let mut k = share.first;
         // SAFETY: as promised by the caller. The branch is the same for all threads.
         unsafe {
             if factors.is_wide() {
-                Self::add_all(factors, share, true, &mut sums);
+                while k < factors.k {
+                    Self::add::<IN_FLIGHT, R>(factors, share, true, k, &mut sums);
+                    k += (IN_FLIGHT * Self::DEPTH) as u32;
+                }
             } else {
-                Self::add_all(factors, share, false, &mut sums);
+                // Elements one by one are as many loads as that.
+                while k < factors.k {
+                    Self::add::<1, R>(factors, share, false, k, &mut sums);
+                    k += Self::DEPTH as u32;
+                }
             }
         }
         sums
-    }
-
-    /// Adds a thread's values of k of all slices.
-    #[inline(always)]
-    unsafe fn add_all<const R: usize>(
-        factors: &Factors<T>,
-        share: Share,
-        wide: bool,
-        sums: &mut [[T::Acc; MOST_IN_VECTOR]; R],
-    ) {
-        let (step, mut k) = ((IN_FLIGHT * Self::DEPTH) as u32, share.first);
-        // The first k behind all that the last group multiplies in a step that lies inside as a whole.
-        let last = step - share.first % Self::DEPTH as u32;
-        // SAFETY: as promised by the caller.
-        unsafe {
-            while k + last <= factors.k {
-                Self::add::<IN_FLIGHT, R>(factors, share, wide, k, sums);
-                k += step;
-            }
-            while k < factors.k {
-                Self::add::<1, R>(factors, share, wide, k, sums);
-                k += Self::DEPTH as u32;
-            }
-        }
     }
 
     /// Adds a thread's values of k of `SLICES` slices, from `k` on. All loads come first, those of the large factor before those

@@ -245,6 +245,10 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn bring_staged(&self, thread: u32, (k, next): (u32, u32), slices: &Slices<K>) {
+        if self.staged() == (false, false) {
+            // To wait for groups of nothing would be to wait for the copies before them.
+            return;
+        }
         let whole = self.a.source.holds_slice(next) && self.b.source.holds_slice(next);
         // SAFETY: as promised by the caller.
         unsafe {

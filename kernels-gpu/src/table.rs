@@ -362,23 +362,24 @@ gemm_kernels! {
     skinny_cols_nt_f32 = Skinny<f32, 4, 32, 32, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
     skinny_cols_tn_f32 = Skinny<f32, 4, 64, 32, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     skinny_cols_tt_f32 = Skinny<f32, 4, 64, 32, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
-    // Of elements half as long a vector has twice as many: half of the threads have as many bytes in flight.
-    skinny_rows_f16 = Skinny<f16, 4, 64, 32, FewRows>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_rows_nt_f16 = Skinny<f16, 4, 64, 32, FewRows, Nt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_rows_tn_f16 = Skinny<f16, 4, 64, 32, FewRows, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_rows_tt_f16 = Skinny<f16, 4, 64, 32, FewRows, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_cols_f16 = Skinny<f16, 4, 64, 32, FewCols>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_cols_nt_f16 = Skinny<f16, 4, 64, 32, FewCols, Nt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_cols_tn_f16 = Skinny<f16, 4, 64, 32, FewCols, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_cols_tt_f16 = Skinny<f16, 4, 64, 32, FewCols, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
-    skinny_rows_bf16 = Skinny<bf16, 4, 64, 32, FewRows>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_rows_nt_bf16 = Skinny<bf16, 4, 64, 32, FewRows, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_rows_tn_bf16 = Skinny<bf16, 4, 64, 32, FewRows, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_rows_tt_bf16 = Skinny<bf16, 4, 64, 32, FewRows, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_cols_bf16 = Skinny<bf16, 4, 64, 32, FewCols>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_cols_nt_bf16 = Skinny<bf16, 4, 64, 32, FewCols, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_cols_tn_bf16 = Skinny<bf16, 4, 64, 32, FewCols, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
-    skinny_cols_tt_bf16 = Skinny<bf16, 4, 64, 32, FewCols, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    // Of elements half as long a vector has twice as many: half of the threads have as many bytes in flight. From three rows on
+    // tensor cores are faster.
+    skinny_rows_f16 = Skinny<f16, 2, 64, 32, FewRows>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_rows_nt_f16 = Skinny<f16, 2, 64, 32, FewRows, Nt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_rows_tn_f16 = Skinny<f16, 2, 64, 32, FewRows, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_rows_tt_f16 = Skinny<f16, 2, 64, 32, FewRows, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_cols_f16 = Skinny<f16, 2, 64, 32, FewCols>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_cols_nt_f16 = Skinny<f16, 2, 64, 32, FewCols, Nt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_cols_tn_f16 = Skinny<f16, 2, 64, 32, FewCols, Tn>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_cols_tt_f16 = Skinny<f16, 2, 64, 32, FewCols, Tt>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16;
+    skinny_rows_bf16 = Skinny<bf16, 2, 64, 32, FewRows>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_rows_nt_bf16 = Skinny<bf16, 2, 64, 32, FewRows, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_rows_tn_bf16 = Skinny<bf16, 2, 64, 32, FewRows, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_rows_tt_bf16 = Skinny<bf16, 2, 64, 32, FewRows, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_cols_bf16 = Skinny<bf16, 2, 64, 32, FewCols>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_cols_nt_bf16 = Skinny<bf16, 2, 64, 32, FewCols, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_cols_tn_bf16 = Skinny<bf16, 2, 64, 32, FewCols, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    skinny_cols_tt_bf16 = Skinny<bf16, 2, 64, 32, FewCols, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
 
     // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>: 64 x 64 for a warp, and small tiles for small D.
     tensor_core_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4>, epilogue = Linear<f16>, min_blocks = 2;

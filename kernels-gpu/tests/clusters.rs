@@ -121,10 +121,13 @@ impl Product {
                 simulator.tensor_map(&tensor).unwrap()
             };
         let boxes = kernel.boxes.unwrap();
-        let maps: [TensorMap; 2] = [
+        let maps: [TensorMap; 3] = [
             map(stored_a, a_stride, kernel.layouts.a.stored(m, k), boxes.a),
             map(stored_b, b_stride, kernel.layouts.b.stored(k, n), boxes.b),
+            map(d, d_stride, (m, n), boxes.d),
         ];
+        // Bulk stores write whole chunks.
+        let d_is_mapped = u32::from(n.is_multiple_of(CHUNK));
         let params = GemmParams {
             a: stored_a,
             b: stored_b,
@@ -145,8 +148,9 @@ impl Product {
             block: [kernel.threads(), 1, 1],
             dynamic_shared: kernel.shared_bytes,
         };
-        let arguments: [*const c_void; 3] =
-            [(&raw const params).cast(), (&raw const maps[0]).cast(), (&raw const maps[1]).cast()];
+        let [a_map, b_map, d_map] = maps.each_ref().map(|map| (&raw const *map).cast());
+        let arguments: [*const c_void; 5] =
+            [(&raw const params).cast(), a_map, b_map, d_map, (&raw const d_is_mapped).cast()];
         // SAFETY: the arguments are of the types of the kernel's parameters.
         let counters = unsafe { simulator.launch(&kernel.entry, launch, &arguments)? };
         let mut bytes = vec![0; (u64::from(batch) * d_stride) as usize * size_of::<bf16>()];
@@ -217,11 +221,14 @@ fn without_depth_there_is_nothing_to_bring() {
 fn what_both_blocks_need_is_fetched_once() {
     let (slices, bytes_of_a, bytes_of_b) = (4, 128 * 64 * 2, 128 * 64 * 2);
     let product = Product::new(256, 128, slices * 64);
+    let bytes_of_d = u64::from(product.m * product.n * 2);
     let alone = Product { clusters: 2, ..product }.check(&PAIRS[4]);
-    assert_eq!(alone.bulk_bytes, u64::from(slices * 2 * (bytes_of_a + bytes_of_b)));
+    let of_factors = u64::from(slices * 2 * (bytes_of_a + bytes_of_b));
+    assert_eq!(alone.bulk_bytes, of_factors + bytes_of_d);
     for kernel in pairs() {
         let pair = product.check(kernel);
-        assert_eq!(pair.bulk_bytes, u64::from(slices * (2 * bytes_of_a + bytes_of_b)));
+        let of_factors = u64::from(slices * (2 * bytes_of_a + bytes_of_b));
+        assert_eq!(pair.bulk_bytes, of_factors + bytes_of_d);
         assert_eq!(pair.tensor_fma, alone.tensor_fma);
     }
 }
