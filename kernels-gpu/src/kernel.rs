@@ -149,7 +149,8 @@ pub enum Schedule {
     ///
     /// A slice is summed as [`Tiles`](Schedule::Tiles) sums all of k, and the sums of the slices are added to that of slice 0
     /// in ascending order. So all such kernels give the same bits for the same `slice_depth`, in all layouts, and for one
-    /// slice those of `Tiles`.
+    /// slice those of `Tiles`: of the sums, that is. The reducer has the activations of every epilogue, where warpgroups have shorter
+    /// ones ([`crate::fast_activation`]).
     SplitK,
     /// The last tiles of D, which are too few for all multiprocessors, are *shared*: as many blocks as there are
     /// multiprocessors take equal parts of all their slices of k, tile after tile, wherever that cuts a tile in two. After

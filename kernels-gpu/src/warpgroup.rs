@@ -13,7 +13,8 @@
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
 //!   thread, which the producers give up ([`crate::warpgroup_tile`]);
 //! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
-//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so that most slices are in the L2 cache ([`crate::tile::BlockTiles`]);
+//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so
+//!   that most slices are in the L2 cache ([`crate::tile::BlockTiles`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
 //!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss.
 //!
