@@ -86,7 +86,8 @@ macro_rules! __gemm_entry {
         #[::cuda_std::kernel(
                                             max_threads = $crate::kernel::threads::<$kernel>(),
                                             min_blocks = $min_blocks,
-                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER
+                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
+                                            early_start
                                         )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
@@ -100,6 +101,7 @@ macro_rules! __gemm_entry {
                     "a kernel that makes bulk copies has `factors = mapped`"
                 )
             }
+            ::cuda_std::early_start::wait();
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params.of_block()) }
         }
@@ -112,7 +114,8 @@ macro_rules! __gemm_entry {
         #[::cuda_std::kernel(
                                             max_threads = $crate::kernel::threads::<$kernel>(),
                                             min_blocks = $min_blocks,
-                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER
+                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
+                                            early_start
                                         )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
@@ -130,6 +133,7 @@ macro_rules! __gemm_entry {
                     "a kernel with `factors = mapped` makes bulk copies"
                 )
             }
+            ::cuda_std::early_start::wait();
             let factors = [a, b];
             let maps = $crate::maps::Maps::new(&factors, (d_is_mapped != 0).then_some(d));
             let params = $crate::params::GemmParams { maps, ..params.of_block() };
@@ -171,9 +175,11 @@ macro_rules! reducers {
             /// As [`reduce`]($crate::reduce::reduce).
             #[::cuda_std::kernel(
                 max_threads = $crate::reduce::THREADS,
-                min_blocks = $crate::reduce::MIN_BLOCKS
+                min_blocks = $crate::reduce::MIN_BLOCKS,
+                early_start
             )]
             pub unsafe fn $name(params: $crate::params::GemmParams<$element, $epilogue>) {
+                ::cuda_std::early_start::wait();
                 // SAFETY: the launcher keeps the contract.
                 unsafe { $crate::reduce::reduce(params.of_block()) }
             }
@@ -206,8 +212,9 @@ reducers! {
 /// # Safety
 /// As [`repack`](repack::repack).
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
-#[cuda_std::kernel(max_threads = repack::THREADS, min_blocks = repack::MIN_BLOCKS)]
+#[cuda_std::kernel(max_threads = repack::THREADS, min_blocks = repack::MIN_BLOCKS, early_start)]
 pub unsafe fn repack_factors(params: Repack) {
+    cuda_std::early_start::wait();
     // SAFETY: the launcher keeps the contract.
     unsafe { repack::repack(params) }
 }

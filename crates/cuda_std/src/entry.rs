@@ -18,6 +18,8 @@ pub struct KernelEntry {
     /// Blocks of a [cluster](crate::cluster), which follow each other along x; 1 where they are on their own
     /// (`.reqnctapercluster`).
     pub cluster: u32,
+    /// Whether a launch may begin before the one before it on its stream has ended: see [`early_start`](crate::early_start).
+    pub early_start: bool,
     /// The parameters in order.
     pub parameters: &'static [Parameter],
     /// Runs one thread. The slice holds one pointer a parameter, as in `cuLaunchKernel`.

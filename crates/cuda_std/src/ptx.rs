@@ -7,6 +7,8 @@
 mod bulk_copy;
 #[path = "ptx/cluster.rs"]
 mod cluster;
+#[path = "ptx/early_start.rs"]
+mod early_start;
 #[path = "ptx/grid_constant.rs"]
 mod grid_constant;
 #[path = "ptx/mbarrier.rs"]
@@ -22,6 +24,7 @@ mod wgmma;
 
 pub use bulk_copy::*;
 pub use cluster::*;
+pub use early_start::*;
 pub use grid_constant::*;
 pub use mbarrier::*;
 pub use mma::*;

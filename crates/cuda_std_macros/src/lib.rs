@@ -14,35 +14,49 @@ struct LaunchBounds {
     min_blocks: Option<Expr>,
     max_registers: Option<Expr>,
     cluster: Option<Expr>,
+    early_start: bool,
 }
 
 impl Parse for LaunchBounds {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        struct Bound(Ident, Expr);
+        struct Bound(Ident, Option<Expr>);
         impl Parse for Bound {
             fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
                 let name = input.parse()?;
-                input.parse::<Token![=]>()?;
-                Ok(Bound(name, input.parse()?))
+                let value = input.parse::<Option<Token![=]>>()?.map(|_| input.parse()).transpose()?;
+                Ok(Bound(name, value))
             }
         }
 
         let mut bounds = LaunchBounds::default();
         for Bound(name, value) in Punctuated::<Bound, Token![,]>::parse_terminated(input)? {
+            let twice = || syn::Error::new(name.span(), "this is given twice");
             let slot = match name.to_string().as_str() {
                 "max_threads" => &mut bounds.max_threads,
                 "min_blocks" => &mut bounds.min_blocks,
                 "max_registers" => &mut bounds.max_registers,
                 "cluster" => &mut bounds.cluster,
+                "early_start" => {
+                    if value.is_some() {
+                        return Err(syn::Error::new_spanned(value, "`early_start` has no value"));
+                    }
+                    if std::mem::replace(&mut bounds.early_start, true) {
+                        return Err(twice());
+                    }
+                    continue;
+                }
                 _ => {
                     return Err(syn::Error::new(
                         name.span(),
-                        "expected `max_threads`, `min_blocks`, `max_registers` or `cluster`",
+                        "expected `max_threads`, `min_blocks`, `max_registers`, `cluster` or `early_start`",
                     ));
                 }
             };
+            let Some(value) = value else {
+                return Err(syn::Error::new(name.span(), format!("expected `{name} = value`")));
+            };
             if slot.replace(value).is_some() {
-                return Err(syn::Error::new(name.span(), "this bound is given twice"));
+                return Err(twice());
             }
         }
         if let (Some(min_blocks), None) = (&bounds.min_blocks, &bounds.max_threads) {
@@ -73,6 +87,9 @@ impl Parse for LaunchBounds {
 /// With `cluster = n` each `n` blocks that follow each other along x are a [cluster](../cuda_std/cluster/index.html), which a launch need
 /// not ask for (`.reqnctapercluster`); the grid must be a multiple of that. On targets without clusters, and for 1, blocks are on their
 /// own.
+///
+/// With `early_start` a launch may begin before the one before it on its stream has ended; the kernel
+/// [waits](../cuda_std/early_start/fn.wait.html) for that before it touches global memory.
 ///
 /// A parameter `#[grid_constant] name: &T` stays where the launch put it, and the kernel gets a reference to that: `__grid_constant__`
 /// of CUDA C++. It is how [`TensorMap`](../cuda_std/bulk_copy/struct.TensorMap.html)s are passed, whose address copies need. A launch
@@ -214,6 +231,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     let max_threads = bound(&bounds.max_threads);
     let min_blocks = bound(&bounds.min_blocks);
     let max_registers = bound(&bounds.max_registers);
+    let early_start = bounds.early_start;
     let cluster = bounds.cluster.as_ref().map_or_else(|| quote!(1), |value| quote!(#value));
 
     Ok(quote! {
@@ -244,6 +262,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
                 min_blocks: #min_blocks,
                 max_registers: #max_registers,
                 cluster: #cluster,
+                early_start: #early_start,
                 parameters: &[#(::cuda_std::entry::Parameter::of::<#types>()),*],
                 function: call,
             };

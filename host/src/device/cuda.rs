@@ -156,7 +156,7 @@ impl CudaDevice {
         // Compiled without the lock, so that other threads can use other kernels meanwhile. Two that need the same one
         // at the same moment both compile it, and one result is kept.
         let module = super::ptx::choose(code.modules, code.name, &self.info)?;
-        let loaded = Arc::new(LoadedKernel::load(&self.context, code, module)?);
+        let loaded = Arc::new(LoadedKernel::load(&self.context, code, module, &self.info)?);
         if loaded.max_threads < code.threads {
             return Err(Error::KernelDoesNotFit {
                 kernel: code.name,

@@ -3,6 +3,7 @@
 use super::backing;
 use super::block::coordinates;
 use super::collective::{Collective, Operation, Shuffle};
+use super::early_start::raise_early;
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, Space};
 use super::limits::WARP_THREADS;
 use super::log::{CAPACITY, Entry};
@@ -57,6 +58,14 @@ pub(super) unsafe fn global<V>(
     place: Place,
 ) -> (CachedAllocation, usize) {
     let bytes = size_of::<V>() as u64;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if (*worker).is_early {
+            let bytes = bytes as u32;
+            let access = MemoryAccess { space: Space::Global, kind, address, bytes };
+            raise_early(worker, Some(access), place)
+        }
+    }
     let line = (&raw const *place as usize / align_of::<Location<'_>>()) % CACHE_LINES;
     // SAFETY: the worker is the current one.
     let cached = unsafe { (*worker).cache[line] };

@@ -402,6 +402,15 @@ pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
     sim::named_barrier_arrive(barrier, threads, Location::caller());
 }
 
+/// Kernels are checked as on targets that have them.
+pub const EARLY_STARTS: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub fn wait_for_earlier_launches() {
+    sim::wait_for_earlier_launches();
+}
+
 /// Threads have as many registers as they like.
 #[inline(always)]
 pub unsafe fn increase_registers<const N: u32>() {}

@@ -149,7 +149,7 @@ fn begin_block(worker: &mut Worker, job: &Job<'_>, block: u64, member: Member) {
     worker.named_barriers = Default::default();
     worker.log.clear();
     worker.threads.clear();
-    worker.threads.resize_with(threads, Thread::new);
+    worker.threads.resize_with(threads, || Thread::new(job.entry.early_start));
     worker.clocks.clear();
     worker.clocks.resize(threads.div_ceil(LANES), Clocks::new(member));
 }
@@ -262,6 +262,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
         state.entries = state.log.lane(lane);
         state.yielder = thread.yielder;
         state.declared = thread.declared;
+        state.is_early = thread.is_early;
         (fiber, thread.result)
     };
 

@@ -6,6 +6,7 @@ use super::block::coordinates;
 use super::clocks::Knowledge;
 use super::cluster;
 use super::counters::Counters;
+use super::early_start::raise_early;
 use super::fault::{AccessKind, FaultKind, MemoryAccess, SimError, Space};
 use super::limits::WARP_THREADS;
 use super::mbarrier::begin_load;
@@ -134,6 +135,9 @@ unsafe fn tensor_box(
 ) -> TensorBox {
     // SAFETY: the worker is the current one; references to it end before a suspension.
     unsafe {
+        if (*worker).is_early {
+            raise_early(worker, None, place)
+        }
         let tensor = decode(map).filter(|tensor| tensor.rank as usize == coordinates.len());
         let Some(tensor) = tensor else {
             let message = format!(

@@ -156,6 +156,9 @@ pub enum FaultKind {
         /// Its value then.
         value: u32,
     },
+    /// An access to global memory in a kernel that may begin before the launch before it has ended, by a thread that has not waited for
+    /// that ([`early_start`](crate::early_start)).
+    TooEarly,
     /// A value that a hint says is the same in all lanes of a warp, and is not.
     NotUniform {
         /// The value of the first lane.

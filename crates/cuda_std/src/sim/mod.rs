@@ -107,7 +107,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `signal.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
@@ -125,6 +125,7 @@ mod cluster;
 mod collective;
 mod counters;
 mod divergence;
+mod early_start;
 mod fault;
 mod fences;
 mod global;
@@ -167,6 +168,7 @@ pub(crate) use bulk_copy::{
 };
 pub(crate) use cluster::{cluster_arrive, cluster_rank, cluster_wait, map_shared};
 pub(crate) use collective::Shuffle;
+pub(crate) use early_start::wait_for_earlier_launches;
 pub(crate) use mbarrier::{
     fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_in_cluster,
     mbarrier_arrive_on_copies, mbarrier_expect_tx, mbarrier_init, mbarrier_wait,

@@ -132,12 +132,15 @@ pub(super) struct Thread {
     /// What it brings to the operation on matrices that it waits at, and takes away from it.
     pub(super) fragments: Fragments,
     pub(super) attendance: Attendance,
+    /// Whether it may not touch global memory yet.
+    pub(super) is_early: bool,
 }
 
 impl Thread {
-    /// A thread that has not started.
-    pub(super) fn new() -> Self {
+    /// A thread that has not started, of a kernel that may begin [early](crate::early_start) or not.
+    pub(super) fn new(is_early: bool) -> Self {
         Thread {
+            is_early,
             state: State::Ready,
             fiber: None,
             yielder: null(),
@@ -187,6 +190,7 @@ pub(crate) struct Worker {
     pub(super) entries: *mut Entry,
     pub(super) yielder: *const Yielder<u32, Stop>,
     pub(super) declared: usize,
+    pub(super) is_early: bool,
 
     // The block.
     /// Linear index in the grid.
@@ -231,6 +235,7 @@ impl Worker {
             entries: null_mut(),
             yielder: null(),
             declared: 0,
+            is_early: false,
             block: 0,
             block_index: [0; 3],
             threads: Vec::new(),

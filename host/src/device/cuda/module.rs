@@ -1,11 +1,13 @@
 //! PTX modules: the driver compiles one when a kernel is first used.
 
-use super::context::{Bound, Context, check};
+use super::context::{Bound, Context, check, check_code};
 use super::queue::CudaStream;
 use crate::device::Code;
+use crate::device::info::DeviceInfo;
 use crate::device::ptx::PtxModule;
 use crate::device::report::KernelReport;
 use crate::error::{Error, Result};
+use cuda_driver::newer::{self, LaunchAttribute, LaunchConfig, LaunchKernelEx};
 use cust::sys;
 use cust::sys::CUfunction_attribute_enum as Attribute;
 use smallvec::SmallVec;
@@ -20,6 +22,17 @@ const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 /// Room for the compiler's message when it refuses a module.
 const LOG_BYTES: usize = 8 << 10;
 
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, whose value is 1 where the launch may begin before the one before it on its
+/// stream has ended.
+const EARLY_START: LaunchAttribute =
+    LaunchAttribute { id: 6, padding: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] };
+
+/// First version of CUDA in which graphs can capture such launches.
+const EARLY_STARTS_IN_GRAPHS: (u32, u32) = (12, 3);
+
+/// What a kernel waits with for the launch before its own.
+const WAIT: &str = "griddepcontrol.wait";
+
 /// A compiled kernel.
 pub(super) struct LoadedKernel {
     module: sys::CUmodule,
@@ -29,6 +42,8 @@ pub(super) struct LoadedKernel {
     arch: &'static str,
     /// Most threads that a block can have with the registers this kernel uses.
     pub max_threads: u32,
+    /// The driver's function for launches that may begin early, where this kernel may.
+    launch_early: Option<LaunchKernelEx>,
     context: Arc<Context>,
 }
 
@@ -39,8 +54,17 @@ unsafe impl Sync for LoadedKernel {}
 
 impl LoadedKernel {
     /// Compiles a module and finds the kernel in it.
-    pub fn load(context: &Arc<Context>, kernel: &Code, ptx: &PtxModule) -> Result<Self> {
+    pub fn load(
+        context: &Arc<Context>,
+        kernel: &Code,
+        ptx: &PtxModule,
+        device: &DeviceInfo,
+    ) -> Result<Self> {
         let _bound = context.bind()?;
+        // PTX of older architectures does not wait, whatever GPU it runs on.
+        let early = kernel.entry.early_start
+            && ptx.source.contains(WAIT)
+            && device.driver_version >= Some(EARLY_STARTS_IN_GRAPHS);
         let mut loaded = LoadedKernel {
             module: compile(ptx)?,
             function: ptr::null_mut(),
@@ -48,6 +72,7 @@ impl LoadedKernel {
             shared_bytes: kernel.shared_bytes,
             arch: ptx.arch,
             max_threads: 0,
+            launch_early: early.then(newer::launch_kernel_ex).flatten(),
             context: Arc::clone(context),
         };
         let name = nul_terminated(kernel.name);
@@ -83,18 +108,39 @@ impl LoadedKernel {
     ) -> Result<()> {
         let mut arguments: SmallVec<[_; 4]> =
             arguments.iter().map(|argument| argument.cast_mut()).collect();
-        // SAFETY: as promised by the caller; the driver copies the parameters before it returns.
-        check("cuLaunchKernel", unsafe {
-            sys::cuLaunchKernel(
-                self.function,
-                blocks_x,
-                blocks_y,
-                blocks_z,
-                self.threads,
-                1,
-                1,
-                self.shared_bytes,
-                stream.raw(),
+        let Some(launch_early) = self.launch_early else {
+            // SAFETY: as promised by the caller; the driver copies the parameters before it returns.
+            return check("cuLaunchKernel", unsafe {
+                sys::cuLaunchKernel(
+                    self.function,
+                    blocks_x,
+                    blocks_y,
+                    blocks_z,
+                    self.threads,
+                    1,
+                    1,
+                    self.shared_bytes,
+                    stream.raw(),
+                    arguments.as_mut_ptr(),
+                    ptr::null_mut(),
+                )
+            });
+        };
+        let mut attributes = [EARLY_START];
+        let config = LaunchConfig {
+            grid_dim: [blocks_x, blocks_y, blocks_z],
+            block_dim: [self.threads, 1, 1],
+            shared_mem_bytes: self.shared_bytes,
+            stream: stream.raw().cast(),
+            attributes: attributes.as_mut_ptr(),
+            attribute_count: attributes.len() as u32,
+        };
+        // SAFETY: as above; the kernel waits for earlier launches before it touches memory. The driver reads the attributes, which live,
+        // before it returns.
+        check_code("cuLaunchKernelEx", unsafe {
+            launch_early(
+                &config,
+                self.function.cast(),
                 arguments.as_mut_ptr(),
                 ptr::null_mut(),
             )
