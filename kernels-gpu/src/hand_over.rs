@@ -5,10 +5,11 @@
 //! stored from must follow one another, and that would spoil their distribution among banks in the main loop (docs/measurements
 //! has a log of what that costs).
 
-use crate::element::Accumulator;
+use crate::element::{Accumulator, Element};
 use crate::kernel::{Acc, GemmKernel, consumers};
 use crate::params::Workspace;
 use crate::thread_tile::{Arrangement, ThreadTile};
+use crate::warpgroup_tile::WarpgroupTile;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::{signal, thread, unroll};
 
@@ -93,5 +94,100 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
                 }
             }
         });
+    }
+}
+
+/// Sums of a lane that are stored and loaded together: 16 bytes, which warpgroups' registers follow one another for anyway.
+const VECTOR: usize = 4;
+
+/// Vectors whose loads are under way at a time.
+const VECTORS_TOGETHER: usize = 8;
+
+impl<const N: usize> WarpgroupTile<N> {
+    /// The `index`-th vector of this thread among those of all that multiply.
+    #[inline(always)]
+    fn vector<K: GemmKernel<Element: Element<Acc = f32>>>(
+        of: &HandOver<K>,
+        index: usize,
+    ) -> GlobalPtr<f32> {
+        let vector = index as u32 * consumers::<K>() + thread::thread_idx_x();
+        of.sums.add(u64::from(vector) * VECTOR as u64)
+    }
+
+    /// Leaves the sums in the workspace and says so. `barrier` is one of all threads that multiply.
+    ///
+    /// # Safety
+    /// All those threads get here together, all products have been waited for; the workspace has room for the block's sums, and nobody else
+    /// writes there.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn leave<K: GemmKernel<Element: Element<Acc = f32>>>(
+        &self,
+        to: &HandOver<K>,
+        barrier: impl Fn(),
+    ) {
+        unroll!(i < 32, {
+            if const { i < N / 2 / VECTOR } {
+                // SAFETY: as promised by the caller.
+                unsafe {
+                    let sums = [
+                        self.get::<{ i * VECTOR }>(),
+                        self.get::<{ i * VECTOR + 1 }>(),
+                        self.get::<{ i * VECTOR + 2 }>(),
+                        self.get::<{ i * VECTOR + 3 }>(),
+                    ];
+                    Self::vector(to, i).store_vec(sums);
+                }
+            }
+        });
+        barrier();
+        if thread::thread_idx_x() == 0 {
+            // SAFETY: as promised by the caller; all threads have stored their sums.
+            unsafe { signal::post(to.signal, READY) };
+        }
+    }
+
+    /// Adds the sums that another block has left or will leave, and takes back its signal.
+    ///
+    /// # Safety
+    /// As for [`leave`](Self::leave); that block has a lower index, and leaves its sums for this one alone.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn collect<K: GemmKernel<Element: Element<Acc = f32>>>(
+        &mut self,
+        from: &HandOver<K>,
+        barrier: impl Fn(),
+    ) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                signal::wait(from.signal, READY);
+                signal::post(from.signal, 0);
+            }
+        }
+        barrier();
+        macro_rules! collect {
+            ($($batch:literal)*) => {$(
+                if const { $batch * VECTORS_TOGETHER < N / 2 / VECTOR } {
+                    let mut others = [[0.0; VECTOR]; VECTORS_TOGETHER];
+                    for (i, others) in others.iter_mut().enumerate() {
+                        let place = Self::vector(from, $batch * VECTORS_TOGETHER + i);
+                        // SAFETY: the signal has been seen, so the sums are there.
+                        *others = unsafe { place.load_vec() };
+                    }
+                    unroll!(i < VECTORS_TOGETHER, {
+                        const FIRST: usize = ($batch * VECTORS_TOGETHER + i) * VECTOR;
+                        // SAFETY: as promised by the caller.
+                        unsafe {
+                            self.add::<{ FIRST }>(others[i][0]);
+                            self.add::<{ FIRST + 1 }>(others[i][1]);
+                            self.add::<{ FIRST + 2 }>(others[i][2]);
+                            self.add::<{ FIRST + 3 }>(others[i][3]);
+                        }
+                    });
+                }
+            )*};
+        }
+        collect!(0 1 2 3);
     }
 }

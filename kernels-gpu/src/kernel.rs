@@ -138,8 +138,12 @@ pub enum Schedule {
     #[default]
     Tiles,
     /// As many blocks along x as there are multiprocessors, or tiles if those are fewer; in a batch as many as tiles. Block `i` takes
-    /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::tile::BlockTiles`] says where they are. Where blocks are in
-    /// clusters it is these that are counted, and each takes as many tiles as it has blocks, one above the other. No workspace, and the bits are those that `Tiles` would give.
+    /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::parts`] says where they are. Where blocks are in
+    /// clusters it is these that are counted, and each takes as many tiles as it has blocks, one above the other.
+    ///
+    /// The tiles of a last round that would keep only some of the blocks busy may be shared among them as with
+    /// [`StreamK`](Schedule::StreamK): then these are the first ones, and all blocks begin with them. Without that there is no workspace,
+    /// and the bits are those that `Tiles` would give.
     Persistent,
     /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to
     /// `(s + 1) * slice_depth` or the end. Every block stores the sums of its slice to the workspace
@@ -232,7 +236,7 @@ pub trait GemmKernel {
     const DEPTH_GROUPS: u32 = 1;
     /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
     const PRODUCERS: u32 = 0;
-    /// Blocks of a cluster, which walk over D together: [`crate::tile::BlockTiles`].
+    /// Blocks of a cluster, which walk over D together: [`crate::parts`].
     const CLUSTER: u32 = 1;
     /// What it needs of a device.
     const NEEDS: Needs = Needs::Nothing;
@@ -240,6 +244,8 @@ pub trait GemmKernel {
     const BOXES: Option<Boxes> = None;
     /// Bytes of dynamic shared memory a block needs.
     const SHARED_BYTES: u32;
+    /// Whether `run` itself [waits](cuda_std::early_start) for earlier launches, after what it can do before; else that has been done.
+    const WAITS: bool = false;
 
     /// Runs one thread.
     ///

@@ -54,6 +54,7 @@ pub mod pairs;
 pub mod panels;
 pub mod params;
 pub mod partials;
+pub mod parts;
 pub mod pipelined;
 pub mod reduce;
 pub mod repack;

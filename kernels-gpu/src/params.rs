@@ -164,6 +164,8 @@ pub struct GemmParams<T: Element, E> {
     pub slice_depth: u32,
     /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK); nobody else asks.
     pub shared_tiles: u32,
+    /// Blocks, or clusters of blocks, that share them in a [persistent](crate::kernel::Schedule::Persistent) launch; nobody else asks.
+    pub sharing_blocks: u32,
     /// Memory for unfinished sums.
     pub workspace: Workspace<T>,
     /// Maps of A, B and D, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
@@ -178,7 +180,8 @@ impl<T: Element, E> GemmParams<T, E> {
     #[inline(always)]
     pub fn with_epilogue<F>(self, epilogue: F) -> GemmParams<T, F> {
         let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
-        let GemmParams { m, n, k, slice_depth, shared_tiles, workspace, maps, .. } = self;
+        let GemmParams { m, n, k, slice_depth, shared_tiles, sharing_blocks, .. } = self;
+        let GemmParams { workspace, maps, .. } = self;
         GemmParams {
             a,
             b,
@@ -190,6 +193,7 @@ impl<T: Element, E> GemmParams<T, E> {
             k,
             slice_depth,
             shared_tiles,
+            sharing_blocks,
             workspace,
             maps,
             epilogue,

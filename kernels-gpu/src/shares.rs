@@ -1,4 +1,5 @@
-//! Which parts of a product each block of a [`Schedule::StreamK`](crate::kernel::Schedule::StreamK) sums.
+//! Which parts of a product each block of a [`Schedule::StreamK`](crate::kernel::Schedule::StreamK) sums, and which part of the last
+//! round's tiles each of a [persistent](crate::parts) launch.
 //!
 //! The slices of k of the shared tiles are counted through: tile 0 has the first, tile 1 the next, and so on. Each of the
 //! blocks that share takes as many of them as the others, or one more, in order (Osama, Merrill, Cecka, Garland and Owens,

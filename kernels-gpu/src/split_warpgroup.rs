@@ -17,7 +17,7 @@ use crate::warpgroup::{self, Warpgroup};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, M, THREADS};
-use cuda_std::{hint, registers, thread};
+use cuda_std::{early_start, hint, registers, thread};
 
 /// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, and factors in the layouts `L`.
 pub struct SplitWarpgroup<
@@ -48,6 +48,7 @@ impl<
     const NEEDS: Needs = Needs::WarpgroupProducts;
     const BOXES: Option<Boxes> = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::BOXES;
     const SHARED_BYTES: u32 = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::SHARED_BYTES;
+    const WAITS: bool = true;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
@@ -55,6 +56,7 @@ impl<
         let thread = thread::thread_idx_x();
         let consumers = Self::TILE.threads();
         let slice = p.slice();
+        let slices = slice.first / BK as u32..slice.end.div_ceil(BK as u32);
         let origin = block_tile(&Self::TILE, p.n);
 
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
@@ -66,19 +68,21 @@ impl<
             if thread >= consumers {
                 warpgroup::become_producer();
                 if thread == consumers {
-                    let depth = slice.first..slice.end;
-                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce(&p, &mut ring, [origin], depth);
+                    early_start::wait();
+                    let parts = [(origin, slices)];
+                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce(&p, &mut ring, parts);
                 }
                 return;
             }
             warpgroup::become_consumer();
+            early_start::wait();
             let first = hint::uniform(thread / THREADS) * M as u32;
-            let depth = slice.end - slice.first;
+            let slices = slices.end - slices.start;
             Warpgroup::<T, BM, BN, BK, STAGES, L>::consume(
                 &mut sums,
                 &mut ring,
                 first,
-                depth,
+                slices,
                 || (),
             );
             let Origin { row, col } = origin;

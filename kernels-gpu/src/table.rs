@@ -101,7 +101,9 @@ macro_rules! __gemm_entry {
                     "a kernel that makes bulk copies has `factors = mapped`"
                 )
             }
-            ::cuda_std::early_start::wait();
+            if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
+                ::cuda_std::early_start::wait();
+            }
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params.of_block()) }
         }
@@ -133,7 +135,9 @@ macro_rules! __gemm_entry {
                     "a kernel with `factors = mapped` makes bulk copies"
                 )
             }
-            ::cuda_std::early_start::wait();
+            if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
+                ::cuda_std::early_start::wait();
+            }
             let factors = [a, b];
             let maps = $crate::maps::Maps::new(&factors, (d_is_mapped != 0).then_some(d));
             let params = $crate::params::GemmParams { maps, ..params.of_block() };

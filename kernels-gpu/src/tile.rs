@@ -1,7 +1,7 @@
 //! Which tile of D a block owns.
 
 use crate::kernel::Tile;
-use cuda_std::{cluster, thread};
+use cuda_std::thread;
 
 /// The first row and column of a tile of D.
 #[derive(Clone, Copy, Debug)]
@@ -58,46 +58,10 @@ fn in_groups_of(group_rows: u32, tile: &Tile, m: u32, n: u32, index: u32) -> Ori
     Origin { row: (first + place % rows) * tile.bm, col: place / rows * tile.bn }
 }
 
-/// The tiles of a block of a [persistent](crate::kernel::Schedule::Persistent) launch, one after another.
-///
-/// The `CLUSTER` blocks of a cluster walk together, each on its own of as many tiles one above the other. At the lower edge of D some of these
-/// may lie wholly outside.
-#[derive(Clone, Debug)]
-pub struct BlockTiles<const CLUSTER: u32 = 1> {
-    /// The tiles of a cluster, as one.
-    together: Tile,
-    m: u32,
-    n: u32,
-    next: u32,
-    /// From their first row to that of the block's own tile.
-    row: u32,
-}
-
-impl<const CLUSTER: u32> BlockTiles<CLUSTER> {
-    /// Those of the running block, for an `m x n` matrix D.
-    #[inline(always)]
-    pub fn new(tile: &Tile, m: u32, n: u32) -> Self {
-        let row = if CLUSTER > 1 { cluster::rank() * tile.bm } else { 0 };
-        let together = Tile { bm: CLUSTER * tile.bm, ..*tile };
-        BlockTiles { together, m, n, next: thread::block_idx_x() / CLUSTER, row }
-    }
-}
-
-impl<const CLUSTER: u32> Iterator for BlockTiles<CLUSTER> {
-    type Item = Origin;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Origin> {
-        let index = self.next;
-        if index >= tiles(&self.together, self.m, self.n) {
-            return None;
-        }
-        // Fewer than 2^31 tiles, and no more blocks than that.
-        self.next = index + thread::grid_dim_x() / CLUSTER;
-        let rows = const { GROUP / CLUSTER };
-        let Origin { row, col } = in_groups_of(rows, &self.together, self.m, self.n, index);
-        Some(Origin { row: row + self.row, col })
-    }
+/// The same for tiles that are those of a cluster of blocks together, one above the other.
+#[inline(always)]
+pub fn tiles_of_cluster_at(blocks: u32, together: &Tile, m: u32, n: u32, index: u32) -> Origin {
+    in_groups_of(GROUP / blocks, together, m, n, index)
 }
 
 #[cfg(test)]

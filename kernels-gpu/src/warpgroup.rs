@@ -14,7 +14,9 @@
 //!   thread, which the producers give up ([`crate::warpgroup_tile`]);
 //! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
 //!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so
-//!   that most slices are in the L2 cache ([`crate::tile::BlockTiles`]);
+//!   that most slices are in the L2 cache ([`crate::tile`]);
+//! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
+//!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
 //!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss.
 //!
@@ -30,18 +32,20 @@
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
+use crate::hand_over::HandOver;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::outbox::{self, Outbox};
 use crate::params::GemmParams;
+use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP};
-use crate::tile::{BlockTiles, Origin};
+use crate::tile::Origin;
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::wgmma::{self, M, THREADS};
-use cuda_std::{bulk_copy, cluster, hint, registers, shared, thread};
+use cuda_std::{bulk_copy, cluster, early_start, hint, named_barrier, registers, shared, thread};
 
 /// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
 pub const PRODUCERS: u32 = THREADS;
@@ -51,6 +55,9 @@ const PRODUCER_REGISTERS: u32 = 40;
 
 /// Registers of a consumer.
 const CONSUMER_REGISTERS: u32 = 232;
+
+/// The named barrier of all threads that multiply.
+const CONSUMERS_MEET: u32 = 1;
 
 /// Threads among which a row of sums is divided.
 const THREADS_OF_ROW: usize = 4;
@@ -121,33 +128,49 @@ impl<
         d: outbox::BOX,
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
+    const WAITS: bool = true;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
         let thread = thread::thread_idx_x();
-        let tiles = BlockTiles::<CLUSTER>::new(&Self::TILE, p.m, p.n);
+        let parts = Parts::<CLUSTER>::new::<Self, E>(&p);
 
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices of the same tiles.
+        // through the same slices of the same tiles. Who has the end of a tile collects what the blocks before it have left, each of
+        // which has a part of that tile to leave.
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
             if thread >= Self::CONSUMERS {
                 become_producer();
                 if thread == Self::CONSUMERS {
-                    Self::produce(&p, &mut ring, tiles, 0..p.k);
+                    early_start::wait();
+                    let parts = parts.map(|part| (part.origin, part.slices));
+                    Self::produce(&p, &mut ring, parts);
                 }
                 return;
             }
             become_consumer();
+            early_start::wait();
+            let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
+            let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
+            let block = thread::block_idx_x();
             let first = hint::uniform(thread / THREADS) * M as u32;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
-            for Origin { row, col } in tiles {
+            for Part { origin: Origin { row, col }, slices, is_left, first_helper } in parts {
                 let origin = Origin { row: row + first, col };
                 let fetch = || WarpgroupTile::<BN>::fetch(&p, origin);
-                let fetched = Self::consume(&mut sums, &mut ring, first, p.k, fetch);
+                let slices = slices.end - slices.start;
+                let fetched = Self::consume(&mut sums, &mut ring, first, slices, fetch);
+                if is_left {
+                    sums.leave(&of_block(block), meet);
+                    continue;
+                }
+                for helper in (first_helper..block).step_by(CLUSTER as usize) {
+                    sums.collect(&of_block(helper), meet);
+                }
                 sums.store(&p, origin, fetched, &mut outbox);
             }
             ring.leave_cluster();
@@ -192,7 +215,7 @@ impl<
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
     }
 
-    /// Brings the slices for some values of k, of which the first is a multiple of `BK`, of all tiles.
+    /// Brings some slices each of some tiles.
     ///
     /// # Safety
     /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
@@ -201,10 +224,9 @@ impl<
     pub unsafe fn produce<E>(
         p: &GemmParams<T, E>,
         ring: &mut Ring<STAGES>,
-        tiles: impl IntoIterator<Item = Origin>,
-        depth: Range<u32>,
+        parts: impl IntoIterator<Item = (Origin, Range<u32>)>,
     ) {
-        if depth.start >= depth.end {
+        if p.k == 0 {
             // Without depth there need be no factors, and so no maps of them.
             return;
         }
@@ -214,20 +236,19 @@ impl<
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
             let rank = cluster::rank();
-            for Origin { row, col } in tiles {
-                let mut k = depth.start;
-                while k < depth.end {
+            for (Origin { row, col }, slices) in parts {
+                for slice in slices {
+                    let k = slice * BK as u32;
                     let (to_a, to_b) = Self::panels(ring.wait_empty());
                     let full = ring.expect(Self::STAGE_BYTES);
                     to_a.load(a, row, k, full);
                     to_b.load_part::<CLUSTER>(b, col, k, full, rank);
-                    k += BK as u32;
                 }
             }
         }
     }
 
-    /// Sums the products of a tile: of its 64 rows from `first` on. Before it waits for the last ones it does something `meanwhile`,
+    /// Sums the products of so many slices of a tile: of its 64 rows from `first` on. Before it waits for the last ones it does something `meanwhile`,
     /// whose result it gives back.
     ///
     /// # Safety
@@ -238,16 +259,16 @@ impl<
         sums: &mut WarpgroupTile<BN>,
         ring: &mut Ring<STAGES>,
         first: u32,
-        depth: u32,
+        slices: u32,
         meanwhile: impl FnOnce() -> R,
     ) -> R {
         // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
         unsafe {
-            if depth == 0 {
+            if slices == 0 {
                 sums.clear();
                 return meanwhile();
             }
-            for slice in 0..depth.div_ceil(BK as u32) {
+            for slice in 0..slices {
                 let (a, b) = Self::panels(ring.wait_full());
                 sums.begin_products((a, first), b, slice == 0);
                 if slice > 0 {

@@ -74,6 +74,28 @@ impl<const N: usize> WarpgroupTile<N> {
         clear!(0 32 64 96);
     }
 
+    /// This thread's register `I`.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn get<const I: usize>(&self) -> f32 {
+        // SAFETY: as promised by the caller.
+        unsafe { self.sums.get::<I>() }
+    }
+
+    /// Adds to this thread's register `I`.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn add<const I: usize>(&mut self, addend: f32) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.sums.set::<I>(self.sums.get::<I>() + addend) };
+    }
+
     /// Begins to add the products of a slice: of 64 rows of A, from the `row`-th of its panel on, and all columns of B. For the
     /// `first` slice of a tile what the sums were before does not count.
     ///

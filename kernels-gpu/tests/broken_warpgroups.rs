@@ -236,6 +236,7 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
         k,
         slice_depth: k,
         shared_tiles: 0,
+        sharing_blocks: 0,
         workspace: Workspace::NONE,
         maps: Maps::NONE,
         epilogue: Linear::identity(),

@@ -18,8 +18,9 @@ use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
 use regemm_kernels::maps::{BoxShape, Boxes, Maps};
 use regemm_kernels::outbox::{self, Outbox};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::parts::{Part, Parts};
 use regemm_kernels::ring::{Ring, WARP};
-use regemm_kernels::tile::{BlockTiles, Origin};
+use regemm_kernels::tile::Origin;
 use regemm_kernels::warpgroup::Warpgroup;
 use regemm_kernels::warpgroup_tile::WarpgroupTile;
 use std::ffi::c_void;
@@ -139,6 +140,7 @@ impl Product {
             k,
             slice_depth: k,
             shared_tiles: 0,
+            sharing_blocks: 0,
             workspace: Workspace::NONE,
             maps: Maps::NONE,
             epilogue: Linear::<bf16>::identity(),
@@ -290,8 +292,8 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
             if MISTAKE == mistake::OWN_READERS {
                 cluster::sync();
             }
-            let tile = BlockTiles::<2>::new(&Self::TILE, p.m, p.n).next();
-            let Some(Origin { row, col }) = tile else { return };
+            let tile = Parts::<2>::new::<Self, E>(&p).next();
+            let Some(Part { origin: Origin { row, col }, .. }) = tile else { return };
             if thread >= CONSUMERS {
                 let (a, b) = p.mapped_factors();
                 for slice in 0..if thread == CONSUMERS { slices } else { 0 } {

@@ -68,7 +68,7 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
     let epilogue = Linear::<T>::identity();
     let target = TargetRef { first: d, stride: 0 };
     let workspace = Workspace::NONE;
-    let (a_stride, b_stride, slice_depth, shared_tiles) = (0, 0, k, 0);
+    let (a_stride, b_stride, slice_depth, shared_tiles, sharing_blocks) = (0, 0, k, 0, 0);
     let params = GemmParams {
         a,
         b,
@@ -80,6 +80,7 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
         k,
         slice_depth,
         shared_tiles,
+        sharing_blocks,
         workspace,
         maps: Maps::NONE,
         epilogue,

@@ -29,7 +29,7 @@ pub fn of<T: TestElement>(kernel: &KernelInfo) -> Vec<(&'static str, Test)> {
         ("slices", slices::<T>),
         ("random_cases", random_cases::<T>),
     ];
-    if kernel.schedule == Schedule::StreamK {
+    if matches!(kernel.schedule, Schedule::StreamK | Schedule::Persistent) {
         themes.push(("shared_tiles", shared_tiles::<T>));
     }
     if kernel.schedule == Schedule::Persistent {
@@ -298,8 +298,8 @@ fn slices<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Out
                 return Err(format!("{case}: other bits than on {}", reference.name));
             }
             let whole = Case { slices: None, ..case };
-            let split = [Schedule::SplitK, Schedule::StreamK].contains(&kernel.schedule);
-            if !split && bits::<T>(whole, machine, kernel)? != expected {
+            if kernel.schedule == Schedule::Tiles && bits::<T>(whole, machine, kernel)? != expected
+            {
                 return Err(format!("{case}: other bits than without slices"));
             }
         }
@@ -328,12 +328,15 @@ fn shared_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) 
     Ok(())
 }
 
-/// More tiles than multiprocessors, so that blocks have several: of one slice, of many, and of none.
+/// More tiles than multiprocessors, so that blocks have several: of one slice, of many, and of none. And those of the last round are
+/// shared, by few blocks and by many.
 fn many_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
     let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize);
     let multiprocessors = machine.device.info().multiprocessors as usize;
-    for k in [0, 7, kernel.tile.stages as usize * bk + 9] {
+    let deep = kernel.tile.stages as usize * bk + 9;
+    for (k, sharing) in [(0, 0), (7, 0), (deep, 0), (deep, 3), (deep, 11)] {
         let case = Case {
+            slices: NonZeroU32::new(sharing),
             beta: 0.5,
             addend: Addend::Same,
             bias: BiasAxis::Row,

@@ -23,7 +23,8 @@ impl Parse for LaunchBounds {
         impl Parse for Bound {
             fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
                 let name = input.parse()?;
-                let value = input.parse::<Option<Token![=]>>()?.map(|_| input.parse()).transpose()?;
+                let value =
+                    input.parse::<Option<Token![=]>>()?.map(|_| input.parse()).transpose()?;
                 Ok(Bound(name, value))
             }
         }

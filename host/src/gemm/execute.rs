@@ -74,6 +74,7 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         k,
         slice_depth: shape.slice_depth,
         shared_tiles: shape.shared_tiles,
+        sharing_blocks: shape.sharing_blocks,
         workspace: workspace.to_kernel(),
         maps: Maps::NONE,
         epilogue,

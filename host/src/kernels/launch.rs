@@ -29,6 +29,10 @@ const MOST_HELPERS: u32 = 8;
 /// The share of the multiprocessors, in per cent, that may have work without others being worth the cost of sharing.
 const IDLE_WORTH_SHARING: u64 = 95;
 
+/// Slices of 64 values of k, at least, that a block must be spared by sharing tiles of warpgroups: the time in which it could multiply them
+/// goes into handing over sums.
+const SLICES_WORTH_SHARING: u32 = 12;
+
 /// What a launch of a kernel looks like.
 ///
 /// It depends on the kernel, the problem, the device's multiprocessors and the number of slices that was asked for, and on
@@ -44,6 +48,8 @@ pub struct LaunchShape {
     pub slices: u32,
     /// Tiles of D that several blocks share: [`regemm_kernels::shares`].
     pub shared_tiles: u32,
+    /// Blocks, or clusters of blocks, that share them.
+    pub sharing_blocks: u32,
     /// What is copied in a launch before the main one.
     pub repack: Repack,
     /// Memory besides the operands.
@@ -79,28 +85,17 @@ impl LaunchShape {
         // `supports` has compared them with the largest grid, which has fewer than 2^31.
         let tiles = kernel.blocks(m, n) as u32;
         match kernel.schedule {
-            Schedule::Tiles | Schedule::Persistent => {
-                let blocks = blocks_of_tiles(kernel, problem, device, tiles);
-                LaunchShape::of_whole_sums(blocks, k)
+            Schedule::Tiles => LaunchShape::of_whole_sums(tiles, k),
+            Schedule::Persistent => {
+                let shares = shares(kernel, problem, device, slices);
+                let sharing = shares.blocks() * kernel.cluster;
+                let blocks = persistent_blocks(kernel, problem, device, tiles).max(sharing);
+                LaunchShape::of_whole_sums(blocks, k).with_shares(kernel, shares)
             }
             Schedule::StreamK => {
                 let shares = shares(kernel, problem, device, slices);
-                let tile = kernel.tile.bm * kernel.tile.bn * kernel.depth_groups;
-                let tile_elements = u64::from(tile);
-                let partials = u64::from(shares.blocks()) * tile_elements;
-                LaunchShape {
-                    main: Some([shares.blocks() + (tiles - shares.tiles()), 1]),
-                    slice_depth: k.max(1),
-                    slices: k.min(1),
-                    shared_tiles: shares.tiles(),
-                    repack: Repack::default(),
-                    workspace: WorkspaceSize {
-                        partial_bytes: partials * sum_bytes(kernel.dtype),
-                        signals: shares.blocks().into(),
-                        ..WorkspaceSize::default()
-                    },
-                    reduce: None,
-                }
+                let blocks = shares.blocks() + (tiles - shares.tiles());
+                LaunchShape::of_whole_sums(blocks, k).with_shares(kernel, shares)
             }
             Schedule::SplitK => {
                 let slices = slices.unwrap_or_else(|| Sharing::of(kernel, problem, device).fill());
@@ -120,6 +115,7 @@ impl LaunchShape {
                     slice_depth,
                     slices: partials.slices,
                     shared_tiles: 0,
+                    sharing_blocks: 0,
                     repack: Repack::default(),
                     workspace: WorkspaceSize { partial_bytes, ..WorkspaceSize::default() },
                     reduce: Some(reducer_blocks(kernel, problem) as u32),
@@ -135,9 +131,26 @@ impl LaunchShape {
             slice_depth: k.max(1),
             slices: k.min(1),
             shared_tiles: 0,
+            sharing_blocks: 0,
             repack: Repack::default(),
             workspace: WorkspaceSize::default(),
             reduce: None,
+        }
+    }
+
+    /// The same where blocks share tiles so, each of which may leave its sums of one to another.
+    fn with_shares(self, kernel: &KernelInfo, shares: Shares) -> LaunchShape {
+        let blocks = u64::from(shares.blocks()) * u64::from(kernel.cluster);
+        let tile = kernel.tile.bm * kernel.tile.bn * kernel.depth_groups;
+        LaunchShape {
+            shared_tiles: shares.tiles(),
+            sharing_blocks: shares.blocks(),
+            workspace: WorkspaceSize {
+                partial_bytes: blocks * u64::from(tile) * sum_bytes(kernel.dtype),
+                signals: blocks,
+                ..self.workspace
+            },
+            ..self
         }
     }
 
@@ -148,16 +161,20 @@ impl LaunchShape {
     }
 }
 
-/// Blocks that sum whole tiles: one for each, or as many as the device has multiprocessors, which then stay. In a batch there are
-/// tiles of other products to go on with. All are in whole clusters.
-fn blocks_of_tiles(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo, tiles: u32) -> u32 {
-    if kernel.schedule == Schedule::Persistent && problem.batch == 1 {
-        let cluster = kernel.cluster;
-        let resident = device.multiprocessors / cluster * cluster;
-        tiles.min(resident.max(cluster))
-    } else {
-        tiles
+/// Blocks that stay: as many as the device has multiprocessors, or tiles if those are fewer. In a batch there is one for each tile, since
+/// there are those of other products to go on with. All are in whole clusters.
+fn persistent_blocks(
+    kernel: &KernelInfo,
+    problem: &Problem,
+    device: &DeviceInfo,
+    tiles: u32,
+) -> u32 {
+    if problem.batch > 1 {
+        return tiles;
     }
+    let cluster = kernel.cluster;
+    let resident = device.multiprocessors / cluster * cluster;
+    tiles.min(resident.max(cluster))
 }
 
 /// Bytes of a sum.
@@ -169,9 +186,10 @@ fn sum_bytes(dtype: Dtype) -> u64 {
     }
 }
 
-/// How blocks share the tiles of the last round, those that are too few for all multiprocessors: as many blocks as multiprocessors,
-/// or as a number that is asked for. Nothing is shared
-/// - where there is no such round, or nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]),
+/// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks as
+/// multiprocessors, or as a number that is asked for. Nothing is shared
+/// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
+///   for tensor cores it is too short for what handing over sums costs ([`SLICES_WORTH_SHARING`]),
 /// - in a batch, whose other products fill the device,
 /// - where there are more slices than a kernel can count.
 ///
@@ -183,13 +201,13 @@ pub(super) fn shares(
     asked: Option<u32>,
 ) -> Shares {
     // `supports` has compared them with the largest grid.
-    let tiles = kernel.blocks(problem.m, problem.n) as u32;
+    let tiles = kernel.blocks(problem.m, problem.n) as u32 / kernel.cluster;
     let slices = problem.k.div_ceil(kernel.tile.bk).max(1);
     let nothing = Shares::new(0, 0, slices);
-    let all = device.multiprocessors.max(1);
+    let all = (device.multiprocessors / kernel.cluster).max(1);
     let last = tiles % all;
     let slices_of_last = u64::from(last) * u64::from(slices);
-    if last == 0 || problem.batch > 1 || slices_of_last >= 1 << u32::BITS {
+    if last == 0 || problem.k == 0 || problem.batch > 1 || slices_of_last >= 1 << u32::BITS {
         return nothing;
     }
     let most = slices_of_last as u32;
@@ -202,7 +220,9 @@ pub(super) fn shares(
     let equal = blocks / last * last;
     let idle = |blocks: u32| u64::from(blocks) * 100 < u64::from(all) * IDLE_WORTH_SHARING;
     let blocks = if idle(equal) { blocks } else { equal };
-    if blocks == last { nothing } else { Shares::new(last, blocks, slices) }
+    let spared = slices - slices_of_last.div_ceil(blocks.into()) as u32;
+    let pays = kernel.schedule != Schedule::Persistent || spared >= SLICES_WORTH_SHARING;
+    if blocks == last || !pays { nothing } else { Shares::new(last, blocks, slices) }
 }
 
 /// Blocks along x of the launch that adds slices up; none where there is none.

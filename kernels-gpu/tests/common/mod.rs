@@ -138,7 +138,7 @@ impl Product {
             partials: GlobalPtr::from_address(simulator.alloc(sums.max(1)).unwrap()),
             ..Workspace::NONE
         };
-        let (a_stride, b_stride, shared_tiles) = (0, 0, 0);
+        let (a_stride, b_stride, shared_tiles, sharing_blocks) = (0, 0, 0, 0);
         let params = GemmParams {
             a,
             b,
@@ -150,6 +150,7 @@ impl Product {
             k,
             slice_depth,
             shared_tiles,
+            sharing_blocks,
             workspace,
             maps: Maps::NONE,
             epilogue,

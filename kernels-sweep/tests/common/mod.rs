@@ -50,7 +50,7 @@ impl Product {
         }
         let (a, b, target) = (upload(m, k, 1), upload(k, n, 2), TargetRef { first: d, stride: 0 });
         let workspace = Workspace::NONE;
-        let (a_stride, b_stride, slice_depth, shared_tiles) = (0, 0, k, 0);
+        let (a_stride, b_stride, slice_depth, shared_tiles, sharing_blocks) = (0, 0, k, 0, 0);
         let params = GemmParams {
             a,
             b,
@@ -62,6 +62,7 @@ impl Product {
             k,
             slice_depth,
             shared_tiles,
+            sharing_blocks,
             workspace,
             maps: Maps::NONE,
             epilogue,

@@ -138,12 +138,7 @@ impl LoadedKernel {
         // SAFETY: as above; the kernel waits for earlier launches before it touches memory. The driver reads the attributes, which live,
         // before it returns.
         check_code("cuLaunchKernelEx", unsafe {
-            launch_early(
-                &config,
-                self.function.cast(),
-                arguments.as_mut_ptr(),
-                ptr::null_mut(),
-            )
+            launch_early(&config, self.function.cast(), arguments.as_mut_ptr(), ptr::null_mut())
         })
     }
 
