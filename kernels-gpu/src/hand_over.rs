@@ -73,7 +73,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
         unsafe {
             if thread::thread_idx_x() == 0 {
                 signal::wait(from.signal, READY);
-                signal::post(from.signal, 0);
+                signal::clear(from.signal);
             }
         }
         barrier();
@@ -162,10 +162,23 @@ impl<const N: usize> WarpgroupTile<N> {
         unsafe {
             if thread::thread_idx_x() == 0 {
                 signal::wait(from.signal, READY);
-                signal::post(from.signal, 0);
+                signal::clear(from.signal);
             }
         }
         barrier();
+        // Registers have names and no indices.
+        macro_rules! add {
+            ($batch:literal, $others:ident: $($i:literal)*) => {$(
+                let [x, y, z, w] = $others[$i];
+                // SAFETY: as promised by the caller.
+                unsafe {
+                    self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR }>(x);
+                    self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 1 }>(y);
+                    self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 2 }>(z);
+                    self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 3 }>(w);
+                }
+            )*};
+        }
         macro_rules! collect {
             ($($batch:literal)*) => {$(
                 if const { $batch * VECTORS_TOGETHER < N / 2 / VECTOR } {
@@ -175,16 +188,7 @@ impl<const N: usize> WarpgroupTile<N> {
                         // SAFETY: the signal has been seen, so the sums are there.
                         *others = unsafe { place.load_vec() };
                     }
-                    unroll!(i < VECTORS_TOGETHER, {
-                        const FIRST: usize = ($batch * VECTORS_TOGETHER + i) * VECTOR;
-                        // SAFETY: as promised by the caller.
-                        unsafe {
-                            self.add::<{ FIRST }>(others[i][0]);
-                            self.add::<{ FIRST + 1 }>(others[i][1]);
-                            self.add::<{ FIRST + 2 }>(others[i][2]);
-                            self.add::<{ FIRST + 3 }>(others[i][3]);
-                        }
-                    });
+                    add!($batch, others: 0 1 2 3 4 5 6 7);
                 }
             )*};
         }

@@ -134,7 +134,6 @@ impl<
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
         let thread = thread::thread_idx_x();
-        let parts = Parts::<CLUSTER>::new::<Self, E>(&p);
 
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices of the same tiles. Who has the end of a tile collects what the blocks before it have left, each of
@@ -146,6 +145,7 @@ impl<
                 become_producer();
                 if thread == Self::CONSUMERS {
                     early_start::wait();
+                    let parts = Parts::<CLUSTER>::new::<Self, _>(&p);
                     let parts = parts.map(|part| (part.origin, part.slices));
                     Self::produce(&p, &mut ring, parts);
                 }
@@ -159,7 +159,9 @@ impl<
             let first = hint::uniform(thread / THREADS) * M as u32;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
-            for Part { origin: Origin { row, col }, slices, is_left, first_helper } in parts {
+            for Part { origin: Origin { row, col }, slices, is_left, first_helper } in
+                Parts::<CLUSTER>::new::<Self, _>(&p)
+            {
                 let origin = Origin { row: row + first, col };
                 let fetch = || WarpgroupTile::<BN>::fetch(&p, origin);
                 let slices = slices.end - slices.start;

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! block i      stores of all threads; sync_threads; thread 0: post(signal, 1)
-//! block j > i  thread 0: wait(signal, 1), post(signal, 0); sync_threads; loads by all threads
+//! block j > i  thread 0: wait(signal, 1), clear(signal); sync_threads; loads by all threads
 //! ```
 //!
 //! (PTX ISA, "Memory Consistency Model": a release pattern on the word and an acquire pattern that observes it synchronise,
@@ -21,7 +21,7 @@
 //!
 //! # The words
 //!
-//! All words are zero before a launch, and the kernel sets them back: whoever waits last for a word posts zero there, unless
+//! All words are zero before a launch, and the kernel sets them back: whoever waits last for a word [`clear`]s it, unless
 //! the host clears the words before each launch. During a launch nothing else may access them.
 //!
 //! The simulator reports waits that could last for ever, and waits that another GPU could keep from ending, as
@@ -53,4 +53,16 @@ pub unsafe fn post(signal: GlobalPtr<u32>, value: u32) {
 pub unsafe fn wait(signal: GlobalPtr<u32>, value: u32) {
     // SAFETY: as promised by the caller.
     unsafe { backend::signal_wait(signal.address(), value) }
+}
+
+/// Sets a word back to zero, which says nothing to anybody: no wait for earlier stores to arrive, as there is in [`post`]
+/// (`st.relaxed.gpu`).
+///
+/// # Safety
+/// As for [`post`]; all who wait for its value have seen it.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn clear(signal: GlobalPtr<u32>) {
+    // SAFETY: as promised by the caller.
+    unsafe { backend::signal_clear(signal.address()) }
 }

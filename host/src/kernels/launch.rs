@@ -23,15 +23,15 @@ const LOADS_OF_SLICE: u64 = 6;
 /// Slices of k, at least, of each block that shares tiles with others.
 const LEAST_SLICES: u32 = 4;
 
-/// Blocks, at most, that share one tile: their sums are added up by one of them.
+/// Blocks, at most, that share one tile of f32: their sums are added up by one of them.
 const MOST_HELPERS: u32 = 8;
 
 /// The share of the multiprocessors, in per cent, that may have work without others being worth the cost of sharing.
 const IDLE_WORTH_SHARING: u64 = 95;
 
-/// Slices of 64 values of k, at least, that a block must be spared by sharing tiles of warpgroups: the time in which it could multiply them
-/// goes into handing over sums.
-const SLICES_WORTH_SHARING: u32 = 12;
+/// What it costs warpgroups to share tiles, in slices of 64 values of k by one column: about as long as 14 slices of 256 columns take
+/// (10 microseconds, H200), however wide the tile is.
+const COST_OF_SHARING: u32 = 14 * 256;
 
 /// What a launch of a kernel looks like.
 ///
@@ -189,11 +189,13 @@ fn sum_bytes(dtype: Dtype) -> u64 {
 /// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks as
 /// multiprocessors, or as a number that is asked for. Nothing is shared
 /// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
-///   for tensor cores it is too short for what handing over sums costs ([`SLICES_WORTH_SHARING`]),
+///   for warpgroups it is too short for what that costs ([`COST_OF_SHARING`]),
 /// - in a batch, whose other products fill the device,
 /// - where there are more slices than a kernel can count.
 ///
-/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two.
+/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. For warpgroups, where
+/// sums are dear to hand over, it is enough that they can be cut at all; and as each block that helps with a tile costs as much again,
+/// they are as many as make the tile's time shortest: about the root of half its slices.
 pub(super) fn shares(
     kernel: &KernelInfo,
     problem: &Problem,
@@ -216,12 +218,18 @@ pub(super) fn shares(
     }
     // Neither blocks with hardly anything to sum nor many that pass their sums to one.
     let deep_enough = most / LEAST_SLICES;
-    let blocks = all.min(deep_enough).min(last.saturating_mul(MOST_HELPERS)).max(last);
+    let persistent = kernel.schedule == Schedule::Persistent;
+    let helpers = if persistent { (slices / 2).isqrt() } else { MOST_HELPERS };
+    let blocks = all.min(deep_enough).min(last.saturating_mul(helpers)).max(last);
     let equal = blocks / last * last;
     let idle = |blocks: u32| u64::from(blocks) * 100 < u64::from(all) * IDLE_WORTH_SHARING;
-    let blocks = if idle(equal) { blocks } else { equal };
+    let blocks = match persistent {
+        true if equal > last => equal,
+        false if !idle(equal) => equal,
+        _ => blocks,
+    };
     let spared = slices - slices_of_last.div_ceil(blocks.into()) as u32;
-    let pays = kernel.schedule != Schedule::Persistent || spared >= SLICES_WORTH_SHARING;
+    let pays = !persistent || spared * kernel.tile.bn >= COST_OF_SHARING;
     if blocks == last || !pays { nothing } else { Shares::new(last, blocks, slices) }
 }
 
@@ -312,6 +320,26 @@ mod tests {
         assert_eq!(blocks(1 << 20, 132), Some([132, 1]));
         assert_eq!(blocks(1 << 20, 7), Some([6, 1]));
         assert_eq!(blocks(1 << 20, 1), Some([2, 1]));
+    }
+
+    #[test]
+    fn persistent_blocks_share_the_last_round_where_that_pays() {
+        let kernel = find("warpgroup_pair_bf16").unwrap();
+        let of = |size, batch, slices| {
+            let problem = Problem { batch, ..Problem::new(Dtype::Bf16, size, size, size) };
+            let shape = LaunchShape::new(kernel, &problem, &h200(), slices);
+            (shape.main, shape.shared_tiles, shape.sharing_blocks, shape.workspace)
+        };
+        let nothing = WorkspaceSize::default();
+        assert_eq!(of(4096, 1, None), (Some([132, 1]), 0, 0, nothing), "58 of 66 have work");
+        let (main, tiles, blocks, workspace) = of(8192, 1, None);
+        assert_eq!((main, tiles, blocks), (Some([132, 1]), 34, 66));
+        assert_eq!((workspace.partial_bytes, workspace.signals), (132 * 128 * 256 * 4, 132));
+        let (main, tiles, blocks, _) = of(16384, 1, None);
+        assert_eq!((main, tiles, blocks), (Some([132, 1]), 4, 44), "not too many help");
+        assert_eq!(of(8192, 2, None), (Some([64 * 32, 1]), 0, 0, nothing), "batches");
+        let (main, tiles, blocks, _) = of(512, 1, Some(7));
+        assert_eq!((main, tiles, blocks), (Some([14, 1]), 4, 7), "as asked");
     }
 
     #[test]

@@ -11,6 +11,15 @@ pub unsafe fn signal_post(address: u64, value: u32) {
     }
 }
 
+/// As above; the word alone is ordered.
+#[inline(always)]
+pub unsafe fn signal_clear(address: u64) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("st.relaxed.gpu.global.u32 [{}], {};", in(reg64) address, in(reg32) 0, options(nostack))
+    }
+}
+
 /// Section 9.7.9.8, with the semantics of section 8.10.
 #[inline(always)]
 pub unsafe fn signal_wait(address: u64, value: u32) {
