@@ -97,23 +97,13 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     }
 }
 
-/// Sums of a lane that are stored and loaded together: 16 bytes, which warpgroups' registers follow one another for anyway.
-const VECTOR: usize = 4;
+/// Sums of a lane that are stored and loaded together: 16 bytes. Warpgroups' registers follow one another anyway.
+pub const VECTOR: usize = 4;
 
 /// Vectors whose loads are under way at a time.
 const VECTORS_TOGETHER: usize = 8;
 
 impl<const N: usize> WarpgroupTile<N> {
-    /// The `index`-th vector of this thread among those of all that multiply.
-    #[inline(always)]
-    fn vector<K: GemmKernel<Element: Element<Acc = f32>>>(
-        of: &HandOver<K>,
-        index: usize,
-    ) -> GlobalPtr<f32> {
-        let vector = index as u32 * consumers::<K>() + thread::thread_idx_x();
-        of.sums.add(u64::from(vector) * VECTOR as u64)
-    }
-
     /// Leaves the sums in the workspace and says so. `barrier` is one of all threads that multiply.
     ///
     /// # Safety
@@ -126,24 +116,13 @@ impl<const N: usize> WarpgroupTile<N> {
         to: &HandOver<K>,
         barrier: impl Fn(),
     ) {
-        unroll!(i < 32, {
-            if const { i < N / 2 / VECTOR } {
-                // SAFETY: as promised by the caller.
-                unsafe {
-                    let sums = [
-                        self.get::<{ i * VECTOR }>(),
-                        self.get::<{ i * VECTOR + 1 }>(),
-                        self.get::<{ i * VECTOR + 2 }>(),
-                        self.get::<{ i * VECTOR + 3 }>(),
-                    ];
-                    Self::vector(to, i).store_vec(sums);
-                }
+        // SAFETY: as promised by the caller; all threads have stored their sums when the signal is given.
+        unsafe {
+            self.for_each_vector(|i, sums| vector(to, i).store_vec(sums));
+            barrier();
+            if thread::thread_idx_x() == 0 {
+                signal::post(to.signal, READY);
             }
-        });
-        barrier();
-        if thread::thread_idx_x() == 0 {
-            // SAFETY: as promised by the caller; all threads have stored their sums.
-            unsafe { signal::post(to.signal, READY) };
         }
     }
 
@@ -158,14 +137,47 @@ impl<const N: usize> WarpgroupTile<N> {
         from: &HandOver<K>,
         barrier: impl Fn(),
     ) {
-        // SAFETY: as promised by the caller.
+        // SAFETY: as promised by the caller; when the signal has been seen the sums are there.
         unsafe {
             if thread::thread_idx_x() == 0 {
                 signal::wait(from.signal, READY);
                 signal::clear(from.signal);
             }
+            barrier();
+            self.add_vectors(|i| vector(from, i).load_vec());
         }
-        barrier();
+    }
+
+    /// Gives each vector of a thread's sums to `take`, with its number.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn for_each_vector(&self, take: impl Fn(usize, [f32; VECTOR])) {
+        unroll!(i < 32, {
+            if const { i < N / 2 / VECTOR } {
+                // SAFETY: as promised by the caller.
+                let sums = unsafe {
+                    [
+                        self.get::<{ i * VECTOR }>(),
+                        self.get::<{ i * VECTOR + 1 }>(),
+                        self.get::<{ i * VECTOR + 2 }>(),
+                        self.get::<{ i * VECTOR + 3 }>(),
+                    ]
+                };
+                take(i, sums);
+            }
+        });
+    }
+
+    /// Adds to each vector of a thread's sums what `load` gives for its number; several are loaded at a time.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn add_vectors(&mut self, load: impl Fn(usize) -> [f32; VECTOR]) {
         // Registers have names and no indices.
         macro_rules! add {
             ($batch:literal, $others:ident: $($i:literal)*) => {$(
@@ -179,19 +191,27 @@ impl<const N: usize> WarpgroupTile<N> {
                 }
             )*};
         }
-        macro_rules! collect {
+        macro_rules! batches {
             ($($batch:literal)*) => {$(
                 if const { $batch * VECTORS_TOGETHER < N / 2 / VECTOR } {
                     let mut others = [[0.0; VECTOR]; VECTORS_TOGETHER];
                     for (i, others) in others.iter_mut().enumerate() {
-                        let place = Self::vector(from, $batch * VECTORS_TOGETHER + i);
-                        // SAFETY: the signal has been seen, so the sums are there.
-                        *others = unsafe { place.load_vec() };
+                        *others = load($batch * VECTORS_TOGETHER + i);
                     }
                     add!($batch, others: 0 1 2 3 4 5 6 7);
                 }
             )*};
         }
-        collect!(0 1 2 3);
+        batches!(0 1 2 3);
     }
+}
+
+/// Where the `index`-th vector of this thread lies among those of all that multiply.
+#[inline(always)]
+fn vector<K: GemmKernel<Element: Element<Acc = f32>>>(
+    of: &HandOver<K>,
+    index: usize,
+) -> GlobalPtr<f32> {
+    let vector = index as u32 * consumers::<K>() + thread::thread_idx_x();
+    of.sums.add(u64::from(vector) * VECTOR as u64)
 }

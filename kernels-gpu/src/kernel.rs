@@ -156,6 +156,9 @@ pub enum Schedule {
     /// slice those of `Tiles`: of the sums, that is. The reducer has the activations of every epilogue, where warpgroups have shorter
     /// ones ([`crate::fast_activation`]).
     SplitK,
+    /// A tile for each cluster of blocks, which follow each other along x; the blocks share K in equal slices, in the order of their ranks,
+    /// and add their sums up through each other's shared memory. No workspace.
+    ClusterK,
     /// The last tiles of D, which are too few for all multiprocessors, are *shared*: as many blocks as there are
     /// multiprocessors take equal parts of all their slices of k, tile after tile, wherever that cuts a tile in two. After
     /// those blocks come the other tiles, one for each block ([`crate::shares`]). All blocks lie along x.
@@ -236,7 +239,7 @@ pub trait GemmKernel {
     const DEPTH_GROUPS: u32 = 1;
     /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
     const PRODUCERS: u32 = 0;
-    /// Blocks of a cluster, which walk over D together: [`crate::parts`].
+    /// Blocks of a cluster, which walk over D together ([`crate::parts`]) or share K ([`Schedule::ClusterK`]).
     const CLUSTER: u32 = 1;
     /// What it needs of a device.
     const NEEDS: Needs = Needs::Nothing;
@@ -330,9 +333,15 @@ impl KernelInfo {
         self.tile.threads() * self.depth_groups + self.producers
     }
 
-    /// Tiles of an `m x n` matrix D: the blocks of a launch, all along x, unless the schedule says otherwise; of each product, in a
-    /// batch. Those that clusters take are counted together, those outside of D among them.
+    /// Tiles of an `m x n` matrix D, or all blocks where each is that of a [cluster](Schedule::ClusterK): the blocks of a launch, all along
+    /// x, unless the schedule says otherwise; of each product, in a batch. Those that clusters take are counted together, those outside of
+    /// D among them.
     pub const fn blocks(&self, m: u32, n: u32) -> u64 {
+        if matches!(self.schedule, Schedule::ClusterK) {
+            return m.div_ceil(self.tile.bm) as u64
+                * n.div_ceil(self.tile.bn) as u64
+                * self.cluster as u64;
+        }
         let rows = m.div_ceil(self.tile.bm).next_multiple_of(self.cluster);
         rows as u64 * n.div_ceil(self.tile.bn) as u64
     }

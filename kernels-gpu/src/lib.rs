@@ -35,6 +35,7 @@
 
 pub mod activation;
 pub mod bulk_panels;
+pub mod cluster_split;
 pub mod copies;
 pub mod decoupled;
 pub mod double_buffered;

@@ -4,6 +4,7 @@
 //! The feature `entries` (on by default) makes PTX entries of the rows. A kernel crate that instantiates kernels of its
 //! own switches it off, or its PTX would contain these as well.
 
+use crate::cluster_split::ClusterSplit;
 use crate::decoupled::Decoupled;
 use crate::double_buffered::DoubleBuffered;
 use crate::epilogue::Linear;
@@ -463,4 +464,22 @@ gemm_kernels! {
     split_warpgroup64_nt_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
     split_warpgroup64_tn_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
     split_warpgroup64_tt_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+
+    // ClusterSplit<T, BM, BN, BK, STAGES, layouts>: the same tiles, two blocks for each.
+    cluster_split128_f16 = ClusterSplit<f16, 128, 128, 64, 6>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    cluster_split128_nt_f16 = ClusterSplit<f16, 128, 128, 64, 6, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    cluster_split128_tn_f16 = ClusterSplit<f16, 128, 128, 64, 6, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    cluster_split128_tt_f16 = ClusterSplit<f16, 128, 128, 64, 6, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    cluster_split128_bf16 = ClusterSplit<bf16, 128, 128, 64, 6>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    cluster_split128_nt_bf16 = ClusterSplit<bf16, 128, 128, 64, 6, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    cluster_split128_tn_bf16 = ClusterSplit<bf16, 128, 128, 64, 6, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    cluster_split128_tt_bf16 = ClusterSplit<bf16, 128, 128, 64, 6, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    cluster_split64_f16 = ClusterSplit<f16, 128, 64, 64, 8>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    cluster_split64_nt_f16 = ClusterSplit<f16, 128, 64, 64, 8, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    cluster_split64_tn_f16 = ClusterSplit<f16, 128, 64, 64, 8, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    cluster_split64_tt_f16 = ClusterSplit<f16, 128, 64, 64, 8, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    cluster_split64_bf16 = ClusterSplit<bf16, 128, 64, 64, 8>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    cluster_split64_nt_bf16 = ClusterSplit<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    cluster_split64_tn_bf16 = ClusterSplit<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    cluster_split64_tt_bf16 = ClusterSplit<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
 }

@@ -57,7 +57,7 @@ const PRODUCER_REGISTERS: u32 = 40;
 const CONSUMER_REGISTERS: u32 = 232;
 
 /// The named barrier of all threads that multiply.
-const CONSUMERS_MEET: u32 = 1;
+pub const CONSUMERS_MEET: u32 = 1;
 
 /// Threads among which a row of sums is divided.
 const THREADS_OF_ROW: usize = 4;
@@ -205,7 +205,7 @@ impl<
     };
 
     /// Where the consumers' outboxes lie in shared memory: behind the stages.
-    const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
+    pub const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
 
     /// Where the ring's barriers lie, behind the outboxes.
     const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;

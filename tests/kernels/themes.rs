@@ -298,7 +298,8 @@ fn slices<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Out
                 return Err(format!("{case}: other bits than on {}", reference.name));
             }
             let whole = Case { slices: None, ..case };
-            if kernel.schedule == Schedule::Tiles && bits::<T>(whole, machine, kernel)? != expected
+            if matches!(kernel.schedule, Schedule::Tiles | Schedule::ClusterK)
+                && bits::<T>(whole, machine, kernel)? != expected
             {
                 return Err(format!("{case}: other bits than without slices"));
             }

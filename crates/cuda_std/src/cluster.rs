@@ -7,6 +7,7 @@
 //! - wait for each other, all threads of all blocks ([`sync`], or [`arrive`] and later [`wait`]);
 //! - arrive at mbarriers of each other ([`Mbarrier::in_block`](crate::mbarrier::Mbarrier::in_block)), and so give each other leave to
 //!   write to shared memory;
+//! - read shared memory of each other ([`load_vector`]);
 //! - copy boxes of tensors to all of them at once ([`load_3d_multicast`](crate::bulk_copy::load_3d_multicast)): they are fetched once.
 //!
 //! Shared memory of a block, and the mbarriers in it, are gone when all its threads have returned. So two barriers of the cluster frame
@@ -14,6 +15,8 @@
 //! arrive or write any more.
 
 use crate::backend;
+use crate::memory::SharedPtr;
+use crate::scalar::Scalar;
 
 /// Whether the target has clusters: where it has [bulk copies](crate::bulk_copy::AVAILABLE). Where it has not, kernels that use them
 /// compile all the same, each block is the first of its own, and all other functions for them end the launch.
@@ -61,4 +64,20 @@ pub unsafe fn sync() {
         arrive();
         wait();
     }
+}
+
+/// The bytes that [`load_vector`] reads.
+const VECTOR_BYTES: usize = 16;
+
+/// Reads `N` elements, 16 bytes, of what the block of rank `rank` has at `from` (`ld.shared::cluster`).
+///
+/// # Safety
+/// The elements must lie in live shared memory of that block, and a barrier of the cluster lie between their writes and this, as between
+/// this and the next write there or the end of that block; the address must be a multiple of 16.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_vector<T: Scalar, const N: usize>(from: SharedPtr<T>, rank: u32) -> [T; N] {
+    const { assert!(size_of::<[T; N]>() == VECTOR_BYTES, "16 bytes") };
+    // SAFETY: as promised by the caller.
+    unsafe { backend::cluster_load(backend::map_shared(from.address(), rank)) }
 }

@@ -85,7 +85,7 @@ impl LaunchShape {
         // `supports` has compared them with the largest grid, which has fewer than 2^31.
         let tiles = kernel.blocks(m, n) as u32;
         match kernel.schedule {
-            Schedule::Tiles => LaunchShape::of_whole_sums(tiles, k),
+            Schedule::Tiles | Schedule::ClusterK => LaunchShape::of_whole_sums(tiles, k),
             Schedule::Persistent => {
                 let shares = shares(kernel, problem, device, slices);
                 let sharing = shares.blocks() * kernel.cluster;
@@ -236,7 +236,7 @@ pub(super) fn shares(
 /// Blocks along x of the launch that adds slices up; none where there is none.
 pub(super) fn reducer_blocks(kernel: &KernelInfo, problem: &Problem) -> u64 {
     match (kernel.schedule, kernel.dtype) {
-        (Schedule::Tiles | Schedule::Persistent | Schedule::StreamK, _) => 0,
+        (Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK | Schedule::StreamK, _) => 0,
         (Schedule::SplitK, Dtype::F64) => reduce::blocks::<f64>(problem.m, problem.n),
         // Those of half the precision are summed in f32.
         (Schedule::SplitK, _) => reduce::blocks::<f32>(problem.m, problem.n),

@@ -33,6 +33,9 @@ const SLICES_WORTH_SHARING: u64 = 8;
 /// Slices of a skinny kernel's loop below which starting it takes longer than running it.
 const DEEP_FOR_SKINNY: u32 = 2;
 
+/// The depth from which on it pays to split K among two blocks of a cluster.
+const DEEP_FOR_CLUSTERS: u32 = 1024;
+
 /// Multiply-adds that a GPU does in the time in which its memory delivers an element of 4 bytes: an H200 33e12 a second, and
 /// 1.05e12.
 const MULTIPLY_ADDS_A_LOAD: u64 = 32;
@@ -121,6 +124,13 @@ impl Order {
                 let producers = i64::from(kernel.producers > 0);
                 let time = time_of_tiles(kernel, blocks).saturating_mul(2);
                 (Order(4, 0, false, producers - time), Rule::SharesTiles)
+            } else {
+                (Order(0, 0, false, 0), Rule::NothingToShare)
+            }
+        } else if kernel.schedule == Schedule::ClusterK {
+            // One round in which nearly all multiprocessors have a block.
+            if (all.div_ceil(2)..=all).contains(&blocks) && problem.k >= DEEP_FOR_CLUSTERS {
+                (Order(4, 1, false, -area), Rule::SharesTiles)
             } else {
                 (Order(0, 0, false, 0), Rule::NothingToShare)
             }

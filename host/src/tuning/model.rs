@@ -240,7 +240,7 @@ pub(super) mod tests {
         let resident = (2048.0 / f64::from(kernel.threads())).clamp(1.0, 8.0);
         // Where K is split all multiprocessors share all tiles.
         let whole = |rounds: f64| match kernel.schedule {
-            Schedule::Tiles | Schedule::Persistent => rounds.ceil(),
+            Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK => rounds.ceil(),
             Schedule::SplitK | Schedule::StreamK => rounds,
         };
         let rounds = whole(kernel.blocks(shape.m, shape.n) as f64 / MULTIPROCESSORS);

@@ -31,12 +31,18 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     let blocks = kernel.blocks(shape.m, shape.n).max(1);
     let multiprocessors = u64::from(multiprocessors.max(1));
     let rounds = match kernel.schedule {
-        Schedule::Tiles | Schedule::Persistent => blocks.div_ceil(multiprocessors) as f64,
+        Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK => {
+            blocks.div_ceil(multiprocessors) as f64
+        }
         // All multiprocessors share all tiles.
         Schedule::SplitK | Schedule::StreamK => blocks as f64 / multiprocessors as f64,
     };
     // A slice is the least that a block steps through.
-    let depth = f64::from(shape.k.max(1).next_multiple_of(kernel.tile.bk));
+    let depth = match kernel.schedule {
+        Schedule::ClusterK => shape.k.div_ceil(kernel.cluster),
+        _ => shape.k,
+    };
+    let depth = f64::from(depth.max(1).next_multiple_of(kernel.tile.bk));
     [1.0, depth, rounds * depth, rounds]
 }
 

@@ -129,7 +129,7 @@ impl Product {
         let target = TargetRef { first: d.matrix, stride: 0 };
         let epilogue = Linear::<f32>::identity();
         let slices = match kernel.schedule {
-            Schedule::Tiles | Schedule::Persistent | Schedule::StreamK => 1,
+            Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK | Schedule::StreamK => 1,
             Schedule::SplitK => k.div_ceil(slice_depth.max(1)),
         };
         let partials = Partials::new::<f32>(m, n, k, slice_depth.max(1));

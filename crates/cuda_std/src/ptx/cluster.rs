@@ -77,3 +77,22 @@ pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
         }
     }
 }
+
+/// "Data Movement and Conversion Instructions: ld", of 16 bytes from shared memory of any block of the cluster. No other access to memory
+/// moves across it.
+#[inline(always)]
+pub unsafe fn cluster_load<V: Copy>(address: u32) -> V {
+    let (x, y, z, w): (u32, u32, u32, u32);
+    // SAFETY: as promised by the caller, who asks for 16 bytes; a trap has no operands.
+    unsafe {
+        if CLUSTERS {
+            asm!("ld.shared::cluster.v4.b32 {{{x}, {y}, {z}, {w}}}, [{a}];",
+                x = out(reg32) x, y = out(reg32) y, z = out(reg32) z, w = out(reg32) w, a = in(reg32) address,
+                options(nostack));
+        } else {
+            nvptx::trap();
+            (x, y, z, w) = (0, 0, 0, 0);
+        }
+        core::mem::transmute_copy(&[x, y, z, w])
+    }
+}

@@ -248,6 +248,13 @@ pub unsafe fn signal_post(address: u64, value: u32) {
     sim::signal_post(address, value, Location::caller());
 }
 
+#[inline(always)]
+#[track_caller]
+pub unsafe fn cluster_load<V: Copy>(address: u32) -> V {
+    // SAFETY: `V` is an array of scalars, as all callers promise.
+    unsafe { sim::cluster_load(address, Location::caller()) }
+}
+
 /// No different from other values here.
 #[inline(always)]
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Clusters: what the running kernel thread does with other blocks of its own, and what they may expect of each other. See "Clusters"
 //! in [the module](crate::sim).
 
-use super::access::Place;
+use super::access::{Place, log, shared_access_of};
 use super::block::coordinates;
 use super::clocks::{Knowledge, Member, merge};
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
@@ -88,6 +88,27 @@ pub(super) unsafe fn owner(worker: *mut Worker, address: u32, place: Place) -> (
     let (rank, address) = (address >> RANK_SHIFT, address & ((1 << RANK_SHIFT) - 1));
     // SAFETY: as promised by the caller.
     unsafe { (visit(worker, rank as usize, address, place), address) }
+}
+
+/// Loads from shared memory of any block of the cluster.
+///
+/// # Safety
+/// Any bits must be a valid `V`.
+pub(crate) unsafe fn cluster_load<V: Copy>(address: u32, place: Place) -> V {
+    let worker = current();
+    let kind = AccessKind::Read;
+    // SAFETY: the worker is the current one.
+    unsafe {
+        let (owner, address) = owner(worker, address, place);
+        log::<V>(worker, Space::Shared, kind, address.into(), true, place);
+        shared_access_of::<V, V>(worker, owner, kind, address, place, |memory, who| {
+            if who.is_remote() {
+                memory.read_from_afar(address, who)
+            } else {
+                memory.read(address, who)
+            }
+        })
+    }
 }
 
 /// The block of a rank, to whose shared memory the running thread does something. Raises a fault where it may have ended.

@@ -80,7 +80,8 @@
 //! mbarrier in another block. Of what other blocks have done a thread knows through that, through mbarriers and through barriers of the
 //! cluster alone: those of a block order its own threads. So a copy that may overwrite what another block still reads is a race, an
 //! arrival at an mbarrier of another block needs a barrier of the cluster after the initialisation, and a block may end only when one of
-//! its threads has seen all that others do to its shared memory ([`FaultKind::BlockEnded`]).
+//! its threads has seen all that others do to its shared memory ([`FaultKind::BlockEnded`]). Loads from other blocks' shared memory are
+//! checked against the writes before them; a write after one, which nothing orders after it, is not found.
 //!
 //! # Signals
 //!
@@ -166,7 +167,7 @@ pub(crate) use bulk_copy::{
     bulk_commit_group, bulk_load, bulk_load_multicast, bulk_store, bulk_wait_group,
     bulk_wait_group_read, fence_proxy_async_shared,
 };
-pub(crate) use cluster::{cluster_arrive, cluster_rank, cluster_wait, map_shared};
+pub(crate) use cluster::{cluster_arrive, cluster_load, cluster_rank, cluster_wait, map_shared};
 pub(crate) use collective::Shuffle;
 pub(crate) use early_start::wait_for_earlier_launches;
 pub(crate) use mbarrier::{

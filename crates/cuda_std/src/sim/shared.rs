@@ -6,6 +6,7 @@
 
 mod bulk;
 
+use super::fault::AccessKind;
 use super::fences::Fences;
 use super::in_flight::{BeingRead, InFlight};
 use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
@@ -307,6 +308,30 @@ impl SharedMemory {
         let ready = region.in_flight.check(offset, size_of::<V>());
         let read = ready
             .and_then(|()| region.shadow.read(offset, size_of::<V>(), who, epoch, first_epoch));
+        Some(read.map(|()| {
+            let data = region.data.as_ptr();
+            // SAFETY: the range lies in the region, which is at least as long as its arrays; any bits are a valid `V`.
+            unsafe { data.add(offset).cast::<V>().read_unaligned() }
+        }))
+    }
+
+    /// [`read`](Self::read) by a thread of another block: it comes after the writes that it has seen, in whatever epoch they were.
+    pub(super) fn read_from_afar<V: Copy>(
+        &mut self,
+        address: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<V, Violation>> {
+        let first_epoch = self.first_epoch;
+        let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
+        let ready = region.in_flight.check(offset, size_of::<V>());
+        let read = ready.and_then(|()| {
+            region.shadow.writes(offset, size_of::<V>(), first_epoch, &mut |write| {
+                if who.comes_after(write.agent, write.clock) {
+                    return Ok(());
+                }
+                Err(Violation::Race { other: write.agent, other_access: AccessKind::Write })
+            })
+        });
         Some(read.map(|()| {
             let data = region.data.as_ptr();
             // SAFETY: the range lies in the region, which is at least as long as its arrays; any bits are a valid `V`.

@@ -1,0 +1,150 @@
+//! Two blocks for one tile of [`crate::warpgroup`], each for half of K, that add up their sums without a second launch.
+//!
+//! Where D has about half as many tiles as there are multiprocessors, or is so small that nothing matters but to read the large factor
+//! from all of them, K must be split ([`crate::split_warpgroup`]). But sums that go through global memory, and a second launch to add
+//! them up, take some microseconds: as long as a multiprocessor takes to read its part of 16 MB. The blocks of a cluster
+//! ([`cuda_std::cluster`]) reach each other's shared memory, and when the products are done nobody needs it any more:
+//!
+//! ```text
+//! block 0, warpgroup 0 | products of its half | wait | add block 1's sums of rows 0 to 63 | epilogue
+//!          warpgroup 1 | products of its half | write sums of rows 64 to 127 |
+//! block 1, warpgroup 0 | products of its half | write sums of rows 0 to 63   |
+//!          warpgroup 1 | products of its half | wait | add block 0's sums of rows 64 to 127 | epilogue
+//! ```
+//!
+//! Both finish one half of the tile, so that the epilogue takes half as long, too.
+
+use crate::bulk_panels::MajorLayouts;
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::hand_over::VECTOR;
+use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
+use crate::layout::{Layouts, Nn};
+use crate::maps::Boxes;
+use crate::outbox::{self, Outbox};
+use crate::params::GemmParams;
+use crate::ring::{Ring, WARP};
+use crate::tile::{Origin, grouped_tile_at};
+use crate::warpgroup::{self, CONSUMERS_MEET, Warpgroup};
+use crate::warpgroup_tile::WarpgroupTile;
+use core::marker::PhantomData;
+use cuda_std::memory::SharedPtr;
+use cuda_std::wgmma::{self, M, THREADS};
+use cuda_std::{cluster, early_start, hint, named_barrier, registers, shared, thread};
+
+/// Blocks of a cluster, one for each warpgroup's part of a tile.
+const BLOCKS: u32 = 2;
+
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, and factors in the layouts `L`.
+pub struct ClusterSplit<
+    T,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L = Nn,
+>(PhantomData<(T, L)>);
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+> GemmKernel for ClusterSplit<T, BM, BN, BK, STAGES, L>
+{
+    type Element = T;
+    const RUNG: Rung = Rung::SplitK;
+    const LAYOUTS: Layouts = L::LAYOUTS;
+    const SUMMATION: Summation = Summation::Warpgroups;
+    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::TILE;
+    const SCHEDULE: Schedule = Schedule::ClusterK;
+    const PRODUCERS: u32 = warpgroup::PRODUCERS;
+    const CLUSTER: u32 = BLOCKS;
+    const NEEDS: Needs = Needs::WarpgroupProducts;
+    const BOXES: Option<Boxes> = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::BOXES;
+    const SHARED_BYTES: u32 = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::SHARED_BYTES;
+    const WAITS: bool = true;
+
+    #[inline(always)]
+    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+        registers::require();
+        let thread = thread::thread_idx_x();
+        let consumers = Self::TILE.threads();
+        let (tile, rank) = (thread::block_idx_x() / BLOCKS, cluster::rank());
+        let origin = grouped_tile_at(&Self::TILE, p.m, p.n, tile);
+        // The first block's half is the longer one. The other may have nothing at all.
+        let slices = p.k.div_ceil(BK as u32);
+        let half = slices.div_ceil(BLOCKS);
+        let slices = if rank == 0 { 0..half } else { half..slices };
+
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
+        // through the same slices. Nobody reads the stages any more when sums are written there, and no block ends before the other has
+        // read them.
+        unsafe {
+            let mut sums = WarpgroupTile::<BN>::declare();
+            let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
+            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
+            if thread >= consumers {
+                warpgroup::become_producer();
+                if thread == consumers {
+                    early_start::wait();
+                    let parts = [(origin, slices)];
+                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce(&p, &mut ring, parts);
+                }
+                return;
+            }
+            warpgroup::become_consumer();
+            early_start::wait();
+            let warpgroup = hint::uniform(thread / THREADS);
+            let first = warpgroup * M as u32;
+            let origin = Origin { row: origin.row + first, ..origin };
+            let fetch = || WarpgroupTile::<BN>::fetch(&p, origin);
+            let slices = slices.end - slices.start;
+            let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L>::consume(
+                &mut sums, &mut ring, first, slices, fetch,
+            );
+
+            let place = |vector: usize| {
+                let vector = vector as u32 * THREADS + thread % THREADS;
+                shared::dynamic::<f32>().add(vector * VECTOR as u32)
+            };
+            let finishes = warpgroup == hint::uniform(rank);
+            named_barrier::sync(CONSUMERS_MEET, consumers);
+            if !finishes {
+                sums.for_each_vector(|i, sums| place(i).store_vec(sums));
+            }
+            cluster::sync();
+            if finishes {
+                sums.add_vectors(|i| cluster::load_vector(place(i), BLOCKS - 1 - rank));
+            }
+            cluster::arrive();
+            if finishes {
+                let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
+                let mut outbox =
+                    Outbox::new(SharedPtr::from_address(shared::dynamic::<u8>().address() + room));
+                sums.store(&p, origin, fetched, &mut outbox);
+                outbox.finish();
+            }
+            cluster::wait();
+        }
+    }
+}
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+> ClusterSplit<T, BM, BN, BK, STAGES, L>
+{
+    /// Where the consumers' outboxes lie in shared memory, behind the stages.
+    const OUTBOXES: u32 = {
+        let stages = Warpgroup::<T, BM, BN, BK, STAGES, L>::OUTBOXES;
+        assert!(M * BN * size_of::<f32>() <= stages as usize, "stages have room for sums");
+        stages
+    };
+}
