@@ -237,7 +237,7 @@ impl<
             let (a, b) = p.mapped_factors();
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
-            let rank = cluster::rank();
+            let rank = if CLUSTER > 1 { cluster::rank() } else { 0 };
             for (Origin { row, col }, slices) in parts {
                 for slice in slices {
                     let k = slice * BK as u32;
