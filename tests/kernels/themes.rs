@@ -323,7 +323,7 @@ fn shared_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) 
         };
         check::<T>(case, machine, kernel)?;
         if bits::<T>(case, machine, kernel)? != bits::<T>(case, &reference, kernel)? {
-            return Err(format!("{case}: other bits than on {}", reference.name);
+            return Err(format!("{case}: other bits than on {}", reference.name));
         }
     }
     Ok(())
