@@ -63,7 +63,7 @@ impl<
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const CLUSTER: u32 = BLOCKS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::BOXES;
+    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L>::NARROW);
     const SHARED_BYTES: u32 = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::SHARED_BYTES;
     const WAITS: bool = true;
 
@@ -85,13 +85,15 @@ impl<
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
+            Warpgroup::<T, BM, BN, BK, STAGES, L>::clear_outside(origin.row, p.m);
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
                 warpgroup::become_producer();
                 if thread == consumers {
                     early_start::wait();
-                    let parts = [(origin, slices)];
-                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce(&p, &mut ring, parts);
+                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce_narrow(
+                        &p, &mut ring, origin, slices,
+                    );
                 }
                 return;
             }

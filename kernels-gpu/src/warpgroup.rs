@@ -217,6 +217,60 @@ impl<
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
     }
 
+    /// The boxes in which A, B and D are copied where A is brought in [narrow boxes](Self::produce_narrow).
+    pub const NARROW: Boxes = Boxes {
+        a: BulkPanel::<T, L::A, BM, BK>::narrow_box(),
+        b: BulkPanel::<T, L::B, BN, BK>::BOX,
+        d: outbox::BOX,
+    };
+
+    /// Clears what [`produce_narrow`](Self::produce_narrow) leaves out of the tile whose first row is `row`, where A has `m`.
+    ///
+    /// # Safety
+    /// All threads of the block do so, before the ring is made.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn clear_outside(row: u32, m: u32) {
+        if row + BM as u32 > m {
+            for stage in 0..STAGES {
+                let (a, _) = Self::panels(stage);
+                let threads = (thread::thread_idx_x(), crate::kernel::threads::<Self>());
+                // SAFETY: as promised by the caller; the ring is made with a barrier.
+                unsafe { a.clear_outside((row, m), threads) };
+            }
+            bulk_copy::fence_shared();
+        }
+    }
+
+    /// Brings some slices of a tile, of A what there is of it in narrow boxes.
+    ///
+    /// # Safety
+    /// As for [`produce`](Self::produce); what lies outside is [cleared](Self::clear_outside).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn produce_narrow<E>(
+        p: &GemmParams<T, E>,
+        ring: &mut Ring<STAGES>,
+        Origin { row, col }: Origin,
+        slices: Range<u32>,
+    ) {
+        if slices.start >= slices.end {
+            return;
+        }
+        // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
+        unsafe {
+            let (a, b) = p.mapped_factors();
+            let of_a = BulkPanel::<T, L::A, BM, BK>::bytes_inside(row, p.m);
+            for slice in slices {
+                let k = slice * BK as u32;
+                let (to_a, to_b) = Self::panels(ring.wait_empty());
+                let full = ring.expect(of_a + BulkPanel::<T, L::B, BN, BK>::BYTES);
+                to_a.load_inside(a, (row, p.m), k, full);
+                to_b.load(b, col, k, full);
+            }
+        }
+    }
+
     /// Brings some slices each of some tiles.
     ///
     /// # Safety
