@@ -10,12 +10,11 @@
 //! | along k (A row-major, B transposed) | all its rows of A or columns of B, by 64 values of k | one box |
 //! | across (A transposed, B row-major) | 64 values of k by 64 rows of A or columns of B | as many boxes as that takes |
 //!
-//! What of a box lies outside of the factor hardware fills with zeros, but that takes longer than to copy it: where A has 16 rows, a tile
-//! of 128 takes 1.7 times as long as if it had all of them (H200). So where there may be few rows panels are brought in *narrow* boxes of
-//! 16 rows, of which only those are copied that have something of the factor; the others are [cleared](BulkPanel::clear_outside) once.
+//! Where a factor may have few rows along k the box has no more of them ([`fitted`](crate::maps::fitted)), and of boxes across only those
+//! are copied that have something of it. The rest of the panel is [cleared](BulkPanel::clear_outside) once.
 
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
-use crate::maps::{BoxShape, Mapped};
+use crate::maps::{BoxShape, Mapped, fitted};
 use core::marker::PhantomData;
 use cuda_std::bulk_copy::{load_3d, load_3d_multicast};
 use cuda_std::mbarrier::Mbarrier;
@@ -31,9 +30,6 @@ const ROW_BYTES: u32 = SWIZZLE.row_bytes();
 
 /// Bytes of the rows that a swizzle mixes.
 const PATTERN_BYTES: u32 = SWIZZLE.repeats_after();
-
-/// Rows of A or columns of B in a narrow box along k.
-const NARROW: u32 = 16;
 
 /// What panels begin at a multiple of.
 pub const ALIGNMENT: u32 = PATTERN_BYTES;
@@ -94,36 +90,22 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         BoxShape { rows, cols: Self::ROW, swizzle: SWIZZLE }
     }
 
-    /// Narrow boxes of a panel; along k alone there are such.
-    const NARROW_BOXES: u32 =
-        if M::TRANSPOSED { WIDTH as u32 / Self::ROW } else { WIDTH as u32 / NARROW };
-
-    /// Bytes of a narrow box, and its rows of A or columns of B.
-    const NARROW_BYTES: u32 = Self::BYTES / Self::NARROW_BOXES;
-    const NARROW_WIDTH: u32 = WIDTH as u32 / Self::NARROW_BOXES;
-
-    /// What one copy brings of a panel in narrow boxes.
-    pub const fn narrow_box() -> BoxShape {
-        if M::TRANSPOSED { Self::BOX } else { Self::box_of(Self::NARROW_BOXES) }
-    }
-
-    /// How many narrow boxes of a panel that begins at `first` have something of a factor that ends at `end`.
-    #[inline(always)]
-    fn boxes_inside(first: u32, end: u32) -> u32 {
-        end.saturating_sub(first).div_ceil(Self::NARROW_WIDTH).min(Self::NARROW_BOXES)
-    }
-
-    /// The bytes of those, which are all that [`load_inside`](Self::load_inside) brings.
+    /// Bytes of the boxes of a panel that begins at row of A or column of B `first` that have something of a factor of `end` of them, the
+    /// boxes along k [fitted](crate::maps::fitted) to it.
     #[inline(always)]
     pub fn bytes_inside(first: u32, end: u32) -> u32 {
-        Self::boxes_inside(first, end) * Self::NARROW_BYTES
+        if M::TRANSPOSED {
+            let boxes = end.saturating_sub(first).div_ceil(Self::ROW).min(WIDTH as u32 / Self::ROW);
+            boxes * Self::BOX_BYTES
+        } else {
+            fitted(end, WIDTH as u32) * ROW_BYTES
+        }
     }
 
-    /// Begins to copy those narrow boxes of the panel that begins at row of A or column of B `first` and at `k` that have something of the
-    /// factor, which ends at `end`.
+    /// Begins to copy those boxes.
     ///
     /// # Safety
-    /// As for [`load`](Self::load), with boxes of the shape that [`narrow_box`](Self::narrow_box) gives.
+    /// As for [`load`](Self::load), with boxes along k that are fitted to the factor.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_inside(
@@ -134,19 +116,21 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         full: Mbarrier,
     ) {
         let Mapped { map, index } = factor;
-        for number in 0..Self::boxes_inside(first, end) {
-            let target = SharedPtr::<T>::from_address(self.address + number * Self::NARROW_BYTES);
-            let at = first + number * Self::NARROW_WIDTH;
+        let boxes =
+            if M::TRANSPOSED { Self::bytes_inside(first, end) / Self::BOX_BYTES } else { 1 };
+        for number in 0..boxes {
+            let target = SharedPtr::<T>::from_address(self.address + number * Self::BOX_BYTES);
+            let at = first + number * Self::ROW;
             let (col, row) = if M::TRANSPOSED { (at, k) } else { (k, at) };
             // SAFETY: as promised by the caller.
             unsafe { load_3d(target, map, [col as i32, row as i32, index], full) };
         }
     }
 
-    /// Writes zeros to the narrow boxes that [`load_inside`](Self::load_inside) leaves out, all threads together.
+    /// Writes zeros to where [`load_inside`](Self::load_inside) brings nothing.
     ///
     /// # Safety
-    /// `threads` threads do so, and this is the `thread`-th. They have a barrier before anybody reads the panel.
+    /// `threads` threads do so together, and this is the `thread`-th. They have a barrier before anybody reads the panel.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn clear_outside(self, (first, end): (u32, u32), (thread, threads): (u32, u32)) {

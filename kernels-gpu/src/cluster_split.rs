@@ -63,7 +63,7 @@ impl<
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const CLUSTER: u32 = BLOCKS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L>::NARROW);
+    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L>::FITTED_BOXES);
     const SHARED_BYTES: u32 = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::SHARED_BYTES;
     const WAITS: bool = true;
 
@@ -91,7 +91,7 @@ impl<
                 warpgroup::become_producer();
                 if thread == consumers {
                     early_start::wait();
-                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce_narrow(
+                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce_inside(
                         &p, &mut ring, origin, slices,
                     );
                 }

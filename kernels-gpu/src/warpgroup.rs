@@ -124,6 +124,7 @@ impl<
     const CLUSTER: u32 = CLUSTER;
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
+        fits_a: false,
         b: BulkPanel::<T, L::B, BN, BK>::box_of(CLUSTER),
         d: outbox::BOX,
     });
@@ -217,14 +218,15 @@ impl<
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
     }
 
-    /// The boxes in which A, B and D are copied where A is brought in [narrow boxes](Self::produce_narrow).
-    pub const NARROW: Boxes = Boxes {
-        a: BulkPanel::<T, L::A, BM, BK>::narrow_box(),
+    /// The boxes in which A, B and D are copied where A [may have few rows](Self::produce_inside).
+    pub const FITTED_BOXES: Boxes = Boxes {
+        a: BulkPanel::<T, L::A, BM, BK>::BOX,
+        fits_a: true,
         b: BulkPanel::<T, L::B, BN, BK>::BOX,
         d: outbox::BOX,
     };
 
-    /// Clears what [`produce_narrow`](Self::produce_narrow) leaves out of the tile whose first row is `row`, where A has `m`.
+    /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row is `row`, where A has `m`.
     ///
     /// # Safety
     /// All threads of the block do so, before the ring is made.
@@ -242,13 +244,13 @@ impl<
         }
     }
 
-    /// Brings some slices of a tile, of A what there is of it in narrow boxes.
+    /// Brings some slices of a tile, and of A only what there is of it.
     ///
     /// # Safety
-    /// As for [`produce`](Self::produce); what lies outside is [cleared](Self::clear_outside).
+    /// As for [`produce`](Self::produce), with the maps that [`FITTED_BOXES`](Self::FITTED_BOXES) say; what lies outside is [cleared](Self::clear_outside).
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn produce_narrow<E>(
+    pub unsafe fn produce_inside<E>(
         p: &GemmParams<T, E>,
         ring: &mut Ring<STAGES>,
         Origin { row, col }: Origin,

@@ -11,7 +11,8 @@ use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Repack, Why};
 use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
-use regemm_kernels::maps::Maps;
+use regemm_kernels::layout::Layout;
+use regemm_kernels::maps::{Boxes, Maps};
 use regemm_kernels::params::{GemmParams, TargetRef};
 use regemm_kernels::repack::Repack as RepackParams;
 use smallvec::SmallVec;
@@ -93,7 +94,8 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
             let (matrices, first) = factor.mapped(first);
             matrices.tensor_map((first, products), boxes)
         };
-        let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_a, boxes.a))?;
+        let of_a = |boxes: Boxes| boxes.of_a(m, kernel.layouts.a == Layout::Transposed);
+        let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_a, of_a(boxes)))?;
         let b_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_b, boxes.b))?;
         // Where bulk copies cannot take D the kernel stores it in another way.
         let boxes_of_d = boxes.filter(|_| d.takes_bulk_stores());
