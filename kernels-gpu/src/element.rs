@@ -4,6 +4,7 @@ use crate::activation::Activation;
 use crate::fast_activation::apply_to_each;
 use crate::math::Elementary;
 use core::fmt;
+use cuda_std::hint;
 use cuda_std::math::{fma_f32, fma_f64, fma_row_f32};
 use cuda_std::scalar::{self, Scalar};
 use half::{bf16, f16};
@@ -51,6 +52,9 @@ impl fmt::Display for Dtype {
     }
 }
 
+/// Values that an exact activation is applied to together: one is computed while another waits.
+const TOGETHER: usize = 4;
+
 /// An element of A, B, C, D or the bias.
 pub trait Element: Scalar + PartialEq + fmt::Debug {
     /// The type in which products are summed and the epilogue computes.
@@ -70,13 +74,24 @@ pub trait Element: Scalar + PartialEq + fmt::Debug {
 
     /// An activation of values that are rounded to this type next: no more accurate than that needs
     /// ([`fast_activation`](crate::fast_activation)).
+    ///
+    /// Unless written otherwise it is exact, and its code so long that there is one copy, which works on four values after others; their
+    /// number is a multiple of that.
     #[inline(always)]
     fn activate<const N: usize>(
         activation: Activation,
-        values: [Self::Acc; N],
+        mut values: [Self::Acc; N],
         slope: Self::Acc,
     ) -> [Self::Acc; N] {
-        activation.apply_to_each(values, slope)
+        for _ in 0..hint::opaque((N / TOGETHER) as u32) {
+            let mut first = [Self::Acc::ZERO; TOGETHER];
+            first.copy_from_slice(&values[..TOGETHER]);
+            for i in TOGETHER..N {
+                values[i - TOGETHER] = values[i];
+            }
+            values[N - TOGETHER..].copy_from_slice(&activation.apply_to_each(first, slope));
+        }
+        values
     }
 }
 

@@ -10,6 +10,7 @@ use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
+use crate::outbox::Outgoing;
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::tile::{Origin, block_tile};
@@ -19,7 +20,8 @@ use core::marker::PhantomData;
 use cuda_std::wgmma::{self, M, THREADS};
 use cuda_std::{hint, registers, thread};
 
-/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and results of `D`, of
+/// which the kernel itself knows nothing: it is the same for all.
 pub struct SplitWarpgroup<
     T,
     const BM: usize,
@@ -27,7 +29,8 @@ pub struct SplitWarpgroup<
     const BK: usize,
     const STAGES: u32,
     L = Nn,
->(PhantomData<(T, L)>);
+    D = T,
+>(PhantomData<(T, L, D)>);
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -36,21 +39,24 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-> GemmKernel for SplitWarpgroup<T, BM, BN, BK, STAGES, L>
+    D: Outgoing,
+> GemmKernel for SplitWarpgroup<T, BM, BN, BK, STAGES, L, D>
 {
     type Element = T;
+    type Target = D;
     const RUNG: Rung = Rung::SplitK;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::Warpgroups;
-    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::TILE;
+    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::TILE;
     const SCHEDULE: Schedule = Schedule::SplitK;
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::BOXES;
-    const SHARED_BYTES: u32 = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::SHARED_BYTES;
+    const BOXES: Option<Boxes> = <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::BOXES;
+    const SHARED_BYTES: u32 =
+        <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SHARED_BYTES;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         registers::require();
         let thread = thread::thread_idx_x();
         let consumers = Self::TILE.threads();
@@ -67,14 +73,19 @@ impl<
                 warpgroup::become_producer();
                 if thread == consumers {
                     let depth = slice.first..slice.end;
-                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce(&p, &mut ring, [origin], depth);
+                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::produce(
+                        &p,
+                        &mut ring,
+                        [origin],
+                        depth,
+                    );
                 }
                 return;
             }
             warpgroup::become_consumer();
             let first = hint::uniform(thread / THREADS) * M as u32;
             let depth = slice.end - slice.first;
-            Warpgroup::<T, BM, BN, BK, STAGES, L>::consume(
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
                 &mut sums,
                 &mut ring,
                 first,

@@ -33,7 +33,7 @@ use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
-use crate::outbox::{self, Outbox};
+use crate::outbox::{self, Outbox, Outgoing};
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::tile::{BlockTiles, Origin};
@@ -78,7 +78,8 @@ pub unsafe fn become_consumer() {
     unsafe { registers::increase::<CONSUMER_REGISTERS>() }
 }
 
-/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and clusters of as many blocks.
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, clusters of as many blocks, and
+/// results of `D`.
 pub struct Warpgroup<
     T,
     const BM: usize,
@@ -87,7 +88,8 @@ pub struct Warpgroup<
     const STAGES: u32,
     L = Nn,
     const CLUSTER: u32 = 1,
->(PhantomData<(T, L)>);
+    D = T,
+>(PhantomData<(T, L, D)>);
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -97,9 +99,11 @@ impl<
     const STAGES: u32,
     L: MajorLayouts,
     const CLUSTER: u32,
-> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER>
+    D: Outgoing,
+> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
 {
     type Element = T;
+    type Target = D;
     const RUNG: Rung = Rung::Warpgroup;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::Warpgroups;
@@ -118,12 +122,12 @@ impl<
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
         b: BulkPanel::<T, L::B, BN, BK>::box_of(CLUSTER),
-        d: outbox::BOX,
+        d: outbox::box_of::<D>(),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         registers::require();
         let thread = thread::thread_idx_x();
         let tiles = BlockTiles::<CLUSTER>::new(&Self::TILE, p.m, p.n);
@@ -164,7 +168,8 @@ impl<
     const STAGES: u32,
     L: MajorLayouts,
     const CLUSTER: u32,
-> Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER>
+    D: Outgoing,
+> Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
 {
     /// Threads that multiply.
     const CONSUMERS: u32 = {
@@ -199,7 +204,7 @@ impl<
     #[inline(always)]
     #[track_caller]
     pub unsafe fn produce<E>(
-        p: &GemmParams<T, E>,
+        p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
         tiles: impl IntoIterator<Item = Origin>,
         depth: Range<u32>,
