@@ -55,8 +55,23 @@ impl fmt::Display for Dtype {
 /// Values that an exact activation is applied to together: one is computed while another waits.
 const TOGETHER: usize = 4;
 
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
+}
+
+/// Factors of this type whose product there are kernels to store as `D`: as the same type, and of half precision as f32.
+pub trait Yields<D>: sealed::Sealed {}
+
+impl<T: sealed::Sealed> Yields<T> for T {}
+impl Yields<f32> for f16 {}
+impl Yields<f32> for bf16 {}
+
 /// An element of A, B, C, D or the bias.
-pub trait Element: Scalar + PartialEq + fmt::Debug {
+pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
     /// The type in which products are summed and the epilogue computes.
     type Acc: Elementary;
 

@@ -12,7 +12,7 @@ use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::maps::Maps;
-use regemm_kernels::params::{GemmParams, TargetRef};
+use regemm_kernels::params::{GemmParams, TargetRef, Workspace as SumsAndSignals};
 use regemm_kernels::repack::Repack as RepackParams;
 use smallvec::SmallVec;
 
@@ -40,10 +40,10 @@ pub(super) struct Plan<'a, T: Element> {
 /// The problem is that of A, B and D, which are valid and do not overlap; the kernel keeps
 /// [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract for epilogues of type `E`, and the epilogue is valid
 /// until the work is done.
-pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
+pub(super) unsafe fn execute<T: Element, E: Epilogue<D>, D: Element>(
     plan: &Plan<'_, T>,
     epilogue: E,
-    d: &Target<'_, T>,
+    d: &Target<'_, D>,
     stream: Option<&Stream>,
 ) -> Result<Report> {
     let Problem { m, n, k, batch, .. } = plan.problem;
@@ -74,7 +74,11 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         k,
         slice_depth: shape.slice_depth,
         shared_tiles: shape.shared_tiles,
-        workspace: workspace.to_kernel(),
+        // Kernels of which some blocks finish by themselves see by this that they do.
+        workspace: match shape.workspace.partial_bytes {
+            0 => SumsAndSignals::NONE,
+            _ => workspace.to_kernel(),
+        },
         maps: Maps::NONE,
         epilogue,
     };

@@ -1,0 +1,64 @@
+//! The element types of a product.
+
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::KernelInfo;
+use std::fmt;
+
+/// The element types of a product: mostly one for all matrices, which can be [given](From) as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Types {
+    /// Of A and B.
+    pub factors: Dtype,
+    /// Of D, C and the bias.
+    pub results: Dtype,
+}
+
+impl Types {
+    /// All that there are kernels for.
+    pub const ALL: [Types; 6] = [
+        Types::same(Dtype::F32),
+        Types::same(Dtype::F64),
+        Types::same(Dtype::F16),
+        Types::same(Dtype::Bf16),
+        Types { factors: Dtype::F16, results: Dtype::F32 },
+        Types { factors: Dtype::Bf16, results: Dtype::F32 },
+    ];
+
+    /// One for all matrices.
+    pub const fn same(dtype: Dtype) -> Types {
+        Types { factors: dtype, results: dtype }
+    }
+
+    /// Those of a kernel.
+    pub const fn of(kernel: &KernelInfo) -> Types {
+        Types { factors: kernel.dtype, results: kernel.target }
+    }
+
+    /// What the name of a kernel ends in: `bf16`, or `bf16_f32` where there are two.
+    pub(super) fn strip_from(self, name: &str) -> Option<&str> {
+        let of = |name, dtype: Dtype| str::strip_suffix(name, dtype.name())?.strip_suffix('_');
+        if self.factors == self.results {
+            of(name, self.factors)
+        } else {
+            of(of(name, self.results)?, self.factors)
+        }
+    }
+}
+
+impl From<Dtype> for Types {
+    fn from(dtype: Dtype) -> Types {
+        Types::same(dtype)
+    }
+}
+
+/// `bf16`, or `bf16 with results of f32`.
+impl fmt::Display for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Types { factors, results } = self;
+        if factors == results {
+            write!(f, "{factors}")
+        } else {
+            write!(f, "{factors} with results of {results}")
+        }
+    }
+}
