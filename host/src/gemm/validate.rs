@@ -88,10 +88,10 @@ fn same_device<T: Element, D: Element>(
     operand: Operand,
     device: &Device,
 ) -> Result<()> {
-    if gemm.device().is_same(device) {
+    if gemm.a.device().is_same(device) {
         return Ok(());
     }
-    let (found, expected) = (device.spec(), gemm.device().spec());
+    let (found, expected) = (device.spec(), gemm.a.device().spec());
     Err(Error::DeviceMismatch { operand, found, expected })
 }
 
@@ -132,13 +132,13 @@ fn shapes<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> R
 fn counts<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> Result<()> {
     let c = if let Addend::Term(c) = gemm.c { Some(c) } else { None };
     let operands = [
-        (Operand::A, Some(gemm.a.stored)),
-        (Operand::B, Some(gemm.b.stored)),
-        (Operand::C, c),
-        (Operand::Bias, gemm.bias.map(|(_, bias)| bias)),
+        (Operand::A, gemm.a.stored.batch),
+        (Operand::B, gemm.b.stored.batch),
+        (Operand::C, c.and_then(|c| c.batch)),
+        (Operand::Bias, gemm.bias.and_then(|(_, bias)| bias.batch)),
     ];
-    for (operand, term) in operands {
-        let Some(batch) = term.and_then(|term| term.batch) else { continue };
+    for (operand, batch) in operands {
+        let Some(batch) = batch else { continue };
         let (found, expected) = (batch.count, d.count());
         if Some(found) != expected {
             return Err(Error::BatchMismatch { operand, found, expected });
@@ -162,8 +162,8 @@ fn same_shape(
 fn overlaps<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> Result<()> {
     let target = d.view();
     let written = extent(&target);
-    let separate = |operand, read: Term<'_, T>, remedy| {
-        let (d, read) = (written.addresses(), extent(&read));
+    let separate = |operand, read: Extent, remedy| {
+        let d = written.addresses();
         if !written.overlaps(&read) {
             return Ok(());
         }
@@ -172,15 +172,15 @@ fn overlaps<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) ->
         Err(Error::Overlap { operand, d_start, d_end, start, end, remedy })
     };
     const FACTOR: &str = "give D memory of its own, since it is written while this is still read";
-    separate(Operand::A, gemm.a.stored, FACTOR)?;
-    separate(Operand::B, gemm.b.stored, FACTOR)?;
+    separate(Operand::A, extent(&gemm.a.stored), FACTOR)?;
+    separate(Operand::B, extent(&gemm.b.stored), FACTOR)?;
     if let Some((_, bias)) = gemm.bias {
-        separate(Operand::Bias, bias, FACTOR)?;
+        separate(Operand::Bias, extent(&bias), FACTOR)?;
     }
     match gemm.c {
         Addend::Term(c) if !is_same(&target, &c) => separate(
             Operand::C,
-            c,
+            extent(&c),
             "C must be exactly the same matrix as D or share no memory with it",
         ),
         _ => Ok(()),

@@ -29,19 +29,24 @@ impl Types {
         Types { factors: dtype, results: dtype }
     }
 
+    /// How names of kernels end: `bf16`, or `bf16_f32` where there are two. Where there are no kernels it is the name of the factors'
+    /// type.
+    pub const fn name(self) -> &'static str {
+        match (self.factors, self.results) {
+            (Dtype::F16, Dtype::F32) => "f16_f32",
+            (Dtype::Bf16, Dtype::F32) => "bf16_f32",
+            (factors, _) => factors.name(),
+        }
+    }
+
     /// Those of a kernel.
     pub const fn of(kernel: &KernelInfo) -> Types {
         Types { factors: kernel.dtype, results: kernel.target }
     }
 
-    /// What the name of a kernel ends in: `bf16`, or `bf16_f32` where there are two.
+    /// The name of a kernel without [that](Types::name).
     pub(super) fn strip_from(self, name: &str) -> Option<&str> {
-        let of = |name, dtype: Dtype| str::strip_suffix(name, dtype.name())?.strip_suffix('_');
-        if self.factors == self.results {
-            of(name, self.factors)
-        } else {
-            of(of(name, self.results)?, self.factors)
-        }
+        name.strip_suffix(self.name())?.strip_suffix('_')
     }
 }
 
