@@ -86,9 +86,9 @@ enum Addend<'a, D: Element> {
 ///
 /// # Element types
 ///
-/// A and B are of one type, `T`. D, C and the bias are mostly of the same; where A and B are [`f16`](crate::f16) or
-/// [`bf16`](crate::bf16) they may be f32 instead, all three. Then the sums, which are of f32 in any case, are not rounded on their way to D.
-/// Which it is follows from D:
+/// A and B are of one type, `T`. D, C and the bias are of the same, or, where A and B are [`f16`](crate::f16) or
+/// [`bf16`](crate::bf16), of f32, all three. Then the sums, which are of f32 in any case, are not rounded on their way to D.
+/// Such a product begins with [`Gemm::widening`]:
 /// ```
 /// use regemm::{Device, Gemm, bf16};
 /// use regemm::ndarray::Array2;
@@ -97,7 +97,7 @@ enum Addend<'a, D: Element> {
 /// let third = device.upload(&Array2::from_elem((1, 1), bf16::from_f32(1.0 / 3.0)).view())?;
 /// let (mut short, mut long) = (device.matrix::<bf16>(1, 1)?, device.matrix::<f32>(1, 1)?);
 /// Gemm::new(&third, &third).run(&mut short)?;
-/// Gemm::new(&third, &third).run(&mut long)?;
+/// Gemm::widening(&third, &third).run(&mut long)?;
 /// assert_eq!(long.to_array()?[[0, 0]], 0.333984375f32 * 0.333984375);
 /// assert_eq!(short.to_array()?[[0, 0]], bf16::from_f32(long.to_array()?[[0, 0]]));
 /// # Ok::<(), regemm::Error>(())
@@ -142,9 +142,16 @@ pub struct Gemm<'a, T: Element, D: Element = T> {
     epilogue_operands: Vec<&'a Buffer>,
 }
 
-impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
-    /// The product `A * B`.
+impl<'a, T: Element> Gemm<'a, T> {
+    /// The product `A * B`, with results of the factors' type.
     pub fn new(a: impl Into<Factor<'a, T>>, b: impl Into<Factor<'a, T>>) -> Self {
+        Self::widening(a, b)
+    }
+}
+
+impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
+    /// The product `A * B`, with results of the type that D has: see [element types](Gemm#element-types).
+    pub fn widening(a: impl Into<Factor<'a, T>>, b: impl Into<Factor<'a, T>>) -> Self {
         let identity = Linear::<D>::identity();
         Gemm {
             a: a.into(),

@@ -66,15 +66,12 @@ fn bias(i: u32) -> f32 {
 }
 
 /// A matrix in the simulator's memory, with NaN between its rows.
-fn upload<T: Element>(
+fn upload<T: Element<Acc = f32>>(
     simulator: &Simulator,
     (rows, cols): (u32, u32),
     ld: u32,
     value: impl Fn(u32, u32) -> T,
-) -> MatrixRef<T>
-where
-    T: Element<Acc = f32>,
-{
+) -> MatrixRef<T> {
     let canary = T::narrow(f32::NAN);
     let of_row = |row| (0..ld).map(move |col| (row, col));
     let elements: Vec<T> = (0..rows)

@@ -301,7 +301,7 @@ fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     let (m, n, _) = operands.shape;
     let Layouts { a: layout_a, b: layout_b } = operands.layouts;
     let (a, b) = (Factor::stored(a.term(), layout_a), Factor::stored(b.term(), layout_b));
-    let mut gemm = Gemm::new(a, b)
+    let mut gemm = Gemm::widening(a, b)
         .alpha(constant(arguments.alpha))
         .activation(arguments.activation)
         .leaky_slope(constant(arguments.leaky_slope));

@@ -67,3 +67,18 @@ impl fmt::Display for Types {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::kernels;
+
+    #[test]
+    fn there_are_kernels_for_all_of_them_and_for_no_others() {
+        for types in Types::ALL {
+            assert!(kernels().iter().any(|kernel| Types::of(kernel) == types), "{types}");
+            assert_eq!(types.strip_from(&format!("naive_nt_{}", types.name())), Some("naive_nt"));
+        }
+        assert!(kernels().iter().all(|kernel| Types::ALL.contains(&Types::of(kernel))));
+    }
+}

@@ -92,7 +92,7 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Uploaded<'_, T, D> {
             }
         }
         let mut d = self.device.upload_slice(&buffer, canaries.rows, canaries.ld, canaries.ld)?;
-        let mut gemm = Gemm::new(self.a.factor()?, self.b.factor()?)
+        let mut gemm = Gemm::widening(self.a.factor()?, self.b.factor()?)
             .alpha(constant(case.alpha))
             .activation(case.activation)
             .leaky_slope(constant(case.slope))
