@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 const ARCHS: [(&str, u32); 3] = [("sm_75", 1024), ("sm_80", 2048), ("sm_90a", 2048)];
 
 /// All PTX together stays below this many bytes.
-const SIZE_LIMIT: usize = 28_000_000;
+const SIZE_LIMIT: usize = 32_000_000;
 
 /// A module that belongs to a kernel of the table.
 struct Module {
@@ -140,6 +140,16 @@ impl Module {
         }
     }
 
+    /// Parts of 128 bytes a row in which a tile of D leaves.
+    fn parts_of_d(&self) -> usize {
+        self.kernel.tile.bn as usize * self.kernel.target.bytes() / 128
+    }
+
+    /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.
+    fn stores_pairs_of_f32(&self) -> bool {
+        self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32
+    }
+
     /// Bytes of a loaded operand: an element, or where it comes from shared memory one as wide as the sums.
     fn operand_bytes(&self) -> u32 {
         match (self.kernel.dtype, self.kernel.rung) {
@@ -169,10 +179,15 @@ fn modules() -> Vec<Module> {
     modules
 }
 
+/// The kernels of the table that have an entry of their own, and do not share that of another.
+fn kernels_with_entries() -> impl Iterator<Item = &'static KernelInfo> {
+    kernels().iter().filter(|kernel| kernel.entry.name == kernel.name)
+}
+
 /// The module of every kernel of the table for every architecture; each exists once.
 fn all_modules() -> Vec<Module> {
     let mut modules = Vec::new();
-    for kernel in kernels() {
+    for kernel in kernels_with_entries() {
         for (arch, resident_threads) in ARCHS {
             let belongs = |ptx: &&PtxModule| ptx.entry == kernel.name && ptx.arch == arch;
             let found: Vec<_> = ptx_modules().iter().filter(belongs).collect();
@@ -188,7 +203,7 @@ fn all_modules() -> Vec<Module> {
 #[test]
 fn every_kernel_has_one_module_for_each_architecture() {
     let found = all_modules().len();
-    assert_eq!(found, kernels().len() * ARCHS.len());
+    assert_eq!(found, kernels_with_entries().count() * ARCHS.len());
     let others = (REDUCERS.len() + [REPACKER].len()) * ARCHS.len();
     assert_eq!(ptx_modules().len(), found + others, "a module belongs to no kernel of the table");
     let bytes: usize = ptx_modules().iter().map(|module| module.source.len()).sum();
@@ -307,8 +322,9 @@ fn every_access_names_its_state_space() {
             expected.insert(("ld", "shared"));
         }
         // Slices that are not copied asynchronously, or the sums on their way to D.
-        let by_hand =
-            (module.kernel.producers > 0 && !in_bulk) || module.kernel.rung == Rung::TensorCore;
+        let by_hand = (module.kernel.producers > 0 && !in_bulk)
+            || module.kernel.rung == Rung::TensorCore
+            || module.stores_pairs_of_f32();
         if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
@@ -356,7 +372,8 @@ fn accesses_are_as_wide_as_meant() {
             }
             Rung::TensorCore => {
                 assert!(wide("ld.shared"), "{name}: sums on their way to D");
-                let stored = |word: &str| word.starts_with("st.global") && bytes(word) == 8;
+                let quad = 4 * module.kernel.target.bytes() as u32;
+                let stored = |word: &str| word.starts_with("st.global") && bytes(word) == quad;
                 assert!(module.accesses().any(stored), "{name}: stores of D");
                 for copy in ["cp.async.cg.shared.global", "cp.async.ca.shared.global"] {
                     assert!(module.words().any(|word| word == copy), "{name}: {copy}");
@@ -366,18 +383,27 @@ fn accesses_are_as_wide_as_meant() {
                 let count = |word: &str| module.words().filter(|&found| found == word).count();
                 assert_eq!(module.bulk_loads(), module.expected_bulk_loads(), "{name}");
                 // D leaves in boxes as wide, each at a place of its own where it is only scaled, and else all at one.
-                let of_d = module.kernel.tile.bn as usize / 64 + 1;
+                let of_d = module.parts_of_d() + 1;
                 let store = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";
                 assert_eq!(count(store), of_d, "{name}");
                 assert_eq!(count("fence.proxy.async.shared::cta"), of_d, "{name}");
                 assert_eq!(count("cp.async.bulk.commit_group"), of_d, "{name}");
                 assert_eq!(count("cp.async.bulk.wait_group.read"), of_d + 1, "{name}");
-                // Of a D that is not mapped pairs or single elements.
-                let wider =
-                    module.accesses().find(|word| !word.starts_with("ld.param") && bytes(word) > 4);
-                assert_eq!(wider, None, "{name}");
                 let written = count("stmatrix.sync.aligned.m8n8.x4.shared.b16");
-                assert_eq!(written, 4 * (of_d - 1) + 2, "{name}: blocks of D");
+                let most = if module.stores_pairs_of_f32() {
+                    let pairs = |word: &&str| word.starts_with("st.shared") && bytes(word) == 8;
+                    assert_eq!(module.accesses().filter(pairs).count(), 8 * of_d, "{name}: pairs");
+                    assert_eq!(written, 0, "{name}");
+                    8
+                } else {
+                    assert_eq!(written, 4 * (of_d - 1) + 2, "{name}: blocks of D");
+                    4
+                };
+                // Elements of the epilogue in pairs, and of a D that is not mapped words.
+                let wider = module.accesses().find(|word| bytes(word) > most);
+                assert_eq!(wider, None, "{name}");
+                let stored = |word: &&str| word.starts_with("st.global") && bytes(word) > 4;
+                assert_eq!(module.accesses().find(stored), None, "{name}");
             }
             _ if module.kernel.boxes.is_some() => {
                 assert_eq!(module.bulk_loads(), module.expected_bulk_loads(), "{name}");
@@ -466,12 +492,12 @@ fn barriers_are_as_designed() {
             // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, around the
             // writes of each part of D that is only scaled, of a part of any other, and before one that is not mapped is read back.
             Rung::Warpgroup => {
-                const OF_WARPS: [&str; 14] = {
-                    let mut barriers = ["bar.warp.sync"; 14];
+                const OF_WARPS: [&str; 22] = {
+                    let mut barriers = ["bar.warp.sync"; 22];
                     barriers[0] = "bar.sync";
                     barriers
                 };
-                &OF_WARPS[..6 + 2 * module.kernel.tile.bn as usize / 64]
+                &OF_WARPS[..6 + 2 * module.parts_of_d()]
             }
             // As with warp tiles, and around the way of the sums through shared memory.
             Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],

@@ -2,6 +2,7 @@
 
 use crate::device::DeviceSpec;
 use crate::device::workspace::WorkspaceSize;
+use crate::kernels::Types;
 use cuda_std::sim::SimError;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Needs;
@@ -326,15 +327,15 @@ pub enum Error {
         known: Vec<&'static str>,
     },
 
-    /// A kernel for another element type.
-    #[error("kernel {kernel} is for {found} matrices but these are {expected}")]
+    /// A kernel for other element types.
+    #[error("kernel {kernel} is for matrices of {found} but these are of {expected}")]
     KernelDtype {
         /// The kernel.
         kernel: &'static str,
-        /// Its element type.
-        found: Dtype,
-        /// That of the matrices.
-        expected: Dtype,
+        /// Its element types.
+        found: Types,
+        /// Those of the matrices.
+        expected: Types,
     },
 
     /// A kernel for factors that lie otherwise in memory.

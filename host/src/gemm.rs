@@ -30,7 +30,7 @@ use execute::{Plan, execute};
 use ndarray::{Array2, ArrayView2};
 pub use operands::{Factor, Target, Term};
 use regemm_kernels::activation::Activation;
-use regemm_kernels::element::{Accumulator, Element};
+use regemm_kernels::element::{Accumulator, Element, Yields};
 use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
 use regemm_kernels::kernel::{KernelInfo, Rung};
 use regemm_kernels::params::MatrixRef;
@@ -69,9 +69,9 @@ pub struct Report {
 
 /// C of a product.
 #[derive(Clone, Copy, Debug)]
-enum Addend<'a, T: Element> {
+enum Addend<'a, D: Element> {
     None,
-    Term(Term<'a, T>),
+    Term(Term<'a, D>),
     /// D itself.
     Accumulate,
 }
@@ -83,6 +83,25 @@ enum Addend<'a, T: Element> {
 ///
 /// A and B may be transposed: [`Matrix::t`](crate::Matrix::t). If D is a [batch](crate::Batch) there are as many products, in one launch: every
 /// other operand is a batch of the same number, or one matrix that all products share.
+///
+/// # Element types
+///
+/// A and B are of one type, `T`. D, C and the bias are of the same, or, where A and B are [`f16`](crate::f16) or
+/// [`bf16`](crate::bf16), of f32, all three. Then the sums, which are of f32 in any case, are not rounded on their way to D.
+/// Such a product begins with [`Gemm::widening`]:
+/// ```
+/// use regemm::{Device, Gemm, bf16};
+/// use regemm::ndarray::Array2;
+///
+/// let device = Device::sim();
+/// let third = device.upload(&Array2::from_elem((1, 1), bf16::from_f32(1.0 / 3.0)).view())?;
+/// let (mut short, mut long) = (device.matrix::<bf16>(1, 1)?, device.matrix::<f32>(1, 1)?);
+/// Gemm::new(&third, &third).run(&mut short)?;
+/// Gemm::widening(&third, &third).run(&mut long)?;
+/// assert_eq!(long.to_array()?[[0, 0]], 0.333984375f32 * 0.333984375);
+/// assert_eq!(short.to_array()?[[0, 0]], bf16::from_f32(long.to_array()?[[0, 0]]));
+/// # Ok::<(), regemm::Error>(())
+/// ```
 ///
 /// # Memory
 ///
@@ -108,13 +127,13 @@ enum Addend<'a, T: Element> {
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a product does nothing until it is run or enqueued"]
-pub struct Gemm<'a, T: Element> {
+pub struct Gemm<'a, T: Element, D: Element = T> {
     a: Factor<'a, T>,
     b: Factor<'a, T>,
     alpha: T::Acc,
     beta: T::Acc,
-    c: Addend<'a, T>,
-    bias: Option<(BiasAxis, Term<'a, T>)>,
+    c: Addend<'a, D>,
+    bias: Option<(BiasAxis, Term<'a, D>)>,
     activation: Activation,
     slope: T::Acc,
     kernel: KernelChoice,
@@ -124,9 +143,16 @@ pub struct Gemm<'a, T: Element> {
 }
 
 impl<'a, T: Element> Gemm<'a, T> {
-    /// The product `A * B`.
+    /// The product `A * B`, with results of the factors' type.
     pub fn new(a: impl Into<Factor<'a, T>>, b: impl Into<Factor<'a, T>>) -> Self {
-        let identity = Linear::<T>::identity();
+        Self::widening(a, b)
+    }
+}
+
+impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
+    /// The product `A * B`, with results of the type that D has: see [element types](Gemm#element-types).
+    pub fn widening(a: impl Into<Factor<'a, T>>, b: impl Into<Factor<'a, T>>) -> Self {
+        let identity = Linear::<D>::identity();
         Gemm {
             a: a.into(),
             b: b.into(),
@@ -151,7 +177,7 @@ impl<'a, T: Element> Gemm<'a, T> {
 
     /// Adds `beta * C`. C may be the same matrix or batch as D; otherwise it must not overlap D. Replaces
     /// [`Gemm::accumulate`].
-    pub fn c(mut self, beta: T::Acc, c: impl Into<Term<'a, T>>) -> Self {
+    pub fn c(mut self, beta: T::Acc, c: impl Into<Term<'a, D>>) -> Self {
         self.beta = beta;
         self.c = Addend::Term(c.into());
         self
@@ -166,14 +192,14 @@ impl<'a, T: Element> Gemm<'a, T> {
 
     /// Adds to every row a vector of `n` elements, one for each column; a batch of vectors is one of matrices of one row.
     /// Replaces [`Gemm::bias_per_row`].
-    pub fn bias_per_column(mut self, bias: impl Into<Term<'a, T>>) -> Self {
+    pub fn bias_per_column(mut self, bias: impl Into<Term<'a, D>>) -> Self {
         self.bias = Some((BiasAxis::Column, bias.into()));
         self
     }
 
     /// Adds to every column a vector of `m` elements, one for each row; a batch of vectors is one of matrices of one row.
     /// Replaces [`Gemm::bias_per_column`].
-    pub fn bias_per_row(mut self, bias: impl Into<Term<'a, T>>) -> Self {
+    pub fn bias_per_row(mut self, bias: impl Into<Term<'a, D>>) -> Self {
         self.bias = Some((BiasAxis::Row, bias.into()));
         self
     }
@@ -219,7 +245,7 @@ impl<'a, T: Element> Gemm<'a, T> {
     ///
     /// # Errors
     /// As for [`Gemm::run`], as far as the operands are concerned.
-    pub fn workspace_size<'d>(&self, d: impl Into<Target<'d, T>>) -> Result<WorkspaceSize> {
+    pub fn workspace_size<'d>(&self, d: impl Into<Target<'d, D>>) -> Result<WorkspaceSize> {
         let d = d.into();
         let problem = validate::problem(self, &d)?;
         let kernel = self.select(&problem, &d)?.kernel;
@@ -232,7 +258,7 @@ impl<'a, T: Element> Gemm<'a, T> {
     /// # Errors
     /// An operand does not fit the others, D overlaps A, B or a different C, the kernel does not fit the matrices or the
     /// device, or the device fails. Where a kernel fails D may have been written in part.
-    pub fn run<'d>(self, d: impl Into<Target<'d, T>>) -> Result<Report> {
+    pub fn run<'d>(self, d: impl Into<Target<'d, D>>) -> Result<Report> {
         self.start(&d.into(), None)
     }
 
@@ -241,11 +267,11 @@ impl<'a, T: Element> Gemm<'a, T> {
     ///
     /// # Errors
     /// As for [`Gemm::run`]; failures of a kernel on a GPU are reported by a later synchronisation.
-    pub fn enqueue<'d>(self, stream: &Stream, d: impl Into<Target<'d, T>>) -> Result<Report> {
+    pub fn enqueue<'d>(self, stream: &Stream, d: impl Into<Target<'d, D>>) -> Result<Report> {
         self.start(&d.into(), Some(stream))
     }
 
-    fn start(&self, d: &Target<'_, T>, stream: Option<&Stream>) -> Result<Report> {
+    fn start(&self, d: &Target<'_, D>, stream: Option<&Stream>) -> Result<Report> {
         if !self.epilogue_operands.is_empty() {
             return Err(Error::CustomEpilogue {
                 part: "operands of a custom epilogue",
@@ -300,10 +326,10 @@ impl<'a, T: Element> Gemm<'a, T> {
         if self.alpha == T::Acc::ZERO { Problem { k: 0, ..problem } } else { problem }
     }
 
-    fn select(&self, problem: &Problem, d: &Target<'_, T>) -> Result<Selection> {
+    fn select(&self, problem: &Problem, d: &Target<'_, D>) -> Result<Selection> {
         let device = self.device();
         let named = |name: &str| {
-            let kernel = kernels::find_in(name, T::DTYPE, problem.layouts)?;
+            let kernel = kernels::find_in(name, problem.types(), problem.layouts)?;
             kernels::supports(kernel, problem, device.info())?;
             Ok(Selection { kernel, why: Why::Asked })
         };
@@ -321,13 +347,14 @@ impl<'a, T: Element> Gemm<'a, T> {
     }
 
     /// What the time of the product depends on. The operands have been checked.
-    fn shape(&self, problem: &Problem, d: &Target<'_, T>) -> Shape {
-        let vectors = |view: MatrixView<'_, T>| {
+    fn shape(&self, problem: &Problem, d: &Target<'_, D>) -> Shape {
+        fn has_vectors<T: Element>(view: MatrixView<'_, T>) -> bool {
             Shape::has_vectors(T::DTYPE, view.address(), view.cols(), view.ld())
-        };
+        }
         let Problem { m, n, k, .. } = *problem;
-        let views = [self.a.stored.first, self.b.stored.first, d.first.view()];
-        Shape { m, n, k, aligned: views.into_iter().all(vectors) }
+        let factors = [self.a.stored.first, self.b.stored.first];
+        let aligned = factors.into_iter().all(has_vectors) && has_vectors(d.first.view());
+        Shape { m, n, k, aligned }
     }
 
     fn device(&self) -> &'a Device {
@@ -336,7 +363,7 @@ impl<'a, T: Element> Gemm<'a, T> {
 }
 
 /// A product with an epilogue of the user's own.
-impl<'a, T: Element> Gemm<'a, T> {
+impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// Names a matrix or batch that the custom epilogue reads through an address in it, so that its work is ordered after work
     /// that writes the matrix, and before work that will.
     pub fn epilogue_reads_matrix<U: Element>(mut self, matrix: impl Into<Term<'a, U>>) -> Self {
@@ -359,11 +386,11 @@ impl<'a, T: Element> Gemm<'a, T> {
     /// # Safety
     /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads there. An
     /// epilogue without addresses needs nothing.
-    pub unsafe fn run_custom<'d, E: Epilogue<T>>(
+    pub unsafe fn run_custom<'d, E: Epilogue<D>>(
         self,
-        kernel: &CustomKernel<T, E>,
+        kernel: &CustomKernel<T, E, D>,
         epilogue: E,
-        d: impl Into<Target<'d, T>>,
+        d: impl Into<Target<'d, D>>,
     ) -> Result<Report> {
         // SAFETY: as promised by the caller.
         unsafe { self.start_custom(kernel, epilogue, &d.into(), None) }
@@ -377,12 +404,12 @@ impl<'a, T: Element> Gemm<'a, T> {
     /// # Safety
     /// As for [`Gemm::run_custom`], until the work is done. Memory of matrices and vectors that are named by
     /// [`Gemm::epilogue_reads_matrix`] and [`Gemm::epilogue_reads_vector`] stays valid so long by itself.
-    pub unsafe fn enqueue_custom<'d, E: Epilogue<T>>(
+    pub unsafe fn enqueue_custom<'d, E: Epilogue<D>>(
         self,
         stream: &Stream,
-        kernel: &CustomKernel<T, E>,
+        kernel: &CustomKernel<T, E, D>,
         epilogue: E,
-        d: impl Into<Target<'d, T>>,
+        d: impl Into<Target<'d, D>>,
     ) -> Result<Report> {
         // SAFETY: as promised by the caller.
         unsafe { self.start_custom(kernel, epilogue, &d.into(), Some(stream)) }
@@ -390,11 +417,11 @@ impl<'a, T: Element> Gemm<'a, T> {
 
     /// # Safety
     /// As for [`Gemm::enqueue_custom`].
-    unsafe fn start_custom<E: Epilogue<T>>(
+    unsafe fn start_custom<E: Epilogue<D>>(
         &self,
-        kernel: &CustomKernel<T, E>,
+        kernel: &CustomKernel<T, E, D>,
         epilogue: E,
-        d: &Target<'_, T>,
+        d: &Target<'_, D>,
         stream: Option<&Stream>,
     ) -> Result<Report> {
         validate::no_linear_parts(self)?;

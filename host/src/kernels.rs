@@ -8,11 +8,13 @@
 //! | `launch` | how a kernel is launched: grid, slices of K and workspace |
 //! | `repack` | factors that bulk copies cannot take |
 //! | `rule` | the choice by rule |
+//! | `types` | the element types of a product |
 //! | `why` | a chosen kernel and the reason for choosing it |
 
 mod launch;
 mod repack;
 mod rule;
+mod types;
 mod why;
 
 pub use launch::LaunchShape;
@@ -20,6 +22,7 @@ pub(crate) use launch::MAX_PRODUCTS;
 pub use repack::Repack;
 pub(crate) use rule::{Order, choose_untuned};
 pub use rule::{Rule, choose, rank};
+pub use types::Types;
 pub use why::{NotTuned, RunnerUp, Selection, Tuned, Why};
 
 use crate::device::info::DeviceInfo;
@@ -41,12 +44,16 @@ pub fn kernels() -> &'static [KernelInfo] {
     KERNELS
 }
 
-/// The kernels of an element type for factors in these layouts, from the lowest rung of the ladder up.
-pub fn kernels_for(dtype: Dtype, layouts: Layouts) -> impl Iterator<Item = &'static KernelInfo> {
-    kernels().iter().filter(move |kernel| kernel.dtype == dtype && kernel.layouts == layouts)
+/// The kernels of these element types for factors in these layouts, from the lowest rung of the ladder up.
+pub fn kernels_for(
+    types: impl Into<Types>,
+    layouts: Layouts,
+) -> impl Iterator<Item = &'static KernelInfo> {
+    let types = types.into();
+    kernels().iter().filter(move |kernel| Types::of(kernel) == types && kernel.layouts == layouts)
 }
 
-/// The kernel whose PTX entry has this name, such as `tiled16_f32`.
+/// The kernel of this name, such as `tiled16_f32`.
 ///
 /// # Errors
 /// [`Error::UnknownKernel`], which lists similar names.
@@ -54,16 +61,17 @@ pub fn find(name: &str) -> Result<&'static KernelInfo> {
     kernels().iter().find(|kernel| kernel.name == name).ok_or_else(|| unknown(name))
 }
 
-/// The kernel of an element type with this name: the whole name of an entry (`tiled16_f32`) or the part before the
-/// element type (`tiled16`).
+/// The kernel of these element types with this name: the whole name (`tiled16_f32`) or the part before the element types
+/// (`tiled16`).
 ///
 /// # Errors
-/// [`Error::UnknownKernel`], [`Error::KernelDtype`] where the name is that of an entry for another element type.
-pub fn find_for(name: &str, dtype: Dtype) -> Result<&'static KernelInfo> {
-    let short = |kernel: &&KernelInfo| kernel.dtype == dtype && base_name(kernel) == name;
+/// [`Error::UnknownKernel`], [`Error::KernelDtype`] where the name is that of a kernel for other element types.
+pub fn find_for(name: &str, types: impl Into<Types>) -> Result<&'static KernelInfo> {
+    let types = types.into();
+    let short = |kernel: &&KernelInfo| Types::of(kernel) == types && base_name(kernel) == name;
     match kernels().iter().find(short) {
         Some(kernel) => Ok(kernel),
-        None => find(name).and_then(|kernel| check_dtype(kernel, dtype)),
+        None => find(name).and_then(|kernel| check_types(kernel, types)),
     }
 }
 
@@ -72,37 +80,47 @@ pub fn find_for(name: &str, dtype: Dtype) -> Result<&'static KernelInfo> {
 ///
 /// # Errors
 /// As for [`find_for`].
-pub fn find_in(name: &str, dtype: Dtype, layouts: Layouts) -> Result<&'static KernelInfo> {
-    kernels_for(dtype, layouts)
+pub fn find_in(
+    name: &str,
+    types: impl Into<Types>,
+    layouts: Layouts,
+) -> Result<&'static KernelInfo> {
+    let types = types.into();
+    kernels_for(types, layouts)
         .find(|kernel| family_name(kernel) == name)
-        .map_or_else(|| find_for(name, dtype), Ok)
+        .map_or_else(|| find_for(name, types), Ok)
 }
 
 /// The kernel that differs from another one in the layouts alone, if there is one.
 pub fn twin(kernel: &KernelInfo, layouts: Layouts) -> Option<&'static KernelInfo> {
-    kernels_for(kernel.dtype, layouts).find(|twin| family_name(twin) == family_name(kernel))
+    twin_of_types(kernel, Types::of(kernel), layouts)
 }
 
-/// The name without the element type and the layouts: `tiled16` of `tiled16_f32` and of `tiled16_nt_f32`.
+/// The kernel that differs from another one in element types and layouts alone, if there is one.
+pub(crate) fn twin_of_types(
+    kernel: &KernelInfo,
+    types: Types,
+    layouts: Layouts,
+) -> Option<&'static KernelInfo> {
+    kernels_for(types, layouts).find(|twin| family_name(twin) == family_name(kernel))
+}
+
+/// The name without element types and layouts: `tiled16` of `tiled16_f32` and of `tiled16_nt_f32`.
 pub fn family_name(kernel: &KernelInfo) -> &'static str {
     let base = base_name(kernel);
     let family = base.strip_suffix(kernel.layouts.name()).and_then(|base| base.strip_suffix('_'));
     family.unwrap_or(base)
 }
 
-/// The name without the element type: `tiled16` of `tiled16_f32`.
+/// The name without element types: `tiled16` of `tiled16_f32`, `warpgroup` of `warpgroup_bf16_f32`.
 pub fn base_name(kernel: &KernelInfo) -> &'static str {
-    let name = kernel.name;
-    let base = name.strip_suffix(kernel.dtype.name()).and_then(|base| base.strip_suffix('_'));
-    base.unwrap_or(name)
+    Types::of(kernel).strip_from(kernel.name).unwrap_or(kernel.name)
 }
 
-fn check_dtype(kernel: &'static KernelInfo, dtype: Dtype) -> Result<&'static KernelInfo> {
-    if kernel.dtype == dtype {
-        Ok(kernel)
-    } else {
-        let KernelInfo { name, dtype: found, .. } = *kernel;
-        Err(Error::KernelDtype { kernel: name, found, expected: dtype })
+fn check_types(kernel: &'static KernelInfo, expected: Types) -> Result<&'static KernelInfo> {
+    match Types::of(kernel) {
+        found if found == expected => Ok(kernel),
+        found => Err(Error::KernelDtype { kernel: kernel.name, found, expected }),
     }
 }
 
@@ -111,13 +129,13 @@ fn check_dtype(kernel: &'static KernelInfo, dtype: Dtype) -> Result<&'static Ker
 /// # Errors
 /// [`Error::KernelLayouts`], which names those that do.
 pub fn check_layouts(kernel: &'static KernelInfo, expected: Layouts) -> Result<()> {
-    let KernelInfo { name, dtype, layouts: found, .. } = *kernel;
+    let KernelInfo { name, layouts: found, .. } = *kernel;
     if found == expected {
         return Ok(());
     }
     // Of a kernel of the user's own nothing is known that could take its place.
     let known = kernels().iter().any(|known| known.name == name);
-    let fitting = kernels_for(dtype, expected).filter(|_| known);
+    let fitting = kernels_for(Types::of(kernel), expected).filter(|_| known);
     let fitting = fitting.map(|kernel| kernel.name).collect();
     Err(Error::KernelLayouts { kernel: name, found, expected, fitting })
 }
@@ -130,8 +148,10 @@ fn unknown(name: &str) -> Error {
 /// A product `D[m x n] = A[m x k] * B[k x n]`, or a batch of them, as far as the choice of a kernel is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// Element type of all matrices.
+    /// Element type of A and B.
     pub dtype: Dtype,
+    /// Element type of D, C and the bias: mostly the same.
+    pub target: Dtype,
     /// Rows of D.
     pub m: u32,
     /// Columns of D.
@@ -161,17 +181,22 @@ impl Problem {
             a: !(row_of_a as u64).is_multiple_of(whole) as u32,
             b: !(row_of_b as u64).is_multiple_of(whole) as u32,
         };
-        Problem { dtype, m, n, k, layouts, batch: 1, repack }
+        Problem { dtype, target: dtype, m, n, k, layouts, batch: 1, repack }
+    }
+
+    /// Its element types.
+    pub const fn types(&self) -> Types {
+        Types { factors: self.dtype, results: self.target }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { dtype, m, n, k, layouts, batch, repack: _ } = *self;
+        let Problem { dtype: _, target: _, m, n, k, layouts, batch, repack: _ } = *self;
         if batch != 1 {
             write!(f, "{batch} times ")?;
         }
-        write!(f, "{m} x {n} x {k} {dtype}")?;
+        write!(f, "{m} x {n} x {k} {}", self.types())?;
         if layouts == Layouts::NN { Ok(()) } else { write!(f, ", {layouts}") }
     }
 }
@@ -182,7 +207,7 @@ impl fmt::Display for Problem {
 /// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`],
 /// [`Error::KernelDoesNotFit`].
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
-    check_dtype(kernel, problem.dtype)?;
+    check_types(kernel, problem.types())?;
     check_layouts(kernel, problem.layouts)?;
     let needs = kernel.needs;
     if let Some(found) = device.compute_capability.filter(|&found| !needs.met_by(found)) {
@@ -215,8 +240,13 @@ mod tests {
         assert_eq!(find_for("naive", Dtype::F64).unwrap().name, "naive_f64");
         assert_eq!(find_for("naive_bf16", Dtype::Bf16).unwrap().name, "naive_bf16");
         for kernel in kernels() {
-            assert_eq!(find_for(base_name(kernel), kernel.dtype).unwrap().name, kernel.name);
+            let types = Types::of(kernel);
+            assert!(Types::ALL.contains(&types), "{}", kernel.name);
+            assert_eq!(find_for(base_name(kernel), types).unwrap().name, kernel.name);
         }
+        let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
+        assert_eq!(find_in("warpgroup", wide, Layouts::TN).unwrap().name, "warpgroup_tn_bf16_f32");
+        assert_eq!(base_name(find("naive_bf16_f32").unwrap()), "naive");
     }
 
     #[test]
@@ -301,6 +331,9 @@ mod tests {
     #[test]
     fn an_entry_for_another_element_type_is_refused() {
         let error = find_for("naive_f64", Dtype::F32).unwrap_err();
-        assert!(matches!(error, Error::KernelDtype { expected: Dtype::F32, .. }), "{error}");
+        assert!(
+            matches!(error, Error::KernelDtype { expected: Types { factors: Dtype::F32, .. }, .. }),
+            "{error}"
+        );
     }
 }

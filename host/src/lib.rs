@@ -71,7 +71,7 @@ pub use cuda_std::sim::Counters;
 pub use half::{bf16, f16};
 pub use ndarray;
 pub use regemm_kernels::activation::Activation;
-pub use regemm_kernels::element::{Accumulator, Dtype, Element};
+pub use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
 pub use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
 pub use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Summation, Tile};
 pub use regemm_kernels::layout::{Layout, Layouts};

@@ -105,5 +105,5 @@ pub fn operations(problem: &Problem) -> f64 {
 /// Bytes that every way to compute a product moves at least: A and B once, D once. Perfect caches would leave no more.
 pub fn compulsory_bytes(problem: &Problem) -> f64 {
     let (m, n, k) = (f64::from(problem.m), f64::from(problem.n), f64::from(problem.k));
-    (m * k + k * n + m * n) * problem.dtype.bytes() as f64
+    (m * k + k * n) * problem.dtype.bytes() as f64 + m * n * problem.target.bytes() as f64
 }

@@ -21,7 +21,7 @@ use crate::hand_over::VECTOR;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
-use crate::outbox::{self, Outbox};
+use crate::outbox::{self, Outbox, Outgoing};
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::tile::{Origin, grouped_tile_at};
@@ -35,7 +35,7 @@ use cuda_std::{cluster, early_start, hint, named_barrier, registers, shared, thr
 /// Blocks of a cluster, one for each warpgroup's part of a tile.
 const BLOCKS: u32 = 2;
 
-/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and results of `D`.
 pub struct ClusterSplit<
     T,
     const BM: usize,
@@ -43,7 +43,8 @@ pub struct ClusterSplit<
     const BK: usize,
     const STAGES: u32,
     L = Nn,
->(PhantomData<(T, L)>);
+    D = T,
+>(PhantomData<(T, L, D)>);
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -52,23 +53,26 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-> GemmKernel for ClusterSplit<T, BM, BN, BK, STAGES, L>
+    D: Outgoing,
+> GemmKernel for ClusterSplit<T, BM, BN, BK, STAGES, L, D>
 {
     type Element = T;
+    type Target = D;
     const RUNG: Rung = Rung::SplitK;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::Warpgroups;
-    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::TILE;
+    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::TILE;
     const SCHEDULE: Schedule = Schedule::ClusterK;
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const CLUSTER: u32 = BLOCKS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L>::FITTED_BOXES);
-    const SHARED_BYTES: u32 = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::SHARED_BYTES;
+    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::FITTED_BOXES);
+    const SHARED_BYTES: u32 =
+        <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SHARED_BYTES;
     const WAITS: bool = true;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         registers::require();
         let thread = thread::thread_idx_x();
         let consumers = Self::TILE.threads();
@@ -85,13 +89,13 @@ impl<
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            Warpgroup::<T, BM, BN, BK, STAGES, L>::clear_outside(origin.row, p.m);
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
                 warpgroup::become_producer();
                 if thread == consumers {
                     early_start::wait();
-                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce_inside(
+                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::produce_inside(
                         &p, &mut ring, origin, slices,
                     );
                 }
@@ -104,7 +108,7 @@ impl<
             let origin = Origin { row: origin.row + first, ..origin };
             let fetch = || WarpgroupTile::<BN>::fetch(&p, origin);
             let slices = slices.end - slices.start;
-            let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L>::consume(
+            let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
                 &mut sums, &mut ring, first, slices, fetch,
             );
 
@@ -141,11 +145,12 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-> ClusterSplit<T, BM, BN, BK, STAGES, L>
+    D: Outgoing,
+> ClusterSplit<T, BM, BN, BK, STAGES, L, D>
 {
     /// Where the consumers' outboxes lie in shared memory, behind the stages.
     const OUTBOXES: u32 = {
-        let stages = Warpgroup::<T, BM, BN, BK, STAGES, L>::OUTBOXES;
+        let stages = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::OUTBOXES;
         assert!(M * BN * size_of::<f32>() <= stages as usize, "stages have room for sums");
         stages
     };

@@ -37,6 +37,7 @@ impl<
 > GemmKernel for DoubleBuffered<T, BM, BN, BK, TM, TN>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::DoubleBuffered;
     const TILE: Tile = Tile {
         bm: BM as u32,

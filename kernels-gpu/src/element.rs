@@ -4,6 +4,7 @@ use crate::activation::Activation;
 use crate::fast_activation::apply_to_each;
 use crate::math::Elementary;
 use core::fmt;
+use cuda_std::hint;
 use cuda_std::math::{fma_f32, fma_f64, fma_row_f32};
 use cuda_std::scalar::{self, Scalar};
 use half::{bf16, f16};
@@ -51,8 +52,26 @@ impl fmt::Display for Dtype {
     }
 }
 
+/// Values that an exact activation is applied to together: one is computed while another waits.
+const TOGETHER: usize = 4;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
+}
+
+/// Factors of this type whose product there are kernels to store as `D`: as the same type, and of half precision as f32.
+pub trait Yields<D>: sealed::Sealed {}
+
+impl<T: sealed::Sealed> Yields<T> for T {}
+impl Yields<f32> for f16 {}
+impl Yields<f32> for bf16 {}
+
 /// An element of A, B, C, D or the bias.
-pub trait Element: Scalar + PartialEq + fmt::Debug {
+pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
     /// The type in which products are summed and the epilogue computes.
     type Acc: Elementary;
 
@@ -70,13 +89,24 @@ pub trait Element: Scalar + PartialEq + fmt::Debug {
 
     /// An activation of values that are rounded to this type next: no more accurate than that needs
     /// ([`fast_activation`](crate::fast_activation)).
+    ///
+    /// Unless written otherwise it is exact, and its code so long that there is one copy, which works on four values after others; their
+    /// number is a multiple of that.
     #[inline(always)]
     fn activate<const N: usize>(
         activation: Activation,
-        values: [Self::Acc; N],
+        mut values: [Self::Acc; N],
         slope: Self::Acc,
     ) -> [Self::Acc; N] {
-        activation.apply_to_each(values, slope)
+        for _ in 0..hint::opaque((N / TOGETHER) as u32) {
+            let mut first = [Self::Acc::ZERO; TOGETHER];
+            first.copy_from_slice(&values[..TOGETHER]);
+            for i in TOGETHER..N {
+                values[i - TOGETHER] = values[i];
+            }
+            values[N - TOGETHER..].copy_from_slice(&activation.apply_to_each(first, slope));
+        }
+        values
     }
 }
 

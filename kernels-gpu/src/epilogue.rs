@@ -289,11 +289,11 @@ impl<T: Element> Epilogue<T> for Linear<T> {
     /// `fma(beta, c, bias)`, as in [`apply_vector`](Self::apply_vector).
     #[inline(always)]
     fn addends(&self, vectors: &FetchedVectors, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
-        let widened = |word: u32| pairs::unpack(word).map(T::widen);
+        let widened = |words| pairs::unpack(words).map(T::widen);
         let mut addends = match self.bias_axis {
             // Where there is no bias zeros have been fetched.
             BiasAxis::None | BiasAxis::Column => [vectors.of_cols.map(widened); ROWS],
-            BiasAxis::Row => vectors.of_rows.map(|word| [[widened(word)[0]; 2]; PAIRS]),
+            BiasAxis::Row => vectors.of_rows.map(|word| [[widened([word, 0])[0]; 2]; PAIRS]),
         };
         if self.beta != T::Acc::ZERO {
             for i in 0..ROWS {

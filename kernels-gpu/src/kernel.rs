@@ -211,7 +211,7 @@ impl Needs {
     }
 }
 
-/// A kernel with all its constants chosen: element type, tile sizes, and the layouts of A and B.
+/// A kernel with all its constants chosen: element types, tile sizes, and the layouts of A and B.
 ///
 /// # Contract
 /// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with
@@ -221,8 +221,10 @@ impl Needs {
 /// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
 /// the parameters of its own product, so that a kernel need not know of batches. Products are added up as `SUMMATION` says.
 pub trait GemmKernel {
-    /// Element type of all matrices.
+    /// Element type of A and B.
     type Element: Element;
+    /// Element type of D, and of what the epilogue reads.
+    type Target: Element<Acc = <Self::Element as Element>::Acc>;
     /// The idea this kernel stands for.
     const RUNG: Rung;
     /// How A and B lie in memory.
@@ -255,7 +257,7 @@ pub trait GemmKernel {
     /// # Safety
     /// Launched as the contract says; the matrices of `params` are valid for their shapes, and D overlaps neither A
     /// nor B.
-    unsafe fn run<E: Epilogue<Self::Element>>(params: GemmParams<Self::Element, E>);
+    unsafe fn run<E: Epilogue<Self::Target>>(params: GemmParams<Self::Element, E, Self::Target>);
 }
 
 /// Threads of a kernel's block: those that multiply, and the producers.
@@ -292,12 +294,14 @@ pub struct Reducer {
 /// A kernel of the table, as a value: what the host needs to choose, launch and report it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelInfo {
-    /// Name of the PTX entry, unique.
+    /// Its name, unique. That of its PTX entry is the same, unless it [shares](crate::gemm_kernels) one with another kernel.
     pub name: &'static str,
     /// The idea it stands for.
     pub rung: Rung,
-    /// Element type of all matrices.
+    /// Element type of A and B.
     pub dtype: Dtype,
+    /// Element type of D, C and the bias.
+    pub target: Dtype,
     /// How A and B lie in memory.
     pub layouts: Layouts,
     /// In which order it adds up products.

@@ -13,6 +13,7 @@
 //! A map has three dimensions: columns, rows, and matrices of a batch. Matrices are counted from that of the launch's first
 //! product, and there is a single one where all products share it.
 
+use crate::element::Element;
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::swizzle::Swizzle;
@@ -103,7 +104,7 @@ pub struct Mapped<'a> {
     pub index: i32,
 }
 
-impl<T: crate::element::Element, E> GemmParams<T, E> {
+impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     /// A and B of the running block's product.
     ///
     /// # Safety

@@ -37,6 +37,7 @@ impl<
 > GemmKernel for Microkernel<T, BM, BN, BK, TM, TN>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::Microkernel;
     const TILE: Tile = Tile {
         bm: BM as u32,

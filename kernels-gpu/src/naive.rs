@@ -16,20 +16,21 @@ use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::thread;
 
-/// The kernel for blocks of `BM x BN` threads, and factors in the layouts `L`.
-pub struct Naive<T, const BM: usize, const BN: usize, L = Nn>(PhantomData<(T, L)>);
+/// The kernel for blocks of `BM x BN` threads, factors in the layouts `L`, and results of `D`.
+pub struct Naive<T, const BM: usize, const BN: usize, L = Nn, D = T>(PhantomData<(T, L, D)>);
 
-impl<T: Element, const BM: usize, const BN: usize, L: OperandLayouts> GemmKernel
-    for Naive<T, BM, BN, L>
+impl<T: Element, const BM: usize, const BN: usize, L: OperandLayouts, D: Element<Acc = T::Acc>>
+    GemmKernel for Naive<T, BM, BN, L, D>
 {
     type Element = T;
+    type Target = D;
     const RUNG: Rung = Rung::Naive;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile = Tile { bm: BM as u32, bn: BN as u32, bk: 1, tm: 1, tn: 1, stages: 0 };
     const SHARED_BYTES: u32 = 0;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         let origin = block_tile(&Self::TILE, p.n);
         let row = origin.row + thread::thread_idx_x() / BN as u32;
         let col = origin.col + thread::thread_idx_x() % BN as u32;
@@ -50,7 +51,7 @@ impl<T: Element, const BM: usize, const BN: usize, L: OperandLayouts> GemmKernel
                 a = a.add(next_a);
                 b = b.add(next_b);
             }
-            p.d.at(row, col).store(T::narrow(p.epilogue.apply(sum, row, col)));
+            p.d.at(row, col).store(D::narrow(p.epilogue.apply(sum, row, col)));
         }
     }
 }

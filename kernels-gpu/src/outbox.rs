@@ -5,6 +5,10 @@
 //! there are in all banks, and its 16-byte pieces change places with those of the rows next to it ([`Swizzle::Bytes128`]): so the
 //! eight rows of a matrix lie in different banks, as do the pieces of a row.
 //!
+//! Where D is of f32 a row of a part has half as many columns, and lanes write their pairs by themselves, 8 bytes each. Of such 16 lanes
+//! write at a time, those of four rows, and in each row two pieces, which lie where two rows beside each other both have theirs. So lanes
+//! of odd rows write their pairs in another order ([`Outgoing`]).
+//!
 //! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so while the warp goes
 //! on with the next part or the next tile. There is room for two parts, which are used in turn:
 //!
@@ -17,31 +21,41 @@
 
 use crate::element::Element;
 use crate::maps::{BoxShape, Mapped};
+use crate::pairs::{self, Pairs};
 use crate::params::GemmParams;
+use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
 use cuda_std::scalar::Scalar;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{bulk_copy, hint, mma, unroll, warp};
+use cuda_std::{bulk_copy, hint, mma, unroll, warp, wgmma};
+use half::{bf16, f16};
 
 /// Rows of a part.
 pub const ROWS: usize = 16;
-/// Columns of a part.
-pub const COLS: usize = 64;
-
 /// How a part lies in shared memory.
 const SWIZZLE: Swizzle = Swizzle::Bytes128;
 
+/// Columns of a part of elements of `D`.
+pub const fn cols<D>() -> usize {
+    ROW_BYTES as usize / size_of::<D>()
+}
+
 /// What a mapped D is sent in.
-pub const BOX: BoxShape = BoxShape { rows: ROWS as u32, cols: COLS as u32, swizzle: SWIZZLE };
+pub const fn box_of<D>() -> BoxShape {
+    BoxShape { rows: ROWS as u32, cols: cols::<D>() as u32, swizzle: SWIZZLE }
+}
 
 /// Bytes of a row of a part, and of all of it.
 const ROW_BYTES: u32 = SWIZZLE.row_bytes();
 const PART_BYTES: u32 = ROWS as u32 * ROW_BYTES;
 
-/// Columns that are written together, and their bytes.
+/// Columns of 16 bits that are written together, and their bytes.
 pub const BLOCK: usize = 2 * mma::MATRIX;
-const BLOCK_BYTES: u32 = ROW_BYTES / (COLS / BLOCK) as u32;
+const BLOCK_BYTES: u32 = (BLOCK * size_of::<u16>()) as u32;
+
+/// Bytes of f32 from one of a lane's pairs to the next in its row.
+const STEP_BYTES: u32 = pairs::STEP * size_of::<f32>() as u32;
 
 /// Bytes of shared memory of one warp.
 pub const BYTES: u32 = 2 * PART_BYTES;
@@ -67,14 +81,14 @@ impl Outbox {
         Outbox { part: room.address(), to_other: PART_BYTES }
     }
 
-    /// Writes 16 columns of the part, the `block`-th: of each 8 rows by 8 columns a lane's pair, upper and lower rows of the first 8
-    /// columns, then of the others.
+    /// Writes 16 columns of 16 bits of the part, the `block`-th: of each 8 rows by 8 columns a lane's pair, upper and lower rows of the
+    /// first 8 columns, then of the others.
     ///
     /// # Safety
     /// All lanes of the warp get here together. The room is the warp's own.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn write(&self, block: u32, pairs: [u32; 4]) {
+    pub unsafe fn write_block(&self, block: u32, pairs: [u32; 4]) {
         let lane = warp::lane_id();
         let (row, piece) = (lane % ROWS as u32, lane / ROWS as u32);
         let first = SWIZZLE.apply(self.part + row * ROW_BYTES + piece * (BLOCK_BYTES / 2));
@@ -103,7 +117,7 @@ impl Outbox {
     /// Sends the part to a mapped D, where it begins at `origin`, in the background. What lies outside of D is left out.
     ///
     /// # Safety
-    /// All lanes of the warp get here together, having written all blocks. The map is one of D in [`BOX`]es.
+    /// All lanes of the warp get here together, having written all of it. The map is one of D in such [boxes](box_of).
     #[inline(always)]
     #[track_caller]
     pub unsafe fn send(&mut self, d: Mapped<'_>, origin: Origin) {
@@ -120,16 +134,16 @@ impl Outbox {
         self.turn();
     }
 
-    /// Sends the part to a D that is not mapped, where it begins at `origin`: all lanes elements of the same row, pairs (`W` of 32
-    /// bits) or single ones (`W` of 16 bits). Rows of D consist of such.
+    /// Sends the part to a D that is not mapped, where it begins at `origin`: all lanes elements of the same row, as many as a `W` is
+    /// long: one, or a pair of 16 bits each. Rows of D consist of such.
     ///
     /// # Safety
-    /// All lanes of the warp get here together, having written all blocks. D is valid for the shape in `params`.
+    /// All lanes of the warp get here together, having written all of it. D is valid for the shape in `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn send_rows<T: Element, E, W: Scalar + Default>(
+    pub unsafe fn send_rows<T: Element, E, D: Element, W: Scalar + Default>(
         &mut self,
-        params: &GemmParams<T, E>,
+        params: &GemmParams<T, E, D>,
         origin: Origin,
     ) {
         // SAFETY: as promised by the caller; a part is written again when all lanes have written the one after it.
@@ -137,7 +151,7 @@ impl Outbox {
             warp::sync_warp(warp::FULL_MASK);
             let rounds = PART_BYTES / (size_of::<W>() as u32 * warp::WARP_SIZE) / AT_ONCE as u32;
             for round in 0..hint::opaque(rounds) {
-                self.send_round::<T, E, W, AT_ONCE>(params, origin, round);
+                self.send_round::<T, E, D, W, AT_ONCE>(params, origin, round);
             }
         }
         self.turn();
@@ -149,9 +163,9 @@ impl Outbox {
     /// As for [`send_rows`](Self::send_rows).
     #[inline(always)]
     #[track_caller]
-    unsafe fn send_round<T: Element, E, W: Scalar + Default, const LOADS: usize>(
+    unsafe fn send_round<T: Element, E, D: Element, W: Scalar + Default, const LOADS: usize>(
         &self,
-        params: &GemmParams<T, E>,
+        params: &GemmParams<T, E, D>,
         origin: Origin,
         round: u32,
     ) {
@@ -171,7 +185,7 @@ impl Outbox {
             });
             unroll!(i < LOADS, {
                 let (row, byte) = place(i);
-                let (row, col) = (origin.row + row, origin.col + byte / size_of::<T>() as u32);
+                let (row, col) = (origin.row + row, origin.col + byte / size_of::<D>() as u32);
                 let inside = row < params.m && col < params.n;
                 params.d.at(row, col).cast::<W>().store_if(inside, elements[i]);
             });
@@ -196,5 +210,62 @@ impl Outbox {
     fn turn(&mut self) {
         self.part = self.part.wrapping_add(self.to_other);
         self.to_other = self.to_other.wrapping_neg();
+    }
+}
+
+/// An element of D that leaves through an outbox.
+pub trait Outgoing: Element<Acc = f32> {
+    /// Writes a lane's values of the `turn`-th [`pairs::COLS`] columns of the part.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together. The room is the warp's own, and a part has so many columns.
+    #[track_caller]
+    unsafe fn write(outbox: &Outbox, turn: u32, values: Pairs<f32>);
+}
+
+macro_rules! rounded {
+    ($($t:ident)*) => {$(
+        impl Outgoing for $t {
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn write(outbox: &Outbox, turn: u32, values: Pairs<f32>) {
+                const BLOCKS: usize = pairs::COLS / BLOCK;
+                let [upper, lower] = values.map(|row| row.map(wgmma::pack::<$t>));
+                for block in 0..BLOCKS {
+                    let (j, place) = (2 * block, turn * BLOCKS as u32 + block as u32);
+                    let words = [upper[j], lower[j], upper[j + 1], lower[j + 1]];
+                    // SAFETY: as promised by the caller.
+                    unsafe { outbox.write_block(place, words) };
+                }
+            }
+        }
+    )*};
+}
+
+rounded!(f16 bf16);
+
+impl Outgoing for f32 {
+    /// Of the four pairs of a row the first two and the last two change places in odd rows. With that the pieces that 16 lanes write
+    /// at a time are all eight.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn write(outbox: &Outbox, _turn: u32, values: Pairs<f32>) {
+        const { assert!(cols::<f32>() == pairs::COLS, "a part is one turn") };
+        const EXCHANGED: usize = pairs::PAIRS / 2;
+        let lane = warp::lane_id();
+        let (row, pair) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
+        let odd = !row.is_multiple_of(2);
+        let exchanged = if odd { EXCHANGED as u32 * STEP_BYTES } else { 0 };
+        for i in 0..pairs::ROWS {
+            let row = row + i as u32 * pairs::STEP;
+            let column = pair * size_of::<[f32; 2]>() as u32;
+            let first = SWIZZLE.apply(outbox.part + row * ROW_BYTES + column) ^ exchanged;
+            for j in 0..pairs::PAIRS {
+                let values = if odd { values[i][j ^ EXCHANGED] } else { values[i][j] };
+                let place = SharedPtr::<f32>::from_address(first ^ (j as u32 * STEP_BYTES));
+                // SAFETY: as promised by the caller; a pair is aligned to its size.
+                unsafe { place.store_vec(values) };
+            }
+        }
     }
 }

@@ -25,15 +25,44 @@ pub const COLS: usize = PAIRS * STEP as usize;
 /// Values of a lane: `[row][pair][column]`.
 pub type Pairs<A> = [[[A; 2]; PAIRS]; ROWS];
 
-/// Pairs of elements of 16 bits as they come from memory, each in one register, the first element in the lower half.
-pub type Words = [u32; PAIRS];
+/// A pair of elements as it comes from memory. Two of 16 bits are in the first word, the first element in its lower half, and the second
+/// word is zero, which takes no register; of 32 bits each has a word.
+pub type Words = [u32; 2];
+
+/// Whether elements of `T` share a word: if not they have one each.
+const fn share_a_word<T>() -> bool {
+    assert!(size_of::<T>() <= size_of::<u32>(), "an element fits into a word");
+    size_of::<T>() < size_of::<u32>()
+}
 
 /// The elements of a pair.
 #[inline(always)]
-pub fn unpack<T: Element>(word: u32) -> [T; 2] {
-    const { assert!(size_of::<T>() == size_of::<u16>(), "two elements in a word") };
-    // SAFETY: an element is a scalar, for which any bits are valid, and of this size.
-    [word as u16, (word >> u16::BITS) as u16].map(|bits| unsafe { transmute_copy(&bits) })
+pub fn unpack<T: Element>(words: Words) -> [T; 2] {
+    if const { share_a_word::<T>() } {
+        let halves = [words[0] as u16, (words[0] >> u16::BITS) as u16];
+        // SAFETY: an element is a scalar, for which any bits are valid, and of this size.
+        halves.map(|bits| unsafe { transmute_copy(&bits) })
+    } else {
+        // SAFETY: as above.
+        words.map(|bits| unsafe { transmute_copy(&bits) })
+    }
+}
+
+/// The bits of a pair's first element alone, if it is to be loaded.
+///
+/// # Safety
+/// As for [`GlobalPtr::load`] if it is.
+#[inline(always)]
+#[track_caller]
+unsafe fn load_element<T: Element>(element: GlobalPtr<T>, there: bool) -> u32 {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if const { share_a_word::<T>() } {
+            element.cast::<u16>().load_if(there).into()
+        } else {
+            element.cast::<u32>().load_if(there)
+        }
+    }
 }
 
 /// Where they belong: pair `j` of row `i` in D's columns `col + 8 j` and the next one, of row `row + 8 i`.
@@ -75,13 +104,13 @@ impl PairsAt {
         }
     }
 
-    /// The elements, of 16 bits, of a matrix of D's shape; zero where there are none.
+    /// The elements of a matrix of D's shape; zero where there are none.
     ///
     /// # Safety
     /// The matrix is valid for its shape.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn load<T: Element>(&self, matrix: MatrixRef<T>) -> [Words; ROWS] {
+    pub unsafe fn load<T: Element>(&self, matrix: MatrixRef<T>) -> [[Words; PAIRS]; ROWS] {
         let whole = matrix.has_vectors(2) && self.n.is_multiple_of(2);
         [0, 1].map(|i| {
             let row = matrix.at(self.row(i), self.col);
@@ -90,31 +119,30 @@ impl PairsAt {
         })
     }
 
-    /// The elements, of 16 bits, of a vector that has one for each column of D; zero where there are none.
+    /// The elements of a vector that has one for each column of D; zero where there are none.
     ///
     /// # Safety
     /// The vector is valid for its length.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn load_of_cols<T: Element>(&self, vector: GlobalPtr<T>) -> Words {
+    pub unsafe fn load_of_cols<T: Element>(&self, vector: GlobalPtr<T>) -> [Words; PAIRS] {
         let whole =
             vector.address().is_multiple_of(2 * size_of::<T>() as u64) && self.n.is_multiple_of(2);
         // SAFETY: as promised by the caller.
         unsafe { self.load_row(vector.add(self.col.into()), true, whole) }
     }
 
-    /// The elements, of 16 bits, of a vector that has one for each row of D, those of both rows; zero where there are none.
+    /// The elements of a vector that has one for each row of D, those of both rows; zero where there are none.
     ///
     /// # Safety
     /// The vector is valid for its length.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_of_rows<T: Element>(&self, vector: GlobalPtr<T>) -> [u32; ROWS] {
-        let vector = vector.cast::<u16>();
         [0, 1].map(|i| {
             let row = self.row(i);
             // SAFETY: as promised by the caller.
-            unsafe { vector.add(row.into()).load_if(row < self.m) }.into()
+            unsafe { load_element(vector.add(row.into()), row < self.m) }
         })
     }
 
@@ -125,22 +153,34 @@ impl PairsAt {
     /// If the row is there, it is valid up to D's last column.
     #[inline(always)]
     #[track_caller]
-    unsafe fn load_row<T: Element>(&self, row: GlobalPtr<T>, there: bool, whole: bool) -> Words {
+    unsafe fn load_row<T: Element>(
+        &self,
+        row: GlobalPtr<T>,
+        there: bool,
+        whole: bool,
+    ) -> [Words; PAIRS] {
         let pair = |j: usize| row.add((j as u32 * STEP).into());
         let inside = |j: usize, e: u32| there && self.col(j) + e < self.n;
-        let mut words = [0; PAIRS];
+        let mut words = [[0; 2]; PAIRS];
         // SAFETY: as promised by the caller.
         unsafe {
             if whole {
                 for j in 0..PAIRS {
-                    words[j] = pair(j).cast::<u32>().load_if(inside(j, 0));
+                    if const { share_a_word::<T>() } {
+                        words[j][0] = pair(j).cast::<u32>().load_if(inside(j, 0));
+                    } else {
+                        words[j] = pair(j).cast::<u32>().load_vec_if::<2>(inside(j, 0));
+                    }
                 }
             } else {
                 for j in 0..PAIRS {
-                    let pair = pair(j).cast::<u16>();
-                    let [low, high] =
-                        [pair.load_if(inside(j, 0)), pair.add(1).load_if(inside(j, 1))];
-                    words[j] = u32::from(low) | u32::from(high) << u16::BITS;
+                    let low = load_element(pair(j), inside(j, 0));
+                    let high = load_element(pair(j).add(1), inside(j, 1));
+                    words[j] = if const { share_a_word::<T>() } {
+                        [low | high << u16::BITS, 0]
+                    } else {
+                        [low, high]
+                    };
                 }
             }
         }
@@ -148,19 +188,19 @@ impl PairsAt {
     }
 }
 
-/// What an epilogue has read from a matrix of D's shape for some pairs: elements of 16 bits, which is what such kernels store.
+/// What an epilogue has read from a matrix of D's shape for some pairs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fetched {
     /// The elements.
-    pub elements: [Words; ROWS],
+    pub elements: [[Words; PAIRS]; ROWS],
 }
 
 /// What an epilogue has read from vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FetchedVectors {
     /// Of one that has an element for each column.
-    pub of_cols: Words,
-    /// Of one that has an element for each row: those of both rows.
+    pub of_cols: [Words; PAIRS],
+    /// Of one that has an element for each row: those of both rows, as the first of a pair has it.
     pub of_rows: [u32; ROWS],
 }
 
@@ -174,17 +214,21 @@ pub fn turn_of_lane() -> u32 {
 }
 
 impl FetchedVectors {
-    /// What this lane needs for the `turn`-th [`COLS`] columns, of what all lanes have fetched for those of their
+    /// What this lane needs for the `turn`-th [`COLS`] columns, of what all lanes have fetched of `T` for those of their
     /// [turns](turn_of_lane).
     ///
     /// # Safety
     /// All lanes of the warp get here together; there are at most 8 turns.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn of_turn(&self, turn: u32) -> Self {
+    pub unsafe fn of_turn<T: Element>(&self, turn: u32) -> Self {
         let lane = turn * LANES_OF_ROW + warp::lane_id() % LANES_OF_ROW;
         // SAFETY: as promised by the caller.
         let shuffle = |word| unsafe { warp::shuffle(warp::FULL_MASK, word, lane) };
-        FetchedVectors { of_cols: self.of_cols.map(shuffle), ..*self }
+        let of_cols = self.of_cols.map(|[first, second]| {
+            let second = if const { share_a_word::<T>() } { 0 } else { shuffle(second) };
+            [shuffle(first), second]
+        });
+        FetchedVectors { of_cols, ..*self }
     }
 }

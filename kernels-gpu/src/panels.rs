@@ -244,7 +244,7 @@ pub struct PanelCopier<K: GemmKernel> {
 impl<T: Element + Factor, K: GemmKernel<Element = T>> PanelCopier<K> {
     /// For the block whose tile of D starts at `origin`.
     #[inline(always)]
-    pub fn new<E>(params: &GemmParams<T, E>, origin: Origin) -> Self {
+    pub fn new<E, D: Element>(params: &GemmParams<T, E, D>, origin: Origin) -> Self {
         let GemmParams { a, b, m, n, k, .. } = *params;
         let (row, col) = (origin.row, origin.col);
         PanelCopier {

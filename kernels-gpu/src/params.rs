@@ -134,7 +134,8 @@ impl<T: Element> Workspace<T> {
     pub const NONE: Self = Workspace { partials: GlobalPtr::null(), signals: GlobalPtr::null() };
 }
 
-/// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`, or a batch of such products.
+/// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`, or a batch of such products. A and B are of `T`, D is
+/// of `D`.
 ///
 /// A and B are stored as the kernel's [`Layouts`](crate::layout::Layouts) say, D is row-major; `m`, `n` and `k` are below
 /// 2^31. `E` carries everything that happens to a sum before it is stored (see [`crate::epilogue`]).
@@ -143,13 +144,13 @@ impl<T: Element> Workspace<T> {
 /// [those of its block](GemmParams::of_block), so that a kernel need not know of batches.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct GemmParams<T: Element, E> {
+pub struct GemmParams<T: Element, E, D: Element = T> {
     /// A as it is stored: `m x k`, or `k x m` where it is transposed.
     pub a: MatrixRef<T>,
     /// B as it is stored: `k x n`, or `n x k` where it is transposed.
     pub b: MatrixRef<T>,
     /// D, `m x n`. May be the same matrix as the epilogue's C; must not overlap A or B.
-    pub d: TargetRef<T>,
+    pub d: TargetRef<D>,
     /// Elements from the A of one product of a batch to that of the next; zero where they share one.
     pub a_stride: u64,
     /// Elements from the B of one product of a batch to that of the next; zero where they share one.
@@ -175,10 +176,10 @@ pub struct GemmParams<T: Element, E> {
     pub epilogue: E,
 }
 
-impl<T: Element, E> GemmParams<T, E> {
+impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     /// The same with another epilogue.
     #[inline(always)]
-    pub fn with_epilogue<F>(self, epilogue: F) -> GemmParams<T, F> {
+    pub fn with_epilogue<F>(self, epilogue: F) -> GemmParams<T, F, D> {
         let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
         let GemmParams { m, n, k, slice_depth, shared_tiles, sharing_blocks, .. } = self;
         let GemmParams { workspace, maps, .. } = self;
@@ -201,7 +202,7 @@ impl<T: Element, E> GemmParams<T, E> {
     }
 }
 
-impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
+impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     /// The parameters of a launch whose first product is product `index` of this one.
     pub fn from_product(self, index: u32) -> Self {
         let index_elements = |stride: u64| u64::from(index) * stride;
@@ -218,7 +219,7 @@ impl<T: Element, E: Epilogue<T>> GemmParams<T, E> {
     /// The parameters of the product that the running block computes: the one of its index along y. A and B are those of
     /// the product; D and the epilogue become so where they are used.
     #[inline(always)]
-    pub fn of_block(self) -> GemmParams<T, OfBlock<E>> {
+    pub fn of_block(self) -> GemmParams<T, OfBlock<E>, D> {
         let product = u64::from(thread::block_idx_y());
         let shifted = |factor: MatrixRef<T>, stride: u64| {
             let data = factor.data.add(product * stride);

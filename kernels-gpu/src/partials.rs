@@ -46,7 +46,7 @@ pub struct SliceOfK<A> {
     pub sums: TargetRef<A>,
 }
 
-impl<T: Element, E: Copy> GemmParams<T, E> {
+impl<T: Element, E: Copy, D: Element> GemmParams<T, E, D> {
     /// The running block's slice of K.
     #[inline(always)]
     pub fn slice(&self) -> SliceOfK<T::Acc> {

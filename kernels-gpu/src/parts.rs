@@ -66,7 +66,7 @@ enum Turn {
 impl<const CLUSTER: u32> Parts<CLUSTER> {
     /// Those of the running block.
     #[inline(always)]
-    pub fn new<K: GemmKernel, E>(p: &GemmParams<K::Element, E>) -> Self {
+    pub fn new<K: GemmKernel, E>(p: &GemmParams<K::Element, E, K::Target>) -> Self {
         let together = Tile { bm: CLUSTER * K::TILE.bm, ..K::TILE };
         let slices = p.k.div_ceil(K::TILE.bk);
         let shares = Shares::new(p.shared_tiles, p.sharing_blocks, slices);

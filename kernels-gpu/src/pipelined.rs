@@ -52,6 +52,7 @@ impl<
 > GemmKernel for Pipelined<T, BM, BN, BK, TM, TN, STAGES>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::Pipelined;
     const TILE: Tile = Tile {
         bm: BM as u32,

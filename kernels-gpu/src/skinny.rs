@@ -53,11 +53,17 @@ const MOST_IN_VECTOR: usize = vector_len::<f16>();
 const IN_FLIGHT: usize = 2;
 
 /// The kernel for tiles of `ROWS` places along the short axis and `LONG` along the long one, `GROUPS` groups that share the depth,
-/// the short axis `S`, and factors in the layouts `L`. A thread has a vector of places, and a slice a vector of values of k for
+/// the short axis `S`, factors in the layouts `L`, and results of `D`. A thread has a vector of places, and a slice a vector of values of k for
 /// each group.
-pub struct Skinny<T, const ROWS: usize, const LONG: usize, const GROUPS: usize, S = FewRows, L = Nn>(
-    PhantomData<(T, S, L)>,
-);
+pub struct Skinny<
+    T,
+    const ROWS: usize,
+    const LONG: usize,
+    const GROUPS: usize,
+    S = FewRows,
+    L = Nn,
+    D = T,
+>(PhantomData<(T, S, L, D)>);
 
 impl<
     T: Element,
@@ -66,9 +72,11 @@ impl<
     const GROUPS: usize,
     S: Side,
     L: OperandLayouts,
-> GemmKernel for Skinny<T, ROWS, LONG, GROUPS, S, L>
+    D: Element<Acc = T::Acc>,
+> GemmKernel for Skinny<T, ROWS, LONG, GROUPS, S, L, D>
 {
     type Element = T;
+    type Target = D;
     const RUNG: Rung = Rung::Skinny;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::InGroups;
@@ -79,17 +87,18 @@ impl<
         Tile { bm, bn, bk: (GROUPS * Self::VECTOR) as u32, tm, tn, stages: 0 }
     };
     const SCHEDULE: Schedule = Schedule::SplitK;
-    const FINISHES: bool = true;
+    /// Other results are the reducer's alone to make: so the kernel is the same for all.
+    const FINISHES: bool = T::DTYPE as u8 == D::DTYPE as u8;
     const DEPTH_GROUPS: u32 = GROUPS as u32;
     const SHARED_BYTES: u32 = (ROWS * LONG * Self::STRIDE * size_of::<T::Acc>()) as u32;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         let origin = block_tile(&Self::TILE, p.n);
         let slice = p.slice();
         let factors = Factors { k: slice.end, ..Factors::new(&p, Self::LAYOUTS, S::TRANSPOSED) };
-        // The only slice is all of K, and no other launch follows.
-        let finish = p.slice_depth >= p.k;
+        // The only slice is all of K, and no other launch follows that would read the workspace.
+        let finish = p.workspace.partials.is_null();
         // Where one follows it adds up whole vectors: what is between the rows' ends is in the workspace, too.
         let cols = if finish { p.n } else { slice.sums.first.ld as u32 };
         let (short, long) =
@@ -131,7 +140,7 @@ impl<
                     }
                     if finish {
                         let value = p.epilogue.apply(sum, row, col);
-                        p.d.at(row, col).store(T::narrow(value));
+                        p.d.at(row, col).store(D::narrow(value));
                     } else {
                         slice.sums.at(row, col).store(sum);
                     }
@@ -162,7 +171,7 @@ struct Factors<T> {
 
 impl<T: Element> Factors<T> {
     #[inline(always)]
-    fn new<E>(p: &GemmParams<T, E>, layouts: Layouts, transposed: bool) -> Self {
+    fn new<E, D: Element>(p: &GemmParams<T, E, D>, layouts: Layouts, transposed: bool) -> Self {
         let layouts = layouts_of_factors(layouts, transposed);
         let GemmParams { a, b, m, n, k, .. } = *p;
         if transposed {
@@ -200,7 +209,8 @@ impl<
     const GROUPS: usize,
     S: Side,
     L: OperandLayouts,
-> Skinny<T, ROWS, LONG, GROUPS, S, L>
+    D: Element<Acc = T::Acc>,
+> Skinny<T, ROWS, LONG, GROUPS, S, L, D>
 {
     /// Places of a thread along the long axis, and values of k of each slice.
     const VECTOR: usize = vector_len::<T>();

@@ -55,6 +55,7 @@ impl<
 > GemmKernel for SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::SlicedK;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile = Tile {

@@ -41,6 +41,7 @@ impl<
 > GemmKernel for SplitK<T, BM, BN, BK, TM, TN, STAGES, L>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::SplitK;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile = <WarpTiled<T, BM, BN, BK, TM, TN, STAGES, L> as GemmKernel>::TILE;

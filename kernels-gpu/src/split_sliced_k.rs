@@ -47,6 +47,7 @@ impl<
 > GemmKernel for SplitSlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::SplitK;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile = <SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L> as GemmKernel>::TILE;

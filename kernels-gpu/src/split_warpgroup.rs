@@ -10,6 +10,7 @@ use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
+use crate::outbox::Outgoing;
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::tile::{Origin, block_tile};
@@ -19,7 +20,8 @@ use core::marker::PhantomData;
 use cuda_std::wgmma::{self, M, THREADS};
 use cuda_std::{early_start, hint, registers, thread};
 
-/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and results of `D`, of
+/// which the kernel itself knows nothing: it is the same for all.
 pub struct SplitWarpgroup<
     T,
     const BM: usize,
@@ -27,7 +29,8 @@ pub struct SplitWarpgroup<
     const BK: usize,
     const STAGES: u32,
     L = Nn,
->(PhantomData<(T, L)>);
+    D = T,
+>(PhantomData<(T, L, D)>);
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -36,22 +39,25 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-> GemmKernel for SplitWarpgroup<T, BM, BN, BK, STAGES, L>
+    D: Outgoing,
+> GemmKernel for SplitWarpgroup<T, BM, BN, BK, STAGES, L, D>
 {
     type Element = T;
+    type Target = D;
     const RUNG: Rung = Rung::SplitK;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::Warpgroups;
-    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::TILE;
+    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::TILE;
     const SCHEDULE: Schedule = Schedule::SplitK;
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L>::FITTED_BOXES);
-    const SHARED_BYTES: u32 = <Warpgroup<T, BM, BN, BK, STAGES, L> as GemmKernel>::SHARED_BYTES;
+    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::FITTED_BOXES);
+    const SHARED_BYTES: u32 =
+        <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SHARED_BYTES;
     const WAITS: bool = true;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         registers::require();
         let thread = thread::thread_idx_x();
         let consumers = Self::TILE.threads();
@@ -64,13 +70,13 @@ impl<
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            Warpgroup::<T, BM, BN, BK, STAGES, L>::clear_outside(origin.row, p.m);
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
                 warpgroup::become_producer();
                 if thread == consumers {
                     early_start::wait();
-                    Warpgroup::<T, BM, BN, BK, STAGES, L>::produce_inside(
+                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::produce_inside(
                         &p, &mut ring, origin, slices,
                     );
                 }
@@ -80,7 +86,7 @@ impl<
             early_start::wait();
             let first = hint::uniform(thread / THREADS) * M as u32;
             let slices = slices.end - slices.start;
-            Warpgroup::<T, BM, BN, BK, STAGES, L>::consume(
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
                 &mut sums,
                 &mut ring,
                 first,

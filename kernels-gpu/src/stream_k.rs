@@ -60,6 +60,7 @@ impl<
 > GemmKernel for StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::StreamK;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile = Tile {

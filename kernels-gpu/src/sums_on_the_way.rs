@@ -69,9 +69,9 @@ impl SumsOnTheWay {
     /// `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn store<T: Element<Acc = f32>, E: Epilogue<T>>(
+    pub unsafe fn store<T: Element, E: Epilogue<D>, D: Element<Acc = f32>>(
         &self,
-        params: &GemmParams<T, E>,
+        params: &GemmParams<T, E, D>,
         origin: Origin,
     ) {
         let quads = self.cols / QUAD as u32;

@@ -35,16 +35,19 @@ use half::{bf16, f16};
 ///
 /// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its matrices besides the
 /// other parameters: `.., min_blocks = n, factors = mapped;`.
+///
+/// A kernel that differs from that of an earlier row in the type of its results alone, and leaves all of them to its reducer, is the
+/// same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own.
 #[macro_export]
 macro_rules! gemm_kernels {
     (
         $(#[$doc:meta])* $table:ident:
         $(
             $name:ident = $kernel:ty, epilogue = $epilogue:ty, min_blocks = $min_blocks:expr
-            $(, reducer = $reducer:ident)? $(, factors = $mapped:ident)?;
+            $(, reducer = $reducer:ident)? $(, factors = $mapped:ident)? $(, entry = $entry:ident)?;
         )*
     ) => {
-        $($crate::__gemm_entry! { $name = $kernel, $epilogue, $min_blocks $(, $mapped)? })*
+        $($crate::__gemm_entry! { $name = $kernel, $epilogue, $min_blocks $(, $mapped)? $(; $entry)? })*
 
         $(#[$doc])*
         #[cfg(not(target_arch = "nvptx64"))]
@@ -53,6 +56,8 @@ macro_rules! gemm_kernels {
                 name: stringify!($name),
                 rung: <$kernel as $crate::kernel::GemmKernel>::RUNG,
                 dtype: <<$kernel as $crate::kernel::GemmKernel>::Element
+                    as $crate::element::Element>::DTYPE,
+                target: <<$kernel as $crate::kernel::GemmKernel>::Target
                     as $crate::element::Element>::DTYPE,
                 layouts: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,
                 summation: <$kernel as $crate::kernel::GemmKernel>::SUMMATION,
@@ -66,10 +71,10 @@ macro_rules! gemm_kernels {
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
                 boxes: <$kernel as $crate::kernel::GemmKernel>::BOXES,
                 reducer: $crate::__reducer!(
-                    <<$kernel as $crate::kernel::GemmKernel>::Element as $crate::element::Element>::DTYPE
+                    <<$kernel as $crate::kernel::GemmKernel>::Target as $crate::element::Element>::DTYPE
                     $(, $reducer)?
                 ),
-                entry: $name::ENTRY,
+                entry: $crate::__entry!($name = $kernel, $epilogue $(, $entry)?),
             },
         )*];
     };
@@ -94,6 +99,7 @@ macro_rules! __gemm_entry {
             params: $crate::params::GemmParams<
                 <$kernel as $crate::kernel::GemmKernel>::Element,
                 $epilogue,
+                <$kernel as $crate::kernel::GemmKernel>::Target,
             >,
         ) {
             const {
@@ -124,6 +130,7 @@ macro_rules! __gemm_entry {
             params: $crate::params::GemmParams<
                 <$kernel as $crate::kernel::GemmKernel>::Element,
                 $epilogue,
+                <$kernel as $crate::kernel::GemmKernel>::Target,
             >,
             #[grid_constant] a: &::cuda_std::bulk_copy::TensorMap,
             #[grid_constant] b: &::cuda_std::bulk_copy::TensorMap,
@@ -146,6 +153,37 @@ macro_rules! __gemm_entry {
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }
         }
     };
+    // The entry is that of another row.
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr $(, mapped)?; $entry:ident) => {};
+}
+
+/// The entry of a row as a value: its own, or that of another one, which must take the same parameters.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __entry {
+    ($name:ident = $kernel:ty, $epilogue:ty) => {
+        $name::ENTRY
+    };
+    ($name:ident = $kernel:ty, $epilogue:ty, $entry:ident) => {{
+        const {
+            type Params = $crate::params::GemmParams<
+                <$kernel as $crate::kernel::GemmKernel>::Element,
+                $epilogue,
+                <$kernel as $crate::kernel::GemmKernel>::Target,
+            >;
+            let parameter = ::cuda_std::entry::Parameter::of::<Params>();
+            let first = &$entry::ENTRY.parameters[0];
+            assert!(
+                first.size == parameter.size && first.align == parameter.align,
+                "kernels that share an entry take the same parameters"
+            );
+            assert!(
+                !<$kernel as $crate::kernel::GemmKernel>::FINISHES,
+                "a kernel that stores results has an entry of its own"
+            );
+        }
+        $entry::ENTRY
+    }};
 }
 
 /// A reducer as a value, or none.
@@ -230,7 +268,8 @@ pub static REPACKER: cuda_std::entry::KernelEntry = repack_factors::ENTRY;
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
-    /// All kernels with the built-in epilogue, by rung, layouts and element type. A name without layouts means [NN].
+    /// All kernels with the built-in epilogue, by rung, layouts and element type. A name without layouts means [NN]; where results are
+    /// of another type than factors, it ends in both.
     ///
     /// [NN]: crate::layout::Layouts::NN
     KERNELS:
@@ -252,6 +291,15 @@ gemm_kernels! {
     naive_tt_f64 = Naive<f64, 8, 32, Tt>, epilogue = Linear<f64>, min_blocks = 4;
     naive_tt_f16 = Naive<f16, 8, 32, Tt>, epilogue = Linear<f16>, min_blocks = 8;
     naive_tt_bf16 = Naive<bf16, 8, 32, Tt>, epilogue = Linear<bf16>, min_blocks = 8;
+    // Where results are to be of f32, and nothing else runs on a device.
+    naive_f16_f32 = Naive<f16, 8, 32, Nn, f32>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_bf16_f32 = Naive<bf16, 8, 32, Nn, f32>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_nt_f16_f32 = Naive<f16, 8, 32, Nt, f32>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_nt_bf16_f32 = Naive<bf16, 8, 32, Nt, f32>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_tn_f16_f32 = Naive<f16, 8, 32, Tn, f32>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_tn_bf16_f32 = Naive<bf16, 8, 32, Tn, f32>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_tt_f16_f32 = Naive<f16, 8, 32, Tt, f32>, epilogue = Linear<f32>, min_blocks = 8;
+    naive_tt_bf16_f32 = Naive<bf16, 8, 32, Tt, f32>, epilogue = Linear<f32>, min_blocks = 8;
 
     // Tiled<T, TILE, layouts>: a block is TILE x TILE threads.
     tiled16_f32 = Tiled<f32, 16>, epilogue = Linear<f32>, min_blocks = 8;
@@ -392,6 +440,23 @@ gemm_kernels! {
     skinny_cols_nt_bf16 = Skinny<bf16, 2, 64, 32, FewCols, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
     skinny_cols_tn_bf16 = Skinny<bf16, 2, 64, 32, FewCols, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
     skinny_cols_tt_bf16 = Skinny<bf16, 2, 64, 32, FewCols, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16;
+    // Results of f32 are the reducer's to make: the same code.
+    skinny_rows_f16_f32 = Skinny<f16, 2, 64, 32, FewRows, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_rows_f16;
+    skinny_rows_nt_f16_f32 = Skinny<f16, 2, 64, 32, FewRows, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_rows_nt_f16;
+    skinny_rows_tn_f16_f32 = Skinny<f16, 2, 64, 32, FewRows, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_rows_tn_f16;
+    skinny_rows_tt_f16_f32 = Skinny<f16, 2, 64, 32, FewRows, Tt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_rows_tt_f16;
+    skinny_cols_f16_f32 = Skinny<f16, 2, 64, 32, FewCols, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_cols_f16;
+    skinny_cols_nt_f16_f32 = Skinny<f16, 2, 64, 32, FewCols, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_cols_nt_f16;
+    skinny_cols_tn_f16_f32 = Skinny<f16, 2, 64, 32, FewCols, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_cols_tn_f16;
+    skinny_cols_tt_f16_f32 = Skinny<f16, 2, 64, 32, FewCols, Tt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_cols_tt_f16;
+    skinny_rows_bf16_f32 = Skinny<bf16, 2, 64, 32, FewRows, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_rows_bf16;
+    skinny_rows_nt_bf16_f32 = Skinny<bf16, 2, 64, 32, FewRows, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_rows_nt_bf16;
+    skinny_rows_tn_bf16_f32 = Skinny<bf16, 2, 64, 32, FewRows, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_rows_tn_bf16;
+    skinny_rows_tt_bf16_f32 = Skinny<bf16, 2, 64, 32, FewRows, Tt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_rows_tt_bf16;
+    skinny_cols_bf16_f32 = Skinny<bf16, 2, 64, 32, FewCols, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_cols_bf16;
+    skinny_cols_nt_bf16_f32 = Skinny<bf16, 2, 64, 32, FewCols, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_cols_nt_bf16;
+    skinny_cols_tn_bf16_f32 = Skinny<bf16, 2, 64, 32, FewCols, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_cols_tn_bf16;
+    skinny_cols_tt_bf16_f32 = Skinny<bf16, 2, 64, 32, FewCols, Tt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, entry = skinny_cols_tt_bf16;
 
     // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>: 64 x 64 for a warp, and small tiles for small D.
     tensor_core_f16 = TensorCore<f16, 128, 128, 32, 8, 16, 4>, epilogue = Linear<f16>, min_blocks = 2;
@@ -410,6 +475,23 @@ gemm_kernels! {
     tensor_core64_nt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Nt>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tn_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn>, epilogue = Linear<bf16>, min_blocks = 4;
     tensor_core64_tt_bf16 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt>, epilogue = Linear<bf16>, min_blocks = 4;
+    // The same with results of f32.
+    tensor_core_f16_f32 = TensorCore<f16, 128, 128, 32, 8, 16, 4, Nn, f32>, epilogue = Linear<f32>, min_blocks = 2;
+    tensor_core_nt_f16_f32 = TensorCore<f16, 128, 128, 32, 8, 16, 4, Nt, f32>, epilogue = Linear<f32>, min_blocks = 2;
+    tensor_core_tn_f16_f32 = TensorCore<f16, 128, 128, 32, 8, 16, 4, Tn, f32>, epilogue = Linear<f32>, min_blocks = 2;
+    tensor_core_tt_f16_f32 = TensorCore<f16, 128, 128, 32, 8, 16, 4, Tt, f32>, epilogue = Linear<f32>, min_blocks = 2;
+    tensor_core_bf16_f32 = TensorCore<bf16, 128, 128, 32, 8, 16, 4, Nn, f32>, epilogue = Linear<f32>, min_blocks = 2;
+    tensor_core_nt_bf16_f32 = TensorCore<bf16, 128, 128, 32, 8, 16, 4, Nt, f32>, epilogue = Linear<f32>, min_blocks = 2;
+    tensor_core_tn_bf16_f32 = TensorCore<bf16, 128, 128, 32, 8, 16, 4, Tn, f32>, epilogue = Linear<f32>, min_blocks = 2;
+    tensor_core_tt_bf16_f32 = TensorCore<bf16, 128, 128, 32, 8, 16, 4, Tt, f32>, epilogue = Linear<f32>, min_blocks = 2;
+    tensor_core64_f16_f32 = TensorCore<f16, 64, 64, 64, 4, 8, 3, Nn, f32>, epilogue = Linear<f32>, min_blocks = 4;
+    tensor_core64_nt_f16_f32 = TensorCore<f16, 64, 64, 64, 4, 8, 3, Nt, f32>, epilogue = Linear<f32>, min_blocks = 4;
+    tensor_core64_tn_f16_f32 = TensorCore<f16, 64, 64, 64, 4, 8, 3, Tn, f32>, epilogue = Linear<f32>, min_blocks = 4;
+    tensor_core64_tt_f16_f32 = TensorCore<f16, 64, 64, 64, 4, 8, 3, Tt, f32>, epilogue = Linear<f32>, min_blocks = 4;
+    tensor_core64_bf16_f32 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Nn, f32>, epilogue = Linear<f32>, min_blocks = 4;
+    tensor_core64_nt_bf16_f32 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Nt, f32>, epilogue = Linear<f32>, min_blocks = 4;
+    tensor_core64_tn_bf16_f32 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn, f32>, epilogue = Linear<f32>, min_blocks = 4;
+    tensor_core64_tt_bf16_f32 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt, f32>, epilogue = Linear<f32>, min_blocks = 4;
 
     // Warpgroup<T, BM, BN, BK, STAGES, layouts, CLUSTER>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
     // are for smaller D.
@@ -446,6 +528,23 @@ gemm_kernels! {
     warpgroup64_nt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup64_tn_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup64_tt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    // The same with results of f32.
+    warpgroup_f16_f32 = Warpgroup<f16, 128, 256, 64, 4, Nn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup_nt_f16_f32 = Warpgroup<f16, 128, 256, 64, 4, Nt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup_tn_f16_f32 = Warpgroup<f16, 128, 256, 64, 4, Tn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup_tt_f16_f32 = Warpgroup<f16, 128, 256, 64, 4, Tt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup_bf16_f32 = Warpgroup<bf16, 128, 256, 64, 4, Nn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup_nt_bf16_f32 = Warpgroup<bf16, 128, 256, 64, 4, Nt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup_tn_bf16_f32 = Warpgroup<bf16, 128, 256, 64, 4, Tn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup_tt_bf16_f32 = Warpgroup<bf16, 128, 256, 64, 4, Tt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup64_f16_f32 = Warpgroup<f16, 128, 64, 64, 8, Nn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup64_nt_f16_f32 = Warpgroup<f16, 128, 64, 64, 8, Nt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup64_tn_f16_f32 = Warpgroup<f16, 128, 64, 64, 8, Tn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup64_tt_f16_f32 = Warpgroup<f16, 128, 64, 64, 8, Tt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup64_bf16_f32 = Warpgroup<bf16, 128, 64, 64, 8, Nn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup64_nt_bf16_f32 = Warpgroup<bf16, 128, 64, 64, 8, Nt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup64_tn_bf16_f32 = Warpgroup<bf16, 128, 64, 64, 8, Tn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    warpgroup64_tt_bf16_f32 = Warpgroup<bf16, 128, 64, 64, 8, Tt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
 
     // SplitWarpgroup<T, BM, BN, BK, STAGES, layouts>: the smaller tiles of `warpgroup`.
     split_warpgroup128_f16 = SplitWarpgroup<f16, 128, 128, 64, 6>, epilogue = Linear<f16>, min_blocks = 1, reducer = reduce_f16, factors = mapped;
@@ -464,6 +563,23 @@ gemm_kernels! {
     split_warpgroup64_nt_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
     split_warpgroup64_tn_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
     split_warpgroup64_tt_bf16 = SplitWarpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, reducer = reduce_bf16, factors = mapped;
+    // Results of f32 are the reducer's to make: the same code.
+    split_warpgroup128_f16_f32 = SplitWarpgroup<f16, 128, 128, 64, 6, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128_f16;
+    split_warpgroup128_nt_f16_f32 = SplitWarpgroup<f16, 128, 128, 64, 6, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128_nt_f16;
+    split_warpgroup128_tn_f16_f32 = SplitWarpgroup<f16, 128, 128, 64, 6, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128_tn_f16;
+    split_warpgroup128_tt_f16_f32 = SplitWarpgroup<f16, 128, 128, 64, 6, Tt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128_tt_f16;
+    split_warpgroup128_bf16_f32 = SplitWarpgroup<bf16, 128, 128, 64, 6, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128_bf16;
+    split_warpgroup128_nt_bf16_f32 = SplitWarpgroup<bf16, 128, 128, 64, 6, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128_nt_bf16;
+    split_warpgroup128_tn_bf16_f32 = SplitWarpgroup<bf16, 128, 128, 64, 6, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128_tn_bf16;
+    split_warpgroup128_tt_bf16_f32 = SplitWarpgroup<bf16, 128, 128, 64, 6, Tt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128_tt_bf16;
+    split_warpgroup64_f16_f32 = SplitWarpgroup<f16, 128, 64, 64, 8, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64_f16;
+    split_warpgroup64_nt_f16_f32 = SplitWarpgroup<f16, 128, 64, 64, 8, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64_nt_f16;
+    split_warpgroup64_tn_f16_f32 = SplitWarpgroup<f16, 128, 64, 64, 8, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64_tn_f16;
+    split_warpgroup64_tt_f16_f32 = SplitWarpgroup<f16, 128, 64, 64, 8, Tt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64_tt_f16;
+    split_warpgroup64_bf16_f32 = SplitWarpgroup<bf16, 128, 64, 64, 8, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64_bf16;
+    split_warpgroup64_nt_bf16_f32 = SplitWarpgroup<bf16, 128, 64, 64, 8, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64_nt_bf16;
+    split_warpgroup64_tn_bf16_f32 = SplitWarpgroup<bf16, 128, 64, 64, 8, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64_tn_bf16;
+    split_warpgroup64_tt_bf16_f32 = SplitWarpgroup<bf16, 128, 64, 64, 8, Tt, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64_tt_bf16;
 
     // ClusterSplit<T, BM, BN, BK, STAGES, layouts>: the same tiles, two blocks for each.
     cluster_split128_f16 = ClusterSplit<f16, 128, 128, 64, 6>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;

@@ -30,7 +30,7 @@ use cuda_std::mma::{self, Factor};
 use cuda_std::{hint, thread, unroll};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 2 to 4 stages,
-/// and factors in the layouts `L`.
+/// factors in the layouts `L`, and results of `D`.
 pub struct TensorCore<
     T,
     const BM: usize,
@@ -40,7 +40,8 @@ pub struct TensorCore<
     const TN: usize,
     const STAGES: u32,
     L = Nn,
->(PhantomData<(T, L)>);
+    D = T,
+>(PhantomData<(T, L, D)>);
 
 impl<
     T: Element<Acc = f32> + Factor,
@@ -51,9 +52,11 @@ impl<
     const TN: usize,
     const STAGES: u32,
     L: OperandLayouts,
-> GemmKernel for TensorCore<T, BM, BN, BK, TM, TN, STAGES, L>
+    D: Element<Acc = f32>,
+> GemmKernel for TensorCore<T, BM, BN, BK, TM, TN, STAGES, L, D>
 {
     type Element = T;
+    type Target = D;
     const RUNG: Rung = Rung::TensorCore;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::TensorCores;
@@ -72,7 +75,7 @@ impl<
     };
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         mma::require();
         let origin = block_tile(&Self::TILE, p.n);
         let copier = PanelCopier::<Self>::new(&p, origin);

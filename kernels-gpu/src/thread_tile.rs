@@ -412,11 +412,11 @@ fn elements_inside<T: Element, E>(params: &GemmParams<T, E>, row: u32, col: u32)
 /// many elements, which start at multiples of their size.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn store_vector<T: Element, E: Epilogue<T>>(
-    params: &GemmParams<T, E>,
+pub unsafe fn store_vector<T: Element, E: Epilogue<D>, D: Element>(
+    params: &GemmParams<T, E, D>,
     row: u32,
     col: u32,
-    sums: &mut [T::Acc],
+    sums: &mut [D::Acc],
     wide: bool,
 ) {
     // SAFETY: as promised by the caller; only elements inside of D are passed to the epilogue.
@@ -457,18 +457,18 @@ pub(crate) unsafe fn store_vectors<T: Element, E: Epilogue<T>, const R: usize, c
 /// As for [`store_vector`].
 #[inline(always)]
 #[track_caller]
-unsafe fn store_results<T: Element, E>(
-    params: &GemmParams<T, E>,
+unsafe fn store_results<T: Element, E, D: Element>(
+    params: &GemmParams<T, E, D>,
     row: u32,
     col: u32,
-    results: &[T::Acc],
+    results: &[D::Acc],
     wide: bool,
 ) {
     let inside = params.n - col;
     let target = params.d.at(row, col);
-    let mut values = [T::ZERO; VECTOR_BYTES];
+    let mut values = [D::ZERO; VECTOR_BYTES];
     for (j, &result) in results.iter().enumerate() {
-        values[j] = T::narrow(result);
+        values[j] = D::narrow(result);
     }
     // SAFETY: only elements inside of D are stored; wide stores are aligned because `wide` holds, and then all of the vector
     // lies in D.

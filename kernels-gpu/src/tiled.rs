@@ -55,6 +55,7 @@ impl<T: Element, const TILE: usize, L: OperandLayouts> Tiled<T, TILE, L> {
 
 impl<T: Element, const TILE: usize, L: OperandLayouts> GemmKernel for Tiled<T, TILE, L> {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::Tiled;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile =

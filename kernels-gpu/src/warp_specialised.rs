@@ -77,6 +77,7 @@ impl<
 > GemmKernel for WarpSpecialised<T, BM, BN, BK, TM, TN, STAGES, L>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::WarpSpecialised;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile = Tile {

@@ -130,7 +130,11 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     /// dynamic shared memory. D and the epilogue's operands are valid for the shapes in `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn store<E: Epilogue<T>>(self, params: &GemmParams<T, E>, origin: Origin) {
+    pub unsafe fn store<E: Epilogue<K::Target>>(
+        self,
+        params: &GemmParams<T, E, K::Target>,
+        origin: Origin,
+    ) {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let sums = shared::dynamic::<f32>().add(warp * (Self::ROWS * Self::COLS) as u32);
         let sums = SumsOnTheWay::new(sums, Self::ROWS, Self::COLS);

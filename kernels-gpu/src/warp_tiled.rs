@@ -54,6 +54,7 @@ impl<
 > GemmKernel for WarpTiled<T, BM, BN, BK, TM, TN, STAGES, L>
 {
     type Element = T;
+    type Target = T;
     const RUNG: Rung = Rung::WarpTiled;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const TILE: Tile = Tile {

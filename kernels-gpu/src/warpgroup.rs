@@ -36,7 +36,7 @@ use crate::hand_over::HandOver;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
-use crate::outbox::{self, Outbox};
+use crate::outbox::{self, Outbox, Outgoing};
 use crate::params::GemmParams;
 use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP};
@@ -85,7 +85,8 @@ pub unsafe fn become_consumer() {
     unsafe { registers::increase::<CONSUMER_REGISTERS>() }
 }
 
-/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and clusters of as many blocks.
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, clusters of as many blocks, and
+/// results of `D`.
 pub struct Warpgroup<
     T,
     const BM: usize,
@@ -94,7 +95,8 @@ pub struct Warpgroup<
     const STAGES: u32,
     L = Nn,
     const CLUSTER: u32 = 1,
->(PhantomData<(T, L)>);
+    D = T,
+>(PhantomData<(T, L, D)>);
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -104,9 +106,11 @@ impl<
     const STAGES: u32,
     L: MajorLayouts,
     const CLUSTER: u32,
-> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER>
+    D: Outgoing,
+> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
 {
     type Element = T;
+    type Target = D;
     const RUNG: Rung = Rung::Warpgroup;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::Warpgroups;
@@ -126,13 +130,13 @@ impl<
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
         fits_a: false,
         b: BulkPanel::<T, L::B, BN, BK>::box_of(CLUSTER),
-        d: outbox::BOX,
+        d: outbox::box_of::<D>(),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
 
     #[inline(always)]
-    unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         registers::require();
         let thread = thread::thread_idx_x();
 
@@ -190,7 +194,8 @@ impl<
     const STAGES: u32,
     L: MajorLayouts,
     const CLUSTER: u32,
-> Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER>
+    D: Outgoing,
+> Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
 {
     /// Threads that multiply.
     const CONSUMERS: u32 = {
@@ -223,7 +228,7 @@ impl<
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
         fits_a: true,
         b: BulkPanel::<T, L::B, BN, BK>::BOX,
-        d: outbox::BOX,
+        d: outbox::box_of::<D>(),
     };
 
     /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row is `row`, where A has `m`.
@@ -251,7 +256,7 @@ impl<
     #[inline(always)]
     #[track_caller]
     pub unsafe fn produce_inside<E>(
-        p: &GemmParams<T, E>,
+        p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
         Origin { row, col }: Origin,
         slices: Range<u32>,
@@ -280,7 +285,7 @@ impl<
     #[inline(always)]
     #[track_caller]
     pub unsafe fn produce<E>(
-        p: &GemmParams<T, E>,
+        p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
         parts: impl IntoIterator<Item = (Origin, Range<u32>)>,
     ) {

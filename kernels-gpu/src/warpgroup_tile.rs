@@ -6,7 +6,8 @@
 //!
 //! While a warpgroup works on the way of its sums to D it does not multiply, so all of that is to be short. A lane keeps its
 //! sums in registers until they are what D is to hold, 16 at a time, so that there is always another to go on with while one waits for
-//! an instruction's result. Rounded to half their size they leave through an [`Outbox`], from which hardware takes them to D.
+//! an instruction's result. As they are or rounded to half their size they leave through an [`Outbox`], from which hardware takes them
+//! to D.
 //!
 //! Registers have names and no indices, so of all code that names them there must be a copy for each. For an epilogue that only scales
 //! that is all the code there is, and nothing in it depends on what is known at run time. For any other the copies are those
@@ -16,7 +17,7 @@ use crate::bulk_panels::BulkPanel;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::maps::Mapped;
-use crate::outbox::{self, Outbox};
+use crate::outbox::{self, Outbox, Outgoing};
 use crate::pairs::{self, Fetched, FetchedVectors, Pairs, PairsAt};
 use crate::params::{GemmParams, TargetRef};
 use crate::sums_on_the_way::LANES;
@@ -27,6 +28,24 @@ use cuda_std::{hint, thread, unroll, warp};
 
 /// Registers of a lane in 8 columns: a pair in the upper eight rows and one in the lower.
 const OF_EIGHT: usize = 4;
+
+/// A lane's sums of the `$turn`-th [`pairs::COLS`] columns, each multiplied by a factor and added to its addend, for code in which
+/// reading them is safe. A macro, since registers have names and no indices.
+macro_rules! scaled {
+    ($sums:expr, $turn:literal, $factor:expr, $addends:expr) => {
+        [
+            scaled!($sums, $turn, $factor, $addends, 0: 0 1 2 3),
+            scaled!($sums, $turn, $factor, $addends, 1: 0 1 2 3),
+        ]
+    };
+    ($sums:expr, $turn:literal, $factor:expr, $addends:expr, $row:literal: $($j:literal)*) => {
+        [$({
+            const FIRST: usize = ($turn * pairs::PAIRS + $j) * OF_EIGHT + $row * 2;
+            let [low, high] = $addends[$row][$j];
+            [$sums.scaled::<FIRST>($factor, low), $sums.scaled::<{ FIRST + 1 }>($factor, high)]
+        }),*]
+    };
+}
 
 /// What an epilogue has read for a part of D before its sums are there.
 #[derive(Clone, Copy, Debug)]
@@ -147,8 +166,8 @@ impl<const N: usize> WarpgroupTile<N> {
     /// The epilogue's operands are valid for the shapes in `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn fetch<T: Element<Acc = f32>, E: Epilogue<T>>(
-        params: &GemmParams<T, E>,
+    pub unsafe fn fetch<T: Element, E: Epilogue<D>, D: Outgoing>(
+        params: &GemmParams<T, E, D>,
         origin: Origin,
     ) -> FetchedAhead {
         let at = |turn| pairs_at(params.m, params.n, of_warp(origin), turn);
@@ -168,19 +187,22 @@ impl<const N: usize> WarpgroupTile<N> {
     /// the shapes in `params`, and `fetched` is what has been [fetched](Self::fetch) for the same part.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn store<T: Element<Acc = f32> + wgmma::Element, E: Epilogue<T>>(
+    pub unsafe fn store<T: Element, E: Epilogue<D>, D: Outgoing>(
         &self,
-        params: &GemmParams<T, E>,
+        params: &GemmParams<T, E, D>,
         origin: Origin,
         fetched: FetchedAhead,
         outbox: &mut Outbox,
     ) {
-        const { assert!(N.is_multiple_of(outbox::COLS) && N / pairs::COLS <= 8, "as many parts") };
+        const {
+            let whole = N.is_multiple_of(outbox::cols::<D>());
+            assert!(whole && N / pairs::COLS <= 8, "as many parts")
+        };
         let origin = of_warp(origin);
         // SAFETY: as promised by the caller.
         unsafe {
             match (params.epilogue.only_scales(), params.mapped_d()) {
-                (Some(factor), Some(d)) => self.store_scaled::<T>(d, factor, origin, outbox),
+                (Some(factor), Some(d)) => self.store_scaled::<D>(d, factor, origin, outbox),
                 (_, d) => self.store_by_epilogue(params, d, origin, fetched, outbox),
             }
         }
@@ -193,41 +215,38 @@ impl<const N: usize> WarpgroupTile<N> {
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[inline(always)]
     #[track_caller]
-    unsafe fn store_by_epilogue<T: Element<Acc = f32> + wgmma::Element, E: Epilogue<T>>(
+    unsafe fn store_by_epilogue<T: Element, E: Epilogue<D>, D: Outgoing>(
         &self,
-        params: &GemmParams<T, E>,
+        params: &GemmParams<T, E, D>,
         d: Option<Mapped<'_>>,
         origin: Origin,
         ahead: FetchedAhead,
         outbox: &mut Outbox,
     ) {
-        const TURNS: u32 = (outbox::COLS / pairs::COLS) as u32;
+        let turns = const { Self::turns_of_part::<D>() };
         let mut fetched = ahead.first;
-        let in_pairs = params.d.has_vectors(2) && params.n.is_multiple_of(2);
+        let in_words = const { size_of::<D>() == size_of::<u32>() }
+            || params.d.has_vectors(2) && params.n.is_multiple_of(2);
         for turn in 0..hint::opaque((N / pairs::COLS) as u32) {
             let at = pairs_at(params.m, params.n, origin, turn);
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
-                let vectors = ahead.vectors.of_turn(turn);
+                let vectors = ahead.vectors.of_turn::<D>(turn);
                 let (factor, addends) = params.epilogue.addends(&vectors, &fetched);
                 fetched = params.epilogue.fetch(&pairs_at(params.m, params.n, origin, turn + 1));
                 let mut values = self.scaled(turn, factor, addends);
                 params.epilogue.finish(&mut values, &at);
-                let [upper, lower] = values.map(|row| row.map(wgmma::pack::<T>));
-                if d.is_some() && turn % TURNS == 0 {
+                if d.is_some() && turn % turns == 0 {
                     outbox.wait();
                 }
-                for block in 0..pairs::COLS / outbox::BLOCK {
-                    let (j, place) = (2 * block, turn % TURNS * TURNS + block as u32);
-                    outbox.write(place, [upper[j], lower[j], upper[j + 1], lower[j + 1]]);
-                }
-                if turn % TURNS == TURNS - 1 {
-                    let col = origin.col + turn / TURNS * outbox::COLS as u32;
+                D::write(outbox, turn % turns, values);
+                if turn % turns == turns - 1 {
+                    let col = origin.col + turn / turns * outbox::cols::<D>() as u32;
                     let origin = Origin { col, ..origin };
                     match d {
                         Some(d) => outbox.send(d, origin),
-                        None if in_pairs => outbox.send_rows::<T, E, u32>(params, origin),
-                        None => outbox.send_rows::<T, E, u16>(params, origin),
+                        None if in_words => outbox.send_rows::<T, E, D, u32>(params, origin),
+                        None => outbox.send_rows::<T, E, D, u16>(params, origin),
                     }
                 }
             }
@@ -241,27 +260,12 @@ impl<const N: usize> WarpgroupTile<N> {
     #[inline(always)]
     #[track_caller]
     unsafe fn scaled(&self, turn: u32, factor: f32, addends: Pairs<f32>) -> Pairs<f32> {
-        // Registers have names and no indices.
-        macro_rules! pairs {
-            ($turn:literal, $row:literal: $($j:literal)*) => {
-                [$({
-                    const FIRST: usize = ($turn * pairs::PAIRS + $j) * OF_EIGHT + $row * 2;
-                    let [low, high] = addends[$row][$j];
-                    // SAFETY: as promised by the caller.
-                    unsafe {
-                        [
-                            self.sums.scaled::<FIRST>(factor, low),
-                            self.sums.scaled::<{ FIRST + 1 }>(factor, high),
-                        ]
-                    }
-                }),*]
-            };
-        }
         macro_rules! of_turn {
             ($($turn:literal)*) => {
                 match turn {
                     $($turn if const { $turn < N / pairs::COLS } => {
-                        [pairs!($turn, 0: 0 1 2 3), pairs!($turn, 1: 0 1 2 3)]
+                        // SAFETY: as promised by the caller.
+                        unsafe { scaled!(self.sums, $turn, factor, addends) }
                     })*
                     // SAFETY: as promised by the caller.
                     _ => unsafe { unreachable_unchecked() },
@@ -278,40 +282,39 @@ impl<const N: usize> WarpgroupTile<N> {
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[inline(always)]
     #[track_caller]
-    unsafe fn store_scaled<T: wgmma::Element>(
+    unsafe fn store_scaled<D: Outgoing>(
         &self,
         d: Mapped<'_>,
         factor: f32,
         origin: Origin,
         outbox: &mut Outbox,
     ) {
+        let turns = const { Self::turns_of_part::<D>() };
+        let nothing: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
         macro_rules! store {
-            ($($part:literal)*) => {$(
-                if const { $part < N / outbox::COLS } {
-                    // SAFETY: as promised by the caller.
-                    unsafe { outbox.wait() };
-                    unroll!(block < outbox::COLS / outbox::BLOCK, {
-                        const FIRST: usize =
-                            ($part * outbox::COLS / outbox::BLOCK + block) * 2 * OF_EIGHT;
-                        // SAFETY: as promised by the caller.
-                        unsafe {
-                            let sums = &self.sums;
-                            let pairs = [
-                                [sums.scaled::<FIRST>(factor, 0.0), sums.scaled::<{ FIRST + 1 }>(factor, 0.0)],
-                                [sums.scaled::<{ FIRST + 2 }>(factor, 0.0), sums.scaled::<{ FIRST + 3 }>(factor, 0.0)],
-                                [sums.scaled::<{ FIRST + 4 }>(factor, 0.0), sums.scaled::<{ FIRST + 5 }>(factor, 0.0)],
-                                [sums.scaled::<{ FIRST + 6 }>(factor, 0.0), sums.scaled::<{ FIRST + 7 }>(factor, 0.0)],
-                            ];
-                            outbox.write(block as u32, pairs.map(wgmma::pack::<T>));
+            ($($turn:literal)*) => {$(
+                if const { $turn < N / pairs::COLS } {
+                    // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
+                    unsafe {
+                        if $turn % turns == 0 {
+                            outbox.wait();
                         }
-                    });
-                    let col = origin.col + $part * outbox::COLS as u32;
-                    // SAFETY: as promised by the caller; all blocks have been written.
-                    unsafe { outbox.send(d, Origin { col, ..origin }) };
+                        let values = scaled!(self.sums, $turn, factor, nothing);
+                        D::write(outbox, $turn % turns, values);
+                        if $turn % turns == turns - 1 {
+                            let col = origin.col + $turn / turns * outbox::cols::<D>() as u32;
+                            outbox.send(d, Origin { col, ..origin });
+                        }
+                    }
                 }
             )*};
         }
-        store!(0 1 2 3);
+        store!(0 1 2 3 4 5 6 7);
+    }
+
+    /// How many times [`pairs::COLS`] columns are a part of D on its way.
+    const fn turns_of_part<D>() -> u32 {
+        (outbox::cols::<D>() / pairs::COLS) as u32
     }
 
     /// Stores the sums as they are to a matrix of f32 of `m` rows, where the warpgroup's part begins at `origin`: all of a row that

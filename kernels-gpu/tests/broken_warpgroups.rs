@@ -171,8 +171,8 @@ unsafe fn product(
 unsafe fn send_parts(d: Mapped<'_>, outbox: &mut Outbox, room: SharedPtr<u8>, mistake: Mistake) {
     unsafe {
         for _ in 0..3 {
-            for block in 0..(outbox::COLS / outbox::BLOCK) as u32 {
-                outbox.write(block, [0; 4]); // write
+            for block in 0..(outbox::cols::<bf16>() / outbox::BLOCK) as u32 {
+                outbox.write_block(block, [0; 4]); // write
             }
             let origin = Origin { row: 0, col: 0 };
             if mistake == Mistake::SendsUnfenced {
@@ -224,7 +224,7 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
         simulator.tensor_map(&tensor).unwrap()
     };
     let (a_map, b_map) = (map(a, (m, k), PanelA::BOX), map(b, (k, n), PanelB::BOX));
-    let d_map = map(d, (m, n), outbox::BOX);
+    let d_map = map(d, (m, n), outbox::box_of::<bf16>());
     let params = Params {
         a,
         b,

@@ -266,6 +266,7 @@ const RING: u32 = OUTBOXES + CONSUMERS / WARP * outbox::BYTES;
 
 impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
     type Element = bf16;
+    type Target = bf16;
     const RUNG: Rung = Right::RUNG;
     const SUMMATION: Summation = Right::SUMMATION;
     const TILE: Tile = Right::TILE;

@@ -54,6 +54,7 @@ impl<
 > GemmKernel for LoopOrder<T, BM, BN, BK, TM, TN, STEP>
 {
     type Element = T;
+    type Target = T;
     /// The rung of the loops' last order.
     const RUNG: Rung = Rung::Microkernel;
     const TILE: Tile = Tile {

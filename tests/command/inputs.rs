@@ -137,4 +137,6 @@ fn rejects_operands_that_do_not_fit() {
     fail(folder.path(), "mul f64.npy b.npy -o d.npy", FILE, &["x.astype(np.float64)"]);
     write_f32(folder.path(), "c.npy", "(2, 2)", &[0.0; 4]);
     fail(folder.path(), "mul f64.npy f64.npy -o d.npy --as bf16", USAGE, &["--as", "float64"]);
+    let line = "mul f64.npy f64.npy -o d.npy --results f32";
+    fail(folder.path(), line, USAGE, &["--results", "float64"]);
 }

@@ -88,6 +88,48 @@ fn mul_rounds_to_the_type_it_is_told_to_compute_in() {
 }
 
 #[test]
+fn mul_keeps_results_as_they_are_where_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let value = 1.0 + f32::powi(2.0, -7);
+    write_f32(folder.path(), "x.npy", "(1, 1)", &[value]);
+    // C and the bias are not rounded either.
+    write_f32(folder.path(), "c.npy", "(1, 1)", &[f32::powi(2.0, -20)]);
+    let line = "mul x.npy x.npy -o d.npy --force --verify --c c.npy --device sim";
+    let exact = value * value + f32::powi(2.0, -20);
+    for (options, expected, types) in [
+        ("--as bf16", 1.0 + f32::powi(2.0, -6), "bf16"),
+        ("--as bf16 --results f32", exact, "bf16 with results of f32"),
+        ("--as f16 --results f32", exact, "f16 with results of f32"),
+        ("--results f32", exact, "f32"),
+    ] {
+        let said = succeed(folder.path(), &format!("{line} {options}"));
+        assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 1)"), [expected], "{options}");
+        assert!(said.contains(&format!("1 x 1, {types}\n")), "{options}:\n{said}");
+    }
+    // Files of float16 as they are.
+    let half = npy(1, "<f2", false, "(1, 1)", &0x3c08u16.to_le_bytes());
+    std::fs::write(folder.path().join("h.npy"), half).unwrap();
+    let line = "mul h.npy h.npy -o d.npy --force --verify --device sim --results f32";
+    let said =
+        succeed(folder.path(), &format!("{line} --c c.npy --kernel tensor_core64 --explain"));
+    assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 1)"), [exact]);
+    assert!(said.contains("tensor_core64_f16_f32"), "{said}");
+    fail(folder.path(), &format!("{line} --c h.npy"), FILE, &["h.npy", "float16", "float32"]);
+}
+
+#[test]
+fn verify_knows_results_of_f32() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "verify --dtype bf16_f32 --cases 6 --seed 3 --max-size 40 --device sim --json";
+    let document: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
+    let kernels = document["kernels"].as_array().unwrap();
+    assert!(!kernels.is_empty() && document["pass"] == true, "{document}");
+    for kernel in kernels {
+        assert_eq!((&kernel["dtype"], &kernel["target"]), (&"bf16".into(), &"f32".into()));
+    }
+}
+
+#[test]
 fn mul_computes_with_nan_and_infinity_and_warns() {
     let folder = sample();
     write_f32(folder.path(), "a.npy", "(2, 3)", &[f32::NAN, 2.0, 3.0, f32::INFINITY, 5.0, 6.0]);

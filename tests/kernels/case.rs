@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use ndarray::Array2;
 use regemm::verify::{Case, Operands, compare, rng};
-use regemm::{Accumulator, Element, KernelInfo, ndarray};
+use regemm::{Accumulator, Element, KernelInfo, Yields, ndarray};
 
 /// An element whose bits can be compared.
 pub trait TestElement: Element {
@@ -28,43 +28,43 @@ pub fn nan<T: Element>() -> T {
 
 /// Runs a case in the layouts of the kernel, with gaps that need not be repacked, and with operands of its own seed; every element, the
 /// canaries around D and its gaps must be right.
-pub fn check<T: TestElement>(
+pub fn check<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     case: Case,
     machine: &Machine,
     kernel: &'static KernelInfo,
-) -> Result<Array2<T>, String> {
-    check_with(case, machine, kernel, |_| {})
+) -> Result<Array2<D>, String> {
+    check_with::<T, D>(case, machine, kernel, |_| {})
 }
 
 /// As [`check`], with A and B where the case says, so that kernels which make bulk copies have to repack them.
-pub fn check_in_place<T: TestElement>(
+pub fn check_in_place<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     case: Case,
     machine: &Machine,
     kernel: &'static KernelInfo,
 ) -> Result<(), String> {
     let case = Case { layouts: kernel.layouts, ..case };
-    run::<T>(case, machine, kernel, |_| {}).map(drop)
+    run::<T, D>(case, machine, kernel, |_| {}).map(drop)
 }
 
 /// As [`check`], after a change to the operands.
-pub fn check_with<T: TestElement>(
+pub fn check_with<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     case: Case,
     machine: &Machine,
     kernel: &'static KernelInfo,
-    change: impl FnOnce(&mut Operands<T>),
-) -> Result<Array2<T>, String> {
+    change: impl FnOnce(&mut Operands<T, D>),
+) -> Result<Array2<D>, String> {
     run(case.fitted::<T>(kernel), machine, kernel, change)
 }
 
-fn run<T: TestElement>(
+fn run<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     case: Case,
     machine: &Machine,
     kernel: &'static KernelInfo,
-    change: impl FnOnce(&mut Operands<T>),
-) -> Result<Array2<T>, String> {
+    change: impl FnOnce(&mut Operands<T, D>),
+) -> Result<Array2<D>, String> {
     let failed = |why: String| format!("{case}: {why}");
     let seed = (case.m << 20 | case.n << 10 | case.k) as u64;
-    let mut operands = case.operands::<T>(&mut rng(seed, 0));
+    let mut operands = case.operands_of::<T, D>(&mut rng(seed, 0));
     change(&mut operands);
     let expected = case.reference(&operands).map_err(|error| failed(error.to_string()))?;
     let result = case
@@ -82,10 +82,10 @@ fn run<T: TestElement>(
 }
 
 /// The bits of a checked result.
-pub fn bits<T: TestElement>(
+pub fn bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     case: Case,
     machine: &Machine,
     kernel: &'static KernelInfo,
 ) -> Result<Vec<u64>, String> {
-    Ok(check::<T>(case, machine, kernel)?.iter().map(|x| x.bits()).collect())
+    Ok(check::<T, D>(case, machine, kernel)?.iter().map(|x| x.bits()).collect())
 }

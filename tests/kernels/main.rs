@@ -14,9 +14,10 @@ mod case;
 mod machine;
 mod themes;
 
+use case::TestElement;
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::Machine;
-use regemm::{Dtype, KernelInfo, bf16, f16};
+use regemm::{Dtype, KernelInfo, Yields, bf16, f16};
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -24,11 +25,13 @@ fn main() {
     let mut trials = Vec::new();
     for machine in machines.available() {
         for kernel in regemm::kernels::kernels() {
-            match kernel.dtype {
-                Dtype::F32 => add_kernel::<f32>(&mut trials, machine, kernel),
-                Dtype::F64 => add_kernel::<f64>(&mut trials, machine, kernel),
-                Dtype::F16 => add_kernel::<f16>(&mut trials, machine, kernel),
-                Dtype::Bf16 => add_kernel::<bf16>(&mut trials, machine, kernel),
+            match (kernel.dtype, kernel.target) {
+                (Dtype::F16, Dtype::F32) => add_kernel::<f16, f32>(&mut trials, machine, kernel),
+                (Dtype::Bf16, Dtype::F32) => add_kernel::<bf16, f32>(&mut trials, machine, kernel),
+                (Dtype::F32, _) => add_kernel::<f32, f32>(&mut trials, machine, kernel),
+                (Dtype::F64, _) => add_kernel::<f64, f64>(&mut trials, machine, kernel),
+                (Dtype::F16, _) => add_kernel::<f16, f16>(&mut trials, machine, kernel),
+                (Dtype::Bf16, _) => add_kernel::<bf16, bf16>(&mut trials, machine, kernel),
             }
         }
     }
@@ -42,12 +45,12 @@ fn main() {
     conclusion.exit();
 }
 
-fn add_kernel<T: case::TestElement>(
+fn add_kernel<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     trials: &mut Vec<Trial>,
     machine: &Machine,
     kernel: &'static KernelInfo,
 ) {
-    for (theme, test) in themes::of::<T>(kernel) {
+    for (theme, test) in themes::of::<T, D>(kernel) {
         let name = format!("{}::{}::{theme}", machine.name, kernel.name);
         let machine = machine.clone();
         trials.push(Trial::test(name, move || {

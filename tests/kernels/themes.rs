@@ -4,45 +4,52 @@ use crate::case::{TestElement, bits, check, check_in_place, check_with, nan};
 use crate::machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use regemm::kernels::Repack;
+use regemm::kernels::{Repack, Types};
 use regemm::verify::{Addend, BatchCase, Case, Elements, rng};
-use regemm::{Activation, BiasAxis, Device, Error, KernelInfo, Layouts, Schedule, Summation};
+use regemm::{
+    Activation, BiasAxis, Device, Error, KernelInfo, Layouts, Schedule, Summation, Yields,
+};
 use std::num::NonZeroU32;
 
 type Outcome = Result<(), String>;
 type Test = fn(&Machine, &'static KernelInfo) -> Outcome;
 
-/// All themes for kernels of one element type.
-pub fn of<T: TestElement>(kernel: &KernelInfo) -> Vec<(&'static str, Test)> {
+/// All themes for kernels of one pair of element types.
+pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    kernel: &KernelInfo,
+) -> Vec<(&'static str, Test)> {
     let mut themes: Vec<(&'static str, Test)> = vec![
-        ("edges", edges::<T>),
-        ("empty", empty::<T>),
-        ("exact_integers", exact_integers::<T>),
-        ("alignment", alignment::<T>),
-        ("rectangles", rectangles::<T>),
-        ("batches", batches::<T>),
-        ("epilogues", epilogues::<T>),
-        ("addends", addends::<T>),
-        ("nothing_read_for_zero_factors", zero_factors::<T>),
-        ("special_values", special_values::<T>),
-        ("same_bits_everywhere", same_bits::<T>),
-        ("slices", slices::<T>),
-        ("random_cases", random_cases::<T>),
+        ("edges", edges::<T, D>),
+        ("empty", empty::<T, D>),
+        ("exact_integers", exact_integers::<T, D>),
+        ("alignment", alignment::<T, D>),
+        ("rectangles", rectangles::<T, D>),
+        ("batches", batches::<T, D>),
+        ("epilogues", epilogues::<T, D>),
+        ("addends", addends::<T, D>),
+        ("nothing_read_for_zero_factors", zero_factors::<T, D>),
+        ("special_values", special_values::<T, D>),
+        ("same_bits_everywhere", same_bits::<T, D>),
+        ("slices", slices::<T, D>),
+        ("random_cases", random_cases::<T, D>),
     ];
     if matches!(kernel.schedule, Schedule::StreamK | Schedule::Persistent) {
-        themes.push(("shared_tiles", shared_tiles::<T>));
+        themes.push(("shared_tiles", shared_tiles::<T, D>));
     }
     if kernel.schedule == Schedule::Persistent {
-        themes.push(("many_tiles", many_tiles::<T>));
+        themes.push(("many_tiles", many_tiles::<T, D>));
     }
     if kernel.boxes.is_some() {
-        themes.push(("misaligned_factors", misaligned_factors::<T>));
+        themes.push(("misaligned_factors", misaligned_factors::<T, D>));
     }
     themes
 }
 
 /// One less, exactly and one more than the block's tile in every direction, and the same around one.
-fn edges<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn edges<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     let tile = kernel.tile;
     let around = |size: u32| [size as usize - 1, size as usize, size as usize + 1];
     let mut cases = Vec::new();
@@ -61,14 +68,17 @@ fn edges<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outc
     cases.extend([(bm + 1, bn + 1, 2 * bk + 1), (2 * bm, bn, bk), (bm - 1, 2 * bn + 3, 3 * bk)]);
     cases
         .into_iter()
-        .try_for_each(|(m, n, k)| check::<T>(Case::product(m, n, k), machine, kernel).map(drop))
+        .try_for_each(|(m, n, k)| check::<T, D>(Case::product(m, n, k), machine, kernel).map(drop))
 }
 
 /// No rows, no columns, no depth. Without depth D is the epilogue of zero.
-fn empty<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn empty<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     for (m, n, k) in [(0, 5, 7), (5, 0, 7), (0, 0, 0), (0, 0, 9), (5, 7, 0), (33, 41, 0)] {
         let plain = Case::product(m, n, k);
-        check::<T>(plain, machine, kernel)?;
+        check::<T, D>(plain, machine, kernel)?;
         let full = Case {
             beta: 0.5,
             addend: Addend::Matrix,
@@ -76,21 +86,24 @@ fn empty<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outc
             activation: Activation::LeakyRelu,
             ..plain
         };
-        check::<T>(full, machine, kernel)?;
+        check::<T, D>(full, machine, kernel)?;
     }
     // There is no product that an infinite factor could turn into NaN.
     for alpha in [f64::INFINITY, f64::NAN] {
         let case = Case { alpha, beta: 0.5, addend: Addend::Matrix, ..Case::product(5, 7, 0) };
-        check::<T>(case, machine, kernel)?;
+        check::<T, D>(case, machine, kernel)?;
     }
     Ok(())
 }
 
 /// Small integers, whose products and sums are exact: the result must be, too.
-fn exact_integers<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn exact_integers<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     for (m, n, k) in [(33, 35, 37), (64, 130, 20), (129, 66, 9)] {
         let case = Case { elements: Elements::Integers, ..Case::product(m, n, k) };
-        check::<T>(case, machine, kernel)?;
+        check::<T, D>(case, machine, kernel)?;
         let scaled = Case {
             alpha: -2.0,
             beta: 3.0,
@@ -100,17 +113,20 @@ fn exact_integers<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo
             gaps: [(3, 2); 4],
             ..case
         };
-        check::<T>(scaled, machine, kernel)?;
+        check::<T, D>(scaled, machine, kernel)?;
     }
     Ok(())
 }
 
 /// Rows that start aligned or not, in matrices with and without gaps, and whose lengths are whole vectors or not.
-fn alignment<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn alignment<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     for (left, gap) in [(0, 0), (1, 0), (0, 1), (4, 4), (8, 8), (2, 6), (7, 3)] {
         for (m, n, k) in [(40, 64, 32), (41, 63, 31), (40, 48, 33)] {
             let gaps = [(left, gap); 4];
-            check_in_place::<T>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
+            check_in_place::<T, D>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
         }
     }
     Ok(())
@@ -118,13 +134,16 @@ fn alignment<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
 
 /// Rows, columns and depth all different, each of them the longest and the shortest once, with different gaps around the
 /// rows of each matrix: what mixes up rows and columns, or the leading dimensions of two matrices, shows here.
-fn rectangles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn rectangles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     for (m, n, k) in [(9, 34, 71), (9, 71, 34), (34, 9, 71), (34, 71, 9), (71, 9, 34), (71, 34, 9)]
     {
         for gaps in
             [[(0, 0); 4], [(0, 3), (1, 4), (2, 5), (3, 6)], [(5, 0), (0, 7), (4, 4), (8, 1)]]
         {
-            check_in_place::<T>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
+            check_in_place::<T, D>(Case { gaps, ..Case::product(m, n, k) }, machine, kernel)?;
         }
     }
     Ok(())
@@ -132,7 +151,10 @@ fn rectangles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) ->
 
 /// Batches whose matrices have gaps between them, with every combination of operands that all products share, and C apart
 /// from D or in it.
-fn batches<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn batches<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     let full = Case {
         alpha: 1.5,
         beta: -0.5,
@@ -144,21 +166,24 @@ fn batches<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Ou
         let shared = std::array::from_fn(|operand| shared >> operand & 1 == 1);
         let batch = Some(BatchCase { count: 3, shared });
         let addend = if shared[0] == shared[1] { Addend::Matrix } else { Addend::Same };
-        check_in_place::<T>(Case { batch, addend, ..full }, machine, kernel)?;
+        check_in_place::<T, D>(Case { batch, addend, ..full }, machine, kernel)?;
     }
     for (count, (m, n, k)) in [(0, (5, 6, 7)), (1, (33, 17, 9)), (7, (1, 40, 3)), (4, (5, 6, 0))] {
         let batch = Some(BatchCase { count, shared: [false; 4] });
         let gaps = [(1, 0), (0, 4), (4, 4), (3, 2)];
         let case = Case { batch, gaps, bias: BiasAxis::Row, ..Case::product(m, n, k) };
-        check_in_place::<T>(case, machine, kernel)?;
+        check_in_place::<T, D>(case, machine, kernel)?;
     }
     let nothing_read = Case { alpha: 0.0, beta: 0.0, addend: Addend::Matrix, ..full };
     let batch = Some(BatchCase { count: 2, shared: [false, true, false, true] });
-    check_in_place::<T>(Case { batch, ..nothing_read }, machine, kernel)
+    check_in_place::<T, D>(Case { batch, ..nothing_read }, machine, kernel)
 }
 
 /// Every activation with every bias.
-fn epilogues<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn epilogues<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     for activation in Activation::ALL {
         for bias in [BiasAxis::None, BiasAxis::Column, BiasAxis::Row] {
             let case = Case {
@@ -169,20 +194,23 @@ fn epilogues<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
                 gaps: [(activation as usize % 3, 0); 4],
                 ..Case::product(35, 37, 19)
             };
-            check::<T>(case, machine, kernel)?;
+            check::<T, D>(case, machine, kernel)?;
         }
     }
     Ok(())
 }
 
 /// C apart from D and C that is D, with different factors.
-fn addends<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn addends<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     for addend in [Addend::Matrix, Addend::Same] {
         for beta in [0.0, 1.0, -0.5, 1.75] {
             for gap in [0, 5] {
                 let gaps = [(0, gap); 4];
                 let case = Case { addend, beta, gaps, ..Case::product(66, 39, 23) };
-                check::<T>(case, machine, kernel)?;
+                check::<T, D>(case, machine, kernel)?;
             }
         }
     }
@@ -190,10 +218,13 @@ fn addends<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Ou
 }
 
 /// Operands whose factor is zero hold nothing but NaN, which must not be read.
-fn zero_factors<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn zero_factors<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     for addend in [Addend::Matrix, Addend::Same] {
         let unread_c = Case { addend, beta: 0.0, ..Case::product(34, 36, 18) };
-        check::<T>(unread_c, machine, kernel)?;
+        check::<T, D>(unread_c, machine, kernel)?;
     }
     let unread_product = Case {
         alpha: 0.0,
@@ -202,22 +233,25 @@ fn zero_factors<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) 
         bias: BiasAxis::Column,
         ..Case::product(34, 36, 18)
     };
-    check::<T>(unread_product, machine, kernel).map(drop)
+    check::<T, D>(unread_product, machine, kernel).map(drop)
 }
 
 /// NaN and infinities among the operands and factors do what IEEE 754 says, and only where they belong.
-fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn special_values<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     let infinity = T::narrow(regemm::Accumulator::constant(f64::INFINITY));
     for activation in [Activation::None, Activation::Relu, Activation::Silu, Activation::GeluErf] {
         let case = Case { activation, ..Case::product(37, 35, 21) };
-        check_with::<T>(case, machine, kernel, |operands| {
+        check_with::<T, D>(case, machine, kernel, |operands| {
             operands.a[(0, 3, 4)] = nan();
             operands.b[(0, 7, 8)] = infinity;
             operands.a[(0, 20, 0)] = infinity;
         })?;
     }
     for alpha in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
-        check::<T>(Case { alpha, ..Case::product(5, 6, 7) }, machine, kernel)?;
+        check::<T, D>(Case { alpha, ..Case::product(5, 6, 7) }, machine, kernel)?;
     }
     Ok(())
 }
@@ -225,7 +259,10 @@ fn special_values<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo
 /// Kernels that sum in the same order, and a simulator that computes as the GPU does: the same case gives the same bits with
 /// every such kernel, in all layouts, on every machine and every time. No bound is needed, also not for the activations: they are made of the
 /// same operations on both. Tensor cores sum otherwise, and not the same on all machines: there the machine is its own measure.
-fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     // Groups sum otherwise if there are more of them, or if their parts are shorter.
     let order = |kernel: &KernelInfo| match kernel.summation {
         Summation::InGroups => (kernel.summation, kernel.depth_groups, kernel.tile.bk),
@@ -233,7 +270,8 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
         Summation::Warpgroups => (kernel.summation, u32::from(kernel.reducer.is_some()), 0),
         order => (order, 1, 0),
     };
-    let alike = |other: &&KernelInfo| (other.dtype, order(other)) == (kernel.dtype, order(kernel));
+    let kind = |kernel: &KernelInfo| (Types::of(kernel), order(kernel));
+    let alike = |other: &&KernelInfo| kind(other) == kind(kernel);
     let first = regemm::kernels::kernels().iter().find(alike).ok_or("no kernel of its kind")?;
     let reference = reference_of(machine, kernel);
     for activation in Activation::ALL {
@@ -247,9 +285,9 @@ fn same_bits<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> 
             slices: Some(NonZeroU32::MIN),
             ..Case::product(39, 70, 45)
         };
-        let expected = bits::<T>(case, &reference, first)?;
+        let expected = bits::<T, D>(case, &reference, first)?;
         for repetition in 0..2 {
-            if bits::<T>(case, machine, kernel)? != expected {
+            if bits::<T, D>(case, machine, kernel)? != expected {
                 return Err(format!(
                     "{case}, run {repetition}: other bits than {} on {}",
                     first.name, reference.name
@@ -270,7 +308,10 @@ fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
 
 /// Any number of slices: fewer and more than there are steps of k, alone and in batches. The bits are those of the simulator
 /// with as many slices, and where K is not split slices change nothing.
-fn slices<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn slices<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     let reference = reference_of(machine, kernel);
     let bk = kernel.tile.bk as usize;
     for (count, k) in [
@@ -293,13 +334,13 @@ fn slices<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Out
                 activation: Activation::Relu,
                 ..Case::product(35, 41, k)
             };
-            let expected = bits::<T>(case, &reference, kernel)?;
-            if bits::<T>(case, machine, kernel)? != expected {
+            let expected = bits::<T, D>(case, &reference, kernel)?;
+            if bits::<T, D>(case, machine, kernel)? != expected {
                 return Err(format!("{case}: other bits than on {}", reference.name));
             }
             let whole = Case { slices: None, ..case };
             if matches!(kernel.schedule, Schedule::Tiles | Schedule::ClusterK)
-                && bits::<T>(whole, machine, kernel)? != expected
+                && bits::<T, D>(whole, machine, kernel)? != expected
             {
                 return Err(format!("{case}: other bits than without slices"));
             }
@@ -310,7 +351,10 @@ fn slices<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Out
 
 /// Tiles that more blocks share than there are tiles: blocks with parts of two of them, and tiles with parts of three blocks. The
 /// bits are those of the simulator with as many blocks, or of tensor cores another time, and within the bound.
-fn shared_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn shared_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     let reference = reference_of(machine, kernel);
     let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize);
     for (blocks, k) in [(3, 5 * bk), (5, 3 * bk + 4), (7, 4 * bk - 1)] {
@@ -321,8 +365,8 @@ fn shared_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) 
             bias: BiasAxis::Column,
             ..Case::product(bm + 3, 2 * bn - 8, k)
         };
-        check::<T>(case, machine, kernel)?;
-        if bits::<T>(case, machine, kernel)? != bits::<T>(case, &reference, kernel)? {
+        check::<T, D>(case, machine, kernel)?;
+        if bits::<T, D>(case, machine, kernel)? != bits::<T, D>(case, &reference, kernel)? {
             return Err(format!("{case}: other bits than on {}", reference.name));
         }
     }
@@ -343,14 +387,17 @@ fn many_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) ->
             bias: BiasAxis::Row,
             ..Case::product(2 * bm - 5, (multiprocessors + 1) * bn - 9, k)
         };
-        check::<T>(case, machine, kernel)?;
+        check::<T, D>(case, machine, kernel)?;
     }
     Ok(())
 }
 
 /// Factors that bulk copies cannot take: one or the other or both, by their address, their leading dimension or the distance to the next of
 /// a batch. Those are repacked, and no others.
-fn misaligned_factors<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn misaligned_factors<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     let aligned = (8, 8);
     for (gaps, repack) in [
         ([(0, 1), aligned], Repack { a: 1, b: 0 }),
@@ -366,8 +413,8 @@ fn misaligned_factors<T: TestElement>(machine: &Machine, kernel: &'static Kernel
             layouts: kernel.layouts,
             ..Case::product(136, 264, 72)
         };
-        check_in_place::<T>(case, machine, kernel)?;
-        let operands = case.operands::<T>(&mut rng(1, 0));
+        check_in_place::<T, D>(case, machine, kernel)?;
+        let operands = case.operands_of::<T, D>(&mut rng(1, 0));
         let uploaded = case.upload(&machine.device, &operands).map_err(text)?;
         let repacked = uploaded.run(kernel).map_err(text)?.report.repacked;
         if repacked != repack {
@@ -378,7 +425,7 @@ fn misaligned_factors<T: TestElement>(machine: &Machine, kernel: &'static Kernel
     for shared in [[false; 4], [true, false, true, false], [false, true, false, true]] {
         let batch = Some(BatchCase { count: 5, shared });
         let case = Case { batch, addend: Addend::Same, beta: -1.5, ..Case::product(37, 21, 29) };
-        check_in_place::<T>(case, machine, kernel)?;
+        check_in_place::<T, D>(case, machine, kernel)?;
     }
     Ok(())
 }
@@ -435,11 +482,14 @@ fn any_case() -> impl Strategy<Value = Case> {
 }
 
 /// Random shapes, places, factors and epilogues; a failing case is shrunk to a small one.
-fn random_cases<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn random_cases<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&any_case(), |case| {
-            check_in_place::<T>(case, machine, kernel).map_err(TestCaseError::fail)
+            check_in_place::<T, D>(case, machine, kernel).map_err(TestCaseError::fail)
         })
         .map_err(|error| error.to_string())
 }

@@ -6,6 +6,7 @@
 //! | `products` | the parts of a product, each alone: what they mean, and the rules about zeros |
 //! | `layouts` | transposed factors: what they mean, and which kernels take them |
 //! | `batches` | batches: their memory, and products of them |
+//! | `results` | results of f32 where factors are of half precision |
 //! | `repack` | factors that bulk copies cannot take |
 //! | `errors` | every error that can be provoked without a GPU, and what its message says |
 //! | `overlaps` | which operands may share memory |
@@ -20,6 +21,7 @@ mod matrices;
 mod overlaps;
 mod products;
 mod repack;
+mod results;
 mod streams;
 
 use regemm::ndarray::{Array2, ArrayView2};

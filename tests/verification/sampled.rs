@@ -213,6 +213,7 @@ fn a_wrong_product_of_a_batch_is_found() {
         let worst = found.comparison.worst.unwrap();
         assert_eq!((worst.row, worst.col), (product * 120 + 7, 9));
     }
-    let nothing = check_batch::<f32>(&[], &ndarray::Array3::zeros((0, 5, 5)).view(), SEED).unwrap();
+    let nothing =
+        check_batch::<f32, f32>(&[], &ndarray::Array3::zeros((0, 5, 5)).view(), SEED).unwrap();
     assert!(nothing.pass());
 }

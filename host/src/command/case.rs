@@ -6,9 +6,9 @@ use super::exit::Failure;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom;
-use regemm::kernels::{base_name, family_name, twin};
+use regemm::kernels::{Types, base_name, family_name, twin};
 use regemm::verify::{Addend, BatchCase, Case, Comparison, Elements, Uploaded, compare, rng};
-use regemm::{Activation, BiasAxis, Device, Dtype, Element, Error, KernelInfo, Layouts};
+use regemm::{Activation, BiasAxis, Device, Element, Error, KernelInfo, Layouts, Yields};
 use std::fmt;
 
 /// A random case of a run.
@@ -18,8 +18,8 @@ pub struct Draw {
     pub seed: u64,
     /// Its number in the run.
     pub index: u64,
-    /// Element type of all matrices.
-    pub dtype: Dtype,
+    /// Element types of the matrices.
+    pub types: Types,
     case: Case,
 }
 
@@ -45,9 +45,9 @@ const LARGEST_BATCH: usize = 4;
 
 impl Draw {
     /// Draws a case.
-    pub fn new(seed: u64, index: u64, dtypes: &[Dtype], max_size: usize) -> Option<Draw> {
+    pub fn new(seed: u64, index: u64, types: &[Types], max_size: usize) -> Option<Draw> {
         let rng = &mut rng(seed, 2 * index);
-        let dtype = *dtypes.choose(rng)?;
+        let types = *types.choose(rng)?;
         let [m, n, k] = std::array::from_fn(|_| draw_size(rng, max_size));
         let weighted = [
             Elements::Normal,
@@ -84,7 +84,7 @@ impl Draw {
             }),
             slices: None,
         };
-        Some(Draw { seed, index, dtype, case })
+        Some(Draw { seed, index, types, case })
     }
 
     /// The kernel that runs the case for one that was asked for: where that is for row-major factors, its twin for the
@@ -94,19 +94,19 @@ impl Draw {
         twin(asked, self.case.layouts).filter(|_| free).unwrap_or(asked)
     }
 
-    /// Runs kernels of the case's element type on it, each in its own layouts.
+    /// Runs kernels of the case's element types on it, each in its own layouts.
     ///
     /// # Errors
     /// A failure of the device. What the simulator finds wrong with a kernel is an outcome.
-    pub fn run<T: Element>(
+    pub fn run<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         &self,
         device: &Device,
         kernels: &[&'static KernelInfo],
     ) -> Result<Vec<Outcome>, Failure> {
-        let operands = self.case.operands::<T>(&mut rng(self.seed, 2 * self.index + 1));
+        let operands = self.case.operands_of::<T, D>(&mut rng(self.seed, 2 * self.index + 1));
         let expected =
             self.case.reference(&operands).map_err(|error| Failure::Usage(error.to_string()))?;
-        let judge = |uploaded: &Uploaded<'_, T>, kernel| match uploaded.run(kernel) {
+        let judge = |uploaded: &Uploaded<'_, T, D>, kernel| match uploaded.run(kernel) {
             Ok(result) => {
                 let comparison = compare(&result.d.view(), &expected);
                 let fault = match (&comparison.worst, result.stray) {
@@ -141,7 +141,7 @@ impl Draw {
 
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", self.dtype, self.case)
+        write!(f, "{}, {}", self.types, self.case)
     }
 }
 

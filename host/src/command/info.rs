@@ -77,6 +77,7 @@ fn kernel_json(kernel: &KernelInfo, report: &KernelReport) -> Value {
         "name": kernel.name,
         "rung": kernel.rung.name(),
         "dtype": kernel.dtype.name(),
+        "target": kernel.target.name(),
         "tile": {
             "bm": tile.bm, "bn": tile.bn, "bk": tile.bk,
             "tm": tile.tm, "tn": tile.tn, "stages": tile.stages,

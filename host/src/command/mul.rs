@@ -16,7 +16,7 @@ use regemm::tuning::explain::explain;
 use regemm::verify::{Problem, Verification, check_batch};
 use regemm::{
     Accumulator, Activation, Batch, BiasAxis, Device, Dtype, Element, Factor, Gemm, KernelChoice,
-    Layout, Layouts, Matrix, Report, Term, bf16, f16, kernels,
+    Layout, Layouts, Matrix, Report, Term, Yields, bf16, f16, kernels,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -68,6 +68,9 @@ pub struct Arguments {
     /// Convert float32 files to this type to compute in; D is float32 again
     #[arg(long = "as", value_name = "TYPE")]
     compute_as: Option<Half>,
+    /// Do not round D to the type that is computed in where that is f16 or bf16: D, C and the bias are float32
+    #[arg(long, value_name = "TYPE")]
+    results: Option<Results>,
     #[command(flatten)]
     device: DeviceOption,
     /// The kernel to use, such as tiled16; the library chooses if none is named
@@ -82,15 +85,21 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-All files hold float32, float64 or float16, all the same; C and Fortran order and both byte orders are
-understood. NaN and infinities are computed with as IEEE 754 says. An array of three dimensions is a batch of matrices: then D
+All files hold float32, float64 or float16, all the same, but for --results: with it C, the bias and D hold float32
+beside factors of float16. C and Fortran order and both byte orders are understood. NaN and infinities are computed with as IEEE 754 says. An array of three dimensions is a batch of matrices: then D
 is one too, and matrices in other files are shared by all products (a bias of two dimensions has a row for each).
 
 Examples:
   regemm mul a.npy b.npy -o d.npy
   regemm mul x.npy w.npy -o y.npy --bias b.npy --activation gelu-erf --verify
   regemm mul a.npy b.npy -o d.npy --c c.npy --beta 0.5 --device cuda:0 --kernel microkernel
+  regemm mul a.npy b.npy -o d.npy --as bf16 --results f32
   regemm mul queries.npy keys.npy -o scores.npy --transpose-b --alpha 0.125";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Results {
+    F32,
+}
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Half {
@@ -114,15 +123,25 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     };
     interrupt::install();
     let destination = Destination::new(&arguments.output, arguments.force, &files.paths())?;
-    let contents = files.load()?;
+    let contents = files.load(arguments.results.map(|Results::F32| Dtype::F32))?;
     let dtype = contents.dtype();
-    let multiply = match (dtype, arguments.compute_as) {
-        (Dtype::F32, None) => multiply::<f32, f32>,
-        (Dtype::F64, None) => multiply::<f64, f64>,
-        (Dtype::F16 | Dtype::Bf16, None) => multiply::<f16, f16>,
-        (Dtype::F32, Some(Half::Bf16)) => multiply::<f32, bf16>,
-        (Dtype::F32, Some(Half::F16)) => multiply::<f32, f16>,
-        (_, Some(_)) => {
+    let multiply = match (dtype, arguments.compute_as, arguments.results) {
+        (Dtype::F32, None, _) => multiply::<f32, f32, f32, f32>,
+        (Dtype::F64, None, None) => multiply::<f64, f64, f64, f64>,
+        (Dtype::F64, None, Some(Results::F32)) => {
+            return Err(Failure::Usage(format!(
+                "--results f32 is for factors of float16 or with --as, but {} holds {}: leave it out",
+                arguments.a.display(),
+                numpy_name(dtype)
+            )));
+        }
+        (Dtype::F16 | Dtype::Bf16, None, None) => multiply::<f16, f16, f16, f16>,
+        (Dtype::F16 | Dtype::Bf16, None, Some(Results::F32)) => multiply::<f16, f16, f32, f32>,
+        (Dtype::F32, Some(Half::Bf16), None) => multiply::<f32, bf16, f32, bf16>,
+        (Dtype::F32, Some(Half::F16), None) => multiply::<f32, f16, f32, f16>,
+        (Dtype::F32, Some(Half::Bf16), Some(Results::F32)) => multiply::<f32, bf16, f32, f32>,
+        (Dtype::F32, Some(Half::F16), Some(Results::F32)) => multiply::<f32, f16, f32, f32>,
+        (_, Some(_), _) => {
             return Err(Failure::Usage(format!(
                 "--as converts float32, but {} holds {}: leave --as out",
                 arguments.a.display(),
@@ -133,8 +152,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     multiply(arguments, contents, destination, output)
 }
 
-/// Multiplies matrices of `S` in files, computing in `T`.
-fn multiply<S, T>(
+/// Multiplies matrices of `S` in files as matrices of `T`, to results of `D`; C, the bias and D are of `R` in files.
+fn multiply<S, T, R, D>(
     arguments: &Arguments,
     contents: Contents<'_>,
     destination: Destination,
@@ -142,9 +161,11 @@ fn multiply<S, T>(
 ) -> Result<(), Failure>
 where
     S: Stored,
-    T: Element<Acc = S::Acc>,
+    T: Element<Acc = S::Acc> + Yields<D>,
+    R: Stored<Acc = S::Acc>,
+    D: Element<Acc = S::Acc>,
 {
-    let operands = contents.into_operands::<S, T>()?;
+    let operands = contents.into_operands::<S, T, R, D>()?;
     for warning in &operands.warnings {
         eprintln_quietly(format_args!("regemm: warning: {warning}"));
     }
@@ -156,7 +177,7 @@ where
         let batch = products.unwrap_or(1) as u32;
         let [m, n, k] = [m, n, k].map(|size| size as u32);
         let single = kernels::Problem::packed(T::DTYPE, (m, n, k), layouts);
-        let problem = kernels::Problem { batch, ..single };
+        let problem = kernels::Problem { batch, target: D::DTYPE, ..single };
         explain(&device, &problem, Shape::packed(T::DTYPE, m, n, k))
     });
     let verification = arguments.verify.then(|| verify(arguments, &operands, &d)).transpose()?;
@@ -168,7 +189,7 @@ where
         } else {
             d.index_axis_move(ArrayAxis(0), 0).into_dyn()
         };
-        destination.save(&d, |element: T| S::narrow(element.widen()))?;
+        destination.save(&d, |element: D| R::narrow(element.widen()))?;
     }
 
     output.document(&json!({
@@ -178,6 +199,7 @@ where
         "layouts": layouts.name(),
         "batch": products,
         "dtype": T::DTYPE.name(),
+        "target": D::DTYPE.name(),
         "file_dtype": numpy_name(S::DTYPE),
         "device": device.info(),
         "kernel": report.kernel.name,
@@ -195,7 +217,7 @@ where
     let (of_a, of_b) = (transposed(layouts.a), transposed(layouts.b));
     output.text(format_args!(
         "D = {times}{m} x {n} from A = {m} x {k}{of_a} and B = {k} x {n}{of_b}, {}",
-        T::DTYPE
+        kernels::Types { factors: T::DTYPE, results: D::DTYPE }
     ))?;
     output.text(format_args!("device   {}", device.info().name))?;
     output.text(format_args!("kernel   {}: {}", report.kernel.name, report.why))?;
@@ -262,11 +284,11 @@ impl<T: Element> Held<T> {
 }
 
 /// All D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are none.
-fn compute<T: Element>(
+fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     arguments: &Arguments,
-    operands: &Operands<T>,
+    operands: &Operands<T, D>,
     device: &Device,
-) -> Result<(Array3<T>, Report, Option<f64>), Failure> {
+) -> Result<(Array3<D>, Report, Option<f64>), Failure> {
     let spinner = progress::spinner("multiplying");
     let constant = T::Acc::constant;
     let a = Held::upload(device, &operands.a)?;
@@ -279,7 +301,7 @@ fn compute<T: Element>(
     let (m, n, _) = operands.shape;
     let Layouts { a: layout_a, b: layout_b } = operands.layouts;
     let (a, b) = (Factor::stored(a.term(), layout_a), Factor::stored(b.term(), layout_b));
-    let mut gemm = Gemm::new(a, b)
+    let mut gemm = Gemm::widening(a, b)
         .alpha(constant(arguments.alpha))
         .activation(arguments.activation)
         .leaky_slope(constant(arguments.leaky_slope));
@@ -296,14 +318,14 @@ fn compute<T: Element>(
     }
     let (d, report, taken) = match operands.count {
         Some(count) => {
-            let mut d = device.batch::<T>(count, m, n)?;
+            let mut d = device.batch::<D>(count, m, n)?;
             let start = Instant::now();
             let report = gemm.run(&mut d)?;
             let taken = start.elapsed();
             (d.to_array()?, report, taken)
         }
         None => {
-            let mut d = device.matrix::<T>(m, n)?;
+            let mut d = device.matrix::<D>(m, n)?;
             let start = Instant::now();
             let report = gemm.run(&mut d)?;
             let taken = start.elapsed();
@@ -314,10 +336,10 @@ fn compute<T: Element>(
     Ok((d, report, (!device.is_sim()).then_some(taken.as_secs_f64())))
 }
 
-fn verify<T: Element>(
+fn verify<T: Element, D: Element>(
     arguments: &Arguments,
-    operands: &Operands<T>,
-    d: &Array3<T>,
+    operands: &Operands<T, D>,
+    d: &Array3<D>,
 ) -> Result<Verification, Failure> {
     let spinner = progress::spinner("verifying");
     let exactly = |value: f64| T::Acc::constant(value).to_f64();
@@ -332,7 +354,10 @@ fn verify<T: Element>(
         beta: exactly(arguments.beta),
         activation: arguments.activation,
         slope: exactly(arguments.leaky_slope),
-        ..Problem::product(operands.a.factor(index, layout_a), operands.b.factor(index, layout_b))
+        ..Problem::of_factors(
+            operands.a.factor(index, layout_a),
+            operands.b.factor(index, layout_b),
+        )
     };
     let problems: Vec<_> = (0..d.dim().0).map(problem).collect();
     // The shapes fit: the product has been computed.

@@ -168,7 +168,7 @@ impl Machine {
                 })
             }
             Machine::Published(gpu) => {
-                let recorded = compiled(kernel.name, gpu.capability).ok_or_else(|| {
+                let recorded = compiled(kernel.entry.name, gpu.capability).ok_or_else(|| {
                     let (major, minor) = gpu.capability;
                     Failure::Usage(format!(
                         "the registers of {} on compute capability {major}.{minor} are not recorded",

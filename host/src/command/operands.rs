@@ -28,7 +28,7 @@ pub struct Files<'p> {
     pub layouts: Layouts,
 }
 
-/// What the files hold, all of one element type.
+/// What the files hold: A and B of one element type, C and the bias of one, mostly the same.
 pub struct Contents<'p> {
     files: Files<'p>,
     dtype: Dtype,
@@ -38,8 +38,8 @@ pub struct Contents<'p> {
     bias: Option<(&'p Path, Loaded)>,
 }
 
-/// The operands in the type that is computed in, with shapes that fit.
-pub struct Operands<T> {
+/// The operands in the types that are computed in, with shapes that fit.
+pub struct Operands<T, D> {
     /// Rows of D, columns of D, and the depth of the product.
     pub shape: (usize, usize, usize),
     /// The number of products, if it is a batch.
@@ -51,9 +51,9 @@ pub struct Operands<T> {
     /// `k x n`, or `n x k` if it is stored transposed.
     pub b: Matrices<T>,
     /// `m x n`
-    pub c: Option<Matrices<T>>,
+    pub c: Option<Matrices<D>>,
     /// A row of `n` or `m` elements.
-    pub bias: Option<(BiasAxis, Matrices<T>)>,
+    pub bias: Option<(BiasAxis, Matrices<D>)>,
     /// What is unusual about the elements, a line a file.
     pub warnings: Vec<String>,
 }
@@ -91,23 +91,27 @@ impl<'p> Files<'p> {
         [Some(self.a), Some(self.b), self.c, self.bias].into_iter().flatten().collect()
     }
 
-    /// Reads the files.
-    pub fn load(self) -> Result<Contents<'p>, Failure> {
+    /// Reads the files. C and the bias must be of the type of `results` if one is given, else of that of A.
+    pub fn load(self, results: Option<Dtype>) -> Result<Contents<'p>, Failure> {
         let a = load(self.a)?;
         let dtype = a.dtype();
-        let load_alike = |path: &'p Path| {
+        let load_as = |path: &'p Path, wanted: Dtype| {
             let loaded = load(path)?;
-            if loaded.dtype() == dtype {
+            if loaded.dtype() == wanted {
                 return Ok(loaded);
             }
-            let (found, wanted) = (numpy_name(loaded.dtype()), numpy_name(dtype));
-            let problem = format!(
-                "holds {found}, but {} holds {wanted}; save x.astype(np.{wanted})",
-                self.a.display()
-            );
+            let (found, name) = (numpy_name(loaded.dtype()), numpy_name(wanted));
+            let because = if wanted == dtype {
+                format!("{} holds {name}", self.a.display())
+            } else {
+                format!("results are to be {name}")
+            };
+            let problem = format!("holds {found}, but {because}; save x.astype(np.{name})");
             Err(Failure::file(path, problem))
         };
-        let with_path = |path: &'p Path| load_alike(path).map(|loaded| (path, loaded));
+        let load_alike = |path: &'p Path| load_as(path, dtype);
+        let with_path =
+            |path: &'p Path| load_as(path, results.unwrap_or(dtype)).map(|loaded| (path, loaded));
         Ok(Contents {
             files: self,
             dtype,
@@ -120,16 +124,18 @@ impl<'p> Files<'p> {
 }
 
 impl Contents<'_> {
-    /// The element type of the files.
+    /// The element type of A and B in files.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// The operands in type `T`, converted from the type `S` of the files.
-    pub fn into_operands<S, T>(self) -> Result<Operands<T>, Failure>
+    /// A and B in type `T`, converted from the type `S` of the files, and C and the bias in type `D`, converted from `R`.
+    pub fn into_operands<S, T, R, D>(self) -> Result<Operands<T, D>, Failure>
     where
         S: Stored,
         T: Element<Acc = S::Acc>,
+        R: Stored,
+        D: Element<Acc = R::Acc>,
     {
         let Files { a: a_path, b: b_path, bias_axis, layouts, .. } = self.files;
         let a = matrices::<S>(a_path, self.a)?;
@@ -157,7 +163,7 @@ impl Contents<'_> {
         let mut warnings = Vec::new();
         let c = match self.c {
             Some((path, c)) => {
-                let c = matrices::<S>(path, c)?;
+                let c = matrices::<R>(path, c)?;
                 let (_, rows, cols) = c.array.dim();
                 if (rows, cols) != (m, n) {
                     let problem = format!("is {rows} x {cols} but must be {m} x {n} like D");
@@ -170,7 +176,7 @@ impl Contents<'_> {
         };
         let bias = match self.bias {
             Some((path, bias)) => {
-                let bias = vectors::<S>(path, bias)?;
+                let bias = vectors::<R>(path, bias)?;
                 batch.agree(path, &bias)?;
                 let axis = choose_axis(bias_axis, path, bias.array.dim().2, m, n)?;
                 Some((axis, convert(path, bias, &mut warnings)))

@@ -1,7 +1,7 @@
 //! Option values that several subcommands take.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use regemm::kernels;
+use regemm::kernels::{self, Types};
 use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo, Layouts};
 use std::fmt;
 use std::str::FromStr;
@@ -68,33 +68,44 @@ pub fn dtype() -> impl TypedValueParser<Value = Dtype> {
     PossibleValuesParser::new(names).map(|name| by_name(&Dtype::ALL, Dtype::name, &name))
 }
 
+/// Reads the element types of a product by name.
+pub fn types() -> impl TypedValueParser<Value = Types> {
+    let names = Types::ALL.map(Types::name);
+    PossibleValuesParser::new(names).map(|name| by_name(&Types::ALL, Types::name, &name))
+}
+
 /// Reads layouts by name.
 pub fn layouts() -> impl TypedValueParser<Value = Layouts> {
     let names = Layouts::ALL.map(Layouts::name);
     PossibleValuesParser::new(names).map(|name| by_name(&Layouts::ALL, Layouts::name, &name))
 }
 
-/// The kernels of an element type with these names, in this order; where no names are given all of them for row-major
+/// The kernels of these element types with these names, in this order; where no names are given all of them for row-major
 /// factors.
-pub fn kernels(dtype: Dtype, names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
+pub fn kernels(
+    types: impl Into<Types>,
+    names: &[String],
+) -> Result<Vec<&'static KernelInfo>, Error> {
+    let types = types.into();
     if names.is_empty() {
-        return kernels_in(Layouts::NN, dtype, names);
+        return kernels_in(Layouts::NN, types, names);
     }
-    names.iter().map(|name| kernels::find_for(name, dtype)).collect()
+    names.iter().map(|name| kernels::find_for(name, types)).collect()
 }
 
-/// The kernels of an element type for factors in these layouts, and with these names if some are given; names without
+/// The kernels of these element types for factors in these layouts, and with these names if some are given; names without
 /// layouts mean these.
 pub fn kernels_in(
     layouts: Layouts,
-    dtype: Dtype,
+    types: impl Into<Types>,
     names: &[String],
 ) -> Result<Vec<&'static KernelInfo>, Error> {
+    let types = types.into();
     if names.is_empty() {
-        return Ok(kernels::kernels_for(dtype, layouts).collect());
+        return Ok(kernels::kernels_for(types, layouts).collect());
     }
     let named = |name: &String| {
-        let kernel = kernels::find_in(name, dtype, layouts)?;
+        let kernel = kernels::find_in(name, types, layouts)?;
         kernels::check_layouts(kernel, layouts)?;
         Ok(kernel)
     };
@@ -119,6 +130,26 @@ macro_rules! with_dtype {
 }
 pub(super) use with_dtype;
 
+/// Runs a generic function with the types of factors and results that a value of [`Types`] names.
+macro_rules! with_types {
+    ($types:expr, $function:ident($($argument:expr),* $(,)?)) => {{
+        let regemm::kernels::Types { factors, results } = $types;
+        match (factors, results) {
+            (regemm::Dtype::F16, regemm::Dtype::F32) => {
+                $function::<regemm::f16, f32>($($argument),*)
+            }
+            (regemm::Dtype::Bf16, regemm::Dtype::F32) => {
+                $function::<regemm::bf16, f32>($($argument),*)
+            }
+            (regemm::Dtype::F32, _) => $function::<f32, f32>($($argument),*),
+            (regemm::Dtype::F64, _) => $function::<f64, f64>($($argument),*),
+            (regemm::Dtype::F16, _) => $function::<regemm::f16, regemm::f16>($($argument),*),
+            (regemm::Dtype::Bf16, _) => $function::<regemm::bf16, regemm::bf16>($($argument),*),
+        }
+    }};
+}
+pub(super) use with_types;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +161,9 @@ mod tests {
         }
         for dtype in Dtype::ALL {
             assert_eq!(by_name(&Dtype::ALL, Dtype::name, dtype.name()), dtype);
+        }
+        for types in Types::ALL {
+            assert_eq!(by_name(&Types::ALL, Types::name, types.name()), types);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::case::{Draw, Outcome};
 use super::exit::Failure;
-use super::options::{self, DeviceOption, with_dtype};
+use super::options::{self, DeviceOption, with_types};
 use super::output::{Output, count, table};
 use super::{eprintln_quietly, progress};
 use clap::Args;
-use regemm::kernels::{self, base_name};
-use regemm::{Device, Dtype, Error, KernelInfo};
+use regemm::kernels::{self, Types, base_name};
+use regemm::{Device, Element, Error, KernelInfo, Yields};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 
@@ -24,15 +24,15 @@ pub struct Arguments {
     /// Only the problem of this number, as printed by a failure
     #[arg(long, value_name = "I", requires = "seed", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Only these element types
+    /// Only these element types: `bf16_f32` has results of f32
     #[arg(
         long,
         value_name = "TYPE",
         value_delimiter = ',',
-        value_parser = options::dtype(),
-        default_value = "f32,f64,f16,bf16"
+        value_parser = options::types(),
+        default_value = "f32,f64,f16,bf16,f16_f32,bf16_f32"
     )]
-    dtype: Vec<Dtype>,
+    dtype: Vec<Types>,
     /// Only these kernels
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernel: Vec<String>,
@@ -74,8 +74,8 @@ struct Record {
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let asked = select(&arguments.dtype, &arguments.kernel)?;
-    let dtypes: Vec<Dtype> = (arguments.dtype.iter().copied())
-        .filter(|&dtype| asked.iter().any(|kernel| kernel.dtype == dtype))
+    let types: Vec<Types> = (arguments.dtype.iter().copied())
+        .filter(|&types| asked.iter().any(|kernel| Types::of(kernel) == types))
         .collect();
     let mut records = Vec::new();
     let device = Device::open(arguments.device.device)?;
@@ -95,22 +95,22 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut failures = Vec::new();
     let bar = progress::bar(cases.end - cases.start);
     for index in cases.clone() {
-        let Some(case) = Draw::new(seed, index, &dtypes, max_size) else { break };
+        let Some(case) = Draw::new(seed, index, &types, max_size) else { break };
         bar.set_message(format!("case {index}"));
         let kernels: Vec<_> = (asked.iter().copied())
-            .filter(|kernel| kernel.dtype == case.dtype)
+            .filter(|kernel| Types::of(kernel) == case.types)
             .map(|kernel| case.kernel(kernel))
             .collect();
         let repeat = |kernels: &str| {
-            let dtypes: Vec<_> = dtypes.iter().map(|dtype| dtype.name()).collect();
+            let types: Vec<_> = types.iter().map(|types| types.name()).collect();
             format!(
                 "regemm verify --seed {seed} --case {index} --max-size {max_size} --dtype {} \
                  --kernel {kernels} --device {}",
-                dtypes.join(","),
+                types.join(","),
                 device.spec()
             )
         };
-        let outcomes = with_dtype!(case.dtype, run_case(&case, &device, &kernels));
+        let outcomes = with_types!(case.types, run_case(&case, &device, &kernels));
         let outcomes = outcomes.inspect_err(|_| {
             let names: Vec<_> = kernels.iter().map(|kernel| base_name(kernel)).collect();
             eprintln_quietly(format_args!("regemm: in case {index}: {case}"));
@@ -146,24 +146,24 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     report(&device, seed, &records, &failures, output)
 }
 
-fn run_case<T: regemm::Element>(
+fn run_case<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     case: &Draw,
     device: &Device,
     kernels: &[&'static KernelInfo],
 ) -> Result<Vec<Outcome>, Failure> {
-    case.run::<T>(device, kernels)
+    case.run::<T, D>(device, kernels)
 }
 
 /// The kernels of these element types with these names. A name that fits no type is an error.
-fn select(dtypes: &[Dtype], names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
+fn select(types: &[Types], names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
     let mut selected = Vec::new();
     let mut refusal = None;
     let names: Vec<&[String]> =
         if names.is_empty() { vec![&[]] } else { names.chunks(1).collect() };
     for name in names {
         let before = selected.len();
-        for &dtype in dtypes {
-            match options::kernels(dtype, name) {
+        for &types in types {
+            match options::kernels(types, name) {
                 Ok(kernels) => selected.extend(kernels),
                 Err(error) => refusal = Some(error),
             }
@@ -204,6 +204,7 @@ fn report(
             json!({
                 "kernel": record.kernel.name,
                 "dtype": record.kernel.dtype.name(),
+                "target": record.kernel.target.name(),
                 "cases": record.cases,
                 "elements": record.elements,
                 "failures": record.failures,

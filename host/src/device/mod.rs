@@ -91,7 +91,7 @@ impl KernelSource {
     pub fn code(&self) -> Code {
         let KernelSource { info, modules } = *self;
         let (threads, shared_bytes) = (info.threads(), info.shared_bytes);
-        Code { name: info.name, entry: &info.entry, threads, shared_bytes, modules }
+        Code { name: info.entry.name, entry: &info.entry, threads, shared_bytes, modules }
     }
 
     /// The code of the kernel that is launched after it, if there is one.

@@ -8,6 +8,7 @@ use crate::device::ptx::PtxModule;
 use crate::device::report::KernelReport;
 use crate::device::{Device, KernelSource};
 use crate::error::{Error, Result};
+use crate::kernels::Types;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::entry::Parameter;
 use regemm_kernels::element::Element;
@@ -17,13 +18,13 @@ use regemm_kernels::params::GemmParams;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A kernel for matrices of `T` that ends in the epilogue `E`.
-pub struct CustomKernel<T, E> {
+/// A kernel for factors of `T` that ends in the epilogue `E`, whose results are of `D`.
+pub struct CustomKernel<T, E, D = T> {
     source: KernelSource,
-    types: PhantomData<fn(T, E)>,
+    types: PhantomData<fn(T, E, D)>,
 }
 
-impl<T: Element, E: Epilogue<T>> CustomKernel<T, E> {
+impl<T: Element, E: Epilogue<D>, D: Element> CustomKernel<T, E, D> {
     /// The kernel of one row of a table, with the PTX of its crate. For the simulator alone the PTX may be empty.
     ///
     /// # Errors
@@ -33,13 +34,13 @@ impl<T: Element, E: Epilogue<T>> CustomKernel<T, E> {
     /// `info` is a row of a table made by `regemm_kernels::gemm_kernels!`, its epilogue is `E`, and `modules` are what
     /// `cuda_builder` made of that crate.
     pub unsafe fn new(info: &'static KernelInfo, modules: &'static [PtxModule]) -> Result<Self> {
-        if info.dtype != T::DTYPE {
-            let KernelInfo { name: kernel, dtype: found, .. } = *info;
-            return Err(Error::KernelDtype { kernel, found, expected: T::DTYPE });
+        let (found, expected) = (Types::of(info), Types { factors: T::DTYPE, results: D::DTYPE });
+        if found != expected {
+            return Err(Error::KernelDtype { kernel: info.name, found, expected });
         }
         let map = Parameter::of::<TensorMap>();
         let flag = Parameter::of::<u32>();
-        let all = [Parameter::of::<GemmParams<T, E>>(), map, map, map, flag];
+        let all = [Parameter::of::<GemmParams<T, E, D>>(), map, map, map, flag];
         let expected = if info.boxes.is_some() { &all[..] } else { &all[..1] };
         if info.entry.parameters != expected {
             return Err(Error::KernelParameters {
@@ -52,7 +53,7 @@ impl<T: Element, E: Epilogue<T>> CustomKernel<T, E> {
     }
 }
 
-impl<T, E> CustomKernel<T, E> {
+impl<T, E, D> CustomKernel<T, E, D> {
     /// The row of the table.
     pub fn info(&self) -> &'static KernelInfo {
         self.source.info
@@ -71,7 +72,7 @@ impl<T, E> CustomKernel<T, E> {
     }
 }
 
-impl<T, E> fmt::Debug for CustomKernel<T, E> {
+impl<T, E, D> fmt::Debug for CustomKernel<T, E, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CustomKernel({})", self.info().name)
     }

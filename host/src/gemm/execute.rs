@@ -13,7 +13,7 @@ use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{Boxes, Maps};
-use regemm_kernels::params::{GemmParams, TargetRef};
+use regemm_kernels::params::{GemmParams, TargetRef, Workspace as SumsAndSignals};
 use regemm_kernels::repack::Repack as RepackParams;
 use smallvec::SmallVec;
 
@@ -41,10 +41,10 @@ pub(super) struct Plan<'a, T: Element> {
 /// The problem is that of A, B and D, which are valid and do not overlap; the kernel keeps
 /// [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract for epilogues of type `E`, and the epilogue is valid
 /// until the work is done.
-pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
+pub(super) unsafe fn execute<T: Element, E: Epilogue<D>, D: Element>(
     plan: &Plan<'_, T>,
     epilogue: E,
-    d: &Target<'_, T>,
+    d: &Target<'_, D>,
     stream: Option<&Stream>,
 ) -> Result<Report> {
     let Problem { m, n, k, batch, .. } = plan.problem;
@@ -76,7 +76,11 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<T>>(
         slice_depth: shape.slice_depth,
         shared_tiles: shape.shared_tiles,
         sharing_blocks: shape.sharing_blocks,
-        workspace: workspace.to_kernel(),
+        // Kernels of which some blocks finish by themselves see by this that they do.
+        workspace: match shape.workspace.partial_bytes {
+            0 => SumsAndSignals::NONE,
+            _ => workspace.to_kernel(),
+        },
         maps: Maps::NONE,
         epilogue,
     };

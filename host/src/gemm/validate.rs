@@ -17,13 +17,17 @@ use regemm_kernels::layout::Layouts;
 const MAX_DIMENSION: usize = i32::MAX as usize;
 
 /// Checks all operands and says what is to be computed.
-pub(super) fn problem<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<Problem> {
+pub(super) fn problem<T: Element, D: Element>(
+    gemm: &Gemm<'_, T, D>,
+    d: &Target<'_, D>,
+) -> Result<Problem> {
     devices(gemm, d)?;
     shapes(gemm, d)?;
     counts(gemm, d)?;
     overlaps(gemm, d)?;
     Ok(Problem {
         dtype: T::DTYPE,
+        target: D::DTYPE,
         m: dimension("m", gemm.a.rows())?,
         n: dimension("n", gemm.b.cols())?,
         k: dimension("k", gemm.a.cols())?,
@@ -34,13 +38,18 @@ pub(super) fn problem<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Resu
 }
 
 /// Checks that the stream is one of the matrices' device.
-pub(super) fn stream<T: Element>(gemm: &Gemm<'_, T>, stream: Option<&Stream>) -> Result<()> {
+pub(super) fn stream<T: Element, D: Element>(
+    gemm: &Gemm<'_, T, D>,
+    stream: Option<&Stream>,
+) -> Result<()> {
     stream.map_or(Ok(()), |stream| same_device(gemm, Operand::Stream, stream.device()))
 }
 
 /// Checks that nothing was set that a custom epilogue would silently ignore.
-pub(super) fn no_linear_parts<T: Element>(gemm: &Gemm<'_, T>) -> Result<()> {
-    let default = Linear::<T>::identity();
+pub(super) fn no_linear_parts<T: Element, D: Element<Acc = T::Acc>>(
+    gemm: &Gemm<'_, T, D>,
+) -> Result<()> {
+    let default = Linear::<D>::identity();
     let set = [
         ("alpha", gemm.alpha != default.alpha),
         ("C", !matches!(gemm.c, Addend::None)),
@@ -57,7 +66,7 @@ pub(super) fn no_linear_parts<T: Element>(gemm: &Gemm<'_, T>) -> Result<()> {
     }
 }
 
-fn devices<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
+fn devices<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> Result<()> {
     same_device(gemm, Operand::B, gemm.b.device())?;
     if let Addend::Term(c) = gemm.c {
         same_device(gemm, Operand::C, c.first.device())?;
@@ -74,15 +83,19 @@ fn devices<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
     same_device(gemm, Operand::D, d.first.device())
 }
 
-fn same_device<T: Element>(gemm: &Gemm<'_, T>, operand: Operand, device: &Device) -> Result<()> {
-    if gemm.device().is_same(device) {
+fn same_device<T: Element, D: Element>(
+    gemm: &Gemm<'_, T, D>,
+    operand: Operand,
+    device: &Device,
+) -> Result<()> {
+    if gemm.a.device().is_same(device) {
         return Ok(());
     }
-    let (found, expected) = (device.spec(), gemm.device().spec());
+    let (found, expected) = (device.spec(), gemm.a.device().spec());
     Err(Error::DeviceMismatch { operand, found, expected })
 }
 
-fn shapes<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
+fn shapes<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> Result<()> {
     let shape = |factor: &Factor<'_, T>| Shape { rows: factor.rows(), cols: factor.cols() };
     let (a, b) = (shape(&gemm.a), shape(&gemm.b));
     same_shape(Operand::B, b, Shape { rows: a.cols, cols: b.cols }, || {
@@ -116,16 +129,16 @@ fn shapes<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
 }
 
 /// Checks that each operand is one matrix, or a batch of as many as D.
-fn counts<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
+fn counts<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> Result<()> {
     let c = if let Addend::Term(c) = gemm.c { Some(c) } else { None };
     let operands = [
-        (Operand::A, Some(gemm.a.stored)),
-        (Operand::B, Some(gemm.b.stored)),
-        (Operand::C, c),
-        (Operand::Bias, gemm.bias.map(|(_, bias)| bias)),
+        (Operand::A, gemm.a.stored.batch),
+        (Operand::B, gemm.b.stored.batch),
+        (Operand::C, c.and_then(|c| c.batch)),
+        (Operand::Bias, gemm.bias.and_then(|(_, bias)| bias.batch)),
     ];
-    for (operand, term) in operands {
-        let Some(batch) = term.and_then(|term| term.batch) else { continue };
+    for (operand, batch) in operands {
+        let Some(batch) = batch else { continue };
         let (found, expected) = (batch.count, d.count());
         if Some(found) != expected {
             return Err(Error::BatchMismatch { operand, found, expected });
@@ -146,11 +159,11 @@ fn same_shape(
     Err(Error::ShapeMismatch { operand, found, expected, because: because() })
 }
 
-fn overlaps<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
+fn overlaps<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> Result<()> {
     let target = d.view();
     let written = extent(&target);
-    let separate = |operand, read: Term<'_, T>, remedy| {
-        let (d, read) = (written.addresses(), extent(&read));
+    let separate = |operand, read: Extent, remedy| {
+        let d = written.addresses();
         if !written.overlaps(&read) {
             return Ok(());
         }
@@ -159,15 +172,15 @@ fn overlaps<T: Element>(gemm: &Gemm<'_, T>, d: &Target<'_, T>) -> Result<()> {
         Err(Error::Overlap { operand, d_start, d_end, start, end, remedy })
     };
     const FACTOR: &str = "give D memory of its own, since it is written while this is still read";
-    separate(Operand::A, gemm.a.stored, FACTOR)?;
-    separate(Operand::B, gemm.b.stored, FACTOR)?;
+    separate(Operand::A, extent(&gemm.a.stored), FACTOR)?;
+    separate(Operand::B, extent(&gemm.b.stored), FACTOR)?;
     if let Some((_, bias)) = gemm.bias {
-        separate(Operand::Bias, bias, FACTOR)?;
+        separate(Operand::Bias, extent(&bias), FACTOR)?;
     }
     match gemm.c {
         Addend::Term(c) if !is_same(&target, &c) => separate(
             Operand::C,
-            c,
+            extent(&c),
             "C must be exactly the same matrix as D or share no memory with it",
         ),
         _ => Ok(()),

@@ -1,7 +1,9 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
 use super::launch::{LaunchShape, Sharing};
-use super::{NotTuned, Problem, Repack, Selection, Why, kernels, kernels_for, supports, unknown};
+use super::{
+    NotTuned, Problem, Repack, Selection, Types, Why, kernels, kernels_for, supports, unknown,
+};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
 use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
@@ -218,7 +220,7 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
     i64::try_from(tiles.saturating_mul(of_tile)).unwrap_or(i64::MAX)
 }
 
-/// All kernels of the problem's element type and layouts, the one that should be fastest first. Whether the device can run
+/// All kernels of the problem's element types and layouts, the one that should be fastest first. Whether the device can run
 /// them is not asked.
 ///
 /// The rule, in this order:
@@ -241,7 +243,7 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 ///
 /// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
-    let mut ranked: Vec<_> = kernels_for(problem.dtype, problem.layouts)
+    let mut ranked: Vec<_> = kernels_for(problem.types(), problem.layouts)
         .map(|kernel| (kernel, Order::of(kernel, problem, device)))
         .collect();
     ranked.sort_by_key(|(_, (order, _))| Reverse(*order));
@@ -268,7 +270,7 @@ pub(crate) fn choose_untuned(
     let mut best: Option<(Order, Selection)> = None;
     let mut refused: Option<(Order, &'static KernelInfo)> = None;
     let of_rung = |kernel: &&KernelInfo| rung.is_none_or(|rung| rung == kernel.rung);
-    for kernel in kernels_for(problem.dtype, problem.layouts).filter(of_rung) {
+    for kernel in kernels_for(problem.types(), problem.layouts).filter(of_rung) {
         let (order, rule) = Order::of(kernel, problem, device);
         if supports(kernel, problem, device).is_err() {
             if refused.is_none_or(|(known, _)| order > known) {
@@ -288,7 +290,7 @@ pub(crate) fn choose_untuned(
         }
         (None, None) => {
             // If the rung has kernels they are for other layouts, and the refusal of one says which there are for these.
-            let mut others = kernels().iter().filter(|kernel| kernel.dtype == problem.dtype);
+            let mut others = kernels().iter().filter(|kernel| Types::of(kernel) == problem.types());
             others.find(of_rung).map_or(Ok(()), |kernel| supports(kernel, problem, device))?;
             Err(unknown(rung.map_or(problem.dtype.name(), Rung::name)))
         }

@@ -65,7 +65,8 @@ pub enum NotTuned {
     Failed,
     /// Times are of single products, and this is a batch.
     Batch,
-    /// Times are of row-major factors, and the fastest kernel for those, which this is, has no twin for these layouts.
+    /// Times are of row-major factors, and the fastest kernel for those, which this is, has no twin for these layouts, or none that the
+    /// device can run.
     NoTwin(&'static str),
 }
 
@@ -78,8 +79,8 @@ pub struct Tuned {
     pub nearest: Shape,
     /// Whether that is the very shape of the problem.
     pub exact: bool,
-    /// The kernel for row-major factors whose times these are, where the factors are not: the chosen kernel is its twin for
-    /// their layouts.
+    /// The kernel for row-major factors and results of their type whose times these are, where they are not so: the chosen kernel is
+    /// its twin for their layouts and types.
     pub twin_of: Option<&'static KernelInfo>,
     /// How long the product is expected to take on the device.
     pub predicted: Duration,
@@ -130,7 +131,7 @@ impl fmt::Display for Tuned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tuned { source, nearest, exact, twin_of, predicted, runner_up } = self;
         if let Some(kernel) = twin_of {
-            write!(f, "the twin of {}, for row-major factors ", kernel.name)?;
+            write!(f, "the twin of {}, which was measured in its place: ", kernel.name)?;
         }
         write!(f, "the fastest by measured times ({source}, ")?;
         if *exact {

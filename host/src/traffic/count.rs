@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::gemm::{Factor, Gemm, KernelChoice};
 use crate::kernels::Problem;
 use half::{bf16, f16};
-use regemm_kernels::element::{Dtype, Element};
+use regemm_kernels::element::{Dtype, Element, Yields};
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
 
@@ -15,18 +15,23 @@ use regemm_kernels::layout::Layout;
 /// `m * n * k`. Of a batch one product is run.
 ///
 /// # Errors
-/// [`Error::KernelDtype`](crate::Error::KernelDtype) where the problem is of another element type than the kernel; out of
+/// [`Error::KernelDtype`](crate::Error::KernelDtype) where the problem is of other element types than the kernel; out of
 /// memory; a fault of the kernel.
 pub fn count(kernel: &'static KernelInfo, problem: &Problem) -> Result<Traffic> {
-    match problem.dtype {
-        Dtype::F32 => run::<f32>(kernel, problem),
-        Dtype::F64 => run::<f64>(kernel, problem),
-        Dtype::F16 => run::<f16>(kernel, problem),
-        Dtype::Bf16 => run::<bf16>(kernel, problem),
+    match (problem.dtype, problem.target) {
+        (Dtype::F16, Dtype::F32) => run::<f16, f32>(kernel, problem),
+        (Dtype::Bf16, Dtype::F32) => run::<bf16, f32>(kernel, problem),
+        (Dtype::F32, _) => run::<f32, f32>(kernel, problem),
+        (Dtype::F64, _) => run::<f64, f64>(kernel, problem),
+        (Dtype::F16, _) => run::<f16, f16>(kernel, problem),
+        (Dtype::Bf16, _) => run::<bf16, bf16>(kernel, problem),
     }
 }
 
-fn run<T: Element>(kernel: &'static KernelInfo, problem: &Problem) -> Result<Traffic> {
+fn run<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
+    kernel: &'static KernelInfo,
+    problem: &Problem,
+) -> Result<Traffic> {
     let device = Device::sim();
     let [m, n, k] = [problem.m, problem.n, problem.k].map(|extent| extent as usize);
     // Not filled: fresh memory of the simulator holds NaN, which costs neither memory of the host nor time.
@@ -35,8 +40,8 @@ fn run<T: Element>(kernel: &'static KernelInfo, problem: &Problem) -> Result<Tra
         device.matrix::<T>(stored_rows, stored_cols)
     };
     let (a, b) = (factor(problem.layouts.a, m, k)?, factor(problem.layouts.b, k, n)?);
-    let mut d = device.matrix::<T>(m, n)?;
+    let mut d = device.matrix::<D>(m, n)?;
     let (a, b) = (Factor::stored(&a, problem.layouts.a), Factor::stored(&b, problem.layouts.b));
-    let report = Gemm::new(a, b).kernel(KernelChoice::Info(kernel)).run(&mut d)?;
+    let report = Gemm::widening(a, b).kernel(KernelChoice::Info(kernel)).run(&mut d)?;
     Ok(report.counters.as_ref().map(Traffic::from).unwrap_or_default())
 }

@@ -125,7 +125,7 @@ impl Formula {
             | Rung::WarpTiled
             | Rung::Decoupled
             | Rung::TensorCore => {
-                let row_bytes = launch.n * launch.element_bytes;
+                let row_bytes = launch.n * launch.result_bytes;
                 let whole_sectors = row_bytes.is_multiple_of(SECTOR_BYTES);
                 let sums = match kernel.rung {
                     Rung::TensorCore => launch.tensor_cores(),
@@ -206,6 +206,8 @@ struct Launch {
     slices: u64,
     threads: u64,
     element_bytes: u64,
+    /// Bytes of an element of D.
+    result_bytes: u64,
     /// Bytes of an element in shared memory, which is a sum's.
     sum_bytes: u64,
 }
@@ -226,6 +228,7 @@ impl Launch {
             slices: k.div_ceil(tile.bk.into()),
             threads: tile.threads().into(),
             element_bytes: kernel.dtype.bytes() as u64,
+            result_bytes: kernel.target.bytes() as u64,
             sum_bytes: match kernel.dtype {
                 Dtype::F64 => 8,
                 Dtype::F32 | Dtype::F16 | Dtype::Bf16 => 4,
@@ -259,8 +262,12 @@ impl Launch {
         let bytes = self.element_bytes;
         let mut sums = Sums {
             load_bytes: 2 * self.products() * u128::from(bytes),
-            store_bytes: self.elements_of_d() * u128::from(bytes),
-            store_sectors: Request::rectangle(rows, cols).sectors(self.m, self.n, bytes),
+            store_bytes: self.elements_of_d() * u128::from(self.result_bytes),
+            store_sectors: Request::rectangle(rows, cols).sectors(
+                self.m,
+                self.n,
+                self.result_bytes,
+            ),
             fma: self.products() + self.elements_of_d(),
             ..Sums::default()
         };
@@ -282,7 +289,7 @@ impl Launch {
         let thread_slices = self.block_slices() * u128::from(self.threads);
         let multiplied = thread_slices * u128::from(self.tile.bk);
         let mut sums = Sums {
-            store_sectors: request.sectors(self.m, self.n, self.element_bytes),
+            store_sectors: request.sectors(self.m, self.n, self.result_bytes),
             shared_load_bytes: 2 * multiplied * u128::from(self.sum_bytes),
             shared_store_bytes: 2 * thread_slices * u128::from(self.sum_bytes),
             barriers: 2 * self.block_slices(),
@@ -299,7 +306,7 @@ impl Launch {
         let elements_of_a = u128::from(m) * u128::from(k) * u128::from(self.blocks_n);
         let elements_of_b = u128::from(k) * u128::from(n) * u128::from(self.blocks_m);
         sums.load_bytes = (elements_of_a + elements_of_b) * u128::from(bytes);
-        sums.store_bytes = self.elements_of_d() * u128::from(bytes);
+        sums.store_bytes = self.elements_of_d() * u128::from(self.result_bytes);
         let Layouts { a, b } = self.layouts;
         sums.load(of_a, a.stored(m, k), bytes, self.blocks_n);
         sums.load(of_b, b.stored(k, n), bytes, self.blocks_m);
@@ -334,7 +341,7 @@ impl Launch {
         let (store, vector) = self.store();
         let row_of_vectors = u128::from(self.n.next_multiple_of(vector));
         let mut sums = Sums {
-            store_sectors: store.sectors(self.m, self.n, self.element_bytes),
+            store_sectors: store.sectors(self.m, self.n, self.result_bytes),
             shared_load_bytes: block_threads * u128::from(loaded * (tm + tn) * self.sum_bytes),
             shared_store_bytes: stored * u128::from(bk * (bm + bn) * self.sum_bytes),
             barriers: self.blocks() * u128::from(barriers),
@@ -380,7 +387,7 @@ impl Launch {
         let piece = if self.n.is_multiple_of(quad) { quad } else { 1 };
         let store = Request::spread((WARP_LANES / quads, 1), (quads, quad), piece);
         let mut sums = Sums {
-            store_sectors: store.sectors(self.m, self.n, self.element_bytes),
+            store_sectors: store.sectors(self.m, self.n, self.result_bytes),
             shared_load_bytes: block_threads * u128::from(squares * steps * VECTOR) + sum_bytes,
             shared_store_bytes: slice_bytes + sum_bytes,
             barriers: self.block_slices() + self.blocks(),

@@ -6,7 +6,8 @@ use crate::traffic::count;
 use proptest::prelude::*;
 
 fn problem(kernel: &KernelInfo, (m, n, k): (u32, u32, u32)) -> Problem {
-    Problem { layouts: kernel.layouts, ..Problem::new(kernel.dtype, m, n, k) }
+    let plain = Problem::new(kernel.dtype, m, n, k);
+    Problem { layouts: kernel.layouts, target: kernel.target, ..plain }
 }
 
 /// The kernels that there are formulas for.

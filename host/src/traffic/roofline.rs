@@ -142,7 +142,8 @@ mod tests {
 
     fn placement(kernel: &str, gpu: &str) -> (Roofs, Placement) {
         let kernel = find(kernel).unwrap();
-        let problem = Problem::new(kernel.dtype, 4096, 4096, 4096);
+        let plain = Problem::new(kernel.dtype, 4096, 4096, 4096);
+        let problem = Problem { target: kernel.target, ..plain };
         let roofs = Roofs::of(&gpus::find(gpu).unwrap().info(), kernel.dtype).unwrap();
         let traffic = Formula::new(kernel, &problem).unwrap().traffic;
         (roofs, roofs.place(&traffic, &problem).unwrap())

@@ -3,7 +3,9 @@
 use super::class::Shape;
 use super::model::Model;
 use crate::device::info::DeviceInfo;
-use crate::kernels::{NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, supports, twin};
+use crate::kernels::{
+    NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, supports, twin_of_types,
+};
 use regemm_kernels::kernel::{KernelInfo, Rung};
 use regemm_kernels::layout::Layouts;
 use std::time::Duration;
@@ -13,7 +15,8 @@ use std::time::Duration;
 const TIE: f64 = 0.005;
 
 /// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given. Times
-/// are of row-major factors: for others it is the twin of the kernel that would be chosen for those.
+/// are of row-major factors, and of results of the same type: for others it is the twin of the kernel that would be chosen for
+/// those. Not all kernels have one for results of another type, and only those that have are asked.
 ///
 /// # Errors
 /// Why there is none.
@@ -27,11 +30,16 @@ pub(super) fn choose(
     if problem.batch != 1 {
         return Err(NotTuned::Batch);
     }
-    let row_major = Problem { layouts: Layouts::NN, ..*problem };
-    let mut selection = fastest(model, &row_major, shape, device, rung)?;
-    if problem.layouts != Layouts::NN {
+    let measured = Problem { layouts: Layouts::NN, target: problem.dtype, ..*problem };
+    let other_types = measured.target != problem.target;
+    let eligible = |kernel: &KernelInfo| {
+        rung.is_none_or(|rung| rung == kernel.rung)
+            && (!other_types || twin_of_types(kernel, problem.types(), Layouts::NN).is_some())
+    };
+    let mut selection = fastest(model, &measured, shape, device, eligible)?;
+    if problem.layouts != Layouts::NN || other_types {
         let measured = selection.kernel;
-        selection.kernel = twin(measured, problem.layouts)
+        selection.kernel = twin_of_types(measured, problem.types(), problem.layouts)
             .filter(|twin| supports(twin, problem, device).is_ok())
             .ok_or(NotTuned::NoTwin(measured.name))?;
         if let Why::Tuned(tuned) = &mut selection.why {
@@ -41,22 +49,23 @@ pub(super) fn choose(
     Ok(selection)
 }
 
-/// The kernel with the shortest predicted time for a single product of row-major factors.
+/// The kernel with the shortest predicted time for a single product of row-major factors, among those that are eligible.
 fn fastest(
     model: &Model,
     problem: &Problem,
     shape: Shape,
     device: &DeviceInfo,
-    rung: Option<Rung>,
+    eligible: impl Fn(&KernelInfo) -> bool,
 ) -> Result<Selection, NotTuned> {
     if model.is_empty() {
         return Err(NotTuned::NoTable);
     }
     let near = model.near(shape).ok_or(NotTuned::NothingNear)?;
     let candidates = || {
-        let wanted = model.kernels().iter().enumerate().filter(move |(_, kernel)| {
-            rung.is_none_or(|rung| rung == kernel.rung) && supports(kernel, problem, device).is_ok()
-        });
+        let wanted =
+            model.kernels().iter().enumerate().filter(|(_, kernel)| {
+                eligible(kernel) && supports(kernel, problem, device).is_ok()
+            });
         wanted.filter_map(|(index, kernel)| Some((*kernel, near.seconds(index)?)))
     };
     let shortest = candidates().map(|(_, seconds)| seconds).fold(f64::INFINITY, f64::min);

@@ -23,7 +23,7 @@ pub struct Explanation {
     pub shape: Shape,
     /// The chosen kernel; an error where the device can run none.
     pub selection: Result<Selection>,
-    /// All kernels of the element type and layouts: the chosen one, then those with expected times from fast to slow, then the others
+    /// All kernels of the element types and layouts: the chosen one, then those with expected times from fast to slow, then the others
     /// as the rule ranks them.
     pub ranking: Vec<Candidate>,
 }
@@ -33,8 +33,8 @@ pub struct Explanation {
 pub struct Candidate {
     /// The kernel.
     pub kernel: &'static KernelInfo,
-    /// The expected time; none where nothing near the shape was measured, and for batches and transposed factors, which
-    /// are not measured.
+    /// The expected time; none where nothing near the shape was measured, and for batches, transposed factors and results of another
+    /// type than factors, which are not measured.
     pub predicted: Option<Duration>,
     /// Its place in the ranking by rule, the first being 1.
     pub place: usize,

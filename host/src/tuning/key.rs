@@ -63,7 +63,7 @@ fn code(device: &DeviceInfo, dtype: Dtype) -> String {
     let mut hasher = XxHash64::with_seed(SEED);
     for kernel in kernels_for(dtype, Layouts::NN) {
         // A kernel that the device cannot run has no times either.
-        if let Ok(module) = ptx::choose(MODULES, kernel.name, device) {
+        if let Ok(module) = ptx::choose(MODULES, kernel.entry.name, device) {
             for part in [kernel.name, module.arch, module.source] {
                 hasher.write_u64(part.len() as u64);
                 hasher.write(part.as_bytes());

@@ -19,7 +19,8 @@
 //! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from the
 //!    formula that the device evaluates and the errors of the library functions in it. For f16 and bf16 kernels may evaluate
 //!    shorter formulas ([`approximation`]).
-//! 4. The conversion to f16 or bf16: `u' |result| + eta' / 2` with the constants of that type.
+//! 4. The conversion to f16 or bf16: `u' |result| + eta' / 2` with the constants of that type. Where factors of these types have
+//!    results of f32 nothing is converted, and nothing in step 3 is shorter.
 //!
 //! Steps 1 and 2 together are sharper than `gamma_(k+2) (|alpha||A||B| + |beta||C| + |bias|)`. The reference is itself
 //! computed in double precision, and its own error is added with the same formulas.
@@ -121,7 +122,7 @@ pub(super) fn fused(p: Precision, value: f64, incoming: f64) -> f64 {
     incoming + p.unit_roundoff * (value.abs() + incoming) + p.smallest
 }
 
-/// Error of the conversion to the element type, and before it (step 4). Nothing is converted in f32 and f64.
+/// Error of the conversion to the element type of D, and before it (step 4). Nothing is converted in f32 and f64.
 pub(super) fn conversion(dtype: Dtype, value: f64, incoming: f64) -> f64 {
     match dtype {
         Dtype::F32 | Dtype::F64 => incoming,
@@ -181,7 +182,7 @@ pub(super) fn evaluation(p: Precision, activation: Activation, sign: f64, x: f64
     }
 }
 
-/// What kernels may add to that for elements of this type, with the same arguments: shorter formulas, the errors of which are a small
+/// What kernels may add to that for results of this type, with the same arguments: shorter formulas, the errors of which are a small
 /// part of the conversion's (step 4), and for which subnormal numbers are zero ([`fast_activation`]).
 pub(super) fn approximation(dtype: Dtype, activation: Activation, x: f64, v: f64) -> f64 {
     let gelu = match dtype {

@@ -138,6 +138,11 @@ impl Case {
 
     /// Random operands for the case.
     pub fn operands<T: Element>(&self, rng: &mut ChaCha8Rng) -> Operands<T> {
+        self.operands_of(rng)
+    }
+
+    /// The same where results may be of another type.
+    pub fn operands_of<T: Element, D: Element>(&self, rng: &mut ChaCha8Rng) -> Operands<T, D> {
         let distribution = match self.elements {
             Elements::Normal | Elements::WithNonFinite => Distribution::Normal,
             Elements::Uniform => Distribution::Uniform,
@@ -145,24 +150,11 @@ impl Case {
                 Distribution::Integers { limit: exact_integer_limit::<T>(self.k) }
             }
         };
-        let mut matrices = |count: usize, rows, cols, factor: f64| {
-            let mut matrices = Array3::from_elem((count, rows, cols), nan());
-            for mut matrix in matrices.outer_iter_mut().filter(|_| factor != 0.0) {
-                matrix.assign(&random_matrix(rng, rows, cols, distribution));
-                if self.elements == Elements::WithNonFinite && !matrix.is_empty() {
-                    let place = (rng.random_range(0..rows), rng.random_range(0..cols));
-                    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-                    let special = special.choose(rng).copied().unwrap_or(f64::NAN);
-                    matrix[place] = T::narrow(T::Acc::constant(special));
-                }
-            }
-            matrices
-        };
         let [of_a, of_b, of_c, of_bias] = self.matrices();
-        let a = matrices(of_a, self.m, self.k, self.alpha);
-        let b = matrices(of_b, self.k, self.n, self.alpha);
+        let a = self.draw(rng, distribution, (of_a, self.m, self.k), self.alpha);
+        let b = self.draw(rng, distribution, (of_b, self.k, self.n), self.alpha);
         let with_c = self.addend != Addend::None;
-        let c = with_c.then(|| matrices(of_c, self.m, self.n, self.beta));
+        let c = with_c.then(|| self.draw(rng, distribution, (of_c, self.m, self.n), self.beta));
         let bias = match self.bias {
             BiasAxis::None => None,
             BiasAxis::Column => Some(random_matrix(rng, of_bias, self.n, distribution)),
@@ -171,15 +163,36 @@ impl Case {
         Operands { a, b, c, bias }
     }
 
+    /// Random matrices; NaN where their factor is zero.
+    fn draw<T: Element>(
+        &self,
+        rng: &mut ChaCha8Rng,
+        distribution: Distribution,
+        (count, rows, cols): (usize, usize, usize),
+        factor: f64,
+    ) -> Array3<T> {
+        let mut matrices = Array3::from_elem((count, rows, cols), nan());
+        for mut matrix in matrices.outer_iter_mut().filter(|_| factor != 0.0) {
+            matrix.assign(&random_matrix(rng, rows, cols, distribution));
+            if self.elements == Elements::WithNonFinite && !matrix.is_empty() {
+                let place = (rng.random_range(0..rows), rng.random_range(0..cols));
+                let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+                let special = special.choose(rng).copied().unwrap_or(f64::NAN);
+                matrix[place] = T::narrow(T::Acc::constant(special));
+            }
+        }
+        matrices
+    }
+
     /// The problem of product `index` for operands of this case.
     ///
     /// # Panics
     /// Where an operand has neither one matrix nor one for this product.
-    pub fn problem<'o, T: Element>(
+    pub fn problem<'o, T: Element, D: Element>(
         &self,
-        operands: &'o Operands<T>,
+        operands: &'o Operands<T, D>,
         index: usize,
-    ) -> Problem<'o, T> {
+    ) -> Problem<'o, T, D> {
         let exactly = |value: f64| T::Acc::constant(value).to_f64();
         Problem {
             c: operands.c.as_ref().map(|c| matrix_of(c, index)),
@@ -188,7 +201,7 @@ impl Case {
             beta: exactly(self.beta),
             activation: self.activation,
             slope: exactly(self.slope),
-            ..Problem::product(matrix_of(&operands.a, index), matrix_of(&operands.b, index))
+            ..Problem::of_factors(matrix_of(&operands.a, index), matrix_of(&operands.b, index))
         }
     }
 
@@ -200,7 +213,10 @@ impl Case {
     ///
     /// # Panics
     /// As for [`Case::problem`].
-    pub fn reference<T: Element>(&self, operands: &Operands<T>) -> Result<Reference, ShapeError> {
+    pub fn reference<T: Element, D: Element>(
+        &self,
+        operands: &Operands<T, D>,
+    ) -> Result<Reference, ShapeError> {
         let of_product = |index| {
             let problem = self.problem(operands, index);
             Ok(match exact_reference(&problem)? {
@@ -263,15 +279,15 @@ impl fmt::Display for Case {
 
 /// The operands of a case on the host.
 #[derive(Clone, Debug)]
-pub struct Operands<T> {
+pub struct Operands<T, D = T> {
     /// A: one `m x k` matrix, or one for each product.
     pub a: Array3<T>,
     /// B: one `k x n` matrix, or one for each product.
     pub b: Array3<T>,
     /// C, if there is one: one `m x n` matrix, or one for each product.
-    pub c: Option<Array3<T>>,
+    pub c: Option<Array3<D>>,
     /// The bias, if there is one: a row of `n` or `m` elements, or one for each product.
-    pub bias: Option<Array2<T>>,
+    pub bias: Option<Array2<D>>,
 }
 
 /// NaN of an element type.

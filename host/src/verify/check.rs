@@ -32,8 +32,8 @@ const FULL_LIMIT_F64: usize = 1 << 27;
 const SAMPLES: usize = 16;
 
 /// A problem together with what its results must be.
-pub struct Expectation<'a, T> {
-    problem: Problem<'a, T>,
+pub struct Expectation<'a, T, D = T> {
+    problem: Problem<'a, T, D>,
     seed: u64,
     kind: Kind,
 }
@@ -78,9 +78,9 @@ impl Verification {
 ///
 /// # Panics
 /// Where there are not as many problems as results.
-pub fn check_batch<T: Element>(
-    problems: &[Problem<'_, T>],
-    d: &ArrayView3<'_, T>,
+pub fn check_batch<T: Element, D: Element>(
+    problems: &[Problem<'_, T, D>],
+    d: &ArrayView3<'_, D>,
     seed: u64,
 ) -> Result<Verification, ShapeError> {
     assert_eq!(problems.len(), d.dim().0, "a problem for each result");
@@ -111,12 +111,12 @@ impl Method {
     }
 }
 
-impl<'a, T: Element> Expectation<'a, T> {
+impl<'a, T: Element, D: Element> Expectation<'a, T, D> {
     /// Prepares the check, with the method that suits the size; `seed` draws the samples and the vectors.
     ///
     /// # Errors
     /// Where the shapes of the operands do not fit together.
-    pub fn new(problem: Problem<'a, T>, seed: u64) -> Result<Self, ShapeError> {
+    pub fn new(problem: Problem<'a, T, D>, seed: u64) -> Result<Self, ShapeError> {
         let (m, n, k) = problem.shape()?;
         let work = m.saturating_mul(n).saturating_mul(k);
         Self::with_method(problem, seed, Method::for_work(T::DTYPE, work))
@@ -127,7 +127,7 @@ impl<'a, T: Element> Expectation<'a, T> {
     /// # Errors
     /// Where the shapes of the operands do not fit together.
     pub fn with_method(
-        problem: Problem<'a, T>,
+        problem: Problem<'a, T, D>,
         seed: u64,
         method: Method,
     ) -> Result<Self, ShapeError> {
@@ -175,7 +175,7 @@ impl<'a, T: Element> Expectation<'a, T> {
     ///
     /// # Errors
     /// Where the result has another shape than the problem.
-    pub fn check(&self, d: &ArrayView2<'_, T>) -> Result<Verification, ShapeError> {
+    pub fn check(&self, d: &ArrayView2<'_, D>) -> Result<Verification, ShapeError> {
         self.problem.check_result(d)?;
         match &self.kind {
             Kind::Full(reference) => Ok(Verification {
@@ -190,7 +190,7 @@ impl<'a, T: Element> Expectation<'a, T> {
     fn check_sampled(
         &self,
         sampled: &Sampled,
-        d: &ArrayView2<'_, T>,
+        d: &ArrayView2<'_, D>,
     ) -> Result<Verification, ShapeError> {
         let mut comparison =
             compare(&d.select(Axis(0), &sampled.rows).view(), &sampled.row_reference)
@@ -236,23 +236,23 @@ fn sample_with_ends(len: usize, seed: u64, stream: u64) -> Vec<usize> {
     picked.into_iter().collect()
 }
 
-fn reference_of_rows<T: Element>(
-    problem: &Problem<'_, T>,
+fn reference_of_rows<T: Element, D: Element>(
+    problem: &Problem<'_, T, D>,
     rows: &[usize],
 ) -> Result<Reference, ShapeError> {
     part(problem, Axis(0), rows, BiasAxis::Row)
 }
 
-fn reference_of_cols<T: Element>(
-    problem: &Problem<'_, T>,
+fn reference_of_cols<T: Element, D: Element>(
+    problem: &Problem<'_, T, D>,
     cols: &[usize],
 ) -> Result<Reference, ShapeError> {
     part(problem, Axis(1), cols, BiasAxis::Column)
 }
 
 /// The reference of some rows or columns of D. `along` is the axis of a bias that has to be cut with them.
-fn part<T: Element>(
-    problem: &Problem<'_, T>,
+fn part<T: Element, D: Element>(
+    problem: &Problem<'_, T, D>,
     axis: Axis,
     picked: &[usize],
     along: BiasAxis,
@@ -267,7 +267,7 @@ fn part<T: Element>(
         b = cut.view();
     }
     let c = problem.c.map(|c| c.select(axis, picked));
-    let bias: Option<(BiasAxis, Vec<T>)> = problem.bias.map(|(bias_axis, bias)| {
+    let bias: Option<(BiasAxis, Vec<D>)> = problem.bias.map(|(bias_axis, bias)| {
         let bias = if bias_axis == along {
             picked.iter().map(|&i| bias[i]).collect()
         } else {

@@ -7,8 +7,8 @@ use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Element;
 
 /// Follows one element through the device's computation.
-pub(super) struct ElementRule<'p, 'a, T> {
-    pub problem: &'p Problem<'a, T>,
+pub(super) struct ElementRule<'p, 'a, T, D> {
+    pub problem: &'p Problem<'a, T, D>,
     /// Depth of the sums that the device takes.
     pub k: usize,
     /// How the reference's sums were computed.
@@ -22,7 +22,7 @@ struct Tracked {
     error: f64,
 }
 
-impl<T: Element> ElementRule<'_, '_, T> {
+impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
     /// Value and bound of an element of D, from its sum and the sum of absolute values; `finite` says that neither A's row
     /// nor B's column holds NaN or an infinity.
     pub(super) fn value_and_bound(
@@ -150,8 +150,8 @@ impl<T: Element> ElementRule<'_, '_, T> {
         let error = propagated
             + evaluation(Precision::of_sums(T::DTYPE))
             + evaluation(Precision::DOUBLE)
-            + bound::approximation(T::DTYPE, activation, x, v);
-        (value, bound::conversion(T::DTYPE, value, error))
+            + bound::approximation(D::DTYPE, activation, x, v);
+        (value, bound::conversion(D::DTYPE, value, error))
     }
 }
 

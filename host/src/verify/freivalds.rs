@@ -45,6 +45,7 @@ pub struct Freivalds {
     bound_norm: Array1<f64>,
     /// Largest error of `expected` in each row.
     own_error: Array1<f64>,
+    /// The type that results are converted to.
     dtype: Dtype,
 }
 
@@ -87,8 +88,8 @@ impl Freivalds {
     ///
     /// # Errors
     /// Where the shapes of the operands do not fit together.
-    pub fn new<T: Element>(
-        problem: &Problem<'_, T>,
+    pub fn new<T: Element, D: Element>(
+        problem: &Problem<'_, T, D>,
         seed: u64,
     ) -> Result<Option<Self>, ShapeError> {
         Self::with_vectors(problem, seed, VECTORS)
@@ -98,8 +99,8 @@ impl Freivalds {
     ///
     /// # Errors
     /// Where the shapes of the operands do not fit together.
-    pub fn with_vectors<T: Element>(
-        problem: &Problem<'_, T>,
+    pub fn with_vectors<T: Element, D: Element>(
+        problem: &Problem<'_, T, D>,
         seed: u64,
         count: usize,
     ) -> Result<Option<Self>, ShapeError> {
@@ -166,7 +167,7 @@ impl Freivalds {
             expected,
             bound_norm,
             own_error,
-            dtype: T::DTYPE,
+            dtype: D::DTYPE,
         }))
     }
 

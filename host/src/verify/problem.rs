@@ -5,17 +5,17 @@ use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::BiasAxis;
 
-/// `D = activation(alpha * A * B + beta * C + bias)` with its operands in host memory.
+/// `D = activation(alpha * A * B + beta * C + bias)` with its operands in host memory: A and B of `T`; C, the bias and D of `D`.
 #[derive(Clone, Copy, Debug)]
-pub struct Problem<'a, T> {
+pub struct Problem<'a, T, D = T> {
     /// A, `m x k`.
     pub a: ArrayView2<'a, T>,
     /// B, `k x n`.
     pub b: ArrayView2<'a, T>,
     /// C, `m x n`. Not read where `beta` is zero, but its shape must fit.
-    pub c: Option<ArrayView2<'a, T>>,
+    pub c: Option<ArrayView2<'a, D>>,
     /// The bias: `n` elements along [`BiasAxis::Column`], `m` along [`BiasAxis::Row`].
-    pub bias: Option<(BiasAxis, &'a [T])>,
+    pub bias: Option<(BiasAxis, &'a [D])>,
     /// Factor of the product; must be a value of the accumulator's type.
     pub alpha: f64,
     /// Factor of C; must be a value of the accumulator's type.
@@ -44,6 +44,13 @@ pub struct ShapeError {
 impl<'a, T: Element> Problem<'a, T> {
     /// The plain product `D = A * B`.
     pub fn product(a: ArrayView2<'a, T>, b: ArrayView2<'a, T>) -> Self {
+        Self::of_factors(a, b)
+    }
+}
+
+impl<'a, T: Element, D: Element> Problem<'a, T, D> {
+    /// The plain product `D = A * B`, where D may be of another type.
+    pub fn of_factors(a: ArrayView2<'a, T>, b: ArrayView2<'a, T>) -> Self {
         Problem {
             a,
             b,
@@ -83,14 +90,14 @@ impl<'a, T: Element> Problem<'a, T> {
     }
 
     /// Checks the shape of a result.
-    pub(super) fn check_result(&self, d: &ArrayView2<'_, T>) -> Result<(), ShapeError> {
+    pub(super) fn check_result(&self, d: &ArrayView2<'_, D>) -> Result<(), ShapeError> {
         self.check_same_as_d("the result", d)
     }
 
     fn check_same_as_d(
         &self,
         what: &'static str,
-        matrix: &ArrayView2<'_, T>,
+        matrix: &ArrayView2<'_, D>,
     ) -> Result<(), ShapeError> {
         let (m, n) = (self.a.nrows(), self.b.ncols());
         let (rows, cols) = matrix.dim();

@@ -25,7 +25,9 @@ pub struct Reference {
 ///
 /// # Errors
 /// Where the shapes of the operands do not fit together.
-pub fn reference<T: Element>(problem: &Problem<'_, T>) -> Result<Reference, ShapeError> {
+pub fn reference<T: Element, D: Element>(
+    problem: &Problem<'_, T, D>,
+) -> Result<Reference, ShapeError> {
     let (m, n, _) = problem.shape()?;
     let k = problem.depth();
     let a = problem.a.mapv(widen);
@@ -51,8 +53,8 @@ pub fn reference<T: Element>(problem: &Problem<'_, T>) -> Result<Reference, Shap
 ///
 /// # Errors
 /// Where the shapes of the operands do not fit together.
-pub fn exact_reference<T: Element>(
-    problem: &Problem<'_, T>,
+pub fn exact_reference<T: Element, D: Element>(
+    problem: &Problem<'_, T, D>,
 ) -> Result<Option<Reference>, ShapeError> {
     let (_, _, k) = problem.shape()?;
     // Operands that are not read may hold anything.
@@ -74,7 +76,7 @@ pub fn exact_reference<T: Element>(
         return Ok(None);
     }
     let Reference { mut value, mut bound } = reference(problem)?;
-    value.mapv_inplace(|v| widen(T::narrow(T::Acc::constant(v))));
+    value.mapv_inplace(|v| widen(D::narrow(D::Acc::constant(v))));
     bound.fill(0.0);
     Ok(Some(Reference { value, bound }))
 }

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::gemm::{Factor, Gemm, KernelChoice, Report, Target, Term};
 use crate::matrix::Matrix;
 use ndarray::{Array2, Array3, s};
-use regemm_kernels::element::{Accumulator, Element};
+use regemm_kernels::element::{Accumulator, Element, Yields};
 use regemm_kernels::epilogue::BiasAxis;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
@@ -17,21 +17,21 @@ use std::ops::Range;
 const MARGIN: usize = 2;
 
 /// The operands of a case on a device.
-pub struct Uploaded<'o, T> {
+pub struct Uploaded<'o, T, D = T> {
     case: Case,
     device: &'o Device,
     a: Framed<T>,
     b: Framed<T>,
-    c: Option<Framed<T>>,
-    bias: Option<Framed<T>>,
-    c_on_host: Option<&'o Array3<T>>,
+    c: Option<Framed<D>>,
+    bias: Option<Framed<D>>,
+    c_on_host: Option<&'o Array3<D>>,
 }
 
 /// What a kernel made of a case.
 #[derive(Clone, Debug)]
-pub struct Outcome<T> {
+pub struct Outcome<D> {
     /// D, `m x n`; those of a batch below each other.
-    pub d: Array2<T>,
+    pub d: Array2<D>,
     /// What the canaries around D show.
     pub stray: Option<CanaryFault>,
     /// How it was computed.
@@ -43,24 +43,25 @@ impl Case {
     ///
     /// # Errors
     /// A failure of the device.
-    pub fn upload<'o, T: Element>(
+    pub fn upload<'o, T: Element, D: Element>(
         &self,
         device: &'o Device,
-        operands: &'o Operands<T>,
-    ) -> Result<Uploaded<'o, T>> {
+        operands: &'o Operands<T, D>,
+    ) -> Result<Uploaded<'o, T, D>> {
         let shared = self.batch.map_or([true; 4], |batch| batch.shared);
-        let upload = |which: usize, matrices: &Array3<T>, layout, gaps| {
-            Framed::upload(device, matrices, layout, gaps, shared[which])
+        let factor = |which: usize, matrices, layout| {
+            Framed::upload(device, matrices, layout, self.gaps[which], shared[which])
         };
-        let rows = |bias: &Array2<T>| {
-            upload(3, &bias.clone().insert_axis(ndarray::Axis(1)), Layout::RowMajor, (0, 0))
+        let rows = |bias: &Array2<D>| {
+            let rows = bias.clone().insert_axis(ndarray::Axis(1));
+            Framed::upload(device, &rows, Layout::RowMajor, (0, 0), shared[3])
         };
-        let upload_c = |c| upload(2, c, Layout::RowMajor, self.gaps[2]);
+        let upload_c = |c| Framed::upload(device, c, Layout::RowMajor, self.gaps[2], shared[2]);
         Ok(Uploaded {
             case: *self,
             device,
-            a: upload(0, &operands.a, self.layouts.a, self.gaps[0])?,
-            b: upload(1, &operands.b, self.layouts.b, self.gaps[1])?,
+            a: factor(0, &operands.a, self.layouts.a)?,
+            b: factor(1, &operands.b, self.layouts.b)?,
             c: operands.c.as_ref().map(upload_c).transpose()?,
             bias: operands.bias.as_ref().map(rows).transpose()?,
             c_on_host: operands.c.as_ref(),
@@ -68,17 +69,17 @@ impl Case {
     }
 }
 
-impl<T: Element> Uploaded<'_, T> {
+impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Uploaded<'_, T, D> {
     /// Computes D with a kernel.
     ///
     /// # Errors
     /// A kernel for other layouts than the case's, a failure of the device, or a fault that the simulator found.
-    pub fn run(&self, kernel: &'static KernelInfo) -> Result<Outcome<T>> {
+    pub fn run(&self, kernel: &'static KernelInfo) -> Result<Outcome<D>> {
         let case = &self.case;
         let constant = T::Acc::constant;
         let (left, gap) = case.gaps[3];
         let canaries = Canaries::around_each(case.count(), (case.m, case.n), MARGIN, left, gap);
-        let mut buffer = canaries.buffer::<T>();
+        let mut buffer = canaries.buffer::<D>();
         for product in 0..case.count() {
             let first = canaries.inside_rows.start + product * canaries.pitch;
             for row in 0..case.m {
@@ -91,7 +92,7 @@ impl<T: Element> Uploaded<'_, T> {
             }
         }
         let mut d = self.device.upload_slice(&buffer, canaries.rows, canaries.ld, canaries.ld)?;
-        let mut gemm = Gemm::new(self.a.factor()?, self.b.factor()?)
+        let mut gemm = Gemm::widening(self.a.factor()?, self.b.factor()?)
             .alpha(constant(case.alpha))
             .activation(case.activation)
             .leaky_slope(constant(case.slope))
@@ -112,7 +113,7 @@ impl<T: Element> Uploaded<'_, T> {
         };
         let rows = canaries.inside_rows.start..canaries.rows;
         let inside = d.view_mut().slice(rows, canaries.inside_cols.clone())?;
-        let target: Target<'_, T> = match case.batch {
+        let target: Target<'_, D> = match case.batch {
             Some(batch) => inside.into_batch(batch.count, case.m, canaries.pitch)?.into(),
             None => inside.slice(0..case.m, 0..case.n)?.into(),
         };

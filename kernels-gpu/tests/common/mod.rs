@@ -134,9 +134,13 @@ impl Product {
         };
         let partials = Partials::new::<f32>(m, n, k, slice_depth.max(1));
         let sums = partials.product() * size_of::<f32>() as u64;
-        let workspace = Workspace {
-            partials: GlobalPtr::from_address(simulator.alloc(sums.max(1)).unwrap()),
-            ..Workspace::NONE
+        let finished = slices == 1 && kernel.finishes;
+        let workspace = match finished {
+            true => Workspace::NONE,
+            false => Workspace {
+                partials: GlobalPtr::from_address(simulator.alloc(sums.max(1)).unwrap()),
+                ..Workspace::NONE
+            },
         };
         let (a_stride, b_stride, shared_tiles, sharing_blocks) = (0, 0, 0, 0);
         let params = GemmParams {
@@ -167,7 +171,6 @@ impl Product {
             let grid = [kernel.blocks(m, n) as u32, 1, slices];
             counters = run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes);
         }
-        let finished = slices == 1 && kernel.finishes;
         if let Some(reducer) = kernel.reducer.as_ref().filter(|_| !finished) {
             let grid = [reduce::blocks::<f32>(m, n) as u32, 1, 1];
             run(&reducer.entry, grid, reduce::THREADS, 0);

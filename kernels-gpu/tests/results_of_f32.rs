@@ -1,0 +1,317 @@
+//! Products of f16 and bf16 whose results are f32: nothing is rounded on the way to D, nor what the epilogue reads; wherever the edges of
+//! D lie, and whether bulk copies can store it or not.
+
+use cuda_std::bulk_copy::TensorMap;
+use cuda_std::entry::KernelEntry;
+use cuda_std::memory::GlobalPtr;
+use cuda_std::sim::{Counters, Launch, Simulator};
+use cuda_std::tensor_map::{ElementType, TiledTensor};
+use half::{bf16, f16};
+use regemm_kernels::activation::Activation;
+use regemm_kernels::element::{Dtype, Element};
+use regemm_kernels::epilogue::{BiasAxis, Linear};
+use regemm_kernels::kernel::{KernelInfo, Schedule};
+use regemm_kernels::layout::Layout;
+use regemm_kernels::maps::{BoxShape, Maps};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::partials::Partials;
+use regemm_kernels::reduce;
+use regemm_kernels::table::KERNELS;
+use std::ffi::c_void;
+
+/// What rows of factors are padded to: 16 bytes, as bulk copies need.
+const CHUNK: u32 = 8;
+
+/// `D = activation(alpha * A * B + beta * C + bias)`.
+#[derive(Clone, Copy, Debug)]
+struct Product {
+    m: u32,
+    n: u32,
+    k: u32,
+    /// Elements behind each row of C and D.
+    gap: u32,
+    beta: f32,
+    bias: BiasAxis,
+    activation: Activation,
+}
+
+const PLAIN: Product = Product {
+    m: 130,
+    n: 72,
+    k: 70,
+    gap: 0,
+    beta: 0.0,
+    bias: BiasAxis::None,
+    activation: Activation::None,
+};
+
+const ALPHA: f32 = 0.125;
+
+/// Integers, of which no sum is rounded in f32, but most are in half precision.
+fn a(row: u32, p: u32) -> f32 {
+    ((row * 7 + p * 3) % 11) as f32 - 3.0
+}
+
+fn b(p: u32, col: u32) -> f32 {
+    ((p * 5 + col * 13) % 9) as f32 - 3.0
+}
+
+/// Values of 20 bits.
+fn c(row: u32, col: u32) -> f32 {
+    1.0 + (row * 331 + col * 17) as f32 / (1 << 19) as f32
+}
+
+fn bias(i: u32) -> f32 {
+    2.0 - i as f32 / (1 << 19) as f32
+}
+
+/// A matrix in the simulator's memory, with NaN between its rows.
+fn upload<T: Element<Acc = f32>>(
+    simulator: &Simulator,
+    (rows, cols): (u32, u32),
+    ld: u32,
+    value: impl Fn(u32, u32) -> T,
+) -> MatrixRef<T> {
+    let canary = T::narrow(f32::NAN);
+    let of_row = |row| (0..ld).map(move |col| (row, col));
+    let elements: Vec<T> = (0..rows)
+        .flat_map(of_row)
+        .map(|(row, col)| if col < cols { value(row, col) } else { canary })
+        .collect();
+    // SAFETY: elements are plain numbers without padding.
+    let bytes = unsafe {
+        std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(&elements[..]))
+    };
+    let address = simulator.alloc(bytes.len().max(1) as u64).unwrap();
+    simulator.write(address, bytes).unwrap();
+    MatrixRef { data: GlobalPtr::from_address(address), ld: ld.into() }
+}
+
+fn map<T: Element>(
+    simulator: &Simulator,
+    matrix: MatrixRef<T>,
+    (rows, cols): (u32, u32),
+    boxes: BoxShape,
+) -> TensorMap {
+    let element = match T::DTYPE {
+        Dtype::F16 => ElementType::F16,
+        Dtype::Bf16 => ElementType::Bf16,
+        Dtype::F32 => ElementType::F32,
+        Dtype::F64 => ElementType::F64,
+    };
+    let shape = (1, rows.into(), cols.into());
+    let strides = (0, size_of::<T>() as u64 * matrix.ld);
+    let address = matrix.data.address();
+    let box_shape = (boxes.rows, boxes.cols);
+    let tensor = TiledTensor::matrices(element, address, shape, strides, box_shape, boxes.swizzle);
+    simulator.tensor_map(&tensor).unwrap()
+}
+
+impl Product {
+    /// Runs a kernel of the table, in slices of this depth where it takes slices, and checks all of D and what lies between its rows.
+    fn check(&self, name: &str, slice_depth: u32) -> Counters {
+        let kernel = KERNELS.iter().find(|kernel| kernel.name == name).expect("it is in the table");
+        assert_eq!(kernel.target, Dtype::F32, "{name}");
+        match kernel.dtype {
+            Dtype::F16 => self.check_for::<f16>(kernel, slice_depth),
+            Dtype::Bf16 => self.check_for::<bf16>(kernel, slice_depth),
+            _ => panic!("{name} has factors in half precision"),
+        }
+    }
+
+    fn check_for<T: Element<Acc = f32>>(&self, kernel: &KernelInfo, slice_depth: u32) -> Counters {
+        let Product { m, n, k, gap, .. } = *self;
+        let simulator = Simulator::new();
+        let factor = |layout: Layout, rows, cols, value: &dyn Fn(u32, u32) -> f32| {
+            let stored = layout.stored(rows, cols);
+            let element = |stored_row, stored_col| {
+                let (row, col) = layout.stored(stored_row, stored_col);
+                T::narrow(value(row, col))
+            };
+            (upload(&simulator, stored, stored.1.next_multiple_of(CHUNK), element), stored)
+        };
+        let (a_matrix, a_stored) = factor(kernel.layouts.a, m, k, &a);
+        let (b_matrix, b_stored) = factor(kernel.layouts.b, k, n, &b);
+        let ld = n + gap;
+        let d = upload(&simulator, (m, n), ld, |_, _| f32::NAN);
+        let bias_len = if self.bias == BiasAxis::Row { m } else { n };
+        let epilogue = Linear::<f32> {
+            c: upload(&simulator, (m, n), ld, c),
+            bias: upload(&simulator, (1, bias_len), bias_len, |_, i| bias(i)).data,
+            alpha: ALPHA,
+            beta: self.beta,
+            bias_axis: self.bias,
+            activation: self.activation,
+            ..Linear::identity()
+        };
+        let partials = Partials::new::<T>(m, n, k, slice_depth);
+        let sums = simulator.alloc(partials.product() * size_of::<f32>() as u64).unwrap();
+        let params = GemmParams {
+            a: a_matrix,
+            b: b_matrix,
+            d: TargetRef { first: d, stride: 0 },
+            a_stride: 0,
+            b_stride: 0,
+            m,
+            n,
+            k,
+            slice_depth,
+            shared_tiles: 0,
+            sharing_blocks: 0,
+            workspace: Workspace { partials: GlobalPtr::from_address(sums), ..Workspace::NONE },
+            maps: Maps::NONE,
+            epilogue,
+        };
+        // Bulk stores write whole pieces of 16 bytes.
+        let d_is_mapped = u32::from(ld.is_multiple_of(4) && n.is_multiple_of(4));
+        let maps = kernel.boxes.map(|boxes| {
+            let d_shape = if d_is_mapped == 1 { (m, n) } else { (1, 4) };
+            let of_d = MatrixRef { ld: u64::from(ld).next_multiple_of(4), ..d };
+            [
+                map(&simulator, a_matrix, a_stored, boxes.a),
+                map(&simulator, b_matrix, b_stored, boxes.b),
+                map(&simulator, of_d, d_shape, boxes.d),
+            ]
+        });
+        let mut arguments: Vec<*const c_void> = vec![(&raw const params).cast()];
+        if let Some(maps) = &maps {
+            arguments.extend(maps.iter().map(|map| (&raw const *map).cast::<c_void>()));
+            arguments.push((&raw const d_is_mapped).cast());
+        }
+        let run = |entry: &KernelEntry, grid, threads, dynamic_shared, arguments: &[_]| {
+            let launch = Launch { grid, block: [threads, 1, 1], dynamic_shared };
+            // SAFETY: the arguments are of the types of the kernel's parameters, or of the same layout.
+            let launched = unsafe { simulator.launch(entry, launch, arguments) };
+            launched.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", kernel.name))
+        };
+        let tiles = kernel.blocks(m, n) as u32;
+        let grid = match kernel.schedule {
+            Schedule::Tiles => [tiles, 1, 1],
+            Schedule::Persistent => [tiles.min(2), 1, 1],
+            Schedule::SplitK => [tiles, 1, partials.slices],
+            Schedule::StreamK => panic!("there is none for half precision"),
+        };
+        let counters = run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes, &arguments);
+        if let Some(reducer) = &kernel.reducer {
+            assert_eq!(reducer.dtype, Dtype::F32, "{}", kernel.name);
+            let grid = [reduce::blocks::<f32>(m, n) as u32, 1, 1];
+            run(&reducer.entry, grid, reduce::THREADS, 0, &arguments[..1]);
+        }
+
+        let mut bytes = vec![0; (m * ld) as usize * size_of::<f32>()];
+        simulator.read(d.data.address(), &mut bytes).unwrap();
+        let (stored, _) = bytes.as_chunks::<4>();
+        for (at, &found) in stored.iter().enumerate() {
+            let (row, col) = (at as u32 / ld, at as u32 % ld);
+            let expected = if col < n { self.expected(row, col) } else { f32::NAN };
+            let found = f32::from_ne_bytes(found);
+            let place = format!("{}: {self:?}: ({row}, {col})", kernel.name);
+            assert_eq!(found.to_bits(), expected.to_bits(), "{place}: {found} is not {expected}");
+        }
+        counters
+    }
+
+    /// An element of D: the sum is exact, and what follows is rounded as the epilogue says.
+    fn expected(&self, row: u32, col: u32) -> f32 {
+        let sum: f32 = (0..self.k).fold(0.0, |sum, p| sum + a(row, p) * b(p, col));
+        let bias = match self.bias {
+            BiasAxis::None => 0.0,
+            BiasAxis::Column => bias(col),
+            BiasAxis::Row => bias(row),
+        };
+        let addend = if self.beta == 0.0 { bias } else { self.beta.mul_add(c(row, col), bias) };
+        let value = ALPHA.mul_add(sum, addend);
+        self.activation.apply(value, Linear::<f32>::identity().slope)
+    }
+}
+
+/// One kernel of each kind, and both element types.
+const DIRECT: [&str; 4] = [
+    "warpgroup_bf16_f32",
+    "warpgroup64_tn_f16_f32",
+    "tensor_core_f16_f32",
+    "tensor_core64_nt_bf16_f32",
+];
+const IN_SLICES: [&str; 2] = ["split_warpgroup64_bf16_f32", "split_warpgroup128_tt_f16_f32"];
+
+/// Epilogues of all kinds.
+fn epilogues(product: Product) -> [Product; 4] {
+    [
+        product,
+        Product { beta: 0.5, ..product },
+        Product { bias: BiasAxis::Row, activation: Activation::GeluErf, ..product },
+        Product { beta: -2.0, bias: BiasAxis::Column, activation: Activation::Relu, ..product },
+    ]
+}
+
+#[test]
+fn sums_and_operands_of_the_epilogue_keep_all_their_bits() {
+    let row = (0..PLAIN.n).map(|col| PLAIN.expected(100, col));
+    let rounded = row.filter(|&value| bf16::from_f32(value).to_f32() != value).count();
+    assert!(rounded > PLAIN.n as usize / 2, "half precision would show");
+    for name in DIRECT.into_iter().chain(["naive_tt_f16_f32"]) {
+        for product in epilogues(PLAIN) {
+            product.check(name, product.k);
+        }
+    }
+}
+
+#[test]
+fn rows_that_bulk_copies_cannot_store() {
+    for name in DIRECT {
+        for product in epilogues(Product { m: 67, n: 65, k: 33, ..PLAIN }) {
+            product.check(name, product.k);
+        }
+        // Pairs are aligned, but pieces of 16 bytes are not; then pairs are not either.
+        Product { n: 66, beta: 1.0, ..PLAIN }.check(name, PLAIN.k);
+        Product { gap: 3, beta: 1.0, ..PLAIN }.check(name, PLAIN.k);
+        Product { m: 1, n: 1, k: 1, bias: BiasAxis::Column, ..PLAIN }.check(name, 1);
+    }
+}
+
+#[test]
+fn all_columns_of_wide_tiles_and_several_tiles() {
+    let wide = Product { m: 200, n: 520, k: 64, ..PLAIN };
+    for product in epilogues(wide) {
+        product.check("warpgroup_nt_bf16_f32", wide.k);
+        product.check("warpgroup64_f16_f32", wide.k);
+    }
+}
+
+#[test]
+fn slices_are_added_up_without_rounding() {
+    for name in IN_SLICES {
+        for product in epilogues(Product { m: 67, n: 65, k: 200, ..PLAIN }) {
+            product.check(name, 64);
+            product.check(name, 256);
+        }
+    }
+}
+
+#[test]
+fn skinny_products_leave_all_results_to_the_reducer() {
+    for product in epilogues(Product { m: 2, n: 70, k: 300, ..PLAIN }) {
+        product.check("skinny_rows_bf16_f32", 256);
+        // A single slice as well.
+        product.check("skinny_rows_nt_f16_f32", 512);
+        let transposed = Product { m: product.n, n: product.m, ..product };
+        transposed.check("skinny_cols_f16_f32", 512);
+    }
+}
+
+#[test]
+fn no_lanes_meet_in_a_bank_on_the_way_to_d() {
+    let counters = Product { m: 128, n: 64, k: 64, ..PLAIN }.check("warpgroup64_bf16_f32", 64);
+    assert_eq!(counters.shared_store_elements, 128 * 64);
+    assert_eq!(counters.shared_store_conflicts, 0);
+}
+
+#[test]
+fn kernels_that_share_an_entry_say_so() {
+    for kernel in KERNELS.iter().filter(|kernel| kernel.name != kernel.entry.name) {
+        assert_eq!(kernel.name, format!("{}_{}", kernel.entry.name, kernel.target));
+        assert!(!kernel.finishes && kernel.reducer.is_some(), "{}", kernel.name);
+        let other = KERNELS.iter().find(|other| other.name == kernel.entry.name).unwrap();
+        assert_eq!((other.shared_bytes, other.tile), (kernel.shared_bytes, kernel.tile));
+    }
+}

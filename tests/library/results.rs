@@ -1,0 +1,159 @@
+//! Results of f32 where factors are of f16 or bf16: how they are asked for, that nothing rounds them, and which kernel is chosen.
+
+use crate::integers;
+use regemm::gpus;
+use regemm::kernels::{Problem, Types, choose, find, kernels_for};
+use regemm::ndarray::{Array2, Array3, Axis};
+use regemm::tuning::Shape;
+use regemm::tuning::explain::explain_shipped;
+use regemm::verify::{Distribution, random_matrix, rng};
+use regemm::{
+    Activation, Device, Dtype, Element, Error, Gemm, KernelChoice, Layouts, Rung, Yields, bf16, f16,
+};
+
+const WIDE: Types = Types { factors: Dtype::Bf16, results: Dtype::F32 };
+
+fn wide(dtype: Dtype) -> Types {
+    Types { factors: dtype, results: Dtype::F32 }
+}
+
+fn relative_error<T: Element<Acc = f32>>(d: &Array2<T>, exact: &Array2<f64>) -> f64 {
+    let error = d.mapv(|value| f64::from(value.widen())) - exact;
+    (error.mapv(|e| e * e).sum() / exact.mapv(|e| e * e).sum()).sqrt()
+}
+
+/// The same factors twice: results of f32 are three orders of magnitude closer to the exact ones than those of bf16 can be.
+fn are_not_rounded<T: Element<Acc = f32> + Yields<f32>>(kernel: &str) {
+    const ULPS_OF_HALVES: f64 = 1.0 / 64.0;
+    let (m, n, k) = (50, 70, 40);
+    let device = Device::sim();
+    let a: Array2<T> = random_matrix(&mut rng(1, 0), m, k, Distribution::Normal);
+    let b: Array2<T> = random_matrix(&mut rng(2, 0), k, n, Distribution::Normal);
+    let exact = a.mapv(|x| f64::from(x.widen())).dot(&b.mapv(|x| f64::from(x.widen())));
+    let (a, b) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
+    let (mut short, mut long) =
+        (device.matrix::<T>(m, n).unwrap(), device.matrix::<f32>(m, n).unwrap());
+    let choice = || KernelChoice::Named(kernel.to_owned());
+    Gemm::new(&a, &b).kernel(choice()).run(&mut short).unwrap();
+    let report = Gemm::widening(&a, &b).kernel(choice()).run(&mut long).unwrap();
+    assert_eq!(Types::of(report.kernel), wide(T::DTYPE));
+    let short = relative_error(&short.to_array().unwrap(), &exact);
+    let long = relative_error(&long.to_array().unwrap(), &exact);
+    assert!(long < short * ULPS_OF_HALVES, "{kernel}: {long:e} beside {short:e}");
+    assert!(long < 1e-6, "{kernel}: {long:e}");
+}
+
+#[test]
+fn results_are_not_rounded_to_halves_on_the_way() {
+    for kernel in ["naive", "tensor_core", "tensor_core64", "warpgroup", "split_warpgroup64"] {
+        are_not_rounded::<bf16>(kernel);
+        are_not_rounded::<f16>(kernel);
+    }
+}
+
+#[test]
+fn c_and_bias_are_of_the_type_of_d() {
+    let device = Device::sim();
+    let halves = |rows, cols, seed| integers(rows, cols, seed).mapv(bf16::from_f32);
+    let (a, b) = (halves(9, 8, 1), halves(8, 12, 2));
+    let product = integers(9, 8, 1).dot(&integers(8, 12, 2));
+    // No bf16, and with a sum no f16 either.
+    let third = 1.0f32 / 3.0;
+    let c = device.upload(&Array2::from_elem((9, 12), third).view()).unwrap();
+    let bias = device.vector(&[1e-3f32; 12]).unwrap();
+    let (a, b) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
+    let mut d = device.matrix::<f32>(9, 12).unwrap();
+    let gemm = Gemm::widening(&a, &b).alpha(0.5).c(3.0, &c).bias_per_column(&bias);
+    gemm.activation(Activation::Relu).run(&mut d).unwrap();
+    let addend = 3.0f32.mul_add(third, 1e-3);
+    assert_eq!(d.to_array().unwrap(), product.mapv(|sum| 0.5f32.mul_add(sum, addend).max(0.0)));
+    Gemm::widening(&a, &b).alpha(0.0).accumulate(2.0).run(&mut d).unwrap();
+    let twice = product.mapv(|sum| 2.0 * 0.5f32.mul_add(sum, addend).max(0.0));
+    assert_eq!(d.to_array().unwrap(), twice);
+}
+
+#[test]
+fn batches_of_transposed_factors_whose_rows_are_odd() {
+    let device = Device::sim();
+    let all = Array3::from_shape_fn((3, 33, 21), |(i, row, col)| {
+        f16::from_f32(((i * 5 + row * 3 + col * 7) % 9) as f32 - 4.0)
+    });
+    let one = integers(21, 35, 4).mapv(f16::from_f32);
+    let (batch, shared) =
+        (device.upload_batch(&all.view()).unwrap(), device.upload(&one.t()).unwrap());
+    let mut d = device.batch::<f32>(3, 33, 35).unwrap();
+    for name in ["warpgroup64", "tensor_core64", "split_warpgroup128", "naive"] {
+        let gemm = Gemm::widening(&batch, shared.t()).kernel(KernelChoice::Named(name.into()));
+        let report = gemm.run(&mut d).unwrap();
+        assert_eq!(report.kernel.name, format!("{name}_nt_f16_f32"));
+        assert_eq!(report.repacked.is_nothing(), report.kernel.boxes.is_none());
+        let found = d.to_array().unwrap();
+        for (i, found) in found.axis_iter(Axis(0)).enumerate() {
+            let a = all.index_axis(Axis(0), i).mapv(f32::from);
+            assert_eq!(found, a.dot(&one.mapv(f32::from)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn kernels_for_other_results_are_refused_by_both_types() {
+    let device = Device::sim();
+    let a = device.upload(&Array2::from_elem((4, 4), bf16::ONE).view()).unwrap();
+    let mut d = device.matrix::<f32>(4, 4).unwrap();
+    let named = |name: &str| Gemm::widening(&a, &a).kernel(KernelChoice::Named(name.into()));
+    let error = named("tensor_core_bf16").run(&mut d).unwrap_err();
+    assert!(
+        matches!(&error, Error::KernelDtype { found, expected: WIDE, .. } if *found == Dtype::Bf16.into()),
+        "{error}"
+    );
+    for words in ["tensor_core_bf16", "of bf16 but", "of bf16 with results of f32"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let short = Gemm::new(&a, &a).kernel(KernelChoice::Info(find("naive_bf16_f32").unwrap()));
+    let mut of_halves = device.matrix::<bf16>(4, 4).unwrap();
+    let error = short.run(&mut of_halves).unwrap_err();
+    assert!(matches!(error, Error::KernelDtype { found: WIDE, .. }), "{error}");
+    // There is no such rung for results of f32.
+    let error = Gemm::widening(&a, &a).kernel(KernelChoice::Rung(Rung::Tiled)).run(&mut d);
+    assert!(matches!(error.unwrap_err(), Error::UnknownKernel { .. }));
+}
+
+#[test]
+fn the_choice_is_that_for_short_results_where_there_is_such_a_kernel() {
+    let h200 = gpus::find("h200").unwrap().info();
+    for (m, n, k) in [(4096, 4096, 4096), (8192, 8192, 8192), (1, 8192, 8192), (300, 500, 4000)] {
+        for layouts in Layouts::ALL {
+            let plain = Problem::packed(Dtype::Bf16, (m, n, k), layouts);
+            let problem = Problem { target: Dtype::F32, ..plain };
+            let by_rule = choose(&problem, &h200, None).unwrap().kernel;
+            assert_eq!((Types::of(by_rule), by_rule.layouts), (WIDE, layouts));
+            let shape = Shape::packed(Dtype::Bf16, m, n, k);
+            let explained = explain_shipped(&h200, &problem, shape);
+            let chosen = explained.selection.unwrap().kernel;
+            assert_eq!((Types::of(chosen), chosen.layouts), (WIDE, layouts));
+            assert_ne!(chosen.rung, Rung::Naive, "{problem}");
+            assert_eq!(explained.ranking.len(), kernels_for(WIDE, layouts).count());
+        }
+    }
+    let large = Problem { target: Dtype::F32, ..Problem::new(Dtype::F16, 4096, 4096, 4096) };
+    let shape = Shape::packed(Dtype::F16, 4096, 4096, 4096);
+    let selection = explain_shipped(&h200, &large, shape).selection.unwrap();
+    assert_eq!(selection.kernel.name, "warpgroup_f16_f32", "{selection}");
+    assert!(selection.to_string().contains("the twin of warpgroup"), "{selection}");
+}
+
+/// The memory of choices tells results apart.
+#[test]
+fn both_results_of_one_product_in_turn() {
+    let device = Device::sim();
+    let a = device.upload(&Array2::from_elem((20, 20), bf16::ONE).view()).unwrap();
+    let (mut short, mut long) =
+        (device.matrix::<bf16>(20, 20).unwrap(), device.matrix::<f32>(20, 20).unwrap());
+    for _ in 0..2 {
+        let found = Gemm::new(&a, &a).run(&mut short).unwrap().kernel;
+        assert_eq!(Types::of(found), Dtype::Bf16.into());
+        let found = Gemm::widening(&a, &a).run(&mut long).unwrap().kernel;
+        assert_eq!(Types::of(found), WIDE);
+    }
+    assert_eq!(long.to_array().unwrap(), Array2::from_elem((20, 20), 20.0));
+}
