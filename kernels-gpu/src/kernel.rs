@@ -235,7 +235,8 @@ pub trait GemmKernel {
     const TILE: Tile;
     /// How its blocks share the sums.
     const SCHEDULE: Schedule = Schedule::Tiles;
-    /// Whether blocks end in the epilogue by themselves where [`Schedule::SplitK`] has one slice, and no reducer is launched.
+    /// Whether blocks end in the epilogue by themselves where [`Schedule::SplitK`] has one slice, and no reducer is launched. Blocks see
+    /// that it is so by the workspace, of which there is none then.
     const FINISHES: bool = false;
     /// Groups of threads that each own all of a block's tile, and share the values of k of its slices: [`crate::sliced_k`].
     const DEPTH_GROUPS: u32 = 1;

@@ -53,8 +53,8 @@ const MOST_IN_VECTOR: usize = vector_len::<f16>();
 const IN_FLIGHT: usize = 2;
 
 /// The kernel for tiles of `ROWS` places along the short axis and `LONG` along the long one, `GROUPS` groups that share the depth,
-/// the short axis `S`, factors in the layouts `L`, and results of `D`. A thread has a vector of places, and a slice a vector of values of k for
-/// each group.
+/// the short axis `S`, factors in the layouts `L`, and results of `D`. A thread has a vector of places, and a slice a vector of values
+/// of k for each group.
 pub struct Skinny<
     T,
     const ROWS: usize,
@@ -87,7 +87,7 @@ impl<
         Tile { bm, bn, bk: (GROUPS * Self::VECTOR) as u32, tm, tn, stages: 0 }
     };
     const SCHEDULE: Schedule = Schedule::SplitK;
-    /// Other results are the reducer's alone to make: so the kernel is the same for all.
+    /// Results of another type than the factors' are left to the reducer, so that the kernel is the same for all.
     const FINISHES: bool = T::DTYPE as u8 == D::DTYPE as u8;
     const DEPTH_GROUPS: u32 = GROUPS as u32;
     const SHARED_BYTES: u32 = (ROWS * LONG * Self::STRIDE * size_of::<T::Acc>()) as u32;

@@ -2,6 +2,7 @@
 
 use crate::harness::*;
 use crate::support::{Driver, in_child};
+use regemm::kernels::Types;
 use regemm::{Layouts, Needs};
 use serde_json::Value;
 use std::process::Command;
@@ -69,13 +70,13 @@ fn blocks_share_sixteen_kilobytes() {
 #[test]
 fn every_kernel_has_a_row_on_every_gpu() {
     for gpu in regemm::gpus::known() {
-        for dtype in ["f32", "f64", "f16", "bf16"] {
+        for dtype in Types::ALL.map(Types::name) {
             let document = json(&format!("occupancy --gpu {} --dtype {dtype}", gpu.id));
             assert_eq!(document["gpu"], gpu.name);
             let kernels = document["kernels"].as_array().unwrap();
             let table = regemm::kernels::kernels().iter();
             let row_major =
-                table.clone().filter(|k| k.dtype.name() == dtype && k.layouts == Layouts::NN);
+                table.clone().filter(|k| Types::of(k).name() == dtype && k.layouts == Layouts::NN);
             assert_eq!(kernels.len(), row_major.count());
             for kernel in kernels {
                 if let Some(why) = kernel["occupancy"]["cannot_launch"].as_str() {

@@ -107,7 +107,7 @@ fn mul_keeps_results_as_they_are_where_it_is_told_to() {
         assert!(said.contains(&format!("1 x 1, {types}\n")), "{options}:\n{said}");
     }
     // Files of float16 as they are.
-    let half = npy(1, "<f2", false, "(1, 1)", &0x3c08u16.to_le_bytes());
+    let half = npy(1, "'<f2'", false, "(1, 1)", &0x3c08u16.to_le_bytes());
     std::fs::write(folder.path().join("h.npy"), half).unwrap();
     let line = "mul h.npy h.npy -o d.npy --force --verify --device sim --results f32";
     let said =

@@ -6,11 +6,12 @@ use super::options::{self, DeviceOption};
 use super::output::{Output, count};
 use super::progress;
 use regemm::gpus::{self, Gpu};
+use regemm::kernels::Types;
 use regemm::occupancy::{
     CannotLaunch, Demand, Limits, Occupancy, RegisterSteps, compiled, occupancy, recorded_with,
     register_steps,
 };
-use regemm::{Device, Dtype, Error, KernelInfo};
+use regemm::{Device, Error, KernelInfo};
 use serde_json::{Value, json};
 
 /// Show how many blocks and warps of each kernel a multiprocessor holds, what limits them, and what a register more or
@@ -23,9 +24,9 @@ pub struct Arguments {
     /// A known GPU by its published limits instead, such as h200, a100-40gb, rtx4090 or t4
     #[arg(long, value_name = "ID", conflicts_with = "device")]
     gpu: Option<String>,
-    /// Element type of the kernels
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::dtype())]
-    dtype: Dtype,
+    /// Element type of the kernels: `bf16_f32` has results of f32
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::types())]
+    dtype: Types,
     /// Only these kernels, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
