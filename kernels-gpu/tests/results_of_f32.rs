@@ -186,7 +186,7 @@ impl Product {
         };
         let tiles = kernel.blocks(m, n) as u32;
         let grid = match kernel.schedule {
-            Schedule::Tiles => [tiles, 1, 1],
+            Schedule::Tiles | Schedule::ClusterK => [tiles, 1, 1],
             Schedule::Persistent => [tiles.min(2), 1, 1],
             Schedule::SplitK => [tiles, 1, partials.slices],
             Schedule::StreamK => panic!("there is none for half precision"),
