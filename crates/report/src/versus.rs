@@ -48,7 +48,7 @@ pub struct Record {
     pub peak: Option<f64>,
     /// The bandwidth of its memory in TB/s, from its clock and the width of its bus.
     pub bandwidth: Option<f64>,
-    /// What was loaded of the vendor, and how it was used.
+    /// What was loaded of the vendor, and how it was used; where clocks and power were read.
     pub libraries: Vec<String>,
     /// What could not be loaded, and why.
     pub without: Vec<String>,
