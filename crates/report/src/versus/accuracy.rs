@@ -46,7 +46,6 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::super::synthetic;
-    use super::*;
 
     #[test]
     fn errors_are_relative_to_the_faster_library() {
