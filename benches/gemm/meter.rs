@@ -4,10 +4,10 @@
 //! measured. Readings are taken by a thread that sleeps between them, so that the thread that measures is left alone.
 
 use libloading::Library;
-use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::{Device, Nvml};
 use regemm::DeviceSpec;
 use regemm_report::versus::Conditions;
 use std::ffi::{CStr, c_char, c_int};
@@ -24,8 +24,8 @@ const BUS_ID_BYTES: usize = 32;
 
 /// Reads clock and power of one GPU.
 pub struct Meter {
-    nvml: Nvml,
-    bus_id: String,
+    device: Device<'static>,
+    version: String,
 }
 
 /// One reading.
@@ -42,14 +42,24 @@ impl Meter {
     /// Why there is no library, or why it does not know the GPU, in words.
     pub fn new(spec: DeviceSpec) -> Result<Meter, String> {
         let DeviceSpec::Cuda(ordinal) = spec else { return Err("this is no GPU".to_owned()) };
-        let nvml = Nvml::init().map_err(|error| error.to_string())?;
-        let meter = Meter { nvml, bus_id: bus_id(ordinal)? };
+        // Open to the end of the process, like the driver.
+        let nvml: &'static Nvml =
+            Box::leak(Box::new(Nvml::init().map_err(|error| error.to_string())?));
+        let bus_id = bus_id(ordinal)?;
+        let device = match (nvml.device_by_pci_bus_id(bus_id.as_str()), nvml.device_count()) {
+            (Ok(device), _) => device,
+            // In a container the bus may have other numbers; one of one needs none.
+            (Err(_), Ok(1)) => nvml.device_by_index(0).map_err(|error| error.to_string())?,
+            (Err(error), _) => return Err(format!("{bus_id}: {error}")),
+        };
+        let version = nvml.sys_nvml_version().unwrap_or_else(|_| "of unknown version".to_owned());
+        let meter = Meter { device, version };
         meter.read().map(|_| meter)
     }
 
     /// What the library calls itself.
-    pub fn version(&self) -> String {
-        self.nvml.sys_nvml_version().unwrap_or_else(|_| "of unknown version".to_owned())
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
     /// The power now in watts, if the device tells it.
@@ -77,8 +87,7 @@ impl Meter {
     }
 
     fn read(&self) -> Result<Reading, String> {
-        let device = self.nvml.device_by_pci_bus_id(self.bus_id.as_str());
-        let device = device.map_err(|error| format!("{}: {error}", self.bus_id))?;
+        let device = &self.device;
         let sm_mhz = device.clock_info(Clock::SM).map_err(|error| error.to_string())?;
         let now = device.field_values_for(&[POWER_NOW]).ok().and_then(|mut values| {
             match values.pop()?.ok()?.value.ok()? {
