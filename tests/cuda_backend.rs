@@ -7,6 +7,7 @@ mod support;
 use regemm::kernels::Repack;
 use regemm::ndarray::Array2;
 use regemm::{Device, DeviceSpec, Error, Gemm, KernelChoice, Matrix, Operand, Stream, bf16};
+use std::ffi::c_void;
 use std::path::Path;
 use support::{Driver, in_child};
 
@@ -293,6 +294,110 @@ fn odd_factors_are_repacked_first_and_without_new_memory() {
         gemm.enqueue(&stream, &mut d).unwrap();
         let lines = log.next();
         assert!(quiet(&lines) && count(&lines, "launch") == 2, "{lines:#?}");
+    });
+}
+
+/// The strictest mode.
+const CAPTURE_GLOBALLY: i32 = 0;
+
+/// Captures what a function puts on a stream, as another library would: through the driver.
+fn capture(stream: &Stream, enqueue: impl FnOnce()) {
+    type Begin = unsafe extern "C" fn(*mut c_void, i32) -> i32;
+    type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32;
+    // SAFETY: the stand-in for the driver, which is loaded already; the signatures are its own.
+    unsafe {
+        let driver = libloading::Library::new("libcuda.so.1").unwrap();
+        let begin = driver.get::<Begin>("cuStreamBeginCapture_v2").unwrap();
+        let end = driver.get::<End>("cuStreamEndCapture").unwrap();
+        let raw = stream.with_cuda_handle(|raw| raw).unwrap().unwrap();
+        assert_eq!(begin(raw, CAPTURE_GLOBALLY), 0);
+        enqueue();
+        let mut graph = std::ptr::null_mut();
+        assert_eq!((end(raw, &mut graph), graph.is_null()), (0, false));
+    }
+}
+
+#[test]
+fn a_capture_holds_launches_and_nothing_else() {
+    let name = "a_capture_holds_launches_and_nothing_else";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let matrix = |rows, cols| device.matrix::<f32>(rows, cols).unwrap();
+        let (a, b, c) = (matrix(16, 512), matrix(512, 64), matrix(64, 16));
+        let (mut d, mut e) = (matrix(16, 64), matrix(16, 16));
+        // A product, and another one of its result, so that a write is followed by a read.
+        let enqueue = |stream: &Stream, d: &mut Matrix<f32>, e: &mut Matrix<f32>| {
+            let split = KernelChoice::Named("split_k16".into());
+            Gemm::new(&a, &b).kernel(split).enqueue(stream, &mut *d).unwrap();
+            Gemm::new(&*d, &c).kernel(kernel()).enqueue(stream, e).unwrap();
+        };
+        enqueue(&other, &mut d, &mut e);
+        other.synchronize().unwrap();
+        enqueue(&stream, &mut d, &mut e);
+        // Somebody else reads the factors meanwhile, and has not finished.
+        enqueue(&other, &mut matrix(16, 64), &mut matrix(16, 16));
+        let mut log = Log::new(path);
+        capture(&stream, || enqueue(&stream, &mut d, &mut e));
+        let lines = log.next();
+        assert!(lines[0].starts_with("begin capture") && lines[4].starts_with("end capture"));
+        assert!(lines[1..4].iter().all(|line| line.starts_with("launch")), "{lines:#?}");
+        assert_eq!(lines.len(), 5, "{lines:#?}");
+
+        // Afterwards the stream is one like any other.
+        e.to_vec().unwrap();
+        assert!(log.next()[0].starts_with("wait for stream"));
+    });
+}
+
+#[test]
+fn what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on() {
+    let name = "what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let matrix = |rows, cols| device.matrix::<f32>(rows, cols).unwrap();
+        let (a, b, mut d) = (matrix(16, 512), matrix(512, 64), matrix(16, 64));
+        let (x, mut y) = (matrix(16, 16), matrix(16, 16));
+        let split = || Gemm::new(&a, &b).kernel(KernelChoice::Named("split_k16".into()));
+        let naive = || Gemm::new(&x, &x).kernel(kernel());
+        naive().enqueue(&stream, &mut y).unwrap();
+        let refused = |outcome: Result<regemm::Report, Error>, needed: &str, remedy: &str| {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, Error::Capturing { .. }), "{error}");
+            for part in [needed, remedy] {
+                assert!(error.to_string().contains(part), "{error}");
+            }
+        };
+        let mut log = Log::new(path);
+
+        capture(&stream, || {
+            let allocation = split().enqueue(&stream, &mut d);
+            refused(allocation, "allocating a workspace", "`Gemm::workspace`");
+        });
+        let workspace = device.workspace(split().workspace_size(&mut d).unwrap()).unwrap();
+        capture(&stream, || {
+            let loading = split().workspace(&workspace).enqueue(&stream, &mut d);
+            refused(loading, "loading a kernel", "once on any stream");
+            naive().enqueue(&stream, &mut y).unwrap();
+        });
+        naive().enqueue(&other, &mut y).unwrap();
+        capture(&stream, || {
+            let waiting = naive().enqueue(&stream, &mut y);
+            refused(waiting, "waiting for another stream", "before the capture begins");
+        });
+        capture(&other, || {
+            let error = y.to_vec().unwrap_err();
+            assert!(matches!(error, Error::Capturing { .. }), "{error}");
+        });
+        assert_eq!(count(&log.next(), "event captured"), 0);
+
+        // Nothing of this is left behind.
+        split().enqueue(&stream, &mut d).unwrap();
+        capture(&stream, || {
+            split().enqueue(&stream, &mut d).unwrap();
+        });
+        y.to_vec().unwrap();
     });
 }
 

@@ -9,12 +9,14 @@ pub const SQUARES: [usize; 7] = [256, 512, 1024, 2048, 4096, 8192, 16384];
 pub const ODD: [usize; 5] = [1023, 2047, 4095, 4097, 5003];
 
 /// Rows, columns and depth of products that are not square.
-pub const RECTANGLES: [(usize, usize, usize); 10] = [
+pub const RECTANGLES: [(usize, usize, usize); 11] = [
     // Skinny: one operand is read once, and memory is the wall.
     (1, 8192, 8192),
     (16, 4096, 4096),
     (64, 4096, 4096),
     (8192, 1, 8192),
+    // Narrow: one tile covers all columns.
+    (8192, 128, 8192),
     // Flat: the result is larger than what it is made of.
     (4096, 4096, 64),
     (8192, 8192, 128),

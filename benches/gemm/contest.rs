@@ -1,16 +1,19 @@
 //! All contenders on one case.
 
 use crate::blas::Blas;
+use crate::burst;
 use crate::check::{Expected, Judgement};
 use crate::library::{Addresses, Product};
 use crate::lt::{Plan, Vendor};
+use crate::meter::Meter;
 use crate::product;
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::ndarray::Array2;
 use regemm::verify::{Distribution, random_vector, rng};
 use regemm::{Accumulator, Device, Element, KernelChoice, Stream, Vector};
 use regemm_report::versus::{
-    CUBLAS, CUBLAS_LT, Case, Entry, Group, Measured, REGEMM, Unsupported, WITH_EPILOGUE,
+    Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, Measured, REGEMM, Unsupported,
+    WITH_EPILOGUE,
 };
 use std::time::{Duration, Instant};
 
@@ -27,6 +30,9 @@ const MOST_PRODUCTS: f64 = 64.0;
 /// Samples are taken for about this long, in seconds, unless their number is given; but at least and at most so many.
 const CASE_SECONDS: f64 = 1.5;
 const ROUNDS: (f64, f64) = (10.0, 200.0);
+
+/// Between two readings of clock and power while samples are taken.
+const READING_PAUSE: Duration = Duration::from_millis(20);
 
 /// The vendor's algorithms are compared with one another for about this long, in seconds, by so many samples each.
 const CHOICE_SECONDS: f64 = 2.0;
@@ -53,6 +59,10 @@ pub struct Contest<'a, T> {
     pub kernels: &'a [String],
     /// Samples of each contender; by the time that they take unless given.
     pub rounds: Option<usize>,
+    /// Whether large squares are measured in short bursts too.
+    pub bursts: bool,
+    /// Where clock and power are read, if they can be.
+    pub meter: Option<&'a Meter>,
     pub seed: u64,
     pub operands: Rotation<T>,
 }
@@ -100,6 +110,15 @@ impl<T: Element> Contender<'_, T> {
     }
 }
 
+/// What alternating without a pause gives.
+struct Sustained {
+    /// Of each contender.
+    samples: Vec<Samples>,
+    /// Products in a sample.
+    products: usize,
+    conditions: Option<Conditions>,
+}
+
 /// A contender that is right, or of the vendor.
 struct Admitted<'a, T> {
     contender: Contender<'a, T>,
@@ -128,8 +147,14 @@ impl<T: Element> Contest<'_, T> {
             (Some(bandwidth), Some(peak)) => bytes as f64 / bandwidth as f64 > case.flops() / peak,
             _ => false,
         };
-        let mut measured =
-            Measured { case: *case, bytes, memory_bound, entries: vec![], unsupported: vec![] };
+        let mut measured = Measured {
+            case: *case,
+            bytes,
+            memory_bound,
+            conditions: None,
+            entries: vec![],
+            unsupported: vec![],
+        };
         let mut refuse = |name: &str, why: String, wrong: bool| {
             measured.unsupported.push(Unsupported { name: name.to_owned(), why, wrong });
         };
@@ -171,11 +196,14 @@ impl<T: Element> Contest<'_, T> {
         }
 
         let admitted = self.admit(case, contenders, &bias, &mut refuse)?;
-        let (samples, sampling) = self.measure(case, &admitted)?;
+        let Sustained { samples, products, conditions } = self.measure(case, &admitted)?;
+        measured.conditions = conditions;
+        let bursts = self.bursts(case, &admitted, &samples)?;
         measured.entries = admitted
             .iter()
             .zip(samples)
-            .map(|(admitted, samples)| entry(case, admitted, &samples, sampling.products))
+            .zip(bursts)
+            .map(|((admitted, samples), burst)| entry(case, admitted, &samples, products, burst))
             .collect();
         Ok(measured)
     }
@@ -227,13 +255,9 @@ impl<T: Element> Contest<'_, T> {
         Ok(admitted)
     }
 
-    fn measure(
-        &mut self,
-        case: &Case,
-        admitted: &[Admitted<'_, T>],
-    ) -> Result<(Vec<Samples>, Sampling), Error> {
+    fn measure(&mut self, case: &Case, admitted: &[Admitted<'_, T>]) -> Result<Sustained, Error> {
         if admitted.is_empty() {
-            return Ok((Vec::new(), PILOT));
+            return Ok(Sustained { samples: Vec::new(), products: 1, conditions: None });
         }
         let (stream, operands) = (self.stream, &mut self.operands);
         let mut enqueue = |contender: usize| -> Result<(), Error> {
@@ -246,7 +270,32 @@ impl<T: Element> Contest<'_, T> {
         let round = seconds.sum::<f64>() * products as f64;
         let rounds = self.rounds.unwrap_or_else(|| within(CASE_SECONDS / round, ROUNDS));
         let sampling = Sampling { warm_up: 2, rounds, products };
-        Ok((alternate::<Error>(stream, admitted.len(), sampling, &mut enqueue)?, sampling))
+        let mut measure = || alternate::<Error>(stream, admitted.len(), sampling, &mut enqueue);
+        let (samples, conditions) = match self.meter {
+            Some(meter) => meter.during(READING_PAUSE, measure),
+            None => (measure(), None),
+        };
+        Ok(Sustained { samples: samples?, products, conditions })
+    }
+
+    /// What the contenders do in short bursts, if that is measured of this case: none for each otherwise.
+    fn bursts(
+        &mut self,
+        case: &Case,
+        admitted: &[Admitted<'_, T>],
+        sustained: &[Samples],
+    ) -> Result<Vec<Option<Burst>>, Error> {
+        let longest = sustained.iter().map(|samples| samples.median().as_secs_f64());
+        let products = burst::products(case, longest.fold(0.0, f64::max));
+        let is_square = case.group == Group::Squares;
+        let Some(products) = products.filter(|_| self.bursts && is_square) else {
+            return Ok(vec![None; admitted.len()]);
+        };
+        let (stream, operands) = (self.stream, &mut self.operands);
+        let enqueue = |contender: usize| -> Result<(), Error> {
+            admitted[contender].contender.enqueue(case, stream, operands.next_set()?).map(drop)
+        };
+        burst::measure(case, stream, self.meter, (admitted.len(), products), enqueue)
     }
 
     /// The fastest algorithm on this case; `None` if none works.
@@ -307,6 +356,7 @@ fn entry<T: Element>(
     admitted: &Admitted<'_, T>,
     samples: &Samples,
     products: usize,
+    burst: Option<Burst>,
 ) -> Entry {
     let seconds = samples.median().as_secs_f64();
     Entry {
@@ -318,5 +368,6 @@ fn entry<T: Element>(
         samples: samples.count(),
         products,
         relative_error: admitted.relative_error,
+        burst,
     }
 }

@@ -11,6 +11,8 @@
 //! |---|---|
 //! | `cases.rs` | what is measured |
 //! | `contest.rs` | verifying and measuring all contenders on one case |
+//! | `burst.rs` | measuring in short bursts |
+//! | `meter.rs` | clock and power of the device |
 //! | `product.rs` | a case as this library computes it |
 //! | `check.rs` | whether a result is right |
 //! | `host.rs` | what a call costs the host |
@@ -21,6 +23,7 @@
 
 #[path = "../vendor/blas.rs"]
 mod blas;
+mod burst;
 mod cases;
 mod check;
 #[path = "../common/mod.rs"]
@@ -32,12 +35,14 @@ mod host;
 mod library;
 #[path = "../vendor/lt.rs"]
 mod lt;
+mod meter;
 mod product;
 
 use clap::Parser;
 use common::{Recording, parse_dtype, write};
 use contest::{Contest, Libraries};
 use library::WORKSPACE_BYTES;
+use meter::Meter;
 use regemm::measure::Rotation;
 use regemm::{Device, Dtype, Element, bf16, f16};
 use regemm_report::provenance;
@@ -71,6 +76,10 @@ struct Arguments {
     /// Leave out what a call costs the host and the way to a first result
     #[arg(long)]
     skip_host: bool,
+
+    /// Leave out what large squares do in short bursts
+    #[arg(long)]
+    skip_bursts: bool,
 
     /// Given to the processes that this one starts: see first.rs
     #[arg(long, hide = true)]
@@ -152,7 +161,8 @@ fn measure<T: Element>(
         })
     };
     let libraries = Libraries { lt: lt::Vendor::load(&stream), blas: blas::Blas::load(&stream) };
-    let mut record = begin(arguments, device, &libraries);
+    let meter = Meter::new(device.spec());
+    let mut record = begin(arguments, device, &libraries, &meter);
     record.first_results = first_results;
     if !arguments.skip_host {
         record.host = Some(host::cost::<T>(&stream, &libraries, arguments.recording.seed)?);
@@ -168,6 +178,8 @@ fn measure<T: Element>(
         libraries: &libraries,
         kernels: &arguments.kernels,
         rounds: arguments.rounds,
+        bursts: !arguments.skip_bursts,
+        meter: meter.as_ref().ok(),
         seed: arguments.recording.seed,
         operands,
     };
@@ -201,6 +213,15 @@ fn in_short(measured: &Measured) -> String {
     if let Some(ratio) = measured.ratio() {
         line += &format!(", ratio {ratio:.3}");
     }
+    if let Some(ratio) = measured.burst_ratio() {
+        line += &format!(" (in bursts {ratio:.3})");
+    }
+    if let Some(conditions) = measured.conditions {
+        line += &format!(", {:.0} MHz", conditions.sm_mhz);
+        if let Some(watts) = conditions.watts {
+            line += &format!(", {watts:.0} W");
+        }
+    }
     if let Some(cost) = measured.epilogue_cost() {
         line += &format!(", epilogue {}", table::percent(cost));
     }
@@ -211,7 +232,12 @@ fn in_short(measured: &Measured) -> String {
 }
 
 /// An empty record of this machine and moment.
-fn begin(arguments: &Arguments, device: &Device, libraries: &Libraries) -> Record {
+fn begin(
+    arguments: &Arguments,
+    device: &Device,
+    libraries: &Libraries,
+    meter: &Result<Meter, String>,
+) -> Record {
     let info = device.info();
     let (mut loaded, mut without) = (Vec::new(), Vec::new());
     let workspace = WORKSPACE_BYTES >> 20;
@@ -232,6 +258,15 @@ fn begin(arguments: &Arguments, device: &Device, libraries: &Libraries) -> Recor
             ));
         }
         Err(why) => without.push(format!("{CUBLAS}: {why}")),
+    }
+    match meter {
+        Ok(meter) => {
+            loaded.push(format!(
+                "NVML {}: clock and power while a case is measured",
+                meter.version()
+            ));
+        }
+        Err(why) => without.push(format!("clocks and power: {why}")),
     }
     Record {
         provenance: arguments.recording.provenance(device),

@@ -441,6 +441,15 @@ pub enum Error {
         text: String,
     },
 
+    /// A stream is being captured in a graph, and something is asked of it that a graph cannot hold. The capture goes on without it.
+    #[error("the stream is being captured in a graph, in which {needed} is not possible: {remedy}")]
+    Capturing {
+        /// What would be needed.
+        needed: &'static str,
+        /// What would be right.
+        remedy: &'static str,
+    },
+
     /// A time that does not exist.
     #[error("no time can be measured: {why}")]
     NotMeasurable {

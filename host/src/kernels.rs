@@ -18,7 +18,7 @@ mod types;
 mod why;
 
 pub use launch::LaunchShape;
-pub(crate) use launch::MAX_PRODUCTS;
+pub(crate) use launch::{MAX_PRODUCTS, shares};
 pub use repack::Repack;
 pub(crate) use rule::{Order, choose_untuned};
 pub use rule::{Rule, choose, rank};

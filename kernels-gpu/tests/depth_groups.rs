@@ -45,7 +45,7 @@ fn integers_are_exact_wherever_rows_start_and_end() {
             for (m, n, k) in [(1, tile.bn + 4, 0), (tile.bm + 4, 1, tile.bk + 4), (3, 7, 2)] {
                 let product = Product { storage, ..Product::new(m, n, k) };
                 assert!(
-                    product.run(kernel).bits == product.exact(),
+                    product.run(kernel).bits == product.exact(kernel.dtype),
                     "{}: {product:?}",
                     kernel.name
                 );

@@ -14,30 +14,45 @@ use regemm_kernels::table::KERNELS;
 /// Bytes of a sector of global memory.
 const SECTOR: u64 = 32;
 
-/// Elements that a thread reads at once.
-const VECTOR: u32 = 4;
+/// Bytes that a thread reads at once.
+const VECTOR_BYTES: u32 = 16;
+
+/// Threads that read together.
+const WARP: u32 = 32;
 
 /// Neither starts nor rows are aligned.
 const ODD: Storage = Storage { start: 1, gap: 3 };
 
-/// The kernels of f32 whose K is split.
+/// The kernels whose K is split: of f32 all, of f16 and bf16 those that need no tensor maps.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
-    let of_type = KERNELS.iter().filter(|kernel| kernel.dtype == Dtype::F32);
-    of_type.filter(|kernel| kernel.schedule == Schedule::SplitK)
+    let types = [Dtype::F32, Dtype::F16, Dtype::Bf16];
+    let of_types = KERNELS.iter().filter(move |kernel| types.contains(&kernel.dtype));
+    of_types.filter(|kernel| kernel.schedule == Schedule::SplitK && kernel.boxes.is_none())
 }
 
 #[test]
 fn every_tile_is_there_in_all_layouts_with_a_reducer() {
-    for layouts in Layouts::ALL {
-        for family in ["split_k", "split_sliced_k", "split_k16", "skinny_rows", "skinny_cols"] {
-            let name = match layouts {
-                Layouts::NN => format!("{family}_f32"),
-                _ => format!("{family}_{layouts}_f32"),
+    let of_all = ["skinny_rows", "skinny_cols"];
+    let of_f32 = ["split_k", "split_sliced_k", "split_k16"];
+    let mut count = 0;
+    for (dtype, families) in [
+        (Dtype::F32, &[&of_all[..], &of_f32[..]].concat()[..]),
+        (Dtype::F16, &of_all),
+        (Dtype::Bf16, &of_all),
+    ] {
+        for (layouts, family) in
+            Layouts::ALL.iter().flat_map(|l| families.iter().map(move |f| (l, f)))
+        {
+            let name = match *layouts {
+                Layouts::NN => format!("{family}_{dtype}"),
+                layouts => format!("{family}_{layouts}_{dtype}"),
             };
             let kernel = kernels().find(|kernel| kernel.name == name).expect(&name);
-            assert_eq!(kernel.reducer.unwrap().name, "reduce_f32", "{name}");
+            assert_eq!(kernel.reducer.unwrap().name, format!("reduce_{dtype}"), "{name}");
+            count += 1;
         }
     }
+    assert_eq!(count, kernels().count(), "and no other");
 }
 
 #[test]
@@ -72,7 +87,8 @@ fn integers_are_exact_wherever_rows_start_and_end() {
                     let product = Product { storage, ..Product::new(m, n, k) };
                     let (split, whole) =
                         (product.run_in_slices(kernel, tile.bk), product.run(kernel));
-                    let right = split.bits == product.exact() && whole.bits == split.bits;
+                    let right =
+                        split.bits == product.exact(kernel.dtype) && whole.bits == split.bits;
                     assert!(right, "{}: {product:?}", kernel.name);
                 }
             }
@@ -86,6 +102,8 @@ fn integers_are_exact_wherever_rows_start_and_end() {
 fn skinny_kernels_read_the_large_factor_once() {
     for kernel in kernels().filter(|kernel| kernel.rung == Rung::Skinny) {
         let (name, tile) = (kernel.name, kernel.tile);
+        let bytes = kernel.dtype.bytes() as u32;
+        let vector = VECTOR_BYTES / bytes;
         let few_rows = tile.bm < tile.bn;
         let (short, long) = if few_rows { (tile.bm, tile.bn) } else { (tile.bn, tile.bm) };
         let Layouts { a, b } = kernel.layouts;
@@ -101,19 +119,22 @@ fn skinny_kernels_read_the_large_factor_once() {
             for steps in [1, 2, 6] {
                 let counters = product.run_in_slices(kernel, steps * tile.bk).counters;
                 let large = u64::from(wide) * u64::from(k);
-                let threads = u64::from(wide / VECTOR);
+                let threads = u64::from(wide / vector);
                 let small = threads * u64::from(narrow) * u64::from(k);
                 let found = counters.global_load_elements;
                 assert_eq!(found, large + small, "{name}: {product:?}, {steps}");
                 if storage.start == 0 {
-                    // Lanes of one group read the same element, and those of the next one four further on along k.
+                    // Lanes of one group read the same element, and those of the next one a vector further on along k.
                     let apart = if small_deep { 1 } else { u64::from(narrow) };
-                    let of_request = match large_deep {
-                        true => 16 * apart.min(2),
-                        false => apart.min(2),
-                    };
+                    let groups = if large_deep { WARP } else { WARP / (long / vector) };
+                    // Two neighbours share a sector where nothing is between them.
+                    let of_request = u64::from(groups) * apart.min(2) / 2;
                     let sectors = counters.global_load_sectors - small / 32 * of_request;
-                    assert_eq!(sectors * SECTOR, 4 * large, "{name}: {product:?}, {steps}");
+                    assert_eq!(
+                        sectors * SECTOR,
+                        u64::from(bytes) * large,
+                        "{name}: {product:?}, {steps}"
+                    );
                 }
             }
         }

@@ -68,6 +68,19 @@ pub type LaunchKernelEx = unsafe extern "C" fn(
     extra: *mut *mut c_void,
 ) -> i32;
 
+/// `cuStreamIsCapturing` (CUDA 10.0): writes the `CUstreamCaptureStatus` of a stream.
+pub type StreamIsCapturing =
+    unsafe extern "C" fn(stream: *mut c_void, capture_status: *mut i32) -> i32;
+
+/// `CU_STREAM_CAPTURE_STATUS_NONE`
+pub const STREAM_CAPTURE_STATUS_NONE: i32 = 0;
+
+/// `cuThreadExchangeStreamCaptureMode` (CUDA 10.1): sets the calling thread's `CUstreamCaptureMode` and gives the one before.
+pub type ThreadExchangeStreamCaptureMode = unsafe extern "C" fn(mode: *mut i32) -> i32;
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`
+pub const STREAM_CAPTURE_MODE_RELAXED: i32 = 2;
+
 /// The driver's `cuTensorMapEncodeTiled`.
 pub fn tensor_map_encode_tiled() -> Option<TensorMapEncodeTiled> {
     let function = lookup("cuTensorMapEncodeTiled")?;
@@ -80,6 +93,20 @@ pub fn launch_kernel_ex() -> Option<LaunchKernelEx> {
     let function = lookup("cuLaunchKernelEx")?;
     // SAFETY: the driver's function of this name has this signature.
     Some(unsafe { transmute::<*mut c_void, LaunchKernelEx>(function.as_ptr()) })
+}
+
+/// The driver's `cuStreamIsCapturing`.
+pub fn stream_is_capturing() -> Option<StreamIsCapturing> {
+    let function = lookup("cuStreamIsCapturing")?;
+    // SAFETY: the driver's function of this name has this signature.
+    Some(unsafe { transmute::<*mut c_void, StreamIsCapturing>(function.as_ptr()) })
+}
+
+/// The driver's `cuThreadExchangeStreamCaptureMode`.
+pub fn thread_exchange_stream_capture_mode() -> Option<ThreadExchangeStreamCaptureMode> {
+    let function = lookup("cuThreadExchangeStreamCaptureMode")?;
+    // SAFETY: the driver's function of this name has this signature.
+    Some(unsafe { transmute::<*mut c_void, ThreadExchangeStreamCaptureMode>(function.as_ptr()) })
 }
 
 #[cfg(test)]

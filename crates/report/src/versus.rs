@@ -3,16 +3,22 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `case` | what is computed: groups, sizes, layouts |
+//! | `conditions` | clock and power; what is measured in short bursts |
+//! | `accuracy` | errors beside those of the vendor's libraries |
 //! | `summary` | ratios, and their geometric means by group |
 //! | `tables` | a record as tables, and as a page of Markdown |
 
+mod accuracy;
 mod case;
+mod conditions;
 mod summary;
 #[cfg(test)]
 pub(crate) mod synthetic;
 mod tables;
 
+pub use accuracy::{Accuracy, CLOSE};
 pub use case::{Case, Group, Layouts};
+pub use conditions::{Burst, Conditions};
 pub use summary::{GroupSummary, SQUARES_THAT_COUNT, geometric_mean};
 
 use crate::provenance::Provenance;
@@ -42,7 +48,7 @@ pub struct Record {
     pub peak: Option<f64>,
     /// The bandwidth of its memory in TB/s, from its clock and the width of its bus.
     pub bandwidth: Option<f64>,
-    /// What was loaded of the vendor, and how it was used.
+    /// What was loaded of the vendor, and how it was used; where clocks and power were read.
     pub libraries: Vec<String>,
     /// What could not be loaded, and why.
     pub without: Vec<String>,
@@ -66,6 +72,9 @@ pub struct Measured {
     pub bytes: u64,
     /// Whether those take longer at the device's bandwidth than the arithmetic at its peak.
     pub memory_bound: bool,
+    /// Clock and power while the contenders alternated, the same for all; none where they cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
     /// Who was measured.
     pub entries: Vec<Entry>,
     /// Who does not compute this.
@@ -93,6 +102,9 @@ pub struct Entry {
     pub products: usize,
     /// `||D - D_ref|| / ||D_ref||` against double precision, on the elements that were compared.
     pub relative_error: f64,
+    /// The same on a device that has rested, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
 }
 
 /// A contender that does not compute a case.
@@ -164,6 +176,14 @@ impl Measured {
         Some(self.best_of_vendor()?.microseconds / self.entry(REGEMM)?.microseconds)
     }
 
+    /// The same in short bursts: to the library that is the faster one there.
+    pub fn burst_ratio(&self) -> Option<f64> {
+        let of = |entry: &Entry| entry.burst.as_ref().map(|burst| burst.microseconds);
+        let of_vendor = self.entries.iter().filter(|entry| entry.is_of_vendor());
+        let best = of_vendor.filter_map(of).min_by(f64::total_cmp)?;
+        Some(best / of(self.entry(REGEMM)?)?)
+    }
+
     /// What the fused epilogue costs, relative to the product without.
     pub fn epilogue_cost(&self) -> Option<f64> {
         Some(self.entry(WITH_EPILOGUE)?.microseconds / self.entry(REGEMM)?.microseconds - 1.0)
@@ -209,6 +229,24 @@ mod tests {
         assert_eq!(times, [(REGEMM, 20.0), (CUBLAS_LT, 16.0), (CUBLAS, 18.0)]);
         assert_eq!(case.best_of_vendor().unwrap().name, CUBLAS_LT);
         assert_eq!(case.ratio(), Some(0.8));
+    }
+
+    #[test]
+    fn in_bursts_the_vendor_has_a_best_of_its_own() {
+        let record = synthetic::record();
+        let burst = record.cases.iter().find(|case| case.case.m == 4096).unwrap();
+        assert_eq!((burst.ratio(), burst.burst_ratio()), (Some(0.8), Some(1.1)));
+        assert_eq!(record.cases[0].burst_ratio(), None);
+    }
+
+    /// Records of earlier runs, which have no clocks and no bursts.
+    #[test]
+    fn records_of_earlier_runs_are_read() {
+        let text = include_str!("../../../docs/measurements/2026-11-21-h200-gemm-bf16.json");
+        let record: Record = serde_json::from_str(text).unwrap();
+        assert!(record.cases.len() > 30);
+        assert!(record.cases.iter().all(|case| case.conditions.is_none()));
+        assert!(record.burst_summary().is_none() && record.accuracy().is_some());
     }
 
     #[test]

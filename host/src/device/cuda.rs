@@ -6,12 +6,14 @@
 //! | `limits` | the device's name and limits |
 //! | `memory` | allocation and copies |
 //! | `queue` | streams and events |
+//! | `capture` | streams that are being captured in a graph |
 //! | `module` | PTX modules: loaded when a kernel is first used |
 //! | `tensor_map` | tensor maps |
 //!
 //! Everything goes through `cust::sys`, the raw layer of `cust`: its safe layer cannot create non-blocking streams, let an
 //! event be waited for twice, or tell why PTX was refused.
 
+mod capture;
 pub(crate) mod context;
 mod limits;
 mod memory;
@@ -25,7 +27,7 @@ use super::info::DeviceInfo;
 use super::pending::{Pending, Use};
 use super::report::KernelReport;
 use super::workspace::{Held, WorkspaceSize};
-use super::{Code, DeviceSpec, KernelSource, Launch};
+use super::{Code, DeviceSpec, KernelSource, Launch, Step};
 use crate::error::{Error, Resource, Result};
 use crate::tuning::Tuner;
 use context::Context;
@@ -33,6 +35,7 @@ use memory::StreamMemory;
 use module::LoadedKernel;
 use queue::{CudaStream, Point};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The GPUs that are open in this process, by index.
@@ -106,14 +109,15 @@ impl CudaDevice {
         let queue = stream.unwrap_or(&self.foreground);
         // Once for all calls of the driver below.
         let bound = self.context.bind()?;
+        let kernel = |step: &Step<'_>| self.kernel(&step.code, Some(queue));
+        let kernels: SmallVec<[_; 3]> = launch.steps.iter().map(kernel).collect::<Result<_>>()?;
         for read in launch.reads {
             read.order_on(queue, Use::Read)?;
         }
         for written in launch.writes {
             written.order_on(queue, Use::Write)?;
         }
-        let started = launch.steps.iter().try_for_each(|step| {
-            let kernel = self.kernel(&step.code)?;
+        let started = launch.steps.iter().zip(&kernels).try_for_each(|(step, kernel)| {
             // SAFETY: as promised by the caller; the kernel's shape and shared memory are those it was loaded for.
             unsafe { kernel.launch(step.grid, queue, step.taken(), &bound) }
         });
@@ -144,14 +148,20 @@ impl CudaDevice {
 
     /// What a kernel takes of this device, as compiled for it.
     pub fn report(&self, kernel: KernelSource) -> Result<KernelReport> {
-        self.kernel(&kernel.code())?.report()
+        self.kernel(&kernel.code(), None)?.report()
     }
 
-    /// The kernel, loaded on its first use.
-    fn kernel(&self, code: &Code) -> Result<Arc<LoadedKernel>> {
+    /// The kernel, loaded on its first use: for a launch on this stream.
+    fn kernel(&self, code: &Code, queue: Option<&CudaStream>) -> Result<Arc<LoadedKernel>> {
         let key = (code.name, code.modules.as_ptr().addr());
         if let Some(loaded) = lock(&self.kernels).get(&key) {
             return Ok(Arc::clone(loaded));
+        }
+        if let Some(queue) = queue {
+            queue.refuse_capture(
+                "loading a kernel",
+                "enqueue the same product once on any stream of the device before the capture begins",
+            )?;
         }
         // Compiled without the lock, so that other threads can use other kernels meanwhile. Two that need the same one
         // at the same moment both compile it, and one result is kept.

@@ -10,6 +10,25 @@ use std::time::Duration;
 ///
 /// Work on two streams that uses the same matrix is put in order by the library. Dropping a stream does not stop its
 /// work. On the simulator work is done when `enqueue` returns.
+///
+/// # Capture in a CUDA graph
+///
+/// What [`enqueue`](crate::Gemm::enqueue) puts on a stream are launches of kernels and nothing else, so that a stream can be captured
+/// (`cuStreamBeginCapture`, `cudaStreamBeginCapture`, in any mode, on [its handle](Stream::with_cuda_handle)) and the products in the
+/// graph launched again and again, with whatever the matrices then hold. All that is not a launch has to happen before:
+///
+/// 1. *Warm up.* Enqueue every product once on the stream before the capture. That loads its kernels, chooses among them, and
+///    allocates the workspace. A product that would have to do so during the capture is refused with [`Error::Capturing`], before
+///    anything of it is captured.
+/// 2. *Give a [workspace](crate::Gemm::workspace)* to products that need one. A stream's own would do during the capture; but the graph keeps
+///    its address, and it moves when a later product on the stream needs a larger one, and goes with the stream.
+/// 3. *Synchronise other streams* that use the same matrices: a graph cannot wait for work outside of it, and the product is
+///    refused in the same way.
+/// 4. Capture: begin, `enqueue`, end. Nothing else: making, reading, writing or dropping a matrix
+///    allocates, copies or frees, which the driver answers with an error, and with the loss of the capture.
+///
+/// The graph knows addresses. Whoever launches it keeps matrices and workspaces alive, does not launch two
+/// graphs that share a workspace at the same time, and synchronises before he reads: the library does not see those launches.
 pub struct Stream {
     device: Device,
     /// None on the simulator.

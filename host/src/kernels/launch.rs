@@ -87,13 +87,13 @@ impl LaunchShape {
         match kernel.schedule {
             Schedule::Tiles | Schedule::ClusterK => LaunchShape::of_whole_sums(tiles, k),
             Schedule::Persistent => {
-                let shares = shares(kernel, problem, device, slices);
+                let shares = shares_of(kernel, problem, device, slices);
                 let sharing = shares.blocks() * kernel.cluster;
                 let blocks = persistent_blocks(kernel, problem, device, tiles).max(sharing);
                 LaunchShape::of_whole_sums(blocks, k).with_shares(kernel, shares)
             }
             Schedule::StreamK => {
-                let shares = shares(kernel, problem, device, slices);
+                let shares = shares_of(kernel, problem, device, slices);
                 let blocks = shares.blocks() + (tiles - shares.tiles());
                 LaunchShape::of_whole_sums(blocks, k).with_shares(kernel, shares)
             }
@@ -186,30 +186,43 @@ fn sum_bytes(dtype: Dtype) -> u64 {
     }
 }
 
-/// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks as
-/// multiprocessors, or as a number that is asked for. Nothing is shared
-/// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
-///   for warpgroups it is too short for what that costs ([`COST_OF_SHARING`]),
-/// - in a batch, whose other products fill the device,
-/// - where there are more slices than a kernel can count.
-///
-/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. For warpgroups, where
-/// sums are dear to hand over, it is enough that they can be cut at all; and as each block that helps with a tile costs as much again,
-/// they are as many as make the tile's time shortest: about the root of half its slices.
-pub(super) fn shares(
+/// [`shares`] of a problem: nothing in a batch, whose other products fill the device.
+fn shares_of(
     kernel: &KernelInfo,
     problem: &Problem,
     device: &DeviceInfo,
     asked: Option<u32>,
 ) -> Shares {
+    let Problem { m, n, k, batch, .. } = *problem;
+    if batch > 1 {
+        return Shares::new(0, 0, 1);
+    }
+    shares(kernel, [m, n, k], device.multiprocessors, asked)
+}
+
+/// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks as
+/// multiprocessors, or as a number that is asked for. Nothing is shared
+/// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
+///   for warpgroups it is too short for what that costs ([`COST_OF_SHARING`]),
+/// - where there is nothing to sum, or more slices than a kernel can count.
+///
+/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. For warpgroups, where
+/// sums are dear to hand over, it is enough that they can be cut at all; and as each block that helps with a tile costs as much again,
+/// they are as many as make the tile's time shortest: about the root of half its slices.
+pub(crate) fn shares(
+    kernel: &KernelInfo,
+    [m, n, k]: [u32; 3],
+    multiprocessors: u32,
+    asked: Option<u32>,
+) -> Shares {
     // `supports` has compared them with the largest grid.
-    let tiles = kernel.blocks(problem.m, problem.n) as u32 / kernel.cluster;
-    let slices = problem.k.div_ceil(kernel.tile.bk).max(1);
+    let tiles = kernel.blocks(m, n) as u32 / kernel.cluster;
+    let slices = k.div_ceil(kernel.tile.bk).max(1);
     let nothing = Shares::new(0, 0, slices);
-    let all = (device.multiprocessors / kernel.cluster).max(1);
+    let all = (multiprocessors / kernel.cluster).max(1);
     let last = tiles % all;
     let slices_of_last = u64::from(last) * u64::from(slices);
-    if last == 0 || problem.k == 0 || problem.batch > 1 || slices_of_last >= 1 << u32::BITS {
+    if last == 0 || k == 0 || slices_of_last >= 1 << u32::BITS {
         return nothing;
     }
     let most = slices_of_last as u32;

@@ -3,19 +3,21 @@
 //! The blocks of a launch go to the multiprocessors in turn, so the one that gets most of them decides: `w = ceil(blocks /
 //! multiprocessors)`. Each of its blocks steps through the depth `k`, padded to whole slices. What can be hidden behind
 //! other blocks costs time in proportion to `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`,
-//! and the launch something fixed:
+//! and the launch something fixed. What has to be moved once costs time in proportion to the elements of A, B and D: where D is large and
+//! K is not, and where factors are copied into aligned rows first.
 //!
-//! `time = launch + latency * k + work * w * k + block * w`
+//! `time = launch + latency * k + work * w * k + block * w + move * (m * k + k * n + m * n)`
 //!
-//! The four coefficients are those of the least squares of relative errors, none of them negative. This gives the right
+//! A block that takes tile after tile is one that ends and begins again, as far as `w` goes. The five coefficients are those of the least squares of relative errors, none of them negative. This gives the right
 //! steps between measured shapes, where one tile more can cost another round of blocks; what it cannot know, such as caches,
 //! [`model`](super::model) adds from the measured shapes nearby.
 
 use super::class::Shape;
+use crate::kernels::shares;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
-const TERMS: usize = 4;
+const TERMS: usize = 5;
 
 /// The term that every trend has: `w * k`.
 const WORK: usize = 2;
@@ -31,6 +33,13 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     let blocks = kernel.blocks(shape.m, shape.n).max(1);
     let multiprocessors = u64::from(multiprocessors.max(1));
     let rounds = match kernel.schedule {
+        Schedule::Persistent
+            if shares(kernel, [shape.m, shape.n, shape.k], multiprocessors as u32, None)
+                .tiles()
+                > 0 =>
+        {
+            blocks as f64 / multiprocessors as f64
+        }
         Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK => {
             blocks.div_ceil(multiprocessors) as f64
         }
@@ -43,7 +52,8 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
         _ => shape.k,
     };
     let depth = f64::from(depth.max(1).next_multiple_of(kernel.tile.bk));
-    [1.0, depth, rounds * depth, rounds]
+    let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
+    [1.0, depth, rounds * depth, rounds, m * k + k * n + m * n]
 }
 
 /// A fitted function.
@@ -142,14 +152,26 @@ mod tests {
         let kernel = find("pipelined_f32").unwrap();
         assert_eq!((kernel.tile.bm, kernel.tile.bn, kernel.tile.bk), (64, 128, 16));
         // 16 x 8 tiles on 132 multiprocessors: one each. One row more: 17 x 8 = 136, so some get two.
-        assert_eq!(terms(kernel, shape(1024, 1024, 1024), 132), [1.0, 1024.0, 1024.0, 1.0]);
-        assert_eq!(terms(kernel, shape(1025, 1024, 1009), 132), [1.0, 1024.0, 2048.0, 2.0]);
-        assert_eq!(terms(kernel, shape(1, 1, 0), 132), [1.0, 16.0, 16.0, 1.0]);
+        let of = |m, n, k| terms(kernel, shape(m, n, k), 132);
+        let square = 3.0 * 1024.0 * 1024.0;
+        assert_eq!(of(1024, 1024, 1024), [1.0, 1024.0, 1024.0, 1.0, square]);
+        let moved = f64::from(1025 * 1009 + 1009 * 1024 + 1025 * 1024);
+        assert_eq!(of(1025, 1024, 1009), [1.0, 1024.0, 2048.0, 2.0, moved]);
+        assert_eq!(of(1, 1, 0), [1.0, 16.0, 16.0, 1.0, 1.0]);
+    }
+
+    /// A block of a persistent launch takes one tile after another, which is as many rounds as that many blocks would take.
+    #[test]
+    fn rounds_are_those_of_tiles_whether_or_not_blocks_stay() {
+        // 12 x 12 tiles of 128 x 128 are 12 more than there are multiprocessors, 12 x 6 of 128 x 256 are fewer.
+        let half = Shape::packed(Dtype::Bf16, 1448, 1448, 1448);
+        let rounds = |name: &str| terms(find(name).unwrap(), half, 132)[3];
+        assert_eq!(["warpgroup128_bf16", "warpgroup_bf16"].map(rounds), [2.0, 1.0]);
     }
 
     #[test]
     fn a_trend_is_found_again() {
-        let truth = Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6] };
+        let truth = Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6, 1e-12] };
         let kernel = find("pipelined_f32").unwrap();
         let samples: Vec<(Terms, f64)> = [64, 128, 300, 700, 1500, 3000]
             .into_iter()

@@ -21,6 +21,8 @@ const INVALID_VALUE: i32 = 1;
 const OUT_OF_MEMORY: i32 = 2;
 const INVALID_PTX: i32 = 218;
 const NOT_READY: i32 = 600;
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`
+const CAPTURE_UNSUPPORTED: i32 = 900;
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which `cust` does not know.
 const DEVICE_UNAVAILABLE: i32 = 46;
 
@@ -32,6 +34,10 @@ struct State {
     events: HashMap<usize, (usize, bool)>,
     functions: HashMap<usize, String>,
     contexts: usize,
+    /// The stream that is being captured in a graph.
+    capturing: Option<usize>,
+    /// Whether the only thread may do what a graph cannot hold on other streams meanwhile.
+    is_relaxed: bool,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -77,6 +83,11 @@ fn device_memory() -> usize {
     setting("FAKE_CUDA_MEMORY", "1048576").parse().unwrap()
 }
 
+/// Whether a stream is being captured, in the mode in which no thread may do what a graph cannot hold.
+fn is_capturing() -> bool {
+    with!(|state| state.capturing.is_some())
+}
+
 fn new_handle() -> usize {
     with!(|state| {
         state.next += 1;
@@ -105,6 +116,7 @@ pub unsafe extern "C" fn cuGetErrorName(code: i32, out: *mut *const c_char) -> i
         OUT_OF_MEMORY => c"CUDA_ERROR_OUT_OF_MEMORY",
         DEVICE_UNAVAILABLE => c"CUDA_ERROR_DEVICE_UNAVAILABLE",
         INVALID_PTX => c"CUDA_ERROR_INVALID_PTX",
+        CAPTURE_UNSUPPORTED => c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
         _ => return INVALID_VALUE,
     };
     unsafe { *out = name.as_ptr() };
@@ -212,6 +224,9 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     values: *const *mut c_void,
 ) -> i32 {
     const ERROR_LOG_BUFFER: i32 = 5;
+    if is_capturing() {
+        return CAPTURE_UNSUPPORTED;
+    }
     let source = unsafe { text(image) };
     if let Ok(message) = std::env::var("FAKE_CUDA_REFUSE_PTX") {
         for option in 0..count as usize {

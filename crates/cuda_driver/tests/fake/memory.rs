@@ -1,9 +1,14 @@
 //! Allocations and copies.
 
-use super::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, device_memory, log, state};
+use super::{
+    CAPTURE_UNSUPPORTED, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, device_memory, is_capturing, log, state,
+};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
+    if is_capturing() {
+        return CAPTURE_UNSUPPORTED;
+    }
     with!(|state| {
         let used: usize = state.allocations.values().map(|memory| memory.len()).sum();
         if bytes > device_memory() - used {
@@ -19,6 +24,9 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> i32 {
+    if is_capturing() {
+        return CAPTURE_UNSUPPORTED;
+    }
     match with!(|state| state.allocations.remove(&address)) {
         Some(memory) => log(format!("free {}", memory.len())),
         None => return INVALID_VALUE,
@@ -97,5 +105,17 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const Copy2D, _stream: usize)
         let to = to.address() as usize + row * to.pitch;
         unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, *width) };
     }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD32Async(
+    to: u64,
+    value: u32,
+    count: usize,
+    _stream: usize,
+) -> i32 {
+    log(format!("set {count} words"));
+    unsafe { std::slice::from_raw_parts_mut(to as *mut u32, count) }.fill(value);
     SUCCESS
 }

@@ -1,6 +1,8 @@
 //! Streams and events.
 
-use super::{NOT_READY, SUCCESS, call, log, new_handle, state};
+use super::{
+    CAPTURE_UNSUPPORTED, INVALID_VALUE, NOT_READY, SUCCESS, call, is_capturing, log, new_handle, state,
+};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreateWithPriority(
@@ -19,6 +21,9 @@ pub extern "C" fn cuStreamDestroy_v2(_stream: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamSynchronize(stream: usize) -> i32 {
+    if is_capturing() {
+        return CAPTURE_UNSUPPORTED;
+    }
     log(format!("finish stream {stream}"));
     with!(|state| for (recorded_on, reached) in state.events.values_mut() {
         *reached |= *recorded_on == stream;
@@ -28,6 +33,9 @@ pub extern "C" fn cuStreamSynchronize(stream: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) -> i32 {
+    if is_capturing() {
+        return CAPTURE_UNSUPPORTED;
+    }
     let on = with!(|state| state.events[&event].0);
     log(format!("stream {stream} waits for stream {on}"));
     SUCCESS
@@ -50,6 +58,10 @@ pub extern "C" fn cuEventDestroy_v2(event: usize) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
     call("cuEventRecord");
+    // The driver allows it; but the event then belongs to the graph and tells nothing about the stream.
+    if with!(|state| state.capturing == Some(stream)) {
+        log(format!("event captured on stream {stream}"));
+    }
     with!(|state| state.events.insert(event, (stream, false)));
     SUCCESS
 }
@@ -57,6 +69,9 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventQuery(event: usize) -> i32 {
     call("cuEventQuery");
+    if is_capturing() && !with!(|state| state.is_relaxed) {
+        return CAPTURE_UNSUPPORTED;
+    }
     if with!(|state| state.events[&event].1) { SUCCESS } else { NOT_READY }
 }
 
@@ -82,5 +97,44 @@ pub unsafe extern "C" fn cuEventElapsedTime(
         return NOT_READY;
     }
     unsafe { *milliseconds = 1.5 };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: i32) -> i32 {
+    log(format!("begin capture of stream {stream}"));
+    with!(|state| state.capturing = Some(stream));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) -> i32 {
+    log(format!("end capture of stream {stream}"));
+    if with!(|state| state.capturing.take() != Some(stream)) {
+        return INVALID_VALUE;
+    }
+    unsafe { *graph = new_handle() };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut i32) -> i32 {
+    call("cuStreamIsCapturing");
+    unsafe { *status = i32::from(with!(|state| state.capturing == Some(stream))) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut i32) -> i32 {
+    const RELAXED: i32 = 2;
+    const GLOBAL: i32 = 0;
+    call("cuThreadExchangeStreamCaptureMode");
+    with!(|state| {
+        let before = if state.is_relaxed { RELAXED } else { GLOBAL };
+        unsafe {
+            state.is_relaxed = *mode == RELAXED;
+            *mode = before;
+        }
+    });
     SUCCESS
 }

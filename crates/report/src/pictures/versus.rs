@@ -1,7 +1,7 @@
 //! Ratios to the vendor's best as bars around a line at one: a row a case, below one another by group.
 
 use super::legend::{self, Mark};
-use super::style::{ACCENT, FAINT, GRID, INK, LABEL, SMALL, TITLE, bold, step, text};
+use super::style::{ACCENT, FAINT, GRID, INK, LABEL, PAPER, SMALL, TITLE, bold, step, text};
 use super::{Area, Drawn};
 use crate::versus::{Group, GroupSummary, Measured, REGEMM, Record, SQUARES_THAT_COUNT};
 use plotters::prelude::*;
@@ -22,6 +22,8 @@ const LEFT: i32 = 190;
 const RIGHT: i32 = WIDTH as i32 - 170;
 /// Between a bar or a row's end and the text beside it.
 const GAP: i32 = 6;
+/// A ring at the ratio in short bursts.
+const RING: i32 = 5;
 /// The axis shows at least these ratios, and never less or more than the others.
 const SHOWN: (f64, f64) = (0.9, 1.1);
 const MOST: (f64, f64) = (0.0, 2.0);
@@ -49,15 +51,20 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
     let device = &record.provenance.device;
     let title = format!("Speed in {} relative to the vendor's best on {device}", record.dtype);
     area.draw_text(&title, &bold(TITLE, INK, HPos::Left, VPos::Top), (MARGIN, MARGIN))?;
-    let keys = [
+    let mut keys = vec![
         (format!("{REGEMM} is faster"), Mark::Bar(faster())),
         ("the vendor is faster".to_owned(), Mark::Bar(ACCENT)),
     ];
+    let in_bursts = record.burst_summary();
+    if in_bursts.is_some() {
+        keys.push(("in short bursts".to_owned(), Mark::Ring(INK)));
+    }
     legend::draw(area, (MARGIN, MARGIN + TITLE_HEIGHT), &keys)?;
 
     let groups = groups(record);
-    let ratios = || groups.iter().flat_map(|(_, cases)| cases.iter().map(|(_, ratio)| *ratio));
-    let scale = Scale::of(ratios());
+    let cases = || groups.iter().flat_map(|(_, cases)| cases);
+    let of_bursts = cases().filter_map(|(measured, _)| measured.burst_ratio());
+    let scale = Scale::of(cases().map(|(_, ratio)| *ratio).chain(of_bursts));
     let top = MARGIN + TITLE_HEIGHT + LEGEND_HEIGHT + AXIS;
     let bottom = size(record).1 as i32 - MARGIN;
     let small = text(SMALL, FAINT, HPos::Center, VPos::Bottom);
@@ -78,6 +85,9 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
             let (first, last) = SQUARES_THAT_COUNT.into_inner();
             name += &format!(" (the mean is that of {first} to {last})");
         }
+        if let Some([bursts, _]) = in_bursts.as_ref().filter(|[b, _]| b.group == summary.group) {
+            name += &format!("; in short bursts, mean {:.3}", bursts.mean);
+        }
         area.draw_text(&name, &heading, (MARGIN, middle))?;
         let mean = format!("mean {:.3}", summary.mean);
         area.draw_text(&mean, &heading, (RIGHT + GAP, middle))?;
@@ -90,6 +100,11 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
             let corners = [(one.min(end), middle - BAR / 2), (one.max(end), middle + BAR / 2)];
             let color = if *ratio < 1.0 { ACCENT } else { faster() };
             area.draw(&Rectangle::new(corners, color.filled()))?;
+            if let Some(ratio) = measured.burst_ratio() {
+                let center = (scale.x(ratio), middle);
+                area.draw(&Circle::new(center, RING, PAPER.filled()))?;
+                area.draw(&Circle::new(center, RING, INK.stroke_width(2)))?;
+            }
             let speed = measured.entry(REGEMM).map_or(0.0, |entry| entry.tflops);
             let words = format!("{ratio:.3}   {speed:.1} TFLOP/s");
             let numbers = text(SMALL, INK, HPos::Left, VPos::Center);

@@ -39,20 +39,20 @@ impl Record {
             let case = &measured.case;
             case.group == group && (group != Group::Squares || SQUARES_THAT_COUNT.contains(&case.m))
         };
-        let ratios: Vec<(f64, &Case)> = self
-            .cases
-            .iter()
-            .filter(counts)
-            .filter_map(|measured| Some((measured.ratio()?, &measured.case)))
-            .collect();
-        let values: Vec<f64> = ratios.iter().map(|(ratio, _)| *ratio).collect();
-        Some(GroupSummary {
-            group,
-            count: ratios.len(),
-            mean: geometric_mean(&values)?,
-            smallest: ratios.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?,
-            below_one: values.iter().filter(|ratio| **ratio < 1.0).count(),
-        })
+        summary_of(group, self.cases.iter().filter(counts), Measured::ratio)
+    }
+
+    /// The squares that were measured in short bursts too: what they come to in bursts, and what the same ones come to sustained.
+    /// None where nothing was measured in bursts.
+    pub fn burst_summary(&self) -> Option<[GroupSummary<'_>; 2]> {
+        let squares = || {
+            let all = self.cases.iter().filter(|measured| measured.case.group == Group::Squares);
+            all.filter(|measured| measured.burst_ratio().is_some())
+        };
+        Some([
+            summary_of(Group::Squares, squares(), Measured::burst_ratio)?,
+            summary_of(Group::Squares, squares(), Measured::ratio)?,
+        ])
     }
 
     /// The speed of a case with transposed factors relative to the same product with neither, if that was measured.
@@ -65,6 +65,24 @@ impl Record {
         let plain = self.cases.iter().find(is_plain)?.entry(super::REGEMM)?;
         Some(plain.microseconds / measured.entry(super::REGEMM)?.microseconds)
     }
+}
+
+/// What some cases of a group come to; none where none has a ratio.
+fn summary_of<'a>(
+    group: Group,
+    cases: impl Iterator<Item = &'a Measured>,
+    ratio: fn(&Measured) -> Option<f64>,
+) -> Option<GroupSummary<'a>> {
+    let ratios: Vec<(f64, &Case)> =
+        cases.filter_map(|measured| Some((ratio(measured)?, &measured.case))).collect();
+    let values: Vec<f64> = ratios.iter().map(|(ratio, _)| *ratio).collect();
+    Some(GroupSummary {
+        group,
+        count: ratios.len(),
+        mean: geometric_mean(&values)?,
+        smallest: ratios.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?,
+        below_one: values.iter().filter(|ratio| **ratio < 1.0).count(),
+    })
 }
 
 #[cfg(test)]
@@ -90,6 +108,14 @@ mod tests {
         assert_eq!((squares.count, squares.below_one), (2, 1));
         assert!((squares.mean - 1.0).abs() < 1e-12, "{}", squares.mean);
         assert_eq!((squares.smallest.0, squares.smallest.1.m), (0.8, 4096));
+    }
+
+    #[test]
+    fn bursts_are_summed_up_beside_the_same_squares_sustained() {
+        let record = synthetic::record();
+        let [bursts, sustained] = record.burst_summary().unwrap();
+        assert_eq!((bursts.count, sustained.count), (1, 1));
+        assert!((bursts.mean - 1.1).abs() < 1e-12 && (sustained.mean - 0.8).abs() < 1e-12);
     }
 
     #[test]

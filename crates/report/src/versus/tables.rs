@@ -1,6 +1,6 @@
 //! A record as tables, and as a page of Markdown.
 
-use super::{Entry, Group, Measured, REGEMM, Record, SQUARES_THAT_COUNT};
+use super::{CLOSE, Entry, Group, GroupSummary, Measured, REGEMM, Record, SQUARES_THAT_COUNT};
 use crate::table::{Table, or_dash, percent};
 use std::fmt::Write;
 
@@ -9,14 +9,7 @@ impl Record {
     pub fn summary_table(&self) -> Table {
         let heading = ["group", "cases", "geometric mean", "smallest", "where", "below 1.00"];
         let mut table = Table::new("Ratio to the vendor's best", heading);
-        for summary in self.summaries() {
-            let name = match summary.group {
-                Group::Squares => {
-                    let (first, last) = SQUARES_THAT_COUNT.into_inner();
-                    format!("squares {first} to {last}")
-                }
-                group => group.to_string(),
-            };
+        let mut add = |name: String, summary: &GroupSummary<'_>| {
             let (smallest, case) = summary.smallest;
             table.rows.push(vec![
                 name,
@@ -26,6 +19,61 @@ impl Record {
                 case.label(),
                 summary.below_one.to_string(),
             ]);
+        };
+        for summary in self.summaries() {
+            let name = match summary.group {
+                Group::Squares => {
+                    let (first, last) = SQUARES_THAT_COUNT.into_inner();
+                    format!("squares {first} to {last}")
+                }
+                group => group.to_string(),
+            };
+            add(name, &summary);
+        }
+        if let Some([bursts, sustained]) = self.burst_summary() {
+            add("large squares, in short bursts".to_owned(), &bursts);
+            add("the same squares, sustained".to_owned(), &sustained);
+        }
+        table
+    }
+
+    /// Large squares in short bursts and sustained, a row each; empty where nothing was measured in bursts.
+    pub fn burst_table(&self) -> Table {
+        let cases: Vec<&Measured> = self
+            .cases
+            .iter()
+            .filter(|measured| measured.entries.iter().any(|entry| entry.burst.is_some()))
+            .collect();
+        let names = names(&cases);
+        let of_each = |what: &str| -> Vec<String> {
+            names.iter().map(|name| format!("{name}, {what}")).collect()
+        };
+        let mut heading = vec!["m x n x k".to_owned()];
+        heading.extend(of_each("TFLOP/s in bursts"));
+        heading.extend(["ratio in bursts", "ratio sustained"].map(str::to_owned));
+        heading.extend(of_each("MHz in bursts"));
+        heading.push("MHz sustained".into());
+        heading.extend(["W before a burst", "W sustained"].map(str::to_owned));
+        heading.extend(of_each("spread of bursts"));
+        let mut table = Table::new("Short bursts and sustained", heading);
+        for measured in cases {
+            let bursts = || {
+                let of = |name: &&str| measured.entry(name).and_then(|entry| entry.burst.as_ref());
+                names.iter().map(of)
+            };
+            let mut row = vec![measured.case.label()];
+            row.extend(bursts().map(|burst| or_dash(burst.map(|burst| speed(burst.tflops)))));
+            row.extend([measured.burst_ratio(), measured.ratio()].map(|r| or_dash(r.map(ratio))));
+            let conditions = measured.conditions;
+            row.extend(bursts().map(|burst| whole(burst.and_then(|burst| burst.sm_mhz))));
+            row.push(whole(conditions.map(|conditions| conditions.sm_mhz)));
+            let before: Vec<f64> = bursts().flatten().filter_map(|b| b.watts_before).collect();
+            let count = before.len() as f64;
+            let mean = (!before.is_empty()).then(|| before.iter().sum::<f64>() / count);
+            row.push(whole(mean));
+            row.push(whole(conditions.and_then(|conditions| conditions.watts)));
+            row.extend(bursts().map(|burst| or_dash(burst.map(|burst| percent(burst.spread)))));
+            table.rows.push(row);
         }
         table
     }
@@ -34,18 +82,8 @@ impl Record {
     pub fn group_table(&self, group: Group) -> Option<Table> {
         let cases: Vec<&Measured> =
             self.cases.iter().filter(|measured| measured.case.group == group).collect();
-        let mut names: Vec<&str> = Vec::new();
-        for measured in &cases {
-            let unsupported = measured.unsupported.iter().map(|missing| missing.name.as_str());
-            for name in measured.entries.iter().map(|entry| entry.name.as_str()).chain(unsupported)
-            {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-        }
-        // The library itself comes first, whether or not it has all cases.
-        names.sort_by_key(|name| *name != REGEMM);
+        let names = names(&cases);
+        let has_conditions = cases.iter().any(|measured| measured.conditions.is_some());
         let memory_bound = cases.iter().any(|measured| measured.memory_bound);
         let plain_layouts =
             cases.iter().any(|measured| self.relative_to_plain_layout(measured).is_some());
@@ -67,6 +105,9 @@ impl Record {
         }
         heading.push("us".into());
         heading.extend(names.iter().map(|name| format!("{name}, spread")));
+        if has_conditions {
+            heading.extend(["SM MHz", "W"].map(str::to_owned));
+        }
 
         let mut table = Table::new(title(group), heading);
         for measured in &cases {
@@ -97,27 +138,33 @@ impl Record {
             }
             row.push(or_dash(regemm.map(|entry| format!("{:.1}", entry.microseconds))));
             row.extend(of_each(|entry| percent(entry.spread)));
+            if has_conditions {
+                row.push(whole(measured.conditions.map(|conditions| conditions.sm_mhz)));
+                row.push(whole(measured.conditions.and_then(|conditions| conditions.watts)));
+            }
             table.rows.push(row);
         }
         (!table.rows.is_empty()).then_some(table)
     }
 
-    /// The relative error in norm of every contender on every case.
+    /// The relative error in norm of every contender on every case, and this library's relative to that of the vendor's faster one.
     pub fn error_table(&self) -> Table {
-        let mut names: Vec<&str> = Vec::new();
-        for entry in self.cases.iter().flat_map(|measured| &measured.entries) {
-            if !names.contains(&entry.name.as_str()) {
-                names.push(&entry.name);
-            }
-        }
-        let heading = std::iter::once("case").chain(names.iter().copied());
+        let cases: Vec<&Measured> =
+            self.cases.iter().filter(|measured| !measured.entries.is_empty()).collect();
+        let names = names(&cases);
+        let ends = |first, last| {
+            std::iter::once(first).chain(names.iter().copied()).chain(std::iter::once(last))
+        };
+        let heading = ends("case", "ratio to the vendor's");
         let mut table = Table::new("Relative error in norm", heading);
-        for measured in self.cases.iter().filter(|measured| !measured.entries.is_empty()) {
-            let errors = names.iter().map(|name| {
+        for measured in cases {
+            let mut row = vec![measured.case.label()];
+            row.extend(names.iter().map(|name| {
                 let entry = measured.entry(name);
-                or_dash(entry.map(|entry| format!("{:.1e}", entry.relative_error)))
-            });
-            table.rows.push(std::iter::once(measured.case.label()).chain(errors).collect());
+                or_dash(entry.map(|entry| format!("{:.2e}", entry.relative_error)))
+            }));
+            row.push(or_dash(measured.error_ratio().map(ratio)));
+            table.rows.push(row);
         }
         table
     }
@@ -162,7 +209,8 @@ impl Record {
     /// All tables.
     pub fn tables(&self) -> Vec<Table> {
         let groups = Group::ALL.into_iter().filter_map(|group| self.group_table(group));
-        let mut tables: Vec<Table> = std::iter::once(self.summary_table()).chain(groups).collect();
+        let first = [self.summary_table(), self.burst_table()];
+        let mut tables: Vec<Table> = first.into_iter().chain(groups).collect();
         tables.extend(self.host_tables());
         tables.push(self.error_table());
         tables.retain(|table| !table.rows.is_empty());
@@ -210,6 +258,19 @@ impl Record {
         for missing in &self.without {
             writeln!(text, "- not measured: {missing}")?;
         }
+        if let Some(accuracy) = self.accuracy() {
+            let (largest, case) = accuracy.largest;
+            writeln!(
+                text,
+                "- error in norm against double precision on the same inputs: no larger than that of the vendor's faster \
+                 library in {} of {} cases, and within {} of it in {}; at most {largest:.2} times as large ({})",
+                accuracy.no_larger,
+                accuracy.count,
+                percent(CLOSE),
+                accuracy.close,
+                case.label()
+            )?;
+        }
         for (case, missing) in self.unsupported() {
             writeln!(text, "- {} does not compute {case}: {}", missing.name, missing.why)?;
         }
@@ -229,6 +290,22 @@ impl Record {
     }
 }
 
+/// The contenders of some cases, those that do not compute them too. The library itself comes first, whether or not it has all
+/// cases.
+fn names<'a>(cases: &[&'a Measured]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for measured in cases {
+        let unsupported = measured.unsupported.iter().map(|missing| missing.name.as_str());
+        for name in measured.entries.iter().map(|entry| entry.name.as_str()).chain(unsupported) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names.sort_by_key(|name| *name != REGEMM);
+    names
+}
+
 fn title(group: Group) -> &'static str {
     match group {
         Group::Squares => "Squares",
@@ -242,6 +319,11 @@ fn title(group: Group) -> &'static str {
 
 fn ratio(value: f64) -> String {
     format!("{value:.3}")
+}
+
+/// Clocks and power.
+fn whole(value: Option<f64>) -> String {
+    or_dash(value.map(|value| format!("{value:.0}")))
 }
 
 /// Three digits for small values and two decimals for large ones.
@@ -271,12 +353,56 @@ mod tests {
                 "us",
                 "regemm, spread",
                 "cuBLASLt, spread",
-                "cuBLAS, spread"
+                "cuBLAS, spread",
+                "SM MHz",
+                "W"
             ]
         );
+        assert_eq!(table.rows[0][11..], ["-", "-"], "not read");
+        assert_eq!(table.rows[2][11..], ["1410", "698"]);
         assert_eq!(table.rows.len(), 3);
         assert_eq!(table.rows[2][..4], ["4096", "NN", "tiled16_f32", "54.98"]);
         assert_eq!(table.rows[2][6..9], ["0.800", "2500.0", "1.0 %"]);
+    }
+
+    #[test]
+    fn bursts_stand_beside_what_is_sustained() {
+        let record = synthetic::record();
+        let table = record.burst_table();
+        assert_eq!(table.rows.len(), 1);
+        let cell = |heading: &str| {
+            let column = table.heading.iter().position(|found| found == heading);
+            table.rows[0][column.unwrap_or_else(|| panic!("{:?}", table.heading))].as_str()
+        };
+        for (heading, expected) in [
+            ("m x n x k", "4096"),
+            ("regemm, TFLOP/s in bursts", "68.72"),
+            ("ratio in bursts", "1.100"),
+            ("ratio sustained", "0.800"),
+            ("cuBLAS, MHz in bursts", "1965"),
+            ("MHz sustained", "1410"),
+            ("W before a burst", "150"),
+            ("W sustained", "698"),
+            ("regemm, spread of bursts", "2.0 %"),
+        ] {
+            assert_eq!(cell(heading), expected, "{heading}");
+        }
+        let mut without = record;
+        for entry in without.cases.iter_mut().flat_map(|case| &mut case.entries) {
+            entry.burst = None;
+        }
+        assert!(without.burst_table().rows.is_empty());
+        assert!(!without.markdown().contains("bursts"));
+    }
+
+    #[test]
+    fn errors_stand_beside_the_vendors() {
+        let table = synthetic::record().error_table();
+        assert_eq!(
+            table.heading,
+            ["case", REGEMM, CUBLAS_LT, CUBLAS, WITH_EPILOGUE, "ratio to the vendor's"]
+        );
+        assert_eq!(table.rows[0], ["256", "3.00e-7", "2.50e-7", "2.50e-7", "-", "1.200"]);
     }
 
     #[test]
@@ -317,6 +443,9 @@ mod tests {
             "- cuBLASLt 13.1.0, best of 16\n",
             "- not measured: libother: not found\n",
             "| squares 512 to 8192 | 2 | 1.000 | 0.800 | 4096 | 1 |\n",
+            "| large squares, in short bursts | 1 | 1.100 | 1.100 | 4096 | 0 |\n",
+            "| the same squares, sustained | 1 | 0.800 | 0.800 | 4096 | 1 |\n",
+            "library in 1 of 7 cases, and within 1.0 % of it in 1; at most 1.20 times as large (",
             "| Gemm::enqueue | 3.50 | 4.25 |\n",
             "| yes | tiled16_f32 at 1024 | 200.0 | 5.0 | 4.0 | 209.0 |\n",
         ] {

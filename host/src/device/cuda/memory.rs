@@ -167,6 +167,10 @@ pub(super) struct StreamMemory<'a> {
 
 impl Memory for StreamMemory<'_> {
     fn settle(&self) -> Result<()> {
+        self.stream.refuse_capture(
+            "allocating a workspace",
+            "give the product one (`Gemm::workspace`), or enqueue it once on the stream before the capture begins",
+        )?;
         self.stream.synchronize()
     }
 

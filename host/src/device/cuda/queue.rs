@@ -1,5 +1,6 @@
 //! Streams and events of the driver.
 
+use super::capture::{self, Relaxed};
 use super::context::{Bound, Context, check};
 use crate::device::pending::Marker;
 use crate::device::workspace::Grown;
@@ -88,8 +89,17 @@ impl CudaStream {
         check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.raw()) })
     }
 
+    /// An error where the stream is being captured in a graph: before something is done that would spoil the capture.
+    pub fn refuse_capture(&self, needed: &'static str, remedy: &'static str) -> Result<()> {
+        capture::refuse(self.raw(), needed, remedy, &self.context().bind()?)
+    }
+
     /// Makes later work on this stream wait for a point on another.
     pub fn wait_for(&self, point: &Point) -> Result<()> {
+        self.refuse_capture(
+            "waiting for another stream",
+            "synchronise the stream whose work uses the same matrix before the capture begins",
+        )?;
         let bound = self.context().bind()?;
         let event = point.event(&bound)?;
         // SAFETY: stream and event live; the driver keeps what it needs of the event.
@@ -139,6 +149,13 @@ impl Queue {
 
     /// An event that comes after so many launches: the latest, or a new one where that is too early.
     fn event_after(&self, launch: u64, bound: &Bound<'_>) -> Result<Arc<CudaEvent>> {
+        // An event that a graph holds could never be asked or waited for again.
+        capture::refuse(
+            self.raw,
+            "waiting for its work from outside",
+            "end the capture first, and synchronise after a launch of the graph",
+            bound,
+        )?;
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((launches, event)) = &*latest
             && *launches >= launch
@@ -179,6 +196,8 @@ impl Marker for Point {
         let Ok(bound) = self.queue.context.bind() else {
             return false;
         };
+        // Somebody may be capturing another stream.
+        let _relaxed = Relaxed::new(&bound);
         // SAFETY: the event lives.
         self.event(&bound).is_ok_and(|event| unsafe {
             sys::cuEventQuery(event.raw) == sys::CUresult::CUDA_SUCCESS

@@ -1,0 +1,101 @@
+//! Short bursts: what contenders do on a device that has rested.
+//!
+//! Large products bring a GPU to the limit of its power within tenths of a second, and its clock falls. What a program gets that
+//! multiplies now and then is what it does before that: each burst is a few milliseconds of products of one contender, after a pause in
+//! which the device does nothing.
+
+use crate::meter::Meter;
+use regemm::Stream;
+use regemm::measure::{Samples, Spacer};
+use regemm_report::versus::{Burst, Case};
+use std::thread;
+use std::time::Duration;
+
+type Error = Box<dyn std::error::Error>;
+
+/// The least size of squares that are measured in bursts: smaller ones leave the clock where it is.
+const LEAST_SIZE: usize = 2048;
+
+/// A burst takes about this long, in seconds; one product that takes longer than the second number is none.
+const SECONDS: f64 = 5e-3;
+const MOST_SECONDS: f64 = 50e-3;
+/// Most products in a burst: fewer than the queue of a stream holds.
+const MOST_PRODUCTS: f64 = 256.0;
+
+/// Bursts of each contender.
+const BURSTS: usize = 5;
+
+/// The device rests so long before each burst, and longer before the first one, after which it is no longer hot from before.
+const PAUSE: Duration = Duration::from_millis(500);
+const FIRST_PAUSE: Duration = Duration::from_millis(1500);
+
+/// Between two readings of the clock.
+const READING_PAUSE: Duration = Duration::from_micros(500);
+
+/// How many products of a case that takes this long are a burst; none if it is not measured in bursts.
+pub fn products(case: &Case, seconds: f64) -> Option<usize> {
+    let is_large = case.is_square() && case.m >= LEAST_SIZE;
+    let fits = seconds > 0.0 && seconds <= MOST_SECONDS;
+    (is_large && fits).then(|| (SECONDS / seconds).ceil().clamp(1.0, MOST_PRODUCTS) as usize)
+}
+
+/// Measures contenders in bursts of so many products, in turn. `enqueue(contender)` puts one product on the stream.
+///
+/// # Errors
+/// A failure of the device, or what `enqueue` gives.
+pub fn measure(
+    case: &Case,
+    stream: &Stream,
+    meter: Option<&Meter>,
+    (contenders, products): (usize, usize),
+    mut enqueue: impl FnMut(usize) -> Result<(), Error>,
+) -> Result<Vec<Option<Burst>>, Error> {
+    let mut spacer = Spacer::new(stream)?;
+    // Loads its kernel.
+    spacer.enqueue(stream)?;
+    stream.synchronize()?;
+    let mut times = vec![Vec::new(); contenders];
+    let mut clocks = vec![Vec::new(); contenders];
+    let mut watts = vec![Vec::new(); contenders];
+    thread::sleep(FIRST_PAUSE.saturating_sub(PAUSE));
+    for round in 0..BURSTS {
+        for turn in 0..contenders {
+            let contender = (turn + round) % contenders;
+            thread::sleep(PAUSE);
+            watts[contender].extend(meter.and_then(Meter::watts));
+            // The first event has to wait until the first product is queued, or it would measure the host.
+            spacer.enqueue(stream)?;
+            let start = stream.record()?;
+            for _ in 0..products {
+                enqueue(contender)?;
+            }
+            let end = stream.record()?;
+            let (finished, conditions) = match meter {
+                Some(meter) => meter.during(READING_PAUSE, || end.synchronize()),
+                None => (end.synchronize(), None),
+            };
+            finished?;
+            clocks[contender].extend(conditions.map(|conditions| conditions.sm_mhz));
+            times[contender].push(end.elapsed_since(&start)?.div_f64(products as f64));
+        }
+    }
+    let of_each = times.into_iter().zip(watts).zip(clocks);
+    let burst = |((times, watts), clocks): ((Vec<Duration>, Vec<f64>), Vec<f64>)| {
+        let samples = Samples::new(times)?;
+        let seconds = samples.median().as_secs_f64();
+        Some(Burst {
+            microseconds: seconds * 1e6,
+            tflops: case.flops() / seconds / 1e12,
+            spread: samples.spread(),
+            bursts: samples.count(),
+            products,
+            watts_before: mean(&watts),
+            sm_mhz: mean(&clocks),
+        })
+    };
+    Ok(of_each.map(burst).collect())
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

@@ -1,0 +1,38 @@
+//! What the device did while something was measured, and measurements of a device that has rested.
+
+use serde::{Deserialize, Serialize};
+
+/// Clock and power of a device while something was measured, as its management library reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Mean clock of the multiprocessors in MHz.
+    pub sm_mhz: f64,
+    /// Mean power of the board in watts; none where the device does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watts: Option<f64>,
+    /// Readings of which these are the means.
+    pub readings: usize,
+}
+
+/// One contender on a device that has rested: a few milliseconds of products at a time, which end before the device has come to
+/// the limit of its power. The figures beside it, for which all contenders alternate without a pause, are of a device that is
+/// hot and, with large products, at that limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Burst {
+    /// Median time of the product in microseconds.
+    pub microseconds: f64,
+    /// Speed in TFLOP/s at the median.
+    pub tflops: f64,
+    /// Distance of the quartiles relative to the median.
+    pub spread: f64,
+    /// Number of bursts.
+    pub bursts: usize,
+    /// Products in each.
+    pub products: usize,
+    /// Power in watts at the end of the pauses, mean of all bursts; none where it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watts_before: Option<f64>,
+    /// Clock during the bursts; none where it cannot be read. The power of so short a time cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_mhz: Option<f64>,
+}

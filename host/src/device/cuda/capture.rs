@@ -1,0 +1,63 @@
+//! Streams that are being captured in a graph (CUDA Driver API, "Stream Management", `cuStreamBeginCapture`).
+//!
+//! A capture is spoilt by calls that a graph cannot hold. So what launches may need besides, on their first use, is refused before the
+//! driver is asked for it.
+
+use super::context::{Bound, check_code};
+use crate::error::{Error, Result};
+use cuda_driver::newer::{self, StreamIsCapturing, ThreadExchangeStreamCaptureMode};
+use cust::sys;
+use std::sync::LazyLock;
+
+/// The driver's functions, looked up once.
+static IS_CAPTURING: LazyLock<Option<StreamIsCapturing>> =
+    LazyLock::new(newer::stream_is_capturing);
+static EXCHANGE_MODE: LazyLock<Option<ThreadExchangeStreamCaptureMode>> =
+    LazyLock::new(newer::thread_exchange_stream_capture_mode);
+
+/// An error where a stream, which lives, is being captured.
+pub(super) fn refuse(
+    stream: sys::CUstream,
+    needed: &'static str,
+    remedy: &'static str,
+    _bound: &Bound<'_>,
+) -> Result<()> {
+    // A driver without the function has no graphs.
+    let Some(is_capturing) = *IS_CAPTURING else { return Ok(()) };
+    let mut status = newer::STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: the stream lives, and the pointer is to a local.
+    check_code("cuStreamIsCapturing", unsafe { is_capturing(stream.cast(), &mut status) })?;
+    match status {
+        newer::STREAM_CAPTURE_STATUS_NONE => Ok(()),
+        _ => Err(Error::Capturing { needed, remedy }),
+    }
+}
+
+/// While this lives, what this thread asks about streams that are not captured does not spoil the captures of others: without it a
+/// question about an event does so in the global mode.
+pub(super) struct Relaxed {
+    /// The thread's own mode.
+    before: Option<i32>,
+}
+
+impl Relaxed {
+    pub fn new(_bound: &Bound<'_>) -> Relaxed {
+        Relaxed { before: exchange(newer::STREAM_CAPTURE_MODE_RELAXED) }
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        if let Some(mode) = self.before {
+            exchange(mode);
+        }
+    }
+}
+
+/// Sets the thread's mode and gives the one before; none where the driver has no such thing.
+fn exchange(mut mode: i32) -> Option<i32> {
+    let exchange = (*EXCHANGE_MODE)?;
+    // SAFETY: the pointer is to a local.
+    let code = unsafe { exchange(&mut mode) };
+    check_code("cuThreadExchangeStreamCaptureMode", code).ok().map(|()| mode)
+}

@@ -1,0 +1,277 @@
+//! Products captured in a CUDA graph, on the first GPU of the machine: launched again and again with other matrices, they give the bits
+//! of direct calls.
+//!
+//! Without a GPU there is nothing to capture; the last line says so, and with `REGEMM_REQUIRE_GPU=1` that is a failure. What is
+//! refused during a capture is tested in `cuda_backend.rs`, without a GPU.
+
+use libloading::Library;
+use libtest_mimic::{Arguments, Failed, Trial};
+use regemm::ndarray::Array2;
+use regemm::verify::{Distribution, random_matrix, rng};
+use regemm::{
+    Accumulator, Device, Element, Gemm, KernelChoice, Matrix, Report, Stream, Workspace,
+    WorkspaceSize, bf16,
+};
+use std::error::Error;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // In the strictest mode a capture is spoilt by what other threads do.
+    arguments.test_threads = Some(1);
+    let gpu = Device::cuda(0).map_err(|error| error.to_string());
+    let required = std::env::var("REGEMM_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    let mut trials = Vec::new();
+    if let Ok(device) = &gpu {
+        for (name, mode) in MODES {
+            let device = device.clone();
+            trials.push(Trial::test(format!("cuda:0::{name}"), move || {
+                graphs_give_the_bits_of_calls(&device, mode)
+                    .map_err(|error| Failed::from(error.to_string()))
+            }));
+        }
+    }
+    let missing = gpu.as_ref().err().filter(|_| required).cloned();
+    trials.push(Trial::test("gpu_is_there_if_required", move || match missing {
+        Some(why) => Err(format!("REGEMM_REQUIRE_GPU=1, but: {why}").into()),
+        None => Ok(()),
+    }));
+
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if !arguments.list {
+        match gpu {
+            Ok(device) => println!("graphs were captured on {} (cuda:0)", device.info().name),
+            Err(why) => println!("graphs were captured on NO GPU, because: {why}"),
+        }
+    }
+    conclusion.exit();
+}
+
+/// `CUstreamCaptureMode`
+const MODES: [(&str, c_int); 3] = [("global", 0), ("thread_local", 1), ("relaxed", 2)];
+
+/// The driver's functions for graphs, of CUDA 12.0 and newer (`cuda.h`).
+struct Graphs {
+    driver: Library,
+}
+
+/// A graph that can be launched.
+struct Graph<'g> {
+    graphs: &'g Graphs,
+    executable: *mut c_void,
+}
+
+type Handle = *mut c_void;
+
+impl Graphs {
+    fn load() -> Outcome<Graphs> {
+        // SAFETY: the driver is loaded already.
+        Ok(Graphs { driver: unsafe { Library::new("libcuda.so.1")? } })
+    }
+
+    /// Captures what a function puts on a stream.
+    fn capture(
+        &self,
+        stream: &Stream,
+        mode: c_int,
+        enqueue: impl FnOnce() -> Outcome<()>,
+    ) -> Outcome<Graph<'_>> {
+        type Begin = unsafe extern "C" fn(Handle, c_int) -> c_int;
+        type End = unsafe extern "C" fn(Handle, *mut Handle) -> c_int;
+        type Instantiate = unsafe extern "C" fn(*mut Handle, Handle, u64) -> c_int;
+        type Destroy = unsafe extern "C" fn(Handle) -> c_int;
+        const NO_FLAGS: u64 = 0;
+        let (mut graph, mut executable) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the signatures are those of `cuda.h`, the stream lives, and the pointers are to locals.
+        unsafe {
+            let begin = self.driver.get::<Begin>("cuStreamBeginCapture_v2")?;
+            let end = self.driver.get::<End>("cuStreamEndCapture")?;
+            let instantiate = self.driver.get::<Instantiate>("cuGraphInstantiateWithFlags")?;
+            let destroy = self.driver.get::<Destroy>("cuGraphDestroy")?;
+            on(stream, "cuStreamBeginCapture", |raw| begin(raw, mode))?;
+            let enqueued = enqueue();
+            let ended = on(stream, "cuStreamEndCapture", |raw| end(raw, &mut graph));
+            enqueued?;
+            ended?;
+            on(stream, "cuGraphInstantiate", |_| instantiate(&mut executable, graph, NO_FLAGS))?;
+            on(stream, "cuGraphDestroy", |_| destroy(graph))?;
+        }
+        Ok(Graph { graphs: self, executable })
+    }
+}
+
+impl Graph<'_> {
+    /// Launches it, and waits for its end.
+    fn launch(&self, stream: &Stream) -> Outcome<()> {
+        type Launch = unsafe extern "C" fn(Handle, Handle) -> c_int;
+        // SAFETY: the signature is that of `cuda.h`; graph and stream live, and so does the memory in the graph.
+        unsafe {
+            let launch = self.graphs.driver.get::<Launch>("cuGraphLaunch")?;
+            on(stream, "cuGraphLaunch", |raw| launch(self.executable, raw))?;
+        }
+        Ok(stream.synchronize()?)
+    }
+
+    fn destroy(self, stream: &Stream) -> Outcome<()> {
+        type Destroy = unsafe extern "C" fn(Handle) -> c_int;
+        // SAFETY: the signature is that of `cuda.h`; the graph lives and is not used again.
+        unsafe {
+            let destroy = self.graphs.driver.get::<Destroy>("cuGraphExecDestroy")?;
+            on(stream, "cuGraphExecDestroy", |_| destroy(self.executable))
+        }
+    }
+}
+
+/// Calls the driver with a stream's handle, in its context.
+fn on(stream: &Stream, what: &str, call: impl FnOnce(Handle) -> c_int) -> Outcome<()> {
+    match stream.with_cuda_handle(call)?.ok_or("the stream is no GPU's")? {
+        0 => Ok(()),
+        code => Err(format!("{what}: error {code}").into()),
+    }
+}
+
+/// A product with its matrices, which knows neither the graph nor the direct call it is part of.
+trait Product {
+    fn name(&self) -> String;
+    /// Puts it on a stream; D is that of the graph, or that of direct calls.
+    fn enqueue(&mut self, stream: &Stream, is_direct: bool) -> regemm::Result<Report>;
+    /// Other factors, and results that were never computed.
+    fn change(&mut self, seed: u64) -> regemm::Result<()>;
+    /// Whether the graph's result has the bits of the direct call's, and was computed at all.
+    fn is_same(&self) -> regemm::Result<bool>;
+}
+
+struct Of<T: Element> {
+    kernel: &'static str,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    /// The graph's, and that of direct calls.
+    d: [Matrix<T>; 2],
+    workspace: Option<Workspace>,
+}
+
+impl<T: Element> Of<T> {
+    /// With a workspace of its own, as the library advises, or with the stream's.
+    fn new(
+        device: &Device,
+        kernel: &'static str,
+        (m, n, k): (usize, usize, usize),
+        has_workspace: bool,
+    ) -> regemm::Result<Of<T>> {
+        let (a, b) = (device.matrix(m, k)?, device.matrix(k, n)?);
+        let d = [device.matrix(m, n)?, device.matrix(m, n)?];
+        let mut product = Of { kernel, a, b, d, workspace: None };
+        if has_workspace {
+            let Of { a, b, d: [d, _], .. } = &mut product;
+            let needed = Gemm::new(&*a, &*b).kernel(choice(kernel)).workspace_size(d)?;
+            assert_ne!(needed, WorkspaceSize::default(), "{kernel} needs no workspace");
+            product.workspace = Some(device.workspace(needed)?);
+        }
+        Ok(product)
+    }
+}
+
+/// A kernel by its name; the library's choice without one.
+fn choice(kernel: &str) -> KernelChoice {
+    if kernel.is_empty() { KernelChoice::Auto } else { KernelChoice::Named(kernel.to_owned()) }
+}
+
+impl<T: Element> Product for Of<T> {
+    fn name(&self) -> String {
+        let [d, _] = &self.d;
+        let kernel = if self.kernel.is_empty() { "chosen" } else { self.kernel };
+        format!("{kernel} {} {} x {} x {}", T::DTYPE, d.rows(), d.cols(), self.a.cols())
+    }
+
+    fn enqueue(&mut self, stream: &Stream, is_direct: bool) -> regemm::Result<Report> {
+        let mut gemm = Gemm::new(&self.a, &self.b).kernel(choice(self.kernel));
+        if let Some(workspace) = &self.workspace {
+            gemm = gemm.workspace(workspace);
+        }
+        gemm.enqueue(stream, &mut self.d[usize::from(is_direct)])
+    }
+
+    fn change(&mut self, seed: u64) -> regemm::Result<()> {
+        let mut rng = rng(seed, 0);
+        for factor in [&mut self.a, &mut self.b] {
+            let (rows, cols) = (factor.rows(), factor.cols());
+            let values = random_matrix::<T>(&mut rng, rows, cols, Distribution::Normal);
+            factor.copy_from(&values.view())?;
+        }
+        for d in &mut self.d {
+            let nan = T::narrow(T::Acc::constant(f64::NAN));
+            let poison = Array2::from_elem((d.rows(), d.cols()), nan);
+            d.copy_from(&poison.view())?;
+        }
+        Ok(())
+    }
+
+    fn is_same(&self) -> regemm::Result<bool> {
+        let [graph, direct] = &self.d;
+        let (graph, direct) = (graph.to_vec()?, direct.to_vec()?);
+        // Two that were never computed have the same bits, but NaN equals nothing.
+        Ok(graph == direct && bits(&graph) == bits(&direct))
+    }
+}
+
+fn bits<T: Element>(values: &[T]) -> &[u8] {
+    // SAFETY: elements are floats, which have no padding, and bytes may lie anywhere.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// One of each kind of launch: alone, with unfinished sums and their reducer, with blocks that wait for one another, with
+/// maps of the factors, with clusters, and with copies of factors whose rows are odd.
+fn products(device: &Device) -> regemm::Result<Vec<Box<dyn Product>>> {
+    let single = |kernel, shape| Of::<f32>::new(device, kernel, shape, false);
+    let half = |kernel, shape| Of::<bf16>::new(device, kernel, shape, false);
+    Ok(vec![
+        Box::new(single("", (64, 64, 64))?),
+        Box::new(single("", (1023, 1025, 1027))?),
+        Box::new(single("stream_k", (600, 700, 500))?),
+        Box::new(Of::<f32>::new(device, "split_k16", (16, 64, 512), true)?),
+        Box::new(Of::<f32>::new(device, "skinny_rows", (1, 512, 8192), true)?),
+        Box::new(Of::<bf16>::new(device, "skinny_rows", (2, 512, 8192), true)?),
+        Box::new(half("warpgroup", (512, 1024, 512))?),
+        Box::new(half("warpgroup_pair", (1024, 768, 512))?),
+        Box::new(Of::<bf16>::new(device, "split_warpgroup128", (128, 128, 8192), true)?),
+        Box::new(Of::<bf16>::new(device, "warpgroup64", (264, 263, 264), true)?),
+    ])
+}
+
+/// All products in one graph, which is launched twice, with other factors each time.
+fn graphs_give_the_bits_of_calls(device: &Device, mode: c_int) -> Outcome<()> {
+    const LAUNCHES: u64 = 2;
+    let stream = device.stream()?;
+    let mut products = products(device)?;
+    // As the library's documentation of streams says.
+    for product in &mut products {
+        product.enqueue(&stream, false)?;
+    }
+    stream.synchronize()?;
+    let graphs = Graphs::load()?;
+    let graph = graphs.capture(&stream, mode, || {
+        for product in &mut products {
+            product.enqueue(&stream, false).map_err(|e| format!("{}: {e}", product.name()))?;
+        }
+        Ok(())
+    })?;
+    for seed in 0..LAUNCHES {
+        for product in &mut products {
+            product.change(seed)?;
+        }
+        graph.launch(&stream)?;
+        for product in &mut products {
+            product.enqueue(&stream, true)?;
+        }
+        stream.synchronize()?;
+        for product in &products {
+            if !product.is_same()? {
+                return Err(format!("launch {seed}: {} has other bits", product.name()).into());
+            }
+        }
+    }
+    graph.destroy(&stream)
+}
