@@ -201,8 +201,8 @@ fn ratios_have_a_row_a_case_and_a_mean_a_group() {
         &versus(&crate::versus::synthetic::record()),
         &[
             "Speed in f32 relative to the vendor's best on NVIDIA Imaginary",
-            "squares (the mean is that of 512 to 8192); in short bursts, mean 1.100",
-            "in short bursts",
+            "squares (the mean is that of 512 to 8192)",
+            "in short bursts (mean 1.100)",
             "mean 1.000",
             "256",
             "512",

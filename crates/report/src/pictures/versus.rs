@@ -55,9 +55,8 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
         (format!("{REGEMM} is faster"), Mark::Bar(faster())),
         ("the vendor is faster".to_owned(), Mark::Bar(ACCENT)),
     ];
-    let in_bursts = record.burst_summary();
-    if in_bursts.is_some() {
-        keys.push(("in short bursts".to_owned(), Mark::Ring(INK)));
+    if let Some([bursts, _]) = record.burst_summary() {
+        keys.push((format!("in short bursts (mean {:.3})", bursts.mean), Mark::Ring(INK)));
     }
     legend::draw(area, (MARGIN, MARGIN + TITLE_HEIGHT), &keys)?;
 
@@ -84,9 +83,6 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
         if summary.count < cases.len() {
             let (first, last) = SQUARES_THAT_COUNT.into_inner();
             name += &format!(" (the mean is that of {first} to {last})");
-        }
-        if let Some([bursts, _]) = in_bursts.as_ref().filter(|[b, _]| b.group == summary.group) {
-            name += &format!("; in short bursts, mean {:.3}", bursts.mean);
         }
         area.draw_text(&name, &heading, (MARGIN, middle))?;
         let mean = format!("mean {:.3}", summary.mean);
