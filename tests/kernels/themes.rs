@@ -375,7 +375,10 @@ fn shared_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 
 /// More tiles than multiprocessors, so that blocks have several: of one slice, of many, and of none. And those of the last round are
 /// shared, by few blocks and by many.
-fn many_tiles<T: TestElement>(machine: &Machine, kernel: &'static KernelInfo) -> Outcome {
+fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
     let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize);
     let multiprocessors = machine.device.info().multiprocessors as usize;
     let deep = kernel.tile.stages as usize * bk + 9;
