@@ -1,7 +1,6 @@
 //! The activation functions of the built-in epilogue.
 
 use crate::math::{self, Elementary};
-use cuda_std::hint;
 
 /// An elementwise function applied to `alpha * A * B + beta * C + bias`.
 ///
@@ -81,18 +80,8 @@ impl Activation {
                 let erf = math::erf(A::mul(x, A::constant(core::f64::consts::FRAC_1_SQRT_2)));
                 gate(x, A::fma(half, erf, half))
             }),
-            Activation::GeluTanh | Activation::Tanh => {
-                let gelu = u32::from(self == Activation::GeluTanh);
-                // Of which the compiler does not know that they are equal: it would copy what lies between their uses.
-                let (of_inner, gated) = (hint::opaque(gelu) != 0, hint::opaque(gelu) != 0);
-                x.map(|x| {
-                    let cube = A::mul(A::mul(x, x), x);
-                    let inner = A::fma(A::constant(0.044715), cube, x);
-                    let scale = A::constant(0.797_884_560_802_865_4); // sqrt(2 / pi)
-                    let tanh = math::tanh(if of_inner { A::mul(scale, inner) } else { x });
-                    if gated { gate(x, A::fma(half, tanh, half)) } else { tanh }
-                })
-            }
+            Activation::GeluTanh => x.map(math::gelu_tanh),
+            Activation::Tanh => x.map(math::tanh),
             Activation::Silu | Activation::Sigmoid => x.map(|x| {
                 let sigmoid = sigmoid(x);
                 if self == Activation::Silu { gate(x, sigmoid) } else { sigmoid }

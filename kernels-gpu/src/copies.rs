@@ -18,7 +18,7 @@ use crate::layout::Layout;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES, vector_len};
 use crate::params::{GemmParams, MatrixRef};
 use crate::ring;
-use crate::slices::Slices;
+use crate::slices::{Slices, swizzled};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
@@ -37,6 +37,14 @@ pub trait Slice {
     const THREADS: usize;
     /// Elements from one k to the next in shared memory.
     const STRIDE: usize;
+    /// Whether rows are [swizzled](crate::slices).
+    const SWIZZLED: bool;
+
+    /// Where element `across` of row `k` lies in the slice; `T` is its type.
+    #[inline(always)]
+    fn place<T>(k: usize, across: usize) -> usize {
+        k * Self::STRIDE + if Self::SWIZZLED { swizzled::<T>(k, across) } else { across }
+    }
 }
 
 /// A factor, and the part of it that a block needs: `WIDTH` rows of A or columns of B, from `first` on.
@@ -128,6 +136,8 @@ impl<T: Element, S: Slice> Across<'_, T, S> {
         }
         let thread = thread as usize;
         let cols = S::THREADS / Self::TOGETHER;
+        // Columns a multiple of this apart are so in shared memory, too.
+        let banks = const { BANKS_BYTES / size_of::<T>() };
         let (first_row, first_col) = (thread % Self::TOGETHER, thread / Self::TOGETHER);
         let mut source = self.0.matrix.at(self.0.first + first_col as u32, k + first_row as u32);
         for j in 0..S::WIDTH / cols {
@@ -136,7 +146,8 @@ impl<T: Element, S: Slice> Across<'_, T, S> {
                 let down = i * Self::TOGETHER;
                 let row = first_row + down;
                 let inside = !checked || self.0.holds(k + row as u32, col as u32);
-                let target = target.add((row * S::STRIDE + col) as u32);
+                let behind = j * cols / banks * banks;
+                let target = target.add((S::place::<T>(row, col - behind) + behind) as u32);
                 // SAFETY: as promised by the caller of `Copier::copy`; single elements are always aligned.
                 unsafe { copy_elements_async(target, source.add(down as u64), 1, inside) };
             }
@@ -153,6 +164,7 @@ impl<K: GemmKernel> Slice for SliceA<K> {
     const WIDTH: usize = K::TILE.bm as usize;
     const THREADS: usize = copiers::<K>() as usize;
     const STRIDE: usize = Slices::<K>::A_STRIDE;
+    const SWIZZLED: bool = false;
 }
 
 /// The slices of B of a kernel.
@@ -163,6 +175,7 @@ impl<K: GemmKernel> Slice for SliceB<K> {
     const WIDTH: usize = K::TILE.bn as usize;
     const THREADS: usize = copiers::<K>() as usize;
     const STRIDE: usize = Slices::<K>::B_STRIDE;
+    const SWIZZLED: bool = Slices::<K>::B_IS_SWIZZLED;
 }
 
 /// Copies the slices of one factor that a block needs.

@@ -21,14 +21,14 @@ use crate::kernel::{GemmKernel, Rung, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
-use crate::slices::{Slices, shared_bytes};
+use crate::slices::{SWIZZLED_ROWS, Slices, shared_bytes};
 use crate::thread_tile::{InWarps, ThreadTile};
 use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::{thread, unroll};
 
-/// Values of k that are multiplied without a branch.
-pub const ROUND: usize = 8;
+/// Values of k that are multiplied without a branch: those after which swizzled slices look the same again.
+pub const ROUND: usize = SWIZZLED_ROWS;
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the layouts `L`.
 pub struct Decoupled<
@@ -89,7 +89,7 @@ impl<
             }
             if p.k > 0 {
                 let mut slices = Slices::of_stage(ring.wait_full());
-                let mut fragments = sums.fragments(&slices);
+                let mut fragments = sums.fragments(&slices, 0);
                 let mut k = 0;
                 while k < p.k {
                     unroll!(step < ROUND, {
@@ -114,7 +114,7 @@ impl<
                             }
                         }
                         let next_k = if last { 0 } else { step as u32 + 1 };
-                        let next = sums.fragments(&slices.after(next_k));
+                        let next = sums.fragments(&slices.after(next_k), next_k);
                         sums.add_rows(&fragments);
                         if on {
                             ring.emptied();

@@ -1,19 +1,21 @@
-//! `exp`, `tanh` and `erf`, written once for single and double precision.
+//! `exp`, `tanh`, `erf` and GELU by `tanh`, written once for single and double precision.
 //!
 //! The functions use fused multiply-add, multiplication, addition, division, comparison and operations on bits, each
 //! defined to the last bit by IEEE 754, and nothing else. The simulator and the GPU therefore agree in every result that
 //! is not NaN (a NaN stays NaN; its payload is the hardware's). They never panic, and every coefficient becomes an
 //! immediate operand: no table is read at run time and nothing is kept in local memory.
 //!
-//! All three share one core. The argument is reduced to `x = n ln 2 + r`, `n` the nearest integer to `x / ln 2` and
+//! The first three share one core. The argument is reduced to `x = n ln 2 + r`, `n` the nearest integer to `x / ln 2` and
 //! `|r| <= ln 2 / 2`, with `ln 2` in two parts the first of which has so few bits that `n` times it is exact (Cody and
 //! Waite, *Software Manual for the Elementary Functions*, 1980); a polynomial then gives `e^r - 1`. `tanh` needs that
-//! difference, free of cancellation; `exp` and `erf` add one to it.
+//! difference, free of cancellation; `exp` and `erf` add one to it. [`gelu_tanh`], which the epilogues of many products compute for
+//! each element of D, goes a shorter way of its own.
 //!
-//! Every polynomial is the minimax fit by the Remez exchange algorithm, computed with 60 digits for the weight that
+//! Every polynomial but those for reciprocals is the minimax fit by the Remez exchange algorithm, computed with 60 digits for the weight that
 //! [`Elementary`] states and then rounded to the type.
 
 use crate::element::Accumulator;
+use cuda_std::math::magnitude_up_to_f32;
 
 /// The bit operations and coefficients that the functions of this module need of a type.
 ///
@@ -37,25 +39,37 @@ pub trait Elementary: Accumulator {
     /// `ln(1 - erf(x))` in terms of `x - 1`, for `1 <= x <= ERF_LIMIT`; weight `1 - erf(x)`, so that the absolute error of
     /// `erf(x)` is level.
     const ERF_FAR: &'static [Self];
+    /// `(2^f - 1) / f` for `|f| <= 1 / 2`; weight `(|f| + 0.01) / 2^f`, so that the relative error of `2^f` is level.
+    const EXP2M1: &'static [Self];
+    /// `1 / (1 + e)` for `0 <= e <= 1` with a relative error that is level: one minus a Chebyshev polynomial, over `1 + e`.
+    const RECIPROCAL: &'static [Self];
+    /// Steps of Newton's iteration, each of which squares the error, from there to the last bits.
+    const RECIPROCAL_STEPS: u32;
     /// From here on `e^x` is infinite, and `e^-x` zero.
     const EXP_LIMIT: Self;
     /// From here on `tanh(x)` rounds to one.
     const TANH_LIMIT: Self;
     /// From here on `erf(x)` rounds to one.
     const ERF_LIMIT: Self;
+    /// Where the exponent `log2(e^(2u))` of [`gelu_tanh`] rounds to the one whose negative belongs to the subnormal numbers and zero.
+    const GELU_TANH_LIMIT: Self;
     /// Bound on the error of [`exp`], in ulp.
     const EXP_ULPS: f64;
     /// Bound on the error of [`tanh`], in ulp.
     const TANH_ULPS: f64;
     /// Bound on the error of [`erf`], in ulp.
     const ERF_ULPS: f64;
+    /// Bound on the error of [`gelu_tanh`], in ulp, as stated there.
+    const GELU_TANH_ULPS: f64;
 
     /// The integer that was rounded by adding [`Elementary::ROUND`] to it; unspecified for anything else.
     fn rounded_integer(self) -> i32;
-    /// `2^n`, where that is a normal number; unspecified elsewhere.
+    /// `2^n`, where that is a normal number, and zero for the largest `n` below; unspecified elsewhere.
     fn power_of_two(n: i32) -> Self;
     /// `|self|`.
     fn magnitude(self) -> Self;
+    /// `|self|` or `limit`, whichever is smaller; NaN for NaN.
+    fn magnitude_up_to(self, limit: Self) -> Self;
     /// `|self|` with the sign of `sign`, the sign of zero included.
     fn with_sign_of(self, sign: Self) -> Self;
 }
@@ -87,7 +101,7 @@ macro_rules! bit_operations {
     };
 }
 
-/// Largest errors over all 2^32 arguments: exp 1.06, tanh 1.90, erf 1.19 ulp. The bounds are these, rounded up.
+/// Largest errors over all 2^32 arguments: exp 1.06, tanh 1.90, erf 1.19, gelu_tanh 2.98 ulp. The bounds are these, rounded up.
 impl Elementary for f32 {
     bit_operations!(f32, u32);
 
@@ -113,16 +127,27 @@ impl Elementary for f32 {
         -0.0018261628,
         0.00018557388,
     ];
+    #[allow(clippy::approx_constant)] // near the limit at zero, as a coefficient of a fit is
+    const EXP2M1: &'static [Self] = &[0.693147, 0.24022245, 0.055507313, 0.009671369, 0.0013264988];
+    const RECIPROCAL: &'static [Self] = &[98.0 / 99.0, -80.0 / 99.0, 32.0 / 99.0];
+    const RECIPROCAL_STEPS: u32 = 2;
     const EXP_LIMIT: Self = 110.0;
     const TANH_LIMIT: Self = 10.0;
     const ERF_LIMIT: Self = 4.0;
+    const GELU_TANH_LIMIT: Self = 10.03;
     const EXP_ULPS: f64 = 1.1;
     const TANH_ULPS: f64 = 2.0;
     const ERF_ULPS: f64 = 1.2;
+    const GELU_TANH_ULPS: f64 = 3.0;
+
+    #[inline(always)]
+    fn magnitude_up_to(self, limit: Self) -> Self {
+        magnitude_up_to_f32(self, limit)
+    }
 }
 
 /// Largest errors found in three million random arguments of each function, and for `tanh` in as many more between 0.17
-/// and 0.24, where it is worst: exp 0.98, tanh 2.11, erf 1.17 ulp. The bounds leave room for what a sample misses.
+/// and 0.24, where it is worst: exp 0.98, tanh 2.11, erf 1.17 ulp; gelu_tanh 2.37 ulp in a million. The bounds leave room for what a sample misses.
 impl Elementary for f64 {
     bit_operations!(f64, u64);
 
@@ -176,12 +201,35 @@ impl Elementary for f64 {
         1.1932950621894202e-10,
         -4.865175673312772e-12,
     ];
+    const EXP2M1: &'static [Self] = &[
+        core::f64::consts::LN_2,
+        0.2402265069591013,
+        0.05550410866482013,
+        0.009618129107594765,
+        0.0013333558146766869,
+        0.00015403530456398845,
+        1.52527334961725e-5,
+        1.3215435601794345e-6,
+        1.017819901506329e-7,
+        7.07373311639024e-9,
+        4.434781734538654e-10,
+    ];
+    const RECIPROCAL: &'static [Self] =
+        &[576.0 / 577.0, -544.0 / 577.0, 384.0 / 577.0, -128.0 / 577.0];
+    const RECIPROCAL_STEPS: u32 = 3;
     const EXP_LIMIT: Self = 760.0;
     const TANH_LIMIT: Self = 20.0;
     const ERF_LIMIT: Self = 6.0;
+    const GELU_TANH_LIMIT: Self = 21.15;
     const EXP_ULPS: f64 = 1.2;
     const TANH_ULPS: f64 = 2.5;
     const ERF_ULPS: f64 = 1.3;
+    const GELU_TANH_ULPS: f64 = 2.8;
+
+    #[inline(always)]
+    fn magnitude_up_to(self, limit: Self) -> Self {
+        at_most(self.magnitude(), limit)
+    }
 }
 
 /// `e^x`: infinity on overflow, rounded to a subnormal number or zero on underflow; NaN for NaN.
@@ -201,7 +249,7 @@ pub fn exp<A: Elementary>(x: A) -> A {
 /// quotient a correction, so that its rounding errors count for less.
 #[inline(always)]
 pub fn tanh<A: Elementary>(x: A) -> A {
-    let clamped = at_most(x.magnitude(), A::TANH_LIMIT);
+    let clamped = x.magnitude_up_to(A::TANH_LIMIT);
     let (n, fraction) = reduced_expm1(A::add(clamped, clamped));
     let scale = A::power_of_two(n);
     let t = A::fma(scale, fraction, A::add(scale, minus(A::ONE)));
@@ -215,16 +263,55 @@ pub fn tanh<A: Elementary>(x: A) -> A {
 /// for infinity, NaN for NaN.
 #[inline(always)]
 pub fn erf<A: Elementary>(x: A) -> A {
-    let magnitude = x.magnitude();
     // Both, whichever is wanted: on the GPU some lanes of a warp want one and some the other, and code without branches can be
     // mixed with that for other arguments.
     let near = A::fma(x, polynomial(A::ERF_NEAR, A::mul(x, x)), x);
-    let beyond_one = A::add(at_most(magnitude, A::ERF_LIMIT), minus(A::ONE));
+    let beyond_one = A::add(x.magnitude_up_to(A::ERF_LIMIT), minus(A::ONE));
     let (n, fraction) = reduced_expm1(polynomial(A::ERF_FAR, beyond_one));
     let complement = A::add(A::ONE, fraction);
     let far = A::fma(minus(A::power_of_two(n)), complement, A::ONE).with_sign_of(x);
-    if magnitude < A::ONE { near } else { far }
+    if x.magnitude() < A::ONE { near } else { far }
 }
+
+/// `x (1 + tanh(u)) / 2` with `u = sqrt(2 / pi) (x + 0.044715 x^3)`: zero for minus infinity, infinity for infinity, NaN for NaN.
+///
+/// The weight `(1 + tanh(u)) / 2` is `1 / (1 + e^(-2u))`, which is one minus its mirror image, so that
+///
+/// ```text
+/// gelu_tanh(x) = max(x, 0) - |x| w,    w = e / (1 + e),    e = e^(-2 |u|) = 2^t
+/// ```
+///
+/// `t` is an odd polynomial of `|x|`, so `2^t` is computed without a logarithm's two parts, and `1 + e` lies between 1 and 2, so that
+/// two or three steps of Newton's iteration from a polynomial take the place of a division with its cases. No step depends on the
+/// sign of `x` but the last. `|x|` is cut off where `2^t` is no normal number any more: there the weight is zero.
+///
+/// The error is at most [`GELU_TANH_ULPS`](Elementary::GELU_TANH_ULPS), for negative `x` that many times `1 + |t|`, as an error of
+/// `t` counts the more the larger it is. Only a negative result that is closer to zero than [`GELU_TANH_TAIL`] times the smallest
+/// normal number may have an error of that size.
+#[inline(always)]
+pub fn gelu_tanh<A: Elementary>(x: A) -> A {
+    const FACTOR: f64 = -2.302_208_198_144_325; // -2 sqrt(2 / pi) log2(e)
+    let magnitude = x.magnitude_up_to(A::GELU_TANH_LIMIT);
+    let cubic = A::constant(FACTOR * 0.044715);
+    let factor = A::fma(A::mul(magnitude, magnitude), cubic, A::constant(FACTOR));
+    // t = n + f
+    let shifted = A::fma(magnitude, factor, A::ROUND);
+    let minus_n = A::add(A::ROUND, minus(shifted));
+    let f = A::fma(magnitude, factor, minus_n);
+    let power = A::fma(polynomial(A::EXP2M1, f), f, A::ONE);
+    let e = A::mul(power, A::power_of_two(shifted.rounded_integer()));
+    let divisor = A::add(e, A::ONE);
+    let mut reciprocal = polynomial(A::RECIPROCAL, e);
+    for _ in 0..A::RECIPROCAL_STEPS {
+        let error = A::fma(minus(divisor), reciprocal, A::ONE);
+        reciprocal = A::fma(reciprocal, error, reciprocal);
+    }
+    let positive = if x < A::ZERO { A::ZERO } else { x };
+    A::fma(minus(magnitude), A::mul(e, reciprocal), positive)
+}
+
+/// Times the smallest normal number, what [`gelu_tanh`] may take for zero.
+pub const GELU_TANH_TAIL: f64 = 32.0;
 
 /// `(n, e^r - 1)` for `x = n ln 2 + r`, so that `e^x = 2^n (1 + (e^r - 1))`; needs `|x| <= EXP_LIMIT`. For NaN the second
 /// part is NaN and the first anything.

@@ -129,11 +129,18 @@ impl<
                 }
             }
             thread::sync_threads();
+            // The reducer reads vectors that may reach beyond the last tile's columns.
+            let beyond = Self::NARROW && !finish && short + ROWS as u32 >= p.n;
+            let places = if beyond { (cols - short) as usize * LONG } else { ROWS * LONG };
             let mut index = thread;
-            while index < ROWS * LONG {
+            while index < places {
                 let (short, long) = (short + (index / LONG) as u32, long + (index % LONG) as u32);
                 let (row, col) = if S::TRANSPOSED { (long, short) } else { (short, long) };
-                if row < p.m && col < cols {
+                if Self::NARROW && index >= ROWS * LONG {
+                    if row < p.m {
+                        slice.sums.at(row, col).store(T::Acc::ZERO);
+                    }
+                } else if row < p.m && col < cols {
                     let mut sum = Self::place(index, 0).load();
                     for group in 1..GROUPS {
                         sum = T::Acc::add(sum, Self::place(index, group).load());
@@ -217,6 +224,9 @@ impl<
 
     /// Threads of a group.
     const PLACES: usize = LONG / Self::VECTOR;
+
+    /// Whether a tile has fewer columns than a vector of sums.
+    const NARROW: bool = S::TRANSPOSED && ROWS < vector_len::<T::Acc>();
 
     /// Values of k in a slice.
     const DEPTH: usize = GROUPS * Self::VECTOR;

@@ -10,7 +10,9 @@
 use crate::element::Element;
 use crate::kernel::{Acc, GemmKernel, Tile};
 use crate::layout::{Layout, Layouts};
-use crate::mover::{MAX_SHARE, Mover, Part, Share, Slice, SliceA, SliceB, vector_len};
+use crate::mover::{
+    BANKS_BYTES, MAX_SHARE, Mover, Part, Share, Slice, SliceA, SliceB, VECTOR_BYTES, vector_len,
+};
 use crate::params::GemmParams;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
@@ -27,7 +29,7 @@ pub const fn shared_bytes<K: GemmKernel>() -> u32 {
 
 /// Bytes of shared memory that slices of `A` take in all stages of a tile, for factors in these layouts.
 pub const fn shared_bytes_of<A>(tile: Tile, layouts: Layouts) -> u32 {
-    let rows = row_of_a::<A>(tile, layouts) + row_of_b::<A>(tile, layouts);
+    let rows = row_of_a::<A>(tile, layouts) + tile.bn as usize;
     (tile.stages as usize * tile.bk as usize * rows * size_of::<A>()) as u32
 }
 
@@ -39,19 +41,24 @@ const fn row_of_a<A>(tile: Tile, layouts: Layouts) -> usize {
     }
 }
 
-/// Elements from one row of the slice of B to the next: see [`Slices::B_STRIDE`].
-const fn row_of_b<A>(tile: Tile, layouts: Layouts) -> usize {
-    match layouts.b {
-        Layout::RowMajor => tile.bn as usize,
-        Layout::Transposed => tile.bn as usize + vector_len::<A>(),
-    }
+/// Rows after which the order of vectors in a [swizzled](swizzled) slice is the same again: as many as all banks have vectors.
+pub const SWIZZLED_ROWS: usize = BANKS_BYTES / VECTOR_BYTES;
+
+/// Where element `across` of row `k` lies in a row of a slice that is swizzled: its vectors change places, with others of the same
+/// 128 bytes, by the exclusive or of their index and that of the row.
+///
+/// Threads that write elements of one vector's column, a row apart from each other, so go to different banks, and those that read
+/// vectors of one row still do.
+#[inline(always)]
+pub(crate) const fn swizzled<A>(k: usize, across: usize) -> usize {
+    across ^ (k % SWIZZLED_ROWS * vector_len::<A>())
 }
 
 /// The slices of one stage in shared memory.
 pub struct Slices<K: GemmKernel> {
     /// `BK` rows of `BM` elements, [`A_STRIDE`](Self::A_STRIDE) apart: A transposed.
     pub a: SharedPtr<Acc<K>>,
-    /// `BK` rows of `BN` elements, [`B_STRIDE`](Self::B_STRIDE) apart.
+    /// `BK` rows of `BN` elements, [swizzled](Self::B_IS_SWIZZLED) or not.
     pub b: SharedPtr<Acc<K>>,
 }
 
@@ -61,8 +68,16 @@ impl<K: GemmKernel> Slices<K> {
     /// padding they would meet in one bank.
     pub const A_STRIDE: usize = row_of_a::<Acc<K>>(K::TILE, K::LAYOUTS);
 
-    /// Elements from one row of the slice of B to the next: `BN`, and a vector more where B is transposed on its way.
-    pub const B_STRIDE: usize = row_of_b::<Acc<K>>(K::TILE, K::LAYOUTS);
+    /// Elements from one row of the slice of B to the next.
+    pub const B_STRIDE: usize = K::TILE.bn as usize;
+
+    /// Whether rows of the slice of B are [`swizzled`]: where B is transposed on its way.
+    ///
+    /// Padding as A has it would do for the banks as well. But each k then has an address of its own in the main loop, the sum of
+    /// the first one's and a constant, where this way they differ in bits: for those the compiler keeps a register each, and of the
+    /// sums it makes one register and constants, with which it loads fragments in another order and keeps fewer operands of
+    /// multiply-adds.
+    pub const B_IS_SWIZZLED: bool = matches!(K::LAYOUTS.b, Layout::Transposed);
 
     /// Elements that one stage takes.
     pub const LEN: usize = K::TILE.bk as usize * (Self::A_STRIDE + Self::B_STRIDE);

@@ -14,8 +14,8 @@ use crate::copies::{Copier, Slice, SliceA, SliceB, Source};
 use crate::element::Element;
 use crate::kernel::{GemmKernel, copiers};
 use crate::layout::Layout;
-use crate::mover::vector_len;
-use crate::slices::{Slices, shared_bytes};
+use crate::mover::{BANKS_BYTES, vector_len};
+use crate::slices::{SWIZZLED_ROWS, Slices, shared_bytes};
 use core::marker::PhantomData;
 use cuda_std::async_copy::{self, copy_elements_async};
 use cuda_std::memory::SharedPtr;
@@ -54,6 +54,9 @@ impl<T: Element<Acc = T>, S: Slice> Staged<'_, T, S> {
     /// Groups of a thread.
     pub const GROUPS: usize = {
         assert!(S::DEPTH.is_multiple_of(Self::ROWS) && S::WIDTH.is_multiple_of(Self::COLS));
+        // What is so far behind in the slice is as far behind in shared memory.
+        let banks = BANKS_BYTES / size_of::<T>();
+        assert!(Self::ROWS.is_multiple_of(SWIZZLED_ROWS) && Self::COLS.is_multiple_of(banks));
         let vectors = S::WIDTH / Self::COLS * Self::DEEP;
         assert!(vectors.is_multiple_of(GROUP), "whole groups");
         vectors / GROUP
@@ -133,7 +136,7 @@ impl<T: Element<Acc = T>, S: Slice> Staged<'_, T, S> {
             for v in 0..GROUP {
                 let (down, right) = Self::behind_first(group, v);
                 for e in 0..Self::VECTOR {
-                    let element = (row + down + e) * S::STRIDE + col + right;
+                    let element = S::place::<T>(row + e, col) + down * S::STRIDE + right;
                     slice.add(element as u32).store(vectors[v][e]);
                 }
             }

@@ -14,7 +14,7 @@ use crate::epilogue::Epilogue;
 use crate::kernel::{Acc, GemmKernel};
 use crate::mover::{VECTOR_BYTES, vector_len};
 use crate::params::GemmParams;
-use crate::slices::Slices;
+use crate::slices::{SWIZZLED_ROWS, Slices, swizzled};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
@@ -119,6 +119,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     #[inline(always)]
     #[track_caller]
     pub unsafe fn multiply_steps(&mut self, slices: &Slices<K>, steps: u32) {
+        const { assert!(!Slices::<K>::B_IS_SWIZZLED, "rows of B lie as they are") }
         let unroll = if steps.is_multiple_of(Self::UNROLL) { Self::UNROLL } else { 1 };
         // A deep slice written out completely would take more registers than it saves branches.
         let rounds = steps / unroll;
@@ -136,15 +137,27 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
         }
     }
 
-    /// Reads the thread's share of the first column of A and row of B in the slices that its group multiplies.
+    /// Reads the thread's share of the first column of A and row of B in the slices that its group multiplies: those `step` values of
+    /// k behind a multiple of [`SWIZZLED_ROWS`].
     ///
     /// # Safety
     /// The slices hold at least one k, which is written, and no thread writes it before the next barrier.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn fragments(&self, slices: &Slices<K>) -> Fragments<Acc<K>, TM, TN> {
+    pub unsafe fn fragments(&self, slices: &Slices<K>, step: u32) -> Fragments<Acc<K>, TM, TN> {
+        const {
+            let banks = SWIZZLED_ROWS * vector_len::<Acc<K>>();
+            let alike = Self::COL_STEP.is_multiple_of(banks)
+                && own_depth::<K>().is_multiple_of(SWIZZLED_ROWS as u32);
+            assert!(!Slices::<K>::B_IS_SWIZZLED || alike, "vectors and groups are swizzled alike");
+        }
         let column_of_a = slices.a.add((self.first * Slices::<K>::A_STRIDE + self.row) as u32);
-        let row_of_b = slices.b.add((self.first * Slices::<K>::B_STRIDE + self.col) as u32);
+        let col = if Slices::<K>::B_IS_SWIZZLED {
+            swizzled::<Acc<K>>(step as usize, self.col)
+        } else {
+            self.col
+        };
+        let row_of_b = slices.b.add((self.first * Slices::<K>::B_STRIDE + col) as u32);
         // SAFETY: as promised by the caller.
         unsafe { Self::load(column_of_a, row_of_b) }
     }

@@ -230,7 +230,7 @@ pub unsafe fn consume<K: GemmKernel, const TM: usize, const TN: usize, const STA
     // SAFETY: as promised by the caller; every warp reads each slice, in order, and says so.
     unsafe {
         let mut slices = Slices::of_stage(ring.wait_full());
-        let mut fragments = sums.fragments(&slices);
+        let mut fragments = sums.fragments(&slices, 0);
         while k < end {
             unroll!(step < ROUND, {
                 let last = step == ROUND - 1;
@@ -247,7 +247,7 @@ pub unsafe fn consume<K: GemmKernel, const TM: usize, const TN: usize, const STA
                     }
                 }
                 let next_k = if last { 0 } else { step as u32 + 1 };
-                let next = sums.fragments(&slices.after(next_k));
+                let next = sums.fragments(&slices.after(next_k), next_k);
                 sums.add_rows(&fragments);
                 if on {
                     ring.emptied();

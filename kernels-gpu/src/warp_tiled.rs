@@ -115,7 +115,7 @@ impl<
 
                 let mut stage = 0;
                 let mut slices = Slices::of_stage(stage);
-                let mut fragments = sums.fragments(&slices);
+                let mut fragments = sums.fragments(&slices, 0);
                 let mut k = first;
                 while k < p.k {
                     let free = Slices::of_stage(before::<STAGES>(stage));
@@ -133,7 +133,7 @@ impl<
                             slices = Slices::of_stage(stage);
                         }
                         let next_k = if last { 0 } else { step as u32 + 1 };
-                        let next = sums.fragments(&slices.after(next_k));
+                        let next = sums.fragments(&slices.after(next_k), next_k);
                         sums.add_rows(&fragments);
                         fragments = next;
                     });

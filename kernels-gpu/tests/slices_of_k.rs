@@ -6,10 +6,18 @@ mod common;
 mod order;
 
 use common::{PACKED, Product, Storage, Values};
-use regemm_kernels::element::Dtype;
+use cuda_std::memory::GlobalPtr;
+use cuda_std::sim::{Launch, Simulator};
+use half::{bf16, f16};
+use regemm_kernels::element::{Dtype, Element};
+use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::{KernelInfo, Rung, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
+use regemm_kernels::maps::Maps;
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::partials::Partials;
 use regemm_kernels::table::KERNELS;
+use std::ffi::c_void;
 
 /// Bytes of a sector of global memory.
 const SECTOR: u64 = 32;
@@ -139,4 +147,74 @@ fn skinny_kernels_read_the_large_factor_once() {
             }
         }
     }
+}
+
+/// The reducer reads whole vectors of sums, so all of what is in the workspace has to be written, whatever is between the rows' ends.
+#[test]
+fn skinny_kernels_write_all_of_the_workspace() {
+    fn check<T: Element<Acc = f32>>() {
+        for kernel in KERNELS.iter().filter(|kernel| kernel.rung == Rung::Skinny) {
+            if kernel.dtype != T::DTYPE {
+                continue;
+            }
+            let tile = kernel.tile;
+            let (short, long) = (tile.bm.min(tile.bn), tile.bm.max(tile.bn) + 1);
+            for narrow in 1..=2 * short + 1 {
+                let (m, n) = if tile.bm < tile.bn { (narrow, long) } else { (long, narrow) };
+                assert_eq!(
+                    unwritten::<T>(kernel, (m, n, 3 * tile.bk)),
+                    0,
+                    "{}: {m} x {n}",
+                    kernel.name
+                );
+            }
+        }
+    }
+    check::<f32>();
+    check::<f16>();
+    check::<bf16>();
+}
+
+/// How many sums of a product in slices of one step the kernel does not write. All elements are zero.
+fn unwritten<T: Element<Acc = f32>>(kernel: &KernelInfo, (m, n, k): (u32, u32, u32)) -> usize {
+    const NEVER: [u8; 4] = 0x7fc0_ffee_u32.to_ne_bytes();
+    let simulator = Simulator::new();
+    let zeros = |rows: u32, cols: u32| {
+        let bytes = u64::from(rows) * u64::from(cols) * size_of::<T>() as u64;
+        GlobalPtr::<T>::from_address(simulator.alloc(bytes).unwrap())
+    };
+    let factor = |layout: Layout, rows, cols| {
+        let (rows, cols) = layout.stored(rows, cols);
+        MatrixRef { data: zeros(rows, cols), ld: cols.into() }
+    };
+    let partials = Partials::new::<T>(m, n, k, kernel.tile.bk);
+    let never = NEVER.repeat(partials.product() as usize);
+    let sums = simulator.alloc(never.len() as u64).unwrap();
+    simulator.write(sums, &never).unwrap();
+    let params = GemmParams {
+        a: factor(kernel.layouts.a, m, k),
+        b: factor(kernel.layouts.b, k, n),
+        d: TargetRef { first: MatrixRef { data: zeros(m, n), ld: n.into() }, stride: 0 },
+        a_stride: 0,
+        b_stride: 0,
+        m,
+        n,
+        k,
+        slice_depth: kernel.tile.bk,
+        shared_tiles: 0,
+        workspace: Workspace { partials: GlobalPtr::from_address(sums), ..Workspace::NONE },
+        maps: Maps::NONE,
+        epilogue: Linear::<T>::identity(),
+    };
+    let launch = Launch {
+        grid: [kernel.blocks(m, n) as u32, 1, partials.slices],
+        block: [kernel.threads(), 1, 1],
+        dynamic_shared: kernel.shared_bytes,
+    };
+    let argument = (&raw const params).cast::<c_void>();
+    // SAFETY: the one argument points to a value of the kernel's parameter type.
+    unsafe { simulator.launch(&kernel.entry, launch, &[argument]) }.unwrap();
+    let mut found = never;
+    simulator.read(sums, &mut found).unwrap();
+    found.as_chunks::<4>().0.iter().filter(|&&word| word == NEVER).count()
 }

@@ -31,7 +31,8 @@ use half::{bf16, f16};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::fast_activation::{self, Rounded};
-use regemm_kernels::math::Elementary;
+use regemm_kernels::math::{self, Elementary};
+use std::f64::consts::{LOG2_E, PI};
 
 /// The constants of a binary floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,8 +140,10 @@ const EXP_ULPS: f64 = f64::max(<f32 as Elementary>::EXP_ULPS, <f64 as Elementary
 const ERF_ULPS: f64 = f64::max(<f32 as Elementary>::ERF_ULPS, <f64 as Elementary>::ERF_ULPS);
 const TANH_ULPS: f64 = f64::max(<f32 as Elementary>::TANH_ULPS, <f64 as Elementary>::TANH_ULPS);
 
-/// Where the weights of both forms of GELU have become exactly 0: `erf` is -1 to the last bit from -6 down, `tanh` from -20
-/// down, and both arguments are reached before `x = -8.6`.
+const GELU_TANH_ULPS: f64 =
+    f64::max(<f32 as Elementary>::GELU_TANH_ULPS, <f64 as Elementary>::GELU_TANH_ULPS);
+
+/// Where the weight of GELU by `erf` has become exactly 0: `erf` is -1 to the last bit from -6 down.
 const GELU_SATURATION: f64 = 8.6;
 
 /// The largest slope of an activation: how much it can magnify an incoming error.
@@ -177,8 +180,7 @@ pub(super) fn evaluation(p: Precision, activation: Activation, sign: f64, x: f64
         // The argument x / sqrt(2) has two roundings (the constant's and the product's), and erf passes on at most the
         // same relative error.
         Activation::GeluErf => gelu(p, 2.0 + 2.0 * ERF_ULPS, sign, x, v),
-        // Four roundings in x + 0.044715 x^3 (two products, the constant, the sum), two in the factor sqrt(2 / pi).
-        Activation::GeluTanh => gelu(p, 6.0 + 2.0 * TANH_ULPS, sign, x, v),
+        Activation::GeluTanh => gelu_tanh(p, sign, x, v),
     }
 }
 
@@ -203,11 +205,30 @@ pub(super) fn approximation(dtype: Dtype, activation: Activation, x: f64, v: f64
 /// Room for products of roundings, which the first-order counts above leave out.
 const SECOND_ORDER: f64 = 1.01;
 
-/// Both forms of GELU are `x * fma(0.5, s, 0.5)` with a sigmoidal `s` in [-1, 1] that has `roundings` relative roundings.
+/// GELU by `erf` is `x * fma(0.5, s, 0.5)` with `s` in [-1, 1] that has `roundings` relative roundings.
 /// For negative x the sum cancels, so the error is relative to `|x|` and not to the result; it stops growing where `s`
 /// saturates.
 fn gelu(p: Precision, roundings: f64, sign: f64, x: f64, v: f64) -> f64 {
     let x = if sign < 0.0 { x.min(GELU_SATURATION) } else { x };
     let u = p.unit_roundoff;
     SECOND_ORDER * (0.5 * roundings * u * x + 2.0 * u * v) + p.smallest
+}
+
+/// GELU by `tanh` has a bound in ulp of the result, which for negative x grows with the exponent `t` of the weight
+/// `1 / (1 + 2^t)`, and an absolute one next to zero ([`math::gelu_tanh`]).
+///
+/// The reference's formula in double precision has up to eight roundings in `2u`, so an error of up to `8 ln 2` roundings for each
+/// unit of `t`: within the same bound.
+fn gelu_tanh(p: Precision, sign: f64, x: f64, v: f64) -> f64 {
+    let surely_positive = x < 2.0 * sign;
+    let exponent = if surely_positive {
+        0.0
+    } else {
+        // Beyond, weights are zero.
+        let x = x.min(f64::GELU_TANH_LIMIT);
+        2.0 * (2.0 / PI).sqrt() * LOG2_E * (0.044715 * x.powi(3) + x)
+    };
+    let smallest_normal = p.smallest / (2.0 * p.unit_roundoff);
+    let relative = 2.0 * GELU_TANH_ULPS * (1.0 + exponent) * p.unit_roundoff;
+    SECOND_ORDER * relative * v + math::GELU_TANH_TAIL * smallest_normal
 }

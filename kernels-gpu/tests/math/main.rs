@@ -1,4 +1,7 @@
 //! `exp`, `tanh` and `erf` against references of higher precision, at their special values, and in their symmetries.
+//! GELU has a file of its own.
+
+mod gelu_tanh;
 
 use core::fmt::Debug;
 use regemm_kernels::math::{self, Elementary};
