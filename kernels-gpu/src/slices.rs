@@ -24,12 +24,13 @@ pub const ROUND: usize = 16;
 
 /// Bytes of dynamic shared memory that all stages of a kernel take.
 pub const fn shared_bytes<K: GemmKernel>() -> u32 {
-    shared_bytes_of::<Acc<K>>(K::TILE, K::LAYOUTS)
+    shared_bytes_of::<Acc<K>>(K::TILE, K::LAYOUTS, K::DEPTH_GROUPS)
 }
 
-/// Bytes of shared memory that slices of `A` take in all stages of a tile, for factors in these layouts.
-pub const fn shared_bytes_of<A>(tile: Tile, layouts: Layouts) -> u32 {
-    let rows = row_of_a::<A>(tile, layouts) + tile.bn as usize;
+/// Bytes of shared memory that slices of `A` take in all stages of a tile, for factors in these layouts and so many groups that share the
+/// depth.
+pub const fn shared_bytes_of<A>(tile: Tile, layouts: Layouts, groups: u32) -> u32 {
+    let rows = row_of_a::<A>(tile, layouts) + row_of_b::<A>(tile, layouts, groups);
     (tile.stages as usize * tile.bk as usize * rows * size_of::<A>()) as u32
 }
 
@@ -39,6 +40,17 @@ const fn row_of_a<A>(tile: Tile, layouts: Layouts) -> usize {
         Layout::RowMajor => tile.bm as usize + vector_len::<A>(),
         Layout::Transposed => tile.bm as usize,
     }
+}
+
+/// Elements from one row of the slice of B to the next: see [`Slices::B_STRIDE`].
+const fn row_of_b<A>(tile: Tile, layouts: Layouts, groups: u32) -> usize {
+    let is_padded = matches!(layouts.b, Layout::Transposed) && !is_swizzled(layouts, groups);
+    tile.bn as usize + if is_padded { vector_len::<A>() } else { 0 }
+}
+
+/// See [`Slices::B_IS_SWIZZLED`].
+const fn is_swizzled(layouts: Layouts, groups: u32) -> bool {
+    matches!(layouts.b, Layout::Transposed) && groups > 1
 }
 
 /// Rows after which the order of vectors in a [swizzled](swizzled) slice is the same again: as many as all banks have vectors.
@@ -68,16 +80,17 @@ impl<K: GemmKernel> Slices<K> {
     /// padding they would meet in one bank.
     pub const A_STRIDE: usize = row_of_a::<Acc<K>>(K::TILE, K::LAYOUTS);
 
-    /// Elements from one row of the slice of B to the next.
-    pub const B_STRIDE: usize = K::TILE.bn as usize;
+    /// Elements from one row of the slice of B to the next: `BN`, and a vector more where B is transposed on its way and not
+    /// [swizzled](Self::B_IS_SWIZZLED).
+    pub const B_STRIDE: usize = row_of_b::<Acc<K>>(K::TILE, K::LAYOUTS, K::DEPTH_GROUPS);
 
-    /// Whether rows of the slice of B are [`swizzled`]: where B is transposed on its way.
+    /// Whether rows of the slice of B are [`swizzled`]: where B is transposed on its way and several groups share the depth.
     ///
-    /// Padding as A has it would do for the banks as well. But each k then has an address of its own in the main loop, the sum of
-    /// the first one's and a constant, where this way they differ in bits: for those the compiler keeps a register each, and of the
-    /// sums it makes one register and constants, with which it loads fragments in another order and keeps fewer operands of
-    /// multiply-adds.
-    pub const B_IS_SWIZZLED: bool = matches!(K::LAYOUTS.b, Layout::Transposed);
+    /// For the banks padding does as well. But each k then has an address of its own in the main loop, the sum of the first one's and a
+    /// constant, where this way they differ in bits: for those the compiler keeps a register each, and of the sums it makes one register
+    /// and constants, with which it loads fragments in another order. With groups it then keeps fewer operands of multiply-adds; without,
+    /// more.
+    pub const B_IS_SWIZZLED: bool = is_swizzled(K::LAYOUTS, K::DEPTH_GROUPS);
 
     /// Elements that one stage takes.
     pub const LEN: usize = K::TILE.bk as usize * (Self::A_STRIDE + Self::B_STRIDE);
