@@ -162,7 +162,7 @@ impl Configuration {
 
     /// Bytes of shared memory that a block needs.
     pub fn shared_bytes(&self) -> u32 {
-        shared_bytes_of::<f32>(self.tile, Layouts::NN)
+        shared_bytes_of::<f32>(self.tile, Layouts::NN, 1)
     }
 
     /// The rung of the ladder whose idea its staging is.
