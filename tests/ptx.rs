@@ -411,7 +411,12 @@ fn accesses_are_as_wide_as_meant() {
             }
             Rung::Warpgroup => {
                 let count = |word: &str| module.words().filter(|&found| found == word).count();
-                assert_eq!(module.bulk_loads(), module.expected_bulk_loads(), "{name}");
+                // The compiler may write them once for each kind of part that a block sums.
+                let (loads, expected) = (module.bulk_loads(), module.expected_bulk_loads());
+                assert!(!loads.is_empty(), "{name}");
+                for loads in loads.chunks(expected.len()) {
+                    assert_eq!(loads, expected, "{name}");
+                }
                 // D leaves in boxes as wide, each at a place of its own where it is only scaled, and else all at one.
                 let of_d = module.parts_of_d() + 1;
                 let store = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";

@@ -222,11 +222,14 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// The number of slices into which a kernel of [`Schedule::SplitK`] divides K; others do not ask. Unless set it depends on
+    /// The number of slices into which a kernel of [`Schedule::SplitK`] divides K, or of blocks that share the tiles of the last round
+    /// with one of [`Schedule::StreamK`] or [`Schedule::Persistent`]; others do not ask. Unless set it depends on
     /// the product and the device alone: as many as fill the device ([`LaunchShape`]). The same number gives the same
     /// bits on every device. Products of less depth have fewer slices.
     ///
     /// [`Schedule::SplitK`]: regemm_kernels::kernel::Schedule::SplitK
+    /// [`Schedule::StreamK`]: regemm_kernels::kernel::Schedule::StreamK
+    /// [`Schedule::Persistent`]: regemm_kernels::kernel::Schedule::Persistent
     /// [`LaunchShape`]: crate::kernels::LaunchShape
     pub fn slices(mut self, slices: NonZeroU32) -> Self {
         self.slices = Some(slices.get());

@@ -11,7 +11,7 @@
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
 //! | [`warp_specialised`] | warps that only copy, warps that only multiply, and registers to match |
 //! | [`sliced_k`] | small tiles for small D: groups of warps share the depth of one |
-//! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small |
+//! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small ([`split_sliced_k`], [`split_warpgroup`] and [`cluster_split`] do so with other tiles) |
 //! | [`skinny`] | few rows or columns of D: the large factor is read once, at the speed of memory |
 //! | [`stream_k`] | the last tiles are cut so that all multiprocessors have the same to do |
 //! | [`tensor_core`] | a warp multiplies matrices of half precision on tensor cores |
@@ -23,7 +23,7 @@
 //! [`panels`] and [`warp_tile`] the same for tensor cores, [`bulk_panels`] and [`warpgroup_tile`] for warpgroups of them, [`maps`]
 //! what bulk copies must be told, [`mod@repack`] the launch that copies factors which they cannot take, [`sums_on_the_way`] and [`outbox`] how sums get to D in rows, [`pairs`] how an epilogue works on them
 //! in registers, [`fast_activation`] what it may leave out where results are rounded to half precision, [`partials`] the sums of slices of K, and [`reduce`] the launch that
-//! adds them up, [`shares`] which blocks sum what of a tile and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
+//! adds them up, [`shares`] which blocks sum what of a tile, [`parts`] what a block that stays sums in turn and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
 //! sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
 //! every instantiation: PTX entries, host tables and names all come from it.
 //!

@@ -21,7 +21,7 @@ use crate::params::GemmParams;
 use crate::shares::{Segment, Share, Shares};
 use crate::tile::{Origin, tiles, tiles_of_cluster_at};
 use core::ops::Range;
-use cuda_std::{cluster, hint, thread};
+use cuda_std::{hint, thread};
 
 /// Slices of a tile that one block sums in one go.
 #[derive(Clone, Debug)]
@@ -47,21 +47,13 @@ pub struct Parts<const CLUSTER: u32 = 1> {
     /// Slices of a tile.
     slices: u32,
     shares: Shares,
-    turn: u32,
-    /// The next whole tile.
-    next: u32,
+    /// The next of its parts: 0 is what is left to another block, 1 the end of a shared tile, and whole tiles come from there on. One number
+    /// that stays in a register: more would take registers from the sums.
+    step: u32,
 }
 
-/// What comes next.
-#[derive(Clone, Copy, Debug)]
-enum Turn {
-    /// What is left to another block.
-    Unfinished,
-    /// The end of a shared tile.
-    Finished,
-    /// Whole tiles.
-    Whole,
-}
+/// Parts before the first whole tile.
+const SHARED: u32 = 2;
 
 impl<const CLUSTER: u32> Parts<CLUSTER> {
     /// Those of the running block.
@@ -70,10 +62,8 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
         let together = Tile { bm: CLUSTER * K::TILE.bm, ..K::TILE };
         let slices = p.k.div_ceil(K::TILE.bk);
         let shares = Shares::new(p.shared_tiles, p.sharing_blocks, slices);
-        let cluster = thread::block_idx_x() / CLUSTER;
-        let turn = if cluster < shares.blocks() { Turn::Unfinished } else { Turn::Whole };
-        let (turn, next) = (turn as u32, shares.tiles() + cluster);
-        Parts { together, m: p.m, n: p.n, slices, shares, turn, next }
+        let step = if thread::block_idx_x() / CLUSTER < shares.blocks() { 0 } else { SHARED };
+        Parts { together, m: p.m, n: p.n, slices, shares, step }
     }
 
     /// What the cluster shares. It is worked out each time anew: values that stay in registers all the while take them from the sums.
@@ -87,7 +77,9 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
     fn part(&self, segment: Segment) -> Part {
         let Origin { row, col } =
             tiles_of_cluster_at(CLUSTER, &self.together, self.m, self.n, segment.tile);
-        let of_cluster = if CLUSTER > 1 { cluster::rank() * self.together.bm / CLUSTER } else { 0 };
+        // The blocks of a cluster follow each other.
+        let rank = thread::block_idx_x() % CLUSTER;
+        let of_cluster = rank * (self.together.bm / CLUSTER);
         Part {
             origin: Origin { row: row + of_cluster, col },
             slices: segment.first..segment.end,
@@ -102,15 +94,15 @@ impl<const CLUSTER: u32> Iterator for Parts<CLUSTER> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Part> {
-        if self.turn == Turn::Unfinished as u32 {
-            self.turn = Turn::Finished as u32;
+        if self.step == 0 {
+            self.step = 1;
             let unfinished = self.share().unfinished;
             if !unfinished.is_empty() {
                 return Some(Part { is_left: true, ..self.part(unfinished) });
             }
         }
-        if self.turn == Turn::Finished as u32 {
-            self.turn = Turn::Whole as u32;
+        if self.step == 1 {
+            self.step = SHARED;
             let Share { finished, first_helper, .. } = self.share();
             if !finished.is_empty() {
                 let rank = thread::block_idx_x() % CLUSTER;
@@ -118,12 +110,13 @@ impl<const CLUSTER: u32> Iterator for Parts<CLUSTER> {
                 return Some(Part { first_helper, ..self.part(finished) });
             }
         }
-        let tile = self.next;
+        let (cluster, clusters) = (thread::block_idx_x() / CLUSTER, thread::grid_dim_x() / CLUSTER);
+        // Fewer than 2^31 tiles, and no more blocks than that.
+        let tile = self.shares.tiles() + cluster + (self.step - SHARED) * clusters;
         if tile >= tiles(&self.together, self.m, self.n) {
             return None;
         }
-        // Fewer than 2^31 tiles, and no more blocks than that.
-        self.next = tile + thread::grid_dim_x() / CLUSTER;
+        self.step += 1;
         Some(self.part(Segment { tile, first: 0, end: self.slices }))
     }
 }

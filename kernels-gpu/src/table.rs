@@ -292,14 +292,14 @@ gemm_kernels! {
     naive_tt_f16 = Naive<f16, 8, 32, Tt>, epilogue = Linear<f16>, min_blocks = 8;
     naive_tt_bf16 = Naive<bf16, 8, 32, Tt>, epilogue = Linear<bf16>, min_blocks = 8;
     // Results of f32, for devices that have no tensor cores. Fewer blocks, since addresses of two types take more registers.
-    naive_f16_f32 = Naive<f16, 8, 32, Nn, f32>, epilogue = Linear<f32>, min_blocks = 6;
-    naive_bf16_f32 = Naive<bf16, 8, 32, Nn, f32>, epilogue = Linear<f32>, min_blocks = 6;
-    naive_nt_f16_f32 = Naive<f16, 8, 32, Nt, f32>, epilogue = Linear<f32>, min_blocks = 6;
-    naive_nt_bf16_f32 = Naive<bf16, 8, 32, Nt, f32>, epilogue = Linear<f32>, min_blocks = 6;
-    naive_tn_f16_f32 = Naive<f16, 8, 32, Tn, f32>, epilogue = Linear<f32>, min_blocks = 6;
-    naive_tn_bf16_f32 = Naive<bf16, 8, 32, Tn, f32>, epilogue = Linear<f32>, min_blocks = 6;
-    naive_tt_f16_f32 = Naive<f16, 8, 32, Tt, f32>, epilogue = Linear<f32>, min_blocks = 6;
-    naive_tt_bf16_f32 = Naive<bf16, 8, 32, Tt, f32>, epilogue = Linear<f32>, min_blocks = 6;
+    naive_f16_f32 = Naive<f16, 8, 32, Nn, f32>, epilogue = Linear<f32>, min_blocks = 5;
+    naive_bf16_f32 = Naive<bf16, 8, 32, Nn, f32>, epilogue = Linear<f32>, min_blocks = 5;
+    naive_nt_f16_f32 = Naive<f16, 8, 32, Nt, f32>, epilogue = Linear<f32>, min_blocks = 5;
+    naive_nt_bf16_f32 = Naive<bf16, 8, 32, Nt, f32>, epilogue = Linear<f32>, min_blocks = 5;
+    naive_tn_f16_f32 = Naive<f16, 8, 32, Tn, f32>, epilogue = Linear<f32>, min_blocks = 5;
+    naive_tn_bf16_f32 = Naive<bf16, 8, 32, Tn, f32>, epilogue = Linear<f32>, min_blocks = 5;
+    naive_tt_f16_f32 = Naive<f16, 8, 32, Tt, f32>, epilogue = Linear<f32>, min_blocks = 5;
+    naive_tt_bf16_f32 = Naive<bf16, 8, 32, Tt, f32>, epilogue = Linear<f32>, min_blocks = 5;
 
     // Tiled<T, TILE, layouts>: a block is TILE x TILE threads.
     tiled16_f32 = Tiled<f32, 16>, epilogue = Linear<f32>, min_blocks = 8;
