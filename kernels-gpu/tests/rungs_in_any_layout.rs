@@ -162,16 +162,16 @@ fn ragged_slices_are_read_inside_the_matrices_alone_and_without_bank_conflicts()
     }
 }
 
-/// Rows of the slice of A are a vector longer than they have elements where it is row-major, so transposed on the way. Those of B
-/// are swizzled, which takes no room.
+/// Rows of the slice of A are a vector longer than they have elements where it is row-major, so transposed on the way, and those of B
+/// where it is not.
 #[test]
-fn a_stage_is_padded_where_a_is_transposed_and_a_ring_has_two_barriers_a_stage() {
+fn a_stage_is_padded_where_a_factor_is_transposed_and_a_ring_has_two_barriers_a_stage() {
     const BARRIER_BYTES: u64 = 8;
     for kernel in kernels() {
         let tile = kernel.tile;
-        let padding = if kernel.layouts.a == Layout::RowMajor { VECTOR } else { 0 };
-        let row_of_a = u64::from(tile.bm) + padding;
-        let row_of_b = u64::from(tile.bn);
+        let padding = |is_transposed: bool| if is_transposed { VECTOR } else { 0 };
+        let row_of_a = u64::from(tile.bm) + padding(kernel.layouts.a == Layout::RowMajor);
+        let row_of_b = u64::from(tile.bn) + padding(kernel.layouts.b == Layout::Transposed);
         let row = row_of_a + row_of_b;
         let slices = u64::from(tile.bk) * row * size_of::<f32>() as u64;
         let ring = if kernel.rung == Rung::Decoupled { 2 * BARRIER_BYTES } else { 0 };

@@ -31,11 +31,14 @@ const WARP: u32 = 32;
 /// Neither starts nor rows are aligned.
 const ODD: Storage = Storage { start: 1, gap: 3 };
 
-/// The kernels whose K is split: of f32 all, of f16 and bf16 those that need no tensor maps.
+/// The kernels whose K is split and whose results are of their factors' type: of f32 all, of f16 and bf16 those that need no tensor maps.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
     let types = [Dtype::F32, Dtype::F16, Dtype::Bf16];
     let of_types = KERNELS.iter().filter(move |kernel| types.contains(&kernel.dtype));
-    of_types.filter(|kernel| kernel.schedule == Schedule::SplitK && kernel.boxes.is_none())
+    of_types.filter(|kernel| {
+        let splits = kernel.schedule == Schedule::SplitK && kernel.boxes.is_none();
+        splits && kernel.target == kernel.dtype
+    })
 }
 
 #[test]
