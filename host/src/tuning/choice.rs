@@ -279,7 +279,8 @@ mod tests {
 
     #[test]
     fn a_lookup_is_quick() {
-        const MOST: Duration = Duration::from_micros(4);
+        // Once for each shape: later calls find the choice. About twice what it takes on an idle machine.
+        const MOST: Duration = Duration::from_micros(6);
         const LOOKUPS: u32 = 2000;
         let table = imagined_table(&default_shapes(&h200(), Dtype::F32));
         let device = h200();
