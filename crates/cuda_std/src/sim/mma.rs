@@ -160,7 +160,7 @@ fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
 }
 
 /// The f32 that is nearest to a value among those not larger in magnitude; what is past the largest becomes infinite.
-fn truncate(value: f64) -> f32 {
+pub(super) fn truncate(value: f64) -> f32 {
     /// The first power of two that is no f32.
     const OVERFLOW: f64 = 2.0 * (1_u128 << 127) as f64;
     let nearest = value as f32;

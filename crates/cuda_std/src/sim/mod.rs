@@ -99,7 +99,8 @@
 //! operands is a fault, and so is an access to the accumulators; after it the reads count as the warpgroup's own, for all that the
 //! threads make known to others from then on. Operands must have been written, known to all threads of the warpgroup, and be behind
 //! a fence of the asynchronous proxy, when the instruction is issued. The sums are explained in `product.rs`: an accumulator and
-//! the 16 exact products of an instruction are added up in f64, in the order of k, and rounded to f32 once.
+//! the 16 exact products of an instruction are aligned to the largest of them and cut off two bits below the last of an f32, which is a
+//! model that gives the errors measured on a GPU.
 //!
 //! # What it counts
 //!
