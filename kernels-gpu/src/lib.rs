@@ -16,12 +16,13 @@
 //! | [`stream_k`] | the last tiles are cut so that all multiprocessors have the same to do |
 //! | [`tensor_core`] | a warp multiplies matrices of half precision on tensor cores |
 //! | [`warpgroup`] | four warps multiply together, straight from shared memory, which bulk copies fill |
+//! | [`halves`] | they multiply f32 as well: as two halves each |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
 //! factors in any layout, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
 //! [`panels`] and [`warp_tile`] the same for tensor cores, [`bulk_panels`] and [`warpgroup_tile`] for warpgroups of them, [`maps`]
-//! what bulk copies must be told, [`mod@repack`] the launch that copies factors which they cannot take, [`sums_on_the_way`] and [`outbox`] how sums get to D in rows, [`pairs`] how an epilogue works on them
+//! what bulk copies must be told, [`mod@repack`] the launch that copies factors which they cannot take, [`mod@split`] the one that makes halves of f32, [`sums_on_the_way`] and [`outbox`] how sums get to D in rows, [`pairs`] how an epilogue works on them
 //! in registers, [`fast_activation`] what it may leave out where results are rounded to half precision, [`partials`] the sums of slices of K, and [`reduce`] the launch that
 //! adds them up, [`shares`] which blocks sum what of a tile, [`parts`] what a block that stays sums in turn and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
 //! sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
@@ -42,6 +43,7 @@ pub mod double_buffered;
 pub mod element;
 pub mod epilogue;
 pub mod fast_activation;
+pub mod halves;
 pub mod hand_over;
 pub mod kernel;
 pub mod layout;
@@ -64,6 +66,7 @@ pub mod shares;
 pub mod skinny;
 pub mod sliced_k;
 pub mod slices;
+pub mod split;
 pub mod split_k;
 pub mod split_sliced_k;
 pub mod split_warpgroup;

@@ -8,6 +8,7 @@ use crate::cluster_split::ClusterSplit;
 use crate::decoupled::Decoupled;
 use crate::double_buffered::DoubleBuffered;
 use crate::epilogue::Linear;
+use crate::halves::Halves;
 use crate::layout::{Nn, Nt, Tn, Tt};
 use crate::microkernel::Microkernel;
 use crate::naive::Naive;
@@ -15,6 +16,7 @@ use crate::pipelined::Pipelined;
 use crate::repack::{self, Repack};
 use crate::skinny::{FewCols, FewRows, Skinny};
 use crate::sliced_k::SlicedK;
+use crate::split::{self, Split};
 use crate::split_k::SplitK;
 use crate::split_sliced_k::SplitSlicedK;
 use crate::split_warpgroup::SplitWarpgroup;
@@ -265,6 +267,35 @@ pub unsafe fn repack_factors(params: Repack) {
 /// [`repack_factors()`] as the host sees it.
 #[cfg(not(target_arch = "nvptx64"))]
 pub static REPACKER: cuda_std::entry::KernelEntry = repack_factors::ENTRY;
+
+/// The launch before a product of f32 that tensor cores multiply by halves.
+///
+/// # Safety
+/// As [`split`](split::split).
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+#[cuda_std::kernel(max_threads = split::THREADS, min_blocks = split::MIN_BLOCKS, early_start)]
+pub unsafe fn split_factors(params: Split) {
+    cuda_std::early_start::wait();
+    // SAFETY: the launcher keeps the contract.
+    unsafe { split::split(params) }
+}
+
+/// [`split_factors()`] as the host sees it.
+#[cfg(not(target_arch = "nvptx64"))]
+pub static SPLITTER: cuda_std::entry::KernelEntry = split_factors::ENTRY;
+
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+gemm_kernels! {
+    /// All kernels with the built-in epilogue for f32 in two [halves](crate::halves), by layouts. They are apart from the others, since they do not
+    /// give what others give.
+    HALVES:
+
+    // Halves<BM, BN, STAGES, layouts, CLUSTER>
+    halves_f32 = Halves<128, 128, 3>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves_nt_f32 = Halves<128, 128, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves_tn_f32 = Halves<128, 128, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves_tt_f32 = Halves<128, 128, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+}
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {

@@ -104,6 +104,17 @@ impl<const N: usize> WarpgroupTile<N> {
         unsafe { self.sums.get::<I>() }
     }
 
+    /// Writes this thread's register `I`.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn set<const I: usize>(&mut self, value: f32) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.sums.set::<I>(value) };
+    }
+
     /// Adds to this thread's register `I`.
     ///
     /// # Safety
