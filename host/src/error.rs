@@ -3,6 +3,7 @@
 use crate::device::DeviceSpec;
 use crate::device::workspace::WorkspaceSize;
 use crate::kernels::Types;
+use crate::precision::Precision;
 use cuda_std::sim::SimError;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Needs;
@@ -417,6 +418,17 @@ pub enum Error {
         /// What was set.
         part: &'static str,
         /// What would be right.
+        remedy: &'static str,
+    },
+
+    /// A product cannot be computed in this precision.
+    #[error("precision {precision} does not go with {with}: {remedy}")]
+    Precision {
+        /// The precision.
+        precision: Precision,
+        /// What it does not go with.
+        with: &'static str,
+        /// What would.
         remedy: &'static str,
     },
 

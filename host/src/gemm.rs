@@ -6,13 +6,17 @@
 //! | `validate` | shapes, devices and sizes of the operands |
 //! | `overlap` | which views share memory |
 //! | `execute` | from checked operands to a launch |
-//! | `repack` | factors that bulk copies cannot take |
+//! | `prepare` | factors as kernels take them |
+//! | `repack` | those that bulk copies cannot take |
+//! | `halves` | those of f32 in two halves |
 //! | [`custom`] | kernels with an epilogue of the user's own |
 
 pub mod custom;
 mod execute;
+mod halves;
 pub mod operands;
 mod overlap;
+mod prepare;
 mod repack;
 mod validate;
 
@@ -20,9 +24,10 @@ use crate::device::stream::Stream;
 use crate::device::workspace::{Workspace, WorkspaceSize};
 use crate::device::{Buffer, Device, KernelSource};
 use crate::error::{Error, Result};
-use crate::kernels::{self, LaunchShape, Problem, Repack, Selection, Why};
+use crate::kernels::{self, LaunchShape, Problem, Repack, Selection, Types, Why};
 use crate::matrix::vector::Vector;
 use crate::matrix::view::MatrixView;
+use crate::precision::Precision;
 use crate::tuning::Shape;
 use cuda_std::sim::Counters;
 use custom::CustomKernel;
@@ -30,7 +35,7 @@ use execute::{Plan, execute};
 use ndarray::{Array2, ArrayView2};
 pub use operands::{Factor, Target, Term};
 use regemm_kernels::activation::Activation;
-use regemm_kernels::element::{Accumulator, Element, Yields};
+use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
 use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
 use regemm_kernels::kernel::{KernelInfo, Rung};
 use regemm_kernels::params::MatrixRef;
@@ -137,6 +142,7 @@ pub struct Gemm<'a, T: Element, D: Element = T> {
     activation: Activation,
     slope: T::Acc,
     kernel: KernelChoice,
+    precision: Precision,
     slices: Option<u32>,
     workspace: Option<&'a Workspace>,
     epilogue_operands: Vec<&'a Buffer>,
@@ -163,6 +169,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             activation: identity.activation,
             slope: identity.slope,
             kernel: KernelChoice::Auto,
+            precision: Precision::Exact,
             slices: None,
             workspace: None,
             epilogue_operands: Vec::new(),
@@ -219,6 +226,25 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// The kernel; chosen by the library unless set.
     pub fn kernel(mut self, kernel: KernelChoice) -> Self {
         self.kernel = kernel;
+        self
+    }
+
+    /// What the product is computed in, if it is one of f32; [`Precision::Exact`] unless set. Any other takes a kernel of its own, so that no
+    /// [kernel](Gemm::kernel) may be set besides.
+    ///
+    /// ```
+    /// use regemm::{Device, Gemm, Precision};
+    /// use regemm::ndarray::array;
+    ///
+    /// let device = Device::sim();
+    /// let a = device.upload(&array![[1.0f32, 1e-6], [3e30, 4.0]].view())?;
+    /// let mut d = device.matrix(2, 2)?;
+    /// Gemm::new(&a, a.t()).precision(Precision::Split).run(&mut d)?;
+    /// assert_eq!(d.to_array()?[[0, 0]], 1.0);
+    /// # Ok::<(), regemm::Error>(())
+    /// ```
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
         self
     }
 
@@ -336,6 +362,20 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             kernels::supports(kernel, problem, device.info())?;
             Ok(Selection { kernel, why: Why::Asked })
         };
+        if let Precision::Split = self.precision {
+            let conflict = |with, remedy| {
+                let precision = self.precision;
+                Err(Error::Precision { precision, with, remedy })
+            };
+            if problem.types() != Types::same(Dtype::F32) {
+                return conflict("these element types", "it is one of f32");
+            }
+            if !matches!(self.kernel, KernelChoice::Auto) {
+                return conflict("a choice of kernel", "it has a kernel of its own");
+            }
+            let kernel = kernels::halves::choose(problem, device.info())?;
+            return Ok(Selection { kernel, why: Why::Precision(self.precision) });
+        }
         match &self.kernel {
             KernelChoice::Auto => {
                 device.tuner().select(device, problem, self.shape(problem, d), None)

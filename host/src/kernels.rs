@@ -5,12 +5,14 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `halves` | kernels that take f32 in halves |
 //! | `launch` | how a kernel is launched: grid, slices of K and workspace |
 //! | `repack` | factors that bulk copies cannot take |
 //! | `rule` | the choice by rule |
 //! | `types` | the element types of a product |
 //! | `why` | a chosen kernel and the reason for choosing it |
 
+pub(crate) mod halves;
 mod launch;
 mod repack;
 mod rule;
@@ -164,6 +166,8 @@ pub struct Problem {
     pub batch: u32,
     /// What a kernel that makes bulk copies must repack, because they cannot take it as it is stored.
     pub repack: Repack,
+    /// Matrices of A and of B: one where all products share it, else one for each.
+    pub matrices: [u32; 2],
 }
 
 impl Problem {
@@ -181,7 +185,8 @@ impl Problem {
             a: !(row_of_a as u64).is_multiple_of(whole) as u32,
             b: !(row_of_b as u64).is_multiple_of(whole) as u32,
         };
-        Problem { dtype, target: dtype, m, n, k, layouts, batch: 1, repack }
+        let (batch, matrices) = (1, [1; 2]);
+        Problem { dtype, target: dtype, m, n, k, layouts, batch, repack, matrices }
     }
 
     /// Its element types.
@@ -192,7 +197,8 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { dtype: _, target: _, m, n, k, layouts, batch, repack: _ } = *self;
+        let Problem { dtype: _, target: _, m, n, k, layouts, batch, repack: _, matrices: _ } =
+            *self;
         if batch != 1 {
             write!(f, "{batch} times ")?;
         }

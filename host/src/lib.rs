@@ -46,6 +46,7 @@ pub mod matrix;
 pub mod measure;
 mod near;
 pub mod occupancy;
+pub mod precision;
 #[cfg(feature = "sweep")]
 pub mod sweep;
 pub mod traffic;
@@ -66,6 +67,7 @@ pub use matrix::batch::Batch;
 pub use matrix::batch_view::{BatchView, BatchViewMut};
 pub use matrix::vector::Vector;
 pub use matrix::view::{MatrixView, MatrixViewMut};
+pub use precision::Precision;
 
 pub use cuda_std::sim::Counters;
 pub use half::{bf16, f16};

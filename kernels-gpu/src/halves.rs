@@ -27,6 +27,7 @@
 //! any other kernel's: the epilogue does not know.
 
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
+use crate::element::Dtype;
 use crate::epilogue::Epilogue;
 use crate::hand_over::HandOver;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
@@ -112,6 +113,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
 {
     type Element = f16;
     type Target = f32;
+    const DTYPE: Dtype = Dtype::F32;
     const RUNG: Rung = Rung::Warpgroup;
     const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::Halves;

@@ -228,6 +228,8 @@ pub trait GemmKernel {
     type Element: Element;
     /// Element type of D, and of what the epilogue reads.
     type Target: Element<Acc = <Self::Element as Element>::Acc>;
+    /// Element type of the factors of the product, as a value: `Element` unless they are split into [halves](mod@crate::split) of it.
+    const DTYPE: Dtype = <Self::Element as Element>::DTYPE;
     /// The idea this kernel stands for.
     const RUNG: Rung;
     /// How A and B lie in memory.
@@ -336,6 +338,11 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
+    /// Whether it takes factors in two [halves](crate::halves), into which a launch before it [splits](mod@crate::split) them.
+    pub const fn takes_halves(&self) -> bool {
+        matches!(self.summation, Summation::Halves)
+    }
+
     /// Threads in a block.
     pub const fn threads(&self) -> u32 {
         self.tile.threads() * self.depth_groups + self.producers

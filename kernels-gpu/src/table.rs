@@ -57,8 +57,7 @@ macro_rules! gemm_kernels {
             $crate::kernel::KernelInfo {
                 name: stringify!($name),
                 rung: <$kernel as $crate::kernel::GemmKernel>::RUNG,
-                dtype: <<$kernel as $crate::kernel::GemmKernel>::Element
-                    as $crate::element::Element>::DTYPE,
+                dtype: <$kernel as $crate::kernel::GemmKernel>::DTYPE,
                 target: <<$kernel as $crate::kernel::GemmKernel>::Target
                     as $crate::element::Element>::DTYPE,
                 layouts: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,

@@ -43,8 +43,8 @@ use ndarray::{ArrayView2, ArrayView3};
 use ptx::PtxModule;
 use regemm_kernels::element::Element;
 use regemm_kernels::kernel::{KernelInfo, Reducer};
-use regemm_kernels::table::REPACKER;
-use regemm_kernels::{reduce, repack};
+use regemm_kernels::table::{REPACKER, SPLITTER};
+use regemm_kernels::{reduce, repack, split};
 use report::KernelReport;
 use sim::SimDevice;
 use std::ffi::c_void;
@@ -124,6 +124,12 @@ impl Code {
     /// That of the kernel of this library which is launched before one that makes bulk copies, if they cannot take a factor.
     pub fn repacker() -> Code {
         let (entry, threads) = (&REPACKER, repack::THREADS);
+        Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
+    }
+
+    /// That of the kernel of this library which is launched before one that takes factors in halves.
+    pub fn splitter() -> Code {
+        let (entry, threads) = (&SPLITTER, split::THREADS);
         Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
     }
 }

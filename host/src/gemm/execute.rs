@@ -1,11 +1,12 @@
 //! From checked operands to a launch.
 
 use super::Report;
+use super::halves::InHalves;
 use super::operands::{Factor, Target};
-use super::repack::Repacked;
+use super::prepare::{AsStored, Prepared};
 use crate::device::stream::Stream;
 use crate::device::workspace::Workspace;
-use crate::device::{Buffer, Code, KernelSource, Launch, Step};
+use crate::device::{Buffer, KernelSource, Launch, Step};
 use crate::error::Result;
 use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Repack, Why};
 use cuda_std::bulk_copy::TensorMap;
@@ -13,8 +14,7 @@ use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{Boxes, Maps};
-use regemm_kernels::params::{GemmParams, TargetRef, Workspace as SumsAndSignals};
-use regemm_kernels::repack::Repack as RepackParams;
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace as SumsAndSignals};
 use smallvec::SmallVec;
 
 /// What is passed for a map where the kernel takes none, or does not copy.
@@ -47,6 +47,26 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<D>, D: Element>(
     d: &Target<'_, D>,
     stream: Option<&Stream>,
 ) -> Result<Report> {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if plan.kernel.info.takes_halves() {
+            execute_prepared::<T, InHalves<T>, E, D>(plan, epilogue, d, stream)
+        } else {
+            execute_prepared::<T, AsStored<T>, E, D>(plan, epilogue, d, stream)
+        }
+    }
+}
+
+/// The same for factors that are prepared in one way.
+///
+/// # Safety
+/// As for [`execute`].
+unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D: Element>(
+    plan: &Plan<'a, T>,
+    epilogue: E,
+    d: &Target<'_, D>,
+    stream: Option<&Stream>,
+) -> Result<Report> {
     let Problem { m, n, k, batch, .. } = plan.problem;
     let kernel = plan.kernel.info;
     let repacked = Repack::default();
@@ -59,17 +79,16 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<D>, D: Element>(
     let shape = LaunchShape::new(kernel, &plan.problem, device.info(), plan.slices);
     let workspace = device.hold_workspace(shape.workspace, plan.workspace, stream)?;
     let (a, b, d) = (plan.a.stored, plan.b.stored, d.view());
-    let [bytes_of_a, _] = shape.repack.bytes(&plan.problem);
-    let (copies, Repack { a: of_a, b: of_b }) = (workspace.copies(), shape.repack);
-    // SAFETY: the workspace has room for the copies of both, one behind the other, and is held until they are used.
-    let (from_a, from_b) =
-        unsafe { (Repacked::new(a, of_a, copies)?, Repacked::new(b, of_b, copies + bytes_of_a)?) };
-    let params = GemmParams {
-        a: a.first.to_kernel(),
-        b: b.first.to_kernel(),
+    // SAFETY: the workspace has room for the copies, and is held until they are used.
+    let prepared = unsafe { F::new(plan, &shape, workspace.copies())? };
+    // Both are set for each launch.
+    let nothing = MatrixRef::NULL;
+    let params = GemmParams::<F::Element, E, D> {
+        a: nothing,
+        b: nothing,
         d: TargetRef { first: d.first.to_kernel(), stride: d.stride() },
-        a_stride: a.stride(),
-        b_stride: b.stride(),
+        a_stride: 0,
+        b_stride: 0,
         m,
         n,
         k,
@@ -91,16 +110,15 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<D>, D: Element>(
     let writes: SmallVec<[&Buffer; 4]> = d.first.buffer().into_iter().chain(of_workspace).collect();
     for first in (0..batch).step_by(MAX_PRODUCTS as usize) {
         let products = MAX_PRODUCTS.min(batch - first);
-        let params = params.from_product(first);
+        let parts = (first, products);
+        let [(a, a_stride), (b, b_stride)] = prepared.references(parts);
+        let params = GemmParams { a, b, a_stride, b_stride, ..params.from_product(first) };
         // Where there is nothing to multiply there may be no matrix to map.
         let boxes = kernel.boxes.filter(|_| k > 0);
-        let map = |factor: &Repacked<'_, T>, boxes| {
-            let (matrices, first) = factor.mapped(first);
-            matrices.tensor_map((first, products), boxes)
-        };
-        let of_a = |boxes: Boxes| boxes.of_a(m, kernel.layouts.a == Layout::Transposed);
-        let a_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_a, of_a(boxes)))?;
-        let b_map = boxes.map_or(Ok(UNUSED), |boxes| map(&from_b, boxes.b))?;
+        let of_factors =
+            |boxes: Boxes| [boxes.of_a(m, kernel.layouts.a == Layout::Transposed), boxes.b];
+        let maps = boxes.map(|boxes| prepared.maps(parts, of_factors(boxes))).transpose()?;
+        let [a_map, b_map] = maps.unwrap_or([UNUSED; 2]);
         // Where bulk copies cannot take D the kernel stores it in another way.
         let boxes_of_d = boxes.filter(|_| d.takes_bulk_stores());
         let d_map =
@@ -115,13 +133,14 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<D>, D: Element>(
         ];
         let step =
             |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z], arguments: &arguments };
-        let parts = (first, products);
-        let repack = RepackParams { a: from_a.part(parts), b: from_b.part(parts) };
-        let of_repack = [(&raw const repack).cast()];
-        let copies = (repack.blocks() > 0).then(|| Step {
-            code: Code::repacker(),
-            grid: [repack.blocks(), 1, 1],
-            arguments: &of_repack,
+        let before = (k > 0).then(|| prepared.before(parts));
+        let of_before = before.as_ref().map(|before| [(&raw const before.parameters).cast()]);
+        let of_before = before.as_ref().zip(of_before.as_ref());
+        let of_before = of_before.filter(|(before, _)| before.blocks > 0);
+        let copies = of_before.map(|(before, arguments)| Step {
+            code: before.code,
+            grid: [before.blocks, 1, 1],
+            arguments,
         });
         let main = shape.main.map(|blocks| step(plan.kernel.code(), blocks));
         let reducer = plan.kernel.reducer().zip(shape.reduce);

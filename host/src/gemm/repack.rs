@@ -1,6 +1,7 @@
 //! Factors that bulk copies cannot take, and the copies that they take instead.
 
 use super::operands::{Repeat, Term};
+use super::prepare::Reference;
 use crate::error::Result;
 use crate::kernels::MAX_PRODUCTS;
 use crate::matrix::view::MatrixView;
@@ -55,6 +56,12 @@ impl<'a, T: Element> Repacked<'a, T> {
         let shape = (self.stored.first.rows() as u32, units::<T>(self.stored.first.cols()));
         let count = if repeated { products } else { 1 };
         Part::new(from, shape, (count, stride), GlobalPtr::from_address(copies.first.address()))
+    }
+
+    /// The factor as it is stored, from product `first` on.
+    pub fn reference(&self, first: u32) -> Reference<T> {
+        let stride = self.stored.stride();
+        (self.stored.first.to_kernel().shifted(u64::from(first) * stride), stride)
     }
 
     /// What bulk copies take, and which of its matrices is that of product `first`.

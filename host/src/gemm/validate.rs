@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::device::stream::Stream;
 use crate::error::{Error, Operand, Result, Shape};
 use crate::kernels::{Problem, Repack};
+use crate::precision::Precision;
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
@@ -34,6 +35,7 @@ pub(super) fn problem<T: Element, D: Element>(
         layouts: Layouts { a: gemm.a.layout(), b: gemm.b.layout() },
         batch: dimension("the number of products", d.count().unwrap_or(1))?,
         repack: Repack { a: to_repack(&gemm.a)?, b: to_repack(&gemm.b)? },
+        matrices: [matrices(&gemm.a)?, matrices(&gemm.b)?],
     })
 }
 
@@ -57,6 +59,7 @@ pub(super) fn no_linear_parts<T: Element, D: Element<Acc = T::Acc>>(
         ("an activation", gemm.activation != Activation::None),
         ("a slope", gemm.slope != default.slope),
         ("a choice of kernel", !matches!(gemm.kernel, KernelChoice::Auto)),
+        ("a precision", gemm.precision != Precision::Exact),
     ];
     match set.into_iter().find(|(_, set)| *set) {
         Some((part, _)) => {
@@ -217,14 +220,15 @@ fn matrix_extent<T: Element>(term: &Term<'_, T>) -> Extent {
     }
 }
 
+/// Matrices of a factor: one where all products share it.
+fn matrices<T: Element>(factor: &Factor<'_, T>) -> Result<u32> {
+    let batch = factor.stored.batch.filter(|_| factor.stored.is_repeated());
+    dimension("the number of products", batch.map_or(1, |batch| batch.count))
+}
+
 /// Matrices of a factor that bulk copies cannot take.
 fn to_repack<T: Element>(factor: &Factor<'_, T>) -> Result<u32> {
-    let batch = factor.stored.batch.filter(|_| factor.stored.is_repeated());
-    let matrices = match factor.stored.takes_bulk_copies() {
-        true => 0,
-        false => batch.map_or(1, |batch| batch.count),
-    };
-    dimension("the number of products", matrices)
+    if factor.stored.takes_bulk_copies() { Ok(0) } else { matrices(factor) }
 }
 
 fn dimension(name: &'static str, value: usize) -> Result<u32> {

@@ -1,5 +1,6 @@
 //! How a kernel is launched for a problem on a device: grid, slices of K and workspace.
 
+use super::halves::{Room, rooms};
 use super::{Problem, Repack};
 use crate::device::info::DeviceInfo;
 use crate::device::workspace::WorkspaceSize;
@@ -69,7 +70,10 @@ impl LaunchShape {
     ) -> LaunchShape {
         let shape = LaunchShape::of_sums(kernel, problem, device, slices);
         let repack = Repack::of(kernel, problem);
-        let [a, b] = repack.bytes(problem);
+        let [a, b] = match kernel.takes_halves() {
+            true => rooms(problem, problem.matrices).map(Room::bytes),
+            false => repack.bytes(problem),
+        };
         let workspace = WorkspaceSize { copy_bytes: a.saturating_add(b), ..shape.workspace };
         LaunchShape { repack, workspace, ..shape }
     }

@@ -22,9 +22,11 @@ pub struct Repack {
 }
 
 impl Repack {
-    /// What a kernel repacks for a problem: nothing if it makes no bulk copies, or where there is nothing to multiply.
+    /// What a kernel repacks for a problem: nothing if it makes no bulk copies, or of halves that were made for it, or where there is nothing
+    /// to multiply.
     pub fn of(kernel: &KernelInfo, problem: &Problem) -> Repack {
-        if kernel.boxes.is_some() && problem.k > 0 { problem.repack } else { Repack::default() }
+        let copies = kernel.boxes.is_some() && !kernel.takes_halves();
+        if copies && problem.k > 0 { problem.repack } else { Repack::default() }
     }
 
     /// Whether neither factor is.
@@ -87,7 +89,7 @@ impl fmt::Display for Repack {
 }
 
 /// Rows and columns of both factors as they are stored.
-fn stored(problem: &Problem) -> [(u32, u32); 2] {
+pub(super) fn stored(problem: &Problem) -> [(u32, u32); 2] {
     let Problem { m, n, k, layouts, .. } = *problem;
     [layouts.a.stored(m, k), layouts.b.stored(k, n)]
 }

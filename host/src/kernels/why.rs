@@ -1,6 +1,7 @@
 //! A chosen kernel and the reason for choosing it.
 
 use super::Rule;
+use crate::precision::Precision;
 use crate::tuning::{Shape, Source};
 use regemm_kernels::kernel::KernelInfo;
 use std::fmt;
@@ -29,6 +30,8 @@ pub enum Why {
     Asked,
     /// It is the user's own.
     Custom,
+    /// It is the one for a precision that was asked for.
+    Precision(Precision),
     /// By rule: see [`rank`](super::rank).
     Rule {
         /// The part of the rule that decided.
@@ -103,6 +106,7 @@ impl fmt::Display for Why {
         match self {
             Why::Asked => f.write_str("the kernel that was asked for"),
             Why::Custom => f.write_str("a kernel of the user's own"),
+            Why::Precision(precision) => write!(f, "the kernel for precision {precision}"),
             Why::Rule { rule, not_tuned } => write!(f, "{rule}{not_tuned}"),
             Why::Tuned(tuned) => tuned.fmt(f),
         }

@@ -14,7 +14,8 @@
 //!    Products of f16 and bf16 may be summed by tensor cores ([`cuda_std::mma`]). Those truncate where others round: each of the
 //!    `k` products loses up to a unit in the last place of the largest number it is added up with, twice a rounding, and the sum
 //!    of an instruction up to another one, which the truncations that its other products do not need make up for. So for these
-//!    types a product counts as two roundings ([`roundings`]).
+//!    types a product counts as two roundings ([`roundings`]). Products of f32 that are computed in another
+//!    [precision](crate::Precision) have roundings of their own.
 //! 2. Each of the two fused operations around it: `u |result| + eta / 2`, and the error that comes in through the factor.
 //! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from the
 //!    formula that the device evaluates and the errors of the library functions in it. For f16 and bf16 kernels may evaluate
@@ -27,6 +28,7 @@
 //!
 //! The theory assumes that nothing overflows; `reference` finds the elements where something can.
 
+use crate::precision::Precision as Computed;
 use half::{bf16, f16};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Dtype;
@@ -100,17 +102,18 @@ impl Precision {
     }
 }
 
-/// Roundings that a sum of `k` products of elements of this type is worth (step 1).
-pub const fn roundings(dtype: Dtype, k: usize) -> usize {
+/// Roundings that a sum of `k` products of elements of this type is worth (step 1), where f32 is computed in a precision.
+pub const fn roundings(dtype: Dtype, precision: Computed, k: usize) -> usize {
     match dtype {
-        Dtype::F32 | Dtype::F64 => k,
+        Dtype::F32 => precision.roundings(k),
+        Dtype::F64 => k,
         Dtype::F16 | Dtype::Bf16 => 2 * k,
     }
 }
 
-/// `gamma` of the roundings of sums of `k` products of elements of this type, by which all bounds for the type scale.
+/// `gamma` of the roundings of sums of `k` products of elements of this type, by which all bounds for the type scale; f32 is computed exactly.
 pub fn gamma(dtype: Dtype, k: usize) -> f64 {
-    Precision::of_sums(dtype).gamma(roundings(dtype, k))
+    Precision::of_sums(dtype).gamma(roundings(dtype, Computed::Exact, k))
 }
 
 /// Error of a sum of products with `k` roundings whose absolute values sum up to `magnitude` (step 1).

@@ -60,7 +60,7 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
                     + self.k as f64 * double.smallest
             }
         };
-        let roundings = bound::roundings(T::DTYPE, self.k);
+        let roundings = bound::roundings(T::DTYPE, self.problem.precision, self.k);
         let error = bound::sum(p, roundings, magnitude) + own;
         if magnitude + error < p.overflow() {
             return Tracked { value: sum, error };

@@ -126,7 +126,8 @@ impl Freivalds {
             b.mapv_inplace(f64::abs);
             a.mapv_inplace(f64::abs);
             let row_norms = b.map_axis(Axis(1), |row| row.dot(&row).sqrt());
-            let factor = problem.alpha.abs() * device.gamma(roundings(T::DTYPE, k) + 1);
+            let factor =
+                problem.alpha.abs() * device.gamma(roundings(T::DTYPE, problem.precision, k) + 1);
             bound_norm = a.dot(&row_norms) * factor;
             magnitude = a.dot(&b.dot(&ones)) * problem.alpha.abs();
         }

@@ -1,5 +1,6 @@
 //! What is computed, with its operands in host memory.
 
+use crate::precision::Precision;
 use ndarray::ArrayView2;
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Accumulator, Element};
@@ -24,6 +25,8 @@ pub struct Problem<'a, T, D = T> {
     pub activation: Activation,
     /// Slope of leaky ReLU below zero; must be a value of the accumulator's type.
     pub slope: f64,
+    /// What the device computed it in, where it is of f32.
+    pub precision: Precision,
 }
 
 /// Operands that do not fit together.
@@ -60,6 +63,7 @@ impl<'a, T: Element, D: Element> Problem<'a, T, D> {
             beta: 0.0,
             activation: Activation::None,
             slope: T::Acc::constant(0.01).to_f64(),
+            precision: Precision::Exact,
         }
     }
 

@@ -1,0 +1,121 @@
+//! Factors of f32 in two halves, which a launch before the kernel makes.
+
+use super::execute::Plan;
+use super::operands::{Repeat, Term};
+use super::prepare::{Before, Prepared, Reference};
+use crate::device::Code;
+use crate::error::Result;
+use crate::kernels::halves::{Room, across, rooms};
+use crate::kernels::{LaunchShape, MAX_PRODUCTS};
+use crate::matrix::view::MatrixView;
+use cuda_std::bulk_copy::TensorMap;
+use cuda_std::memory::GlobalPtr;
+use half::f16;
+use regemm_kernels::element::{Dtype, Element};
+use regemm_kernels::maps::BoxShape;
+use regemm_kernels::params::MatrixRef;
+use regemm_kernels::split::{self, HALVES, Part, Split};
+
+/// Both factors in halves.
+pub(super) struct InHalves<'a, T: Element> {
+    a: Halved<'a, T>,
+    b: Halved<'a, T>,
+}
+
+/// One of them.
+struct Halved<'a, T: Element> {
+    stored: Term<'a, T>,
+    /// Whether its lines, rows of A or columns of B, run across the rows that are stored.
+    across: bool,
+    /// The halves of its matrices, as a batch of twice as many.
+    halves: Term<'a, f16>,
+    /// Where what is known of its lines begins.
+    lines: u64,
+}
+
+impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
+    type Element = f16;
+    type Parameters = Split;
+
+    unsafe fn new(plan: &Plan<'a, T>, _: &LaunchShape, copies: u64) -> Result<Self> {
+        let [of_a, of_b] = rooms(&plan.problem, plan.problem.matrices);
+        let [across_a, across_b] = across(plan.problem.layouts);
+        let [a_matrices, b_matrices] = plan.problem.matrices;
+        // SAFETY: as promised by the caller; those of both lie one behind the other.
+        unsafe {
+            Ok(InHalves {
+                a: Halved::new(plan.a.stored, across_a, a_matrices, (copies, of_a))?,
+                b: Halved::new(plan.b.stored, across_b, b_matrices, (copies + of_a.bytes(), of_b))?,
+            })
+        }
+    }
+
+    fn references(&self, _: (u32, u32)) -> [Reference<f16>; 2] {
+        [&self.a, &self.b].map(Halved::reference)
+    }
+
+    fn maps(&self, (_, count): (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
+        Ok([self.a.map(count, a)?, self.b.map(count, b)?])
+    }
+
+    fn before(&self, products: (u32, u32)) -> Before<Split> {
+        let parameters = Split { a: self.a.part(products), b: self.b.part(products) };
+        Before { code: Code::splitter(), blocks: parameters.blocks(), parameters }
+    }
+}
+
+impl<'a, T: Element> Halved<'a, T> {
+    /// # Safety
+    /// There is so much room from the address on for as many of the matrices as one launch has products, to be used until the work is done.
+    unsafe fn new(
+        stored: Term<'a, T>,
+        across: bool,
+        matrices: u32,
+        (address, room): (u64, Room),
+    ) -> Result<Self> {
+        debug_assert_eq!(T::DTYPE, Dtype::F32, "others have no halves");
+        let (rows, cols) = (stored.first.rows(), stored.first.cols());
+        // All dimensions are below 2^31.
+        let ld = split::ld(cols as u32) as usize;
+        // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them.
+        let first =
+            unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
+        let count = (matrices.min(MAX_PRODUCTS) * HALVES) as usize;
+        let batch = Some(Repeat { count, stride: rows * ld });
+        Ok(Halved { stored, across, halves: Term { first, batch }, lines: address + room.halves })
+    }
+
+    /// Rows and columns as they are stored.
+    fn shape(&self) -> (u32, u32) {
+        // All dimensions are below 2^31.
+        (self.stored.first.rows() as u32, self.stored.first.cols() as u32)
+    }
+
+    /// What is known of the lines stands in the place of elements.
+    fn reference(&self) -> Reference<f16> {
+        let lines = MatrixRef { data: GlobalPtr::from_address(self.lines), ld: 0 };
+        let of_matrix = split::lines(self.shape(), self.across);
+        (lines, if self.stored.is_repeated() { of_matrix.into() } else { 0 })
+    }
+
+    /// A map of the halves of so many products.
+    fn map(&self, products: u32, boxes: BoxShape) -> Result<TensorMap> {
+        let matrices = if self.stored.is_repeated() { products } else { 1 };
+        self.halves.tensor_map((0, matrices * HALVES), boxes)
+    }
+
+    /// What is split for `products` products from product `first` on. What all products share is split for the first ones.
+    fn part(&self, (first, products): (u32, u32)) -> Part {
+        let repeated = self.stored.is_repeated();
+        if first > 0 && !repeated {
+            return Part::NONE;
+        }
+        let stride = self.stored.stride();
+        let stored = self.stored.first.to_kernel().shifted(u64::from(first) * stride);
+        let from = MatrixRef { data: stored.data.cast(), ld: stored.ld };
+        let matrices = (if repeated { products } else { 1 }, stride);
+        let to = GlobalPtr::from_address(self.halves.first.address());
+        let lines = GlobalPtr::from_address(self.lines);
+        Part::new(from, self.shape(), self.across, matrices, to, lines)
+    }
+}
