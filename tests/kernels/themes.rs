@@ -267,7 +267,9 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let order = |kernel: &KernelInfo| match kernel.summation {
         Summation::InGroups => (kernel.summation, kernel.depth_groups, kernel.tile.bk),
         // A launch that adds slices up has the activations of all other kernels, and warpgroups have shorter ones.
-        Summation::Warpgroups => (kernel.summation, u32::from(kernel.reducer.is_some()), 0),
+        Summation::Warpgroups | Summation::Halves => {
+            (kernel.summation, u32::from(kernel.reducer.is_some()), 0)
+        }
         order => (order, 1, 0),
     };
     let kind = |kernel: &KernelInfo| (Types::of(kernel), order(kernel));
@@ -302,7 +304,7 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
     match kernel.summation {
         Summation::Ascending | Summation::InGroups => Machine::new(Device::sim()),
-        Summation::TensorCores | Summation::Warpgroups => machine.clone(),
+        Summation::TensorCores | Summation::Warpgroups | Summation::Halves => machine.clone(),
     }
 }
 

@@ -16,7 +16,7 @@ use regemm::tuning::explain::explain;
 use regemm::verify::{Problem, Verification, check_batch};
 use regemm::{
     Accumulator, Activation, Batch, BiasAxis, Device, Dtype, Element, Factor, Gemm, KernelChoice,
-    Layout, Layouts, Matrix, Report, Term, Yields, bf16, f16, kernels,
+    Layout, Layouts, Matrix, Precision, Report, Term, Yields, bf16, f16, kernels,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -76,6 +76,10 @@ pub struct Arguments {
     /// The kernel to use, such as tiled16; the library chooses if none is named
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
+    /// What float32 is computed in: multiply-adds of float32, or halves of 22 bits in all on tensor cores
+    #[arg(long, value_name = "PRECISION", default_value = "exact", conflicts_with = "kernel",
+          value_parser = options::precision())]
+    precision: Precision,
     /// Show how the kernel was chosen: all kernels with their expected times and places by rule
     #[arg(long)]
     explain: bool,
@@ -94,6 +98,7 @@ Examples:
   regemm mul x.npy w.npy -o y.npy --bias b.npy --activation gelu-erf --verify
   regemm mul a.npy b.npy -o d.npy --c c.npy --beta 0.5 --device cuda:0 --kernel microkernel
   regemm mul a.npy b.npy -o d.npy --as bf16 --results f32
+  regemm mul a.npy b.npy -o d.npy --precision split --verify
   regemm mul queries.npy keys.npy -o scores.npy --transpose-b --alpha 0.125";
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -204,6 +209,7 @@ where
         "device": device.info(),
         "kernel": report.kernel.name,
         "why": report.why.to_string(),
+        "precision": arguments.precision.name(),
         "repacked": report.repacked.factors().collect::<Vec<_>>(),
         "explanation": explanation.as_ref().map(explanation_json),
         "launched": report.launched,
@@ -313,6 +319,7 @@ fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         Some((BiasAxis::Row, bias)) => gemm.bias_per_row(bias.term()),
         _ => gemm,
     };
+    gemm = gemm.precision(arguments.precision);
     if let Some(name) = &arguments.kernel {
         gemm = gemm.kernel(KernelChoice::Named(name.clone()));
     }
@@ -354,6 +361,7 @@ fn verify<T: Element, D: Element>(
         beta: exactly(arguments.beta),
         activation: arguments.activation,
         slope: exactly(arguments.leaky_slope),
+        precision: arguments.precision,
         ..Problem::of_factors(
             operands.a.factor(index, layout_a),
             operands.b.factor(index, layout_b),

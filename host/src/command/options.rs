@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regemm::kernels::{self, Types};
-use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo, Layouts};
+use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo, Layouts, Precision};
 use std::fmt;
 use std::str::FromStr;
 
@@ -54,6 +54,14 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} x {} x {}", self.m, self.n, self.k)
     }
+}
+
+/// Reads a precision by name.
+pub fn precision() -> impl TypedValueParser<Value = Precision> {
+    PossibleValuesParser::new(Precision::ALL.map(Precision::name)).map(|name| {
+        let named = Precision::ALL.into_iter().find(|precision| precision.name() == name);
+        named.unwrap_or_default()
+    })
 }
 
 /// Reads an activation by name.
