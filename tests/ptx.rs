@@ -6,7 +6,7 @@
 use regemm::kernels::kernels;
 use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
 use regemm_kernels::kernel::Schedule;
-use regemm_kernels::table::{REDUCERS, REPACKER};
+use regemm_kernels::table::{HALVES, REDUCERS, REPACKER, SPLITTER};
 use std::collections::BTreeSet;
 
 /// What the library is compiled for, and the threads that a multiprocessor of it can hold (CUDA C++ Programming Guide,
@@ -224,7 +224,7 @@ fn all_modules() -> Vec<Module> {
 fn every_kernel_has_one_module_for_each_architecture() {
     let found = all_modules().len();
     assert_eq!(found, kernels_with_entries().count() * ARCHS.len());
-    let others = (REDUCERS.len() + [REPACKER].len()) * ARCHS.len();
+    let others = (REDUCERS.len() + [REPACKER, SPLITTER].len() + HALVES.len()) * ARCHS.len();
     assert_eq!(ptx_modules().len(), found + others, "a module belongs to no kernel of the table");
     let bytes: usize = ptx_modules().iter().map(|module| module.source.len()).sum();
     assert!(bytes < SIZE_LIMIT, "{bytes} bytes of PTX, the limit is {SIZE_LIMIT}");
@@ -764,6 +764,57 @@ fn the_repacker_loads_all_its_vectors_together() {
         // Each vector of a row lies in two.
         assert_eq!((loads.len(), stores.len()), (2 * VECTORS, VECTORS), "{arch}");
         assert!(loads.iter().max() < stores.iter().min(), "{arch}");
+        assert!(!ptx.source.contains(".local"), "{arch}");
+    }
+}
+
+/// The module of an entry that is no kernel of the table.
+fn module_of(entry: &str, arch: &str) -> &'static PtxModule {
+    let belongs = |ptx: &&PtxModule| ptx.entry == entry && ptx.arch == arch;
+    let found: Vec<_> = ptx_modules().iter().filter(belongs).collect();
+    let [ptx] = found[..] else { panic!("{entry}, {arch}: {} modules", found.len()) };
+    ptx
+}
+
+/// Catches products of halves that wait for one another: in each half of a slice those of low halves are under way when the sums of high
+/// ones are taken over.
+#[test]
+fn products_of_halves_take_sums_over_while_others_are_under_way() {
+    for kernel in HALVES {
+        let ptx = module_of(kernel.name, "sm_90a");
+        let code: Vec<_> = ptx.source.lines().flat_map(words).collect();
+        let wgmma = |word: &&&str| word.starts_with("wgmma.") && !word.starts_with("wgmma.fence");
+        let of_warpgroups: Vec<_> = code.iter().filter(wgmma).copied().collect();
+        let commit = "wgmma.commit_group.sync.aligned";
+        let is_product = |word: &&str| word.starts_with("wgmma.mma_async");
+        // Two products of high halves, four of low ones, and a wait for the first group, twice.
+        let half_of_slice: Vec<_> = of_warpgroups[..9].to_vec();
+        assert!(half_of_slice[..2].iter().all(is_product), "{}", kernel.name);
+        assert_eq!(half_of_slice[2], commit, "{}", kernel.name);
+        assert!(half_of_slice[3..7].iter().all(is_product), "{}", kernel.name);
+        assert!(half_of_slice[8].starts_with("wgmma.wait_group"), "{}", kernel.name);
+        assert_eq!(of_warpgroups[9..18], half_of_slice, "{}", kernel.name);
+        let loads = code.iter().filter(|word| word.starts_with("cp.async.bulk.tensor.3d.shared"));
+        let Layouts { a, b } = kernel.layouts;
+        let boxes = |is_one: bool, width: u32| if is_one { 1 } else { width / 64 };
+        let of_a = boxes(a == Layout::RowMajor, kernel.tile.bm);
+        let of_b = boxes(b == Layout::Transposed, kernel.tile.bn);
+        // Those of a slice, once for each way to come by its tile.
+        let loads = loads.count() as u32;
+        assert!(loads > 0 && loads.is_multiple_of(2 * (of_a + of_b)), "{}: {loads}", kernel.name);
+        assert!(!ptx.source.contains(".local"), "{}", kernel.name);
+    }
+}
+
+/// Catches loads of the launch that splits which wait for one another, and arrays that lie in local memory.
+#[test]
+fn the_splitter_loads_all_its_vectors_together() {
+    for (arch, _) in ARCHS {
+        let ptx = module_of(SPLITTER.name, arch);
+        let code: Vec<_> = ptx.source.lines().flat_map(words).collect();
+        let wide = code.iter().filter(|word| **word == "ld.global.v4.b32").count();
+        // Four in each of the two passes along lines.
+        assert_eq!(wide, 2 * 4, "{arch}");
         assert!(!ptx.source.contains(".local"), "{arch}");
     }
 }
