@@ -147,13 +147,12 @@ fn power_of_two(exponent: i32) -> f32 {
 fn halves(x: f32) -> ([f16; 2], bool) {
     let high = f16::narrow(x);
     let rest = x - high.widen();
-    let low = f16::narrow(rest * LOW_FACTOR);
+    // What is not finite has no rest but NaN. Selected, not branched upon.
+    let low =
+        f16::from_bits(if rest.is_nan() { 0 } else { f16::narrow(rest * LOW_FACTOR).to_bits() });
     let lost = rest - low.widen() / LOW_FACTOR;
-    if x.to_bits() & !SIGN < INFINITE {
-        ([high, low], lost.abs() > KEPT * x.abs())
-    } else {
-        ([high, f16::ZERO], true)
-    }
+    let kept = lost.abs() <= KEPT * x.abs();
+    ([high, low], !kept)
 }
 
 /// The bit of the sign.
@@ -357,11 +356,15 @@ impl Matrix {
         let mut vectors = [[0.0; VECTOR]; TOGETHER];
         unroll!(i < TOGETHER, {
             let col = Self::col(step, i as u32, lane);
-            let left = self.cols.saturating_sub(col);
-            let whole = aligned & (left >= VECTOR as u32);
+            let whole = aligned & (self.cols.saturating_sub(col) >= VECTOR as u32);
             // SAFETY: the elements are loaded where there are some.
-            unsafe { vectors[i] = from.add(col.into()).load_vec_if(whole) };
-            if !whole {
+            vectors[i] = unsafe { from.add(col.into()).load_vec_if(whole) };
+        });
+        // Behind all of them, so that nothing comes between.
+        unroll!(i < TOGETHER, {
+            let col = Self::col(step, i as u32, lane);
+            let left = self.cols.saturating_sub(col);
+            if !(aligned & (left >= VECTOR as u32)) {
                 for j in 0..VECTOR {
                     let at = from.add(col.into()).add(j as u64);
                     // SAFETY: as above.
