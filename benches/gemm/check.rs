@@ -2,7 +2,7 @@
 
 use ndarray::{Array2, ArrayView2, s};
 use regemm::verify::{Expectation, Problem, ShapeError};
-use regemm::{Activation, BiasAxis, Element, ndarray};
+use regemm::{Activation, BiasAxis, Element, Precision, ndarray};
 use regemm_report::versus::Case;
 use std::num::NonZeroUsize;
 use std::thread;
@@ -28,15 +28,15 @@ impl<'a, T: Element> Expected<'a, T> {
     /// Where the shapes of the operands do not fit together.
     pub fn new(
         case: &Case,
-        a: &'a Array2<T>,
-        b: &'a Array2<T>,
+        precision: Precision,
+        (a, b): (&'a Array2<T>, &'a Array2<T>),
         bias: Option<&'a [T]>,
         seed: u64,
     ) -> Result<Self, ShapeError> {
         let products = in_parallel(case.batch, |index| {
             let a = part(a, index, case.batch, case.layouts.a_transposed());
             let b = part(b, index, case.batch, case.layouts.b_transposed());
-            let mut problem = Problem::product(a, b);
+            let mut problem = Problem { precision, ..Problem::product(a, b) };
             if let Some(bias) = bias {
                 problem.bias = Some((BiasAxis::Column, bias));
                 problem.activation = Activation::GeluTanh;

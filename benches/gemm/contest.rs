@@ -10,7 +10,7 @@ use crate::product;
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::ndarray::Array2;
 use regemm::verify::{Distribution, random_vector, rng};
-use regemm::{Accumulator, Device, Element, KernelChoice, Stream, Vector};
+use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Stream, Vector};
 use regemm_report::versus::{
     Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, Measured, REGEMM, Unsupported,
     WITH_EPILOGUE,
@@ -57,6 +57,8 @@ pub struct Contest<'a, T> {
     pub libraries: &'a Libraries,
     /// Kernels to measure beside the automatic choice.
     pub kernels: &'a [String],
+    /// What the automatic choice computes in.
+    pub precision: Precision,
     /// Samples of each contender; by the time that they take unless given.
     pub rounds: Option<usize>,
     /// Whether large squares are measured in short bursts too.
@@ -69,7 +71,7 @@ pub struct Contest<'a, T> {
 
 /// Who computes the case.
 enum Contender<'a, T> {
-    Regemm { name: String, kernel: KernelChoice, bias: Option<&'a Vector<T>> },
+    Regemm { name: String, kernel: KernelChoice, precision: Precision, bias: Option<&'a Vector<T>> },
     Lt { plan: &'a Plan<'a>, algorithm: usize },
     Blas { blas: &'a Blas, product: Product },
 }
@@ -92,8 +94,9 @@ impl<T: Element> Contender<'_, T> {
     ) -> Result<Option<&'static str>, Error> {
         let addresses = Addresses { a: set.a.address(), b: set.b.address(), d: set.d.address() };
         match self {
-            Contender::Regemm { kernel, bias, .. } => {
-                let report = product::enqueue(case, kernel.clone(), *bias, stream, set)?;
+            Contender::Regemm { kernel, precision, bias, .. } => {
+                let report =
+                    product::enqueue(case, (kernel.clone(), *precision), *bias, stream, set)?;
                 return Ok(Some(report.kernel.name));
             }
             // SAFETY: the matrices are packed and of the case's shape, for which the plan was made; their memory outlives
@@ -164,15 +167,15 @@ impl<T: Element> Contest<'_, T> {
             random_vector(&mut rng(self.seed, BIAS_STREAM), case.n, Distribution::Normal);
         let bias_on_device = self.device.vector(&bias)?;
         let mut contenders: Vec<Contender<'_, T>> = Vec::new();
-        let mut add = |name: &str, kernel, bias| {
-            contenders.push(Contender::Regemm { name: name.to_owned(), kernel, bias });
+        let mut add = |name: &str, kernel, precision, bias| {
+            contenders.push(Contender::Regemm { name: name.to_owned(), kernel, precision, bias });
         };
-        add(REGEMM, KernelChoice::Auto, None);
+        add(REGEMM, KernelChoice::Auto, self.precision, None);
         for kernel in self.kernels {
-            add(kernel, KernelChoice::Named(kernel.clone()), None);
+            add(kernel, KernelChoice::Named(kernel.clone()), Precision::Exact, None);
         }
         if with_epilogue {
-            add(WITH_EPILOGUE, KernelChoice::Auto, Some(&bias_on_device));
+            add(WITH_EPILOGUE, KernelChoice::Auto, self.precision, Some(&bias_on_device));
         }
         let plan;
         if !with_epilogue {
@@ -219,9 +222,11 @@ impl<T: Element> Contest<'_, T> {
     ) -> Result<Vec<Admitted<'c, T>>, Error> {
         let set = self.operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
-        let plain = Expected::new(case, &a, &b, None, self.seed)?;
+        let plain = Expected::new(case, self.precision, (&a, &b), None, self.seed)?;
         let with_bias = match case.group {
-            Group::Epilogue => Some(Expected::new(case, &a, &b, Some(bias), self.seed)?),
+            Group::Epilogue => {
+                Some(Expected::new(case, self.precision, (&a, &b), Some(bias), self.seed)?)
+            }
             _ => None,
         };
         let nan = T::narrow(T::Acc::constant(f64::NAN));

@@ -44,7 +44,7 @@ use contest::{Contest, Libraries};
 use library::WORKSPACE_BYTES;
 use meter::Meter;
 use regemm::measure::Rotation;
-use regemm::{Device, Dtype, Element, bf16, f16};
+use regemm::{Device, Dtype, Element, Precision, bf16, f16};
 use regemm_report::provenance;
 use regemm_report::versus::{CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record};
 use regemm_report::{pictures, table};
@@ -64,6 +64,10 @@ struct Arguments {
     /// Element type: f32, f64, f16 or bf16
     #[arg(long, default_value = "f32", value_parser = parse_dtype)]
     dtype: Dtype,
+
+    /// What f32 is computed in: exact or split
+    #[arg(long, default_value = "exact", value_parser = parse_precision)]
+    precision: Precision,
 
     /// Kernels to measure beside the automatic choice
     #[arg(long = "kernel", value_delimiter = ',')]
@@ -94,6 +98,13 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 fn parse_group(name: &str) -> Result<Group, String> {
     let known = Group::ALL.into_iter().find(|group| group.name() == name);
     known.ok_or_else(|| format!("expected one of {}", Group::ALL.map(Group::name).join(", ")))
+}
+
+fn parse_precision(name: &str) -> Result<Precision, String> {
+    let known = Precision::ALL.into_iter().find(|precision| precision.name() == name);
+    known.ok_or_else(|| {
+        format!("expected one of {}", Precision::ALL.map(Precision::name).join(", "))
+    })
 }
 
 fn main() -> ExitCode {
@@ -177,6 +188,7 @@ fn measure<T: Element>(
         stream: &stream,
         libraries: &libraries,
         kernels: &arguments.kernels,
+        precision: arguments.precision,
         rounds: arguments.rounds,
         bursts: !arguments.skip_bursts,
         meter: meter.as_ref().ok(),
@@ -271,7 +283,10 @@ fn begin(
     Record {
         provenance: arguments.recording.provenance(device),
         clocks_after: None,
-        dtype: arguments.dtype.to_string(),
+        dtype: match arguments.precision {
+            Precision::Exact => arguments.dtype.to_string(),
+            precision => format!("{} (precision {precision})", arguments.dtype),
+        },
         peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
         bandwidth: info.memory_bandwidth.map(|bytes| bytes as f64 / 1e12),
         libraries: loaded,

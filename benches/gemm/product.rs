@@ -1,7 +1,9 @@
 //! A case as this library computes it.
 
 use regemm::measure::{OperandSet, Part, SetLayout};
-use regemm::{Activation, Element, Factor, Gemm, KernelChoice, MatrixView, Report, Stream, Vector};
+use regemm::{
+    Activation, Element, Factor, Gemm, KernelChoice, MatrixView, Precision, Report, Stream, Vector,
+};
 use regemm_report::versus::Case;
 
 /// Puts a case, whose operands lie as [`layout`] says, on a stream, with a bias for each column and GELU (by tanh, the one
@@ -11,14 +13,14 @@ use regemm_report::versus::Case;
 /// Those of [`Gemm::enqueue`].
 pub fn enqueue<T: Element>(
     case: &Case,
-    kernel: KernelChoice,
+    (kernel, precision): (KernelChoice, Precision),
     bias: Option<&Vector<T>>,
     stream: &Stream,
     set: OperandSet<'_, T>,
 ) -> regemm::Result<Report> {
     let a = factor(case, set.a, case.layouts.a_transposed())?;
     let b = factor(case, set.b, case.layouts.b_transposed())?;
-    let mut gemm = Gemm::new(a, b).kernel(kernel);
+    let mut gemm = Gemm::new(a, b).kernel(kernel).precision(precision);
     if let Some(bias) = bias {
         gemm = gemm.bias_per_column(bias).activation(Activation::GeluTanh);
     }
