@@ -296,6 +296,19 @@ pub enum Error {
         kernel: String,
     },
 
+    /// What is embedded as a kernel's PTX is something else.
+    #[error(
+        "the embedded PTX of {kernel} for {arch} cannot be unpacked ({why}): embed what cuda_builder writes"
+    )]
+    DamagedPtx {
+        /// The kernel.
+        kernel: &'static str,
+        /// The architecture that the module is for.
+        arch: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+
     /// Operands live on different devices.
     #[error("{operand} is on {found} but A is on {expected}: all must be on one device{}", same_kind(*found, *expected))]
     DeviceMismatch {
