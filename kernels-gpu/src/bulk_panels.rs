@@ -10,7 +10,7 @@
 //! | along k (A row-major, B transposed) | all its rows of A or columns of B, by 64 values of k | one box |
 //! | across (A transposed, B row-major) | 64 values of k by 64 rows of A or columns of B | as many boxes as that takes |
 //!
-//! Where a factor may have few rows along k the box has no more of them ([`fitted`](crate::maps::fitted)), and of boxes across only those
+//! Where a factor may have few rows along k the box has no more of them ([`fitted`]), and of boxes across only those
 //! are copied that have something of it. The rest of the panel is [cleared](BulkPanel::clear_outside) once.
 
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
@@ -91,7 +91,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     }
 
     /// Bytes of the boxes of a panel that begins at row of A or column of B `first` that have something of a factor of `end` of them, the
-    /// boxes along k [fitted](crate::maps::fitted) to it.
+    /// boxes along k [fitted] to it.
     #[inline(always)]
     pub fn bytes_inside(first: u32, end: u32) -> u32 {
         if M::TRANSPOSED {

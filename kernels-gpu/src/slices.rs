@@ -53,7 +53,7 @@ const fn is_swizzled(layouts: Layouts, groups: u32) -> bool {
     matches!(layouts.b, Layout::Transposed) && groups > 1
 }
 
-/// Rows after which the order of vectors in a [swizzled](swizzled) slice is the same again: as many as all banks have vectors.
+/// Rows after which the order of vectors in a swizzled slice is the same again: as many as all banks have vectors.
 pub const SWIZZLED_ROWS: usize = BANKS_BYTES / VECTOR_BYTES;
 
 /// Where element `across` of row `k` lies in a row of a slice that is swizzled: its vectors change places, with others of the same
@@ -84,7 +84,7 @@ impl<K: GemmKernel> Slices<K> {
     /// [swizzled](Self::B_IS_SWIZZLED).
     pub const B_STRIDE: usize = row_of_b::<Acc<K>>(K::TILE, K::LAYOUTS, K::DEPTH_GROUPS);
 
-    /// Whether rows of the slice of B are [`swizzled`]: where B is transposed on its way and several groups share the depth.
+    /// Whether rows of the slice of B are swizzled: where B is transposed on its way and several groups share the depth.
     ///
     /// For the banks padding does as well. But each k then has an address of its own in the main loop, the sum of the first one's and a
     /// constant, where this way they differ in bits: for those the compiler keeps a register each, and of the sums it makes one register
