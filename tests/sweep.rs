@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// "Technical Specifications per Compute Capability").
 const ARCHS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_80", 2048)];
 
-/// All PTX of the sweep stays below this many bytes.
+/// All PTX of the sweep stays below this many bytes, because of the time that it takes to compile.
 const SIZE_LIMIT: usize = 48_000_000;
 
 /// The kernel whose threads carry so many elements of a slice that rustc leaves them an array in local memory. Sums are in
@@ -103,7 +103,7 @@ fn the_simulator_can_run_all_that_any_gpu_can() {
     }
 }
 
-/// The modules of a kernel, one for each architecture.
+/// The modules of a kernel, one for each architecture, and the threads that a multiprocessor of it can hold.
 fn modules(entry: &str) -> Vec<(&'static PtxModule, u32)> {
     let of = |arch| {
         let belongs = |ptx: &&PtxModule| ptx.entry == entry && ptx.arch == arch;
@@ -119,7 +119,7 @@ fn modules(entry: &str) -> Vec<(&'static PtxModule, u32)> {
 fn every_kernel_has_one_module_for_each_architecture() {
     let found: usize = sweep::kernels().map(|kernel| modules(kernel.name).len()).sum();
     assert_eq!(sweep::ptx_modules().len(), found, "a module belongs to no kernel of the sweep");
-    let bytes: usize = sweep::ptx_modules().iter().map(|module| module.source.len()).sum();
+    let bytes: usize = sweep::ptx_modules().iter().map(|module| module.text().unwrap().len()).sum();
     assert!(bytes < SIZE_LIMIT, "{bytes} bytes of PTX, the limit is {SIZE_LIMIT}");
 }
 
@@ -129,7 +129,8 @@ fn every_kernel_has_one_module_for_each_architecture() {
 fn launch_bounds_are_those_of_the_table() {
     for kernel in sweep::kernels() {
         for (module, resident_threads) in modules(kernel.name) {
-            let (header, _) = module.source.split_once("\n{").unwrap();
+            let text = module.text().unwrap();
+            let (header, _) = text.split_once("\n{").unwrap();
             let bound = |directive: &str| {
                 let values = header.lines().filter_map(|line| line.strip_prefix(directive));
                 values.map(|value| value.trim().parse::<u32>().unwrap()).collect::<Vec<_>>()
@@ -150,7 +151,7 @@ fn launch_bounds_are_those_of_the_table() {
 fn there_is_no_local_memory_no_call_and_no_trap() {
     let mut with_local_memory = BTreeSet::new();
     for module in sweep::ptx_modules() {
-        for line in module.source.lines() {
+        for line in module.text().unwrap().lines() {
             let opcode = line.trim().split(['.', ' ', ';']).next().unwrap_or_default();
             assert!(!["call", "trap", "alloca"].contains(&opcode), "{}: {line}", module.entry);
             if line.trim_start().starts_with(".local") {

@@ -1,5 +1,8 @@
 //! Everything that can go wrong, with messages that say what was wrong and what would be right.
 
+mod subject;
+mod wording;
+
 use crate::device::DeviceSpec;
 use crate::device::workspace::WorkspaceSize;
 use crate::kernels::Types;
@@ -8,85 +11,12 @@ use cuda_std::sim::SimError;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Needs;
 use regemm_kernels::layout::Layouts;
-use std::fmt;
+use wording::{batch_of, gpu_suggestion, layouts_remedy, number_of_devices, same_kind, suggestion};
+
+pub use subject::{Operand, Resource, Shape};
 
 /// The result of everything in this library that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// Rows and columns of a matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of columns.
-    pub cols: usize,
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} x {}", self.rows, self.cols)
-    }
-}
-
-/// A part of `D = activation(alpha * A * B + beta * C + bias)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operand {
-    /// The left factor.
-    A,
-    /// The right factor.
-    B,
-    /// The matrix that is added.
-    C,
-    /// The result.
-    D,
-    /// The bias vector.
-    Bias,
-    /// The stream that the work is put on.
-    Stream,
-    /// Memory for sums that are not finished.
-    Workspace,
-    /// Memory that a custom epilogue reads.
-    EpilogueOperand,
-    /// An array on the host.
-    Array,
-}
-
-impl fmt::Display for Operand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Operand::A => "A",
-            Operand::B => "B",
-            Operand::C => "C",
-            Operand::D => "D",
-            Operand::Bias => "the bias",
-            Operand::Stream => "the stream",
-            Operand::Workspace => "the workspace",
-            Operand::EpilogueOperand => "an operand of the epilogue",
-            Operand::Array => "the array",
-        })
-    }
-}
-
-/// A limit of a device that a kernel can exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resource {
-    /// Threads in a block.
-    Threads,
-    /// Bytes of shared memory a block.
-    SharedMemory,
-    /// Blocks in a grid.
-    Blocks,
-}
-
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Resource::Threads => "threads in a block",
-            Resource::SharedMemory => "bytes of shared memory a block",
-            Resource::Blocks => "blocks in a grid",
-        })
-    }
-}
 
 /// Everything that can go wrong.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -297,6 +227,19 @@ pub enum Error {
         kernel: String,
     },
 
+    /// What is embedded as a kernel's PTX is something else.
+    #[error(
+        "the embedded PTX of {kernel} for {arch} cannot be unpacked ({why}): embed what cuda_builder writes"
+    )]
+    DamagedPtx {
+        /// The kernel.
+        kernel: &'static str,
+        /// The architecture that the module is for.
+        arch: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+
     /// Operands live on different devices.
     #[error("{operand} is on {found} but A is on {expected}: all must be on one device{}", same_kind(*found, *expected))]
     DeviceMismatch {
@@ -468,44 +411,4 @@ pub enum Error {
         /// Why not.
         why: &'static str,
     },
-}
-
-fn number_of_devices(count: usize) -> String {
-    match count {
-        0 => "the driver finds no device".to_owned(),
-        1 => "the only device is cuda:0".to_owned(),
-        _ => format!("the devices are cuda:0 to cuda:{}", count - 1),
-    }
-}
-
-fn batch_of(count: Option<usize>) -> String {
-    match count {
-        None => "is one matrix".to_owned(),
-        Some(count) => format!("one of {count}"),
-    }
-}
-
-fn layouts_remedy(fitting: &[&str]) -> String {
-    match fitting {
-        [] => "instantiate the kernel for these layouts".to_owned(),
-        fitting => format!("choose {}", fitting.join(", ")),
-    }
-}
-
-fn same_kind(found: DeviceSpec, expected: DeviceSpec) -> &'static str {
-    if found == expected { " (each simulator has its own memory)" } else { "" }
-}
-
-fn suggestion(near: &[&str]) -> String {
-    match near {
-        [] => "`regemm info` lists all".to_owned(),
-        near => format!("did you mean {}?", near.join(", ")),
-    }
-}
-
-fn gpu_suggestion(near: &[&str], known: &[&str]) -> String {
-    match near {
-        [] => format!("known are {}", known.join(", ")),
-        near => suggestion(near),
-    }
 }

@@ -25,8 +25,8 @@
 //! what bulk copies must be told, [`mod@repack`] the launch that copies factors which they cannot take, [`mod@split`] the one that makes halves of f32, [`sums_on_the_way`] and [`outbox`] how sums get to D in rows, [`pairs`] how an epilogue works on them
 //! in registers, [`fast_activation`] what it may leave out where results are rounded to half precision, [`partials`] the sums of slices of K, and [`reduce`] the launch that
 //! adds them up, [`shares`] which blocks sum what of a tile, [`parts`] what a block that stays sums in turn and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
-//! sum before it is stored. [`mod@kernel`] is the contract of all kernels, and [`table`] lists
-//! every instantiation: PTX entries, host tables and names all come from it.
+//! sum before it is stored. [`mod@kernel`] is the contract of all kernels, [`table`] lists
+//! every instantiation, and the macros of [`instantiate`] make PTX entries, host tables and names of its rows.
 //!
 //! The crate is `no_std` on the device. On the host the same functions run on the simulator of [`cuda_std`].
 #![no_std]
@@ -45,6 +45,7 @@ pub mod epilogue;
 pub mod fast_activation;
 pub mod halves;
 pub mod hand_over;
+pub mod instantiate;
 pub mod kernel;
 pub mod layout;
 pub mod maps;

@@ -21,7 +21,7 @@
 //! | `compile` | runs its cargo on the kernel crate, once an architecture |
 //! | `directives` | moves launch bounds from `#[kernel(..)]` to the entries |
 //! | `split` | makes one PTX module of each entry and what it reaches |
-//! | `modules` | writes the modules and the index that embeds them |
+//! | `modules` | writes the modules, packed as well, and the index that embeds them |
 //!
 //! # Compilers
 //!
@@ -132,7 +132,7 @@ impl CudaBuilder {
     }
 
     /// Compiles the crate for every architecture and writes one PTX file a kernel to
-    /// `<out_dir>/ptx/<arch>/<entry>.ptx`.
+    /// `<out_dir>/ptx/<arch>/<entry>.ptx`, and beside it the same packed: see [`PtxModule::packed`].
     ///
     /// Prints the `cargo:rerun-if-changed` lines by which cargo runs the build script again when a source file of the
     /// kernel crate or of its path dependencies has changed, and only then.

@@ -1,9 +1,20 @@
 //! The PTX modules that a build leaves behind, and the index by which a crate embeds them.
+//!
+//! PTX is wordy, and a program that embeds hundreds of modules uses a few of them: what is embedded is packed, to a fifth.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use miniz_oxide::deflate::compress_to_vec_zlib;
+use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+
 use crate::error::Error;
+
+/// How hard PTX is packed, of 10. More takes twice the time for a hundredth of the bytes.
+const EFFORT: u8 = 6;
+
+/// What the names of packed modules end in.
+const PACKED: &str = "zz";
 
 /// One PTX module: a kernel compiled for one architecture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,10 +23,16 @@ pub struct PtxModule {
     pub entry: String,
     /// Architecture it is compiled for, as in `sm_80`.
     pub arch: String,
+    /// Version of the PTX ISA that it is written in: major, minor.
+    pub isa: (u32, u32),
     /// The PTX file, an absolute path.
     pub path: PathBuf,
     /// Size of the file in bytes.
     pub bytes: usize,
+    /// The same file in the zlib format (RFC 1950), an absolute path.
+    pub packed: PathBuf,
+    /// Size of the packed file in bytes.
+    pub packed_bytes: usize,
 }
 
 /// All modules of a build: each kernel for each architecture.
@@ -41,22 +58,28 @@ impl PtxModules {
         self.modules.iter()
     }
 
-    /// Bytes of all modules together.
+    /// Bytes of the PTX of all modules together.
     pub fn total_bytes(&self) -> usize {
         self.modules.iter().map(|module| module.bytes).sum()
     }
 
-    /// The Rust expression that embeds all modules: a reference to an array of
-    /// `PtxModule { entry, arch, source }`, three string literals each, where `source` is `include_str!` of the file.
+    /// Bytes that all modules together take where they are embedded.
+    pub fn packed_bytes(&self) -> usize {
+        self.modules.iter().map(|module| module.packed_bytes).sum()
+    }
+
+    /// The Rust expression that embeds all modules: a reference to an array of `PtxModule { entry, arch, isa, packed }`. The first two are
+    /// string literals, `isa` is a pair of integers, and `packed` is `include_bytes!` of the packed file: the PTX in the zlib format
+    /// (RFC 1950).
     ///
     /// The crate that includes it has to have a type of that name in scope.
     pub fn index(&self) -> String {
         let mut index = String::from("&[\n");
-        for PtxModule { entry, arch, path, .. } in &self.modules {
-            let path = path.to_string_lossy();
+        for PtxModule { entry, arch, isa, packed, .. } in &self.modules {
+            let packed = packed.to_string_lossy();
             writeln!(
                 index,
-                "    PtxModule {{ entry: {entry:?}, arch: {arch:?}, source: include_str!({path:?}) }},"
+                "    PtxModule {{ entry: {entry:?}, arch: {arch:?}, isa: {isa:?}, packed: include_bytes!({packed:?}) }},"
             )
             .expect("a string takes any text");
         }
@@ -73,8 +96,8 @@ impl PtxModules {
         write_if_changed(path.as_ref(), &self.index())
     }
 
-    /// Writes the modules of one architecture to `folder` and adds them. Modules of an earlier build that are gone now
-    /// are removed from the folder.
+    /// Writes the modules of one architecture to `folder`, packed as well, and adds them. Modules of an earlier build that are
+    /// gone now are removed from the folder.
     pub(crate) fn add(
         &mut self,
         arch: &str,
@@ -82,12 +105,19 @@ impl PtxModules {
         split: &[(String, String)],
     ) -> Result<(), Error> {
         write_modules(folder, split)?;
-        self.modules.extend(split.iter().map(|(entry, ptx)| PtxModule {
-            entry: entry.clone(),
-            arch: arch.to_string(),
-            path: file(folder, entry),
-            bytes: ptx.len(),
-        }));
+        for (entry, ptx) in split {
+            let path = file(folder, entry);
+            let packed = packed_file(&path);
+            self.modules.push(PtxModule {
+                entry: entry.clone(),
+                arch: arch.to_string(),
+                isa: isa(ptx)?,
+                bytes: ptx.len(),
+                packed_bytes: pack(ptx, &packed)?,
+                path,
+                packed,
+            });
+        }
         Ok(())
     }
 }
@@ -105,7 +135,36 @@ fn file(folder: &Path, entry: &str) -> PathBuf {
     folder.join(entry).with_extension("ptx")
 }
 
-/// Makes the PTX files of a folder exactly these modules.
+/// The packed file of a PTX file, beside it.
+fn packed_file(path: &Path) -> PathBuf {
+    path.with_extension(format!("ptx.{PACKED}"))
+}
+
+/// The version of the `.version` directive, which comes before anything but comments.
+fn isa(ptx: &str) -> Result<(u32, u32), Error> {
+    let version = |line: &str| {
+        let (major, minor) = line.trim().strip_prefix(".version")?.trim().split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    let missing = || Error::Ptx { line: 1, problem: "no directive tells its `.version`".into() };
+    ptx.lines().find_map(version).ok_or_else(missing)
+}
+
+/// Writes a module packed and gives the bytes it takes. A file that already unpacks to it stays: its time is what tells cargo that
+/// an embedded module has changed, and packing takes longer than looking.
+fn pack(ptx: &str, path: &Path) -> Result<usize, Error> {
+    if let Ok(old) = std::fs::read(path)
+        && decompress_to_vec_zlib_with_limit(&old, ptx.len())
+            .is_ok_and(|text| text == ptx.as_bytes())
+    {
+        return Ok(old.len());
+    }
+    let packed = compress_to_vec_zlib(ptx.as_bytes(), EFFORT);
+    std::fs::write(path, &packed).map_err(Error::io(path))?;
+    Ok(packed.len())
+}
+
+/// Makes the PTX files of a folder exactly these modules. Packed files of others are removed with them.
 pub(crate) fn write_modules(folder: &Path, split: &[(String, String)]) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
     for (entry, ptx) in split {
@@ -113,16 +172,20 @@ pub(crate) fn write_modules(folder: &Path, split: &[(String, String)]) -> Result
     }
     for old in std::fs::read_dir(folder).map_err(Error::io(folder))? {
         let path = old.map_err(Error::io(folder))?.path();
-        let stale = path.extension().is_some_and(|extension| extension == "ptx")
-            && !split.iter().any(|(entry, _)| file(folder, entry) == path);
-        if stale {
+        let ours =
+            path.extension().is_some_and(|extension| extension == "ptx" || extension == PACKED);
+        let current = |(entry, _): &(String, String)| {
+            let file = file(folder, entry);
+            path == packed_file(&file) || path == file
+        };
+        if ours && !split.iter().any(current) {
             std::fs::remove_file(&path).map_err(Error::io(&path))?;
         }
     }
     Ok(())
 }
 
-/// Writes a file unless it says so already: its time is what tells cargo that an embedded module has changed.
+/// Writes a file unless it says so already: its time is what tells cargo that it has changed.
 fn write_if_changed(path: &Path, text: &str) -> Result<(), Error> {
     match std::fs::read(path) {
         Ok(old) if old == text.as_bytes() => Ok(()),
@@ -135,37 +198,87 @@ mod tests {
     use super::*;
 
     fn split(names: &[&str]) -> Vec<(String, String)> {
-        names.iter().map(|name| (name.to_string(), format!(".entry {name}() {{}}\n"))).collect()
+        let module =
+            |name: &&str| format!("//\n.version 7.1\n.target sm_80\n.entry {name}() {{}}\n");
+        names.iter().map(|name| (name.to_string(), module(name))).collect()
+    }
+
+    /// The modules of these kernels, written to a folder.
+    fn written(folder: &Path, names: &[&str]) -> PtxModules {
+        let mut modules = PtxModules::default();
+        modules.add("sm_80", folder, &split(names)).unwrap();
+        modules
     }
 
     #[test]
     fn the_index_is_the_promised_expression() {
         let folder = tempfile::tempdir().unwrap();
-        let mut modules = PtxModules::default();
-        modules.add("sm_80", &folder.path().join("sm_80"), &split(&["a", "b"])).unwrap();
+        let modules = written(&folder.path().join("sm_80"), &["a", "b"]);
         let index = folder.path().join("ptx.rs");
         modules.write_index(&index).unwrap();
 
         let path = folder.path().display();
         let expected = format!(
-            "&[\n    PtxModule {{ entry: \"a\", arch: \"sm_80\", source: include_str!(\"{path}/sm_80/a.ptx\") }},\n    \
-             PtxModule {{ entry: \"b\", arch: \"sm_80\", source: include_str!(\"{path}/sm_80/b.ptx\") }},\n]"
+            "&[\n    PtxModule {{ entry: \"a\", arch: \"sm_80\", isa: (7, 1), packed: include_bytes!(\"{path}/sm_80/a.ptx.zz\") }},\n    \
+             PtxModule {{ entry: \"b\", arch: \"sm_80\", isa: (7, 1), packed: include_bytes!(\"{path}/sm_80/b.ptx.zz\") }},\n]"
         );
         assert_eq!(std::fs::read_to_string(index).unwrap(), expected);
-        assert_eq!(modules.total_bytes(), 2 * ".entry a() {}\n".len());
+    }
+
+    #[test]
+    fn packed_files_hold_the_modules_and_are_as_large_as_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let modules = written(folder.path(), &["a", "b"]);
+        let mut bytes = (0, 0);
+        for (module, (_, ptx)) in modules.iter().zip(split(&["a", "b"])) {
+            let packed = std::fs::read(&module.packed).unwrap();
+            bytes = (bytes.0 + ptx.len(), bytes.1 + packed.len());
+            let text = decompress_to_vec_zlib_with_limit(&packed, ptx.len()).unwrap();
+            assert_eq!(String::from_utf8(text).unwrap(), ptx);
+            assert_eq!(std::fs::read_to_string(&module.path).unwrap(), ptx);
+        }
+        assert_eq!((modules.total_bytes(), modules.packed_bytes()), bytes);
+    }
+
+    #[test]
+    fn a_packed_file_is_written_anew_only_where_it_holds_something_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let packed = written(folder.path(), &["a"]).modules.remove(0).packed;
+        let good = std::fs::read(&packed).unwrap();
+        let time = || std::fs::metadata(&packed).unwrap().modified().unwrap();
+        let before = time();
+        written(folder.path(), &["a"]);
+        assert_eq!(time(), before);
+        // Cut off, as a build that was ended leaves it, and of another text.
+        for other in [good[..good.len() / 2].to_vec(), compress_to_vec_zlib(b"other", EFFORT)] {
+            std::fs::write(&packed, other).unwrap();
+            written(folder.path(), &["a"]);
+            assert_eq!(std::fs::read(&packed).unwrap(), good);
+        }
+    }
+
+    #[test]
+    fn a_module_without_a_version_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let unversioned = [("a".to_owned(), ".target sm_80\n.entry a() {}\n".to_owned())];
+        let error = PtxModules::default().add("sm_80", folder.path(), &unversioned).unwrap_err();
+        assert!(error.to_string().contains("`.version`"), "{error}");
     }
 
     #[test]
     fn modules_that_are_gone_are_removed_and_unchanged_ones_not_written() {
         let folder = tempfile::tempdir().unwrap();
-        write_modules(folder.path(), &split(&["a", "b"])).unwrap();
+        written(folder.path(), &["a", "b"]);
         let kept = folder.path().join("a.ptx");
-        let written = std::fs::metadata(&kept).unwrap().modified().unwrap();
+        let time = || std::fs::metadata(&kept).unwrap().modified().unwrap();
+        let before = time();
         std::fs::write(folder.path().join("notes.txt"), "not ours").unwrap();
 
-        write_modules(folder.path(), &split(&["a"])).unwrap();
-        assert!(!folder.path().join("b.ptx").exists());
-        assert!(folder.path().join("notes.txt").exists());
-        assert_eq!(std::fs::metadata(&kept).unwrap().modified().unwrap(), written);
+        written(folder.path(), &["a"]);
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["a.ptx", "a.ptx.zz", "notes.txt"]);
+        assert_eq!(time(), before);
     }
 }

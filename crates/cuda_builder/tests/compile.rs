@@ -102,6 +102,12 @@ fn a_kernel_crate_becomes_one_module_a_kernel_and_architecture() {
         assert!(!count.contains(".maxntid") && !count.contains("only_here"), "{count}");
     }
     assert_eq!(found.len(), 4, "{found:?}");
+    for module in &modules {
+        let (major, minor) = module.isa;
+        let ptx = text(&modules, &module.arch, &module.entry);
+        assert!(ptx.contains(&format!(".version {major}.{minor}\n")), "{ptx}");
+        assert!(module.packed_bytes < module.bytes, "{module:?}");
+    }
 }
 
 /// One crate edited again and again, as its author would.

@@ -4,9 +4,12 @@
 
 mod common;
 
-use common::{alloc, assert_line, download, fault, launch};
+use common::{alloc, assert_line, download, fault, launch, upload};
+use cuda_std::async_copy::{commit_group, copy_async, wait_group};
+use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::sim::{FaultKind, SimError, Simulator};
+use cuda_std::sim::{AccessKind::*, FaultKind, SimError, Simulator};
+use cuda_std::warp::{FULL_MASK, WARP_SIZE, lane_id, sync_warp};
 use cuda_std::{cluster, kernel, shared_array, thread};
 
 const SOURCE: &str = include_str!("cluster_loads.rs");
@@ -109,4 +112,153 @@ fn a_block_that_there_is_not() {
     let fault = fault(run(How::NoSuchRank).0);
     assert_eq!(fault.kind, FaultKind::ClusterMisuse, "{fault}");
     assert_line(&fault, SOURCE, "load");
+}
+
+/// What lies between the loads of another block's memory and the next write there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Between {
+    /// A barrier of the cluster.
+    ClusterBarrier,
+    /// An arrival of each warp that has read at an mbarrier of the block that writes, which waits for it.
+    Mbarrier,
+    /// Barriers of either block alone.
+    BlockBarriers,
+    /// A barrier of the cluster at which readers arrive before the loads.
+    ArrivalBefore,
+    /// The mbarrier, at which a lane arrives without having waited for the others of its warp.
+    LanesOnTheirOwn,
+    /// The mbarrier, for which the writers do not wait.
+    NoWait,
+}
+
+/// How it is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Writer {
+    Store,
+    /// One element of the four that were loaded together.
+    NarrowStore,
+    /// An asynchronous copy.
+    Copy,
+}
+
+/// One block reads what the other has, and that writes there; then it reads again.
+#[kernel(max_threads = THREADS, cluster = BLOCKS)]
+unsafe fn rewrite(to: GlobalPtr<u32>, twos: GlobalPtr<u32>, reader: u32, how: (Between, Writer)) {
+    let words = shared_array!(u32; VECTOR * THREADS);
+    let empty = Mbarrier::new(shared_array!(u64; 1));
+    let (thread, reads) = (thread::thread_idx_x(), cluster::rank() == reader);
+    let (between, writer) = how;
+    let own = words.add(thread * VECTOR);
+    unsafe {
+        own.store_vec([1; VECTOR as usize]);
+        if thread == 0 {
+            empty.init(THREADS / WARP_SIZE);
+        }
+        cluster::sync();
+        if between == Between::ArrivalBefore {
+            cluster::arrive();
+        }
+        if reads {
+            let read: [u32; VECTOR as usize] = cluster::load_vector(own, 1 - reader); // before
+            to.add(u64::from(thread * VECTOR)).store_vec(read);
+        }
+        match between {
+            Between::ClusterBarrier => cluster::sync(),
+            Between::ArrivalBefore => cluster::wait(),
+            Between::BlockBarriers => thread::sync_threads(),
+            _ if reads => {
+                if between != Between::LanesOnTheirOwn {
+                    sync_warp(FULL_MASK);
+                }
+                if lane_id() == 0 {
+                    empty.in_block(1 - reader).arrive();
+                }
+            }
+            Between::NoWait => {}
+            _ => empty.wait(0),
+        }
+        if !reads {
+            match writer {
+                Writer::Store => own.store_vec([2; VECTOR as usize]), // store
+                Writer::NarrowStore => own.add(VECTOR - 1).store(2),  // narrow
+                Writer::Copy => {
+                    let twos = twos.add(u64::from(thread * VECTOR));
+                    copy_async::<u32, { VECTOR as usize }>(own, twos, true); // copy
+                    commit_group();
+                    wait_group::<0>();
+                }
+            }
+        }
+        cluster::sync();
+        if reads {
+            let read: [u32; VECTOR as usize] = cluster::load_vector(own, 1 - reader);
+            to.add(u64::from((THREADS + thread) * VECTOR)).store_vec(read);
+        }
+        cluster::sync();
+    }
+}
+
+fn run_rewrite(
+    reader: u32,
+    how: (Between, Writer),
+) -> (Result<cuda_std::sim::Counters, SimError>, Vec<u32>) {
+    let simulator = Simulator::new();
+    let elements = (2 * THREADS * VECTOR) as usize;
+    let to = alloc::<u32>(&simulator, elements);
+    let twos = upload(&simulator, &[2_u32; (THREADS * VECTOR) as usize]);
+    let result = launch!(simulator, rewrite[BLOCKS, THREADS, 0](to, twos, reader, how));
+    (result, download(&simulator, to, elements))
+}
+
+const WRITERS: [(Writer, &str); 3] =
+    [(Writer::Store, "store"), (Writer::NarrowStore, "narrow"), (Writer::Copy, "copy")];
+
+#[test]
+fn what_another_block_has_read_may_be_written() {
+    for reader in 0..BLOCKS {
+        for between in [Between::ClusterBarrier, Between::Mbarrier] {
+            for (writer, _) in WRITERS {
+                let (result, found) = run_rewrite(reader, (between, writer));
+                result.unwrap_or_else(|e| panic!("{reader}, {between:?}, {writer:?}: {e}"));
+                let (before, after) = found.split_at((THREADS * VECTOR) as usize);
+                assert!(before.iter().all(|&element| element == 1), "{between:?}, {writer:?}");
+                let mut last = after.chunks(VECTOR as usize).map(|vector| vector[3]);
+                assert!(last.all(|element| element == 2), "{between:?}, {writer:?}");
+            }
+        }
+    }
+}
+
+const WRONG: [Between; 4] =
+    [Between::BlockBarriers, Between::ArrivalBefore, Between::LanesOnTheirOwn, Between::NoWait];
+
+/// The simulator lets the block read first.
+#[test]
+fn what_another_block_may_still_read_must_not_be_written() {
+    for between in WRONG {
+        for (writer, line) in WRITERS {
+            let fault = fault(run_rewrite(0, (between, writer)).0);
+            let read = matches!(fault.kind, FaultKind::SharedRace { other_access: Read, .. });
+            assert!(read, "{between:?}, {writer:?}: {fault}");
+            assert_eq!(fault.block, [1, 0, 0]);
+            assert!(fault.message.contains("of block (0,0,0), which read there"), "{fault}");
+            assert_line(&fault, SOURCE, line);
+        }
+    }
+}
+
+/// It lets the block write first where nothing keeps that back.
+#[test]
+fn whichever_block_comes_first() {
+    for between in WRONG {
+        for (writer, line) in WRITERS {
+            let fault = fault(run_rewrite(1, (between, writer)).0);
+            let FaultKind::SharedRace { other_access, .. } = fault.kind else {
+                panic!("{between:?}, {writer:?}: {fault}")
+            };
+            assert_line(&fault, SOURCE, if other_access == Write { "before" } else { line });
+        }
+    }
 }

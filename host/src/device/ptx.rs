@@ -1,7 +1,10 @@
 //! The embedded PTX, and which of it a GPU runs.
+//!
+//! It is embedded packed, and a module is unpacked when its kernel is first used: most programs use few of the hundreds.
 
 use super::info::DeviceInfo;
 use crate::error::{Error, Result};
+use miniz_oxide::inflate::decompress_to_vec_zlib;
 
 /// One kernel compiled for one architecture. `cuda_builder` writes a list of these for a kernel crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,8 +13,10 @@ pub struct PtxModule {
     pub entry: &'static str,
     /// Architecture that it was compiled for, such as `sm_80` or `sm_90a`.
     pub arch: &'static str,
-    /// The PTX.
-    pub source: &'static str,
+    /// Version of the PTX ISA that it is written in: major, minor.
+    pub isa: (u32, u32),
+    /// The PTX in the zlib format (RFC 1950): see [`text`](PtxModule::text).
+    pub packed: &'static [u8],
 }
 
 /// The kernels of this library.
@@ -92,17 +97,19 @@ impl Arch {
 }
 
 impl PtxModule {
-    /// The oldest CUDA version whose driver reads this module; `(0, 0)` if it does not say its PTX version, which leaves
-    /// the judgement to the driver.
-    fn needed_driver(&self) -> (u32, u32) {
-        self.isa_version().map_or((0, 0), driver_for_isa)
+    /// The PTX, unpacked: some 100 KB, which takes a fraction of a millisecond each time.
+    ///
+    /// # Errors
+    /// [`Error::DamagedPtx`] where `packed` is not the zlib format or not of a text; never for what `cuda_builder` wrote.
+    pub fn text(&self) -> Result<String> {
+        let damaged = |why: String| Error::DamagedPtx { kernel: self.entry, arch: self.arch, why };
+        let bytes = decompress_to_vec_zlib(self.packed).map_err(|e| damaged(e.to_string()))?;
+        String::from_utf8(bytes).map_err(|e| damaged(e.to_string()))
     }
 
-    /// The `.version` directive, which comes before anything but comments.
-    fn isa_version(&self) -> Option<(u32, u32)> {
-        let line = self.source.lines().find_map(|line| line.trim().strip_prefix(".version"))?;
-        let (major, minor) = line.split_whitespace().next()?.split_once('.')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
+    /// The oldest CUDA version whose driver reads this module.
+    fn needed_driver(&self) -> (u32, u32) {
+        driver_for_isa(self.isa)
     }
 }
 
@@ -116,8 +123,8 @@ fn driver_for_isa((major, minor): (u32, u32)) -> (u32, u32) {
         (6, minor) => (10, minor - 3),
         (7, minor) => (11, minor),
         (8, minor @ ..=5) => (12, minor),
-        (8, minor) => (12, minor + 1),
-        (major, minor) => (major + 4, minor),
+        (8, minor) => (12, minor.saturating_add(1)),
+        (major, minor) => (major.saturating_add(4), minor),
     }
 }
 
@@ -125,12 +132,17 @@ fn driver_for_isa((major, minor): (u32, u32)) -> (u32, u32) {
 mod tests {
     use super::super::info::tests::h200;
     use super::*;
+    use miniz_oxide::deflate::compress_to_vec_zlib;
+
+    const fn module(entry: &'static str, arch: &'static str, isa: (u32, u32)) -> PtxModule {
+        PtxModule { entry, arch, isa, packed: &[] }
+    }
 
     static MODULES: &[PtxModule] = &[
-        PtxModule { entry: "k", arch: "sm_75", source: "//\n.version 6.3\n.target sm_75" },
-        PtxModule { entry: "k", arch: "sm_90a", source: "//\n.version 8.0\n.target sm_90a" },
-        PtxModule { entry: "k", arch: "sm_80", source: "//\n.version 7.0\n.target sm_80" },
-        PtxModule { entry: "hopper", arch: "sm_90a", source: ".version 8.0\n" },
+        module("k", "sm_75", (6, 3)),
+        module("k", "sm_90a", (8, 0)),
+        module("k", "sm_80", (7, 0)),
+        module("hopper", "sm_90a", (8, 0)),
     ];
 
     fn gpu(capability: (u32, u32), driver: (u32, u32)) -> DeviceInfo {
@@ -179,6 +191,36 @@ mod tests {
     fn a_kernel_without_ptx() {
         let error = choose(MODULES, "other", &h200()).unwrap_err();
         assert!(matches!(&error, Error::NoPtx { kernel } if kernel == "other"), "{error}");
+    }
+
+    /// The module `k` with these bytes.
+    fn packed(bytes: Vec<u8>) -> PtxModule {
+        PtxModule { packed: bytes.leak(), ..module("k", "sm_80", (7, 1)) }
+    }
+
+    #[test]
+    fn a_text_comes_out_as_it_was_packed() {
+        let text = ".version 7.1\n.target sm_80\n".repeat(1000);
+        let module = packed(compress_to_vec_zlib(text.as_bytes(), 6));
+        assert!(module.packed.len() < text.len() / 10);
+        assert_eq!(module.text().unwrap(), text);
+    }
+
+    #[test]
+    fn damage_is_found_and_told() {
+        let good = compress_to_vec_zlib(b".version 7.1\n.target sm_80\n.visible .entry k(", 6);
+        let cut_off = good[..good.len() - 5].to_vec();
+        let mut changed = good.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        let no_text = compress_to_vec_zlib(&[0xff, 0xfe], 6);
+        for bytes in [Vec::new(), b".version 7.1".to_vec(), cut_off, changed, no_text] {
+            let error = packed(bytes.clone()).text().unwrap_err();
+            assert!(
+                matches!(&error, Error::DamagedPtx { kernel: "k", arch: "sm_80", .. }),
+                "{bytes:?}: {error}"
+            );
+            assert!(error.to_string().contains("k for sm_80"), "{error}");
+        }
     }
 
     #[test]

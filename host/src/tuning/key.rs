@@ -31,7 +31,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of this library's kernels on a device. Hashes their PTX.
+    /// The key of this library's kernels on a device. Unpacks and hashes their PTX: some milliseconds.
     pub fn of(device: &DeviceInfo, dtype: Dtype) -> Key {
         let module = std::fs::read_to_string(MODULE_VERSION).ok();
         Key {
@@ -63,8 +63,9 @@ fn code(device: &DeviceInfo, dtype: Dtype) -> String {
     let mut hasher = XxHash64::with_seed(SEED);
     for kernel in kernels_for(dtype, Layouts::NN) {
         // A kernel that the device cannot run has no times either.
-        if let Ok(module) = ptx::choose(MODULES, kernel.entry.name, device) {
-            for part in [kernel.name, module.arch, module.source] {
+        let module = ptx::choose(MODULES, kernel.entry.name, device);
+        if let Ok((arch, text)) = module.and_then(|module| Ok((module.arch, module.text()?))) {
+            for part in [kernel.name, arch, &text] {
                 hasher.write_u64(part.len() as u64);
                 hasher.write(part.as_bytes());
             }

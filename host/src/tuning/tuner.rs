@@ -172,7 +172,9 @@ impl Tuner {
     /// What is shipped, what the cache holds, and what was measured in this process.
     fn load(&self, device: &DeviceInfo, dtype: Dtype, measured: Option<&Table>) -> Model {
         let shipped = shipped::table(&device.name, dtype);
-        let cached = self.cache.as_ref().and_then(|cache| {
+        // The key takes the PTX of all kernels of the type, which a first product need not wait for where no table can have it.
+        let cache = self.cache.as_ref().filter(|cache| cache.file(&device.name).exists());
+        let cached = cache.and_then(|cache| {
             cache.load(&Key::of(device, dtype)).unwrap_or_else(|error| {
                 log::warn!("tuning cache: {error}");
                 None

@@ -263,6 +263,20 @@ pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, Str
                 ),
             )
         }
+        Violation::RemoteRead { rank, thread } => {
+            let other = coordinates(thread.into(), worker.block_dim);
+            // The blocks of a cluster follow each other along x.
+            let [x, y, z] = worker.block_index;
+            let block = [x + rank as u32 - worker.member.rank as u32, y, z];
+            (
+                FaultKind::SharedRace { other, other_access: AccessKind::Read },
+                format!(
+                    "races with thread {} of block {}, which read there too: nothing orders this after that",
+                    Index(other),
+                    Index(block)
+                ),
+            )
+        }
         Violation::InFlight { issuer } => {
             let issuer = coordinates(issuer as u64, worker.block_dim);
             (

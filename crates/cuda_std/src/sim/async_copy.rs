@@ -3,7 +3,6 @@
 
 use super::access::{Place, global, log, raise_misaligned, shared_access};
 use super::backing;
-use super::clocks::Knowledge;
 use super::fault::{AccessKind, MemoryAccess, Space};
 use super::limits::WARP_THREADS;
 use super::shared::SharedMemory;
@@ -132,10 +131,7 @@ pub(crate) fn wait_group(newest: usize) {
     let latest = land(copies, &mut state.shared, thread, state.clock);
     let agents = state.shared.agents();
     if let Some(clock) = latest.filter(|_| agents > 0) {
-        let mut seen: Knowledge = vec![0; agents];
-        seen[agents / 2 + thread] = clock;
-        let (warp, lane) = (thread / LANES, thread % LANES);
-        state.clocks[warp].learn(warp, lane, &seen);
+        state.clocks[thread / LANES].learn_one(thread % LANES, agents / 2 + thread, clock);
     }
 }
 

@@ -99,7 +99,7 @@ pub enum FaultKind {
     UninitialisedShared,
     /// Two threads touched the same byte of shared memory, at least one wrote it, and no barrier lies between.
     SharedRace {
-        /// Index of the thread that came first.
+        /// Index of the thread that came first, in its block.
         other: [u32; 3],
         /// What it did.
         other_access: AccessKind,

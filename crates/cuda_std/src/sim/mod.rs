@@ -80,8 +80,8 @@
 //! mbarrier in another block. Of what other blocks have done a thread knows through that, through mbarriers and through barriers of the
 //! cluster alone: those of a block order its own threads. So a copy that may overwrite what another block still reads is a race, an
 //! arrival at an mbarrier of another block needs a barrier of the cluster after the initialisation, and a block may end only when one of
-//! its threads has seen all that others do to its shared memory ([`FaultKind::BlockEnded`]). Loads from other blocks' shared memory are
-//! checked against the writes before them; a write after one, which nothing orders after it, is not found.
+//! its threads has seen all that others do to its shared memory ([`FaultKind::BlockEnded`]). A load from
+//! another block's shared memory races with every write there that nothing orders before or after it.
 //!
 //! # Signals
 //!
@@ -112,7 +112,7 @@
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
@@ -144,6 +144,7 @@ mod panics;
 mod product;
 mod progress;
 mod readers;
+mod remote_readers;
 mod requests;
 mod shadow;
 mod shared;

@@ -81,6 +81,8 @@ pub(super) enum Violation {
     Uninitialised { distance: usize },
     /// Another thread touched one of the bytes, and nothing orders the two.
     Race { other: u32, other_access: AccessKind },
+    /// That thread of another block of the cluster has read one of the bytes, and nothing orders the two.
+    RemoteRead { rank: usize, thread: u32 },
     /// A copy of that thread is going to write one of the bytes.
     InFlight { issuer: u32 },
     /// A matrix instruction of the warpgroup that begins with that thread is going to read one of the bytes.

@@ -11,6 +11,7 @@ use super::fences::Fences;
 use super::in_flight::{BeingRead, InFlight};
 use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
 use super::operands::{Operands, UNIT, Warpgroups};
+use super::remote_readers::RemoteReaders;
 use super::shadow::{Accessor, Shadow, Violation, Write};
 use std::panic::Location;
 
@@ -35,6 +36,7 @@ struct Region {
     in_flight: InFlight,
     operands: Operands,
     being_read: BeingRead,
+    remote_readers: RemoteReaders,
 }
 
 impl Region {
@@ -49,10 +51,10 @@ impl Region {
         self.operands.grow(bytes);
     }
 
-    /// Fails where a write to an aligned range meets what runs in the background.
+    /// Fails where a write to an aligned range meets what runs in the background, or what other blocks have read.
     #[inline(always)]
     fn ready(
-        &self,
+        &mut self,
         offset: usize,
         bytes: usize,
         who: &Accessor<'_>,
@@ -60,6 +62,7 @@ impl Region {
     ) -> Result<(), Violation> {
         self.in_flight.check(offset, bytes)?;
         self.being_read.check(offset, bytes)?;
+        self.remote_readers.write(offset, bytes, who)?;
         self.operands.check_write(offset, bytes, who, warpgroups)
     }
 }
@@ -139,6 +142,7 @@ impl SharedMemory {
             region.in_flight.clear();
             region.being_read.clear();
             region.operands.clear();
+            region.remote_readers.clear();
         }
         self.fences.begin_block(agents_of(threads));
         self.track_threads(0);
@@ -315,7 +319,8 @@ impl SharedMemory {
         }))
     }
 
-    /// [`read`](Self::read) by a thread of another block: it comes after the writes that it has seen, in whatever epoch they were.
+    /// [`read`](Self::read) by a thread of another block: it comes after the writes that it has seen, in whatever epoch they were, and
+    /// before those that see it.
     pub(super) fn read_from_afar<V: Copy>(
         &mut self,
         address: u32,
@@ -333,6 +338,7 @@ impl SharedMemory {
             })
         });
         Some(read.map(|()| {
+            region.remote_readers.read(offset, size_of::<V>(), who);
             let data = region.data.as_ptr();
             // SAFETY: the range lies in the region, which is at least as long as its arrays; any bits are a valid `V`.
             unsafe { data.add(offset).cast::<V>().read_unaligned() }

@@ -60,13 +60,14 @@ impl LoadedKernel {
         ptx: &PtxModule,
         device: &DeviceInfo,
     ) -> Result<Self> {
+        let text = ptx.text()?;
         let _bound = context.bind()?;
         // PTX of older architectures does not wait, whatever GPU it runs on.
         let early = kernel.entry.early_start
-            && ptx.source.contains(WAIT)
+            && text.contains(WAIT)
             && device.driver_version >= Some(EARLY_STARTS_IN_GRAPHS);
         let mut loaded = LoadedKernel {
-            module: compile(ptx)?,
+            module: compile(ptx, text)?,
             function: ptr::null_mut(),
             threads: kernel.threads,
             shared_bytes: kernel.shared_bytes,
@@ -75,7 +76,7 @@ impl LoadedKernel {
             launch_early: early.then(newer::launch_kernel_ex).flatten(),
             context: Arc::clone(context),
         };
-        let name = nul_terminated(kernel.name);
+        let name = nul_terminated(kernel.name.to_owned());
         // SAFETY: the pointers are to a local and to a string that ends in a NUL.
         check("cuModuleGetFunction", unsafe {
             sys::cuModuleGetFunction(&mut loaded.function, loaded.module, name.as_ptr())
@@ -186,10 +187,10 @@ impl Drop for LoadedKernel {
     }
 }
 
-/// Loads PTX into the current context; an error carries the compiler's message.
-fn compile(ptx: &PtxModule) -> Result<sys::CUmodule> {
+/// Loads a module, whose text this is, into the current context; an error carries the compiler's message.
+fn compile(ptx: &PtxModule, text: String) -> Result<sys::CUmodule> {
     use sys::CUjit_option_enum as Option;
-    let source = nul_terminated(ptx.source);
+    let source = nul_terminated(text);
     let mut log = vec![0u8; LOG_BYTES];
     let mut options = [Option::CU_JIT_ERROR_LOG_BUFFER, Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     // The driver takes small values in the place of the pointer.
@@ -216,7 +217,8 @@ fn compile(ptx: &PtxModule) -> Result<sys::CUmodule> {
     })
 }
 
-/// A copy with a NUL at its end. Text with a NUL inside is cut there, which is where the driver would stop reading.
-fn nul_terminated(text: &str) -> CString {
-    CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
+/// Adds a NUL at the end. Text with a NUL inside is cut there, which is where the driver would stop reading.
+fn nul_terminated(mut text: String) -> CString {
+    text.truncate(text.find('\0').unwrap_or(text.len()));
+    CString::new(text).unwrap_or_default()
 }

@@ -1,0 +1,44 @@
+//! Blocks of a cluster, and what they reach of each other.
+
+use crate::sim;
+use std::panic::Location;
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn cluster_load<V: Copy>(address: u32) -> V {
+    // SAFETY: `V` is an array of scalars, as all callers promise.
+    unsafe { sim::cluster_load(address, Location::caller()) }
+}
+
+/// The simulator has clusters.
+pub const CLUSTERS: bool = true;
+
+#[inline(always)]
+#[track_caller]
+pub fn cluster_rank() -> u32 {
+    sim::cluster_rank()
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn map_shared(address: u32, rank: u32) -> u32 {
+    sim::map_shared(address, rank, Location::caller())
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn cluster_arrive() {
+    sim::cluster_arrive(Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn cluster_wait() {
+    sim::cluster_wait(Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
+    sim::mbarrier_arrive_in_cluster(address, Location::caller());
+}

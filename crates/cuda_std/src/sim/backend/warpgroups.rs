@@ -1,0 +1,38 @@
+//! What parts of a block do together: barriers of some of its warps, registers that move from one warpgroup to another.
+
+use super::lane_id;
+use crate::sim;
+use std::panic::Location;
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn named_barrier_sync(barrier: u32, threads: u32) {
+    sim::named_barrier_sync(barrier, threads, Location::caller());
+}
+
+#[inline(always)]
+#[track_caller]
+pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
+    sim::named_barrier_arrive(barrier, threads, Location::caller());
+}
+
+/// Threads have as many registers as they like.
+#[inline(always)]
+pub unsafe fn increase_registers<const N: u32>() {}
+
+/// The simulator runs what needs them.
+#[inline(always)]
+pub fn require_register_transfers() {}
+
+/// As above.
+#[inline(always)]
+pub unsafe fn decrease_registers<const N: u32>() {}
+
+/// The first lane of the mask, as soon as all of them have come. As a shuffle it orders no memory.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn elect(mask: u32) -> bool {
+    let first = mask.trailing_zeros();
+    let lane = lane_id();
+    sim::shuffle(sim::Shuffle::Index, mask, lane, first, Location::caller()) == lane
+}

@@ -1,0 +1,43 @@
+//! Parts of messages that depend on what was found.
+
+use crate::device::DeviceSpec;
+
+pub fn number_of_devices(count: usize) -> String {
+    match count {
+        0 => "the driver finds no device".to_owned(),
+        1 => "the only device is cuda:0".to_owned(),
+        _ => format!("the devices are cuda:0 to cuda:{}", count - 1),
+    }
+}
+
+pub fn batch_of(count: Option<usize>) -> String {
+    match count {
+        None => "is one matrix".to_owned(),
+        Some(count) => format!("one of {count}"),
+    }
+}
+
+pub fn layouts_remedy(fitting: &[&str]) -> String {
+    match fitting {
+        [] => "instantiate the kernel for these layouts".to_owned(),
+        fitting => format!("choose {}", fitting.join(", ")),
+    }
+}
+
+pub fn same_kind(found: DeviceSpec, expected: DeviceSpec) -> &'static str {
+    if found == expected { " (each simulator has its own memory)" } else { "" }
+}
+
+pub fn suggestion(near: &[&str]) -> String {
+    match near {
+        [] => "`regemm info` lists all".to_owned(),
+        near => format!("did you mean {}?", near.join(", ")),
+    }
+}
+
+pub fn gpu_suggestion(near: &[&str], known: &[&str]) -> String {
+    match near {
+        [] => format!("known are {}", known.join(", ")),
+        near => suggestion(near),
+    }
+}

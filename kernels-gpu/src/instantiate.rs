@@ -1,0 +1,215 @@
+//! The macros that make kernels of rows: PTX entries on the device, tables on the host. [`table`](crate::table) has the rows of this crate;
+//! a kernel crate of a user's own has others.
+
+/// Instantiates kernels: one PTX entry a row, and a table of all rows.
+///
+/// A row is `name = Kernel<..>, epilogue = E, min_blocks = n;`. Kernel crates of users call it with their own epilogues.
+///
+/// A kernel of [`Schedule::SplitK`](crate::kernel::Schedule) also names its reducer, one of [`reducers!`](crate::reducers)
+/// with the same epilogue: `.., min_blocks = n, reducer = name;`.
+///
+/// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its matrices besides the
+/// other parameters: `.., min_blocks = n, factors = mapped;`.
+///
+/// A kernel that differs from that of an earlier row in the type of its results alone, and leaves all of them to its reducer, is the
+/// same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own.
+#[macro_export]
+macro_rules! gemm_kernels {
+    (
+        $(#[$doc:meta])* $table:ident:
+        $(
+            $name:ident = $kernel:ty, epilogue = $epilogue:ty, min_blocks = $min_blocks:expr
+            $(, reducer = $reducer:ident)? $(, factors = $mapped:ident)? $(, entry = $entry:ident)?;
+        )*
+    ) => {
+        $($crate::__gemm_entry! { $name = $kernel, $epilogue, $min_blocks $(, $mapped)? $(; $entry)? })*
+
+        $(#[$doc])*
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub static $table: &[$crate::kernel::KernelInfo] = &[$(
+            $crate::kernel::KernelInfo {
+                name: stringify!($name),
+                rung: <$kernel as $crate::kernel::GemmKernel>::RUNG,
+                dtype: <$kernel as $crate::kernel::GemmKernel>::DTYPE,
+                target: <<$kernel as $crate::kernel::GemmKernel>::Target
+                    as $crate::element::Element>::DTYPE,
+                layouts: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,
+                summation: <$kernel as $crate::kernel::GemmKernel>::SUMMATION,
+                tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
+                shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
+                schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
+                finishes: <$kernel as $crate::kernel::GemmKernel>::FINISHES,
+                depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
+                producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
+                cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
+                needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
+                boxes: <$kernel as $crate::kernel::GemmKernel>::BOXES,
+                reducer: $crate::__reducer!(
+                    <<$kernel as $crate::kernel::GemmKernel>::Target as $crate::element::Element>::DTYPE
+                    $(, $reducer)?
+                ),
+                entry: $crate::__entry!($name = $kernel, $epilogue $(, $entry)?),
+            },
+        )*];
+    };
+}
+
+/// The PTX entry of a row.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __gemm_entry {
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr) => {
+        /// A row of the table: see there.
+        ///
+        /// # Safety
+        /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
+        #[::cuda_std::kernel(
+                                            max_threads = $crate::kernel::threads::<$kernel>(),
+                                            min_blocks = $min_blocks,
+                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
+                                            early_start
+                                        )]
+        pub unsafe fn $name(
+            params: $crate::params::GemmParams<
+                <$kernel as $crate::kernel::GemmKernel>::Element,
+                $epilogue,
+                <$kernel as $crate::kernel::GemmKernel>::Target,
+            >,
+        ) {
+            const {
+                assert!(
+                    <$kernel as $crate::kernel::GemmKernel>::BOXES.is_none(),
+                    "a kernel that makes bulk copies has `factors = mapped`"
+                )
+            }
+            if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
+                ::cuda_std::early_start::wait();
+            }
+            // SAFETY: the launcher keeps the kernel's contract.
+            unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params.of_block()) }
+        }
+    };
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr, mapped) => {
+        /// A row of the table: see there.
+        ///
+        /// # Safety
+        /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
+        #[::cuda_std::kernel(
+                                            max_threads = $crate::kernel::threads::<$kernel>(),
+                                            min_blocks = $min_blocks,
+                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
+                                            early_start
+                                        )]
+        pub unsafe fn $name(
+            params: $crate::params::GemmParams<
+                <$kernel as $crate::kernel::GemmKernel>::Element,
+                $epilogue,
+                <$kernel as $crate::kernel::GemmKernel>::Target,
+            >,
+            #[grid_constant] a: &::cuda_std::bulk_copy::TensorMap,
+            #[grid_constant] b: &::cuda_std::bulk_copy::TensorMap,
+            #[grid_constant] d: &::cuda_std::bulk_copy::TensorMap,
+            d_is_mapped: u32,
+        ) {
+            const {
+                assert!(
+                    <$kernel as $crate::kernel::GemmKernel>::BOXES.is_some(),
+                    "a kernel with `factors = mapped` makes bulk copies"
+                )
+            }
+            if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
+                ::cuda_std::early_start::wait();
+            }
+            let factors = [a, b];
+            let maps = $crate::maps::Maps::new(&factors, (d_is_mapped != 0).then_some(d));
+            let params = $crate::params::GemmParams { maps, ..params.of_block() };
+            // SAFETY: the launcher keeps the kernel's contract.
+            unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }
+        }
+    };
+    // The entry is that of another row.
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr $(, mapped)?; $entry:ident) => {};
+}
+
+/// The entry of a row as a value: its own, or that of another one, which must take the same parameters.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __entry {
+    ($name:ident = $kernel:ty, $epilogue:ty) => {
+        $name::ENTRY
+    };
+    ($name:ident = $kernel:ty, $epilogue:ty, $entry:ident) => {{
+        const {
+            type Params = $crate::params::GemmParams<
+                <$kernel as $crate::kernel::GemmKernel>::Element,
+                $epilogue,
+                <$kernel as $crate::kernel::GemmKernel>::Target,
+            >;
+            let parameter = ::cuda_std::entry::Parameter::of::<Params>();
+            let first = &$entry::ENTRY.parameters[0];
+            assert!(
+                first.size == parameter.size && first.align == parameter.align,
+                "kernels that share an entry take the same parameters"
+            );
+            assert!(
+                !<$kernel as $crate::kernel::GemmKernel>::FINISHES,
+                "a kernel that stores results has an entry of its own"
+            );
+        }
+        $entry::ENTRY
+    }};
+}
+
+/// A reducer as a value, or none.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __reducer {
+    ($dtype:expr) => {
+        None
+    };
+    ($dtype:expr, $name:ident) => {
+        Some($crate::kernel::Reducer {
+            name: stringify!($name),
+            dtype: $dtype,
+            entry: $name::ENTRY,
+        })
+    };
+}
+
+/// Instantiates [reducers](crate::reduce): one PTX entry a row, and a table of all rows.
+///
+/// A row is `name = T, epilogue = E;`.
+#[macro_export]
+macro_rules! reducers {
+    (
+        $(#[$doc:meta])* $table:ident:
+        $($name:ident = $element:ty, epilogue = $epilogue:ty;)*
+    ) => {
+        $(
+            /// A row of the table: see there.
+            ///
+            /// # Safety
+            /// As [`reduce`]($crate::reduce::reduce).
+            #[::cuda_std::kernel(
+                max_threads = $crate::reduce::THREADS,
+                min_blocks = $crate::reduce::MIN_BLOCKS,
+                early_start
+            )]
+            pub unsafe fn $name(params: $crate::params::GemmParams<$element, $epilogue>) {
+                ::cuda_std::early_start::wait();
+                // SAFETY: the launcher keeps the contract.
+                unsafe { $crate::reduce::reduce(params.of_block()) }
+            }
+        )*
+
+        $(#[$doc])*
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub static $table: &[$crate::kernel::Reducer] = &[$(
+            $crate::kernel::Reducer {
+                name: stringify!($name),
+                dtype: <$element as $crate::element::Element>::DTYPE,
+                entry: $name::ENTRY,
+            },
+        )*];
+    };
+}
