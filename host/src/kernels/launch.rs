@@ -29,9 +29,9 @@ const MOST_HELPERS: u32 = 8;
 /// The share of the multiprocessors, in per cent, that may have work without others being worth the cost of sharing.
 const IDLE_WORTH_SHARING: u64 = 95;
 
-/// What it costs warpgroups to share tiles, in slices of 64 values of k by one column: about as long as 14 slices of 256 columns take
-/// (10 microseconds, H200), however wide the tile is.
-const COST_OF_SHARING: u32 = 14 * 256;
+/// What it costs warpgroups to share tiles, in slices of 64 values of k by one element of D: about as long as 14 slices of 128 x 256 take
+/// (10 microseconds, H200), however large the tile is.
+const COST_OF_SHARING: u64 = 14 * 128 * 256;
 
 /// What a launch of a kernel looks like.
 ///
@@ -241,8 +241,9 @@ pub(crate) fn shares(
         false if !idle(equal) => equal,
         _ => blocks,
     };
-    let spared = slices - slices_of_last.div_ceil(blocks.into()) as u32;
-    let pays = !persistent || spared * kernel.tile.bn >= COST_OF_SHARING;
+    let spared = u64::from(slices) - slices_of_last.div_ceil(blocks.into());
+    let of_slice = u64::from(kernel.tile.bm) * u64::from(kernel.tile.bn);
+    let pays = !persistent || spared * of_slice >= COST_OF_SHARING;
     if blocks == last || !pays { nothing } else { Shares::new(last, blocks, slices) }
 }
 
