@@ -144,7 +144,12 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn declare() -> Self {
-        const { assert!(matches!(N, 64 | 128 | 192 | 256), "an instruction has 64, 128, 192 or 256 columns") };
+        const {
+            assert!(
+                matches!(N, 64 | 128 | 192 | 256),
+                "an instruction has 64, 128, 192 or 256 columns"
+            )
+        };
         // SAFETY: as promised by the caller.
         unsafe { backend::wgmma_declare::<N, SET>() };
         Accumulators { registers: PhantomData }

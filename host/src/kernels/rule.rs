@@ -87,7 +87,9 @@ impl fmt::Display for Rule {
             Rule::NothingToShare => "its blocks would share no tile",
             Rule::NoAsyncCopies => "this device has no asynchronous copies",
             Rule::RepackCosts => "factors would be repacked for longer than it gains",
-            Rule::OtherShapes => "its tiles are for other products, or for those where it was measured",
+            Rule::OtherShapes => {
+                "its tiles are for other products, or for those where it was measured"
+            }
         })
     }
 }
