@@ -147,7 +147,7 @@ impl Product {
                 let (row, col) = layout.stored(stored_row, stored_col);
                 T::narrow(value(row, col))
             };
-            (upload(&simulator, stored, stored.1.next_multiple_of(CHUNK), element), stored)
+            (upload(&simulator, stored, stored.1.max(1).next_multiple_of(CHUNK), element), stored)
         };
         let (a_matrix, a_stored) = factor(kernel.layouts.a, m, k, &a);
         let (b_matrix, b_stored) = factor(kernel.layouts.b, k, n, &b);
