@@ -528,7 +528,7 @@ gemm_kernels! {
     warpgroup64_nt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup64_tn_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup64_tt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
-    // For D whose columns make no whole tiles of 256: 128 of them and twice the rows, or 192.
+    // For D of few columns, or such as make no whole tiles of 256: twice as many rows, two pieces of 64 for each warpgroup; or 192 columns.
     warpgroup_tall_f16 = Warpgroup<f16, 256, 128, 64, 4>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
     warpgroup_tall_nt_f16 = Warpgroup<f16, 256, 128, 64, 4, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
     warpgroup_tall_tn_f16 = Warpgroup<f16, 256, 128, 64, 4, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
