@@ -208,13 +208,16 @@ fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
     3 * u64::from(problem.m) * u64::from(problem.n) >= covered.saturating_mul(2)
 }
 
-/// Whether the rule has an opinion of a kernel's tiles for this D. Of those of warpgroups the ones that are higher than wide are for a D of as
-/// many columns or a little fewer; and what 192 columns gain depends on how D divides into them among the multiprocessors, which only
+/// Whether the rule has an opinion of a kernel's tiles for this D. Of the large ones of warpgroups those that are higher than wide are for a D
+/// of as many columns or a little fewer; and what 192 columns gain depends on how D divides into them among the multiprocessors, which only
 /// measurements tell.
 fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
     let Tile { bm, bn, .. } = kernel.tile;
+    let large = i64::from(bm * bn) >= LARGE_TILE;
     match kernel.rung {
-        Rung::Warpgroup if bm > bn => problem.n <= bn && 2 * u64::from(problem.n) > bn.into(),
+        Rung::Warpgroup if large && bm > bn => {
+            problem.n <= bn && 2 * u64::from(problem.n) > bn.into()
+        }
         Rung::Warpgroup => bn.is_power_of_two(),
         _ => true,
     }
@@ -267,7 +270,7 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 ///
 /// Of a batch the tiles of all products count.
 ///
-/// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' tiles that are higher than wide are
+/// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
 /// for narrow D alone, and those of 192 columns, for which there is no rule, come last.
 ///
 /// Kernels for which factors must be [repacked](Repack) come last where that takes longer than they gain: where the product is small or
