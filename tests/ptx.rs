@@ -160,9 +160,14 @@ impl Module {
         }
     }
 
-    /// Parts of 128 bytes a row in which a tile of D leaves.
+    /// Pieces of 64 rows that each of two warpgroups has of a tile.
+    fn pieces(&self) -> u32 {
+        self.kernel.tile.bm / 2 / 64
+    }
+
+    /// Parts of 128 bytes a row in which a warp's rows of a tile of D leave.
     fn parts_of_d(&self) -> usize {
-        self.kernel.tile.bn as usize * self.kernel.target.bytes() / 128
+        self.pieces() as usize * self.kernel.tile.bn as usize * self.kernel.target.bytes() / 128
     }
 
     /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.
@@ -661,8 +666,7 @@ fn tensor_cores_multiply_while_the_next_fragments_are_read() {
 fn warpgroups_multiply_a_slice_in_one_go() {
     for module in modules().iter().filter(|module| module.kernel.boxes.is_some()) {
         let (name, tile) = (module.name(), module.kernel.tile);
-        // Each of two warpgroups has one instruction to every 64 of its rows.
-        let products_of_slice = tile.bk / 16 * (tile.bm / 2 / 64);
+        let products_of_slice = tile.bk / 16 * module.pieces();
         let format = module.kernel.dtype.name();
         let product =
             format!("wgmma.mma_async.sync.aligned.m64n{}k16.f32.{format}.{format}", tile.bn);
