@@ -221,9 +221,18 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     #[inline(always)]
     #[track_caller]
     pub fn operand(self, first: u32) -> Descriptor<T, M> {
-        let offset =
-            if M::TRANSPOSED { first / Self::ROW * Self::BOX_BYTES } else { first * ROW_BYTES };
-        Self::LAYOUT.at(SharedPtr::from_address(self.address + offset))
+        Self::LAYOUT.at(SharedPtr::from_address(self.address + Self::offset(first)))
+    }
+
+    /// Bytes from the elements of the panel's first row of A or column of B to those of the `number`-th, a multiple of 64.
+    const fn offset(number: u32) -> u32 {
+        if M::TRANSPOSED { number / Self::ROW * Self::BOX_BYTES } else { number * ROW_BYTES }
+    }
+
+    /// The same operand `number` rows of A or columns of B further on, a multiple of 64.
+    #[inline(always)]
+    pub const fn further(operand: Descriptor<T, M>, number: u32) -> Descriptor<T, M> {
+        operand.advance(Self::offset(number))
     }
 
     /// The same operand at the `step`-th [`K`] values of k.

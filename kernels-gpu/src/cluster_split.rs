@@ -29,7 +29,7 @@ use crate::warpgroup::{self, CONSUMERS_MEET, Warpgroup};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
-use cuda_std::wgmma::{self, M, THREADS};
+use cuda_std::wgmma::{self, THREADS};
 use cuda_std::{cluster, early_start, hint, named_barrier, registers, shared, thread};
 
 /// Blocks of a cluster, one for each warpgroup's part of a tile.
@@ -87,7 +87,7 @@ impl<
         // through the same slices. Nobody reads the stages any more when sums are written there, and no block ends before the other has
         // read them.
         unsafe {
-            let mut sums = WarpgroupTile::<BN>::declare();
+            let mut sums = WarpgroupTile::<BN, BM>::declare();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
             Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
@@ -104,9 +104,9 @@ impl<
             warpgroup::become_consumer();
             early_start::wait();
             let warpgroup = hint::uniform(thread / THREADS);
-            let first = warpgroup * M as u32;
+            let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
             let origin = Origin { row: origin.row + first, ..origin };
-            let fetch = || WarpgroupTile::<BN>::fetch(&p, origin);
+            let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
             let slices = slices.end - slices.start;
             let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
                 &mut sums, &mut ring, first, slices, fetch,
@@ -151,7 +151,8 @@ impl<
     /// Where the consumers' outboxes lie in shared memory, behind the stages.
     const OUTBOXES: u32 = {
         let stages = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::OUTBOXES;
-        assert!(M * BN * size_of::<f32>() <= stages as usize, "stages have room for sums");
+        let sums = THREADS as usize * WarpgroupTile::<BN, BM>::SUMS;
+        assert!(sums * size_of::<f32>() <= stages as usize, "stages have room for sums");
         stages
     };
 }

@@ -103,7 +103,7 @@ pub const VECTOR: usize = 4;
 /// Vectors whose loads are under way at a time.
 const VECTORS_TOGETHER: usize = 8;
 
-impl<const N: usize> WarpgroupTile<N> {
+impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// Leaves the sums in the workspace and says so. `barrier` is one of all threads that multiply.
     ///
     /// # Safety
@@ -156,7 +156,7 @@ impl<const N: usize> WarpgroupTile<N> {
     #[track_caller]
     pub unsafe fn for_each_vector(&self, take: impl Fn(usize, [f32; VECTOR])) {
         unroll!(i < 32, {
-            if const { i < N / 2 / VECTOR } {
+            if const { i < Self::SUMS / VECTOR } {
                 // SAFETY: as promised by the caller.
                 let sums = unsafe {
                     [
@@ -193,7 +193,7 @@ impl<const N: usize> WarpgroupTile<N> {
         }
         macro_rules! batches {
             ($($batch:literal)*) => {$(
-                if const { $batch * VECTORS_TOGETHER < N / 2 / VECTOR } {
+                if const { $batch * VECTORS_TOGETHER < Self::SUMS / VECTOR } {
                     let mut others = [[0.0; VECTOR]; VECTORS_TOGETHER];
                     for (i, others) in others.iter_mut().enumerate() {
                         *others = load($batch * VECTORS_TOGETHER + i);

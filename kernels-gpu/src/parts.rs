@@ -75,8 +75,7 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
     /// The part of a tile of the cluster.
     #[inline(always)]
     fn part(&self, segment: Segment) -> Part {
-        let Origin { row, col } =
-            tiles_of_cluster_at(CLUSTER, &self.together, self.m, self.n, segment.tile);
+        let Origin { row, col } = tiles_of_cluster_at(&self.together, self.m, self.n, segment.tile);
         // The blocks of a cluster follow each other.
         let rank = thread::block_idx_x() % CLUSTER;
         let of_cluster = rank * (self.together.bm / CLUSTER);

@@ -17,7 +17,7 @@ use crate::tile::{Origin, block_tile};
 use crate::warpgroup::{self, Warpgroup};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
-use cuda_std::wgmma::{self, M, THREADS};
+use cuda_std::wgmma::{self, THREADS};
 use cuda_std::{early_start, hint, registers, thread};
 
 /// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and results of `D`, of
@@ -68,7 +68,7 @@ impl<
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices.
         unsafe {
-            let mut sums = WarpgroupTile::<BN>::declare();
+            let mut sums = WarpgroupTile::<BN, BM>::declare();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
             Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
@@ -84,7 +84,7 @@ impl<
             }
             warpgroup::become_consumer();
             early_start::wait();
-            let first = hint::uniform(thread / THREADS) * M as u32;
+            let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
             let slices = slices.end - slices.start;
             Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
                 &mut sums,

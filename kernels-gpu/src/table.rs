@@ -346,6 +346,23 @@ gemm_kernels! {
     warpgroup64_nt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup64_tn_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     warpgroup64_tt_bf16 = Warpgroup<bf16, 128, 64, 64, 8, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    // For D of few columns, or such as make no whole tiles of 256: twice as many rows, two pieces of 64 for each warpgroup; or 192 columns.
+    warpgroup_tall_f16 = Warpgroup<f16, 256, 128, 64, 4>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_tall_nt_f16 = Warpgroup<f16, 256, 128, 64, 4, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_tall_tn_f16 = Warpgroup<f16, 256, 128, 64, 4, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_tall_tt_f16 = Warpgroup<f16, 256, 128, 64, 4, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup_tall_bf16 = Warpgroup<bf16, 256, 128, 64, 4>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_tall_nt_bf16 = Warpgroup<bf16, 256, 128, 64, 4, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_tall_tn_bf16 = Warpgroup<bf16, 256, 128, 64, 4, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup_tall_tt_bf16 = Warpgroup<bf16, 256, 128, 64, 4, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup192_f16 = Warpgroup<f16, 128, 192, 64, 4>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup192_nt_f16 = Warpgroup<f16, 128, 192, 64, 4, Nt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup192_tn_f16 = Warpgroup<f16, 128, 192, 64, 4, Tn>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup192_tt_f16 = Warpgroup<f16, 128, 192, 64, 4, Tt>, epilogue = Linear<f16>, min_blocks = 1, factors = mapped;
+    warpgroup192_bf16 = Warpgroup<bf16, 128, 192, 64, 4>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup192_nt_bf16 = Warpgroup<bf16, 128, 192, 64, 4, Nt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup192_tn_bf16 = Warpgroup<bf16, 128, 192, 64, 4, Tn>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    warpgroup192_tt_bf16 = Warpgroup<bf16, 128, 192, 64, 4, Tt>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     // The same with results of f32.
     warpgroup_f16_f32 = Warpgroup<f16, 128, 256, 64, 4, Nn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
     warpgroup_nt_f16_f32 = Warpgroup<f16, 128, 256, 64, 4, Nt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;

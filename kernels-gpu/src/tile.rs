@@ -58,10 +58,14 @@ fn in_groups_of(group_rows: u32, tile: &Tile, m: u32, n: u32, index: u32) -> Ori
     Origin { row: (first + place % rows) * tile.bm, col: place / rows * tile.bn }
 }
 
-/// The same for tiles that are those of a cluster of blocks together, one above the other.
+/// Rows of D in a group of tiles of warpgroups, be they those of one block or of a cluster together.
+const ROWS_OF_GROUP: u32 = GROUP * 128;
+
+/// The same for tiles that are those of a cluster of blocks together, one above the other, or as high by themselves: a group has as many
+/// rows of D.
 #[inline(always)]
-pub fn tiles_of_cluster_at(blocks: u32, together: &Tile, m: u32, n: u32, index: u32) -> Origin {
-    in_groups_of(GROUP / blocks, together, m, n, index)
+pub fn tiles_of_cluster_at(together: &Tile, m: u32, n: u32, index: u32) -> Origin {
+    in_groups_of((ROWS_OF_GROUP / together.bm).max(1), together, m, n, index)
 }
 
 #[cfg(test)]
@@ -83,6 +87,20 @@ mod tests {
             let all =
                 (0..tiles_m).flat_map(|i| (0..tiles_n).map(move |j| (i * TILE.bm, j * TILE.bn)));
             assert_eq!(places, all.collect(), "{tiles_m} x {tiles_n}");
+        }
+    }
+
+    #[test]
+    fn groups_of_clusters_and_of_high_tiles_have_as_many_rows() {
+        for (rows, together) in [(GROUP, TILE), (GROUP / 2, Tile { bm: 2 * TILE.bm, ..TILE })] {
+            let (m, n) = (3 * ROWS_OF_GROUP, 2 * together.bn);
+            let place = |index| {
+                let Origin { row, col } = tiles_of_cluster_at(&together, m, n, index);
+                (row, col)
+            };
+            assert_eq!(place(rows - 1), (ROWS_OF_GROUP - together.bm, 0));
+            assert_eq!(place(rows), (0, together.bn));
+            assert_eq!(place(2 * rows), (ROWS_OF_GROUP, 0));
         }
     }
 

@@ -11,7 +11,8 @@
 //!   wait for it to be full, begin its products, wait for those of the slice before, and give that one back ([`crate::ring`]): there
 //!   are always products under way;
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
-//!   thread, which the producers give up ([`crate::warpgroup_tile`]);
+//!   thread, which the producers give up ([`crate::warpgroup_tile`]). Where D is narrow they share 256 x 128, which is as many: then each has
+//!   two pieces of 64 rows, and two instructions to every step along k;
 //! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
 //!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
@@ -44,7 +45,7 @@ use crate::tile::Origin;
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use core::ops::Range;
-use cuda_std::wgmma::{self, M, THREADS};
+use cuda_std::wgmma::{self, THREADS};
 use cuda_std::{bulk_copy, cluster, early_start, hint, named_barrier, registers, shared, thread};
 
 /// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
@@ -62,7 +63,7 @@ pub const CONSUMERS_MEET: u32 = 1;
 /// Threads among which a row of sums is divided.
 const THREADS_OF_ROW: usize = 4;
 
-/// Rows of sums that a thread has a part of.
+/// Rows of sums that a thread has a part of, in each piece of a [`WarpgroupTile`].
 const ROWS_OF_THREAD: usize = 2;
 
 /// Gives up registers.
@@ -118,7 +119,7 @@ impl<
         bm: BM as u32,
         bn: BN as u32,
         bk: BK as u32,
-        tm: ROWS_OF_THREAD as u32,
+        tm: (WarpgroupTile::<BN, BM>::PIECES * ROWS_OF_THREAD) as u32,
         tn: (BN / THREADS_OF_ROW) as u32,
         stages: STAGES,
     };
@@ -144,7 +145,7 @@ impl<
         // through the same slices of the same tiles. Who has the end of a tile collects what the blocks before it have left, each of
         // which has a part of that tile to leave.
         unsafe {
-            let mut sums = WarpgroupTile::<BN>::declare();
+            let mut sums = WarpgroupTile::<BN, BM>::declare();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
             if thread >= Self::CONSUMERS {
                 become_producer();
@@ -161,14 +162,14 @@ impl<
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
-            let first = hint::uniform(thread / THREADS) * M as u32;
+            let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
             for Part { origin: Origin { row, col }, slices, is_left, first_helper } in
                 Parts::<CLUSTER>::new::<Self, _>(&p)
             {
                 let origin = Origin { row: row + first, col };
-                let fetch = || WarpgroupTile::<BN>::fetch(&p, origin);
+                let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
                 let slices = slices.end - slices.start;
                 let fetched = Self::consume(&mut sums, &mut ring, first, slices, fetch);
                 if is_left {
@@ -198,10 +199,7 @@ impl<
 > Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
 {
     /// Threads that multiply.
-    const CONSUMERS: u32 = {
-        assert!(BM == 2 * M, "the registers are shared out among two warpgroups that multiply");
-        Self::TILE.threads()
-    };
+    const CONSUMERS: u32 = Self::TILE.threads();
 
     /// Bytes of a stage.
     const STAGE_BYTES: u32 = {
@@ -311,7 +309,7 @@ impl<
         }
     }
 
-    /// Sums the products of so many slices of a tile: of its 64 rows from `first` on. Before it waits for the last ones it does something `meanwhile`,
+    /// Sums the products of so many slices of a tile: of a warpgroup's rows of it, from `first` on. Before it waits for the last ones it does something `meanwhile`,
     /// whose result it gives back.
     ///
     /// # Safety
@@ -319,7 +317,7 @@ impl<
     #[inline(always)]
     #[track_caller]
     pub unsafe fn consume<R>(
-        sums: &mut WarpgroupTile<BN>,
+        sums: &mut WarpgroupTile<BN, BM>,
         ring: &mut Ring<STAGES>,
         first: u32,
         slices: u32,

@@ -1,8 +1,11 @@
-//! The part of D that one warpgroup owns: 64 rows of it, in registers that the compiler never touches.
+//! The part of D that one warpgroup owns: one or two pieces of 64 rows, in registers that the compiler never touches.
 //!
 //! # Contract
-//! `N` columns by 64 rows of sums, which [`Accumulators`] holds under names of PTX. A warp has 16 of the rows, two times 8: in
+//! A piece is `N` columns by 64 rows of sums, which [`Accumulators`] holds under names of PTX. A warp has 16 of the rows, two times 8: in
 //! each 8 columns a lane has a pair of sums in the upper 8 rows and a pair in the lower, the pairs of [`crate::pairs`].
+//!
+//! A thread has room for 128 sums. Two pieces of 128 columns take as many as one of 256, and read half as much of B and twice as much of
+//! A for the same products: what suits a D that is narrow.
 //!
 //! While a warpgroup works on the way of its sums to D it does not multiply, so all of that is to be short. A lane keeps its
 //! sums in registers until they are what D is to hold, 16 at a time, so that there is always another to go on with while one waits for
@@ -23,7 +26,7 @@ use crate::params::{GemmParams, TargetRef};
 use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
 use core::hint::unreachable_unchecked;
-use cuda_std::wgmma::{self, Accumulators, K, Major, THREADS};
+use cuda_std::wgmma::{self, Accumulators, K, M, Major, THREADS};
 use cuda_std::{hint, thread, unroll, warp};
 
 /// Registers of a lane in 8 columns: a pair in the upper eight rows and one in the lower.
@@ -56,12 +59,40 @@ pub struct FetchedAhead {
     first: Fetched,
 }
 
-/// The sums of a warpgroup.
-pub struct WarpgroupTile<const N: usize> {
-    sums: Accumulators<N>,
+/// Warpgroups that share a block's tile.
+pub const WARPGROUPS: usize = 2;
+
+/// Most sums of a thread.
+const MOST_SUMS: usize = 128;
+
+/// The sums of one of the [two](WARPGROUPS) warpgroups that share a tile of `BM` rows and `N` columns.
+pub struct WarpgroupTile<const N: usize, const BM: usize = { WARPGROUPS * M }> {
+    /// Of the first piece. The second one's can be read and written through it as well.
+    sums: Accumulators<N, 0>,
+    /// Of the second piece, where there is one.
+    below: Option<Accumulators<N, 1>>,
 }
 
-impl<const N: usize> WarpgroupTile<N> {
+impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+    /// Pieces of [`M`] rows.
+    pub const PIECES: usize = {
+        let pieces = BM / (WARPGROUPS * M);
+        assert!(BM == pieces * WARPGROUPS * M, "warpgroups have as many rows each");
+        assert!(pieces == 1 || pieces == 2, "there are two sets of accumulators");
+        assert!(pieces * N / 2 <= MOST_SUMS, "a thread has room for its sums");
+        pieces
+    };
+
+    /// Rows of the warpgroup.
+    pub const ROWS: u32 = (Self::PIECES * M) as u32;
+
+    /// Sums of a thread.
+    pub const SUMS: usize = Self::PIECES * N / 2;
+
+    /// How many times [`pairs::COLS`] columns a piece is, and all of them one after another.
+    const TURNS_OF_PIECE: u32 = (N / pairs::COLS) as u32;
+    const TURNS: u32 = Self::PIECES as u32 * Self::TURNS_OF_PIECE;
+
     /// The sums, of undefined values.
     ///
     /// # Safety
@@ -70,7 +101,12 @@ impl<const N: usize> WarpgroupTile<N> {
     #[track_caller]
     pub unsafe fn declare() -> Self {
         // SAFETY: as promised by the caller.
-        WarpgroupTile { sums: unsafe { Accumulators::declare() } }
+        unsafe {
+            let sums = Accumulators::declare();
+            let below =
+                if const { Self::PIECES > 1 } { Some(Accumulators::declare()) } else { None };
+            WarpgroupTile { sums, below }
+        }
     }
 
     /// Makes all sums zero: those of a product without depth.
@@ -83,7 +119,7 @@ impl<const N: usize> WarpgroupTile<N> {
         macro_rules! clear {
             ($($first:literal)*) => {$(
                 unroll!(i < 32, {
-                    if const { $first + i < N / 2 } {
+                    if const { $first + i < Self::SUMS } {
                         // SAFETY: as promised by the caller.
                         unsafe { self.sums.set::<{ $first + i }>(0.0) };
                     }
@@ -126,21 +162,15 @@ impl<const N: usize> WarpgroupTile<N> {
         unsafe { self.sums.set::<I>(self.sums.get::<I>() + addend) };
     }
 
-    /// Begins to add the products of a slice: of 64 rows of A, from the `row`-th of its panel on, and all columns of B. For the
-    /// `first` slice of a tile what the sums were before does not count.
+    /// Begins to add the products of a slice: of the warpgroup's rows of A, from the `row`-th of its panel on, and all columns of B. For
+    /// the `first` slice of a tile what the sums were before does not count.
     ///
     /// # Safety
     /// All threads of the warpgroup get here together. Nobody writes the panels until the products have been
     /// [waited for](Self::wait).
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn begin_products<
-        T: wgmma::Element,
-        A: Major,
-        B: Major,
-        const BM: usize,
-        const BK: usize,
-    >(
+    pub unsafe fn begin_products<T: wgmma::Element, A: Major, B: Major, const BK: usize>(
         &mut self,
         (a, row): (BulkPanel<T, A, BM, BK>, u32),
         b: BulkPanel<T, B, N, BK>,
@@ -154,6 +184,10 @@ impl<const N: usize> WarpgroupTile<N> {
                 let a = BulkPanel::<T, A, BM, BK>::step(a, step as u32);
                 let b = BulkPanel::<T, B, N, BK>::step(b, step as u32);
                 self.sums.mma_async(a, b, !first || step != 0);
+                if let Some(below) = &mut self.below {
+                    let a = BulkPanel::<T, A, BM, BK>::further(a, M as u32);
+                    below.mma_async(a, b, !first || step != 0);
+                }
             });
             wgmma::commit_group();
         }
@@ -205,10 +239,7 @@ impl<const N: usize> WarpgroupTile<N> {
         fetched: FetchedAhead,
         outbox: &mut Outbox,
     ) {
-        const {
-            let whole = N.is_multiple_of(outbox::cols::<D>());
-            assert!(whole && N / pairs::COLS <= 8, "as many parts")
-        };
+        const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         let origin = of_warp(origin);
         // SAFETY: as promised by the caller.
         unsafe {
@@ -235,16 +266,23 @@ impl<const N: usize> WarpgroupTile<N> {
         outbox: &mut Outbox,
     ) {
         let turns = const { Self::turns_of_part::<D>() };
-        let mut fetched = ahead.first;
+        let FetchedAhead { mut vectors, first: mut fetched } = ahead;
         let in_words = const { size_of::<D>() == size_of::<u32>() }
             || params.d.has_vectors(2) && params.n.is_multiple_of(2);
-        for turn in 0..hint::opaque((N / pairs::COLS) as u32) {
-            let at = pairs_at(params.m, params.n, origin, turn);
+        for turn in 0..hint::opaque(Self::TURNS) {
+            let (piece, turn_of_piece) = Self::in_piece(origin, turn);
+            let at = pairs_at(params.m, params.n, piece, turn_of_piece);
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
-                let vectors = ahead.vectors.of_turn::<D>(turn);
-                let (factor, addends) = params.epilogue.addends(&vectors, &fetched);
-                fetched = params.epilogue.fetch(&pairs_at(params.m, params.n, origin, turn + 1));
+                let of_turn = vectors.of_turn::<D>(turn_of_piece);
+                let (factor, addends) = params.epilogue.addends(&of_turn, &fetched);
+                let (next, next_turn) = Self::in_piece(origin, turn + 1);
+                fetched = params.epilogue.fetch(&pairs_at(params.m, params.n, next, next_turn));
+                if const { Self::PIECES > 1 } && turn + 1 == Self::TURNS_OF_PIECE {
+                    // The second piece has other rows.
+                    let at = pairs_at(params.m, params.n, next, pairs::turn_of_lane());
+                    vectors = params.epilogue.fetch_vectors(&at);
+                }
                 let mut values = self.scaled(turn, factor, addends);
                 params.epilogue.finish(&mut values, &at);
                 if d.is_some() && turn % turns == 0 {
@@ -252,8 +290,8 @@ impl<const N: usize> WarpgroupTile<N> {
                 }
                 D::write(outbox, turn % turns, values);
                 if turn % turns == turns - 1 {
-                    let col = origin.col + turn / turns * outbox::cols::<D>() as u32;
-                    let origin = Origin { col, ..origin };
+                    let col = piece.col + turn_of_piece / turns * outbox::cols::<D>() as u32;
+                    let origin = Origin { col, ..piece };
                     match d {
                         Some(d) => outbox.send(d, origin),
                         None if in_words => outbox.send_rows::<T, E, D, u32>(params, origin),
@@ -262,6 +300,17 @@ impl<const N: usize> WarpgroupTile<N> {
                 }
             }
         }
+    }
+
+    /// Where the piece begins in which the `turn`-th [`pairs::COLS`] columns are, of the pieces of a part that begins at `origin`; and how many
+    /// such come before in that piece.
+    #[inline(always)]
+    fn in_piece(origin: Origin, turn: u32) -> (Origin, u32) {
+        if const { Self::PIECES == 1 } {
+            return (origin, turn);
+        }
+        let row = origin.row + turn / Self::TURNS_OF_PIECE * M as u32;
+        (Origin { row, ..origin }, turn % Self::TURNS_OF_PIECE)
     }
 
     /// The sums of the `turn`-th [`pairs::COLS`] columns, each multiplied by `factor` and added to its addend.
@@ -274,7 +323,7 @@ impl<const N: usize> WarpgroupTile<N> {
         macro_rules! of_turn {
             ($($turn:literal)*) => {
                 match turn {
-                    $($turn if const { $turn < N / pairs::COLS } => {
+                    $($turn if const { $turn < Self::TURNS } => {
                         // SAFETY: as promised by the caller.
                         unsafe { scaled!(self.sums, $turn, factor, addends) }
                     })*
@@ -304,7 +353,8 @@ impl<const N: usize> WarpgroupTile<N> {
         let nothing: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
         macro_rules! store {
             ($($turn:literal)*) => {$(
-                if const { $turn < N / pairs::COLS } {
+                if const { $turn < Self::TURNS } {
+                    let (piece, turn_of_piece) = Self::in_piece(origin, $turn);
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
                         if $turn % turns == 0 {
@@ -313,8 +363,9 @@ impl<const N: usize> WarpgroupTile<N> {
                         let values = scaled!(self.sums, $turn, factor, nothing);
                         D::write(outbox, $turn % turns, values);
                         if $turn % turns == turns - 1 {
-                            let col = origin.col + $turn / turns * outbox::cols::<D>() as u32;
-                            outbox.send(d, Origin { col, ..origin });
+                            let part = turn_of_piece / turns;
+                            let col = piece.col + part * outbox::cols::<D>() as u32;
+                            outbox.send(d, Origin { col, ..piece });
                         }
                     }
                 }
@@ -338,12 +389,16 @@ impl<const N: usize> WarpgroupTile<N> {
     pub unsafe fn store_sums(&self, to: TargetRef<f32>, m: u32, origin: Origin) {
         let to = to.of_block();
         let at = pairs_at(m, to.ld as u32, of_warp(origin), 0);
-        let rows = [0, 1].map(|i| (to.at(at.row(i), at.col), at.row(i) < at.m));
+        let rows = |first: u32| {
+            let at = PairsAt { row: at.row + first, ..at };
+            [0, 1].map(|i| (to.at(at.row(i), at.col), at.row(i) < at.m))
+        };
+        let pieces = [rows(0), if const { Self::PIECES > 1 } { rows(M as u32) } else { rows(0) }];
         macro_rules! store {
             ($j:expr, $i:literal) => {{
                 const FIRST: usize = $j * OF_EIGHT + $i * 2;
-                let (row, there) = rows[$i];
-                let col = $j as u32 * pairs::STEP;
+                let (row, there) = pieces[const { $j / (N / pairs::STEP as usize) }][$i];
+                let col = const { ($j % (N / pairs::STEP as usize)) as u32 * pairs::STEP };
                 // SAFETY: as promised by the caller.
                 unsafe {
                     let pair = [self.sums.get::<FIRST>(), self.sums.get::<{ FIRST + 1 }>()];
@@ -352,7 +407,7 @@ impl<const N: usize> WarpgroupTile<N> {
             }};
         }
         unroll!(j < 32, {
-            if const { j < N / pairs::STEP as usize } {
+            if const { j < Self::SUMS / OF_EIGHT } {
                 store!(j, 0);
                 store!(j, 1);
             }

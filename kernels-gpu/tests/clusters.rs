@@ -14,7 +14,7 @@ use regemm_kernels::bulk_panels::BulkPanel;
 use regemm_kernels::epilogue::{Epilogue, Linear};
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{GemmKernel, KernelInfo, Needs, Rung, Schedule, Summation, Tile};
-use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
+use regemm_kernels::layout::{Layout, Layouts, Nn, Nt, Tn, Tt};
 use regemm_kernels::maps::{BoxShape, Boxes, Maps};
 use regemm_kernels::outbox::{self, Outbox};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
@@ -26,14 +26,19 @@ use regemm_kernels::warpgroup_tile::WarpgroupTile;
 use std::ffi::c_void;
 
 gemm_kernels! {
-    /// In all layouts, with tiles that are quick to simulate; then a block for itself.
+    /// In all layouts, with tiles that are quick to simulate, and with high ones; then blocks for themselves.
     PAIRS:
 
     pair_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Nn, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     pair_nt_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Nt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     pair_tn_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Tn, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     pair_tt_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Tt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    tall_pair_bf16 = Warpgroup<bf16, 256, 128, 64, 3, Nn, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    tall_pair_nt_bf16 = Warpgroup<bf16, 256, 128, 64, 3, Nt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    tall_pair_tn_bf16 = Warpgroup<bf16, 256, 128, 64, 3, Tn, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    tall_pair_tt_bf16 = Warpgroup<bf16, 256, 128, 64, 3, Tt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     alone_bf16 = Warpgroup<bf16, 128, 128, 64, 3>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    tall_alone_bf16 = Warpgroup<bf16, 256, 128, 64, 3>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
 }
 
 /// What rows are padded to: 16 bytes, as bulk copies need.
@@ -184,7 +189,7 @@ fn pairs() -> impl Iterator<Item = &'static KernelInfo> {
 #[test]
 fn tiles_one_above_the_other_in_all_layouts() {
     for kernel in pairs() {
-        Product::new(256, 128, 5 * 64).check(kernel);
+        Product::new(2 * kernel.tile.bm, 128, 5 * 64).check(kernel);
     }
 }
 
@@ -193,7 +198,8 @@ fn tiles_that_lie_outside_of_d() {
     for kernel in pairs() {
         // One row of tiles, and three: the second block of a cluster has none of its own in the last.
         Product::new(100, 72, 70).check(kernel);
-        Product { clusters: 2, ..Product::new(300, 129, 200) }.check(kernel);
+        let rows = 2 * kernel.tile.bm + 44;
+        Product { clusters: 2, ..Product::new(rows, 129, 200) }.check(kernel);
         Product::new(1, 1, 1).check(kernel);
     }
 }
@@ -201,7 +207,10 @@ fn tiles_that_lie_outside_of_d() {
 #[test]
 fn clusters_take_one_pair_of_tiles_after_another() {
     // 5 x 3 tiles, nine pairs, for two clusters: one has more of them than the other.
-    Product { clusters: 2, ..Product::new(5 * 128 - 7, 3 * 128 - 1, 4 * 64 + 3) }.check(&PAIRS[0]);
+    for kernel in pairs().filter(|kernel| kernel.layouts == Layouts::NN) {
+        let rows = 5 * kernel.tile.bm - 7;
+        Product { clusters: 2, ..Product::new(rows, 3 * 128 - 1, 4 * 64 + 3) }.check(kernel);
+    }
 }
 
 #[test]
@@ -221,17 +230,19 @@ fn without_depth_there_is_nothing_to_bring() {
 
 #[test]
 fn what_both_blocks_need_is_fetched_once() {
-    let (slices, bytes_of_a, bytes_of_b) = (4, 128 * 64 * 2, 128 * 64 * 2);
-    let product = Product::new(256, 128, slices * 64);
-    let bytes_of_d = u64::from(product.m * product.n * 2);
-    let alone = Product { clusters: 2, ..product }.check(&PAIRS[4]);
-    let of_factors = u64::from(slices * 2 * (bytes_of_a + bytes_of_b));
-    assert_eq!(alone.bulk_bytes, of_factors + bytes_of_d);
-    for kernel in pairs() {
-        let pair = product.check(kernel);
-        let of_factors = u64::from(slices * (2 * bytes_of_a + bytes_of_b));
-        assert_eq!(pair.bulk_bytes, of_factors + bytes_of_d);
-        assert_eq!(pair.tensor_fma, alone.tensor_fma);
+    const SLICES: u32 = 4;
+    for kernel in PAIRS {
+        let Tile { bm, bn, bk, .. } = kernel.tile;
+        // Two tiles, of a cluster or of two blocks for themselves.
+        let clusters = 2 / kernel.cluster;
+        let product = Product { clusters, ..Product::new(2 * bm, bn, SLICES * bk) };
+        let (rows_of_a, columns_of_b) = (2 * bm, clusters * bn);
+        let of_factors = SLICES * (rows_of_a + columns_of_b) * bk;
+        let elements = u64::from(of_factors + product.m * product.n);
+        let counters = product.check(kernel);
+        assert_eq!(counters.bulk_bytes, 2 * elements, "{}", kernel.name);
+        let products = u64::from(product.m) * u64::from(product.n) * u64::from(product.k);
+        assert_eq!(counters.tensor_fma, products, "{}", kernel.name);
     }
 }
 

@@ -8,16 +8,34 @@ use cuda_std::sim::{Counters, Launch, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use half::{bf16, f16};
 use regemm_kernels::activation::Activation;
+use regemm_kernels::cluster_split::ClusterSplit;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::epilogue::{BiasAxis, Linear};
-use regemm_kernels::kernel::{KernelInfo, Schedule};
-use regemm_kernels::layout::Layout;
+use regemm_kernels::gemm_kernels;
+use regemm_kernels::kernel::{KernelInfo, Schedule, Tile};
+use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
 use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::partials::Partials;
 use regemm_kernels::reduce;
-use regemm_kernels::table::KERNELS;
+use regemm_kernels::split_warpgroup::SplitWarpgroup;
+use regemm_kernels::table::{KERNELS, reduce_f32};
+use regemm_kernels::warpgroup::Warpgroup;
 use std::ffi::c_void;
+
+gemm_kernels! {
+    /// Tiles of which the library has none with such results, or none at all: two pieces of 64 rows for each warpgroup, and 192 columns.
+    OTHERS:
+
+    tall_bf16_f32 = Warpgroup<bf16, 256, 128, 64, 3, Nn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    tall_tt_f16_f32 = Warpgroup<f16, 256, 128, 64, 3, Tt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    columns192_nt_bf16_f32 = Warpgroup<bf16, 128, 192, 64, 3, Nt, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    columns192_tn_f16_f32 = Warpgroup<f16, 128, 192, 64, 3, Tn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    split_tall_tn_bf16_f32 = SplitWarpgroup<bf16, 256, 128, 64, 3, Tn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped;
+    split192_f16_f32 = SplitWarpgroup<f16, 128, 192, 64, 3, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped;
+    cluster_tall_nt_f16_f32 = ClusterSplit<f16, 256, 128, 64, 3, Nt, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    cluster192_bf16_f32 = ClusterSplit<bf16, 128, 192, 64, 3, Nn, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+}
 
 /// What rows of factors are padded to: 16 bytes, as bulk copies need.
 const CHUNK: u32 = 8;
@@ -99,7 +117,7 @@ fn map<T: Element>(
         Dtype::F32 => ElementType::F32,
         Dtype::F64 => ElementType::F64,
     };
-    let shape = (1, rows.into(), cols.into());
+    let shape = (1, rows.max(1).into(), cols.max(1).into());
     let strides = (0, size_of::<T>() as u64 * matrix.ld);
     let address = matrix.data.address();
     let box_shape = (boxes.rows, boxes.cols);
@@ -110,7 +128,8 @@ fn map<T: Element>(
 impl Product {
     /// Runs a kernel of the table, in slices of this depth where it takes slices, and checks all of D and what lies between its rows.
     fn check(&self, name: &str, slice_depth: u32) -> Counters {
-        let kernel = KERNELS.iter().find(|kernel| kernel.name == name).expect("it is in the table");
+        let mut kernels = KERNELS.iter().chain(OTHERS);
+        let kernel = kernels.find(|kernel| kernel.name == name).expect("it is in a table");
         assert_eq!(kernel.target, Dtype::F32, "{name}");
         match kernel.dtype {
             Dtype::F16 => self.check_for::<f16>(kernel, slice_depth),
@@ -128,7 +147,7 @@ impl Product {
                 let (row, col) = layout.stored(stored_row, stored_col);
                 T::narrow(value(row, col))
             };
-            (upload(&simulator, stored, stored.1.next_multiple_of(CHUNK), element), stored)
+            (upload(&simulator, stored, stored.1.max(1).next_multiple_of(CHUNK), element), stored)
         };
         let (a_matrix, a_stored) = factor(kernel.layouts.a, m, k, &a);
         let (b_matrix, b_stored) = factor(kernel.layouts.b, k, n, &b);
@@ -276,6 +295,23 @@ fn all_columns_of_wide_tiles_and_several_tiles() {
     for product in epilogues(wide) {
         product.check("warpgroup_nt_bf16_f32", wide.k);
         product.check("warpgroup64_f16_f32", wide.k);
+    }
+}
+
+#[test]
+fn high_tiles_and_those_of_192_columns() {
+    for kernel in OTHERS {
+        let Tile { bm, bn, bk, .. } = kernel.tile;
+        // Two tiles in either direction, the last ones cut; in the middle of a piece of 64 rows, at its first row, and not at all.
+        for (m, n) in [(bm + bm / 2 + 7, bn + 68), (bm + bm / 2 + 1, bn - 3), (bm, bn)] {
+            for product in epilogues(Product { m, n, k: 3 * bk + 5, ..PLAIN }) {
+                product.check(kernel.name, 2 * bk);
+            }
+        }
+        let without_depth = Product { m: bm, n: bn, k: 0, beta: 0.5, ..PLAIN };
+        if kernel.reducer.is_none() {
+            without_depth.check(kernel.name, bk);
+        }
     }
 }
 

@@ -117,10 +117,11 @@ pub unsafe fn wait_group<const PENDING: usize>() {
     unsafe { backend::wgmma_wait_group::<PENDING>() }
 }
 
-/// The registers of a product of [`M`] rows and `N` columns, 64, 128 or 256: `N / 2` of them in each thread.
+/// The registers of a product of [`M`] rows and `N` columns, 64, 128, 192 or 256: `N / 2` of them in each thread.
 ///
 /// The value itself is empty, and stands for registers that have a name in PTX. A kernel that needs several sets tells them
-/// apart by `SET`.
+/// apart by `SET`. Where it owns several times as many rows, sets that follow one another can be read and written through the first as if
+/// they were one: after the registers of a set come those of the next.
 ///
 /// Register `i` of the thread of index `t` in its warpgroup holds ("Register Fragments and Shared Memory Matrix Layouts")
 ///
@@ -143,7 +144,12 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn declare() -> Self {
-        const { assert!(matches!(N, 64 | 128 | 256), "an instruction has 64, 128 or 256 columns") };
+        const {
+            assert!(
+                matches!(N, 64 | 128 | 192 | 256),
+                "an instruction has 64, 128, 192 or 256 columns"
+            )
+        };
         // SAFETY: as promised by the caller.
         unsafe { backend::wgmma_declare::<N, SET>() };
         Accumulators { registers: PhantomData }
@@ -171,10 +177,10 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         }
     }
 
-    /// This thread's register `I`, less than `N / 2`.
+    /// This thread's register `I`: from `N / 2` on one of the sets that follow.
     ///
     /// # Safety
-    /// All instructions that use the accumulators must have been waited for.
+    /// The register must have been declared, and all instructions that use its set waited for.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn get<const I: usize>(&self) -> f32 {
@@ -182,7 +188,7 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         unsafe { backend::wgmma_get::<N, SET, I>() }
     }
 
-    /// `factor` times this thread's register `I`, less than `N / 2`, plus `addend`, rounded once.
+    /// `factor` times this thread's [register](Self::get) `I`, plus `addend`, rounded once.
     ///
     /// The same as with [`get`](Self::get), but where one of several registers is chosen at run time the multiply-add stays with the
     /// choice, in place of a move.
@@ -196,7 +202,7 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         unsafe { backend::wgmma_scaled::<N, SET, I>(factor, addend) }
     }
 
-    /// Writes this thread's register `I`, less than `N / 2`.
+    /// Writes this thread's [register](Self::get) `I`.
     ///
     /// # Safety
     /// As for [`get`](Self::get).

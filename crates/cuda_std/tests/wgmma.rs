@@ -168,7 +168,7 @@ fn descriptors_have_the_manuals_fields() {
 #[test]
 fn offsets_are_those_of_the_blocks() {
     fn check<J: Major>(swizzle: Swizzle) {
-        for rows in [64, 256] {
+        for rows in [64, 192, 256] {
             let blocks = Blocks { swizzle, transposed: J::TRANSPOSED, rows };
             let layout = blocks.layout::<bf16, J>();
             let columns = if J::TRANSPOSED || swizzle == Swizzle::None {
@@ -282,9 +282,11 @@ unsafe fn product(p: Product) {
         match (p.bf16, p.n) {
             (false, 64) => majors::<f16, 64>(p),
             (false, 128) => majors::<f16, 128>(p),
+            (false, 192) => majors::<f16, 192>(p),
             (false, _) => majors::<f16, 256>(p),
             (true, 64) => majors::<bf16, 64>(p),
             (true, 128) => majors::<bf16, 128>(p),
+            (true, 192) => majors::<bf16, 192>(p),
             (true, _) => majors::<bf16, 256>(p),
         }
     }
@@ -349,7 +351,7 @@ fn every_accumulator_is_where_the_manual_has_it() {
     assert_eq!((at[256], at[8 * 256], at[16 * 256]), ((4, 0), (0, 2), (32, 0)));
     assert_eq!(at[63 * 256 + 255], (127, 127));
     // Element (i, j) is 256 i + j.
-    for n in [64, 128, 256] {
+    for n in [64, 128, 192, 256] {
         let mut a = vec![0.0; M * DEPTH];
         let mut b = vec![0.0; DEPTH * n];
         for i in 0..M {
@@ -372,7 +374,9 @@ fn every_accumulator_is_where_the_manual_has_it() {
 #[test]
 fn products_of_all_layouts() {
     let mut state = 1;
-    for (n, bf16) in [(64, false), (128, true), (256, false), (256, true)] {
+    for (n, bf16) in
+        [(64, false), (128, true), (192, false), (192, true), (256, false), (256, true)]
+    {
         let simulator = Simulator::new();
         let (a, b) = (integers(M * DEPTH, 8, &mut state), integers(DEPTH * n, 8, &mut state));
         let c = integers(M * n, 1000, &mut state);

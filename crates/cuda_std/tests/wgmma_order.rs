@@ -208,3 +208,32 @@ fn sets_of_accumulators_are_waited_for_apart() {
     assert_eq!(fault.kind, FaultKind::AccumulatorsInFlight);
     assert_line(&fault, SOURCE, "too early");
 }
+
+/// Registers of the second of two sets through the first, and one that is of neither where asked for.
+#[kernel]
+unsafe fn one_after_another(to: GlobalPtr<f32>, beyond: bool) {
+    let t = thread::thread_idx_x();
+    unsafe {
+        let mut first = Accumulators::<N, 0>::declare();
+        let mut second = Accumulators::<N, 1>::declare();
+        first.set::<{ N / 2 }>(t as f32);
+        second.set::<{ N / 2 - 1 }>(10.0);
+        let sum = second.get::<0>() + first.get::<{ N - 1 }>();
+        to.add(t as u64).store(first.scaled::<{ N / 2 }>(2.0, sum));
+        if beyond {
+            first.get::<N>(); // of no set
+        }
+    }
+}
+
+#[test]
+fn sets_that_follow_one_another_are_read_and_written_as_one() {
+    let simulator = Simulator::new();
+    let to = alloc::<f32>(&simulator, THREADS as usize);
+    launch!(simulator, one_after_another[1, THREADS, 0](to, false)).unwrap();
+    let expected: Vec<f32> = (0..THREADS).map(|t| 3.0 * t as f32 + 10.0).collect();
+    assert_eq!(download(&simulator, to, THREADS as usize), expected);
+    let fault = fault(launch!(simulator, one_after_another[1, THREADS, 0](to, true)));
+    assert_eq!(fault.kind, FaultKind::WgmmaMisuse);
+    assert_line(&fault, SOURCE, "of no set");
+}

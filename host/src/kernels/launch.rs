@@ -30,9 +30,9 @@ const MOST_HELPERS: u32 = 8;
 /// The share of the multiprocessors, in per cent, that may have work without others being worth the cost of sharing.
 const IDLE_WORTH_SHARING: u64 = 95;
 
-/// What it costs warpgroups to share tiles, in slices of 64 values of k by one column: about as long as 14 slices of 256 columns take
-/// (10 microseconds, H200), however wide the tile is.
-const COST_OF_SHARING: u32 = 14 * 256;
+/// What it costs warpgroups to share tiles, in slices of 64 values of k by one element of D: about as long as 14 slices of 128 x 256 take
+/// (10 microseconds, H200), however large the tile is.
+const COST_OF_SHARING: u64 = 14 * 128 * 256;
 
 /// What a launch of a kernel looks like.
 ///
@@ -245,8 +245,9 @@ pub(crate) fn shares(
         false if !idle(equal) => equal,
         _ => blocks,
     };
-    let spared = slices - slices_of_last.div_ceil(blocks.into()) as u32;
-    let pays = !persistent || spared * kernel.tile.bn >= COST_OF_SHARING;
+    let spared = u64::from(slices) - slices_of_last.div_ceil(blocks.into());
+    let of_slice = u64::from(kernel.tile.bm) * u64::from(kernel.tile.bn);
+    let pays = !persistent || spared * of_slice >= COST_OF_SHARING;
     if blocks == last || !pays { nothing } else { Shares::new(last, blocks, slices) }
 }
 
@@ -357,6 +358,24 @@ mod tests {
         assert_eq!(of(8192, 2, None), (Some([64 * 32, 1]), 0, 0, nothing), "batches");
         let (main, tiles, blocks, _) = of(512, 1, Some(7));
         assert_eq!((main, tiles, blocks), (Some([14, 1]), 4, 7), "as asked");
+    }
+
+    /// A slice of a tile that is as large takes as long, wherever it has its rows and columns.
+    #[test]
+    fn high_tiles_are_shared_as_wide_ones() {
+        let of = |name, [m, n, k]: [u32; 3]| {
+            let problem = Problem::new(Dtype::Bf16, m, n, k);
+            let shape = LaunchShape::new(find(name).unwrap(), &problem, &h200(), None);
+            (shape.shared_tiles, shape.sharing_blocks, shape.workspace)
+        };
+        let (tiles, blocks, workspace) = of("warpgroup_tall_bf16", [8192, 128, 8192]);
+        assert_eq!((tiles, blocks), (32, 128));
+        assert_eq!(workspace.partial_bytes, 128 * 256 * 128 * 4);
+        for k in (1..40).map(|slices| 64 * slices) {
+            let high = of("warpgroup_tall_bf16", [16 * 256, 3 * 128, k]);
+            assert_eq!(high, of("warpgroup_bf16", [16 * 128, 3 * 256, k]), "{k}");
+        }
+        assert_eq!(of("warpgroup_tall_bf16", [4096, 384, u32::MAX]).0, 48, "no count is too large");
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub enum Rule {
     NoAsyncCopies,
     /// Factors would have to be repacked for it, which takes longer than it gains.
     RepackCosts,
+    /// Its tiles are of a shape for other products, or for which only measurements can tell.
+    OtherShapes,
 }
 
 impl fmt::Display for Rule {
@@ -85,6 +87,9 @@ impl fmt::Display for Rule {
             Rule::NothingToShare => "its blocks would share no tile",
             Rule::NoAsyncCopies => "this device has no asynchronous copies",
             Rule::RepackCosts => "factors would be repacked for longer than it gains",
+            Rule::OtherShapes => {
+                "its tiles are for other products, or for those where it was measured"
+            }
         })
     }
 }
@@ -92,7 +97,17 @@ impl fmt::Display for Rule {
 /// Where the rule puts a kernel: the greater, the better. The part of the rule that applies comes first, then what orders
 /// kernels within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Order(u8, u64, bool, i64);
+pub(crate) struct Order(u8, u64, bool, i64, Reverse<u64>);
+
+impl Order {
+    /// For a kernel that nothing speaks for.
+    const LAST: Order = Order::new(0, 0, false, 0);
+
+    /// Where it does not matter how much of its tiles lies outside of D.
+    const fn new(part: u8, first: u64, then: bool, last: i64) -> Self {
+        Order(part, first, then, last, Reverse(0))
+    }
+}
 
 impl Order {
     /// The place of a kernel, and the part of the rule that put it there.
@@ -112,10 +127,14 @@ impl Order {
         let copies_asynchronously = device.compute_capability.is_none_or(|cc| cc >= ASYNC_COPIES);
         // Those of all products of a batch are resident together.
         let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
+        // Of kernels with equally large tiles the one that has less of them outside of D.
+        let covered = Reverse(blocks.saturating_mul(area.unsigned_abs()));
         if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
-            (Order(0, 0, false, 0), Rule::NoAsyncCopies)
+            (Order::LAST, Rule::NoAsyncCopies)
         } else if !repack_pays(Repack::of(kernel, problem), problem) {
-            (Order(0, 0, false, 0), Rule::RepackCosts)
+            (Order::LAST, Rule::RepackCosts)
+        } else if !has_tiles_for(kernel, problem) {
+            (Order::LAST, Rule::OtherShapes)
         } else if kernel.schedule == Schedule::SplitK {
             let fits = match kernel.rung {
                 Rung::Skinny => is_skinny(kernel, problem),
@@ -125,16 +144,16 @@ impl Order {
                 // Of kernels with the same tiles the one with producers.
                 let producers = i64::from(kernel.producers > 0);
                 let time = time_of_tiles(kernel, blocks).saturating_mul(2);
-                (Order(4, 0, false, producers - time), Rule::SharesTiles)
+                (Order::new(4, 0, false, producers - time), Rule::SharesTiles)
             } else {
-                (Order(0, 0, false, 0), Rule::NothingToShare)
+                (Order::LAST, Rule::NothingToShare)
             }
         } else if kernel.schedule == Schedule::ClusterK {
             // One round in which nearly all multiprocessors have a block.
             if (all.div_ceil(2)..=all).contains(&blocks) && problem.k >= DEEP_FOR_CLUSTERS {
-                (Order(4, 1, false, -area), Rule::SharesTiles)
+                (Order::new(4, 1, false, -area), Rule::SharesTiles)
             } else {
-                (Order(0, 0, false, 0), Rule::NothingToShare)
+                (Order::LAST, Rule::NothingToShare)
             }
         } else if kernel.producers > 0
             && !small
@@ -143,15 +162,15 @@ impl Order {
         {
             // Of kernels with the same tiles the one that need not share them.
             let alone = kernel.schedule == Schedule::Tiles;
-            (Order(4, area as u64, alone, 0), Rule::FillsDevice)
+            (Order(4, area as u64, alone, 0, covered), Rule::FillsDevice)
         } else if small && kernel.rung == Rung::Naive {
-            (Order(3, 0, false, 0), Rule::LittleToReuse)
+            (Order::new(3, 0, false, 0), Rule::LittleToReuse)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
-            (Order(2, kernel.rung as u64, fills, size), Rule::FillsDevice)
+            (Order(2, kernel.rung as u64, fills, size, covered), Rule::FillsDevice)
         } else {
-            (Order(1, blocks, false, kernel.rung as i64), Rule::FewTiles)
+            (Order::new(1, blocks, false, kernel.rung as i64), Rule::FewTiles)
         }
     }
 }
@@ -187,6 +206,21 @@ fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
     let area = u64::from(kernel.tile.bm * kernel.tile.bn);
     let covered = kernel.blocks(problem.m, problem.n).saturating_mul(area);
     3 * u64::from(problem.m) * u64::from(problem.n) >= covered.saturating_mul(2)
+}
+
+/// Whether the rule has an opinion of a kernel's tiles for this D. Of the large ones of warpgroups those that are higher than wide are for a D
+/// of as many columns or a little fewer; and what 192 columns gain depends on how D divides into them among the multiprocessors, which only
+/// measurements tell.
+fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
+    let Tile { bm, bn, .. } = kernel.tile;
+    let large = i64::from(bm * bn) >= LARGE_TILE;
+    match kernel.rung {
+        Rung::Warpgroup if large && bm > bn => {
+            problem.n <= bn && 2 * u64::from(problem.n) > bn.into()
+        }
+        Rung::Warpgroup => bn.is_power_of_two(),
+        _ => true,
+    }
 }
 
 /// Whether a kernel is made for D as narrow as this, and K deep enough for its steps.
@@ -235,6 +269,9 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
 /// Of a batch the tiles of all products count.
+///
+/// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
+/// for narrow D alone, and those of 192 columns, for which there is no rule, come last.
 ///
 /// Kernels for which factors must be [repacked](Repack) come last where that takes longer than they gain: where the product is small or
 /// shallow, or elements are used only a few times.

@@ -61,9 +61,9 @@ pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
 pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f32 {
     // SAFETY: the caller promises that the registers have been declared. Not `pure`: it stays after the wait before it.
     unsafe {
-        if WGMMA && I < N / 2 {
+        if WGMMA {
             let value;
-            asm!("mov.f32 {v}, acc{s}_{i};", v = out(reg32) value, s = const SET, i = const I, options(nomem, nostack));
+            asm!("mov.f32 {v}, acc{s}_{i};", v = out(reg32) value, s = const SET + I / (N / 2), i = const I % (N / 2), options(nomem, nostack));
             value
         } else {
             nvptx::trap()
@@ -78,9 +78,9 @@ pub unsafe fn wgmma_scaled<const N: usize, const SET: usize, const I: usize>(
 ) -> f32 {
     // SAFETY: as for `wgmma_get`.
     unsafe {
-        if WGMMA && I < N / 2 {
+        if WGMMA {
             let value;
-            asm!("fma.rn.f32 {v}, acc{s}_{i}, {f}, {a};", v = out(reg32) value, s = const SET, i = const I,
+            asm!("fma.rn.f32 {v}, acc{s}_{i}, {f}, {a};", v = out(reg32) value, s = const SET + I / (N / 2), i = const I % (N / 2),
                 f = in(reg32) factor, a = in(reg32) addend, options(nomem, nostack));
             value
         } else {
@@ -93,8 +93,8 @@ pub unsafe fn wgmma_scaled<const N: usize, const SET: usize, const I: usize>(
 pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value: f32) {
     // SAFETY: the caller promises that the registers have been declared.
     unsafe {
-        if WGMMA && I < N / 2 {
-            asm!("mov.f32 acc{s}_{i}, {v};", v = in(reg32) value, s = const SET, i = const I, options(nomem, nostack))
+        if WGMMA {
+            asm!("mov.f32 acc{s}_{i}, {v};", v = in(reg32) value, s = const SET + I / (N / 2), i = const I % (N / 2), options(nomem, nostack))
         } else {
             nvptx::trap()
         }
@@ -140,12 +140,19 @@ macro_rules! registers_128 {
     };
 }
 
+/// The accumulators of an instruction of 192 columns.
+macro_rules! registers_192 {
+    () => {
+        concat!(registers_128!(), ", ", list!(64;
+            65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95))
+    };
+}
+
 /// The accumulators of an instruction of 256 columns.
 macro_rules! registers_256 {
     () => {
-        concat!(registers_128!(), ", ", list!(64;
-            65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97
-            98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122
+        concat!(registers_192!(), ", ", list!(96;
+            97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122
             123 124 125 126 127))
     };
 }
@@ -188,6 +195,12 @@ pub unsafe fn wgmma_mma_async<T: Element, A: Major, B: Major, const N: usize, co
             }
             (true, 128, true) => {
                 mma_async!("128", registers_128, "bf16"; a A, b B, accumulate, SET)
+            }
+            (true, 192, false) => {
+                mma_async!("192", registers_192, "f16"; a A, b B, accumulate, SET)
+            }
+            (true, 192, true) => {
+                mma_async!("192", registers_192, "bf16"; a A, b B, accumulate, SET)
             }
             (true, 256, false) => {
                 mma_async!("256", registers_256, "f16"; a A, b B, accumulate, SET)

@@ -88,6 +88,29 @@ fn half_precision_takes_tensor_cores_where_there_are_some() {
 }
 
 #[test]
+fn high_tiles_are_for_narrow_products() {
+    for dtype in [Dtype::F16, Dtype::Bf16] {
+        for layouts in Layouts::ALL {
+            let tile = |m, n| {
+                let problem = Problem::packed(dtype, (m, n, 8192), layouts);
+                let tile = choose(&problem, &h200(), None).unwrap().kernel.tile;
+                (tile.bm, tile.bn)
+            };
+            // 128 tiles of 256 x 128, then many.
+            assert_eq!([128, 120].map(|n| tile(32_768, n)), [(256, 128); 2]);
+            assert_eq!(tile(1 << 20, 128), (256, 128));
+            // 32 are too few, and in 64 columns they would lie outside by half.
+            assert_ne!(tile(8192, 128), (256, 128));
+            assert_ne!(tile(32_768, 64), (256, 128));
+            for n in [136, 192, 256, 384, 3072, 8192] {
+                assert_eq!(tile(32_768, n).0, 128, "{n} columns");
+                assert_ne!(tile(32_768, n).1, 192, "{n} columns");
+            }
+        }
+    }
+}
+
+#[test]
 fn repacking_must_pay() {
     let chosen = |problem: Problem| choose(&problem, &h200(), None).unwrap().kernel.rung;
     let odd = |m, n, k| Problem::new(Dtype::Bf16, m, n, k);

@@ -52,7 +52,7 @@ pub fn wgmma_pack<T: Element>(pair: [f32; 2]) -> u32 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_get<const N: usize, const SET: usize, const I: usize>() -> f32 {
-    sim::wgmma_get(SET, I, Location::caller())
+    sim::wgmma_get(SET + I / (N / 2), I % (N / 2), Location::caller())
 }
 
 #[inline(always)]
@@ -61,13 +61,13 @@ pub unsafe fn wgmma_scaled<const N: usize, const SET: usize, const I: usize>(
     factor: f32,
     addend: f32,
 ) -> f32 {
-    fma_f32(factor, sim::wgmma_get(SET, I, Location::caller()), addend)
+    fma_f32(factor, sim::wgmma_get(SET + I / (N / 2), I % (N / 2), Location::caller()), addend)
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_set<const N: usize, const SET: usize, const I: usize>(value: f32) {
-    sim::wgmma_set(SET, I, value, Location::caller());
+    sim::wgmma_set(SET + I / (N / 2), I % (N / 2), value, Location::caller());
 }
 
 #[inline(always)]
