@@ -9,6 +9,9 @@
 //! (*swizzle*): chunk `c` of row `r` lies where chunk `c ^ (r % 8)` would. Where a row has but 4 chunks two rows fill the banks
 //! together, and `r / 2` takes the place of `r`. Both the 8 chunks that are read and the 8 that neighbouring threads write then lie
 //! in different banks, without the padding that would cost shared memory.
+//!
+//! Elements of 8 bytes are read one by one ([`crate::double_panels`]), by half a warp at a time: 4 neighbours in 4 neighbouring rows.
+//! These are 2 chunks of a row, so there it is pairs of chunks that change places, otherwise in each of 4 rows.
 
 use crate::element::Element;
 use crate::kernel::GemmKernel;
@@ -23,22 +26,27 @@ use cuda_std::mma::{Factor, load_matrices};
 use cuda_std::{hint, shared, warp};
 
 /// Bytes of a chunk: a row of the matrices that tensor cores read.
-const CHUNK_BYTES: u32 = 16;
+pub(crate) const CHUNK_BYTES: u32 = 16;
 
-/// Elements of a chunk.
+/// Elements of a chunk, of half precision.
 pub const CHUNK: usize = 8;
 
-/// Elements of the smallest asynchronous copy.
+/// Elements of the smallest asynchronous copy, of half precision.
 pub const PAIR: usize = 2;
 
+/// Elements of 8 bytes that lanes read beside each other in a row.
+const NEIGHBOURS: u32 = 4;
+
 /// Chunks that fill all banks.
-const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
+pub(crate) const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
 
 /// Rows of A, columns of B and values of k that [`load_matrices`] reads at once: four matrices, two by two.
 pub const SQUARE: usize = 16;
 
 /// What is known of the panels of a factor when a kernel is compiled.
 pub trait Panel {
+    /// Bytes of an element.
+    const ELEMENT_BYTES: u32;
     /// Whether k runs along the rows of what is stored (A row-major, B transposed).
     const ALONG_K: bool;
     /// Rows of A or columns of B in a panel.
@@ -53,8 +61,13 @@ pub trait Panel {
 
     /// Rows of what is stored.
     const ROWS: u32 = if Self::ALONG_K { Self::WIDTH } else { Self::DEPTH };
+    /// Elements of a chunk.
+    const IN_CHUNK: u32 = CHUNK_BYTES / Self::ELEMENT_BYTES;
     /// Chunks in a row of what is stored.
-    const CHUNKS: u32 = if Self::ALONG_K { Self::DEPTH } else { Self::WIDTH } / CHUNK as u32;
+    const CHUNKS: u32 = if Self::ALONG_K { Self::DEPTH } else { Self::WIDTH } / Self::IN_CHUNK;
+    /// Neighbouring chunks of a row that lanes read at the same time.
+    const READ_TOGETHER: u32 =
+        if Self::ELEMENT_BYTES < size_of::<f64>() as u32 { 1 } else { NEIGHBOURS / Self::IN_CHUNK };
     /// Bytes from one row to the next.
     const ROW_BYTES: u32 = Self::CHUNKS * CHUNK_BYTES;
     /// Bytes of the panel.
@@ -69,9 +82,10 @@ pub trait Panel {
 
 /// Bytes from the start of a panel to a chunk of a row.
 #[inline(always)]
-fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
+pub(crate) fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
     let together = const { if P::CHUNKS < LINE { P::CHUNKS } else { LINE } };
-    let swizzled = chunk ^ (row / (LINE / together) % together);
+    let places = together / P::READ_TOGETHER;
+    let swizzled = chunk ^ (row / (LINE / together) % places * P::READ_TOGETHER);
     row * P::ROW_BYTES + swizzled * CHUNK_BYTES
 }
 
@@ -79,6 +93,7 @@ fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
 pub struct PanelA<K>(PhantomData<K>);
 
 impl<K: GemmKernel> Panel for PanelA<K> {
+    const ELEMENT_BYTES: u32 = size_of::<K::Element>() as u32;
     const ALONG_K: bool = matches!(K::LAYOUTS.a, Layout::RowMajor);
     const WIDTH: u32 = K::TILE.bm;
     const DEPTH: u32 = K::TILE.bk;
@@ -90,6 +105,7 @@ impl<K: GemmKernel> Panel for PanelA<K> {
 pub struct PanelB<K>(PhantomData<K>);
 
 impl<K: GemmKernel> Panel for PanelB<K> {
+    const ELEMENT_BYTES: u32 = size_of::<K::Element>() as u32;
     const ALONG_K: bool = matches!(K::LAYOUTS.b, Layout::Transposed);
     const WIDTH: u32 = K::TILE.bn;
     const DEPTH: u32 = K::TILE.bk;
