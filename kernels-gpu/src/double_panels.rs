@@ -13,15 +13,18 @@ use crate::params::{GemmParams, MatrixRef};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
-use cuda_std::memory::SharedPtr;
+use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::mma::double::SMALLEST_K;
-use cuda_std::{hint, warp};
+use cuda_std::{hint, thread, warp};
 
 /// Rows of A or columns of B in a fragment's register.
 const EIGHT: u32 = 8;
 
 /// Values of k in a fragment's register.
 const FOUR: u32 = SMALLEST_K as u32;
+
+/// Rows after which the swizzle begins again: pairs of chunks of which a row fills all banks.
+const SWIZZLED: u32 = 4;
 
 /// A lane's part in reading fragments from panels.
 #[derive(Clone, Copy)]
@@ -63,98 +66,155 @@ impl<P: Panel> DoubleReader<P> {
     }
 }
 
-/// A factor, of which a block copies `WIDTH` rows of A or columns of B, from `first` on.
-struct Source<T, P> {
-    matrix: MatrixRef<T>,
-    first: u32,
-    /// Rows of A or columns of B.
-    width: u32,
-    /// Columns of A, rows of B.
-    depth: u32,
+/// A thread's share in copying the panels of a factor: the same place of every panel, in several *turns* of all threads.
+///
+/// It is one of two ways: by chunks where all rows that are stored consist of whole, aligned ones, else by elements, each of which is
+/// a copy's worth. Either way threads lie along rows, so that a warp reads consecutive addresses and writes to all banks. Addresses
+/// are worked out once and move on from slice to slice.
+struct Share<T, P> {
+    /// The thread's first element of the current panel, in the first turn.
+    source: GlobalPtr<T>,
+    /// Elements from one row of what is stored to the next.
+    ld: u64,
+    /// Row and column of that element in what is stored.
+    place: (u32, u32),
+    /// Rows and columns of what is stored.
+    shape: (u32, u32),
+    /// Bytes from the start of a panel to where it goes.
+    target: u32,
+    by_chunks: bool,
     panel: PhantomData<P>,
 }
 
-impl<T: Element, P: Panel> Source<T, P> {
-    /// Copies this thread's share of the panel that begins at `k`: by chunks where all rows that are stored consist of whole,
-    /// aligned ones, else by elements, each of which is a copy's worth. Which it is, is the same for all threads.
+impl<T: Element, P: Panel> Share<T, P> {
+    /// Elements in a row of a panel.
+    const ROW: u32 = P::CHUNKS * P::IN_CHUNK;
+
+    /// Rows that all threads copy in a turn, so many elements each.
+    const fn rows_of_turn(len: u32) -> u32 {
+        P::THREADS / (Self::ROW / len)
+    }
+
+    /// Turns that a panel takes, so many elements a thread each.
+    const fn turns(len: u32) -> u32 {
+        P::ROWS / Self::rows_of_turn(len)
+    }
+
+    /// For the panels of `WIDTH` rows of A or columns of B of which the first is `first`, of `width` by `depth`.
+    #[inline(always)]
+    fn new(matrix: MatrixRef<T>, first: u32, width: u32, depth: u32) -> Self {
+        const {
+            assert!(P::CHUNKS.is_multiple_of(LINE), "rows fill all banks");
+            assert!(
+                P::THREADS * Self::turns(1) == P::ROWS * Self::ROW
+                    && P::THREADS * Self::turns(P::IN_CHUNK) * P::IN_CHUNK == P::ROWS * Self::ROW,
+                "threads copy the same number"
+            );
+        }
+        let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
+        let shape = stored(width, depth);
+        let by_chunks = matrix.has_vectors(P::IN_CHUNK) && shape.1.is_multiple_of(P::IN_CHUNK);
+        let of_way = |of: fn(u32) -> u32| if by_chunks { of(P::IN_CHUNK) } else { of(1) };
+        let thread = thread::thread_idx_x();
+        let row = thread / of_way(|len| Self::ROW / len);
+        let col = thread % of_way(|len| Self::ROW / len) * of_way(|len| len);
+        let in_chunk = col % P::IN_CHUNK * P::ELEMENT_BYTES;
+        let (first_row, first_col) = stored(first, 0);
+        let place_in_matrix = (first_row + row, first_col + col);
+        Share {
+            source: matrix.at(place_in_matrix.0, place_in_matrix.1),
+            ld: matrix.ld,
+            place: place_in_matrix,
+            shape,
+            target: place::<P>(row, col / P::IN_CHUNK) + in_chunk,
+            by_chunks,
+            panel: PhantomData,
+        }
+    }
+
+    /// Copies part `part` of `parts` of the share.
     #[inline(always)]
     #[track_caller]
-    unsafe fn copy(&self, thread: u32, k: u32, panel: u32) {
-        let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
-        let (_, cols) = stored(self.width, self.depth);
-        let whole = self.matrix.has_vectors(P::IN_CHUNK) && cols.is_multiple_of(P::IN_CHUNK);
+    unsafe fn copy(&self, part: u32, parts: u32, panel: u32) {
         // SAFETY: as promised by the caller of `DoubleCopier::copy`.
         unsafe {
-            if whole {
-                self.copy_by(P::IN_CHUNK, thread, k, panel);
+            if self.by_chunks {
+                self.copy_by(P::IN_CHUNK, part, parts, panel);
             } else {
-                self.copy_by(1, thread, k, panel);
+                self.copy_by(1, part, parts, panel);
             }
         }
     }
 
-    /// The same by so many elements at a time, all of which lie in the matrix or none. Threads lie along rows, so that a warp reads
-    /// consecutive addresses and writes to all banks.
+    /// The same by so many elements at a time, all of which lie in the matrix or none.
     #[inline(always)]
     #[track_caller]
-    unsafe fn copy_by(&self, len: u32, thread: u32, k: u32, panel: u32) {
-        let in_row = P::CHUNKS * P::IN_CHUNK / len;
-        let rows_of_turn = P::THREADS / in_row;
-        let turns = P::ROWS / rows_of_turn;
-        assert!(P::THREADS == rows_of_turn * in_row && P::ROWS == turns * rows_of_turn);
-        let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
-        let (rows, cols) = stored(self.width, self.depth);
-        let (first_row, first_col) = stored(self.first, k);
-        let col = thread % in_row * len;
-        let in_chunk = col % P::IN_CHUNK * P::ELEMENT_BYTES;
-        // Chunks are what most matrices are copied by: only there a loop that is written out is worth its room.
-        let turns = if len > 1 { turns } else { hint::opaque(turns) };
-        for turn in 0..turns {
-            let row = thread / in_row + turn * rows_of_turn;
-            let target = panel + place::<P>(row, col / P::IN_CHUNK) + in_chunk;
-            let source = self.matrix.at(first_row + row, first_col + col);
-            let inside = first_row + row < rows && first_col + col < cols;
+    unsafe fn copy_by(&self, len: u32, part: u32, parts: u32, panel: u32) {
+        let turns = Self::turns(len) / parts;
+        assert!(turns * parts == Self::turns(len), "parts are turns");
+        for turn in part * turns..(part + 1) * turns {
+            let rows = turn * Self::rows_of_turn(len);
+            // Rows fill all banks, so that so many below only the swizzle differs.
+            let target = (panel + self.target + rows * P::ROW_BYTES)
+                ^ (rows % SWIZZLED * P::READ_TOGETHER * CHUNK_BYTES);
+            // Worked out anew each time: kept over the whole loop these would take registers from the sums.
+            let rows = hint::opaque(rows);
+            let source = self.source.add(u64::from(rows) * self.ld);
+            let inside = self.place.0 + rows < self.shape.0 && self.place.1 < self.shape.1;
             // SAFETY: as promised by the caller; what is copied at once is aligned, or a single element.
             unsafe {
                 copy_elements_async(SharedPtr::from_address(target), source, len as usize, inside);
             }
         }
     }
+
+    /// Moves on to the next panel.
+    #[inline(always)]
+    fn advance(&mut self) {
+        if P::ALONG_K {
+            self.source = self.source.add(P::DEPTH.into());
+            self.place.1 += P::DEPTH;
+        } else {
+            self.source = self.source.add(u64::from(hint::opaque(P::DEPTH)) * self.ld);
+            self.place.0 += P::DEPTH;
+        }
+    }
 }
 
-/// Copies the panels that a block needs to shared memory, all threads together.
+/// Copies the panels that a block needs to shared memory, slice after slice, all threads together.
 pub struct DoubleCopier<K: GemmKernel> {
-    a: Source<K::Element, PanelA<K>>,
-    b: Source<K::Element, PanelB<K>>,
+    a: Share<K::Element, PanelA<K>>,
+    b: Share<K::Element, PanelB<K>>,
 }
 
 impl<K: GemmKernel> DoubleCopier<K> {
-    /// For the block whose tile of D starts at `origin`.
+    /// For the block whose tile of D starts at `origin`, from the first slice on.
     #[inline(always)]
     pub fn new<E, D: Element>(params: &GemmParams<K::Element, E, D>, origin: Origin) -> Self {
         let GemmParams { a, b, m, n, k, .. } = *params;
-        let (row, col) = (origin.row, origin.col);
-        DoubleCopier {
-            a: Source { matrix: a, first: row, width: m, depth: k, panel: PhantomData },
-            b: Source { matrix: b, first: col, width: n, depth: k, panel: PhantomData },
-        }
+        DoubleCopier { a: Share::new(a, origin.row, m, k), b: Share::new(b, origin.col, n, k) }
     }
 
-    /// Copies this thread's share of the panels that begin at `k`, asynchronously. What lies outside the matrices becomes zero. Panels
-    /// past the end are left out altogether: nobody multiplies them.
+    /// Copies part `part` of `parts` of this thread's share of a slice, asynchronously. What lies outside the matrices becomes zero.
+    /// Both numbers are constants, and the parts as large as each other.
     ///
     /// # Safety
     /// A and B are valid for their shapes. No thread reads or writes the panels from the last barrier until this thread has waited
     /// for its copies and met the others at another barrier.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn copy(&self, thread: u32, k: u32, panels: Panels) {
-        if k < self.a.depth {
-            // SAFETY: as promised by the caller; a stage has room for both panels.
-            unsafe {
-                self.a.copy(thread, k, panels.a);
-                self.b.copy(thread, k, panels.b);
-            }
+    pub unsafe fn copy(&self, part: usize, parts: usize, panels: Panels) {
+        // SAFETY: as promised by the caller; a stage has room for both panels.
+        unsafe {
+            self.a.copy(part as u32, parts as u32, panels.a);
+            self.b.copy(part as u32, parts as u32, panels.b);
         }
+    }
+
+    /// Moves on to the next slice.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.a.advance();
+        self.b.advance();
     }
 }

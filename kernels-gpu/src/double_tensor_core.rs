@@ -24,14 +24,14 @@
 //! hardware for it: the host knows which is which.
 
 use crate::double_panels::DoubleCopier;
-use crate::double_tile::{DoubleFragments, DoubleTile, STEP, Step};
+use crate::double_tile::{DoubleTile, FirstFragments, STEP, Step};
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::panels::Panels;
 use crate::params::GemmParams;
 use crate::pipelined::wait_for_oldest;
-use crate::ring::after;
+use crate::ring::{after, before};
 use crate::tile::grouped_block_tile;
 use core::marker::PhantomData;
 use cuda_std::async_copy::{commit_group, wait_group};
@@ -84,41 +84,37 @@ impl<
         if const { !double::AVAILABLE } {
             cuda_std::mma::require();
         }
-        let origin = grouped_block_tile(&Self::TILE, p.m, p.n);
-        let copier = DoubleCopier::<Self>::new(&p, origin);
+        // Worked out twice: kept over the main loop it would take registers from the sums.
+        let origin = || grouped_block_tile(&Self::TILE, hint::opaque(p.m), p.n);
+        let mut copier = DoubleCopier::<Self>::new(&p, origin());
         let mut tile = DoubleTile::<Self, TM, TN>::new();
-        let thread = thread::thread_idx_x();
-        let ahead = (STAGES - 1) * BK as u32;
-        let mut panels = Panels::of_stage::<Self>(0);
-        let mut fragments = DoubleFragments::ZERO;
-        let (mut free, mut stage) = (0, 0);
-        let (mut copied, mut k) = (0, 0);
+        let pairs = const { DoubleTile::<Self, TM, TN>::PAIRS };
 
         // SAFETY: the launch keeps the kernel's contract; every thread waits for its copies of a slice, and a barrier lies
         // between that and the first use, and between the last use and the next copies to the same stage. All threads of
         // the block count to the same k, and all lanes of a warp do the same.
         unsafe {
-            while k < p.k {
-                let under_way = copied >= ahead;
-                if under_way {
-                    // The slice after this one is there, and nobody reads the one before any more.
-                    wait_for_second::<STAGES>();
-                    thread::sync_threads();
+            for stage in 0..hint::opaque(STAGES - 1) {
+                if stage * (BK as u32) < p.k {
+                    copier.copy(0, 1, Panels::of_stage::<Self>(stage));
                 }
-                // One place for all copies: there are many ways in which a factor may lie.
-                copier.copy(hint::opaque(thread), copied, Panels::of_stage::<Self>(free));
                 commit_group();
-                copied += BK as u32;
-                free = after::<STAGES>(free);
-                if !under_way {
-                    if copied == ahead {
-                        wait_for_oldest::<STAGES>();
-                        thread::sync_threads();
-                        fragments = tile.first_fragments(Step { panels, index: 0 });
-                    }
-                    continue;
-                }
-
+                copier.advance();
+            }
+            let mut panels = Panels::of_stage::<Self>(0);
+            let mut fragments = FirstFragments::ZERO;
+            if p.k > 0 {
+                wait_for_oldest::<STAGES>();
+                thread::sync_threads();
+                fragments = tile.first_fragments(Step { panels, index: 0 });
+            }
+            let (mut k, mut stage) = (0, 0);
+            while k < p.k {
+                // The slice after this one is there, and nobody reads the one before any more, whose stage the next copies take.
+                wait_for_second::<STAGES>();
+                thread::sync_threads();
+                let free = Panels::of_stage::<Self>(before::<STAGES>(stage));
+                let is_left = k + (STAGES - 1) * (BK as u32) < p.k;
                 k += BK as u32;
                 stage = after::<STAGES>(stage);
                 // Of the slice that follows the last nobody needs fragments.
@@ -130,11 +126,17 @@ impl<
                     } else {
                         Step { panels: next, index: 0 }
                     };
-                    fragments = tile.multiply(&fragments, step, following);
+                    tile.multiply(&mut fragments, step, following, |pair| {
+                        if is_left {
+                            copier.copy(index * pairs + pair, BK / STEP * pairs, free);
+                        }
+                    });
                 });
+                commit_group();
+                copier.advance();
                 panels = next;
             }
-            tile.store(&p, origin);
+            tile.store(&p, origin());
         }
     }
 }

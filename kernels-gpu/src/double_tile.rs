@@ -4,9 +4,16 @@
 //! That of [`crate::warp_tile`]: a block of `TM x TN` thread tiles owns `BM x BN` elements of D, a warp `8 TM x 4 TN` of them. Two
 //! of a thread's rows by two of its columns are a product of 16 x 8 ([`cuda_std::mma::double`]).
 //!
-//! Half of a warp's registers are sums. So of the 16 values of k of a step it holds the fragments of all its rows of A, but of B only
-//! those of 8 columns, and reads those of the next 8 while it multiplies these. Meanwhile, a few with each 8 columns, it reads
-//! the fragments of A for the next step.
+//! Half of a warp's registers are sums, and there is no room for the fragments of two steps beside them. A step is 16 values of k,
+//! and its order is made for reading each fragment shortly before it is needed, when the one that was there is not any more:
+//!
+//! 1. B comes by pairs of fragments, 8 columns each: the next pair is read while this one is multiplied with all of A.
+//! 2. The first pair and the first 16 rows of A have been read with the last pair of the step before, so that a step begins with
+//!    products.
+//! 3. These keep the tensor cores busy while the other rows of A are read.
+//!
+//! In between the caller may do something else, such as copies: a product takes 64 clocks, in which a warp can issue as many
+//! instructions that do not need it.
 //!
 //! The sums go to D [through shared memory](crate::sums_on_the_way), where slices are no longer needed by then.
 
@@ -31,16 +38,23 @@ const DEEP: usize = STEP / SMALLEST_K;
 /// Sums that a thread stores together.
 const PAIR: usize = 2;
 
-/// A thread's share of the first fragments of a step: those of all its rows of A, and of its first 8 columns of B.
+/// Fragments of B that are read together.
+const TOGETHER: usize = 2;
+
+/// A lane's registers for 16 rows of A, and for 8 columns of B.
+type OfRows = [f64; 2 * DEEP];
+type OfCols = [f64; DEEP];
+
+/// A thread's share of the first fragments of a step: those of its first 16 rows of A, and of its first two times 8 columns of B.
 #[derive(Clone, Copy)]
-pub struct DoubleFragments<const TM: usize> {
-    a: [[f64; DEEP]; TM],
-    b: [f64; DEEP],
+pub struct FirstFragments {
+    a: OfRows,
+    b: [OfCols; TOGETHER],
 }
 
-impl<const TM: usize> DoubleFragments<TM> {
+impl FirstFragments {
     /// Of zeros.
-    pub const ZERO: Self = DoubleFragments { a: [[0.0; DEEP]; TM], b: [0.0; DEEP] };
+    pub const ZERO: Self = FirstFragments { a: [0.0; 2 * DEEP], b: [[0.0; DEEP]; TOGETHER] };
 }
 
 /// A step of a warp: panels, and which 16 values of k in them.
@@ -66,10 +80,8 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
     const COLS: usize = LANES.1 * TN;
     /// Warps along a row of the block's tile.
     const WARPS_N: usize = K::TILE.bn as usize / Self::COLS;
-    /// Fragments of B in a step.
-    const EIGHTS: usize = TN / 2;
-    /// Registers of the next step's A that are read with each 8 columns of this step's B.
-    const READ_AHEAD: usize = TM * DEEP / Self::EIGHTS;
+    /// Pairs of fragments of B in a step: the parts of what the caller does meanwhile.
+    pub const PAIRS: usize = TN / 2 / TOGETHER;
     /// Bytes of shared memory that the sums of a block take on their way.
     pub const BYTES: u32 = K::TILE.bm * K::TILE.bn * size_of::<f64>() as u32;
 
@@ -77,12 +89,6 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
     #[inline(always)]
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
-        const {
-            assert!(
-                (TM * DEEP).is_multiple_of(Self::EIGHTS),
-                "the same is read ahead with all columns"
-            )
-        };
         let (row, col) = Self::of_warp();
         DoubleTile {
             sums: [[0.0; TN]; TM],
@@ -100,19 +106,38 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
         (warp / warps * Self::ROWS as u32, warp % warps * Self::COLS as u32)
     }
 
-    /// Reads the fragments of the `eight`-th 8 columns of B.
+    /// Reads the fragment of the `i`-th 16 rows of A.
     ///
     /// # Safety
     /// As for [`first_fragments`](Self::first_fragments).
     #[inline(always)]
     #[track_caller]
-    unsafe fn fragment_of_b(&self, step: Step, eight: usize) -> [f64; DEEP] {
-        let mut fragment = [0.0; DEEP];
-        for four in 0..DEEP {
+    unsafe fn of_rows(&self, step: Step, i: usize) -> OfRows {
+        let mut fragment = [0.0; 2 * DEEP];
+        for r in 0..2 * DEEP {
+            let (eight, four) = (2 * i + r % 2, step.index * DEEP + r / 2);
             // SAFETY: as promised by the caller.
-            fragment[four] = unsafe { self.b.read(step.panels.b, eight, step.index * DEEP + four) };
+            fragment[r] = unsafe { self.a.read(step.panels.a, eight, four) };
         }
         fragment
+    }
+
+    /// Reads the `pair`-th pair of fragments of B.
+    ///
+    /// # Safety
+    /// As for [`first_fragments`](Self::first_fragments).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn of_cols(&self, step: Step, pair: usize) -> [OfCols; TOGETHER] {
+        let mut fragments = [[0.0; DEEP]; TOGETHER];
+        for j in 0..TOGETHER {
+            for r in 0..DEEP {
+                let (eight, four) = (pair * TOGETHER + j, step.index * DEEP + r);
+                // SAFETY: as promised by the caller.
+                fragments[j][r] = unsafe { self.b.read(step.panels.b, eight, four) };
+            }
+        }
+        fragments
     }
 
     /// Reads the fragments that the products of a step begin with.
@@ -121,22 +146,31 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
     /// All lanes of the warp call it together; the panels are written, and nobody writes them before the next barrier.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn first_fragments(&self, step: Step) -> DoubleFragments<TM> {
-        let mut fragments = DoubleFragments::ZERO;
+    pub unsafe fn first_fragments(&self, step: Step) -> FirstFragments {
         // SAFETY: as promised by the caller.
-        unsafe {
-            unroll!(i < TM, {
-                for four in 0..DEEP {
-                    let four_of_panel = step.index * DEEP + four;
-                    fragments.a[i][four] = self.a.read(step.panels.a, i, four_of_panel);
-                }
-            });
-            fragments.b = self.fragment_of_b(step, 0);
-        }
-        fragments
+        unsafe { FirstFragments { a: self.of_rows(step, 0), b: self.of_cols(step, 0) } }
     }
 
-    /// Adds the products of a step, of which the first fragments have been read, and reads the first of the next one.
+    /// Adds the products of the `i`-th 16 rows of A and a pair of fragments of B.
+    ///
+    /// # Safety
+    /// As for [`first_fragments`](Self::first_fragments).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn multiply_pair(&mut self, i: usize, a: OfRows, pair: usize, b: [OfCols; TOGETHER]) {
+        for jj in 0..TOGETHER {
+            let j = 2 * (pair * TOGETHER + jj);
+            let [upper, lower] = [self.sums[2 * i], self.sums[2 * i + 1]];
+            let c = [upper[j], upper[j + 1], lower[j], lower[j + 1]];
+            // SAFETY: as promised by the caller.
+            let d = unsafe { double::multiply_add(a, b[jj], c) };
+            (self.sums[2 * i][j], self.sums[2 * i][j + 1]) = (d[0], d[1]);
+            (self.sums[2 * i + 1][j], self.sums[2 * i + 1][j + 1]) = (d[2], d[3]);
+        }
+    }
+
+    /// Adds the products of a step, of which the first fragments have been read, reads the first of the next one instead, and does
+    /// [so many](Self::PAIRS) parts of something else on the way.
     ///
     /// # Safety
     /// As for [`first_fragments`](Self::first_fragments), for the panels of both.
@@ -144,46 +178,31 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
     #[track_caller]
     pub unsafe fn multiply(
         &mut self,
-        fragments: &DoubleFragments<TM>,
+        fragments: &mut FirstFragments,
         step: Step,
         next: Step,
-    ) -> DoubleFragments<TM> {
-        let mut ahead = DoubleFragments { b: fragments.b, ..DoubleFragments::ZERO };
+        mut meanwhile: impl FnMut(usize),
+    ) {
+        const { assert!(TM == 4 && TN.is_multiple_of(2 * TOGETHER), "two times 16 rows of A") };
+        let mut others = [0.0; 2 * DEEP];
         // SAFETY: as promised by the caller.
         unsafe {
-            unroll!(j < TN / 2, {
-                let b = ahead.b;
-                ahead.b = if j + 1 < Self::EIGHTS {
-                    self.fragment_of_b(step, j + 1)
-                } else {
-                    self.fragment_of_b(next, 0)
-                };
-                for i in j * Self::READ_AHEAD..(j + 1) * Self::READ_AHEAD {
-                    let (i, four) = (i / DEEP, i % DEEP);
-                    let four_of_panel = next.index * DEEP + four;
-                    ahead.a[i][four] = self.a.read(next.panels.a, i, four_of_panel);
+            unroll!(pair < TN / 2 / TOGETHER, {
+                let last = pair == Self::PAIRS - 1;
+                let b = fragments.b;
+                fragments.b =
+                    if last { self.of_cols(next, 0) } else { self.of_cols(step, pair + 1) };
+                self.multiply_pair(0, fragments.a, pair, b);
+                if pair == 0 {
+                    others = self.of_rows(step, 1);
                 }
-                for i in 0..TM / 2 {
-                    let [upper, lower] = [fragments.a[2 * i], fragments.a[2 * i + 1]];
-                    let a = [
-                        upper[0], lower[0], upper[1], lower[1], upper[2], lower[2], upper[3],
-                        lower[3],
-                    ];
-                    let c = [
-                        self.sums[2 * i][2 * j],
-                        self.sums[2 * i][2 * j + 1],
-                        self.sums[2 * i + 1][2 * j],
-                        self.sums[2 * i + 1][2 * j + 1],
-                    ];
-                    let d = double::multiply_add(a, b, c);
-                    self.sums[2 * i][2 * j] = d[0];
-                    self.sums[2 * i][2 * j + 1] = d[1];
-                    self.sums[2 * i + 1][2 * j] = d[2];
-                    self.sums[2 * i + 1][2 * j + 1] = d[3];
+                if last {
+                    fragments.a = self.of_rows(next, 0);
                 }
+                meanwhile(pair);
+                self.multiply_pair(1, others, pair, b);
             });
         }
-        ahead
     }
 
     /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.

@@ -498,10 +498,10 @@ gemm_kernels! {
     tensor_core_nt_f64 = DoubleTensorCore<128, 128, 16, 4, 16, 4, Nt>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core_tn_f64 = DoubleTensorCore<128, 128, 16, 4, 16, 4, Tn>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core_tt_f64 = DoubleTensorCore<128, 128, 16, 4, 16, 4, Tt>, epilogue = Linear<f64>, min_blocks = 1;
-    tensor_core64_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3>, epilogue = Linear<f64>, min_blocks = 4;
-    tensor_core64_nt_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Nt>, epilogue = Linear<f64>, min_blocks = 4;
-    tensor_core64_tn_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Tn>, epilogue = Linear<f64>, min_blocks = 4;
-    tensor_core64_tt_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Tt>, epilogue = Linear<f64>, min_blocks = 4;
+    tensor_core64_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3>, epilogue = Linear<f64>, min_blocks = 3;
+    tensor_core64_nt_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Nt>, epilogue = Linear<f64>, min_blocks = 3;
+    tensor_core64_tn_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Tn>, epilogue = Linear<f64>, min_blocks = 3;
+    tensor_core64_tt_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Tt>, epilogue = Linear<f64>, min_blocks = 3;
 
     // Warpgroup<T, BM, BN, BK, STAGES, layouts, CLUSTER>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
     // are for smaller D.
