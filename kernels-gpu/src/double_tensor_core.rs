@@ -85,7 +85,7 @@ impl<
             cuda_std::mma::require();
         }
         // Worked out twice: kept over the main loop it would take registers from the sums.
-        let origin = || grouped_block_tile(&Self::TILE, hint::opaque(p.m), p.n);
+        let origin = || grouped_block_tile(&Self::TILE, hint::opaque(p.m), hint::opaque(p.n));
         let mut copier = DoubleCopier::<Self>::new(&p, origin());
         let mut tile = DoubleTile::<Self, TM, TN>::new();
         let pairs = const { DoubleTile::<Self, TM, TN>::PAIRS };
