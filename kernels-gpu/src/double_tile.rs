@@ -41,6 +41,9 @@ const PAIR: usize = 2;
 /// Fragments of B that are read together.
 const TOGETHER: usize = 2;
 
+/// Rows of A and columns of B of which a warp reads the fragments before a step.
+pub const AHEAD: usize = double::M + TOGETHER * double::N;
+
 /// A lane's registers for 16 rows of A, and for 8 columns of B.
 type OfRows = [f64; 2 * DEEP];
 type OfCols = [f64; DEEP];

@@ -84,8 +84,11 @@ pub trait Panel {
 #[inline(always)]
 pub(crate) fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
     let together = const { if P::CHUNKS < LINE { P::CHUNKS } else { LINE } };
-    let places = together / P::READ_TOGETHER;
-    let swizzled = chunk ^ (row / (LINE / together) % places * P::READ_TOGETHER);
+    let swizzled = if const { P::READ_TOGETHER > 1 } {
+        chunk ^ (row / (LINE / together) % (together / P::READ_TOGETHER) * P::READ_TOGETHER)
+    } else {
+        chunk ^ (row / (LINE / together) % together)
+    };
     row * P::ROW_BYTES + swizzled * CHUNK_BYTES
 }
 

@@ -90,8 +90,9 @@ pub(super) unsafe fn whole_warp(operation: Operation, place: Place) {
     let worker = current();
     // SAFETY: as promised by the caller.
     unsafe {
-        let thread = (*worker).thread as usize;
-        let lanes = ((&(*worker).threads).len() - thread / LANES * LANES).min(LANES);
+        let state = &*worker;
+        let thread = state.thread as usize;
+        let lanes = (state.threads.len() - thread / LANES * LANES).min(LANES);
         if lanes < LANES {
             let name = operation.name();
             let message =
