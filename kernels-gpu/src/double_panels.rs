@@ -3,12 +3,13 @@
 //! A fragment of f64 is single elements, one a lane and register ([`cuda_std::mma::double`]): with `g = lane / 4` and `t = lane % 4`
 //! those of row `g` of A, or column `g` of B, at the `t`-th of 4 values of k. Nothing need be transposed to read it, and 8
 //! bytes a lane are as much as the banks deliver in two passes, one for each half of the warp. These are conflict-free where 4 rows of
-//! what is stored, in 4 neighbouring elements each, lie in different banks: what the swizzle sees to, whether k runs along rows (4
-//! `g` by 4 `t`) or across them (4 `t` by 4 `g`).
+//! what is stored, in 4 neighbouring elements each, lie in different banks, whether k runs along rows (4 `g` by 4 `t`) or across them (4
+//! `t` by 4 `g`). 4 elements are 2 chunks, so it is pairs of chunks that change places here, otherwise in each of 4 rows: chunk `c` of
+//! row `r` lies where chunk `c ^ (2 (r % 4))` would.
 
 use crate::element::Element;
 use crate::kernel::GemmKernel;
-use crate::panels::{CHUNK_BYTES, LINE, Panel, PanelA, PanelB, Panels, place};
+use crate::panels::{CHUNK_BYTES, LINE, Panel, PanelA, PanelB, Panels};
 use crate::params::{GemmParams, MatrixRef};
 use crate::tile::Origin;
 use core::marker::PhantomData;
@@ -23,8 +24,16 @@ const EIGHT: u32 = 8;
 /// Values of k in a fragment's register.
 const FOUR: u32 = SMALLEST_K as u32;
 
-/// Rows after which the swizzle begins again: pairs of chunks of which a row fills all banks.
+/// Rows after which the swizzle begins again, and chunks that stay together: so many fill all banks.
 const SWIZZLED: u32 = 4;
+const TOGETHER: u32 = LINE / SWIZZLED;
+
+/// Bytes from the start of a panel to a chunk of a row.
+#[inline(always)]
+fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
+    const { assert!(P::CHUNKS.is_multiple_of(LINE), "rows fill all banks") };
+    row * P::ROW_BYTES + (chunk ^ (row % SWIZZLED * TOGETHER)) * CHUNK_BYTES
+}
 
 /// A lane's part in reading fragments from panels.
 #[derive(Clone, Copy)]
@@ -104,7 +113,6 @@ impl<T: Element, P: Panel> Share<T, P> {
     #[inline(always)]
     fn new(matrix: MatrixRef<T>, first: u32, width: u32, depth: u32) -> Self {
         const {
-            assert!(P::CHUNKS.is_multiple_of(LINE), "rows fill all banks");
             assert!(
                 P::THREADS * Self::turns(1) == P::ROWS * Self::ROW
                     && P::THREADS * Self::turns(P::IN_CHUNK) * P::IN_CHUNK == P::ROWS * Self::ROW,
@@ -156,7 +164,7 @@ impl<T: Element, P: Panel> Share<T, P> {
             let rows = turn * Self::rows_of_turn(len);
             // Rows fill all banks, so that so many below only the swizzle differs.
             let target = (panel + self.target + rows * P::ROW_BYTES)
-                ^ (rows % SWIZZLED * P::READ_TOGETHER * CHUNK_BYTES);
+                ^ (rows % SWIZZLED * TOGETHER * CHUNK_BYTES);
             // Worked out anew each time: kept over the whole loop these would take registers from the sums.
             let rows = hint::opaque(rows);
             let source = self.source.add(u64::from(rows) * self.ld);

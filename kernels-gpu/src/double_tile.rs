@@ -15,15 +15,16 @@
 //! In between the caller may do something else, such as copies: a product takes 64 clocks, in which a warp can issue as many
 //! instructions that do not need it.
 //!
-//! The sums go to D [through shared memory](crate::sums_on_the_way), where slices are no longer needed by then.
+//! The sums go to D [through shared memory](crate::double_sums), where slices are no longer needed by then.
 
 use crate::double_panels::DoubleReader;
+use crate::double_sums::DoubleSums;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::GemmKernel;
 use crate::panels::{PanelA, PanelB, Panels};
 use crate::params::GemmParams;
-use crate::sums_on_the_way::{LANES, SumsOnTheWay};
+use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::mma::double::{self, SMALLEST_K};
@@ -34,9 +35,6 @@ pub const STEP: usize = double::K;
 
 /// Registers of a lane for 8 rows of A, or columns of B, of a step.
 const DEEP: usize = STEP / SMALLEST_K;
-
-/// Sums that a thread stores together.
-const PAIR: usize = 2;
 
 /// Fragments of B that are read together.
 const TOGETHER: usize = 2;
@@ -222,7 +220,7 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
     ) {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let sums = shared::dynamic::<f64>().add(warp * (Self::ROWS * Self::COLS) as u32);
-        let sums = SumsOnTheWay::<f64, PAIR>::new(sums, Self::ROWS, Self::COLS);
+        let sums = DoubleSums::new(sums, Self::ROWS, Self::COLS);
         let (row, col) = Self::of_warp();
         let origin = Origin { row: origin.row + row, col: origin.col + col };
         // SAFETY: as promised by the caller; a warp reads what it has written itself.

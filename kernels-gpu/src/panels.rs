@@ -9,9 +9,6 @@
 //! (*swizzle*): chunk `c` of row `r` lies where chunk `c ^ (r % 8)` would. Where a row has but 4 chunks two rows fill the banks
 //! together, and `r / 2` takes the place of `r`. Both the 8 chunks that are read and the 8 that neighbouring threads write then lie
 //! in different banks, without the padding that would cost shared memory.
-//!
-//! Elements of 8 bytes are read one by one ([`crate::double_panels`]), by half a warp at a time: 4 neighbours in 4 neighbouring rows.
-//! These are 2 chunks of a row, so there it is pairs of chunks that change places, otherwise in each of 4 rows.
 
 use crate::element::Element;
 use crate::kernel::GemmKernel;
@@ -33,9 +30,6 @@ pub const CHUNK: usize = 8;
 
 /// Elements of the smallest asynchronous copy, of half precision.
 pub const PAIR: usize = 2;
-
-/// Elements of 8 bytes that lanes read beside each other in a row.
-const NEIGHBOURS: u32 = 4;
 
 /// Chunks that fill all banks.
 pub(crate) const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
@@ -65,9 +59,6 @@ pub trait Panel {
     const IN_CHUNK: u32 = CHUNK_BYTES / Self::ELEMENT_BYTES;
     /// Chunks in a row of what is stored.
     const CHUNKS: u32 = if Self::ALONG_K { Self::DEPTH } else { Self::WIDTH } / Self::IN_CHUNK;
-    /// Neighbouring chunks of a row that lanes read at the same time.
-    const READ_TOGETHER: u32 =
-        if Self::ELEMENT_BYTES < size_of::<f64>() as u32 { 1 } else { NEIGHBOURS / Self::IN_CHUNK };
     /// Bytes from one row to the next.
     const ROW_BYTES: u32 = Self::CHUNKS * CHUNK_BYTES;
     /// Bytes of the panel.
@@ -82,13 +73,9 @@ pub trait Panel {
 
 /// Bytes from the start of a panel to a chunk of a row.
 #[inline(always)]
-pub(crate) fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
+fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
     let together = const { if P::CHUNKS < LINE { P::CHUNKS } else { LINE } };
-    let swizzled = if const { P::READ_TOGETHER > 1 } {
-        chunk ^ (row / (LINE / together) % (together / P::READ_TOGETHER) * P::READ_TOGETHER)
-    } else {
-        chunk ^ (row / (LINE / together) % together)
-    };
+    let swizzled = chunk ^ (row / (LINE / together) % together);
     row * P::ROW_BYTES + swizzled * CHUNK_BYTES
 }
 

@@ -7,50 +7,43 @@
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::mover::{BANKS_BYTES, VECTOR_BYTES};
 use crate::params::GemmParams;
 use crate::thread_tile::store_vector;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
-use cuda_std::scalar::Scalar;
 use cuda_std::{hint, warp};
 
 /// Lanes along a column and along a row of an instruction's product.
 pub const LANES: (usize, usize) = (8, 4);
 
-/// Sums of f32 that a thread stores together.
+/// Sums that a thread stores together.
 pub const QUAD: usize = 4;
 
-/// Room for `ROWS x COLS` sums of a warp, of which a thread stores `QUAD` together, 16 bytes: 4 of f32, 2 of f64.
+/// Sums of a row that fill all banks.
+const LINE: usize = 32;
+
+/// Room for `ROWS x COLS` sums of a warp.
 #[derive(Clone, Copy)]
-pub struct SumsOnTheWay<A, const QUAD: usize> {
+pub struct SumsOnTheWay {
     /// The first of them, aligned to 16 bytes.
-    sums: SharedPtr<A>,
+    sums: SharedPtr<f32>,
     rows: u32,
     cols: u32,
 }
 
-impl<A: Scalar, const QUAD: usize> SumsOnTheWay<A, QUAD> {
-    /// Sums of a row that fill all banks.
-    const LINE: usize = BANKS_BYTES / size_of::<A>();
-    /// Quads in a row of an instruction's product.
-    const QUADS: u32 = (2 * LANES.1 / QUAD) as u32;
-    /// Quads that are written together to different banks: 8 bytes a lane by half a warp, or 16 by a quarter of it.
-    const TOGETHER: u32 = (BANKS_BYTES / VECTOR_BYTES) as u32;
-
-    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows fill all banks.
+impl SumsOnTheWay {
+    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, `cols` a multiple of 32.
     #[inline(always)]
-    pub fn new(sums: SharedPtr<A>, rows: usize, cols: usize) -> Self {
-        const { assert!(QUAD * size_of::<A>() == VECTOR_BYTES, "a quad is a vector") };
-        debug_assert!(cols.is_multiple_of(Self::LINE), "rows fill all banks");
+    pub fn new(sums: SharedPtr<f32>, rows: usize, cols: usize) -> Self {
+        debug_assert!(cols.is_multiple_of(LINE), "rows fill all banks");
         SumsOnTheWay { sums, rows: rows as u32, cols: cols as u32 }
     }
 
-    /// Where a quad of a row lies. They change places so that lanes that write together, in 8 columns and as many rows as fill all
-    /// banks, do not meet in a bank. Those that read 8 quads of a row do not anyway.
+    /// Where 4 neighbouring sums of a row lie. They change places so that lanes that write
+    /// together, 8 bytes each in 4 rows and 8 columns, do not meet in a bank. Those that read 8 quads of a row do not anyway.
     #[inline(always)]
-    fn place(&self, row: u32, quad: u32) -> SharedPtr<A> {
-        let swizzled = quad ^ (row % (Self::TOGETHER / Self::QUADS) * Self::QUADS);
+    fn place(&self, row: u32, quad: u32) -> SharedPtr<f32> {
+        let swizzled = quad ^ (row % 4 * 2);
         self.sums.add(row * self.cols + swizzled * QUAD as u32)
     }
 
@@ -60,13 +53,12 @@ impl<A: Scalar, const QUAD: usize> SumsOnTheWay<A, QUAD> {
     /// All lanes do so together, and none reads the part at that time.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn write(&self, i: usize, j: usize, pair: [A; 2]) {
+    pub unsafe fn write(&self, i: usize, j: usize, pair: [f32; 2]) {
         let lane = warp::lane_id();
         let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
-        let pairs = (QUAD / 2) as u32;
-        let place = self.place((i * LANES.0) as u32 + g, j as u32 * Self::QUADS + t / pairs);
+        let place = self.place((i * LANES.0) as u32 + g, j as u32 * 2 + t / 2);
         // SAFETY: as promised by the caller.
-        unsafe { place.add(t % pairs * 2).store_vec(pair) };
+        unsafe { place.add(t % 2 * 2).store_vec(pair) };
     }
 
     /// Puts the sums, which begin at `origin` in D, through the epilogue and stores what lies in D, in vectors where D's rows
@@ -77,7 +69,7 @@ impl<A: Scalar, const QUAD: usize> SumsOnTheWay<A, QUAD> {
     /// `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn store<T: Element, E: Epilogue<D>, D: Element<Acc = A>>(
+    pub unsafe fn store<T: Element, E: Epilogue<D>, D: Element<Acc = f32>>(
         &self,
         params: &GemmParams<T, E, D>,
         origin: Origin,

@@ -13,7 +13,7 @@ use crate::epilogue::Epilogue;
 use crate::kernel::GemmKernel;
 use crate::panels::{PanelA, PanelB, Panels, Reader};
 use crate::params::GemmParams;
-use crate::sums_on_the_way::{LANES, QUAD, SumsOnTheWay};
+use crate::sums_on_the_way::{LANES, SumsOnTheWay};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::mma::{self, Factor};
@@ -137,7 +137,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     ) {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let sums = shared::dynamic::<f32>().add(warp * (Self::ROWS * Self::COLS) as u32);
-        let sums = SumsOnTheWay::<f32, QUAD>::new(sums, Self::ROWS, Self::COLS);
+        let sums = SumsOnTheWay::new(sums, Self::ROWS, Self::COLS);
         let (row, col) = Self::of_warp();
         let origin = Origin { row: origin.row + row, col: origin.col + col };
         // SAFETY: as promised by the caller; a warp reads what it has written itself.
