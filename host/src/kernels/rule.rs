@@ -6,7 +6,8 @@ use super::{
 };
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
-use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Tile};
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -69,6 +70,8 @@ pub enum Rule {
     NothingToShare,
     /// It needs asynchronous copies, which the device does not have.
     NoAsyncCopies,
+    /// It needs tensor cores for f64, and the device's are no faster than what else it has.
+    SlowTensorCores,
     /// Factors would have to be repacked for it, which takes longer than it gains.
     RepackCosts,
 }
@@ -84,6 +87,7 @@ impl fmt::Display for Rule {
             }
             Rule::NothingToShare => "its blocks would share no tile",
             Rule::NoAsyncCopies => "this device has no asynchronous copies",
+            Rule::SlowTensorCores => "this device has no fast tensor cores for f64",
             Rule::RepackCosts => "factors would be repacked for longer than it gains",
         })
     }
@@ -103,8 +107,8 @@ impl Order {
         let nearly_all = (all * NEARLY_ALL.0).div_ceil(NEARLY_ALL.1);
         // The larger a tile, the longer multiprocessors without one wait for the others.
         let enough = match area {
-            // One of them multiplies faster on tensor cores than half of all do without.
-            _ if kernel.rung >= Rung::TensorCore => 1,
+            // One of them multiplies faster on tensor cores than half of all do without; in double precision no more than twice as fast.
+            _ if kernel.rung >= Rung::TensorCore && kernel.dtype != Dtype::F64 => 1,
             ..=SMALL_TILE => all.div_ceil(5),
             LARGE_TILE.. => nearly_all,
             _ => all.div_ceil(3),
@@ -114,6 +118,8 @@ impl Order {
         let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
         if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order(0, 0, false, 0), Rule::NoAsyncCopies)
+        } else if kernel.needs == Needs::DoubleTensorCores && !device.is_made_for_doubles() {
+            (Order(0, 0, false, 0), Rule::SlowTensorCores)
         } else if !repack_pays(Repack::of(kernel, problem), problem) {
             (Order(0, 0, false, 0), Rule::RepackCosts)
         } else if kernel.schedule == Schedule::SplitK {
@@ -230,7 +236,7 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 ///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
 /// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
-///    all if they are large, and any with tensor cores; within it the largest tiles of
+///    all if they are large, and any with tensor cores for half precision; within it the largest tiles of
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
@@ -238,6 +244,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 ///
 /// Kernels for which factors must be [repacked](Repack) come last where that takes longer than they gain: where the product is small or
 /// shallow, or elements are used only a few times.
+///
+/// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else.
 ///
 /// [`Rung::Pipelined`] and the rungs above it count from compute capability 8.0 on: before that copies are not asynchronous.
 ///
@@ -303,8 +311,6 @@ mod tests {
     use super::*;
     use crate::device::info::tests::h200;
     use crate::error::{Error, Resource};
-    use regemm_kernels::element::Dtype;
-    use regemm_kernels::kernel::Needs;
     use regemm_kernels::layout::Layouts;
 
     fn problem(m: u32, n: u32, k: u32) -> Problem {
@@ -384,6 +390,42 @@ mod tests {
         let error = choose(&problem, &turing, Some(Rung::TensorCore)).unwrap_err();
         assert!(matches!(error, Error::KernelNeeds { needs: Needs::TensorCores, .. }), "{error}");
         assert!(error.to_string().contains("8.0") && error.to_string().contains("7.5"), "{error}");
+    }
+
+    #[test]
+    fn double_precision_takes_tensor_cores_where_they_are_fast() {
+        let chosen = |size, layouts, compute_capability| {
+            let device = DeviceInfo { compute_capability: Some(compute_capability), ..h200() };
+            let problem = Problem::packed(Dtype::F64, (size, size, size), layouts);
+            choose(&problem, &device, None).unwrap()
+        };
+        for layouts in Layouts::ALL {
+            for data_centre in [(8, 0), (9, 0), (10, 0)] {
+                for (size, bn) in [(512, 64), (1024, 64), (1023, 64), (2048, 128), (8191, 128)] {
+                    let selection = chosen(size, layouts, data_centre);
+                    let kernel = selection.kernel;
+                    assert_eq!((kernel.rung, kernel.tile.bn), (Rung::TensorCore, bn), "{size}");
+                    assert!(selection.to_string().contains("keep the device busy"), "{selection}");
+                }
+                assert!(chosen(100, layouts, data_centre).kernel.rung < Rung::TensorCore);
+            }
+            for other in [(7, 5), (8, 6), (8, 9), (12, 0)] {
+                assert!(chosen(4096, layouts, other).kernel.rung < Rung::TensorCore, "{other:?}");
+            }
+        }
+        let ada = DeviceInfo { compute_capability: Some((8, 9)), ..h200() };
+        let problem = Problem::new(Dtype::F64, 4096, 4096, 4096);
+        let last = rank(&problem, &ada).pop().unwrap().to_string();
+        assert!(last.contains("tensor_core") && last.contains("no fast tensor cores"), "{last}");
+        let asked = choose(&problem, &ada, Some(Rung::TensorCore)).unwrap();
+        assert_eq!(asked.kernel.dtype, Dtype::F64, "it can, if asked to");
+        let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
+        let error = choose(&problem, &turing, Some(Rung::TensorCore)).unwrap_err();
+        let needs = Needs::DoubleTensorCores;
+        assert!(
+            matches!(error, Error::KernelNeeds { needs: found, .. } if found == needs),
+            "{error}"
+        );
     }
 
     #[test]
