@@ -34,7 +34,7 @@ pub enum Rung {
     Skinny,
     /// [`crate::stream_k`]
     StreamK,
-    /// [`crate::tensor_core`]
+    /// [`crate::tensor_core`] and [`crate::double_tensor_core`]
     TensorCore,
     /// [`crate::warpgroup`]
     Warpgroup,
@@ -97,7 +97,8 @@ pub enum Summation {
     /// multiple of `BK`. Then the sums of the groups are added to that of the first, in order. The same bits with every kernel of
     /// as many groups and the same `BK`, in all layouts, on the simulator and on every GPU.
     InGroups,
-    /// In ascending order of k by 16 at a time, which tensor cores add up in a way of their own ([`cuda_std::mma`]): the same bits
+    /// In ascending order of k by as many at a time as an instruction takes, which tensor cores add up in a way of their own: 16 of
+    /// half precision ([`cuda_std::mma`]), and 16 or 4 of f64, as the machine has it ([`cuda_std::mma::double`]). The same bits
     /// with every such kernel on one machine, but not on another.
     TensorCores,
     /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
@@ -182,6 +183,8 @@ pub enum Needs {
     Nothing,
     /// Tensor cores that multiply f16 and bf16 ([`cuda_std::mma`]): compute capability 8.0 and later.
     TensorCores,
+    /// Tensor cores that multiply f64 ([`cuda_std::mma::double`]): compute capability 8.0 and later. Not all are fast.
+    DoubleTensorCores,
     /// Warpgroups that hand registers over to others ([`cuda_std::registers`]): compute capability 9.0.
     RegisterTransfers,
     /// Instructions of whole warpgroups ([`cuda_std::wgmma`]), and bulk copies to feed them: compute capability 9.0.
@@ -193,6 +196,7 @@ impl fmt::Display for Needs {
         f.pad(match self {
             Needs::Nothing => "nothing",
             Needs::TensorCores => "tensor cores for f16 and bf16 (compute capability 8.0)",
+            Needs::DoubleTensorCores => "tensor cores for f64 (compute capability 8.0)",
             Needs::RegisterTransfers => {
                 "warpgroups that hand registers over (compute capability 9.0)"
             }
@@ -208,7 +212,7 @@ impl Needs {
     pub const fn met_by(self, (major, minor): (u32, u32)) -> bool {
         match self {
             Needs::Nothing => true,
-            Needs::TensorCores => major >= 8,
+            Needs::TensorCores | Needs::DoubleTensorCores => major >= 8,
             Needs::RegisterTransfers | Needs::WarpgroupProducts => major == 9 && minor == 0,
         }
     }

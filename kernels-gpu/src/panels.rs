@@ -23,22 +23,24 @@ use cuda_std::mma::{Factor, load_matrices};
 use cuda_std::{hint, shared, warp};
 
 /// Bytes of a chunk: a row of the matrices that tensor cores read.
-const CHUNK_BYTES: u32 = 16;
+pub(crate) const CHUNK_BYTES: u32 = 16;
 
-/// Elements of a chunk.
+/// Elements of a chunk, of half precision.
 pub const CHUNK: usize = 8;
 
-/// Elements of the smallest asynchronous copy.
+/// Elements of the smallest asynchronous copy, of half precision.
 pub const PAIR: usize = 2;
 
 /// Chunks that fill all banks.
-const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
+pub(crate) const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
 
 /// Rows of A, columns of B and values of k that [`load_matrices`] reads at once: four matrices, two by two.
 pub const SQUARE: usize = 16;
 
 /// What is known of the panels of a factor when a kernel is compiled.
 pub trait Panel {
+    /// Bytes of an element.
+    const ELEMENT_BYTES: u32;
     /// Whether k runs along the rows of what is stored (A row-major, B transposed).
     const ALONG_K: bool;
     /// Rows of A or columns of B in a panel.
@@ -53,8 +55,10 @@ pub trait Panel {
 
     /// Rows of what is stored.
     const ROWS: u32 = if Self::ALONG_K { Self::WIDTH } else { Self::DEPTH };
+    /// Elements of a chunk.
+    const IN_CHUNK: u32 = CHUNK_BYTES / Self::ELEMENT_BYTES;
     /// Chunks in a row of what is stored.
-    const CHUNKS: u32 = if Self::ALONG_K { Self::DEPTH } else { Self::WIDTH } / CHUNK as u32;
+    const CHUNKS: u32 = if Self::ALONG_K { Self::DEPTH } else { Self::WIDTH } / Self::IN_CHUNK;
     /// Bytes from one row to the next.
     const ROW_BYTES: u32 = Self::CHUNKS * CHUNK_BYTES;
     /// Bytes of the panel.
@@ -79,6 +83,7 @@ fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
 pub struct PanelA<K>(PhantomData<K>);
 
 impl<K: GemmKernel> Panel for PanelA<K> {
+    const ELEMENT_BYTES: u32 = size_of::<K::Element>() as u32;
     const ALONG_K: bool = matches!(K::LAYOUTS.a, Layout::RowMajor);
     const WIDTH: u32 = K::TILE.bm;
     const DEPTH: u32 = K::TILE.bk;
@@ -90,6 +95,7 @@ impl<K: GemmKernel> Panel for PanelA<K> {
 pub struct PanelB<K>(PhantomData<K>);
 
 impl<K: GemmKernel> Panel for PanelB<K> {
+    const ELEMENT_BYTES: u32 = size_of::<K::Element>() as u32;
     const ALONG_K: bool = matches!(K::LAYOUTS.b, Layout::Transposed);
     const WIDTH: u32 = K::TILE.bn;
     const DEPTH: u32 = K::TILE.bk;

@@ -29,11 +29,15 @@
 //! The simulator is one more such machine: it adds the 16 products of an element, in ascending order of k, to the addend in double
 //! precision, and truncates the sum to f32, once an instruction. What is exact on all of them, small integers for example, is the
 //! same everywhere; the rest agrees within the error of a truncation for each product.
+//!
+//! [`double`] has the same for f64.
 
 use crate::backend;
 use crate::memory::SharedPtr;
 use crate::scalar::Scalar;
 use half::{bf16, f16};
+
+pub mod double;
 
 /// Whether the target has these instructions. Targets before sm_80 do not, and there calling them ends the launch.
 pub const AVAILABLE: bool = backend::TENSOR_CORES;

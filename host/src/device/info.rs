@@ -61,6 +61,17 @@ impl DeviceInfo {
         let clock_hz = f64::from(self.clock_khz?) * 1e3;
         Some(2.0 * f64::from(cores) * f64::from(self.multiprocessors) * clock_hz)
     }
+
+    /// Whether f64 has half the speed of f32, as on GPUs for data centres and only there: these have tensor cores for f64, which are
+    /// twice as fast on A100 and H100 and as fast on B200 (NVIDIA's white papers of GA100 and GH100, data sheet of HGX B200). Others of
+    /// compute capability 8.0 and later have the instruction, but no more than the few units for f64 to execute it with. True of the
+    /// simulator, on which nothing is fast.
+    pub fn is_made_for_doubles(&self) -> bool {
+        self.compute_capability.is_none_or(|capability| {
+            let rate = |dtype| fma_per_clock(capability, dtype).unwrap_or_default();
+            rate(Dtype::F64) > 0 && 2 * rate(Dtype::F64) >= rate(Dtype::F32)
+        })
+    }
 }
 
 /// Fused multiply-adds a multiprocessor finishes in one clock.
@@ -113,6 +124,15 @@ pub(crate) mod tests {
         assert!((teraflops(Dtype::F32) - 66.9).abs() < 0.05, "{}", teraflops(Dtype::F32));
         assert!((teraflops(Dtype::F64) - 33.45).abs() < 0.05, "{}", teraflops(Dtype::F64));
         assert_eq!(teraflops(Dtype::F16), teraflops(Dtype::F32));
+    }
+
+    #[test]
+    fn gpus_for_data_centres_are_made_for_doubles() {
+        let of = |compute_capability| DeviceInfo { compute_capability, ..h200() };
+        let made = [None, Some((8, 0)), Some((9, 0)), Some((10, 0))];
+        assert!(made.into_iter().all(|capability| of(capability).is_made_for_doubles()));
+        let others = [(7, 5), (8, 6), (8, 7), (8, 9), (10, 3), (12, 0), (99, 0)].map(Some);
+        assert!(!others.into_iter().any(|capability| of(capability).is_made_for_doubles()));
     }
 
     #[test]

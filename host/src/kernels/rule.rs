@@ -6,7 +6,8 @@ use super::{
 };
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
-use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Tile};
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -69,6 +70,8 @@ pub enum Rule {
     NothingToShare,
     /// It needs asynchronous copies, which the device does not have.
     NoAsyncCopies,
+    /// It needs tensor cores for f64, and the device's are no faster than what else it has.
+    SlowTensorCores,
     /// Factors would have to be repacked for it, which takes longer than it gains.
     RepackCosts,
     /// Its tiles are of a shape for other products, or for which only measurements can tell.
@@ -86,6 +89,7 @@ impl fmt::Display for Rule {
             }
             Rule::NothingToShare => "its blocks would share no tile",
             Rule::NoAsyncCopies => "this device has no asynchronous copies",
+            Rule::SlowTensorCores => "this device has no fast tensor cores for f64",
             Rule::RepackCosts => "factors would be repacked for longer than it gains",
             Rule::OtherShapes => {
                 "its tiles are for other products, or for those where it was measured"
@@ -118,8 +122,8 @@ impl Order {
         let nearly_all = (all * NEARLY_ALL.0).div_ceil(NEARLY_ALL.1);
         // The larger a tile, the longer multiprocessors without one wait for the others.
         let enough = match area {
-            // One of them multiplies faster on tensor cores than half of all do without.
-            _ if kernel.rung >= Rung::TensorCore => 1,
+            // One of them multiplies faster on tensor cores than half of all do without; in double precision no more than twice as fast.
+            _ if kernel.rung >= Rung::TensorCore && kernel.dtype != Dtype::F64 => 1,
             ..=SMALL_TILE => all.div_ceil(5),
             LARGE_TILE.. => nearly_all,
             _ => all.div_ceil(3),
@@ -131,6 +135,8 @@ impl Order {
         let covered = Reverse(blocks.saturating_mul(area.unsigned_abs()));
         if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order::LAST, Rule::NoAsyncCopies)
+        } else if kernel.needs == Needs::DoubleTensorCores && !device.is_made_for_doubles() {
+            (Order::LAST, Rule::SlowTensorCores)
         } else if !repack_pays(Repack::of(kernel, problem), problem) {
             (Order::LAST, Rule::RepackCosts)
         } else if !has_tiles_for(kernel, problem) {
@@ -264,7 +270,7 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 ///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
 /// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
-///    all if they are large, and any with tensor cores; within it the largest tiles of
+///    all if they are large, and any with tensor cores for half precision; within it the largest tiles of
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
@@ -275,6 +281,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 ///
 /// Kernels for which factors must be [repacked](Repack) come last where that takes longer than they gain: where the product is small or
 /// shallow, or elements are used only a few times.
+///
+/// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else.
 ///
 /// [`Rung::Pipelined`] and the rungs above it count from compute capability 8.0 on: before that copies are not asynchronous.
 ///

@@ -14,7 +14,7 @@
 //!
 //! tensor_core differs in shared memory: its warps own `8 TM x 4 TN` elements of D and read `8 TM + 4 TN` elements of A and B for each
 //! k, `m n k (1/(8 TM) + 1/(4 TN))` in all. Its sums go there and back once on their way to D, behind one barrier more than there
-//! are slices.
+//! are slices; of f64 ([`regemm_kernels::double_tensor_core`]) two more.
 //!
 //! *Global loads.* A block that owns `BM x BN` elements of D reads `BM` rows of A and `BN` columns of B once. There are `n / BN`
 //! blocks along a row of D, so each element of A is read `n / BN` times, and each of B `m / BM` times. Without shared
@@ -49,6 +49,7 @@
 //! vector together, so a GPU may do with fewer requests and passes than the kernel asks for. At 4096 on an H200
 //! `tiled32_f32`, which walks along a row of A, and `double_buffered64_f32` reach 104 % of what these passes allow.
 
+mod doubles;
 mod outer_products;
 
 use super::request::Request;
@@ -124,6 +125,7 @@ impl Formula {
                 let row_bytes = launch.n * launch.result_bytes;
                 let whole_sectors = row_bytes.is_multiple_of(SECTOR_BYTES);
                 let sums = match kernel.rung {
+                    Rung::TensorCore if kernel.dtype == Dtype::F64 => launch.double_tensor_cores(),
                     Rung::TensorCore => launch.tensor_cores(),
                     _ => launch.outer_products(),
                 };

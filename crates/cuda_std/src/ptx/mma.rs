@@ -73,3 +73,53 @@ pub unsafe fn store_matrices(address: u32, [r0, r1, r2, r3]: [u32; 4]) {
         }
     }
 }
+
+/// `mma.sync` of f64 with 16 rows exists from sm_90 on.
+pub const LARGE_DOUBLE_SHAPES: bool = cfg!(target_feature = "sm_90");
+
+/// `mma.sync.aligned` of f64: "Multiply-and-Accumulate Instruction: mma". Not `pure`, as above.
+macro_rules! multiply_adds_of_doubles {
+    ($(
+        $name:ident = $shape:literal if $available:ident:
+        $a:ident = $a_list:literal [$($i:literal)*],
+        $b:ident = $b_list:literal [$($j:literal)*],
+        $c:ident = $c_list:literal [$($l:literal)*];
+    )*) => {$(
+        #[inline(always)]
+        pub unsafe fn $name(
+            $a: [f64; [$($i),*].len()],
+            $b: [f64; [$($j),*].len()],
+            mut $c: [f64; [$($l),*].len()],
+        ) -> [f64; [$($l),*].len()] {
+            // SAFETY: as promised by the caller; a trap has no operands.
+            unsafe {
+                if !$available {
+                    nvptx::trap()
+                }
+                asm!(
+                    concat!("mma.sync.aligned.", $shape, ".row.col.f64.f64.f64.f64 ",
+                        $c_list, ", ", $a_list, ", ", $b_list, ", ", $c_list, ";"),
+                    $(inout(reg64) $c[$l],)*
+                    $(in(reg64) $a[$i],)*
+                    $(in(reg64) $b[$j],)*
+                    options(nomem, nostack)
+                );
+            }
+            $c
+        }
+    )*};
+}
+
+multiply_adds_of_doubles! {
+    dmma_8x8x4 = "m8n8k4" if TENSOR_CORES:
+        a = "{{{2}}}" [0], b = "{{{3}}}" [0], c = "{{{0}, {1}}}" [0 1];
+    dmma_16x8x4 = "m16n8k4" if LARGE_DOUBLE_SHAPES:
+        a = "{{{4}, {5}}}" [0 1], b = "{{{6}}}" [0], c = "{{{0}, {1}, {2}, {3}}}" [0 1 2 3];
+    dmma_16x8x8 = "m16n8k8" if LARGE_DOUBLE_SHAPES:
+        a = "{{{4}, {5}, {6}, {7}}}" [0 1 2 3], b = "{{{8}, {9}}}" [0 1],
+        c = "{{{0}, {1}, {2}, {3}}}" [0 1 2 3];
+    dmma_16x8x16 = "m16n8k16" if LARGE_DOUBLE_SHAPES:
+        a = "{{{4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}}}" [0 1 2 3 4 5 6 7],
+        b = "{{{12}, {13}, {14}, {15}}}" [0 1 2 3],
+        c = "{{{0}, {1}, {2}, {3}}}" [0 1 2 3];
+}

@@ -2,6 +2,7 @@
 
 use super::clocks::Clocks;
 use super::counters::Counters;
+use super::double_mma::{self, DoubleShape};
 use super::mma::{self, Format};
 use super::worker::{State, Thread};
 use std::panic::Location;
@@ -55,6 +56,8 @@ pub(crate) enum Operation {
     StoreMatrices,
     /// They multiply matrices.
     MultiplyAdd(Format),
+    /// The same in double precision.
+    MultiplyAddDoubles(DoubleShape),
 }
 
 impl Operation {
@@ -65,7 +68,7 @@ impl Operation {
             Operation::Shuffle(_) => "shuffle",
             Operation::LoadMatrices { .. } => "load of matrices",
             Operation::StoreMatrices => "store of matrices",
-            Operation::MultiplyAdd(_) => "matrix multiply-add",
+            Operation::MultiplyAdd(_) | Operation::MultiplyAddDoubles(_) => "matrix multiply-add",
         }
     }
 }
@@ -132,6 +135,7 @@ pub(super) fn complete(
             Operation::LoadMatrices { transposed } => mma::distribute(warp, transposed),
             Operation::StoreMatrices => mma::gather(warp),
             Operation::MultiplyAdd(format) => mma::multiply(warp, format),
+            Operation::MultiplyAddDoubles(shape) => double_mma::multiply(warp, shape),
         }
         for member in members {
             warp[member].state = State::Ready;
@@ -142,6 +146,7 @@ pub(super) fn complete(
             | Operation::StoreMatrices => {}
             Operation::Barrier | Operation::Shuffle(_) => counters.warp_collectives += 1,
             Operation::MultiplyAdd(_) => counters.tensor_fma += mma::MULTIPLY_ADDS,
+            Operation::MultiplyAddDoubles(shape) => counters.tensor_fma += shape.multiply_adds(),
         }
     }
     Ok(())

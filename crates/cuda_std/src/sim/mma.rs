@@ -16,7 +16,7 @@ const LANES: usize = WARP_THREADS as usize;
 pub(super) const MULTIPLY_ADDS: u64 = (M * N * K) as u64;
 
 /// Lanes that hold a row of an 8 x 8 matrix together.
-const LANES_OF_ROW: usize = 4;
+pub(super) const LANES_OF_ROW: usize = 4;
 
 /// The type of the factors of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +70,27 @@ pub(crate) fn multiply_add(
     together(Operation::MultiplyAdd(format), Fragments { a, b, c }, place).c
 }
 
-/// Executes an operation with all lanes of the warp.
+/// Executes an operation with all lanes of the warp, each of which brings fragments.
 fn together(operation: Operation, fragments: Fragments, place: Place) -> Fragments {
     let worker = current();
     // SAFETY: the worker is the current one, and no reference to it is alive where the thread is suspended.
     unsafe {
-        let state = &mut *worker;
+        let thread = (*worker).thread as usize;
+        (&mut (*worker).threads)[thread].fragments = fragments;
+        whole_warp(operation, place);
+        (&(*worker).threads)[thread].fragments
+    }
+}
+
+/// Waits until all lanes of the warp have come to an operation and it is done, or ends the launch where some are missing for ever.
+///
+/// # Safety
+/// No reference to the current worker is alive.
+pub(super) unsafe fn whole_warp(operation: Operation, place: Place) {
+    let worker = current();
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let state = &*worker;
         let thread = state.thread as usize;
         let lanes = (state.threads.len() - thread / LANES * LANES).min(LANES);
         if lanes < LANES {
@@ -84,11 +99,9 @@ fn together(operation: Operation, fragments: Fragments, place: Place) -> Fragmen
                 format!("executes a {name} in a warp of {lanes} threads: it takes all 32");
             raise(worker, FaultKind::PartialWarp { lanes: lanes as u32 }, None, message, place)
         }
-        state.threads[thread].fragments = fragments;
-        let mask = u32::MAX;
-        collective(Collective { operation, mask, value: 0, operand: 0, location: place });
-        (&(*worker).threads)[thread].fragments
     }
+    let mask = u32::MAX;
+    collective(Collective { operation, mask, value: 0, operand: 0, location: place });
 }
 
 /// Hands each lane of a whole warp its registers of the rows that all of them have read.
@@ -155,7 +168,7 @@ pub(super) fn multiply(warp: &mut [Thread], format: Format) {
 }
 
 /// Row and column of register `i` of a lane's fragment of C and D.
-fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
+pub(super) fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
     (lane / LANES_OF_ROW + i / 2 * 8, lane % LANES_OF_ROW * 2 + i % 2)
 }
 

@@ -127,6 +127,7 @@ mod cluster;
 mod collective;
 mod counters;
 mod divergence;
+mod double_mma;
 mod early_start;
 mod fault;
 mod fences;
@@ -171,6 +172,7 @@ pub(crate) use bulk_copy::{
 };
 pub(crate) use cluster::{cluster_arrive, cluster_load, cluster_rank, cluster_wait, map_shared};
 pub(crate) use collective::Shuffle;
+pub(crate) use double_mma::{DoubleShape, multiply_add as multiply_add_doubles};
 pub(crate) use early_start::wait_for_earlier_launches;
 pub(crate) use mbarrier::{
     fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_in_cluster,

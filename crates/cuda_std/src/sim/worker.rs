@@ -7,6 +7,7 @@ use super::clocks::{Clocks, Knowledge, Member, merge};
 use super::cluster::{Attendance, Neighbours};
 use super::collective::Collective;
 use super::counters::Counters;
+use super::double_mma::Doubles;
 use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
 use super::limits::WARP_THREADS;
@@ -131,6 +132,8 @@ pub(super) struct Thread {
     pub(super) result: u32,
     /// What it brings to the operation on matrices that it waits at, and takes away from it.
     pub(super) fragments: Fragments,
+    /// The same for products in double precision.
+    pub(super) doubles: Doubles,
     pub(super) attendance: Attendance,
     /// Whether it may not touch global memory yet.
     pub(super) is_early: bool,
@@ -149,6 +152,7 @@ impl Thread {
             stores: StoreQueue::default(),
             result: 0,
             fragments: Fragments::default(),
+            doubles: Doubles::default(),
             attendance: Attendance::Away,
         }
     }

@@ -4,8 +4,6 @@ use super::super::find;
 use super::*;
 use crate::device::info::tests::h200;
 use crate::error::{Error, Resource};
-use regemm_kernels::element::Dtype;
-use regemm_kernels::kernel::Needs;
 use regemm_kernels::layout::Layouts;
 
 fn problem(m: u32, n: u32, k: u32) -> Problem {
@@ -108,6 +106,39 @@ fn high_tiles_are_for_narrow_products() {
             }
         }
     }
+}
+
+#[test]
+fn double_precision_takes_tensor_cores_where_they_are_fast() {
+    let chosen = |size, layouts, compute_capability| {
+        let device = DeviceInfo { compute_capability: Some(compute_capability), ..h200() };
+        let problem = Problem::packed(Dtype::F64, (size, size, size), layouts);
+        choose(&problem, &device, None).unwrap()
+    };
+    for layouts in Layouts::ALL {
+        for data_centre in [(8, 0), (9, 0), (10, 0)] {
+            for (size, bn) in [(512, 64), (1024, 64), (1023, 64), (2048, 128), (8191, 128)] {
+                let selection = chosen(size, layouts, data_centre);
+                let kernel = selection.kernel;
+                assert_eq!((kernel.rung, kernel.tile.bn), (Rung::TensorCore, bn), "{size}");
+                assert!(selection.to_string().contains("keep the device busy"), "{selection}");
+            }
+            assert!(chosen(100, layouts, data_centre).kernel.rung < Rung::TensorCore);
+        }
+        for other in [(7, 5), (8, 6), (8, 9), (12, 0)] {
+            assert!(chosen(4096, layouts, other).kernel.rung < Rung::TensorCore, "{other:?}");
+        }
+    }
+    let ada = DeviceInfo { compute_capability: Some((8, 9)), ..h200() };
+    let problem = Problem::new(Dtype::F64, 4096, 4096, 4096);
+    let last = rank(&problem, &ada).pop().unwrap().to_string();
+    assert!(last.contains("tensor_core") && last.contains("no fast tensor cores"), "{last}");
+    let asked = choose(&problem, &ada, Some(Rung::TensorCore)).unwrap();
+    assert_eq!(asked.kernel.dtype, Dtype::F64, "it can, if asked to");
+    let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
+    let error = choose(&problem, &turing, Some(Rung::TensorCore)).unwrap_err();
+    let needs = Needs::DoubleTensorCores;
+    assert!(matches!(error, Error::KernelNeeds { needs: found, .. } if found == needs), "{error}");
 }
 
 #[test]

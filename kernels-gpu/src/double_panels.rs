@@ -1,0 +1,228 @@
+//! The panels of [`crate::panels`] for f64: how they are copied, and how tensor cores' fragments are read from them.
+//!
+//! A fragment of f64 is single elements, one a lane and register ([`cuda_std::mma::double`]): with `g = lane / 4` and `t = lane % 4`
+//! those of row `g` of A, or column `g` of B, at the `t`-th of 4 values of k. Nothing need be transposed to read it, and 8
+//! bytes a lane are as much as the banks deliver in two passes, one for each half of the warp. These are conflict-free where 4 rows of
+//! what is stored, in 4 neighbouring elements each, lie in different banks, whether k runs along rows (4 `g` by 4 `t`) or across them (4
+//! `t` by 4 `g`). 4 elements are 2 chunks, so it is pairs of chunks that change places here, otherwise in each of 4 rows: chunk `c` of
+//! row `r` lies where chunk `c ^ (2 (r % 4))` would.
+
+use crate::element::Element;
+use crate::kernel::GemmKernel;
+use crate::panels::{CHUNK_BYTES, LINE, Panel, PanelA, PanelB, Panels};
+use crate::params::{GemmParams, MatrixRef};
+use crate::tile::Origin;
+use core::marker::PhantomData;
+use cuda_std::async_copy::copy_elements_async;
+use cuda_std::memory::{GlobalPtr, SharedPtr};
+use cuda_std::mma::double::SMALLEST_K;
+use cuda_std::{hint, thread, warp};
+
+/// Rows of A or columns of B in a fragment's register.
+const EIGHT: u32 = 8;
+
+/// Values of k in a fragment's register.
+const FOUR: u32 = SMALLEST_K as u32;
+
+/// Rows after which the swizzle begins again, and chunks that stay together: so many fill all banks.
+const SWIZZLED: u32 = 4;
+const TOGETHER: u32 = LINE / SWIZZLED;
+
+/// Bytes from the start of a panel to a chunk of a row.
+#[inline(always)]
+fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
+    const { assert!(P::CHUNKS.is_multiple_of(LINE), "rows fill all banks") };
+    row * P::ROW_BYTES + (chunk ^ (row % SWIZZLED * TOGETHER)) * CHUNK_BYTES
+}
+
+/// A lane's part in reading fragments from panels.
+#[derive(Clone, Copy)]
+pub struct DoubleReader<P> {
+    /// Bytes from the start of a panel to the lane's element of the first 8 rows of A, or columns of B, at the first 4 values of k.
+    offset: u32,
+    panel: PhantomData<P>,
+}
+
+impl<P: Panel> DoubleReader<P> {
+    /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of what fills all banks.
+    #[inline(always)]
+    pub fn new(first: u32) -> Self {
+        let lane = warp::lane_id();
+        let (across, deep) = (first + lane / FOUR, lane % FOUR);
+        let (row, col) = if P::ALONG_K { (across, deep) } else { (deep, across) };
+        let in_chunk = col % P::IN_CHUNK * P::ELEMENT_BYTES;
+        DoubleReader { offset: place::<P>(row, col / P::IN_CHUNK) + in_chunk, panel: PhantomData }
+    }
+
+    /// Reads the lane's element of the `eight`-th 8 rows or columns of the warp's part, at the `four`-th 4 values of k.
+    ///
+    /// 4 or 8 elements further on in a row change bits of the address that the swizzle has not mixed with those of the other elements
+    /// which the warp reads, and it is the same 4 or 8 rows below. So both are constants to exclude, or to add.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together; the panel is written, and nobody writes it before the next barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn read(&self, panel: u32, eight: usize, four: usize) -> f64 {
+        const LINE_BYTES: u32 = LINE * CHUNK_BYTES;
+        let (eight, four) = (eight as u32 * EIGHT, four as u32 * FOUR);
+        let (in_row, rows) = if P::ALONG_K { (four, eight) } else { (eight, four) };
+        let in_row = in_row * P::ELEMENT_BYTES;
+        let start = (panel + self.offset) ^ (in_row % LINE_BYTES);
+        let lines = in_row / LINE_BYTES * LINE_BYTES;
+        // SAFETY: as promised by the caller; elements are aligned.
+        unsafe { SharedPtr::from_address(start + lines + rows * P::ROW_BYTES).load() }
+    }
+}
+
+/// A thread's share in copying the panels of a factor: the same place of every panel, in several *turns* of all threads.
+///
+/// It is one of two ways: by chunks where all rows that are stored consist of whole, aligned ones, else by elements, each of which is
+/// a copy's worth. Either way threads lie along rows, so that a warp reads consecutive addresses and writes to all banks. Addresses
+/// are worked out once and move on from slice to slice.
+struct Share<T, P> {
+    /// The thread's first element of the current panel, in the first turn.
+    source: GlobalPtr<T>,
+    /// Elements from one row of what is stored to the next.
+    ld: u64,
+    /// Row and column of that element in what is stored.
+    place: (u32, u32),
+    /// Rows and columns of what is stored.
+    shape: (u32, u32),
+    /// Bytes from the start of a panel to where it goes.
+    target: u32,
+    by_chunks: bool,
+    panel: PhantomData<P>,
+}
+
+impl<T: Element, P: Panel> Share<T, P> {
+    /// Elements in a row of a panel.
+    const ROW: u32 = P::CHUNKS * P::IN_CHUNK;
+
+    /// Rows that all threads copy in a turn, so many elements each.
+    const fn rows_of_turn(len: u32) -> u32 {
+        P::THREADS / (Self::ROW / len)
+    }
+
+    /// Turns that a panel takes, so many elements a thread each.
+    const fn turns(len: u32) -> u32 {
+        P::ROWS / Self::rows_of_turn(len)
+    }
+
+    /// For the panels of `WIDTH` rows of A or columns of B of which the first is `first`, of `width` by `depth`.
+    #[inline(always)]
+    fn new(matrix: MatrixRef<T>, first: u32, width: u32, depth: u32) -> Self {
+        const {
+            assert!(
+                P::THREADS * Self::turns(1) == P::ROWS * Self::ROW
+                    && P::THREADS * Self::turns(P::IN_CHUNK) * P::IN_CHUNK == P::ROWS * Self::ROW,
+                "threads copy the same number"
+            );
+        }
+        let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
+        let shape = stored(width, depth);
+        let by_chunks = matrix.has_vectors(P::IN_CHUNK) && shape.1.is_multiple_of(P::IN_CHUNK);
+        let of_way = |of: fn(u32) -> u32| if by_chunks { of(P::IN_CHUNK) } else { of(1) };
+        let thread = thread::thread_idx_x();
+        let row = thread / of_way(|len| Self::ROW / len);
+        let col = thread % of_way(|len| Self::ROW / len) * of_way(|len| len);
+        let in_chunk = col % P::IN_CHUNK * P::ELEMENT_BYTES;
+        let (first_row, first_col) = stored(first, 0);
+        let place_in_matrix = (first_row + row, first_col + col);
+        Share {
+            source: matrix.at(place_in_matrix.0, place_in_matrix.1),
+            ld: matrix.ld,
+            place: place_in_matrix,
+            shape,
+            target: place::<P>(row, col / P::IN_CHUNK) + in_chunk,
+            by_chunks,
+            panel: PhantomData,
+        }
+    }
+
+    /// Copies part `part` of `parts` of the share.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy(&self, part: u32, parts: u32, panel: u32) {
+        // SAFETY: as promised by the caller of `DoubleCopier::copy`.
+        unsafe {
+            if self.by_chunks {
+                self.copy_by(P::IN_CHUNK, part, parts, panel);
+            } else {
+                self.copy_by(1, part, parts, panel);
+            }
+        }
+    }
+
+    /// The same by so many elements at a time, all of which lie in the matrix or none.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy_by(&self, len: u32, part: u32, parts: u32, panel: u32) {
+        let turns = Self::turns(len) / parts;
+        assert!(turns * parts == Self::turns(len), "parts are turns");
+        for turn in part * turns..(part + 1) * turns {
+            let rows = turn * Self::rows_of_turn(len);
+            // Rows fill all banks, so that so many below only the swizzle differs.
+            let target = (panel + self.target + rows * P::ROW_BYTES)
+                ^ (rows % SWIZZLED * TOGETHER * CHUNK_BYTES);
+            // Worked out anew each time: kept over the whole loop these would take registers from the sums.
+            let rows = hint::opaque(rows);
+            let source = self.source.add(u64::from(rows) * self.ld);
+            let inside = self.place.0 + rows < self.shape.0 && self.place.1 < self.shape.1;
+            // SAFETY: as promised by the caller; what is copied at once is aligned, or a single element.
+            unsafe {
+                copy_elements_async(SharedPtr::from_address(target), source, len as usize, inside);
+            }
+        }
+    }
+
+    /// Moves on to the next panel.
+    #[inline(always)]
+    fn advance(&mut self) {
+        if P::ALONG_K {
+            self.source = self.source.add(P::DEPTH.into());
+            self.place.1 += P::DEPTH;
+        } else {
+            self.source = self.source.add(u64::from(hint::opaque(P::DEPTH)) * self.ld);
+            self.place.0 += P::DEPTH;
+        }
+    }
+}
+
+/// Copies the panels that a block needs to shared memory, slice after slice, all threads together.
+pub struct DoubleCopier<K: GemmKernel> {
+    a: Share<K::Element, PanelA<K>>,
+    b: Share<K::Element, PanelB<K>>,
+}
+
+impl<K: GemmKernel> DoubleCopier<K> {
+    /// For the block whose tile of D starts at `origin`, from the first slice on.
+    #[inline(always)]
+    pub fn new<E, D: Element>(params: &GemmParams<K::Element, E, D>, origin: Origin) -> Self {
+        let GemmParams { a, b, m, n, k, .. } = *params;
+        DoubleCopier { a: Share::new(a, origin.row, m, k), b: Share::new(b, origin.col, n, k) }
+    }
+
+    /// Copies part `part` of `parts` of this thread's share of a slice, asynchronously. What lies outside the matrices becomes zero.
+    /// Both numbers are constants, and the parts as large as each other.
+    ///
+    /// # Safety
+    /// A and B are valid for their shapes. No thread reads or writes the panels from the last barrier until this thread has waited
+    /// for its copies and met the others at another barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn copy(&self, part: usize, parts: usize, panels: Panels) {
+        // SAFETY: as promised by the caller; a stage has room for both panels.
+        unsafe {
+            self.a.copy(part as u32, parts as u32, panels.a);
+            self.b.copy(part as u32, parts as u32, panels.b);
+        }
+    }
+
+    /// Moves on to the next slice.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.a.advance();
+        self.b.advance();
+    }
+}

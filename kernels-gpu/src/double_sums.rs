@@ -1,0 +1,92 @@
+//! The way of tensor cores' sums in f64 to D through shared memory: [`crate::sums_on_the_way`], where a lane's pair is a vector.
+//!
+//! A quarter of the warp writes at a time, 4 pairs in each of 2 rows, which are half of what fills all banks. So in every second row
+//! the halves change places.
+
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::mover::{BANKS_BYTES, VECTOR_BYTES};
+use crate::params::GemmParams;
+use crate::sums_on_the_way::LANES;
+use crate::thread_tile::store_vector;
+use crate::tile::Origin;
+use cuda_std::memory::SharedPtr;
+use cuda_std::{hint, warp};
+
+/// Sums that a thread stores together.
+pub const PAIR: usize = VECTOR_BYTES / size_of::<f64>();
+
+/// Pairs that fill all banks.
+const LINE: u32 = (BANKS_BYTES / VECTOR_BYTES) as u32;
+
+/// Pairs in a row of 8 sums, one for each lane of it.
+const OF_LANES: u32 = LANES.1 as u32;
+
+/// Room for `ROWS x COLS` sums of a warp.
+#[derive(Clone, Copy)]
+pub struct DoubleSums {
+    /// The first of them, aligned to 16 bytes.
+    sums: SharedPtr<f64>,
+    rows: u32,
+    cols: u32,
+}
+
+impl DoubleSums {
+    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows fill all banks.
+    #[inline(always)]
+    pub fn new(sums: SharedPtr<f64>, rows: usize, cols: usize) -> Self {
+        debug_assert!(cols.is_multiple_of(LINE as usize * PAIR), "rows fill all banks");
+        DoubleSums { sums, rows: rows as u32, cols: cols as u32 }
+    }
+
+    /// Where a pair of a row lies.
+    #[inline(always)]
+    fn place(&self, row: u32, pair: u32) -> SharedPtr<f64> {
+        let swizzled = pair ^ (row % (LINE / OF_LANES) * OF_LANES);
+        self.sums.add(row * self.cols + swizzled * PAIR as u32)
+    }
+
+    /// Writes this lane's pair of an 8 x 8 part of the sums, the `i`-th along a column and the `j`-th along a row.
+    ///
+    /// # Safety
+    /// All lanes do so together, and none reads the part at that time.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn write(&self, i: usize, j: usize, pair: [f64; PAIR]) {
+        let lane = warp::lane_id();
+        let row = (i * LANES.0) as u32 + lane / OF_LANES;
+        // SAFETY: as promised by the caller.
+        unsafe { self.place(row, j as u32 * OF_LANES + lane % OF_LANES).store_vec(pair) };
+    }
+
+    /// Puts the sums, which begin at `origin` in D, through the epilogue and stores what lies in D, in vectors where D's rows
+    /// consist of them.
+    ///
+    /// # Safety
+    /// All lanes get here together, and all parts are written. D and the epilogue's operands are valid for the shapes in
+    /// `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store<T: Element, E: Epilogue<D>, D: Element<Acc = f64>>(
+        &self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+    ) {
+        let pairs = self.cols / PAIR as u32;
+        let wide = params.d.has_vectors(PAIR as u32) && params.n.is_multiple_of(PAIR as u32);
+        // SAFETY: as promised by the caller; all lanes are here.
+        unsafe { warp::sync_warp(warp::FULL_MASK) };
+        for turn in 0..hint::opaque(self.rows * pairs / warp::WARP_SIZE) {
+            let pair = turn * warp::WARP_SIZE + warp::lane_id();
+            let (row, pair) = (pair / pairs, pair % pairs);
+            // SAFETY: the warp has written all parts.
+            let mut values = unsafe { self.place(row, pair).load_vec::<PAIR>() };
+            let row = origin.row + row;
+            let col = origin.col + pair * PAIR as u32;
+            if row < params.m && col < params.n {
+                // SAFETY: as promised by the caller; the vector starts inside of D.
+                unsafe { store_vector(params, row, col, &mut values, wide) };
+            }
+        }
+    }
+}

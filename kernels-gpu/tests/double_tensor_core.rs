@@ -1,0 +1,306 @@
+//! Products of f64 on tensor cores, [`regemm_kernels::double_tensor_core`]: in all layouts, wherever matrices lie and whatever their
+//! shapes, the bits of fused multiply-adds in ascending order of k, which is how the simulator adds up; and what the kernels do, in exact
+//! counts.
+
+use cuda_std::memory::GlobalPtr;
+use cuda_std::sim::{Counters, Launch, Simulator};
+use regemm_kernels::activation::Activation;
+use regemm_kernels::double_tensor_core::DoubleTensorCore;
+use regemm_kernels::element::Dtype;
+use regemm_kernels::epilogue::{BiasAxis, Linear};
+use regemm_kernels::kernel::{KernelInfo, Rung};
+use regemm_kernels::layout::{Layout, Layouts, Tn};
+use regemm_kernels::maps::Maps;
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::table::KERNELS;
+use std::ffi::c_void;
+
+regemm_kernels::gemm_kernels! {
+    /// What the table has no row for: slices of several steps, which are more than a line of the banks, and the other numbers of stages.
+    OTHERS:
+
+    tensor_core_deep_f64 = DoubleTensorCore<64, 64, 32, 4, 8, 3>, epilogue = Linear<f64>, min_blocks = 1;
+    tensor_core_deep_tn_f64 = DoubleTensorCore<64, 64, 32, 4, 8, 4, Tn>, epilogue = Linear<f64>, min_blocks = 1;
+}
+
+/// Threads of a warp, and bytes of a sector of global memory.
+const WARP: u64 = 32;
+const SECTOR: u64 = 32;
+
+/// Values of k that a warp multiplies together, and the rows of A and columns of B of which it reads them before.
+const STEP: u32 = 16;
+const AHEAD: u64 = 16 + 16;
+
+/// What is in memory where no element is: a NaN, which would spread to every sum.
+const CANARY: f64 = f64::from_bits(u64::MAX);
+
+/// `D = activation(alpha * A * B + beta * C + bias)`, or two of them.
+#[derive(Clone, Copy, Debug)]
+struct Product {
+    m: u32,
+    n: u32,
+    k: u32,
+    /// Elements before the first of each matrix, and from the end of one row to the next.
+    start: u32,
+    gap: u32,
+    batch: u32,
+    alpha: f64,
+    beta: f64,
+    bias: BiasAxis,
+    activation: Activation,
+}
+
+impl Product {
+    /// Of matrices without gaps, whose result is only stored.
+    const fn new(m: u32, n: u32, k: u32) -> Self {
+        let (alpha, beta) = (1.0, 0.0);
+        let (bias, activation) = (BiasAxis::None, Activation::None);
+        Product { m, n, k, start: 0, gap: 0, batch: 1, alpha, beta, bias, activation }
+    }
+}
+
+/// Numbers whose products and sums are all rounded: element `(row, col)` of a matrix, of which every seed has its own.
+fn number(seed: u32, row: u32, col: u32) -> f64 {
+    let mixed = [row, col].into_iter().fold(seed.wrapping_mul(0x9e37_79b9), |hash, x| {
+        let hash = (hash ^ x).wrapping_mul(0x85eb_ca6b);
+        hash ^ hash >> 15
+    });
+    f64::from(mixed) / f64::from(1 << 31) - 1.0 + 1.0 / 3.0
+}
+
+/// Seeds of A, B, C and the bias of a product of a batch.
+fn seeds(product: u32) -> [u32; 4] {
+    [1, 2, 3, 4].map(|matrix| 10 * product + matrix)
+}
+
+/// Matrices of a batch in the simulator's memory, one after another.
+struct Stored {
+    first: MatrixRef<f64>,
+    stride: u64,
+    address: u64,
+    elements: Vec<f64>,
+}
+
+fn upload(
+    simulator: &Simulator,
+    product: &Product,
+    (rows, cols): (u32, u32),
+    value: impl Fn(u32, u32, u32) -> f64,
+) -> Stored {
+    let ld = cols + product.gap;
+    let mut elements = vec![CANARY; product.start as usize];
+    for index in 0..product.batch {
+        for row in 0..rows {
+            elements.extend((0..cols).map(|col| value(index, row, col)));
+            elements.extend(vec![CANARY; product.gap as usize]);
+        }
+    }
+    let bytes: Vec<u8> = elements.iter().flat_map(|element| element.to_le_bytes()).collect();
+    let address = simulator.alloc(bytes.len().max(1) as u64).unwrap();
+    simulator.write(address, &bytes).unwrap();
+    let data = GlobalPtr::from_address(address).add(product.start.into());
+    let stride = u64::from(rows) * u64::from(ld);
+    Stored { first: MatrixRef { data, ld: ld.into() }, stride, address, elements }
+}
+
+impl Product {
+    /// Runs a kernel, and checks every bit of D and that nothing beside it is written.
+    fn check(&self, kernel: &KernelInfo) -> Counters {
+        let Product { m, n, k, batch, alpha, beta, .. } = *self;
+        let simulator = Simulator::new();
+        let factor = |layout: Layout, matrix: usize, rows, cols| {
+            upload(&simulator, self, layout.stored(rows, cols), |index, row, col| {
+                let (row, col) = layout.stored(row, col);
+                number(seeds(index)[matrix], row, col)
+            })
+        };
+        let a = factor(kernel.layouts.a, 0, m, k);
+        let b = factor(kernel.layouts.b, 1, k, n);
+        let c = factor(Layout::RowMajor, 2, m, n);
+        let bias_len = if self.bias == BiasAxis::Row { m } else { n };
+        let bias = factor(Layout::RowMajor, 3, 1, bias_len);
+        let d = upload(&simulator, self, (m, n), |_, _, _| CANARY);
+        let epilogue = Linear::<f64> {
+            c: c.first,
+            bias: bias.first.data,
+            c_stride: c.stride,
+            bias_stride: bias.stride,
+            alpha,
+            beta,
+            bias_axis: self.bias,
+            activation: self.activation,
+            ..Linear::identity()
+        };
+        let params = GemmParams {
+            a: a.first,
+            b: b.first,
+            d: TargetRef { first: d.first, stride: d.stride },
+            a_stride: a.stride,
+            b_stride: b.stride,
+            m,
+            n,
+            k,
+            slice_depth: 0,
+            shared_tiles: 0,
+            sharing_blocks: 0,
+            workspace: Workspace::NONE,
+            maps: Maps::NONE,
+            epilogue,
+        };
+        let launch = Launch {
+            grid: [kernel.blocks(m, n) as u32, batch, 1],
+            block: [kernel.threads(), 1, 1],
+            dynamic_shared: kernel.shared_bytes,
+        };
+        let argument = (&raw const params).cast::<c_void>();
+        // SAFETY: the one argument points to a value of the kernel's parameter type.
+        let launched = unsafe { simulator.launch(&kernel.entry, launch, &[argument]) };
+        let counters =
+            launched.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", kernel.name));
+
+        let expected = upload(&simulator, self, (m, n), |index, row, col| {
+            let [seed_a, seed_b, seed_c, seed_bias] = seeds(index);
+            let sum = (0..k)
+                .fold(0.0, |sum, p| number(seed_a, row, p).mul_add(number(seed_b, p, col), sum));
+            let bias = match self.bias {
+                BiasAxis::None => 0.0,
+                BiasAxis::Column => number(seed_bias, 0, col),
+                BiasAxis::Row => number(seed_bias, 0, row),
+            };
+            let addend =
+                if beta == 0.0 { bias } else { beta.mul_add(number(seed_c, row, col), bias) };
+            self.activation.apply(alpha.mul_add(sum, addend), Linear::<f64>::identity().slope)
+        });
+        let mut bytes = vec![0; size_of::<f64>() * d.elements.len()];
+        simulator.read(d.address, &mut bytes).unwrap();
+        let (found, _) = bytes.as_chunks::<8>();
+        for (at, (&found, expected)) in found.iter().zip(&expected.elements).enumerate() {
+            let found = f64::from_le_bytes(found);
+            let name = kernel.name;
+            assert_eq!(found.to_bits(), expected.to_bits(), "{name}: {self:?}: at {at}: {found}");
+        }
+        counters
+    }
+}
+
+/// The kernels of the table.
+fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
+    KERNELS.iter().filter(|kernel| kernel.rung == Rung::TensorCore && kernel.dtype == Dtype::F64)
+}
+
+/// The other tests loop over what is there.
+#[test]
+fn there_are_two_tiles_in_all_layouts() {
+    for tile in [128, 64] {
+        for layouts in Layouts::ALL {
+            let fits = |kernel: &&KernelInfo| {
+                (kernel.tile.bm, kernel.tile.bn, kernel.layouts) == (tile, tile, layouts)
+            };
+            assert_eq!(kernels().filter(fits).count(), 1, "{tile}, {layouts}");
+        }
+    }
+    assert_eq!(kernels().count(), 8);
+}
+
+/// No slice at all, less than one, whole ones, fewer than stages, as many, and more.
+#[test]
+fn sums_are_in_ascending_order_for_all_depths() {
+    for kernel in kernels().chain(OTHERS) {
+        let (bk, stages) = (kernel.tile.bk, kernel.tile.stages);
+        for k in [0, 1, 3, bk - 1, bk, bk + 1, 2 * bk, stages * bk, 2 * stages * bk + 5] {
+            Product::new(33, 17, k).check(kernel);
+        }
+    }
+}
+
+/// Chunks are copied where all rows begin at multiples of 16 bytes and consist of whole ones, elements anywhere else.
+#[test]
+fn matrices_lie_anywhere() {
+    for kernel in kernels().chain(OTHERS) {
+        let (bm, bn) = (kernel.tile.bm, kernel.tile.bn);
+        for (m, n, k) in [(1, 1, 1), (bm + 3, bn - 5, 37), (bm - 2, 2 * bn + 2, 38)] {
+            for (start, gap) in [(0, 0), (0, 2), (1, 1), (2, 3)] {
+                Product { start, gap, ..Product::new(m, n, k) }.check(kernel);
+            }
+        }
+    }
+}
+
+/// Also with several groups of tiles, the last of which has fewer rows.
+#[test]
+fn tiles_are_counted_in_groups() {
+    let kernel = KERNELS.iter().find(|kernel| kernel.name == "tensor_core64_f64").unwrap();
+    Product::new(18 * 64 + 1, 2 * 64, 2).check(kernel);
+}
+
+#[test]
+fn the_epilogue_is_fused() {
+    for kernel in kernels() {
+        for n in [70, 71] {
+            let plain = Product { start: n % 2, ..Product::new(66, n, 19) };
+            for product in [
+                Product { alpha: -0.75, beta: 0.5, ..plain },
+                Product { bias: BiasAxis::Row, activation: Activation::GeluErf, ..plain },
+                Product {
+                    beta: -2.0,
+                    bias: BiasAxis::Column,
+                    activation: Activation::Relu,
+                    ..plain
+                },
+                Product { k: 0, beta: 1.5, bias: BiasAxis::Row, ..plain },
+            ] {
+                product.check(kernel);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_a_batch_are_apart() {
+    for kernel in kernels() {
+        let product =
+            Product { gap: 1, beta: 0.25, bias: BiasAxis::Column, ..Product::new(65, 30, 21) };
+        Product { batch: 3, ..product }.check(kernel);
+    }
+}
+
+/// Whole slices travel by chunks, each element once for each block that needs it, all others one by one; fragments are read without
+/// conflicts wherever k runs, and so are the sums on their way to D.
+#[test]
+fn no_lanes_meet_in_a_bank() {
+    for kernel in kernels().chain(OTHERS) {
+        let (name, tile) = (kernel.name, kernel.tile);
+        for (odd, bytes_of_copy) in [(0, 16), (1, 8)] {
+            let product =
+                Product { start: odd, ..Product::new(2 * tile.bm, 2 * tile.bn, 6 * tile.bk) };
+            let Product { m, n, k, .. } = product;
+            let counters = product.check(kernel);
+            let conflicts = (counters.shared_load_conflicts, counters.shared_store_conflicts);
+            assert_eq!(conflicts, (0, 0), "{name}");
+
+            let loads = 2 * u64::from(k) * u64::from(m + n);
+            assert_eq!(counters.global_load_elements, loads, "{name}");
+            assert_eq!(counters.async_copies * bytes_of_copy, 8 * loads, "{name}");
+            if odd == 0 {
+                assert_eq!(counters.global_load_sectors * SECTOR, 8 * loads, "{name}");
+                assert_eq!(counters.global_store_sectors * SECTOR, 8 * u64::from(m * n), "{name}");
+            }
+
+            // A warp reads its rows of A and columns of B for each k, and those that a step begins with once more.
+            let (rows, cols) = (u64::from(8 * tile.tm), u64::from(4 * tile.tn));
+            let warps = u64::from(m * n) / (rows * cols);
+            let fragments = warps * ((rows + cols) * u64::from(k) + AHEAD * u64::from(STEP));
+            let sums = u64::from(m * n);
+            assert_eq!(counters.shared_load_elements, fragments + sums, "{name}");
+            let requests = fragments / WARP + sums / 2 / WARP;
+            assert_eq!(counters.shared_load_requests, requests, "{name}");
+            assert_eq!(counters.shared_store_elements, loads + sums, "{name}");
+
+            // One for the first slice, one for each, and one before the sums take the stages' place.
+            let slices = u64::from(k / tile.bk);
+            assert_eq!(counters.block_barriers, 4 * (slices + 2), "{name}");
+            let products = u64::from(m * n) * u64::from(k);
+            assert_eq!((counters.tensor_fma, counters.fma), (products, sums), "{name}");
+        }
+    }
+}
