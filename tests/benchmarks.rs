@@ -81,9 +81,16 @@ fn a_case_is_computed_as_it_is_verified() {
             let poison = Array2::from_elem((case.batch * case.m, case.n), f32::NAN);
             operands.first_set().unwrap().d.copy_from(&poison.view()).unwrap();
             let set = operands.first_set().unwrap();
-            product::enqueue(&case, KernelChoice::Auto, bias_on_device, &stream, set).unwrap();
+            product::enqueue(
+                &case,
+                (KernelChoice::Auto, Precision::Exact),
+                bias_on_device,
+                &stream,
+                set,
+            )
+            .unwrap();
             let mut d = operands.first_set().unwrap().d.view().to_array().unwrap();
-            let expected = Expected::new(&case, &a, &b, bias, 1).unwrap();
+            let expected = Expected::new(&case, Precision::Exact, (&a, &b), bias, 1).unwrap();
             let judgement = expected.check(&d).unwrap();
             assert_eq!(judgement.wrong, None, "{}", case.label());
             assert!(judgement.relative_error < 1e-6, "{}", judgement.relative_error);
