@@ -12,7 +12,7 @@ use cases::cases;
 use check::Expected;
 use regemm::measure::Rotation;
 use regemm::ndarray::Array2;
-use regemm::{Device, KernelChoice};
+use regemm::{Device, KernelChoice, Precision};
 use regemm_report::versus::{Case, Group, Layouts};
 use std::collections::HashSet;
 use std::path::Path;
