@@ -26,6 +26,8 @@
 //! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
 //! any other kernel's: the epilogue does not know.
 
+mod scale;
+
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Dtype;
 use crate::epilogue::Epilogue;
@@ -34,21 +36,21 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::{Boxes, Mapped};
 use crate::outbox::{self, Outbox};
-use crate::params::{GemmParams, MatrixRef};
+use crate::params::GemmParams;
 use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP};
-use crate::split::{HALVES, LOW_FACTOR, Line, scaled};
+use crate::split::{HALVES, LOW_FACTOR};
 use crate::tile::Origin;
 use crate::warpgroup::{CONSUMERS_MEET, PRODUCERS, become_consumer, become_producer};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use core::ops::Range;
-use cuda_std::memory::GlobalPtr;
 use cuda_std::wgmma::{self, Accumulators, K, M, Major, THREADS};
 use cuda_std::{
-    bulk_copy, cluster, early_start, hint, named_barrier, registers, shared, thread, unroll, warp,
+    bulk_copy, cluster, early_start, hint, named_barrier, registers, shared, thread, unroll,
 };
 use half::f16;
+use scale::divide;
 
 /// Values of k whose products of high halves tensor cores add up before threads take them over. A multiple of what one instruction
 /// takes, and as little as leaves threads the time.
@@ -59,9 +61,6 @@ const BK: usize = 64;
 
 /// Lanes that hold a row of sums together.
 const LANES_OF_ROW: u32 = 4;
-
-/// Columns in which a lane has two neighbouring sums of each of its rows.
-const EIGHT: u32 = 8;
 
 /// What is to be done with each register `$i` of a thread that has those of `$n` columns. Registers have names and no indices.
 macro_rules! for_each_register {
@@ -369,56 +368,4 @@ impl<const N: usize> Products<N> {
 #[inline(always)]
 fn of_half(factor: Mapped<'_>, half: i32) -> Mapped<'_> {
     Mapped { index: factor.index * HALVES as i32 + half, ..factor }
-}
-
-/// Divides sums by the powers of two that their rows of A and columns of B were multiplied by. Those of a warpgroup begin at `origin`.
-///
-/// # Safety
-/// All products have been waited for; the parameters have the lines of both factors.
-#[inline(always)]
-#[track_caller]
-unsafe fn divide<const N: usize, E>(
-    sums: &mut WarpgroupTile<N>,
-    p: &GemmParams<f16, E, f32>,
-    origin: Origin,
-) {
-    /// The most that [`scaled`] takes off.
-    const MOST: i32 = 252;
-
-    let (warp, lane) = (thread::thread_idx_x() % THREADS / warp::WARP_SIZE, warp::lane_id());
-    let row = origin.row + warp * outbox::ROWS as u32 + lane / LANES_OF_ROW;
-    let col = origin.col + lane % LANES_OF_ROW * 2;
-    // SAFETY: lines are loaded where there are some.
-    unsafe {
-        let rows = [0, EIGHT].map(|below| exponent(p.a, row + below, p.m));
-        macro_rules! eight {
-            ($($j:literal)*) => {$(
-                if const { $j * (EIGHT as usize) < N } {
-                    let cols = [0, 1].map(|next| exponent(p.b, col + $j * EIGHT + next, p.n));
-                    divide!($j, cols: 0 0 0, 1 0 1, 2 1 0, 3 1 1);
-                }
-            )*};
-        }
-        macro_rules! divide {
-            ($j:literal, $cols:ident: $($i:literal $row:literal $col:literal),*) => {$({
-                const I: usize = $j * 4 + $i;
-                // What is smaller becomes zero in any case.
-                let exponent = (rows[$row] + $cols[$col]).min(MOST);
-                sums.set::<I>(scaled(sums.get::<I>(), -exponent));
-            })*};
-        }
-        eight!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
-    }
-}
-
-/// By which power of two the elements of a line were multiplied, if there is such a line.
-///
-/// # Safety
-/// There are so many lines.
-#[inline(always)]
-#[track_caller]
-unsafe fn exponent(lines: MatrixRef<f16>, line: u32, count: u32) -> i32 {
-    let lines: GlobalPtr<i16> = lines.data.cast();
-    // SAFETY: as promised by the caller.
-    Line::from_bits(unsafe { lines.add(line.into()).load_if(line < count) }).exponent()
 }
