@@ -184,20 +184,20 @@ pub unsafe fn split(p: Split) {
     // SAFETY: as promised by the caller; all threads of the block go the same way.
     unsafe {
         if part.across != 0 {
-            matrix.split_across(block * warp::WARP_SIZE);
+            matrix.split_across::<ROWS_TOGETHER>(block * warp::WARP_SIZE);
         } else {
-            matrix.split_along(block * WARPS);
+            matrix.split_along::<TOGETHER>(block * WARPS);
         }
     }
 }
 
 impl Matrix {
-    /// Splits the rows from `first` on, one for each warp.
+    /// Splits the rows from `first` on, one for each warp; a lane has `N` loads in flight.
     ///
     /// # Safety
     /// As for [`split`].
     #[inline(always)]
-    unsafe fn split_along(&self, first: u32) {
+    unsafe fn split_along<const N: usize>(&self, first: u32) {
         let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
         let row = first + thread / warp::WARP_SIZE;
         if row >= self.rows {
@@ -209,7 +209,7 @@ impl Matrix {
             let steps = self.cols.div_ceil(OF_WARP * TOGETHER as u32);
             let mut largest = 0;
             for step in 0..steps {
-                for x in self.vectors(from, step, lane) {
+                for x in self.vectors::<N>(from, step, lane) {
                     for x in x {
                         largest = largest.max(magnitude(x));
                     }
@@ -218,8 +218,8 @@ impl Matrix {
             let line = Line::new(among_lanes(largest, u32::max));
             let mut marked = false;
             for step in (0..steps).rev() {
-                let loaded = self.vectors(from, step, lane);
-                unroll!(i < TOGETHER, {
+                let loaded = self.vectors::<N>(from, step, lane);
+                unroll!(i < N, {
                     let col = Self::col(step, i as u32, lane);
                     let (mut high, mut low) = ([f16::ZERO; VECTOR], [f16::ZERO; VECTOR]);
                     for j in 0..VECTOR {
@@ -250,22 +250,22 @@ impl Matrix {
     /// # Safety
     /// As for [`split`].
     #[inline(always)]
-    unsafe fn vectors(
+    unsafe fn vectors<const N: usize>(
         &self,
         from: GlobalPtr<f32>,
         step: u32,
         lane: u32,
-    ) -> [[f32; VECTOR]; TOGETHER] {
+    ) -> [[f32; VECTOR]; N] {
         let aligned = from.address().is_multiple_of((VECTOR * size_of::<f32>()) as u64);
-        let mut vectors = [[0.0; VECTOR]; TOGETHER];
-        unroll!(i < TOGETHER, {
+        let mut vectors = [[0.0; VECTOR]; N];
+        unroll!(i < N, {
             let col = Self::col(step, i as u32, lane);
             let whole = aligned & (self.cols.saturating_sub(col) >= VECTOR as u32);
             // SAFETY: the elements are loaded where there are some.
             vectors[i] = unsafe { from.add(col.into()).load_vec_if(whole) };
         });
         // Behind all of them, so that nothing comes between.
-        unroll!(i < TOGETHER, {
+        unroll!(i < N, {
             let col = Self::col(step, i as u32, lane);
             let left = self.cols.saturating_sub(col);
             if !(aligned & (left >= VECTOR as u32)) {
@@ -279,12 +279,12 @@ impl Matrix {
         vectors
     }
 
-    /// Splits the columns from `first` on, one for each lane.
+    /// Splits the columns from `first` on, one for each lane; a warp has loads of `N` rows in flight.
     ///
     /// # Safety
     /// As for [`split`]; all threads of the block get here.
     #[inline(always)]
-    unsafe fn split_across(&self, first: u32) {
+    unsafe fn split_across<const N: usize>(&self, first: u32) {
         let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
         let (col, warp) = (first + lane, thread / warp::WARP_SIZE);
         let of_warps = shared_array!(u32; THREADS);
@@ -295,7 +295,7 @@ impl Matrix {
         unsafe {
             let mut largest = 0;
             for step in 0..steps {
-                for x in self.column(step, warp, col) {
+                for x in self.column::<N>(step, warp, col) {
                     largest = largest.max(magnitude(x));
                 }
             }
@@ -307,8 +307,8 @@ impl Matrix {
             let line = Line::new(largest);
             let mut marked = false;
             for step in (0..steps).rev() {
-                let loaded = self.column(step, warp, col);
-                unroll!(i < ROWS_TOGETHER, {
+                let loaded = self.column::<N>(step, warp, col);
+                unroll!(i < N, {
                     let row = Self::row(step, i as u32, warp);
                     let ([high, low], lossy) = halves(scaled(loaded[i], line.exponent()));
                     marked |= lossy;
@@ -340,9 +340,9 @@ impl Matrix {
     /// # Safety
     /// As for [`split`].
     #[inline(always)]
-    unsafe fn column(&self, step: u32, warp: u32, col: u32) -> [f32; ROWS_TOGETHER] {
-        let mut column = [0.0; ROWS_TOGETHER];
-        unroll!(i < ROWS_TOGETHER, {
+    unsafe fn column<const N: usize>(&self, step: u32, warp: u32, col: u32) -> [f32; N] {
+        let mut column = [0.0; N];
+        unroll!(i < N, {
             let row = Self::row(step, i as u32, warp);
             let inside = (row < self.rows) & (col < self.cols);
             // SAFETY: the element is loaded where there is one.

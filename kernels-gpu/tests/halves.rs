@@ -16,6 +16,9 @@ use regemm_kernels::split::{self, HALVES, Part, Split};
 use regemm_kernels::table::{self, SPLITTER};
 use std::ffi::c_void;
 
+/// The element `(row, col)` of a matrix, of which every number has its own.
+type Values = fn(u32, u32, u32) -> f32;
+
 /// `D = A * B` of so many products, and the values of both factors: element `(row, col)` of product `p`.
 #[derive(Clone, Copy)]
 struct Product {
@@ -26,8 +29,8 @@ struct Product {
     shared: (u32, u32),
     /// Elements behind each row of D.
     gap: u32,
-    a: fn(u32, u32, u32) -> f32,
-    b: fn(u32, u32, u32) -> f32,
+    a: Values,
+    b: Values,
 }
 
 fn product(m: u32, n: u32, k: u32) -> Product {
@@ -374,7 +377,7 @@ fn the_epilogue_does_not_know() {
 /// From magnitudes of 1e30 and 1e-30, alone and mixed: what is an f32 in the end is as accurate as otherwise.
 #[test]
 fn large_and_tiny_magnitudes() {
-    let scaled: [(fn(u32, u32, u32) -> f32, fn(u32, u32, u32) -> f32); 4] = [
+    let scaled: [(Values, Values); 4] = [
         (|p, row, col| 1e30 * normal(p, row, col), |p, row, col| 1e-30 * normal(p + 1, row, col)),
         (|p, row, col| 1e-30 * normal(p, row, col), |p, row, col| 1e30 * normal(p + 1, row, col)),
         (|p, row, col| 1e-15 * normal(p, row, col), |p, row, col| 1e-15 * normal(p + 1, row, col)),
@@ -408,8 +411,7 @@ fn tf32(x: f32) -> f32 {
 /// In norm and element by element, for values of all kinds and depths; where tensor cores round factors to TF32 that is not so.
 #[test]
 fn errors_are_no_larger_than_those_of_f32() {
-    let kinds: [(&str, fn(u32, u32, u32) -> f32); 3] =
-        [("normal", normal), ("uniform", uniform), ("wide", wide)];
+    let kinds: [(&str, Values); 3] = [("normal", normal), ("uniform", uniform), ("wide", wide)];
     for (name, values) in kinds {
         for k in [64, 512, 2048] {
             let product = Product { a: values, b: values, ..product(64, 96, k) };
