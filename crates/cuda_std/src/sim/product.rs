@@ -72,6 +72,10 @@ const TOGETHER: usize = 8;
 /// Adds the product of `a`, `K` rows of `M`, and `b`, `K` rows of `n`, to the `M` rows of `d`, which count as 0 unless
 /// `accumulate`.
 pub(super) fn multiply_add(d: &mut [f32], a: &[f64], b: &[f64], n: usize, accumulate: bool) {
+    if !accumulate {
+        d.fill(0.0);
+    }
+    let finite = a.iter().chain(b).all(|x| x.is_finite()) && d.iter().all(|d| d.is_finite());
     for (i, row) in d.chunks_exact_mut(n).enumerate() {
         for (first, d) in (0..n).step_by(TOGETHER).zip(row.chunks_exact_mut(TOGETHER)) {
             let mut products = [[0.0; TOGETHER]; K];
@@ -81,39 +85,59 @@ pub(super) fn multiply_add(d: &mut [f32], a: &[f64], b: &[f64], n: usize, accumu
                     *product = a[k * M + i] * b;
                 }
             }
-            let sums =
-                if accumulate { std::array::from_fn(|j| d[j].into()) } else { [0.0; TOGETHER] };
-            d.copy_from_slice(&added(&sums, &products));
+            let sums = std::array::from_fn(|j| d[j].into());
+            d.copy_from_slice(&if finite {
+                added(&sums, &products)
+            } else {
+                added_somewhere_infinite(&sums, &products)
+            });
         }
     }
 }
 
-/// Sums and the products that are added to them, as tensor cores add.
+/// Finite sums and the products that are added to them, as tensor cores add.
 fn added(sums: &[f64; TOGETHER], products: &[[f64; TOGETHER]; K]) -> [f32; TOGETHER] {
     let mut largest = sums.map(f64::abs);
     for products in products {
         for (largest, product) in largest.iter_mut().zip(products) {
-            *largest = largest.max(product.abs());
-        }
-    }
-    let mut exact = *sums;
-    for products in products {
-        for (sum, product) in exact.iter_mut().zip(products) {
-            *sum += product;
+            *largest = if product.abs() > *largest { product.abs() } else { *largest };
         }
     }
     // What the lowest bit that is kept counts for, and how often that is in 1.
     let units = largest.map(|largest| power_of_two(exponent(largest) - ALIGNED_BITS));
     let parts = largest.map(|largest| power_of_two(ALIGNED_BITS - exponent(largest)));
-    // No more than 2^26 each.
-    let mut kept: [i32; TOGETHER] = std::array::from_fn(|j| (sums[j] * parts[j]) as i32);
+    let mut kept: [i32; TOGETHER] = std::array::from_fn(|j| cut_off(sums[j] * parts[j]));
     for products in products {
         for j in 0..TOGETHER {
-            kept[j] += (products[j] * parts[j]) as i32;
+            kept[j] += cut_off(products[j] * parts[j]);
         }
     }
+    std::array::from_fn(|j| truncate(f64::from(kept[j]) * units[j]))
+}
+
+/// The whole part of a number that is aligned: less than 2^26.
+fn cut_off(aligned: f64) -> i32 {
+    debug_assert!(aligned.abs() < 2.0 * (1 << ALIGNED_BITS) as f64);
+    // SAFETY: it is a finite number that is small enough, since it was divided by one with the largest number's exponent.
+    unsafe { aligned.to_int_unchecked() }
+}
+
+/// Sums and products of which some are not finite, or of others in the same matrices: what is finite is added as otherwise.
+fn added_somewhere_infinite(
+    sums: &[f64; TOGETHER],
+    products: &[[f64; TOGETHER]; K],
+) -> [f32; TOGETHER] {
     std::array::from_fn(|j| {
-        if exact[j].is_finite() { truncate(f64::from(kept[j]) * units[j]) } else { exact[j] as f32 }
+        let exact = products.iter().fold(sums[j], |sum, products| sum + products[j]);
+        if !exact.is_finite() {
+            return exact as f32;
+        }
+        let (mut one_sum, mut of_one) = ([0.0; TOGETHER], [[0.0; TOGETHER]; K]);
+        one_sum[0] = sums[j];
+        for (of_one, products) in of_one.iter_mut().zip(products) {
+            of_one[0] = products[j];
+        }
+        added(&one_sum, &of_one)[0]
     })
 }
 
