@@ -137,7 +137,7 @@ mod tests {
             assert!((f64::from(x) - kept).abs() <= f64::from(x) * 2f64.powi(-22) && !lossy, "{x}");
             x *= 0.999;
         }
-        assert!(halves(1.000_000_1 * 2f32.powi(-17)).1);
+        assert!(halves((1.0 + 4.0 * f32::EPSILON) * 2f32.powi(-17)).1);
         assert!(!halves(2f32.powi(-20)).1, "it is an f16");
         assert!(!halves(0.0).1);
     }
