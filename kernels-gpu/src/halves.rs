@@ -21,7 +21,7 @@
 //! ```
 //!
 //! All else is as in [`crate::warpgroup`]: a producer, a ring of stages that bulk copies fill, blocks that stay and share the last tiles. The
-//! tiles are smaller, since an element of D takes three registers. Its element in a stage is four: both halves of A and of B.
+//! tiles are smaller, since an element of D takes three registers. A stage holds four panels: both halves of A and of B.
 //!
 //! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
 //! any other kernel's: the epilogue does not know.
