@@ -8,7 +8,7 @@
 //! | `execute` | from checked operands to a launch |
 //! | `prepare` | factors as kernels take them |
 //! | `repack` | those that bulk copies cannot take |
-//! | `halves` | those of f32 in two halves |
+//! | `halves` | those of f32 in halves |
 //! | [`custom`] | kernels with an epilogue of the user's own |
 
 pub mod custom;
@@ -362,7 +362,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             kernels::supports(kernel, problem, device.info())?;
             Ok(Selection { kernel, why: Why::Asked })
         };
-        if let Precision::Split = self.precision {
+        if self.precision != Precision::Exact {
             let conflict = |with, remedy| {
                 let precision = self.precision;
                 Err(Error::Precision { precision, with, remedy })
@@ -373,7 +373,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             if !matches!(self.kernel, KernelChoice::Auto) {
                 return conflict("a choice of kernel", "it has a kernel of its own");
             }
-            let kernel = kernels::halves::choose(problem, device.info())?;
+            let kernel = kernels::precise::choose(self.precision, problem, device.info())?;
             return Ok(Selection { kernel, why: Why::Precision(self.precision) });
         }
         match &self.kernel {

@@ -26,7 +26,7 @@
 //! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
 //! any other kernel's: the epilogue does not know.
 
-mod scale;
+pub(crate) mod scale;
 
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Dtype;

@@ -18,6 +18,7 @@
 //! | [`double_tensor_core`] | the same in double precision |
 //! | [`warpgroup`] | four warps multiply together, straight from shared memory, which bulk copies fill |
 //! | [`halves`] | they multiply f32 as well: as two halves each |
+//! | [`rounded`] | or, where 11 bits are enough, rounded to one |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
@@ -68,6 +69,7 @@ pub mod pipelined;
 pub mod reduce;
 pub mod repack;
 pub mod ring;
+pub mod rounded;
 pub mod shares;
 pub mod skinny;
 pub mod sliced_k;

@@ -12,6 +12,9 @@
 //! A line in which some element loses more than 2^-22 of itself is marked, and so is one with an infinity or NaN, which halves do not multiply as
 //! IEEE 754 says.
 //!
+//! Where 11 bits are enough ([`crate::rounded`]) there is the high half alone. All else is the same, and the same code: how many halves there are is
+//! a constant, so that each of both launches does what it needs and nothing more.
+//!
 //! A line runs along the rows that are stored, or across:
 //!
 //! | | lines | who has one | largest element |
@@ -64,9 +67,14 @@ pub const fn ld(cols: u32) -> u64 {
     (cols as u64).next_multiple_of(ROW)
 }
 
-/// Elements of both halves of a matrix, as it is stored.
+/// Elements of one half of a matrix, as it is stored.
+pub const fn elements_of_half(rows: u32, cols: u32) -> u64 {
+    (rows as u64).saturating_mul(ld(cols))
+}
+
+/// Elements of both halves of a matrix.
 pub const fn elements(rows: u32, cols: u32) -> u64 {
-    (HALVES as u64 * rows as u64).saturating_mul(ld(cols))
+    (HALVES as u64).saturating_mul(elements_of_half(rows, cols))
 }
 
 /// Matrices of one factor that are split. Distances are in elements.
@@ -77,7 +85,7 @@ pub struct Part {
     from: MatrixRef<f32>,
     /// From one matrix to the next.
     stride: u64,
-    /// The high halves of the first. Its low halves follow, then those of the next matrix.
+    /// The high halves of the first. Its low halves follow if there are some, then those of the next matrix.
     to: GlobalPtr<f16>,
     /// What is known of its lines, one after another, then those of the next matrix.
     lines: GlobalPtr<i16>,
@@ -106,7 +114,7 @@ impl Part {
     };
 
     /// `count` matrices of `rows x cols` as they are stored, `stride` elements apart, whose lines run across or along the rows. There is room
-    /// for their [`elements`] at `to`, a multiple of 128 bytes, and for [`lines`] at the last.
+    /// for their [`elements`], or those of as many halves as are made, at `to`, a multiple of 128 bytes, and for [`lines`] at the last.
     pub const fn new(
         from: MatrixRef<f32>,
         (rows, cols): (u32, u32),
@@ -159,19 +167,20 @@ struct Matrix {
     cols: u32,
 }
 
-/// Runs one thread.
+/// Runs one thread: makes both halves of all elements, or the high ones alone where `MADE` is 1.
 ///
 /// # Safety
 /// Launched with [`THREADS`] threads along x and [`Split::blocks`] along x; the matrices are valid, and there is room for their halves and
 /// lines.
 #[inline(always)]
-pub unsafe fn split(p: Split) {
+pub unsafe fn split<const MADE: u32>(p: Split) {
+    const { assert!(MADE == 1 || MADE == HALVES, "high halves, or both") };
     let block = thread::block_idx_x();
     let (part, block) = if block < p.a.blocks { (p.a, block) } else { (p.b, block - p.a.blocks) };
     let of_matrix = part.blocks_of_matrix.max(1);
     let (index, block) = (block / of_matrix, block % of_matrix);
     let (rows, cols) = (part.rows, part.cols);
-    let to = part.to.add(u64::from(index) * elements(rows, cols));
+    let to = part.to.add(u64::from(index) * u64::from(MADE) * elements_of_half(rows, cols));
     let high = MatrixRef { data: to, ld: ld(cols) };
     let matrix = Matrix {
         from: part.from.shifted(u64::from(index) * part.stride),
@@ -184,9 +193,9 @@ pub unsafe fn split(p: Split) {
     // SAFETY: as promised by the caller; all threads of the block go the same way.
     unsafe {
         if part.across != 0 {
-            matrix.split_across::<ROWS_TOGETHER>(block * warp::WARP_SIZE);
+            matrix.split_across::<MADE, ROWS_TOGETHER>(block * warp::WARP_SIZE);
         } else {
-            matrix.split_along::<TOGETHER>(block * WARPS);
+            matrix.split_along::<MADE, TOGETHER>(block * WARPS);
         }
     }
 }
@@ -197,7 +206,7 @@ impl Matrix {
     /// # Safety
     /// As for [`split`].
     #[inline(always)]
-    unsafe fn split_along<const N: usize>(&self, first: u32) {
+    unsafe fn split_along<const MADE: u32, const N: usize>(&self, first: u32) {
         let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
         let row = first + thread / warp::WARP_SIZE;
         if row >= self.rows {
@@ -223,13 +232,16 @@ impl Matrix {
                     let col = Self::col(step, i as u32, lane);
                     let (mut high, mut low) = ([f16::ZERO; VECTOR], [f16::ZERO; VECTOR]);
                     for j in 0..VECTOR {
-                        let ([h, l], lossy) = halves(scaled(loaded[i][j], line.exponent()));
+                        let scaled = scaled(loaded[i][j], line.exponent());
+                        let ([h, l], lossy) = halves::<MADE>(scaled);
                         (high[j], low[j]) = (h, l);
                         marked |= lossy;
                     }
                     // Rows of halves have room for whole vectors.
                     self.high.at(row, col).store_vec_if(col < self.cols, high);
-                    self.low.at(row, col).store_vec_if(col < self.cols, low);
+                    if const { MADE == HALVES } {
+                        self.low.at(row, col).store_vec_if(col < self.cols, low);
+                    }
                 });
             }
             let marked = among_lanes(u32::from(marked), u32::max) != 0;
@@ -284,7 +296,7 @@ impl Matrix {
     /// # Safety
     /// As for [`split`]; all threads of the block get here.
     #[inline(always)]
-    unsafe fn split_across<const N: usize>(&self, first: u32) {
+    unsafe fn split_across<const MADE: u32, const N: usize>(&self, first: u32) {
         let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
         let (col, warp) = (first + lane, thread / warp::WARP_SIZE);
         let of_warps = shared_array!(u32; THREADS);
@@ -310,11 +322,14 @@ impl Matrix {
                 let loaded = self.column::<N>(step, warp, col);
                 unroll!(i < N, {
                     let row = Self::row(step, i as u32, warp);
-                    let ([high, low], lossy) = halves(scaled(loaded[i], line.exponent()));
+                    let scaled = scaled(loaded[i], line.exponent());
+                    let ([high, low], lossy) = halves::<MADE>(scaled);
                     marked |= lossy;
                     let inside = (row < self.rows) & (col < self.cols);
                     self.high.at(row, col).store_if(inside, high);
-                    self.low.at(row, col).store_if(inside, low);
+                    if const { MADE == HALVES } {
+                        self.low.at(row, col).store_if(inside, low);
+                    }
                 });
             }
             marks.add(thread).store(u32::from(marked));

@@ -1,11 +1,12 @@
 //! Factors of f32 in two halves, on the simulator: what the halves hold, what is known of the lines, and what is left alone.
 
+use cuda_std::entry::KernelEntry;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use half::f16;
 use regemm_kernels::params::MatrixRef;
 use regemm_kernels::split::{self, LOW_FACTOR, Line, Part, Split, THREADS};
-use regemm_kernels::table::SPLITTER;
+use regemm_kernels::table::{ROUNDER, SPLITTER};
 
 /// What is in memory where nothing is written: an exponent that no line has, and a half that no test expects.
 const CANARY: u16 = 0x7EAD;
@@ -166,13 +167,18 @@ impl Outcome {
 
 /// Splits both factors.
 fn run(a: Option<Factor>, b: Option<Factor>) -> (Vec<Outcome>, Counters) {
+    run_by(&SPLITTER, a, b)
+}
+
+/// Launches the one or the other for both factors.
+fn run_by(entry: &KernelEntry, a: Option<Factor>, b: Option<Factor>) -> (Vec<Outcome>, Counters) {
     let simulator = Simulator::new();
     let [a, b] = [a, b].map(|factor| factor.map(|factor| factor.upload(&simulator)));
     let part = |factor: &Option<Uploaded>| factor.as_ref().map_or(Part::NONE, Uploaded::part);
     let split = Split { a: part(&a), b: part(&b) };
     let shape = Launch { grid: [split.blocks(), 1, 1], block: [THREADS, 1, 1], dynamic_shared: 0 };
     // SAFETY: the one argument points to a value of the kernel's parameter type.
-    let counters = unsafe { simulator.launch(&SPLITTER, shape, &[(&raw const split).cast()]) };
+    let counters = unsafe { simulator.launch(entry, shape, &[(&raw const split).cast()]) };
     let outcomes = a.iter().chain(&b).map(|factor| factor.outcome(&simulator)).collect();
     (outcomes, counters.unwrap_or_else(|error| panic!("{error}")))
 }
@@ -181,6 +187,11 @@ fn check(a: Factor, b: Factor) -> Counters {
     let (outcomes, counters) = run(Some(a), Some(b));
     outcomes.iter().for_each(Outcome::check);
     counters
+}
+
+/// High halves alone, where both factors have room for both.
+fn round(a: Factor, b: Factor) -> (Vec<Outcome>, Counters) {
+    run_by(&ROUNDER, Some(a), Some(b))
 }
 
 #[test]
@@ -227,6 +238,33 @@ fn all_is_loaded_twice_and_stored_once() {
         assert_eq!(counters.global_store_bytes, bytes + 2 * lines);
         assert_eq!(counters.shared_store_conflicts + counters.shared_load_conflicts, 0);
     }
+}
+
+/// Where there is to be one half it is the nearest f16, those of a matrix follow those of the one before, and no more is stored.
+#[test]
+fn high_halves_alone_are_stored() {
+    let along = Factor { count: 2, behind: 3, gap: 1, ..packed(18, 70, false) };
+    let across = Factor { across: true, ..along };
+    let (outcomes, counters) = round(along, across);
+    for outcome in &outcomes {
+        let Factor { rows, cols, count, element, .. } = outcome.factor;
+        let of_matrix = split::elements_of_half(rows, cols) as usize;
+        for matrix in 0..count {
+            for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+                let line = outcome.line(matrix, row, col);
+                let scaled = f64::from(element(matrix, row, col)) * 2f64.powi(line.exponent());
+                let at = row as usize * split::ld(cols) as usize + col as usize;
+                let found = outcome.halves[matrix as usize * of_matrix + at];
+                assert_eq!(found, f16::from_f64(scaled), "{matrix}: ({row}, {col})");
+                assert!(!line.is_marked());
+            }
+        }
+        let behind = &outcome.halves[count as usize * of_matrix..];
+        assert!(behind.iter().all(|half| half.to_bits() == CANARY));
+    }
+    // Rows of the first factor are stored in whole vectors.
+    let halves = 2 * (18 * 72 + 18 * 70) * size_of::<f16>() as u64;
+    assert_eq!(counters.global_store_bytes, halves + 2 * (18 + 70) * size_of::<i16>() as u64);
 }
 
 /// The largest and the smallest numbers of f32 are scaled as all others; zeros stay what they are.

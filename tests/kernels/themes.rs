@@ -267,7 +267,7 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let order = |kernel: &KernelInfo| match kernel.summation {
         Summation::InGroups => (kernel.summation, kernel.depth_groups, kernel.tile.bk),
         // A launch that adds slices up has the activations of all other kernels, and warpgroups have shorter ones.
-        Summation::Warpgroups | Summation::Halves => {
+        Summation::Warpgroups | Summation::Halves | Summation::Rounded => {
             (kernel.summation, u32::from(kernel.reducer.is_some()), 0)
         }
         order => (order, 1, 0),

@@ -1,4 +1,4 @@
-//! Factors of f32 in two halves, which a launch before the kernel makes.
+//! Factors of f32 in halves, which a launch before the kernel makes.
 
 use super::execute::Plan;
 use super::operands::{Repeat, Term};
@@ -14,12 +14,14 @@ use half::f16;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::maps::BoxShape;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::split::{self, HALVES, Part, Split};
+use regemm_kernels::split::{self, Part, Split};
 
 /// Both factors in halves.
 pub(super) struct InHalves<'a, T: Element> {
     a: Halved<'a, T>,
     b: Halved<'a, T>,
+    /// How many of each element.
+    halves: u32,
 }
 
 /// One of them.
@@ -27,7 +29,7 @@ struct Halved<'a, T: Element> {
     stored: Term<'a, T>,
     /// Whether its lines, rows of A or columns of B, run across the rows that are stored.
     across: bool,
-    /// The halves of its matrices, as a batch of twice as many.
+    /// The halves of its matrices, as a batch of as many times more.
     halves: Term<'a, f16>,
     /// Where what is known of its lines begins.
     lines: u64,
@@ -38,14 +40,21 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     type Parameters = Split;
 
     unsafe fn new(plan: &Plan<'a, T>, _: &LaunchShape, copies: u64) -> Result<Self> {
-        let [of_a, of_b] = rooms(&plan.problem, plan.problem.matrices);
+        let halves = plan.kernel.info.halves();
+        let [of_a, of_b] = rooms(&plan.problem, plan.problem.matrices, halves);
         let [across_a, across_b] = across(plan.problem.layouts);
         let [a_matrices, b_matrices] = plan.problem.matrices;
         // SAFETY: as promised by the caller; those of both lie one behind the other.
         unsafe {
             Ok(InHalves {
-                a: Halved::new(plan.a.stored, across_a, a_matrices, (copies, of_a))?,
-                b: Halved::new(plan.b.stored, across_b, b_matrices, (copies + of_a.bytes(), of_b))?,
+                a: Halved::new(plan.a.stored, across_a, [a_matrices, halves], (copies, of_a))?,
+                b: Halved::new(
+                    plan.b.stored,
+                    across_b,
+                    [b_matrices, halves],
+                    (copies + of_a.bytes(), of_b),
+                )?,
+                halves,
             })
         }
     }
@@ -55,22 +64,24 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     }
 
     fn maps(&self, (_, count): (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
-        Ok([self.a.map(count, a)?, self.b.map(count, b)?])
+        let map = |factor: &Halved<'a, T>, boxes| factor.map([count, self.halves], boxes);
+        Ok([map(&self.a, a)?, map(&self.b, b)?])
     }
 
     fn before(&self, products: (u32, u32)) -> Before<Split> {
         let parameters = Split { a: self.a.part(products), b: self.b.part(products) };
-        Before { code: Code::splitter(), blocks: parameters.blocks(), parameters }
+        Before { code: Code::splitter(self.halves), blocks: parameters.blocks(), parameters }
     }
 }
 
 impl<'a, T: Element> Halved<'a, T> {
     /// # Safety
-    /// There is so much room from the address on for as many of the matrices as one launch has products, to be used until the work is done.
+    /// There is so much room from the address on for so many halves of as many of the matrices as one launch has products, to be used until the work is
+    /// done.
     unsafe fn new(
         stored: Term<'a, T>,
         across: bool,
-        matrices: u32,
+        [matrices, halves]: [u32; 2],
         (address, room): (u64, Room),
     ) -> Result<Self> {
         debug_assert_eq!(T::DTYPE, Dtype::F32, "others have no halves");
@@ -80,7 +91,7 @@ impl<'a, T: Element> Halved<'a, T> {
         // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them.
         let first =
             unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
-        let count = (matrices.min(MAX_PRODUCTS) * HALVES) as usize;
+        let count = (matrices.min(MAX_PRODUCTS) * halves) as usize;
         let batch = Some(Repeat { count, stride: rows * ld });
         Ok(Halved { stored, across, halves: Term { first, batch }, lines: address + room.halves })
     }
@@ -98,10 +109,10 @@ impl<'a, T: Element> Halved<'a, T> {
         (lines, if self.stored.is_repeated() { of_matrix.into() } else { 0 })
     }
 
-    /// A map of the halves of so many products.
-    fn map(&self, products: u32, boxes: BoxShape) -> Result<TensorMap> {
+    /// A map of so many halves of so many products.
+    fn map(&self, [products, halves]: [u32; 2], boxes: BoxShape) -> Result<TensorMap> {
         let matrices = if self.stored.is_repeated() { products } else { 1 };
-        self.halves.tensor_map((0, matrices * HALVES), boxes)
+        self.halves.tensor_map((0, matrices * halves), boxes)
     }
 
     /// What is split for `products` products from product `first` on. What all products share is split for the first ones.
