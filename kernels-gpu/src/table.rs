@@ -100,6 +100,11 @@ gemm_kernels! {
     halves_nt_f32 = Halves<128, 128, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
     halves_tn_f32 = Halves<128, 128, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
     halves_tt_f32 = Halves<128, 128, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    // Small tiles for small D.
+    halves64_f32 = Halves<128, 64, 4>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves64_nt_f32 = Halves<128, 64, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves64_tn_f32 = Halves<128, 64, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves64_tt_f32 = Halves<128, 64, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
 }
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

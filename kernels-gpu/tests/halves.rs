@@ -169,7 +169,7 @@ impl Product {
             launched.unwrap_or_else(|error| panic!("{}: {:?}: {error}", kernel.name, self.shape))
         };
         if k > 0 {
-            let split = Split { a: a.part(batch), b: b.part(batch) };
+            let split = Split::new(a.part(batch), b.part(batch));
             let arguments = [(&raw const split).cast::<c_void>()];
             run(&SPLITTER, [split.blocks(), 1, 1], split::THREADS, 0, &arguments);
         }

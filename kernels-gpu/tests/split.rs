@@ -153,7 +153,7 @@ impl Outcome {
             assert!(largest.iter().all(|largest| (16384.0..=32768.0).contains(largest)));
             for row in 0..rows {
                 for col in cols..split::ld(cols) as u32 {
-                    let zero = !across && col < cols.next_multiple_of(4);
+                    let zero = col < cols.next_multiple_of(if across { 2 } else { 4 });
                     let expected = if zero { 0 } else { CANARY };
                     for low in [false, true] {
                         assert_eq!(self.half(matrix, low, row, col).to_bits(), expected);
@@ -175,7 +175,7 @@ fn run_by(entry: &KernelEntry, a: Option<Factor>, b: Option<Factor>) -> (Vec<Out
     let simulator = Simulator::new();
     let [a, b] = [a, b].map(|factor| factor.map(|factor| factor.upload(&simulator)));
     let part = |factor: &Option<Uploaded>| factor.as_ref().map_or(Part::NONE, Uploaded::part);
-    let split = Split { a: part(&a), b: part(&b) };
+    let split = Split::new(part(&a), part(&b));
     let shape = Launch { grid: [split.blocks(), 1, 1], block: [THREADS, 1, 1], dynamic_shared: 0 };
     // SAFETY: the one argument points to a value of the kernel's parameter type.
     let counters = unsafe { simulator.launch(entry, shape, &[(&raw const split).cast()]) };
@@ -222,49 +222,24 @@ fn one_factor_alone() {
     let (outcomes, _) = run(None, Some(packed(20, 40, true)));
     outcomes.iter().for_each(Outcome::check);
     assert_eq!(outcomes.len(), 1);
-    assert_eq!(Split { a: Part::NONE, b: Part::NONE }.blocks(), 0);
+    assert_eq!(Split::new(Part::NONE, Part::NONE).blocks(), 0);
 }
 
-/// Every element is loaded twice, by whole vectors or lines of the cache, and each half stored once.
+/// Every element is loaded by whole vectors or sectors, and each half stored once. What a thread has loaded last it does not load again.
 #[test]
-fn all_is_loaded_twice_and_stored_once() {
-    let (rows, cols) = (64, 1024);
-    let bytes = u64::from(rows * cols) * size_of::<f32>() as u64;
-    for across in [false, true] {
+fn all_is_loaded_as_often_as_it_must_be_and_stored_once() {
+    for (rows, cols, across, again) in
+        [(64, 1024, false, 0), (4, 8192, false, 4096), (64, 1024, true, 0), (1024, 16, true, 512)]
+    {
+        let elements = |depth: u32| u64::from(if across { depth * cols } else { depth * rows });
+        let loaded = u64::from(rows * cols) + elements(again);
         let (_, counters) = run(Some(packed(rows, cols, across)), None);
-        assert_eq!(counters.global_load_bytes, 2 * bytes);
-        assert_eq!(counters.global_load_sectors, 2 * bytes / 32);
+        assert_eq!(counters.global_load_bytes, 4 * loaded, "{rows} x {cols}");
+        assert_eq!(counters.global_load_sectors, 4 * loaded / 32, "{rows} x {cols}");
         let lines = u64::from(if across { cols } else { rows });
-        assert_eq!(counters.global_store_bytes, bytes + 2 * lines);
+        assert_eq!(counters.global_store_bytes, u64::from(4 * rows * cols) + 2 * lines);
         assert_eq!(counters.shared_store_conflicts + counters.shared_load_conflicts, 0);
     }
-}
-
-/// Where there is to be one half it is the nearest f16, those of a matrix follow those of the one before, and no more is stored.
-#[test]
-fn high_halves_alone_are_stored() {
-    let along = Factor { count: 2, behind: 3, gap: 1, ..packed(18, 70, false) };
-    let across = Factor { across: true, ..along };
-    let (outcomes, counters) = round(along, across);
-    for outcome in &outcomes {
-        let Factor { rows, cols, count, element, .. } = outcome.factor;
-        let of_matrix = split::elements_of_half(rows, cols) as usize;
-        for matrix in 0..count {
-            for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
-                let line = outcome.line(matrix, row, col);
-                let scaled = f64::from(element(matrix, row, col)) * 2f64.powi(line.exponent());
-                let at = row as usize * split::ld(cols) as usize + col as usize;
-                let found = outcome.halves[matrix as usize * of_matrix + at];
-                assert_eq!(found, f16::from_f64(scaled), "{matrix}: ({row}, {col})");
-                assert!(!line.is_marked());
-            }
-        }
-        let behind = &outcome.halves[count as usize * of_matrix..];
-        assert!(behind.iter().all(|half| half.to_bits() == CANARY));
-    }
-    // Rows of the first factor are stored in whole vectors.
-    let halves = 2 * (18 * 72 + 18 * 70) * size_of::<f16>() as u64;
-    assert_eq!(counters.global_store_bytes, halves + 2 * (18 + 70) * size_of::<i16>() as u64);
 }
 
 /// The largest and the smallest numbers of f32 are scaled as all others; zeros stay what they are.

@@ -69,7 +69,7 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     }
 
     fn before(&self, products: (u32, u32)) -> Before<Split> {
-        let parameters = Split { a: self.a.part(products), b: self.b.part(products) };
+        let parameters = Split::new(self.a.part(products), self.b.part(products));
         Before { code: Code::splitter(self.halves), blocks: parameters.blocks(), parameters }
     }
 }
