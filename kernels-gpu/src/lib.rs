@@ -82,6 +82,8 @@ pub mod staged;
 pub mod store_rows;
 pub mod stream_k;
 pub mod sums_on_the_way;
+// Not for unit tests: none of them runs an instantiation, and all together take minutes to compile.
+#[cfg(not(test))]
 pub mod table;
 pub mod tensor_core;
 pub mod thread_tile;
