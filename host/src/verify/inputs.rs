@@ -14,12 +14,19 @@ pub enum Distribution {
     Normal,
     /// Uniform in [-1, 1).
     Uniform,
+    /// Uniform in [0, 1): nothing cancels.
+    UnitInterval,
+    /// Normal, each element times one of the powers of two from 2^-8 to 2^7.
+    Wide,
     /// Integers from `-limit` to `limit`, each as likely.
     Integers {
         /// The largest magnitude.
         limit: u32,
     },
 }
+
+/// Half the number of exponents in [`Distribution::Wide`].
+const WIDE_EXPONENT: i32 = 8;
 
 /// A generator for this seed; different streams of one seed are independent.
 pub fn rng(seed: u64, stream: u64) -> ChaCha8Rng {
@@ -51,6 +58,12 @@ fn element<T: Element>(rng: &mut ChaCha8Rng, distribution: Distribution) -> T {
     let value: f64 = match distribution {
         Distribution::Normal => rng.sample(StandardNormal),
         Distribution::Uniform => rng.random_range(-1.0..1.0),
+        Distribution::UnitInterval => rng.random_range(0.0..1.0),
+        Distribution::Wide => {
+            let exponent: i32 = rng.random_range(-WIDE_EXPONENT..WIDE_EXPONENT);
+            let normal: f64 = rng.sample(StandardNormal);
+            normal * f64::from(exponent).exp2()
+        }
         Distribution::Integers { limit } => {
             let limit = i64::from(limit);
             rng.random_range(-limit..=limit) as f64

@@ -10,6 +10,7 @@
 //! | `compare` | the one comparison that every check uses |
 //! | `freivalds` | a randomised check of products that are too large for a reference |
 //! | `check` | chooses between the two by the size of the product |
+//! | `accuracy` | by how much a product is off, in two numbers |
 //! | `inputs` | seeded random matrices |
 //! | `case` | one product, or batch of them, with everything that can vary about it |
 //! | `uploaded` | a case on a device, and its run |
@@ -18,6 +19,7 @@
 //! "Right" is not a hand-picked tolerance: the bound follows from the number of roundings that the device performs, so
 //! a result computed in less precision than promised fails.
 
+mod accuracy;
 mod bound;
 mod canary;
 mod case;
@@ -31,6 +33,7 @@ mod reference;
 mod sums;
 mod uploaded;
 
+pub use accuracy::{Errors, ExactProduct};
 pub use bound::{Precision, gamma};
 pub use canary::{Canaries, CanaryFault};
 pub use case::{Addend, BatchCase, Case, Elements, Operands};

@@ -3,7 +3,7 @@
 use super::bound::Precision;
 use super::element_rule::ElementRule;
 use super::problem::{Problem, ShapeError, widen};
-use super::sums::{SumError, exact_sums};
+use super::sums::Sums;
 use ndarray::{Array2, Zip};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Accumulator, Dtype, Element};
@@ -29,22 +29,25 @@ pub fn reference<T: Element, D: Element>(
     problem: &Problem<'_, T, D>,
 ) -> Result<Reference, ShapeError> {
     let (m, n, _) = problem.shape()?;
-    let k = problem.depth();
-    let a = problem.a.mapv(widen);
-    let b = problem.b.mapv(widen);
-    let not_finite = NotFinite::of(&a, &b);
-    let (mut value, mut bound, own) = if k == 0 {
-        (Array2::zeros((m, n)), Array2::zeros((m, n)), SumError::Exact)
-    } else {
-        let (sums, own) = exact_sums(T::DTYPE, &a, &b);
-        (sums, a.mapv_into(f64::abs).dot(&b.mapv_into(f64::abs)), own)
-    };
-    let element = ElementRule { problem, k, own };
-    Zip::indexed(&mut value).and(&mut bound).for_each(|(row, col), value, bound| {
-        let finite = k == 0 || !(not_finite.rows[row] || not_finite.cols[col]);
-        (*value, *bound) = element.value_and_bound(row, col, *value, *bound, finite);
-    });
-    Ok(Reference { value, bound })
+    let no_sums = problem.depth() == 0;
+    let sums = if no_sums { Sums::none(m, n) } else { Sums::of(&problem.a, &problem.b) };
+    Ok(reference_from(problem, sums))
+}
+
+/// The same from the sums of the problem's factors.
+pub(super) fn reference_from<T: Element, D: Element>(
+    problem: &Problem<'_, T, D>,
+    sums: Sums,
+) -> Reference {
+    let finite = Array2::from_shape_fn(sums.value.dim(), |(row, col)| sums.is_finite(row, col));
+    let Sums { mut value, magnitude: mut bound, own, .. } = sums;
+    let element = ElementRule { problem, k: problem.depth(), own };
+    Zip::indexed(&mut value).and(&mut bound).and(&finite).for_each(
+        |(row, col), value, bound, &finite| {
+            (*value, *bound) = element.value_and_bound(row, col, *value, *bound, finite);
+        },
+    );
+    Reference { value, bound }
 }
 
 /// The result rounded to the element type, with a bound of zero, for integer-valued problems: every operand, `alpha` and
@@ -89,21 +92,4 @@ fn largest_integer<'v, T: Element>(mut values: impl Iterator<Item = &'v T>) -> O
         let v = widen(v);
         (v.is_finite() && v.fract() == 0.0).then(|| largest.max(v.abs()))
     })
-}
-
-/// Rows of A and columns of B that hold NaN or an infinity.
-struct NotFinite {
-    rows: Vec<bool>,
-    cols: Vec<bool>,
-}
-
-impl NotFinite {
-    fn of(a: &Array2<f64>, b: &Array2<f64>) -> Self {
-        let rows = a.rows().into_iter().map(|row| row.iter().any(|v| !v.is_finite())).collect();
-        let mut cols = vec![false; b.ncols()];
-        for ((_, col), v) in b.indexed_iter() {
-            cols[col] |= !v.is_finite();
-        }
-        NotFinite { rows, cols }
-    }
 }

@@ -6,11 +6,15 @@
 //! as if computed in twice the precision and then rounded (T. Ogita, S. M. Rump and S. Oishi, *Accurate sum and dot
 //! product*, SIAM J. Sci. Comput. 26, 2005, algorithm 5.3), so that there too the bound is the device's own error.
 
-use ndarray::{Array1, Array2, Zip};
-use regemm_kernels::element::Dtype;
+use super::problem::widen;
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array1, Array2, ArrayView2, Axis, Zip};
+use regemm_kernels::element::{Dtype, Element};
+use std::num::NonZeroUsize;
+use std::thread;
 
 /// The error of the reference's own sums.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum SumError {
     /// There are no sums.
     Exact,
@@ -20,18 +24,81 @@ pub(super) enum SumError {
     Compensated,
 }
 
+/// What the reference of every problem with these factors begins with.
+#[derive(Clone, Debug)]
+pub(super) struct Sums {
+    /// `A * B`, accurately enough to judge sums of the factors' type.
+    pub value: Array2<f64>,
+    /// `|A| * |B|`.
+    pub magnitude: Array2<f64>,
+    /// How `value` was computed.
+    pub own: SumError,
+    /// Rows of A that hold NaN or an infinity.
+    not_finite_rows: Vec<bool>,
+    /// Columns of B that do.
+    not_finite_cols: Vec<bool>,
+}
+
+impl Sums {
+    /// Of factors that fit together.
+    pub fn of<T: Element>(a: &ArrayView2<'_, T>, b: &ArrayView2<'_, T>) -> Self {
+        let (a, b) = (a.mapv(widen), b.mapv(widen));
+        let any = |elements: ndarray::ArrayView1<'_, f64>| elements.iter().any(|v| !v.is_finite());
+        let not_finite_rows = a.rows().into_iter().map(any).collect();
+        let mut not_finite_cols = vec![false; b.ncols()];
+        for ((_, col), v) in b.indexed_iter() {
+            not_finite_cols[col] |= !v.is_finite();
+        }
+        let (value, own) = exact_sums(T::DTYPE, &a, &b);
+        let magnitude = dot(&a.mapv_into(f64::abs), &b.mapv_into(f64::abs));
+        Sums { value, magnitude, own, not_finite_rows, not_finite_cols }
+    }
+
+    /// Of no products.
+    pub fn none(rows: usize, cols: usize) -> Self {
+        Sums {
+            value: Array2::zeros((rows, cols)),
+            magnitude: Array2::zeros((rows, cols)),
+            own: SumError::Exact,
+            not_finite_rows: vec![false; rows],
+            not_finite_cols: vec![false; cols],
+        }
+    }
+
+    /// Whether all products of an element are.
+    pub fn is_finite(&self, row: usize, col: usize) -> bool {
+        !(self.not_finite_rows[row] || self.not_finite_cols[col])
+    }
+}
+
 /// `A * B`, accurately enough to judge sums of this type.
-pub(super) fn exact_sums(
-    dtype: Dtype,
-    a: &Array2<f64>,
-    b: &Array2<f64>,
-) -> (Array2<f64>, SumError) {
+fn exact_sums(dtype: Dtype, a: &Array2<f64>, b: &Array2<f64>) -> (Array2<f64>, SumError) {
     let small = |m: &Array2<f64>| m.iter().all(|v| v.abs() < SPLIT_LIMIT);
     if dtype == Dtype::F64 && small(a) && small(b) {
         (compensated_product(a, b), SumError::Compensated)
     } else {
-        (a.dot(b), SumError::Plain)
+        (dot(a, b), SumError::Plain)
     }
+}
+
+/// Multiply-adds from which on the rows of a product are shared among the cores: hundredths of a second on one.
+const SHARED: usize = 1 << 27;
+
+/// `A * B` in double precision.
+fn dot(a: &Array2<f64>, b: &Array2<f64>) -> Array2<f64> {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    if a.nrows().saturating_mul(b.len()) < SHARED || cores == 1 {
+        return a.dot(b);
+    }
+    let rows = a.nrows().div_ceil(cores);
+    let mut product = Array2::zeros((a.nrows(), b.ncols()));
+    let parts = product.axis_chunks_iter_mut(Axis(0), rows);
+    thread::scope(|scope| {
+        for (a, mut part) in a.axis_chunks_iter(Axis(0), rows).zip(parts) {
+            scope.spawn(move || general_mat_mul(1.0, &a, b, 0.0, &mut part));
+        }
+    });
+    product
 }
 
 /// Below this magnitude the product of two numbers and of their halves cannot overflow. NaN is not below it.
@@ -75,4 +142,19 @@ fn split(value: f64) -> (f64, f64) {
     let scaled = FACTOR * value;
     let high = scaled - (scaled - value);
     (high, value - high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of rows is no multiple of any number of cores.
+    #[test]
+    fn what_cores_share_is_what_one_computes() {
+        let (m, k, n) = (67, 1 << 12, 1 << 9);
+        assert!(m * k * n >= SHARED);
+        let a = Array2::from_shape_fn((m, k), |(i, j)| ((i * 7 + j * 3) % 17) as f64 - 8.0);
+        let b = Array2::from_shape_fn((k, n), |(i, j)| ((i * 5 + j * 11) % 13) as f64 - 6.0);
+        assert_eq!(dot(&a, &b), a.dot(&b), "integers, so that sums are exact in any order");
+    }
 }
