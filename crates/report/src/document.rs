@@ -1,6 +1,6 @@
 //! JSON documents of the command and of the benchmark, told apart by what they hold.
 
-use crate::{ladder, sweep};
+use crate::{accuracy, ladder, sweep};
 use serde_json::Value;
 
 /// A document that a report can show.
@@ -14,6 +14,8 @@ pub enum Document {
     Sweep(sweep::Record),
     /// `regemm pipelining --json`.
     Pipelining(sweep::Record),
+    /// A record of the benchmark of errors, or `regemm accuracy --json`.
+    Accuracy(accuracy::Record),
     /// `regemm occupancy --json`.
     Occupancy(Value),
     /// `regemm traffic --json`.
@@ -50,7 +52,7 @@ pub enum DocumentError {
 }
 
 /// What reports show, in words.
-const SHOWN: &str = "ladder, sweep, pipelining, occupancy, traffic and tune";
+const SHOWN: &str = "ladder, sweep, pipelining, accuracy, occupancy, traffic and tune";
 
 impl Document {
     /// Reads a document.
@@ -66,6 +68,7 @@ impl Document {
             Some("ladder") => ladder_run(value),
             Some("sweep") => read("a sweep", value).map(Document::Sweep),
             Some("pipelining") => read("a pipelining table", value).map(Document::Pipelining),
+            Some(accuracy::COMMAND) => read("an error study", value).map(Document::Accuracy),
             Some("occupancy") => Ok(Document::Occupancy(value)),
             Some("traffic") => Ok(Document::Traffic(value)),
             Some("tune") => Ok(Document::Tune(value)),
@@ -83,6 +86,7 @@ impl Document {
             Document::Ladder(_) | Document::Counts(_) => "ladder",
             Document::Sweep(_) => "sweep",
             Document::Pipelining(_) => "pipelining",
+            Document::Accuracy(_) => accuracy::COMMAND,
             Document::Occupancy(_) => "occupancy",
             Document::Traffic(_) => "traffic",
             Document::Tune(_) => "tune",
@@ -127,6 +131,9 @@ mod tests {
         assert_eq!(Document::parse(&text(&record)).unwrap(), Document::Sweep(record.clone()));
         record.command = "pipelining".into();
         assert_eq!(Document::parse(&text(&record)).unwrap(), Document::Pipelining(record));
+        let study = accuracy::synthetic::record();
+        let text = serde_json::to_string(&study).unwrap();
+        assert_eq!(Document::parse(&text).unwrap(), Document::Accuracy(study));
         for kind in ["occupancy", "traffic", "tune"] {
             let document = Document::parse(&format!(r#"{{"command": "{kind}"}}"#)).unwrap();
             assert_eq!(document.kind(), kind);
@@ -142,6 +149,8 @@ mod tests {
         assert!(refusal(r#"{"command": 7}"#).contains("reports do not show"));
         assert!(refusal(r#"{"error": {"message": "no GPU"}}"#).ends_with("results: no GPU"));
         assert!(refusal(r#"{"command": "sweep"}"#).starts_with("is a sweep, but cannot be read"));
+        let words = refusal(r#"{"command": "accuracy"}"#);
+        assert!(words.starts_with("is an error study, but"), "{words}");
         assert!(refusal(r#"{"rounds": []}"#).starts_with("is a record of the ladder, but"));
     }
 }

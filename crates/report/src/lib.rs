@@ -8,6 +8,7 @@
 //! | [`provenance`] | where, when and with what something was measured |
 //! | [`ladder`] | the kernels beside the vendor's library |
 //! | [`versus`] | the library as its user gets it beside the vendor's |
+//! | [`accuracy`] | errors by precision, data and depth |
 //! | [`sweep`] | one kernel in many configurations |
 //! | [`table`] | tables of text cells, for whoever prints them |
 //! | [`roofline`] | what a device lets kernels attain |
@@ -16,6 +17,7 @@
 //! | [`section`] | what a report shows of each |
 //! | [`html`] | a report as one page |
 
+pub mod accuracy;
 mod columns;
 pub mod document;
 pub mod html;

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `ladder.rs` | the ladder, measured or counted |
 //! | `sweep.rs` | a sweep, and the table of pipelining |
+//! | `accuracy.rs` | errors by precision |
 //! | `occupancy.rs` | resident blocks |
 //! | `traffic.rs` | traffic and the roofline |
 //! | `tune.rs` | the tuned choice |
 
+mod accuracy;
 mod ladder;
 mod occupancy;
 mod sweep;
@@ -19,7 +21,7 @@ use crate::pictures::Drawing;
 use crate::provenance::Provenance;
 use crate::roofline::Roofline;
 use crate::table::Table;
-use crate::{ladder as ladders, pictures, sweep as sweeps};
+use crate::{accuracy as studies, ladder as ladders, pictures, sweep as sweeps};
 
 /// A part of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +57,7 @@ enum Subject {
     Ladder(ladders::Record),
     HeatMap(sweeps::Record, usize),
     Roofline(Roofline),
+    Accuracy(studies::Record),
 }
 
 impl Picture {
@@ -64,6 +67,7 @@ impl Picture {
             Subject::Ladder(record) => pictures::ladder(record),
             Subject::HeatMap(record, size) => pictures::heat_map(record, *size),
             Subject::Roofline(roofline) => pictures::roofline(roofline),
+            Subject::Accuracy(record) => pictures::accuracy(record),
         }
     }
 }
@@ -76,6 +80,7 @@ impl Section {
             Document::Counts(document) => ladder::counted(document),
             Document::Sweep(record) => sweep::sweep(record),
             Document::Pipelining(record) => sweep::pipelining(record),
+            Document::Accuracy(record) => accuracy::accuracy(record),
             Document::Occupancy(document) => occupancy::occupancy(document),
             Document::Traffic(document) => traffic::traffic(document),
             Document::Tune(document) => tune::tune(document),

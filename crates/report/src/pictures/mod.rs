@@ -6,11 +6,13 @@
 //! | `versus.rs` | ratios to the vendor's best as bars |
 //! | `heat_map.rs` | a sweep as a heat map |
 //! | `roofline.rs` | kernels below the roofs of a device |
+//! | `accuracy.rs` | errors as curves over the depth |
 //! | `legend.rs` | a row of keys above a picture |
 //! | `labels.rs` | places for labels that cover nothing |
 //! | [`style`] | colours, fonts |
 //! | `bitmap.rs` | the SVG backend's geometry in pixels |
 
+mod accuracy;
 mod bitmap;
 mod heat_map;
 mod labels;
@@ -24,7 +26,7 @@ mod versus;
 
 use crate::roofline::Roofline;
 use crate::versus::Record as Versus;
-use crate::{ladder as ladders, sweep};
+use crate::{accuracy as studies, ladder as ladders, sweep};
 use bitmap::Bitmap;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -39,6 +41,7 @@ enum Subject<'a> {
     HeatMap(heat_map::HeatMap<'a>),
     Roofline(&'a Roofline),
     Versus(&'a Versus),
+    Accuracy(accuracy::Curves<'a>),
 }
 
 /// The kernels as bars, a group a size, the vendor's library and the peak as lines.
@@ -59,6 +62,11 @@ pub fn roofline(roofline: &Roofline) -> Drawing<'_> {
 /// The ratio to the vendor's best as a bar around a line at one, a row a case, with the mean of each group.
 pub fn versus(record: &Versus) -> Drawing<'_> {
     Drawing { subject: Subject::Versus(record) }
+}
+
+/// Errors over the depth, both axes logarithmic: a panel a kind of data and measure, a curve a mode.
+pub fn accuracy(record: &studies::Record) -> Drawing<'_> {
+    Drawing { subject: Subject::Accuracy(accuracy::Curves::new(record)) }
 }
 
 /// Why there is no picture.
@@ -86,6 +94,7 @@ impl Drawing<'_> {
             Subject::HeatMap(heat_map) => heat_map.size(),
             Subject::Roofline(_) => roofline::SIZE,
             Subject::Versus(record) => versus::size(record),
+            Subject::Accuracy(_) => accuracy::SIZE,
         }
     }
 
@@ -124,6 +133,7 @@ impl Drawing<'_> {
             Subject::HeatMap(heat_map) => heat_map.draw(area),
             Subject::Roofline(roofline) => roofline::draw(roofline, area),
             Subject::Versus(record) => versus::draw(record, area),
+            Subject::Accuracy(curves) => curves.draw(area),
         }
     }
 }

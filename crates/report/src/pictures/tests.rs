@@ -221,3 +221,56 @@ fn ratios_of_nothing_are_a_picture_too() {
     record.cases.clear();
     assert_texts(&versus(&record), &["regemm is faster"]);
 }
+
+#[test]
+fn errors_have_a_panel_a_kind_of_data_and_a_name_a_curve() {
+    let record = crate::accuracy::synthetic::record();
+    let drawing = accuracy(&record);
+    assert_texts(
+        &drawing,
+        &[
+            "Errors of products of f32, 128 x 96 x K, on NVIDIA Imaginary",
+            "normal: mean 0, variance 1",
+            "wide: of many magnitudes",
+            "error in norm",
+            "componentwise error",
+            "64",
+            "4096",
+            "1e-6",
+            "2^-24, one rounding to f32",
+        ],
+    );
+    // In the legend, and at the end of each of four curves.
+    for mode in record.modes() {
+        let count = texts(&drawing).iter().filter(|text| *text == mode).count();
+        assert_eq!(count, 5, "{mode}");
+    }
+    let mut empty = record.clone();
+    empty.points.clear();
+    assert_texts(&accuracy(&empty), &["normal: mean 0, variance 1"]);
+}
+
+#[test]
+fn curves_rise_with_the_logarithm_of_the_error() {
+    // From 64 to 4096 errors in norm grow 64 times, componentwise ones not at all.
+    let svg = accuracy(&crate::accuracy::synthetic::record()).svg().unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let color = style::step(0, 2);
+    let fill = format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2);
+    let circles = document
+        .descendants()
+        .filter(|node| node.has_tag_name("circle") && node.attribute("fill") == Some(&fill));
+    let heights: Vec<f64> = circles.filter_map(|node| node.attribute("cy")?.parse().ok()).collect();
+    let [first, last, ..] = heights[..] else { panic!("{heights:?}") };
+    assert_eq!(heights, [first, last, first, last, heights[4], heights[4], heights[4], heights[4]]);
+    let labels: Vec<f64> = ["1e-6", "1e-5"]
+        .iter()
+        .map(|name| {
+            let mut texts = document.descendants().filter(|node| node.has_tag_name("text"));
+            let label = texts.find(|node| node.text().is_some_and(|text| text.trim() == *name));
+            label.and_then(|node| node.attribute("y")?.parse().ok()).expect(name)
+        })
+        .collect();
+    let decade = labels[0] - labels[1];
+    assert!(((first - last) / decade - 64_f64.log10()).abs() < 0.05, "{heights:?}, {labels:?}");
+}
