@@ -110,7 +110,7 @@ fn without_a_gpu_the_benchmarks_say_so_and_succeed() {
     let folder = tempfile::tempdir().unwrap();
     // The same as no driver, also on a machine that has one.
     std::fs::write(folder.path().join("libcuda.so.1"), "not a library").unwrap();
-    for bench in ["ladder", "gemm"] {
+    for bench in ["ladder", "gemm", "accuracy"] {
         let output = Command::new(&cargo)
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
             .args(["bench", "--bench", bench])

@@ -1,6 +1,7 @@
 //! Products of f32 in other precisions, on the simulator and, where there is one, on a GPU that has what they take.
 
 use ndarray::{Array2, Array3, s};
+use regemm::accuracy::{Data, Trial};
 use regemm::verify::{Distribution, Expectation, Problem, check_batch, random_matrix, rng};
 use regemm::{
     Activation, BiasAxis, Device, Error, Gemm, KernelChoice, Layout, Precision, Result, f16,
@@ -148,6 +149,37 @@ fn less_accurate_products_fail() {
     assert!(!passes(product(&a.mapv(tf32), &b.mapv(tf32))));
     assert!(!passes(product(&a.mapv(half), &b.mapv(half))));
     assert!(!passes(product(&a, &b.mapv(half))));
+}
+
+/// In norm and element by element, for all kinds of data: those of f32 are of sums in the order of k.
+#[test]
+fn errors_are_no_larger_than_those_of_f32() -> Result<()> {
+    for device in devices() {
+        for data in Data::ALL {
+            let mut trial = Trial::new(&device, data, (32, 48, 512), 1)?;
+            let split = trial.in_precision(Precision::Split)?;
+            assert!(split.comparison.pass(), "{data:?}: {split:?}");
+            let naive = KernelChoice::Named("naive".into());
+            let (_, f32) = trial.measure(|a, b, d| Gemm::new(a, b).kernel(naive).run(d))?;
+            let split = split.errors;
+            assert!(
+                split.in_norm > 0.0 && split.in_norm <= f32.in_norm,
+                "{data:?}: {split:?}, {f32:?}"
+            );
+            assert!(split.componentwise <= f32.componentwise, "{data:?}: {split:?}, {f32:?}");
+        }
+    }
+    Ok(())
+}
+
+/// What is not computed is no number, also where the trial held a result before.
+#[test]
+fn a_trial_takes_no_old_result() -> Result<()> {
+    let mut trial = Trial::new(&Device::sim(), Data::Normal, (3, 4, 5), 1)?;
+    assert!(trial.in_precision(Precision::Exact)?.errors.in_norm < 1e-6);
+    let ((), errors) = trial.measure(|_, _, _| Ok(()))?;
+    assert!(errors.in_norm.is_nan() && errors.componentwise.is_nan(), "{errors:?}");
+    Ok(())
 }
 
 /// NaN and infinities spoil their own row or column and nothing else.

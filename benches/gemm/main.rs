@@ -21,6 +21,7 @@
 //!
 //! What a record holds, and how it is printed and drawn, is in the crate `regemm-report`.
 
+#[allow(dead_code, reason = "another benchmark uses the rest")]
 #[path = "../vendor/blas.rs"]
 mod blas;
 mod burst;

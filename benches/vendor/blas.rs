@@ -1,7 +1,7 @@
 //! cuBLAS, loaded at run time: the functions that most programs call, which choose their algorithm themselves.
 //!
 //! Names and numbers are those of cuBLAS's documentation, section "Using the cuBLAS API" (CUDA 12 and 13). The math mode
-//! is the default one, without TF32.
+//! is the default one, without TF32, which is used where it is asked for by name.
 
 use crate::library::{
     Addresses, Handle, Product, Status, WORKSPACE_BYTES, check, compute_type, data_type, on,
@@ -14,6 +14,9 @@ use std::ptr::null_mut;
 
 /// `CUBLAS_GEMM_DEFAULT`
 const DEFAULT_ALGORITHM: c_int = -1;
+
+/// `CUBLAS_COMPUTE_32F_FAST_TF32`
+const COMPUTE_TF32: c_int = 77;
 
 /// `cublasSgemm` and `cublasDgemm`; the scalars are of the matrices' type.
 type Gemm = unsafe extern "C" fn(
@@ -204,6 +207,37 @@ impl Blas {
     ) -> Result<(), String> {
         // SAFETY: as promised by the caller; the stream's context is current.
         on(stream, |_| unsafe { self.call(dtype, product, matrices) })
+    }
+
+    /// The same of f32 whose factors are rounded to TF32 for tensor cores, without a batch.
+    ///
+    /// # Safety
+    /// As for [`Blas::enqueue`].
+    ///
+    /// # Errors
+    /// The failing function, as text.
+    #[rustfmt::skip]
+    pub unsafe fn enqueue_tf32(
+        &self,
+        stream: &Stream,
+        product: &Product,
+        matrices: Addresses,
+    ) -> Result<(), String> {
+        let [first, second, result] = product.column_major();
+        let (rows, cols, depth) = (product.n as c_int, product.m as c_int, product.k as c_int);
+        let (a, b) = (matrices.b as *const c_void, matrices.a as *const c_void);
+        let d = matrices.d as *mut c_void;
+        let [lda, ldb, ldd] = [first, second, result].map(|matrix| matrix.ld() as c_int);
+        let (one, zero) = one_and_zero(Dtype::F32);
+        let data = data_type(Dtype::F32);
+        // SAFETY: as promised by the caller; the stream's context is current.
+        let status = on(stream, |_| Ok(unsafe {
+            (self.functions.gemm_ex)(
+                self.handle, first.operation, second.operation, rows, cols, depth, one, a, data, lda,
+                b, data, ldb, zero, d, data, ldd, COMPUTE_TF32, DEFAULT_ALGORITHM,
+            )
+        }))?;
+        check(status, "the product of cuBLAS in TF32")
     }
 
     /// The call of the library alone.

@@ -33,10 +33,12 @@
 //! | [`tuning`] | the choice of a kernel by measured times |
 //! | [`traffic`] | what a kernel moves between the memories, counted and worked out, and what a GPU lets it attain |
 //! | [`verify`] | is a product right? |
+//! | [`accuracy`] | how far off is it, by precision, data and depth? |
 //! | [`measure`] | how long does it take? |
 //! | `sweep` | the configurations of the parameter sweep and their kernels (feature `sweep`) |
 //! | [`error`] | everything that can go wrong |
 
+pub mod accuracy;
 pub mod device;
 pub mod error;
 pub mod gemm;

@@ -4,6 +4,7 @@
 //!
 //! | file | theme |
 //! |---|---|
+//! | `accuracy.rs` | `accuracy` |
 //! | `report.rs` | `report` |
 //! | `results.rs` | what `mul` computes and says |
 //! | `inputs.rs` | what files may look like, and what is wrong with them |
@@ -16,6 +17,7 @@
 //! | `scripts.rs` | JSON, exit codes and pipes |
 //! | `tune.rs` | `tune`, and `mul --explain` |
 
+mod accuracy;
 mod harness;
 mod inputs;
 mod occupancy;

@@ -5,6 +5,7 @@
 //!
 //! | file | theme |
 //! |---|---|
+//! | `accuracy.rs` | the measure of errors |
 //! | `bound.rs` | the bound is wide enough for what the kernels promise, and too narrow for less precision |
 //! | `comparison.rs` | every way in which a result can be wrong is caught, at the right place |
 //! | `special_values.rs` | NaN, infinities and overflow |
@@ -12,6 +13,7 @@
 //! | `sampled.rs` | Freivalds' test and sampled checks |
 //! | `canaries.rs` | canaries |
 
+mod accuracy;
 mod bound;
 mod canaries;
 mod comparison;

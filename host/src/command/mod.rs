@@ -6,6 +6,7 @@
 //! | `sweep`, `pipelining` | the subcommands that measure one kernel in many configurations |
 //! | `traffic` | the subcommand that counts what kernels move |
 //! | `occupancy`, `occupancy_text` | the subcommand and its answers in words |
+//! | `accuracy` | the subcommand that measures errors by precision |
 //! | `tune` | the subcommand that measures for the choice of kernels, and explains it |
 //! | `report` | the subcommand that makes pages and pictures of what others print |
 //! | `options` | option values that several of them take |
@@ -18,6 +19,7 @@
 //! | `progress` | progress bars on standard error |
 //! | `exit` | what can go wrong, and the exit codes |
 
+mod accuracy;
 mod case;
 mod exit;
 mod info;
@@ -67,6 +69,7 @@ Experiments, and the commands that make them:
   tile sizes and loop orders      sweep
   software pipelining             pipelining
   resident blocks and limits      occupancy
+  errors by precision             accuracy
   a fused epilogue                mul --bias BIAS.npy --activation gelu
   all of it on one page           report";
 
@@ -77,6 +80,7 @@ enum Command {
     Sweep(sweep::Arguments),
     Pipelining(pipelining::Arguments),
     Traffic(traffic::Arguments),
+    Accuracy(accuracy::Arguments),
     Tune(tune::Arguments),
     Report(report::Arguments),
     Verify(verify::Arguments),
@@ -104,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Pipelining(arguments) => pipelining::run(&arguments, &mut output),
         Command::Traffic(arguments) => traffic::run(&arguments, &mut output),
         Command::Occupancy(arguments) => occupancy::run(&arguments, &mut output),
+        Command::Accuracy(arguments) => accuracy::run(&arguments, &mut output),
         Command::Tune(arguments) => tune::run(&arguments, &mut output),
         Command::Report(arguments) => report::run(&arguments, &mut output),
         Command::Verify(arguments) => verify::run(&arguments, &mut output),

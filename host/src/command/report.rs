@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// JSON of ladder, sweep, pipelining, occupancy, traffic or tune, and records of the benchmark
+    /// JSON of ladder, sweep, pipelining, accuracy, occupancy, traffic or tune, and records of the benchmarks
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Write the page to this file

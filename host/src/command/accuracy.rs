@@ -1,0 +1,182 @@
+//! `regemm accuracy`: how far off products are, by precision, data and depth.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `study.rs` | the study, which `cargo bench --bench accuracy` makes as well |
+
+mod study;
+
+use super::exit::Failure;
+use super::options::{self, DeviceOption};
+use super::output::{Output, table};
+use super::progress;
+use super::save::Destination;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use regemm::accuracy::{Data, precisions};
+use regemm::{Device, Precision};
+use regemm_report::accuracy::Record;
+use regemm_report::accuracy::tables::CELLS;
+use regemm_report::pictures::{self, PictureError};
+use regemm_report::provenance::Provenance;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use study::Plan;
+
+/// Measure how far off products of f32 are: error against depth for every precision and kind of data
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Depths K of the products [default: 64 to 65536 on a GPU, 64 to 1024 on the simulator]
+    #[arg(long, visible_alias = "depths", value_name = "K", value_delimiter = ',')]
+    sizes: Vec<NonZeroUsize>,
+    /// Rows and columns of D, where they are not given alone [default: 256 on a GPU, 32 on the simulator]
+    #[arg(long, value_name = "N")]
+    size: Option<NonZeroUsize>,
+    /// Rows of D
+    #[arg(long, value_name = "M")]
+    rows: Option<NonZeroUsize>,
+    /// Columns of D
+    #[arg(long, value_name = "N")]
+    cols: Option<NonZeroUsize>,
+    /// What A and B hold
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_delimiter = ',',
+        value_parser = data(),
+        default_value = "normal,uniform,wide"
+    )]
+    data: Vec<Data>,
+    /// Only these precisions, in this order
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = options::precision())]
+    precisions: Vec<Precision>,
+    #[command(flatten)]
+    device: DeviceOption,
+    /// Seed of the random operands
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the record as JSON to this file, for `regemm report`
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Draw the curves as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Draw the curves as PNG
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+}
+
+const HELP: &str = "\
+Two errors against double precision: in norm, ||D - AB|| / ||AB||, and the largest |D - AB| / (|A||B|) of an element. A and B
+hold normal numbers (sums cancel), uniform ones in [0, 1) (nothing cancels), or normal ones spread over 16 powers of two.
+Every result is verified against the bound of its precision; a wrong one is named, has no error, and the exit code is 1.
+Precisions that the device cannot compute in are left out, and it says so. The simulator adds as tensor cores do.
+`cargo bench --bench accuracy` puts the vendor's library beside.
+
+Examples:
+  regemm accuracy
+  regemm accuracy --sizes 64,256,1024,4096 --size 128 --svg accuracy.svg
+  regemm accuracy --device sim --data wide --precisions exact,split --output accuracy.json";
+
+/// What is computed if nothing is named.
+const GPU_DEPTHS: [usize; 6] = [64, 256, 1024, 4096, 16384, 65536];
+const SIMULATOR_DEPTHS: [usize; 5] = [64, 128, 256, 512, 1024];
+const GPU_SIZE: usize = 256;
+const SIMULATOR_SIZE: usize = 32;
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let destination = |path: &Option<PathBuf>| {
+        path.as_ref().map(|path| Destination::new(path, arguments.force, &[])).transpose()
+    };
+    let (json, svg, png) = (
+        destination(&arguments.output)?,
+        destination(&arguments.svg)?,
+        destination(&arguments.png)?,
+    );
+    let device = Device::open(arguments.device.device)?;
+    let info = device.info();
+    let provenance = Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);
+    let plan = arguments.plan(device.is_sim());
+    let bar = progress::bar(plan.trials());
+    let record = study::run(&plan, &device, provenance, &[], &mut |step| {
+        bar.set_message(step);
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+
+    if let Some(json) = json {
+        let text = serde_json::to_string_pretty(&record)
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        json.save_text(&format!("{text}\n"))?;
+    }
+    let undrawable = |error: PictureError| Failure::Usage(error.to_string());
+    if let Some(svg) = svg {
+        svg.save_text(&pictures::accuracy(&record).svg().map_err(undrawable)?)?;
+    }
+    if let Some(png) = png {
+        png.save_bytes(&pictures::accuracy(&record).png().map_err(undrawable)?)?;
+    }
+    output.document(&record)?;
+    print(&record, output)?;
+    if record.wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Verification(record.wrong.join("; ")))
+    }
+}
+
+impl Arguments {
+    fn plan(&self, on_simulator: bool) -> Plan {
+        let (depths, size): (&[usize], _) = if on_simulator {
+            (&SIMULATOR_DEPTHS, SIMULATOR_SIZE)
+        } else {
+            (&GPU_DEPTHS, GPU_SIZE)
+        };
+        let extent = |own: Option<NonZeroUsize>| own.or(self.size).map_or(size, NonZeroUsize::get);
+        let named = |given: &[Precision]| distinct(given.to_vec());
+        Plan {
+            rows: extent(self.rows),
+            cols: extent(self.cols),
+            depths: match &self.sizes[..] {
+                [] => depths.to_vec(),
+                given => distinct(given.iter().copied().map(NonZeroUsize::get).collect()),
+            },
+            data: distinct(self.data.clone()),
+            precisions: match &self.precisions[..] {
+                [] => precisions().collect(),
+                given => named(given),
+            },
+            seed: self.seed,
+        }
+    }
+}
+
+/// Reads a kind of data by name.
+fn data() -> impl TypedValueParser<Value = Data> {
+    PossibleValuesParser::new(Data::ALL.map(Data::name))
+        .map(|name| Data::ALL.into_iter().find(|data| data.name() == name).unwrap_or(Data::Normal))
+}
+
+/// Each value once.
+fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    distinct
+}
+
+fn print(record: &Record, output: &mut Output) -> Result<(), Failure> {
+    output.text(format_args!("{}, {}\n{CELLS}", record.provenance.device, record.subject()))?;
+    for part in record.tables() {
+        let heading: Vec<&str> = part.heading.iter().map(String::as_str).collect();
+        output.text(format_args!("\n{}\n{}", part.title, table(&heading, part.rows)))?;
+    }
+    record.remarks().into_iter().try_for_each(|remark| output.text(remark))
+}

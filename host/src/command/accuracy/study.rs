@@ -1,0 +1,187 @@
+//! An error study: every mode on the same operands, for all kinds of data and all depths.
+
+use regemm::accuracy::{Data, Trial, is_unavailable};
+use regemm::verify::Errors;
+use regemm::{Device, Dtype, Matrix, Precision, Result};
+use regemm_report::accuracy::{self, Point, Record};
+use regemm_report::provenance::Provenance;
+
+/// What is computed.
+pub struct Plan {
+    /// Rows of D.
+    pub rows: usize,
+    /// Columns of D.
+    pub cols: usize,
+    /// Depths of the products.
+    pub depths: Vec<usize>,
+    /// What A and B hold.
+    pub data: Vec<Data>,
+    /// Precisions of this library.
+    pub precisions: Vec<Precision>,
+    /// Seed of the operands.
+    pub seed: u64,
+}
+
+/// Somebody else's mode: its name, and what computes D of packed row-major A and B. Without success the mode is left out.
+pub type Other<'a> =
+    (&'a str, &'a dyn Fn(&Matrix<f32>, &Matrix<f32>, &mut Matrix<f32>) -> Computed);
+
+/// Whether somebody else has computed a product; else why not, in words.
+pub type Computed = std::result::Result<(), String>;
+
+impl Plan {
+    /// How many products there are; each is computed in all modes.
+    pub fn trials(&self) -> u64 {
+        (self.data.len() * self.depths.len()) as u64
+    }
+
+    fn record(&self, provenance: Provenance) -> Record {
+        let data = |data: &Data| accuracy::Data {
+            name: data.name().to_owned(),
+            description: data.description().to_owned(),
+        };
+        Record {
+            command: accuracy::COMMAND.to_owned(),
+            provenance,
+            dtype: Dtype::F32.name().to_owned(),
+            rows: self.rows,
+            cols: self.cols,
+            seed: self.seed,
+            libraries: Vec::new(),
+            missing: Vec::new(),
+            wrong: Vec::new(),
+            data: self.data.iter().map(data).collect(),
+            points: Vec::new(),
+        }
+    }
+}
+
+/// Makes a study. `watch` is told what comes next.
+///
+/// # Errors
+/// A failure of the device. What it cannot do, and what is wrong, is in the record.
+pub fn run(
+    plan: &Plan,
+    device: &Device,
+    provenance: Provenance,
+    others: &[Other<'_>],
+    watch: &mut dyn FnMut(String),
+) -> Result<Record> {
+    let mut record = plan.record(provenance);
+    for &data in &plan.data {
+        for &k in &plan.depths {
+            watch(format!("{}, K = {k}", data.name()));
+            let mut trial = Trial::new(device, data, (plan.rows, plan.cols, k), plan.seed)?;
+            let place = Place { data, k };
+            for &precision in &plan.precisions {
+                own(&mut record, &mut trial, place, precision)?;
+            }
+            for other in others {
+                foreign(&mut record, &mut trial, place, other)?;
+            }
+        }
+    }
+    Ok(record)
+}
+
+/// Where in a study a product stands.
+#[derive(Clone, Copy)]
+struct Place {
+    data: Data,
+    k: usize,
+}
+
+impl Place {
+    fn point(self, mode: &str, kernel: Option<&str>, errors: Errors) -> Point {
+        Point {
+            data: self.data.name().to_owned(),
+            k: self.k,
+            mode: mode.to_owned(),
+            kernel: kernel.map(str::to_owned),
+            in_norm: errors.in_norm,
+            componentwise: errors.componentwise,
+        }
+    }
+}
+
+fn own(record: &mut Record, trial: &mut Trial, place: Place, precision: Precision) -> Result<()> {
+    let mode = precision.name();
+    if record.is_left_out(mode) {
+        return Ok(());
+    }
+    match trial.in_precision(precision) {
+        Ok(measured) if measured.comparison.pass() => {
+            record.points.push(place.point(mode, Some(measured.kernel), measured.errors));
+        }
+        Ok(measured) => {
+            let worst = measured.comparison.worst.map(|worst| worst.to_string());
+            let (data, k, kernel) = (place.data.name(), place.k, measured.kernel);
+            record.wrong.push(format!(
+                "{mode} ({kernel}) on {data}, K = {k}: {}",
+                worst.unwrap_or_else(|| "no element can be judged".to_owned())
+            ));
+        }
+        Err(error) if is_unavailable(&error) => record.leave_out(mode, error.to_string()),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Somebody else's results are not ours to judge, but what is no number has no place in a picture.
+fn foreign(
+    record: &mut Record,
+    trial: &mut Trial,
+    place: Place,
+    &(mode, compute): &Other<'_>,
+) -> Result<()> {
+    if record.is_left_out(mode) {
+        return Ok(());
+    }
+    let (computed, errors) = trial.measure(|a, b, d| Ok(compute(a, b, d)))?;
+    match computed {
+        Ok(()) if errors.in_norm.is_finite() && errors.componentwise.is_finite() => {
+            record.points.push(place.point(mode, None, errors));
+        }
+        Ok(()) => record.leave_out(mode, "its result holds what is no number"),
+        Err(why) => record.leave_out(mode, why),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_compute_the_same_products_and_may_fail() {
+        let plan = Plan {
+            rows: 3,
+            cols: 4,
+            depths: vec![1, 6],
+            data: vec![Data::Wide, Data::Normal],
+            precisions: vec![Precision::Exact],
+            seed: 1,
+        };
+        let naive = |a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>| {
+            let (on_host_a, on_host_b) = (a.to_array().unwrap(), b.to_array().unwrap());
+            let product = on_host_a.dot(&on_host_b);
+            d.copy_from(&product.view()).map_err(|error| error.to_string())
+        };
+        let lazy = |_: &Matrix<f32>, _: &Matrix<f32>, _: &mut Matrix<f32>| Ok(());
+        let unable = |_: &Matrix<f32>, _: &Matrix<f32>, _: &mut Matrix<f32>| Err("no".to_owned());
+        let others: [Other<'_>; 3] = [("naive", &naive), ("lazy", &lazy), ("unable", &unable)];
+        let mut steps = Vec::new();
+        let provenance = Provenance::gather("simulator", 1, None);
+        let record =
+            run(&plan, &Device::sim(), provenance, &others, &mut |step| steps.push(step)).unwrap();
+        assert_eq!(steps, ["wide, K = 1", "wide, K = 6", "normal, K = 1", "normal, K = 6"]);
+        assert_eq!((record.wrong.len(), record.modes()), (0, vec!["exact", "naive"]));
+        assert_eq!(record.points.len(), 8);
+        for point in &record.points {
+            assert!(point.in_norm > 0.0 && point.in_norm < 1e-6, "{point:?}");
+            assert_eq!(point.kernel.is_some(), point.mode == "exact");
+        }
+        let missing: Vec<_> = record.missing.iter().map(|missing| missing.mode.as_str()).collect();
+        assert_eq!(missing, ["lazy", "unable"]);
+    }
+}
