@@ -180,3 +180,44 @@ fn print(record: &Record, output: &mut Output) -> Result<(), Failure> {
     }
     record.remarks().into_iter().try_for_each(|remark| output.text(remark))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::study::{Other, Plan, run};
+    use regemm::accuracy::Data;
+    use regemm::{Device, Matrix, Precision};
+    use regemm_report::provenance::Provenance;
+
+    #[test]
+    fn others_compute_the_same_products_and_may_fail() {
+        let plan = Plan {
+            rows: 3,
+            cols: 4,
+            depths: vec![1, 6],
+            data: vec![Data::Wide, Data::Normal],
+            precisions: vec![Precision::Exact],
+            seed: 1,
+        };
+        let naive = |a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>| {
+            let (on_host_a, on_host_b) = (a.to_array().unwrap(), b.to_array().unwrap());
+            let product = on_host_a.dot(&on_host_b);
+            d.copy_from(&product.view()).map_err(|error| error.to_string())
+        };
+        let lazy = |_: &Matrix<f32>, _: &Matrix<f32>, _: &mut Matrix<f32>| Ok(());
+        let unable = |_: &Matrix<f32>, _: &Matrix<f32>, _: &mut Matrix<f32>| Err("no".to_owned());
+        let others: [Other<'_>; 3] = [("naive", &naive), ("lazy", &lazy), ("unable", &unable)];
+        let mut steps = Vec::new();
+        let provenance = Provenance::gather("simulator", 1, None);
+        let record =
+            run(&plan, &Device::sim(), provenance, &others, &mut |step| steps.push(step)).unwrap();
+        assert_eq!(steps, ["wide, K = 1", "wide, K = 6", "normal, K = 1", "normal, K = 6"]);
+        assert_eq!((record.wrong.len(), record.modes()), (0, vec!["exact", "naive"]));
+        assert_eq!(record.points.len(), 8);
+        for point in &record.points {
+            assert!(point.in_norm > 0.0 && point.in_norm < 1e-6, "{point:?}");
+            assert_eq!(point.kernel.is_some(), point.mode == "exact");
+        }
+        let missing: Vec<_> = record.missing.iter().map(|missing| missing.mode.as_str()).collect();
+        assert_eq!(missing, ["lazy", "unable"]);
+    }
+}

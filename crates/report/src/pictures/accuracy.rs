@@ -150,7 +150,7 @@ impl<'a> Curves<'a> {
         let axes = [(x.start, y.start), (x.start, y.end), (x.end, y.end)];
         area.draw(&PathElement::new(axes, FAINT))?;
         let style = text(SMALL, FAINT, HPos::Left, VPos::Top);
-        area.draw_text("K", &style, (x.end + GAP, y.end + GAP))
+        area.draw_text("K", &style, (x.end + DEPTH / 2 + GAP, y.end + GAP))
     }
 
     /// Binary exponents of depths with a name: as many as have room.
