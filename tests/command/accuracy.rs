@@ -9,7 +9,8 @@ const TINY: &str = "accuracy --device sim --sizes 8,40 --rows 5 --cols 6";
 #[test]
 fn text_has_a_table_a_kind_of_data_and_both_errors() {
     let folder = tempfile::tempdir().unwrap();
-    let said = succeed(folder.path(), &format!("{TINY} --data wide,uniform"));
+    let said =
+        succeed(folder.path(), &format!("{TINY} --data wide,uniform --precisions exact,split"));
     for part in ["5 x 6 x K in f32, seed 1", "wide: ", "uniform: in [0, 1)", "exact", "split", "40"]
     {
         assert!(said.contains(part), "`{part}` is missing in:\n{said}");
