@@ -81,9 +81,9 @@ pub fn scaled(value: f32, exponent: i32) -> f32 {
     value * power_of_two(half) * power_of_two(exponent - half)
 }
 
-/// For exponents of normal numbers.
+/// `2^exponent`, for exponents of normal numbers.
 #[inline(always)]
-fn power_of_two(exponent: i32) -> f32 {
+pub(crate) fn power_of_two(exponent: i32) -> f32 {
     const BIAS: i32 = f32::MAX_EXP - 1;
     f32::from_bits(((exponent + BIAS) as u32) << (f32::MANTISSA_DIGITS - 1))
 }
