@@ -64,7 +64,6 @@ fn takes(needs: Needs) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Device;
     use crate::device::info::tests::h200;
     use regemm_kernels::element::Dtype;
     use regemm_kernels::layout::Layouts;
@@ -81,10 +80,10 @@ mod tests {
 
     #[test]
     fn small_products_by_halves_have_small_tiles() {
-        let device = Device::sim();
+        let device = h200();
         let tile = |m, n, batch| {
             let problem = Problem { batch, ..Problem::new(Dtype::F32, m, n, 512) };
-            let tile = choose(Precision::Split, &problem, device.info()).unwrap().tile;
+            let tile = choose(Precision::Split, &problem, &device).unwrap().tile;
             (tile.bm, tile.bn)
         };
         assert_eq!(tile(1024, 1024, 1), (128, 64));
