@@ -6,7 +6,7 @@
 use regemm::kernels::kernels;
 use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
 use regemm_kernels::kernel::Schedule;
-use regemm_kernels::table::{HALVES, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER};
+use regemm_kernels::table::{HALVES, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -252,7 +252,7 @@ fn all_modules() -> Vec<Module> {
 fn every_kernel_has_one_module_for_each_architecture() {
     let found = all_modules().len();
     assert_eq!(found, kernels_with_entries().count() * ARCHS.len());
-    let of_precisions = HALVES.len() + ROUNDED.len();
+    let of_precisions = HALVES.len() + TF32.len() + ROUNDED.len();
     let others = REDUCERS.len() + [REPACKER, SPLITTER, ROUNDER].len() + of_precisions;
     let others = others * ARCHS.len();
     assert_eq!(ptx_modules().len(), found + others, "a module belongs to no kernel of the table");
@@ -861,6 +861,55 @@ fn products_of_halves_take_sums_over_while_others_are_under_way() {
     }
 }
 
+/// The products of rounded factors are those of [`warpgroups_multiply_a_slice_in_one_go`], and sums stay where they are.
+#[test]
+fn products_of_rounded_factors_are_one_for_each_step() {
+    for kernel in ROUNDED {
+        let (_, text) = module_of(kernel.name, "sm_90a");
+        let code: Vec<_> = text.lines().flat_map(words).collect();
+        let product = format!("wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16", kernel.tile.bn);
+        let count = |start: &str| code.iter().filter(|word| word.starts_with(start)).count();
+        assert_eq!(count("wgmma.mma_async") as u32, kernel.tile.bk / 16, "{}", kernel.name);
+        assert_eq!(count(&product) as u32, kernel.tile.bk / 16, "{}", kernel.name);
+        assert_eq!(count("wgmma.commit_group"), 1, "{}", kernel.name);
+        assert!(!text.contains(".local"), "{}", kernel.name);
+    }
+}
+
+/// Catches factors that are not rounded, or more than once for each fragment, instructions of another shape or type, and fragments that are read otherwise than
+/// they lie.
+#[test]
+fn factors_of_tf32_are_rounded_once() {
+    for kernel in TF32 {
+        for arch in ["sm_80", "sm_90a"] {
+            let (_, text) = module_of(kernel.name, arch);
+            let name = format!("{} for {arch}", kernel.name);
+            let code: Vec<_> = text.lines().flat_map(words).collect();
+            let count =
+                |start: &str| code.iter().filter(|word| word.starts_with(start)).count() as u32;
+            let tile = kernel.tile;
+            let steps = tile.bk / 8;
+            let products = count("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32");
+            assert_eq!(products, count("mma."), "{name}");
+            assert_eq!(products, steps * (tile.tm / 2) * (tile.tn / 2), "{name}");
+            // Two registers for each 8 rows of A and for each 8 columns of B.
+            let fragments = 2 * tile.tm + tile.tn;
+            assert_eq!(count("cvt.rna.tf32.f32"), steps * fragments, "{name}");
+            // Of each step, and before the first: four registers at a time where k runs along rows.
+            let Layouts { a, b } = kernel.layouts;
+            let along =
+                [(a == Layout::RowMajor, tile.tm / 2), (b == Layout::Transposed, tile.tn / 4)];
+            let squares: u32 = along.into_iter().filter(|(along, _)| *along).map(|(_, n)| n).sum();
+            let read = count("ldmatrix.sync.aligned.m8n8.x4.shared");
+            assert_eq!(read, (steps + 1) * squares, "{name}");
+            assert_eq!(count("ldmatrix"), read, "{name}: nothing is transposed");
+            let by_elements = 4 * (steps + 1) * (tile.tm / 2 + tile.tn / 4 - squares);
+            assert_eq!(count("ld.shared.b32"), by_elements, "{name}");
+            assert!(!text.contains(".local"), "{name}");
+        }
+    }
+}
+
 /// Catches loads of the launch that splits which wait for one another, and arrays that lie in local memory.
 #[test]
 fn the_splitter_loads_all_its_vectors_together() {
@@ -871,7 +920,7 @@ fn the_splitter_loads_all_its_vectors_together() {
             let count = |wanted: &str| code.iter().filter(|word| **word == wanted).count();
             // Four in each of the two passes along lines, of which the second stores as many of each half.
             assert_eq!(count("ld.global.v4.b32"), 2 * 4, "{}, {arch}", entry.name);
-            let stores = ["st.global.v4.b16", "st.global.v2.b32"].map(count);
+            let stores = ["st.global.b64", "st.global.v2.b32", "st.global.v4.b16"].map(count);
             assert_eq!(stores.into_iter().sum::<usize>(), halves * 4, "{}, {arch}", entry.name);
             assert!(!text.contains(".local"), "{}, {arch}", entry.name);
         }

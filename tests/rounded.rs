@@ -21,12 +21,25 @@ struct Mode {
     met_by: fn(u32) -> bool,
 }
 
-const MODES: [Mode; 1] = [Mode {
-    precision: Precision::Fast,
-    kernel: "rounded",
-    rounded: to_even,
-    met_by: |major| major == 9,
-}];
+const MODES: [Mode; 2] = [
+    Mode {
+        precision: Precision::Tf32,
+        kernel: "tf32",
+        rounded: away_from_zero,
+        met_by: |major| major >= 8,
+    },
+    Mode {
+        precision: Precision::Fast,
+        kernel: "rounded",
+        rounded: to_even,
+        met_by: |major| major == 9,
+    },
+];
+
+/// To 11 bits, and of two that are as near to the one further from zero.
+fn away_from_zero(x: f32) -> f32 {
+    f32::from_bits((x.to_bits() + HALF) & !(2 * HALF - 1))
+}
 
 /// To 11 bits, and of two that are as near to the even one.
 fn to_even(x: f32) -> f32 {
@@ -263,6 +276,24 @@ fn large_and_tiny_magnitudes() -> Result<()> {
     Ok(())
 }
 
+/// TF32 has the exponents of f32: elements of one row need have nothing to do with one another. An f16 of the smaller one would be zero.
+#[test]
+fn magnitudes_within_a_row() -> Result<()> {
+    let a = Array2::from_shape_vec((1, 2), vec![1e25, 1e-25]).unwrap();
+    let b = Array2::from_shape_vec((2, 2), vec![1.0, 0.0, 0.0, 1.0]).unwrap();
+    let expected = Array2::from_shape_vec((1, 2), vec![1e25, 1e-25]).unwrap();
+    for (mode, device) in modes() {
+        let d = mode.product(&device, &a, &b)?;
+        if mode.precision == Precision::Tf32 {
+            assert_eq!(d, expected.mapv(mode.rounded));
+            assert!(mode.passes(&a, &b, &d));
+        } else {
+            assert_eq!(d[[0, 1]], 0.0, "{}", mode.precision);
+        }
+    }
+    Ok(())
+}
+
 /// NaN and infinities spoil their own row and nothing else.
 #[test]
 fn what_is_not_finite_stays_in_its_row() -> Result<()> {
@@ -313,12 +344,14 @@ fn integers_of_eleven_bits_are_exact() -> Result<()> {
     Ok(())
 }
 
-/// One f16 for each element, and two bytes for each row of A and column of B; all to whole lines of the cache.
+/// For TF32 none; for the others one f16 for each element, and two bytes for each row of A and column of B; all to whole lines of the cache.
 #[test]
 fn memory_for_rounded_factors() -> Result<()> {
     let device = Device::sim();
     let (a, b) = (device.matrix::<f32>(100, 128)?, device.matrix::<f32>(128, 200)?);
     let mut d = device.matrix(100, 200)?;
+    let size = Gemm::new(&a, &b).precision(Precision::Tf32).workspace_size(&mut d)?;
+    assert_eq!(size, regemm::WorkspaceSize::default());
     let size = Gemm::new(&a, &b).precision(Precision::Fast).workspace_size(&mut d)?;
     assert_eq!(size.copy_bytes, (100 * 128 + 128 * 256) * size_of::<f16>() as u64 + 256 + 512);
     let workspace = device.workspace(size)?;

@@ -10,10 +10,11 @@ use std::fmt;
 /// |---|---|---|
 /// | `Exact` | multiply-adds of f32 | `k u`, and the same bits with every kernel of the ladder |
 /// | `Split` | tensor cores, from halves | `(36 + k / 16) u` |
+/// | `Tf32` | tensor cores, from factors rounded to TF32 | `2^-10 + (8 + 2 k) u` |
 /// | `Fast` | tensor cores, from factors rounded to f16 | `2^-10 + (8 + k) u` |
 ///
 /// For data of many kinds the errors of `Split` are no larger than those of `Exact` from a depth of 64 on, and smaller where `k` is large. Those of
-/// `Fast` are about 3e-4 in norm where signs are mixed, whatever the depth; where all products are positive roundings cancel, and it is what tensor
+/// `Tf32` and `Fast` are about 3e-4 in norm where signs are mixed, whatever the depth; where all products are positive roundings cancel, and it is what tensor
 /// cores cut off that grows with `k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -29,6 +30,11 @@ pub enum Precision {
     /// or column makes NaN of all that comes of it, also where the sum would be infinite. Where D would have elements larger than f32 has they
     /// become infinite.
     Split,
+    /// Each element of A and B rounded to TF32, which has 11 of its 24 bits and all of its exponents, and one product of these on tensor cores
+    /// ([`regemm_kernels::tensor_core`]): from compute capability 8.0 on, on the simulator everywhere. It needs no memory besides the operands.
+    ///
+    /// Infinities and NaN are computed with as IEEE 754 says. Elements within 2^-12 of the largest f32 become infinite.
+    Tf32,
     /// Each element of A and B rounded to one f16, which has 11 of its 24 bits, and one product of these on tensor cores
     /// ([`regemm_kernels::rounded`]): a third of the work of `Split`, and half of its memory, on the same devices. Results are of f32.
     ///
@@ -42,13 +48,15 @@ const ROUNDED_PRODUCT: usize = (1 << 14) + 8;
 
 impl Precision {
     /// All there are.
-    pub const ALL: [Precision; 3] = [Precision::Exact, Precision::Split, Precision::Fast];
+    pub const ALL: [Precision; 4] =
+        [Precision::Exact, Precision::Split, Precision::Tf32, Precision::Fast];
 
     /// Its name in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Precision::Exact => "exact",
             Precision::Split => "split",
+            Precision::Tf32 => "tf32",
             Precision::Fast => "fast",
         }
     }
@@ -58,7 +66,7 @@ impl Precision {
         let bits = match self {
             Precision::Exact => 24,
             Precision::Split => 22,
-            Precision::Fast => 11,
+            Precision::Tf32 | Precision::Fast => 11,
         };
         (1 << bits) as f64
     }
@@ -71,11 +79,12 @@ impl Precision {
     /// 10.5 for 8 values of k.
     ///
     /// Where both factors are rounded to 11 bits each loses 2^-11 at most, and their product 2^-10 and 2^-22. What tensor cores cut off, 10.5 for 16 values of k, is
-    /// less than one for each.
+    /// less than one for each. Those of other generations than Hopper may add up fewer at a time and keep fewer bits: there it is two for each, as in half precision.
     pub(crate) const fn roundings(self, k: usize) -> usize {
         match self {
             Precision::Exact => k,
             Precision::Split => 36 + k.div_ceil(16),
+            Precision::Tf32 => ROUNDED_PRODUCT + 2 * k,
             Precision::Fast => ROUNDED_PRODUCT + k,
         }
     }

@@ -98,7 +98,7 @@ pub enum Summation {
     /// as many groups and the same `BK`, in all layouts, on the simulator and on every GPU.
     InGroups,
     /// In ascending order of k by as many at a time as an instruction takes, which tensor cores add up in a way of their own: 16 of
-    /// half precision ([`cuda_std::mma`]), and 16 or 4 of f64, as the machine has it ([`cuda_std::mma::double`]). The same bits
+    /// half precision and 8 of TF32 ([`cuda_std::mma`]), and 16 or 4 of f64, as the machine has it ([`cuda_std::mma::double`]). The same bits
     /// with every such kernel on one machine, but not on another.
     TensorCores,
     /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
@@ -183,7 +183,7 @@ pub enum Needs {
     /// Nothing.
     #[default]
     Nothing,
-    /// Tensor cores that multiply f16 and bf16 ([`cuda_std::mma`]): compute capability 8.0 and later.
+    /// Tensor cores that multiply f16, bf16 and TF32 ([`cuda_std::mma`]): compute capability 8.0 and later.
     TensorCores,
     /// Tensor cores that multiply f64 ([`cuda_std::mma::double`]): compute capability 8.0 and later. Not all are fast.
     DoubleTensorCores,
@@ -197,7 +197,7 @@ impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Needs::Nothing => "nothing",
-            Needs::TensorCores => "tensor cores for f16 and bf16 (compute capability 8.0)",
+            Needs::TensorCores => "tensor cores for f16, bf16 and TF32 (compute capability 8.0)",
             Needs::DoubleTensorCores => "tensor cores for f64 (compute capability 8.0)",
             Needs::RegisterTransfers => {
                 "warpgroups that hand registers over (compute capability 9.0)"

@@ -9,6 +9,10 @@
 //! (*swizzle*): chunk `c` of row `r` lies where chunk `c ^ (r % 8)` would. Where a row has but 4 chunks two rows fill the banks
 //! together, and `r / 2` takes the place of `r`. Both the 8 chunks that are read and the 8 that neighbouring threads write then lie
 //! in different banks, without the padding that would cost shared memory.
+//!
+//! Elements of f32, which tensor cores take [rounded](cuda_std::mma::tf32), lie and travel in the same way, 4 to a chunk, and where k runs along the rows
+//! [`load_matrices`] reads them as well. But it does not transpose 32 bits. Where k runs across the rows a lane reads its elements one by one: a warp 8
+//! neighbours, which are 2 chunks, in each of 4 rows. So there it is pairs of chunks that change places, otherwise in each of 4 rows.
 
 use crate::element::Element;
 use crate::kernel::GemmKernel;
@@ -17,25 +21,33 @@ use crate::mover::BANKS_BYTES;
 use crate::params::{GemmParams, MatrixRef};
 use crate::tile::Origin;
 use core::marker::PhantomData;
-use cuda_std::async_copy::copy_async;
+use core::mem::transmute_copy;
+use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::SharedPtr;
-use cuda_std::mma::{Factor, load_matrices};
-use cuda_std::{hint, shared, warp};
+use cuda_std::mma::{Factor, MATRIX, load_matrices};
+use cuda_std::{hint, shared, thread, warp};
 
 /// Bytes of a chunk: a row of the matrices that tensor cores read.
 pub(crate) const CHUNK_BYTES: u32 = 16;
 
+/// Rows of the matrices that [`load_matrices`] reads.
+const EIGHT: u32 = MATRIX as u32;
+
 /// Elements of a chunk, of half precision.
 pub const CHUNK: usize = 8;
 
-/// Elements of the smallest asynchronous copy, of half precision.
+/// Elements of the smallest asynchronous copy, of half precision; of f32 it is one.
 pub const PAIR: usize = 2;
+
+/// Lanes that hold a row of an 8 x 8 matrix together, and elements of f32 in a chunk.
+const LANES_OF_ROW: u32 = 4;
 
 /// Chunks that fill all banks.
 pub(crate) const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
 
-/// Rows of A, columns of B and values of k that [`load_matrices`] reads at once: four matrices, two by two.
-pub const SQUARE: usize = 16;
+/// Rows of A or columns of B that [`load_matrices`] reads at once, by as many values of k as an instruction takes ([`Factor::K`]): four matrices, two by
+/// two.
+pub const SQUARE: usize = 2 * MATRIX;
 
 /// What is known of the panels of a factor when a kernel is compiled.
 pub trait Panel {
@@ -59,6 +71,8 @@ pub trait Panel {
     const IN_CHUNK: u32 = CHUNK_BYTES / Self::ELEMENT_BYTES;
     /// Chunks in a row of what is stored.
     const CHUNKS: u32 = if Self::ALONG_K { Self::DEPTH } else { Self::WIDTH } / Self::IN_CHUNK;
+    /// Whether fragments are read element by element: across rows of elements that [`load_matrices`] cannot transpose.
+    const BY_ELEMENTS: bool = !Self::ALONG_K && Self::ELEMENT_BYTES > size_of::<u16>() as u32;
     /// Bytes from one row to the next.
     const ROW_BYTES: u32 = Self::CHUNKS * CHUNK_BYTES;
     /// Bytes of the panel.
@@ -75,8 +89,13 @@ pub trait Panel {
 #[inline(always)]
 fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
     let together = const { if P::CHUNKS < LINE { P::CHUNKS } else { LINE } };
-    let swizzled = chunk ^ (row / (LINE / together) % together);
-    row * P::ROW_BYTES + swizzled * CHUNK_BYTES
+    let places = if const { P::BY_ELEMENTS } {
+        const { assert!(!P::BY_ELEMENTS || P::CHUNKS >= LINE, "rows fill all banks") };
+        row % (LINE / 2) * 2
+    } else {
+        row / (LINE / together) % together
+    };
+    row * P::ROW_BYTES + (chunk ^ places) * CHUNK_BYTES
 }
 
 /// The panels of A of a kernel.
@@ -129,29 +148,40 @@ impl Panels {
 /// A lane's part in reading fragments from panels: squares of 16 rows of A, or columns of B, by 16 values of k.
 #[derive(Clone, Copy)]
 pub struct Reader<P> {
-    /// Bytes from the start of a panel to the row that the lane passes on for the first square.
+    /// Bytes from the start of a panel to the row that the lane passes on for the first square, or to the first element that it reads of it.
     offset: u32,
     panel: PhantomData<P>,
 }
 
 impl<P: Panel> Reader<P> {
     /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of the part's width, which is
-    /// a power of two.
+    /// a power of two, and of what fills all banks where elements are read one by one.
     #[inline(always)]
     pub fn new(first: u32) -> Self {
         let lane = warp::lane_id();
-        let (matrix, line) = (lane / CHUNK as u32, lane % CHUNK as u32);
-        let halves = (matrix % 2, matrix / 2);
-        let (across, deep) = if P::WIDTH_FIRST { halves } else { (halves.1, halves.0) };
+        if const { P::BY_ELEMENTS } {
+            let (col, row) = (first + lane / LANES_OF_ROW, lane % LANES_OF_ROW);
+            let in_chunk = col % P::IN_CHUNK * P::ELEMENT_BYTES;
+            let offset = place::<P>(row, col / P::IN_CHUNK) + in_chunk;
+            return Reader { offset, panel: PhantomData };
+        }
+        let (matrix, line) = (lane / EIGHT, lane % EIGHT);
+        let (across, deep) = Self::place_of_matrix(matrix);
         let (row, chunk) = if P::ALONG_K {
-            (first + across * CHUNK as u32 + line, deep)
+            (first + across * EIGHT + line, deep)
         } else {
-            (deep * CHUNK as u32 + line, first / CHUNK as u32 + across)
+            (deep * EIGHT + line, first / P::IN_CHUNK + across)
         };
         Reader { offset: place::<P>(row, chunk), panel: PhantomData }
     }
 
-    /// Reads square `square` of the warp's part, at the `step`-th 16 values of k.
+    /// Which 8 rows of A or columns of B of a square, and which half of its values of k, one of its four matrices has.
+    #[inline(always)]
+    const fn place_of_matrix(matrix: u32) -> (u32, u32) {
+        if P::WIDTH_FIRST { (matrix % 2, matrix / 2) } else { (matrix / 2, matrix % 2) }
+    }
+
+    /// Reads square `square` of the warp's part, at the `step`-th values of k that an instruction takes.
     ///
     /// The next square or step is 2 chunks further on in a row, or 16 rows: 2 chunks change bits of the address that the swizzle
     /// has not mixed with those of other squares, and 16 rows have the same swizzle. So both are constants to add, or to
@@ -162,7 +192,11 @@ impl<P: Panel> Reader<P> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn read<T: Factor>(&self, panel: u32, square: usize, step: usize) -> [u32; 4] {
-        const SQUARE_BYTES: u32 = SQUARE as u32 / CHUNK as u32 * CHUNK_BYTES;
+        if const { P::BY_ELEMENTS } {
+            // SAFETY: as promised by the caller.
+            return unsafe { self.read_elements::<T>(panel, square as u32, step as u32) };
+        }
+        const SQUARE_BYTES: u32 = 2 * CHUNK_BYTES;
         const SQUARES_OF_LINE: u32 = LINE * CHUNK_BYTES / SQUARE_BYTES;
         let (in_row, in_rows) = if P::ALONG_K { (step, square) } else { (square, step) };
         let (in_row, in_rows) = (in_row as u32, in_rows as u32);
@@ -173,6 +207,31 @@ impl<P: Panel> Reader<P> {
         unsafe {
             if P::ALONG_K { load_matrices::<T, false>(row) } else { load_matrices::<T, true>(row) }
         }
+    }
+
+    /// [`read`](Self::read) by single elements. 8 columns further on change bits of the address that the swizzle has not mixed with those of the
+    /// columns which the warp reads, and it is the same 4 rows below.
+    ///
+    /// # Safety
+    /// As for [`read`](Self::read).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn read_elements<T: Factor>(&self, panel: u32, square: u32, step: u32) -> [u32; 4] {
+        const LINE_BYTES: u32 = LINE * CHUNK_BYTES;
+        const { assert!(!P::BY_ELEMENTS || T::K == 2 * LANES_OF_ROW as usize, "4 rows, twice") };
+        let mut registers = [0; 4];
+        for matrix in 0..registers.len() {
+            let (across, deep) = Self::place_of_matrix(matrix as u32);
+            let in_row = (square * SQUARE as u32 + across * EIGHT) * P::ELEMENT_BYTES;
+            let row = step * T::K as u32 + deep * LANES_OF_ROW;
+            let start = (panel + self.offset) ^ (in_row % LINE_BYTES);
+            let lines = in_row / LINE_BYTES * LINE_BYTES;
+            // SAFETY: as promised by the caller; elements are aligned.
+            registers[matrix] = unsafe {
+                SharedPtr::<u32>::from_address(start + lines + row * P::ROW_BYTES).load()
+            };
+        }
+        registers
     }
 }
 
@@ -193,9 +252,16 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
     /// Chunks that a thread copies.
     const TURNS: u32 = P::ROWS / Self::ROWS_OF_TURN;
 
+    /// The same by the number of threads that there are, which the assembler does not know. If it did it would write out all turns where there is no branch
+    /// between, choose among the ways of copying by predicates, and have all addresses in registers at once.
+    #[inline(always)]
+    fn turns() -> u32 {
+        P::ROWS * P::CHUNKS / thread::block_dim_x()
+    }
+
     /// Copies this thread's share of the panel that begins at `k`: by chunks where all rows that are stored consist of whole,
-    /// aligned ones, by pairs of elements where they consist of those, else element by element and at once. Which it is, is the
-    /// same for all threads.
+    /// aligned ones, by pairs of elements of half precision or single ones of f32 where they consist of those, else element by element and at once.
+    /// Which it is, is the same for all threads.
     #[inline(always)]
     #[track_caller]
     unsafe fn copy(&self, thread: u32, k: u32, panel: u32) {
@@ -206,7 +272,9 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
         let (rows, cols) = stored(self.width, self.depth);
         let (first_row, first_col) = stored(self.first, k);
         let chunk = thread % P::CHUNKS;
-        let col = first_col + chunk * CHUNK as u32;
+        let (in_chunk, smallest) =
+            (P::IN_CHUNK as usize, const { PAIR * size_of::<u16>() / size_of::<T>() });
+        let col = first_col + chunk * P::IN_CHUNK;
         let consists_of = |elements: usize| {
             self.matrix.has_vectors(elements as u32) && cols.is_multiple_of(elements as u32)
         };
@@ -214,27 +282,32 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
         let target = |turn| SharedPtr::<T>::from_address(panel + place::<P>(row(turn), chunk));
         let source = |turn, e| self.matrix.at(first_row + row(turn), col + e);
         let inside = |turn, e| first_row + row(turn) < rows && col + e < cols;
-        // SAFETY: as promised by the caller of `PanelCopier::copy`; what is copied at once is aligned, or a single element.
+        // SAFETY: as promised by the caller of `PanelCopier::copy`; what is copied at once is aligned, or a single element; scalars are of any bits, and there
+        // are at least as many of them as fill a chunk.
         unsafe {
-            if consists_of(CHUNK) {
+            if consists_of(in_chunk) {
                 for turn in 0..Self::TURNS {
-                    copy_async::<T, CHUNK>(target(turn), source(turn, 0), inside(turn, 0));
+                    let (source, inside) = (source(turn, 0), inside(turn, 0));
+                    copy_elements_async(target(turn), source, in_chunk, inside);
                 }
-            } else if consists_of(PAIR) {
-                for turn in 0..hint::opaque(Self::TURNS) {
-                    for e in (0..CHUNK as u32).step_by(PAIR) {
-                        let target = target(turn).add(e);
-                        copy_async::<T, PAIR>(target, source(turn, e), inside(turn, e));
+            } else if smallest == 1 || consists_of(smallest) {
+                let turns = if smallest == 1 { Self::turns() } else { Self::TURNS };
+                for turn in 0..hint::opaque(turns) {
+                    for e in (0..P::IN_CHUNK).step_by(smallest) {
+                        let (source, inside) = (source(turn, e), inside(turn, e));
+                        copy_elements_async(target(turn).add(e), source, smallest, inside);
                     }
                 }
             } else {
                 for turn in 0..hint::opaque(Self::TURNS) {
                     let mut elements = [T::ZERO; CHUNK];
-                    for e in 0..CHUNK {
+                    for e in 0..in_chunk {
                         let (source, inside) = (source(turn, e as u32), inside(turn, e as u32));
                         elements[e] = source.load_if(inside);
                     }
-                    target(turn).store_vec(elements);
+                    let words: [u32; CHUNK_BYTES as usize / size_of::<u32>()] =
+                        transmute_copy(&elements);
+                    target(turn).cast::<u32>().store_vec(words);
                 }
             }
         }

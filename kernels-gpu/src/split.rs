@@ -29,6 +29,7 @@
 mod number;
 mod team;
 
+pub(crate) use number::power_of_two;
 pub use number::{LOW_FACTOR, Line, scaled};
 
 use crate::params::MatrixRef;

@@ -121,6 +121,18 @@ gemm_kernels! {
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
+    /// All kernels with the built-in epilogue for f32 rounded to [TF32](cuda_std::mma::tf32), by layouts: apart from the others for the same reason.
+    TF32:
+
+    // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>
+    tf32_f32 = TensorCore<f32, 128, 128, 16, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 2;
+    tf32_nt_f32 = TensorCore<f32, 128, 128, 16, 8, 16, 4, Nt>, epilogue = Linear<f32>, min_blocks = 2;
+    tf32_tn_f32 = TensorCore<f32, 128, 128, 16, 8, 16, 4, Tn>, epilogue = Linear<f32>, min_blocks = 2;
+    tf32_tt_f32 = TensorCore<f32, 128, 128, 16, 8, 16, 4, Tt>, epilogue = Linear<f32>, min_blocks = 2;
+}
+
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+gemm_kernels! {
     /// All kernels with the built-in epilogue, by rung, layouts and element type. A name without layouts means [NN]; where results are
     /// of another type than factors, it ends in both.
     ///

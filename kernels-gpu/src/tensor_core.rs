@@ -12,13 +12,17 @@
 //! Products are exact, but how the 16 of an instruction are added up is the hardware's own business: results are not the bits of
 //! the other rungs, though as close to the exact ones ([`Summation::TensorCores`]).
 //!
-//! This is for f16 and bf16, from sm_80 on.
+//! Factors of f32 are rounded to TF32 on their way from shared memory to the tensor cores ([`cuda_std::mma::tf32`]): 11 bits, of which half as many fit into
+//! a register and into an instruction, so that it is half as fast. All else is the same, and the same code. As that does not give what f32 gives without
+//! tensor cores, its kernels are [apart](crate::table::TF32).
+//!
+//! This is for f16, bf16 and TF32, from sm_80 on.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
-use crate::panels::{PanelCopier, Panels, SQUARE};
+use crate::panels::{PanelCopier, Panels};
 use crate::params::GemmParams;
 use crate::pipelined::wait_for_oldest;
 use crate::ring::after;
@@ -109,8 +113,8 @@ impl<
 
                 k += BK as u32;
                 stage = after::<STAGES>(stage);
-                unroll!(step < BK / SQUARE, {
-                    let last = step == BK / SQUARE - 1;
+                unroll!(step < BK / T::K, {
+                    let last = step == BK / T::K - 1;
                     if last && k < p.k {
                         // Of the slice that follows the last nobody needs fragments.
                         wait_for_oldest::<STAGES>();

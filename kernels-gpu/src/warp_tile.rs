@@ -19,7 +19,7 @@ use core::marker::PhantomData;
 use cuda_std::mma::{self, Factor};
 use cuda_std::{shared, thread, unroll, warp};
 
-/// A thread's share of 16 columns of A and 16 rows of B: two registers for each of its rows, one for each of its columns.
+/// A thread's share of as many columns of A and rows of B as an instruction takes: two registers for each of its rows, one for each of its columns.
 #[derive(Clone, Copy)]
 pub struct Fragments<const TM: usize, const TN: usize> {
     a: [[u32; 2]; TM],
@@ -29,6 +29,18 @@ pub struct Fragments<const TM: usize, const TN: usize> {
 impl<const TM: usize, const TN: usize> Fragments<TM, TN> {
     /// Of zeros.
     pub const ZERO: Self = Fragments { a: [[0; 2]; TM], b: [0; TN] };
+
+    /// What instructions take in their place.
+    #[inline(always)]
+    fn to_operands<T: Factor>(mut self) -> Self {
+        unroll!(i < TM, {
+            self.a[i] = [T::to_operand(self.a[i][0]), T::to_operand(self.a[i][1])];
+        });
+        unroll!(j < TN, {
+            self.b[j] = T::to_operand(self.b[j]);
+        });
+        self
+    }
 }
 
 /// A thread's part of the sums of its warp's part of D.
@@ -71,7 +83,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
         (warp / warps * Self::ROWS as u32, warp % warps * Self::COLS as u32)
     }
 
-    /// Reads a thread's share of the `step`-th 16 values of k.
+    /// Reads a thread's share of the `step`-th values of k that an instruction takes.
     ///
     /// # Safety
     /// All lanes of the warp call it together; the panels are written, and nobody writes them before the next barrier.
@@ -95,13 +107,14 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     }
 
     /// Adds the products of fragments. Every other row of instructions backwards: each then shares a fragment with the one before
-    /// it.
+    /// it. Not until now are they rounded, where they have to be: nothing waits for fragments that are on their way.
     ///
     /// # Safety
     /// All lanes of the warp call it together, each with its share of the same values of k.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn multiply(&mut self, fragments: &Fragments<TM, TN>) {
+        let fragments = fragments.to_operands::<T>();
         unroll!(i < TM / 2, {
             unroll!(jj < TN / 2, {
                 let j = if i.is_multiple_of(2) { jj } else { TN / 2 - 1 - jj };

@@ -154,15 +154,15 @@ impl<
     D: Outgoing,
 > Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
 {
-    /// Runs one thread, which does something to the finished sums of each warpgroup's part of D before they are put through the epilogue: to `finish`
-    /// is passed where that part begins.
+    /// Runs one thread, which may change the finished sums of each warpgroup's part of D before they are put through the epilogue: `change` gets them,
+    /// and where that part begins.
     ///
     /// # Safety
     /// As for [`GemmKernel::run`].
     #[inline(always)]
     pub unsafe fn run_with<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
-        finish: impl Fn(&mut WarpgroupTile<BN, BM>, Origin),
+        change: impl Fn(&mut WarpgroupTile<BN, BM>, Origin),
     ) {
         registers::require();
         let thread = thread::thread_idx_x();
@@ -205,7 +205,7 @@ impl<
                 for helper in (first_helper..block).step_by(CLUSTER as usize) {
                     sums.collect(&of_block(helper), meet);
                 }
-                finish(&mut sums, origin);
+                change(&mut sums, origin);
                 sums.store(p, origin, fetched, &mut outbox);
             }
             ring.leave_cluster();

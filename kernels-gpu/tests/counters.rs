@@ -10,7 +10,7 @@ use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::pipelined::Pipelined;
-use regemm_kernels::table::KERNELS;
+use regemm_kernels::table::{KERNELS, TF32};
 use std::ffi::c_void;
 
 /// An even size: a multiple of every tile.
@@ -32,6 +32,7 @@ fn kernel<T: Element>(name: &str) -> &'static KernelInfo {
     KERNELS
         .iter()
         .chain(PIPELINES)
+        .chain(TF32)
         .find(|kernel| kernel.name == name)
         .expect("a kernel of the table")
 }
@@ -361,8 +362,8 @@ fn ragged_edges_load_nothing_outside() {
     }
 }
 
-/// Slices are copied 16 bytes at a time, fragments are read by 16 bytes a lane, and nothing meets in a bank on the way there and
-/// back, whichever way the factors lie.
+/// Slices are copied 16 bytes at a time, fragments are read by 16 bytes a lane, or elements of f32 that cannot be transposed, and nothing meets in a bank
+/// on the way there and back, whichever way the factors lie.
 #[test]
 fn tensor_cores_read_and_write_shared_memory_without_bank_conflicts() {
     for name in ["tensor_core", "tensor_core64"] {
@@ -370,6 +371,9 @@ fn tensor_cores_read_and_write_shared_memory_without_bank_conflicts() {
             check_tensor_core::<f16>(&format!("{name}{layouts}"));
             check_tensor_core::<bf16>(&format!("{name}{layouts}"));
         }
+    }
+    for layouts in ["", "_nt", "_tn", "_tt"] {
+        check_tensor_core::<f32>(&format!("tf32{layouts}"));
     }
 }
 
@@ -386,12 +390,17 @@ fn check_tensor_core<T: Element>(name: &str) {
     assert_eq!(counters.async_copies * VECTOR, counters.global_load_bytes, "{name}");
     assert_eq!((counters.tensor_fma, counters.fma), (PRODUCTS, ELEMENTS), "{name}");
 
-    // A warp reads its rows of A and columns of B for each k, and those of 16 more; the sums are read once.
+    // A warp reads its rows of A and columns of B for each k, and those of an instruction more; the sums are read once.
     let (rows, cols) = (u64::from(8 * tile.tm), u64::from(4 * tile.tn));
-    let warps = ELEMENTS / (rows * cols);
-    let fragments = warps * (rows + cols) * u64::from(SIZE + 16);
-    assert_eq!(counters.shared_load_elements, fragments + ELEMENTS, "{name}");
-    assert_eq!(counters.shared_load_bytes, VECTOR * 32 * counters.shared_load_requests, "{name}");
+    let (warps, element) = (ELEMENTS / (rows * cols), size_of::<T>() as u64);
+    let fragments = warps * (rows + cols) * (u64::from(SIZE) + 2 * VECTOR / element);
+    let sums = ELEMENTS * size_of::<f32>() as u64;
+    assert_eq!(counters.shared_load_bytes, fragments * element + sums, "{name}");
+    if element == 2 {
+        assert_eq!(counters.shared_load_elements, fragments + ELEMENTS, "{name}");
+        let requests = counters.shared_load_requests;
+        assert_eq!(counters.shared_load_bytes, VECTOR * 32 * requests, "{name}");
+    }
     let blocks = ELEMENTS / u64::from(tile.bm * tile.bn);
     assert_eq!(counters.block_barriers, blocks * u64::from(SIZE / tile.bk + 1), "{name}");
 }

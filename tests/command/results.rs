@@ -49,6 +49,28 @@ fn mul_obeys_every_part_of_the_operation() {
     }
 }
 
+/// Each has a kernel of its own, and says what the library would have chosen otherwise. 1 + 2^-11 is rounded by those that keep 11 bits.
+#[test]
+fn mul_computes_in_the_precision_that_is_asked_for() {
+    let folder = sample();
+    let between = 1.0 + 2.0_f32.powi(-11);
+    write_f32(folder.path(), "a.npy", "(1, 1)", &[between]);
+    write_f32(folder.path(), "b.npy", "(1, 1)", &[1.0]);
+    for (precision, kernel, expected) in [
+        ("exact", "naive_f32", between),
+        ("split", "halves_f32", between),
+        ("tf32", "tf32_f32", 1.0 + 2.0_f32.powi(-10)),
+        ("fast", "rounded_f32", 1.0),
+    ] {
+        let options = format!("--device sim --verify --explain --precision {precision}");
+        let said = succeed(folder.path(), &format!("mul a.npy b.npy -o d.npy --force {options}"));
+        assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 1)"), [expected], "{precision}");
+        assert!(said.contains(&format!("{kernel}: ")), "{said}");
+        let otherwise = said.contains("with --precision exact it would be naive_f32: ");
+        assert_eq!(otherwise, precision != "exact", "{said}");
+    }
+}
+
 #[test]
 fn mul_infers_the_axis_of_a_bias_or_asks() {
     let folder = sample();

@@ -88,7 +88,9 @@ fn verify_draws_a_seed_and_prints_it() {
 fn info_lists_devices_and_kernels_without_a_driver() {
     let folder = tempfile::tempdir().unwrap();
     let said = succeed(folder.path(), "info --device sim");
-    for part in ["sim: SIMT simulator", "naive_f32", "double_buffered_bf16", "128 x 128 x 8"] {
+    let kernels =
+        ["naive_f32", "double_buffered_bf16", "halves_f32", "tf32_nt_f32", "rounded_tt_f32"];
+    for part in kernels.into_iter().chain(["sim: SIMT simulator", "128 x 128 x 8"]) {
         assert!(said.contains(part), "`{part}` is missing in:\n{said}");
     }
     let document: Value =

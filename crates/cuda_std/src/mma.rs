@@ -30,7 +30,7 @@
 //! precision, and truncates the sum to f32, once an instruction. What is exact on all of them, small integers for example, is the
 //! same everywhere; the rest agrees within the error of a truncation for each product.
 //!
-//! [`double`] has the same for f64.
+//! [`tf32`] is how f32 is multiplied, and [`double`] has the same for f64.
 
 use crate::backend;
 use crate::memory::SharedPtr;
@@ -38,6 +38,7 @@ use crate::scalar::Scalar;
 use half::{bf16, f16};
 
 pub mod double;
+pub mod tf32;
 
 /// Whether the target has these instructions. Targets before sm_80 do not, and there calling them ends the launch.
 pub const AVAILABLE: bool = backend::TENSOR_CORES;
@@ -60,7 +61,7 @@ pub const M: usize = 16;
 /// Columns of B and D in one instruction.
 pub const N: usize = 8;
 
-/// Columns of A and rows of B in one instruction.
+/// Columns of A and rows of B in one instruction, where elements are of half precision: 32 bytes of a row.
 pub const K: usize = 16;
 
 /// A lane's fragment of A.
@@ -74,6 +75,15 @@ pub type FragmentC = [f32; 4];
 
 /// An element type that tensor cores multiply and sum up in f32.
 pub trait Factor: Scalar {
+    /// Columns of A and rows of B in one instruction: as many as [`load_matrices`] reads side by side.
+    const K: usize = K * size_of::<u16>() / size_of::<Self>();
+
+    /// What an instruction takes in place of a register of A or B, as it was read: the same, or the nearest that tensor cores multiply.
+    #[inline(always)]
+    fn to_operand(register: u32) -> u32 {
+        register
+    }
+
     /// See [`multiply_add`].
     #[doc(hidden)]
     unsafe fn multiply_add(a: FragmentA, b: FragmentB, c: FragmentC) -> FragmentC;
@@ -94,8 +104,8 @@ macro_rules! factors {
 
 factors! { f16 => mma_f16, bf16 => mma_bf16 }
 
-/// `A * B + C` of 16 x 16, 16 x 8 and 16 x 8 elements (`mma.sync.aligned.m16n8k16.row.col.f32`), of which each lane passes and
-/// gets its fragments.
+/// `A * B + C` of 16 x 16, 16 x 8 and 16 x 8 elements (`mma.sync.aligned.m16n8k16.row.col.f32`), or half of that depth for [`tf32`], of which each lane
+/// passes and gets its fragments. Registers of A and B are [operands](Factor::to_operand).
 ///
 /// # Safety
 /// All 32 lanes of the warp must execute the same call together, on a target where it is [`AVAILABLE`].

@@ -76,7 +76,8 @@ pub struct Arguments {
     /// The kernel to use, such as tiled16; the library chooses if none is named
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// What float32 is computed in: multiply-adds of float32 (exact), or on tensor cores from 22 (split) or 11 bits (fast)
+    /// What float32 is computed in: multiply-adds of float32 (exact), or on tensor cores from 22 (split)
+    /// or 11 bits (tf32, fast)
     #[arg(long, value_name = "PRECISION", default_value = "exact", conflicts_with = "kernel",
           value_parser = options::precision())]
     precision: Precision,
@@ -99,7 +100,7 @@ Examples:
   regemm mul a.npy b.npy -o d.npy --c c.npy --beta 0.5 --device cuda:0 --kernel microkernel
   regemm mul a.npy b.npy -o d.npy --as bf16 --results f32
   regemm mul a.npy b.npy -o d.npy --precision split --verify
-  regemm mul a.npy b.npy -o d.npy --precision fast --explain
+  regemm mul a.npy b.npy -o d.npy --precision tf32 --explain
   regemm mul queries.npy keys.npy -o scores.npy --transpose-b --alpha 0.125";
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -232,8 +233,13 @@ where
         output.text(format_args!("         {}", report.repacked))?;
     }
     if let Some(explanation) = &explanation {
-        if let (Some(_), Ok(selection)) = (&arguments.kernel, &explanation.selection) {
-            output.text(format_args!("without --kernel it would be {selection}"))?;
+        let otherwise = match (&arguments.kernel, arguments.precision) {
+            (Some(_), _) => Some("without --kernel"),
+            (None, Precision::Exact) => None,
+            (None, _) => Some("with --precision exact"),
+        };
+        if let (Some(otherwise), Ok(selection)) = (otherwise, &explanation.selection) {
+            output.text(format_args!("{otherwise} it would be {selection}"))?;
         }
         output.text(ranking(explanation))?;
     }

@@ -34,6 +34,7 @@ use crate::kernels;
 use crate::matrix::Matrix;
 use crate::matrix::batch::Batch;
 use crate::matrix::vector::Vector;
+use crate::precision::Precision;
 use crate::tuning::{Tuner, Tuning};
 use cuda::CudaDevice;
 use cuda_std::entry::KernelEntry;
@@ -372,7 +373,7 @@ impl Device {
         Workspace::new(self, size)
     }
 
-    /// What a kernel of [`kernels`](crate::kernels::kernels) takes of this device. On a GPU this compiles the kernel if
+    /// What a kernel of [`kernels`](crate::kernels::kernels), or of another [precision](crate::kernels::kernels_of), takes of this device. On a GPU this compiles the kernel if
     /// it has not been used yet.
     ///
     /// # Errors
@@ -380,7 +381,10 @@ impl Device {
     /// driver.
     pub fn kernel_report(&self, kernel: &KernelInfo) -> Result<KernelReport> {
         // Anyone can make a value of this type, so only its name is trusted.
-        self.report(KernelSource::embedded(kernels::find(kernel.name)?))
+        let mut known = Precision::ALL.into_iter().flat_map(kernels::kernels_of);
+        let found = known.find(|known| known.name == kernel.name);
+        let kernel = found.map_or_else(|| kernels::find(kernel.name), Ok)?;
+        self.report(KernelSource::embedded(kernel))
     }
 
     pub(crate) fn report(&self, kernel: KernelSource) -> Result<KernelReport> {

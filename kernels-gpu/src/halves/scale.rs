@@ -1,9 +1,15 @@
 //! Powers of two that rows of A and columns of B were multiplied by, taken out of finished sums.
+//!
+//! A lane has sums in a quarter of the columns, those which all lanes of its kind have, so that each exponent of a column would be loaded eight times. Instead
+//! a warp loads those of all columns once, each lane some of them, and lanes pass them on.
+//!
+//! A sum is multiplied by two factors, one of its row and one of its column. Powers of two of lines with less than 2^-49 or more than 2^77 at most are
+//! too large or too small for that: where there are some all are taken out in two rounds, half of each exponent at a time. Nothing is rounded but the result.
 
 use super::LANES_OF_ROW;
 use crate::outbox;
 use crate::params::{GemmParams, MatrixRef};
-use crate::split::{Line, scaled};
+use crate::split::{Line, power_of_two};
 use crate::tile::Origin;
 use crate::warpgroup_tile::WarpgroupTile;
 use cuda_std::memory::GlobalPtr;
@@ -14,10 +20,37 @@ use half::f16;
 /// Columns in which a lane has two neighbouring sums of each of its rows.
 const EIGHT: u32 = 8;
 
+/// Columns of which the lanes of a warp load two each.
+const COLS_OF_WARP: usize = 2 * warp::WARP_SIZE as usize;
+
+/// The most columns that a tile has, in [`COLS_OF_WARP`].
+const PAIRS: usize = 256 / COLS_OF_WARP;
+
+/// The largest exponent, and with the other sign the smallest, by whose power of two a sum can be divided in one round. Sums are multiples of 2^-59 and, with
+/// any depth, below 2^62: divided by the power of a row they are exact, even if that is of half the largest exponent there is; what divides them by that of a column
+/// rounds once; and if it does so in the first of two rounds the second leaves zero.
+const NEAR: i32 = 63;
+
+/// Exponents of two neighbouring columns, in the lower and the upper half.
+#[derive(Clone, Copy)]
+struct Pair(u32);
+
+impl Pair {
+    #[inline(always)]
+    fn new([first, second]: [i32; 2]) -> Pair {
+        Pair(u32::from(first as u16) | (second as u32) << u16::BITS)
+    }
+
+    #[inline(always)]
+    fn exponents(self) -> [i32; 2] {
+        [i32::from(self.0 as i16), self.0 as i32 >> u16::BITS]
+    }
+}
+
 /// Divides sums by the powers of two that their rows of A and columns of B were multiplied by. Those of a warpgroup begin at `origin`.
 ///
 /// # Safety
-/// All products have been waited for; the parameters have the lines of both factors.
+/// All lanes of the warp get here together; all products have been waited for; the parameters have the lines of both factors.
 #[inline(always)]
 #[track_caller]
 pub(crate) unsafe fn divide<const N: usize, E>(
@@ -25,33 +58,68 @@ pub(crate) unsafe fn divide<const N: usize, E>(
     p: &GemmParams<f16, E, f32>,
     origin: Origin,
 ) {
-    /// The most that [`scaled`] takes off.
-    const MOST: i32 = 252;
-
+    const { assert!(N.is_multiple_of(COLS_OF_WARP) && N <= PAIRS * COLS_OF_WARP, "whole pairs") };
     let (warp, lane) = (thread::thread_idx_x() % THREADS / warp::WARP_SIZE, warp::lane_id());
     let row = origin.row + warp * outbox::ROWS as u32 + lane / LANES_OF_ROW;
-    let col = origin.col + lane % LANES_OF_ROW * 2;
-    // SAFETY: lines are loaded where there are some.
+    // SAFETY: lines are loaded where there are some, and all lanes pass theirs on together.
     unsafe {
         let rows = [0, EIGHT].map(|below| exponent(p.a, row + below, p.m));
-        macro_rules! eight {
-            ($($j:literal)*) => {$(
-                if const { $j * (EIGHT as usize) < N } {
-                    let cols = [0, 1].map(|next| exponent(p.b, col + $j * EIGHT + next, p.n));
-                    divide!($j, cols: 0 0 0, 1 0 1, 2 1 0, 3 1 1);
-                }
-            )*};
+        let mut near = is_near(rows);
+        let mut pairs = [Pair(0); PAIRS];
+        for i in 0..N / COLS_OF_WARP {
+            let col = origin.col + (i * COLS_OF_WARP) as u32 + 2 * lane;
+            let cols = [0, 1].map(|next| exponent(p.b, col + next, p.n));
+            near &= is_near(cols);
+            pairs[i] = Pair::new(cols);
         }
         macro_rules! divide {
-            ($j:literal, $cols:ident: $($i:literal $row:literal $col:literal),*) => {$({
+            ($of_rows:ident, $pairs:ident: $($j:literal)*) => {$(
+                if const { $j * (EIGHT as usize) < N } {
+                    // Four lanes' pairs, one for each lane of a row, are 8 columns.
+                    const OF_WARP: usize = COLS_OF_WARP / EIGHT as usize;
+                    let from = ($j % OF_WARP) as u32 * LANES_OF_ROW + lane % LANES_OF_ROW;
+                    let pair = Pair(warp::shuffle(warp::FULL_MASK, $pairs[$j / OF_WARP].0, from));
+                    let of_cols = pair.exponents().map(|exponent| power_of_two(-exponent));
+                    divide!(@ $j, $of_rows, of_cols: 0 0 0, 1 0 1, 2 1 0, 3 1 1);
+                }
+            )*};
+            (@ $j:literal, $of_rows:ident, $of_cols:ident: $($i:literal $row:literal $col:literal),*) => {$({
                 const I: usize = $j * 4 + $i;
-                // What is smaller becomes zero in any case.
-                let exponent = (rows[$row] + $cols[$col]).min(MOST);
-                sums.set::<I>(scaled(sums.get::<I>(), -exponent));
+                sums.set::<I>(sums.get::<I>() * $of_rows[$row] * $of_cols[$col]);
             })*};
         }
-        eight!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+        let rounds = if all(near) { 1 } else { 2 };
+        for round in 0..rounds {
+            let part = |exponent: i32| match (rounds, round) {
+                (1, _) => exponent,
+                (_, 0) => exponent >> 1,
+                _ => exponent - (exponent >> 1),
+            };
+            let of_rows = rows.map(|exponent| power_of_two(-part(exponent)));
+            let pairs = pairs.map(|pair| Pair::new(pair.exponents().map(part)));
+            divide!(of_rows, pairs: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+        }
     }
+}
+
+/// Whether sums can be divided by the powers of two of both, one after the other.
+#[inline(always)]
+fn is_near(exponents: [i32; 2]) -> bool {
+    exponents[0].abs() <= NEAR && exponents[1].abs() <= NEAR
+}
+
+/// Whether it is so in all lanes.
+///
+/// # Safety
+/// All lanes of the warp get here together.
+#[inline(always)]
+#[track_caller]
+unsafe fn all(mut holds: bool) -> bool {
+    for bit in [16, 8, 4, 2, 1] {
+        // SAFETY: as promised by the caller.
+        holds &= unsafe { warp::shuffle_xor(warp::FULL_MASK, u32::from(holds), bit) } != 0;
+    }
+    holds
 }
 
 /// By which power of two the elements of a line were multiplied, if there is such a line.

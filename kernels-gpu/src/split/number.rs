@@ -81,9 +81,9 @@ pub fn scaled(value: f32, exponent: i32) -> f32 {
     value * power_of_two(half) * power_of_two(exponent - half)
 }
 
-/// For exponents of normal numbers.
+/// `2^exponent`, for exponents of normal numbers.
 #[inline(always)]
-fn power_of_two(exponent: i32) -> f32 {
+pub(crate) fn power_of_two(exponent: i32) -> f32 {
     const BIAS: i32 = f32::MAX_EXP - 1;
     f32::from_bits(((exponent + BIAS) as u32) << (f32::MANTISSA_DIGITS - 1))
 }
@@ -152,7 +152,8 @@ mod tests {
         for x in [1.0 + 2f32.powi(-11), 1.0 + 3.0 * 2f32.powi(-11), 3.3e4, -0.1, 2f32.powi(-14)] {
             assert_eq!(halves::<1>(x), ([f16::from_f32(x), f16::ZERO], false), "{x}");
         }
-        assert!(halves::<1>(1.01 * 2f32.powi(-15)).1, "a subnormal f16 has fewer bits");
+        let subnormal = (1.0 + 2f32.powi(-10)) * 2f32.powi(-15);
+        assert!(halves::<1>(subnormal).1, "an f16 so small has fewer bits");
         assert!(!halves::<1>(2f32.powi(-20)).1, "it is an f16");
         assert!(halves::<1>(f32::INFINITY).1 && halves::<1>(f32::NAN).1);
     }

@@ -16,9 +16,9 @@ pub fn require_tensor_cores() {
     }
 }
 
-/// `mma.sync.aligned.m16n8k16` (section 9.7.14.5.14), or the end of the launch where the target does not have it. Not `pure`: the order in which products are written is kept.
+/// `mma.sync.aligned.m16n8k16` and `m16n8k8` (section 9.7.14.5.14), or the end of the launch where the target does not have it. Not `pure`: the order in which products are written is kept.
 macro_rules! multiply_adds {
-    ($($name:ident => $format:literal),* $(,)?) => {$(
+    ($($name:ident => $shape:literal, $format:literal;)*) => {$(
         #[inline(always)]
         pub unsafe fn $name(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
             let [mut d0, mut d1, mut d2, mut d3] = c;
@@ -26,7 +26,7 @@ macro_rules! multiply_adds {
             // SAFETY: as promised by the caller.
             unsafe {
                 asm!(
-                    concat!("mma.sync.aligned.m16n8k16.row.col.f32.", $format, ".", $format, ".f32 ",
+                    concat!("mma.sync.aligned.", $shape, ".row.col.f32.", $format, ".", $format, ".f32 ",
                         "{{{d0}, {d1}, {d2}, {d3}}}, {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, ",
                         "{{{d0}, {d1}, {d2}, {d3}}};"),
                     d0 = inout(reg32) d0, d1 = inout(reg32) d1, d2 = inout(reg32) d2, d3 = inout(reg32) d3,
@@ -40,7 +40,23 @@ macro_rules! multiply_adds {
     )*};
 }
 
-multiply_adds! { mma_f16 => "f16", mma_bf16 => "bf16" }
+multiply_adds! {
+    mma_f16 => "m16n8k16", "f16";
+    mma_bf16 => "m16n8k16", "bf16";
+    mma_tf32 => "m16n8k8", "tf32";
+}
+
+/// "Data Movement and Conversion Instructions: cvt".
+#[inline(always)]
+pub fn round_to_tf32(x: f32) -> f32 {
+    require_tensor_cores();
+    let bits: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("cvt.rna.tf32.f32 {}, {};", out(reg32) bits, in(reg32) x, options(pure, nomem, nostack))
+    };
+    f32::from_bits(bits)
+}
 
 /// `ldmatrix` (section 9.7.14.5.15).
 macro_rules! ldmatrix {

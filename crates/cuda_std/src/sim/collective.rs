@@ -145,7 +145,7 @@ pub(super) fn complete(
             | Operation::LoadMatrices { .. }
             | Operation::StoreMatrices => {}
             Operation::Barrier | Operation::Shuffle(_) => counters.warp_collectives += 1,
-            Operation::MultiplyAdd(_) => counters.tensor_fma += mma::MULTIPLY_ADDS,
+            Operation::MultiplyAdd(format) => counters.tensor_fma += format.multiply_adds(),
             Operation::MultiplyAddDoubles(shape) => counters.tensor_fma += shape.multiply_adds(),
         }
     }

@@ -12,9 +12,6 @@ use std::array::from_fn;
 
 const LANES: usize = WARP_THREADS as usize;
 
-/// Multiply-adds of one instruction.
-pub(super) const MULTIPLY_ADDS: u64 = (M * N * K) as u64;
-
 /// Lanes that hold a row of an 8 x 8 matrix together.
 pub(super) const LANES_OF_ROW: usize = 4;
 
@@ -23,16 +20,52 @@ pub(super) const LANES_OF_ROW: usize = 4;
 pub(crate) enum Format {
     F16,
     Bf16,
+    Tf32,
 }
 
 impl Format {
-    /// Both elements of a register, the lower half first. Exact.
-    fn elements(self, register: u32) -> [f64; 2] {
-        [register as u16, (register >> u16::BITS) as u16].map(|bits| match self {
-            Format::F16 => f16::from_bits(bits).to_f32().into(),
-            Format::Bf16 => bf16::from_bits(bits).to_f32().into(),
-        })
+    /// Elements of a register.
+    fn in_register(self) -> usize {
+        match self {
+            Format::F16 | Format::Bf16 => 2,
+            Format::Tf32 => 1,
+        }
     }
+
+    /// Columns of A and rows of B in one instruction.
+    fn depth(self) -> usize {
+        K / 2 * self.in_register()
+    }
+
+    /// Multiply-adds of one instruction.
+    pub(super) fn multiply_adds(self) -> u64 {
+        (M * N * self.depth()) as u64
+    }
+
+    /// Both elements of a register, the lower half first, or the only one. Exact.
+    fn elements(self, register: u32) -> impl Iterator<Item = f64> {
+        let halves = [register as u16, (register >> u16::BITS) as u16];
+        let element = move |i: usize| match self {
+            Format::F16 => f16::from_bits(halves[i]).to_f32().into(),
+            Format::Bf16 => bf16::from_bits(halves[i]).to_f32().into(),
+            Format::Tf32 => f32::from_bits(register & !TF32_DROPPED).into(),
+        };
+        (0..self.in_register()).map(element)
+    }
+}
+
+/// The bits of an f32 that a TF32 does not have.
+const TF32_DROPPED: u32 = (1 << 13) - 1;
+
+/// The nearest TF32, of two that are as near the one further from zero.
+pub(crate) fn round_to_tf32(x: f32) -> f32 {
+    /// What the manual calls the canonical one.
+    const NAN: u32 = 0x7fff_ffff;
+    if x.is_nan() {
+        return f32::from_bits(NAN);
+    }
+    // The carry of the largest makes infinity, and infinity has none.
+    f32::from_bits((x.to_bits() + TF32_DROPPED.div_ceil(2)) & !TF32_DROPPED)
 }
 
 /// What a lane brings to an operation on matrices, and what it takes away.
@@ -135,13 +168,16 @@ pub(super) fn multiply(warp: &mut [Thread], format: Format) {
     let mut b = [[0.0; N]; K];
     for (lane, Thread { fragments, .. }) in warp.iter().enumerate() {
         let (g, t) = (lane / LANES_OF_ROW, lane % LANES_OF_ROW);
+        // Where the elements of a register begin along k, of the registers for the first half of the depth and for the second.
+        let k = |half: usize| t * format.in_register() + half * format.depth() / 2;
         for (i, &register) in fragments.a.iter().enumerate() {
-            let (row, col) = (g + i % 2 * 8, 2 * t + i / 2 * 8);
-            a[row][col..col + 2].copy_from_slice(&format.elements(register));
+            for (e, value) in format.elements(register).enumerate() {
+                a[g + i % 2 * 8][k(i / 2) + e] = value;
+            }
         }
         for (i, &register) in fragments.b.iter().enumerate() {
-            for (e, value) in format.elements(register).into_iter().enumerate() {
-                b[2 * t + i * 8 + e][g] = value;
+            for (e, value) in format.elements(register).enumerate() {
+                b[k(i) + e][g] = value;
             }
         }
     }
@@ -153,7 +189,7 @@ pub(super) fn multiply(warp: &mut [Thread], format: Format) {
         }
     }
     for (sums, a) in sums.iter_mut().zip(&a) {
-        for (a, b) in a.iter().zip(&b) {
+        for (a, b) in a.iter().zip(&b).take(format.depth()) {
             for (sum, b) in sums.iter_mut().zip(b) {
                 *sum += a * b;
             }

@@ -178,7 +178,7 @@ pub(crate) use mbarrier::{
     fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_in_cluster,
     mbarrier_arrive_on_copies, mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
 };
-pub(crate) use mma::{Format, load_matrices, multiply_add, store_matrices};
+pub(crate) use mma::{Format, load_matrices, multiply_add, round_to_tf32, store_matrices};
 pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use signal::{signal_post, signal_wait};

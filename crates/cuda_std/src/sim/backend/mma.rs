@@ -36,6 +36,17 @@ pub unsafe fn mma_bf16(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
     sim::multiply_add(sim::Format::Bf16, (a, b, c), Location::caller())
 }
 
+#[inline(always)]
+#[track_caller]
+pub unsafe fn mma_tf32(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
+    sim::multiply_add(sim::Format::Tf32, (a, b, c), Location::caller())
+}
+
+#[inline(always)]
+pub fn round_to_tf32(x: f32) -> f32 {
+    sim::round_to_tf32(x)
+}
+
 /// The simulator has all shapes.
 pub const LARGE_DOUBLE_SHAPES: bool = true;
 
