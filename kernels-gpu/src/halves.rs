@@ -1,4 +1,4 @@
-//! Products of f32 on tensor cores: each number is two halves ([`mod@crate::split`]), and each product three products of them.
+//! Products of f32 on Hopper's tensor cores ([`crate::warp_halves`] is for others): each number is two halves ([`mod@crate::split`]), and each product three products of them.
 //!
 //! ```text
 //! a * b  =  a_high * b_high  +  (a_high * b_low + a_low * b_high) / 2^11  +  a_low * b_low / 2^22
@@ -26,7 +26,7 @@
 //! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
 //! any other kernel's: the epilogue does not know.
 
-mod scale;
+pub(crate) mod scale;
 
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Dtype;

@@ -11,10 +11,11 @@
 //! in different banks, without the padding that would cost shared memory.
 
 use crate::element::Element;
-use crate::kernel::GemmKernel;
+use crate::kernel::{GemmKernel, Summation};
 use crate::layout::Layout;
 use crate::mover::BANKS_BYTES;
 use crate::params::{GemmParams, MatrixRef};
+use crate::split;
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_async;
@@ -49,6 +50,8 @@ pub trait Panel {
     const DEPTH: u32;
     /// Threads that copy it.
     const THREADS: u32;
+    /// Whether rows of what is stored are aligned chunks, the last one filled up with zeros, as those of [halves](mod@crate::split) are.
+    const IS_PADDED: bool;
     /// Whether the second of the four matrices that are read at once is that of the next rows of A or columns of B, and not that
     /// of the next k.
     const WIDTH_FIRST: bool;
@@ -88,6 +91,7 @@ impl<K: GemmKernel> Panel for PanelA<K> {
     const WIDTH: u32 = K::TILE.bm;
     const DEPTH: u32 = K::TILE.bk;
     const THREADS: u32 = K::TILE.threads();
+    const IS_PADDED: bool = matches!(K::SUMMATION, Summation::Halves);
     const WIDTH_FIRST: bool = true;
 }
 
@@ -100,6 +104,7 @@ impl<K: GemmKernel> Panel for PanelB<K> {
     const WIDTH: u32 = K::TILE.bn;
     const DEPTH: u32 = K::TILE.bk;
     const THREADS: u32 = K::TILE.threads();
+    const IS_PADDED: bool = matches!(K::SUMMATION, Summation::Halves);
     const WIDTH_FIRST: bool = false;
 }
 
@@ -204,6 +209,7 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
         }
         let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
         let (rows, cols) = stored(self.width, self.depth);
+        let cols = if P::IS_PADDED { split::written(cols) } else { cols };
         let (first_row, first_col) = stored(self.first, k);
         let chunk = thread % P::CHUNKS;
         let col = first_col + chunk * CHUNK as u32;
@@ -216,7 +222,7 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
         let inside = |turn, e| first_row + row(turn) < rows && col + e < cols;
         // SAFETY: as promised by the caller of `PanelCopier::copy`; what is copied at once is aligned, or a single element.
         unsafe {
-            if consists_of(CHUNK) {
+            if P::IS_PADDED || consists_of(CHUNK) {
                 for turn in 0..Self::TURNS {
                     copy_async::<T, CHUNK>(target(turn), source(turn, 0), inside(turn, 0));
                 }

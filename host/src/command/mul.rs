@@ -76,9 +76,8 @@ pub struct Arguments {
     /// The kernel to use, such as tiled16; the library chooses if none is named
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// What float32 is computed in: multiply-adds of float32, or halves of 22 bits in all on tensor cores
-    #[arg(long, value_name = "PRECISION", default_value = "exact", conflicts_with = "kernel",
-          value_parser = options::precision())]
+    /// What float32 is computed in: multiply-adds of float32, or halves of 22 bits in all on tensor cores, which have kernels of their own
+    #[arg(long, value_name = "PRECISION", default_value = "exact", value_parser = options::precision())]
     precision: Precision,
     /// Show how the kernel was chosen: all kernels with their expected times and places by rule
     #[arg(long)]

@@ -5,7 +5,7 @@ use super::operands::{Repeat, Term};
 use super::prepare::{Before, Prepared, Reference};
 use crate::device::Code;
 use crate::error::Result;
-use crate::kernels::halves::{Room, across, rooms};
+use crate::kernels::halves::{across, rooms};
 use crate::kernels::{LaunchShape, MAX_PRODUCTS};
 use crate::matrix::view::MatrixView;
 use cuda_std::bulk_copy::TensorMap;
@@ -29,8 +29,6 @@ struct Halved<'a, T: Element> {
     across: bool,
     /// The halves of its matrices, as a batch of twice as many.
     halves: Term<'a, f16>,
-    /// Where what is known of its lines begins.
-    lines: u64,
 }
 
 impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
@@ -38,20 +36,20 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     type Parameters = Split;
 
     unsafe fn new(plan: &Plan<'a, T>, _: &LaunchShape, copies: u64) -> Result<Self> {
-        let [of_a, of_b] = rooms(&plan.problem, plan.problem.matrices);
+        let [of_a, _] = rooms(&plan.problem, plan.problem.matrices);
         let [across_a, across_b] = across(plan.problem.layouts);
         let [a_matrices, b_matrices] = plan.problem.matrices;
         // SAFETY: as promised by the caller; those of both lie one behind the other.
         unsafe {
             Ok(InHalves {
-                a: Halved::new(plan.a.stored, across_a, a_matrices, (copies, of_a))?,
-                b: Halved::new(plan.b.stored, across_b, b_matrices, (copies + of_a.bytes(), of_b))?,
+                a: Halved::new(plan.a.stored, across_a, a_matrices, copies)?,
+                b: Halved::new(plan.b.stored, across_b, b_matrices, copies + of_a.bytes())?,
             })
         }
     }
 
-    fn references(&self, _: (u32, u32)) -> [Reference<f16>; 2] {
-        [&self.a, &self.b].map(Halved::reference)
+    fn references(&self, (_, count): (u32, u32)) -> [Reference<f16>; 2] {
+        [&self.a, &self.b].map(|factor| factor.reference(count))
     }
 
     fn maps(&self, (_, count): (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
@@ -66,13 +64,8 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
 
 impl<'a, T: Element> Halved<'a, T> {
     /// # Safety
-    /// There is so much room from the address on for as many of the matrices as one launch has products, to be used until the work is done.
-    unsafe fn new(
-        stored: Term<'a, T>,
-        across: bool,
-        matrices: u32,
-        (address, room): (u64, Room),
-    ) -> Result<Self> {
+    /// There is [room](rooms) from the address on for as many of the matrices as one launch has products, to be used until the work is done.
+    unsafe fn new(stored: Term<'a, T>, across: bool, matrices: u32, address: u64) -> Result<Self> {
         debug_assert_eq!(T::DTYPE, Dtype::F32, "others have no halves");
         let (rows, cols) = (stored.first.rows(), stored.first.cols());
         // All dimensions are below 2^31.
@@ -82,7 +75,7 @@ impl<'a, T: Element> Halved<'a, T> {
             unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
         let count = (matrices.min(MAX_PRODUCTS) * HALVES) as usize;
         let batch = Some(Repeat { count, stride: rows * ld });
-        Ok(Halved { stored, across, halves: Term { first, batch }, lines: address + room.halves })
+        Ok(Halved { stored, across, halves: Term { first, batch } })
     }
 
     /// Rows and columns as they are stored.
@@ -91,17 +84,27 @@ impl<'a, T: Element> Halved<'a, T> {
         (self.stored.first.rows() as u32, self.stored.first.cols() as u32)
     }
 
+    /// Matrices in a launch of so many products.
+    fn matrices(&self, products: u32) -> u32 {
+        if self.stored.is_repeated() { products } else { 1 }
+    }
+
+    /// What is known of the lines, behind the halves of a launch of so many products.
+    fn lines(&self, products: u32) -> GlobalPtr<i16> {
+        let halves = GlobalPtr::<f16>::from_address(self.halves.first.address());
+        halves.add(split::to_lines(self.matrices(products), self.shape())).cast()
+    }
+
     /// What is known of the lines stands in the place of elements.
-    fn reference(&self) -> Reference<f16> {
-        let lines = MatrixRef { data: GlobalPtr::from_address(self.lines), ld: 0 };
+    fn reference(&self, products: u32) -> Reference<f16> {
+        let lines = MatrixRef { data: self.lines(products).cast(), ld: 0 };
         let of_matrix = split::lines(self.shape(), self.across);
         (lines, if self.stored.is_repeated() { of_matrix.into() } else { 0 })
     }
 
     /// A map of the halves of so many products.
     fn map(&self, products: u32, boxes: BoxShape) -> Result<TensorMap> {
-        let matrices = if self.stored.is_repeated() { products } else { 1 };
-        self.halves.tensor_map((0, matrices * HALVES), boxes)
+        self.halves.tensor_map((0, self.matrices(products) * HALVES), boxes)
     }
 
     /// What is split for `products` products from product `first` on. What all products share is split for the first ones.
@@ -113,9 +116,9 @@ impl<'a, T: Element> Halved<'a, T> {
         let stride = self.stored.stride();
         let stored = self.stored.first.to_kernel().shifted(u64::from(first) * stride);
         let from = MatrixRef { data: stored.data.cast(), ld: stored.ld };
-        let matrices = (if repeated { products } else { 1 }, stride);
+        let matrices = (self.matrices(products), stride);
         let to = GlobalPtr::from_address(self.halves.first.address());
-        let lines = GlobalPtr::from_address(self.lines);
+        let lines = self.lines(products);
         Part::new(from, self.shape(), self.across, matrices, to, lines)
     }
 }

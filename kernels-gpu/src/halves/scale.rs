@@ -25,9 +25,6 @@ pub(super) unsafe fn divide<const N: usize, E>(
     p: &GemmParams<f16, E, f32>,
     origin: Origin,
 ) {
-    /// The most that [`scaled`] takes off.
-    const MOST: i32 = 252;
-
     let (warp, lane) = (thread::thread_idx_x() % THREADS / warp::WARP_SIZE, warp::lane_id());
     let row = origin.row + warp * outbox::ROWS as u32 + lane / LANES_OF_ROW;
     let col = origin.col + lane % LANES_OF_ROW * 2;
@@ -45,13 +42,20 @@ pub(super) unsafe fn divide<const N: usize, E>(
         macro_rules! divide {
             ($j:literal, $cols:ident: $($i:literal $row:literal $col:literal),*) => {$({
                 const I: usize = $j * 4 + $i;
-                // What is smaller becomes zero in any case.
-                let exponent = (rows[$row] + $cols[$col]).min(MOST);
-                sums.set::<I>(scaled(sums.get::<I>(), -exponent));
+                sums.set::<I>(divided(sums.get::<I>(), rows[$row], $cols[$col]));
             })*};
         }
         eight!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
     }
+}
+
+/// A sum without the powers of two that its row of A and its column of B were multiplied by.
+#[inline(always)]
+pub(crate) fn divided(sum: f32, of_row: i32, of_col: i32) -> f32 {
+    /// The most that [`scaled`] takes off.
+    const MOST: i32 = 252;
+    // What is smaller becomes zero in any case.
+    scaled(sum, -(of_row + of_col).min(MOST))
 }
 
 /// By which power of two the elements of a line were multiplied, if there is such a line.
@@ -60,7 +64,7 @@ pub(super) unsafe fn divide<const N: usize, E>(
 /// There are so many lines.
 #[inline(always)]
 #[track_caller]
-unsafe fn exponent(lines: MatrixRef<f16>, line: u32, count: u32) -> i32 {
+pub(crate) unsafe fn exponent(lines: MatrixRef<f16>, line: u32, count: u32) -> i32 {
     let lines: GlobalPtr<i16> = lines.data.cast();
     // SAFETY: as promised by the caller.
     Line::from_bits(unsafe { lines.add(line.into()).load_if(line < count) }).exponent()
