@@ -230,7 +230,10 @@ where
         output.text(format_args!("         {}", report.repacked))?;
     }
     if let Some(explanation) = &explanation {
-        if let (Some(_), Ok(selection)) = (&arguments.kernel, &explanation.selection) {
+        // What is explained is the choice for exact products.
+        if let (Some(_), Ok(selection)) = (&arguments.kernel, &explanation.selection)
+            && arguments.precision == Precision::Exact
+        {
             output.text(format_args!("without --kernel it would be {selection}"))?;
         }
         output.text(ranking(explanation))?;
