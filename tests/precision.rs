@@ -44,6 +44,10 @@ fn split<'a>(a: &'a Array2<f32>, b: &'a Array2<f32>) -> Problem<'a, f32> {
     Problem { precision: Precision::Split, ..Problem::product(a.view(), b.view()) }
 }
 
+fn split_by<'a>(gemm: Gemm<'a, f32>, choice: &KernelChoice) -> Gemm<'a, f32> {
+    gemm.precision(Precision::Split).kernel(choice.clone())
+}
+
 fn assert_right(problem: Problem<'_, f32>, d: &Array2<f32>) {
     let expectation = Expectation::new(problem, 0).unwrap();
     let verification = expectation.check(&d.view()).unwrap();
@@ -141,11 +145,9 @@ fn batches_with_factors_of_their_own_or_one_for_all() -> Result<()> {
         };
         let mut d = device.batch(4, 33, 65)?;
         for (choice, _) in choices(&device) {
-            let split =
-                |gemm: Gemm<'_, f32>| gemm.precision(Precision::Split).kernel(choice.clone());
-            split(Gemm::new(&batch_a, &batch_b)).run(&mut d)?;
+            split_by(Gemm::new(&batch_a, &batch_b), &choice).run(&mut d)?;
             check(false, d.to_array()?);
-            split(Gemm::new(&batch_a, &one_b)).run(&mut d)?;
+            split_by(Gemm::new(&batch_a, &one_b), &choice).run(&mut d)?;
             check(true, d.to_array()?);
         }
     }
@@ -180,8 +182,7 @@ fn what_is_not_finite_stays_in_its_row() -> Result<()> {
         let (on_device_a, on_device_b) = (device.upload(&a.view())?, device.upload(&b.view())?);
         let mut d = device.matrix(70, 40)?;
         for (choice, family) in choices(&device) {
-            let gemm = Gemm::new(&on_device_a, &on_device_b).precision(Precision::Split);
-            gemm.kernel(choice).run(&mut d)?;
+            split_by(Gemm::new(&on_device_a, &on_device_b), &choice).run(&mut d)?;
             for (row, of_row) in d.to_array()?.outer_iter().enumerate() {
                 let spoilt = row == 3 || row == 69;
                 assert!(of_row.iter().all(|x| x.is_finite() != spoilt), "{family}, row {row}");
