@@ -118,7 +118,7 @@ fn views_and_epilogues() -> Result<()> {
         };
         for (choice, _) in choices(&device) {
             gemm.clone().kernel(choice).run(&mut d)?;
-            assert_right(problem.clone(), &d.to_array()?);
+            assert_right(problem, &d.to_array()?);
         }
     }
     Ok(())
