@@ -80,7 +80,7 @@ fn products_of_all_layouts_and_sizes() -> Result<()> {
                         _ => "asked for",
                     };
                     let report = gemm.precision(Precision::Split).kernel(choice).run(&mut d)?;
-                    assert_eq!(kernels::family_name(report.kernel), family);
+                    assert!(report.kernel.name.starts_with(family), "{}", report.kernel.name);
                     assert!(report.launched && report.why.to_string().contains(why));
                     assert_right(split(&a, &b), &d.to_array()?);
                 }

@@ -6,7 +6,7 @@
 use regemm::kernels::kernels;
 use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
 use regemm_kernels::kernel::Schedule;
-use regemm_kernels::table::{HALVES, REDUCERS, REPACKER, SPLITTER};
+use regemm_kernels::table::{HALVES, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -252,7 +252,9 @@ fn all_modules() -> Vec<Module> {
 fn every_kernel_has_one_module_for_each_architecture() {
     let found = all_modules().len();
     assert_eq!(found, kernels_with_entries().count() * ARCHS.len());
-    let others = (REDUCERS.len() + [REPACKER, SPLITTER].len() + HALVES.len()) * ARCHS.len();
+    let of_precisions = HALVES.len() + ROUNDED.len();
+    let others = REDUCERS.len() + [REPACKER, SPLITTER, ROUNDER].len() + of_precisions;
+    let others = others * ARCHS.len();
     assert_eq!(ptx_modules().len(), found + others, "a module belongs to no kernel of the table");
     let text: usize = TEXTS.iter().map(|(_, text)| text.len()).sum();
     let embedded: usize = ptx_modules().iter().map(|module| module.packed.len()).sum();
@@ -893,11 +895,15 @@ fn products_of_halves_by_warps_hide_the_barrier() {
 #[test]
 fn the_splitter_loads_all_its_vectors_together() {
     for (arch, _) in ARCHS {
-        let (_, text) = module_of(SPLITTER.name, arch);
-        let code: Vec<_> = text.lines().flat_map(words).collect();
-        let wide = code.iter().filter(|word| **word == "ld.global.v4.b32").count();
-        // Four in each of the two passes along lines.
-        assert_eq!(wide, 2 * 4, "{arch}");
-        assert!(!text.contains(".local"), "{arch}");
+        for (entry, halves) in [(SPLITTER, 2), (ROUNDER, 1)] {
+            let (_, text) = module_of(entry.name, arch);
+            let code: Vec<_> = text.lines().flat_map(words).collect();
+            let count = |wanted: &str| code.iter().filter(|word| **word == wanted).count();
+            // Four in each of the two passes along lines, of which the second stores as many of each half.
+            assert_eq!(count("ld.global.v4.b32"), 2 * 4, "{}, {arch}", entry.name);
+            let stores = ["st.global.v4.b16", "st.global.v2.b32"].map(count);
+            assert_eq!(stores.into_iter().sum::<usize>(), halves * 4, "{}, {arch}", entry.name);
+            assert!(!text.contains(".local"), "{}, {arch}", entry.name);
+        }
     }
 }

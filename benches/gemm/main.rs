@@ -65,7 +65,7 @@ struct Arguments {
     #[arg(long, default_value = "f32", value_parser = parse_dtype)]
     dtype: Dtype,
 
-    /// What f32 is computed in: exact or split
+    /// What f32 is computed in: exact, split or fast
     #[arg(long, default_value = "exact", value_parser = parse_precision)]
     precision: Precision,
 

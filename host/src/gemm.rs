@@ -8,7 +8,7 @@
 //! | `execute` | from checked operands to a launch |
 //! | `prepare` | factors as kernels take them |
 //! | `repack` | those that bulk copies cannot take |
-//! | `halves` | those of f32 in two halves |
+//! | `halves` | those of f32 in halves |
 //! | [`custom`] | kernels with an epilogue of the user's own |
 
 pub mod custom;
@@ -362,7 +362,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             kernels::supports(kernel, problem, device.info())?;
             Ok(Selection { kernel, why: Why::Asked })
         };
-        if let Precision::Split = self.precision {
+        if self.precision != Precision::Exact {
             let conflict = |with, remedy| {
                 let precision = self.precision;
                 Err(Error::Precision { precision, with, remedy })
@@ -370,11 +370,12 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             if problem.types() != Types::same(Dtype::F32) {
                 return conflict("these element types", "it is one of f32");
             }
-            let chosen = |rung| kernels::halves::choose(problem, device.info(), rung);
-            let find = |name: &str| kernels::halves::find(name, problem, device.info());
+            let precision = self.precision;
+            let chosen = |rung| kernels::precise::choose(precision, problem, device.info(), rung);
+            let find = |name: &str| kernels::precise::find(precision, name, problem, device.info());
             let (kernel, why) = match &self.kernel {
-                KernelChoice::Auto => (chosen(None)?, Why::Precision(self.precision)),
-                KernelChoice::Rung(rung) => (chosen(Some(*rung))?, Why::Precision(self.precision)),
+                KernelChoice::Auto => (chosen(None)?, Why::Precision(precision)),
+                KernelChoice::Rung(rung) => (chosen(Some(*rung))?, Why::Precision(precision)),
                 KernelChoice::Named(name) => (find(name)?, Why::Asked),
                 KernelChoice::Info(info) => (find(info.name)?, Why::Asked),
             };

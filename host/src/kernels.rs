@@ -5,8 +5,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `halves` | kernels that take f32 in halves |
+//! | `halves` | memory for factors of f32 in halves |
 //! | `launch` | how a kernel is launched: grid, slices of K and workspace |
+//! | `precise` | kernels for the precisions of f32 |
 //! | `repack` | factors that bulk copies cannot take |
 //! | `rule` | the choice by rule |
 //! | `types` | the element types of a product |
@@ -14,6 +15,7 @@
 
 pub(crate) mod halves;
 mod launch;
+pub(crate) mod precise;
 mod repack;
 mod rule;
 mod types;

@@ -106,6 +106,8 @@ pub enum Summation {
     /// Of numbers in two halves: products of high ones as `Warpgroups` or `TensorCores` does, but only [`PROMOTED`](crate::halves::PROMOTED) values
     /// of k at a time, whose sums are added up as f32 is; then those of high ones with low ones, all as it does, are added to that.
     Halves,
+    /// Of numbers rounded to one half: as `Warpgroups` does.
+    Rounded,
 }
 
 /// Sizes of a kernel's tiles, in elements.
@@ -232,7 +234,7 @@ pub trait GemmKernel {
     type Element: Element;
     /// Element type of D, and of what the epilogue reads.
     type Target: Element<Acc = <Self::Element as Element>::Acc>;
-    /// Element type of the factors of the product, as a value: `Element` unless they are split into [halves](mod@crate::split) of it.
+    /// Element type of the factors of the product, as a value: `Element` unless they are split into [halves](mod@crate::split) of it, or rounded to it.
     const DTYPE: Dtype = <Self::Element as Element>::DTYPE;
     /// The idea this kernel stands for.
     const RUNG: Rung;
@@ -342,9 +344,19 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
-    /// Whether it takes factors in two [halves](crate::halves), into which a launch before it [splits](mod@crate::split) them.
+    /// In how many [halves](mod@crate::split) it takes each element of the factors, which a launch before it makes of them: two, one alone, or none
+    /// where it takes the factors as they are.
+    pub const fn halves(&self) -> u32 {
+        match self.summation {
+            Summation::Halves => 2,
+            Summation::Rounded => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether it takes factors in halves.
     pub const fn takes_halves(&self) -> bool {
-        matches!(self.summation, Summation::Halves)
+        self.halves() > 0
     }
 
     /// Threads in a block.

@@ -19,6 +19,7 @@
 //! | [`warpgroup`] | four warps multiply together, straight from shared memory, which bulk copies fill |
 //! | [`halves`] | they multiply f32 as well: as two halves each |
 //! | [`warp_halves`] | the same by warps, for all GPUs with tensor cores |
+//! | [`rounded`] | or, where 11 bits are enough, rounded to one |
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
@@ -69,6 +70,7 @@ pub mod pipelined;
 pub mod reduce;
 pub mod repack;
 pub mod ring;
+pub mod rounded;
 pub mod shares;
 pub mod skinny;
 pub mod sliced_k;
@@ -81,6 +83,8 @@ pub mod staged;
 pub mod store_rows;
 pub mod stream_k;
 pub mod sums_on_the_way;
+// Not for unit tests: none of them runs an instantiation, and all together take minutes to compile.
+#[cfg(not(test))]
 pub mod table;
 pub mod tensor_core;
 pub mod thread_tile;

@@ -12,48 +12,48 @@
 //! A line in which some element loses more than 2^-22 of itself is marked, and so is one with an infinity or NaN, which halves do not multiply as
 //! IEEE 754 says.
 //!
+//! Where 11 bits are enough ([`crate::rounded`]) there is the high half alone. All else is the same, and the same code: how many halves there are is
+//! a constant, so that each of both launches does what it needs and nothing more.
+//!
 //! A line runs along the rows that are stored, or across:
 //!
-//! | | lines | who has one | largest element |
-//! |---|---|---|---|
-//! | along | rows of A, or of B if it is transposed | a warp, its lanes four elements each | among lanes |
-//! | across | columns of B, or of A if it is transposed | a lane of all warps, these a row each | through shared memory |
+//! | | lines | threads side by side have |
+//! |---|---|---|
+//! | along | rows of A, or columns of B if it is transposed | four elements each of one line |
+//! | across | columns of B, or of A if it is transposed | two elements each of two lines; those of another row go on with the next row |
 //!
-//! Either way a block has some lines from end to end and goes through them twice, first for the largest element and then to split. The
-//! second time they are in a cache, as far as it holds them; the block goes backwards, so that what it has read last comes first.
+//! Either way a block has [some lines](lines_of_block) from end to end and goes through them twice, first for the largest element and then to
+//! split. The second time it goes backwards: what it has read last is still in registers, which often is all there is, and what it has read
+//! before that is in a cache, as far as it holds it.
 
 mod number;
 mod place;
+mod team;
 
 pub use number::{LOW_FACTOR, Line, scaled};
 pub use place::{halves_of_block, to_lines, written};
 
 use crate::params::MatrixRef;
-use cuda_std::memory::GlobalPtr;
+use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::{shared_array, thread, unroll, warp};
 use half::f16;
 use number::{halves, magnitude};
+use team::{Team, Walk};
 
 /// Threads of a block.
-pub const THREADS: u32 = 512;
+pub const THREADS: u32 = 256;
 
-/// Blocks that a multiprocessor must have room for. Most have room for two; a thread that had to make do with their registers would spill.
-pub const MIN_BLOCKS: u32 = 1;
+/// Blocks that a multiprocessor must have room for: while one waits for memory another one works.
+pub const MIN_BLOCKS: u32 = 3;
 
-/// Warps of a block.
-const WARPS: u32 = THREADS / warp::WARP_SIZE;
+/// Elements of a thread's vector along a line, and its vectors in flight.
+const ALONG: (u32, u32) = (4, 4);
 
-/// Elements that a lane loads at once along a line.
-const VECTOR: usize = 4;
+/// The same where lines run across: the vector has elements of as many lines.
+const ACROSS: (u32, u32) = (2, 8);
 
-/// Elements that a warp loads at once along a line.
-const OF_WARP: u32 = warp::WARP_SIZE * VECTOR as u32;
-
-/// Loads of a lane that are in flight together.
-const TOGETHER: usize = 4;
-
-/// Rows that a warp loads together where lines run across.
-const ROWS_TOGETHER: usize = 8;
+/// Threads side by side that have lines across: two to four sectors of memory for each row, one where there are few lines.
+const BESIDE: [u32; 3] = [16, 8, 4];
 
 /// What rows of halves are padded to, in elements: a line of the cache, and a row of a box of bulk copies ([`crate::bulk_panels`]).
 const ROW: u64 = 64;
@@ -66,9 +66,14 @@ pub const fn ld(cols: u32) -> u64 {
     (cols as u64).next_multiple_of(ROW)
 }
 
-/// Elements of both halves of a matrix, as it is stored.
+/// Elements of one half of a matrix, as it is stored.
+pub const fn elements_of_half(rows: u32, cols: u32) -> u64 {
+    (rows as u64).saturating_mul(ld(cols))
+}
+
+/// Elements of both halves of a matrix.
 pub const fn elements(rows: u32, cols: u32) -> u64 {
-    (HALVES as u64 * rows as u64).saturating_mul(ld(cols))
+    (HALVES as u64).saturating_mul(elements_of_half(rows, cols))
 }
 
 /// Matrices of one factor that are split. Distances are in elements.
@@ -79,7 +84,7 @@ pub struct Part {
     from: MatrixRef<f32>,
     /// From one matrix to the next.
     stride: u64,
-    /// The high halves of the first. Its low halves follow, then those of the next matrix.
+    /// The high halves of the first. Its low halves follow if there are some, then those of the next matrix.
     to: GlobalPtr<f16>,
     /// What is known of its lines, one after another, then those of the next matrix.
     lines: GlobalPtr<i16>,
@@ -87,6 +92,8 @@ pub struct Part {
     cols: u32,
     /// Whether lines run across, not along the rows.
     across: u32,
+    /// Lines of a block.
+    lines_of_block: u32,
     /// Blocks that split a matrix.
     blocks_of_matrix: u32,
     /// Blocks that split all of them.
@@ -103,12 +110,13 @@ impl Part {
         rows: 0,
         cols: 0,
         across: 0,
+        lines_of_block: 1,
         blocks_of_matrix: 0,
         blocks: 0,
     };
 
     /// `count` matrices of `rows x cols` as they are stored, `stride` elements apart, whose lines run across or along the rows. There is room
-    /// for their [`elements`] at `to`, a multiple of 128 bytes, and for [`lines`] at the last.
+    /// for their [`elements`], or those of as many halves as are made, at `to`, a multiple of 128 bytes, and for [`lines`] at the last.
     pub const fn new(
         from: MatrixRef<f32>,
         (rows, cols): (u32, u32),
@@ -117,9 +125,21 @@ impl Part {
         to: GlobalPtr<f16>,
         lines: GlobalPtr<i16>,
     ) -> Part {
-        let blocks_of_matrix = blocks((rows, cols), across) as u32;
-        let (across, blocks) = (across as u32, blocks_of_matrix.saturating_mul(count));
-        Part { from, stride, to, lines, rows, cols, across, blocks_of_matrix, blocks }
+        let shape = (rows, cols);
+        let (lines_of_block, blocks_of_matrix) =
+            (lines_of_block(cols, across), blocks(shape, across) as u32);
+        Part {
+            from,
+            stride,
+            to,
+            lines,
+            rows,
+            cols,
+            across: across as u32,
+            lines_of_block,
+            blocks_of_matrix,
+            blocks: blocks_of_matrix.saturating_mul(count),
+        }
     }
 }
 
@@ -128,26 +148,53 @@ pub const fn lines((rows, cols): (u32, u32), across: bool) -> u32 {
     if across { cols } else { rows }
 }
 
-/// Blocks that split a matrix of `rows x cols`.
-pub const fn blocks(shape: (u32, u32), across: bool) -> u64 {
-    let of_block = if across { warp::WARP_SIZE } else { WARPS };
-    lines(shape, across).div_ceil(of_block) as u64
+/// Lines of a block.
+///
+/// Where they run along, a line has as many threads as can hold all of it. Where they run across, a block has the more of them side by side the
+/// more there are: a row's part is read faster the longer it is, but all multiprocessors should have blocks (measured on one H200).
+pub const fn lines_of_block(cols: u32, across: bool) -> u32 {
+    if across {
+        let [many, some, few] = BESIDE;
+        return ACROSS.0
+            * if cols >= 8192 {
+                many
+            } else if cols >= 2048 {
+                some
+            } else {
+                few
+            };
+    }
+    let mut threads = warp::WARP_SIZE;
+    while threads < THREADS && threads * ALONG.0 * ALONG.1 < cols {
+        threads *= 2;
+    }
+    THREADS / threads
 }
 
-/// What one launch splits.
+/// Blocks that split a matrix of `rows x cols`.
+pub const fn blocks(shape: (u32, u32), across: bool) -> u64 {
+    lines(shape, across).div_ceil(lines_of_block(shape.1, across)) as u64
+}
+
+/// What one launch splits: both factors, or one and [nothing](Part::NONE).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Split {
-    /// Of A.
-    pub a: Part,
-    /// Of B.
-    pub b: Part,
+    first: Part,
+    second: Part,
 }
 
 impl Split {
+    /// Of both factors. Blocks whose lines run across take longer, and so come first.
+    pub const fn new(a: Part, b: Part) -> Split {
+        let swap = b.across > a.across;
+        let (first, second) = if swap { (b, a) } else { (a, b) };
+        Split { first, second }
+    }
+
     /// Blocks of the launch, all along x.
     pub const fn blocks(&self) -> u32 {
-        self.a.blocks.saturating_add(self.b.blocks)
+        self.first.blocks.saturating_add(self.second.blocks)
     }
 }
 
@@ -161,19 +208,21 @@ struct Matrix {
     cols: u32,
 }
 
-/// Runs one thread.
+/// Runs one thread: makes both halves of all elements, or the high ones alone where `MADE` is 1.
 ///
 /// # Safety
 /// Launched with [`THREADS`] threads along x and [`Split::blocks`] along x; the matrices are valid, and there is room for their halves and
 /// lines.
 #[inline(always)]
-pub unsafe fn split(p: Split) {
+pub unsafe fn split<const MADE: u32>(p: Split) {
+    const { assert!(MADE == 1 || MADE == HALVES, "high halves, or both") };
     let block = thread::block_idx_x();
-    let (part, block) = if block < p.a.blocks { (p.a, block) } else { (p.b, block - p.a.blocks) };
+    let first = p.first.blocks;
+    let (part, block) = if block < first { (p.first, block) } else { (p.second, block - first) };
     let of_matrix = part.blocks_of_matrix.max(1);
     let (index, block) = (block / of_matrix, block % of_matrix);
     let (rows, cols) = (part.rows, part.cols);
-    let to = part.to.add(u64::from(index) * elements(rows, cols));
+    let to = part.to.add(u64::from(index) * u64::from(MADE) * elements_of_half(rows, cols));
     let high = MatrixRef { data: to, ld: ld(cols) };
     let matrix = Matrix {
         from: part.from.shifted(u64::from(index) * part.stride),
@@ -183,187 +232,109 @@ pub unsafe fn split(p: Split) {
         rows,
         cols,
     };
+    let first = block * part.lines_of_block;
+    let rooms = [shared_array!(u32; THREADS * ACROSS.0), shared_array!(u32; THREADS * ACROSS.0)];
     // SAFETY: as promised by the caller; all threads of the block go the same way.
     unsafe {
         if part.across != 0 {
-            matrix.split_across::<ROWS_TOGETHER>(block * warp::WARP_SIZE);
+            let beside = part.lines_of_block / ACROSS.0;
+            let (team, walk) = team::across(first, beside, ACROSS, matrix.rows);
+            matrix
+                .split::<MADE, { ACROSS.0 as usize }, { ACROSS.1 as usize }, { ACROSS.0 as usize }>(
+                    team, walk, rooms,
+                );
         } else {
-            matrix.split_along::<TOGETHER>(block * WARPS);
+            let (team, walk) = team::along(first, part.lines_of_block, ALONG, matrix.cols);
+            matrix.split::<MADE, { ALONG.0 as usize }, { ALONG.1 as usize }, 1>(team, walk, rooms);
         }
     }
 }
 
 impl Matrix {
-    /// Splits the rows from `first` on, one for each warp; a lane has `N` loads in flight.
+    /// Splits a block's lines. A thread has `N` vectors of `V` elements at a time, of `L` lines in turn.
     ///
     /// # Safety
-    /// As for [`split`].
+    /// As for [`split`]; all threads of the block get here, and the rooms are of `L` words for each.
     #[inline(always)]
-    unsafe fn split_along<const N: usize>(&self, first: u32) {
-        let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
-        let row = first + thread / warp::WARP_SIZE;
-        if row >= self.rows {
-            return;
-        }
-        // SAFETY: the row is one of the matrix; all lanes of its warp get here, and to each exchange.
+    unsafe fn split<const MADE: u32, const V: usize, const N: usize, const L: usize>(
+        &self,
+        team: Team,
+        walk: Walk,
+        [for_largest, for_marks]: [SharedPtr<u32>; 2],
+    ) {
+        let (mut loaded, mut largest) = ([[0.0; V]; N], [0; L]);
+        // SAFETY: elements are loaded and stored where there are some.
         unsafe {
-            let from = self.from.at(row, 0);
-            let steps = self.cols.div_ceil(OF_WARP * TOGETHER as u32);
-            let mut largest = 0;
-            for step in 0..steps {
-                for x in self.vectors::<N>(from, step, lane) {
-                    for x in x {
-                        largest = largest.max(magnitude(x));
+            for step in 0..walk.steps {
+                loaded = self.load(&walk, step);
+                for vector in loaded {
+                    for j in 0..V {
+                        largest[j % L] = largest[j % L].max(magnitude(vector[j]));
                     }
                 }
             }
-            let line = Line::new(among_lanes(largest, u32::max));
-            let mut marked = false;
-            for step in (0..steps).rev() {
-                let loaded = self.vectors::<N>(from, step, lane);
+            let lines = team.largest(largest, for_largest).map(Line::new);
+            let mut marked = [0; L];
+            for step in (0..walk.steps).rev() {
+                if step + 1 < walk.steps {
+                    loaded = self.load(&walk, step);
+                }
                 unroll!(i < N, {
-                    let col = Self::col(step, i as u32, lane);
-                    let (mut high, mut low) = ([f16::ZERO; VECTOR], [f16::ZERO; VECTOR]);
-                    for j in 0..VECTOR {
-                        let ([h, l], lossy) = halves(scaled(loaded[i][j], line.exponent()));
+                    let (row, col) = walk.place(step, i as u32, N as u32);
+                    let (mut high, mut low) = ([f16::ZERO; V], [f16::ZERO; V]);
+                    for j in 0..V {
+                        let scaled = scaled(loaded[i][j], lines[j % L].exponent());
+                        let ([h, l], lossy) = halves::<MADE>(scaled);
                         (high[j], low[j]) = (h, l);
-                        marked |= lossy;
+                        marked[j % L] |= u32::from(lossy);
                     }
                     // Rows of halves have room for that.
-                    let inside = col < written(self.cols);
+                    let inside = (row < self.rows) & (col < written(self.cols));
                     self.high.at(row, col).store_vec_if(inside, high);
-                    self.low.at(row, col).store_vec_if(inside, low);
+                    if const { MADE == HALVES } {
+                        self.low.at(row, col).store_vec_if(inside, low);
+                    }
                 });
             }
-            let marked = among_lanes(u32::from(marked), u32::max) != 0;
-            if lane == 0 {
-                self.lines.add(row.into()).store(line.marked(marked).to_bits());
+            let marked = team.largest(marked, for_marks);
+            for j in 0..L {
+                let line = team.line + j as u32;
+                let inside = team.is_first & (line < team.lines_of(self.rows, self.cols));
+                let known = lines[j].marked(marked[j] != 0);
+                self.lines.add(line.into()).store_if(inside, known.to_bits());
             }
         }
     }
 
-    /// The first column of a lane's `i`-th vector of a step along a line.
-    #[inline(always)]
-    fn col(step: u32, i: u32, lane: u32) -> u32 {
-        (step * TOGETHER as u32 + i) * OF_WARP + lane * VECTOR as u32
-    }
-
-    /// A lane's vectors of a step along a line that begins at `from`, zero behind its end.
+    /// A thread's vectors of a step, zero where there are no elements.
     ///
     /// # Safety
     /// As for [`split`].
     #[inline(always)]
-    unsafe fn vectors<const N: usize>(
-        &self,
-        from: GlobalPtr<f32>,
-        step: u32,
-        lane: u32,
-    ) -> [[f32; VECTOR]; N] {
-        let aligned = from.address().is_multiple_of((VECTOR * size_of::<f32>()) as u64);
-        let mut vectors = [[0.0; VECTOR]; N];
+    unsafe fn load<const V: usize, const N: usize>(&self, walk: &Walk, step: u32) -> [[f32; V]; N] {
+        let mut loaded = [[0.0; V]; N];
+        let vector = |i: usize| {
+            let (row, col) = walk.place(step, i as u32, N as u32);
+            let from = self.from.at(row, col);
+            let left = if row < self.rows { self.cols.saturating_sub(col) } else { 0 };
+            let aligned = from.address().is_multiple_of((V * size_of::<f32>()) as u64);
+            (from, left, aligned & (left >= V as u32))
+        };
         unroll!(i < N, {
-            let col = Self::col(step, i as u32, lane);
-            let whole = aligned & (self.cols.saturating_sub(col) >= VECTOR as u32);
+            let (from, _, whole) = vector(i);
             // SAFETY: the elements are loaded where there are some.
-            vectors[i] = unsafe { from.add(col.into()).load_vec_if(whole) };
+            loaded[i] = unsafe { from.load_vec_if(whole) };
         });
         // Behind all of them, so that nothing comes between.
         unroll!(i < N, {
-            let col = Self::col(step, i as u32, lane);
-            let left = self.cols.saturating_sub(col);
-            if !(aligned & (left >= VECTOR as u32)) {
-                for j in 0..VECTOR {
-                    let at = from.add(col.into()).add(j as u64);
+            let (from, left, whole) = vector(i);
+            if !whole {
+                for j in 0..V {
                     // SAFETY: as above.
-                    vectors[i][j] = unsafe { at.load_if((j as u32) < left) };
+                    loaded[i][j] = unsafe { from.add(j as u64).load_if((j as u32) < left) };
                 }
             }
         });
-        vectors
+        loaded
     }
-
-    /// Splits the columns from `first` on, one for each lane; a warp has loads of `N` rows in flight.
-    ///
-    /// # Safety
-    /// As for [`split`]; all threads of the block get here.
-    #[inline(always)]
-    unsafe fn split_across<const N: usize>(&self, first: u32) {
-        let (thread, lane) = (thread::thread_idx_x(), warp::lane_id());
-        let (col, warp) = (first + lane, thread / warp::WARP_SIZE);
-        let of_warps = shared_array!(u32; THREADS);
-        let marks = shared_array!(u32; THREADS);
-        let steps = self.rows.div_ceil(WARPS * ROWS_TOGETHER as u32);
-        // SAFETY: elements are loaded and stored where there are some; words of shared memory are read behind a barrier after they are
-        // written.
-        unsafe {
-            let mut largest = 0;
-            for step in 0..steps {
-                for x in self.column::<N>(step, warp, col) {
-                    largest = largest.max(magnitude(x));
-                }
-            }
-            of_warps.add(thread).store(largest);
-            thread::sync_threads();
-            unroll!(i < WARPS as usize, {
-                largest = largest.max(of_warps.add(i as u32 * warp::WARP_SIZE + lane).load());
-            });
-            let line = Line::new(largest);
-            let mut marked = false;
-            for step in (0..steps).rev() {
-                let loaded = self.column::<N>(step, warp, col);
-                unroll!(i < N, {
-                    let row = Self::row(step, i as u32, warp);
-                    let ([high, low], lossy) = halves(scaled(loaded[i], line.exponent()));
-                    marked |= lossy;
-                    let inside = (row < self.rows) & (col < written(self.cols));
-                    self.high.at(row, col).store_if(inside, high);
-                    self.low.at(row, col).store_if(inside, low);
-                });
-            }
-            marks.add(thread).store(u32::from(marked));
-            thread::sync_threads();
-            if warp == 0 && col < self.cols {
-                let mut marked = 0;
-                unroll!(i < WARPS as usize, {
-                    marked |= marks.add(i as u32 * warp::WARP_SIZE + lane).load();
-                });
-                self.lines.add(col.into()).store(line.marked(marked != 0).to_bits());
-            }
-        }
-    }
-
-    /// A warp's `i`-th row of a step across lines.
-    #[inline(always)]
-    fn row(step: u32, i: u32, warp: u32) -> u32 {
-        (step * ROWS_TOGETHER as u32 + i) * WARPS + warp
-    }
-
-    /// A column's elements in the rows of a warp's step, zero where there are none.
-    ///
-    /// # Safety
-    /// As for [`split`].
-    #[inline(always)]
-    unsafe fn column<const N: usize>(&self, step: u32, warp: u32, col: u32) -> [f32; N] {
-        let mut column = [0.0; N];
-        unroll!(i < N, {
-            let row = Self::row(step, i as u32, warp);
-            let inside = (row < self.rows) & (col < self.cols);
-            // SAFETY: the element is loaded where there is one.
-            column[i] = unsafe { self.from.at(row, col).load_if(inside) };
-        });
-        column
-    }
-}
-
-/// What all lanes' values come to.
-///
-/// # Safety
-/// All lanes of the warp get here together.
-#[inline(always)]
-unsafe fn among_lanes(mut value: u32, both: impl Fn(u32, u32) -> u32) -> u32 {
-    for bit in [16, 8, 4, 2, 1] {
-        // SAFETY: as promised by the caller.
-        value = both(value, unsafe { warp::shuffle_xor(warp::FULL_MASK, value, bit) });
-    }
-    value
 }

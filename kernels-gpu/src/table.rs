@@ -15,6 +15,7 @@ use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
 use crate::repack::{self, Repack};
+use crate::rounded::Rounded;
 use crate::skinny::{FewCols, FewRows, Skinny};
 use crate::sliced_k::SlicedK;
 use crate::split::{self, Split};
@@ -66,12 +67,28 @@ pub static REPACKER: cuda_std::entry::KernelEntry = repack_factors::ENTRY;
 pub unsafe fn split_factors(params: Split) {
     cuda_std::early_start::wait();
     // SAFETY: the launcher keeps the contract.
-    unsafe { split::split(params) }
+    unsafe { split::split::<{ split::HALVES }>(params) }
 }
 
 /// [`split_factors()`] as the host sees it.
 #[cfg(not(target_arch = "nvptx64"))]
 pub static SPLITTER: cuda_std::entry::KernelEntry = split_factors::ENTRY;
+
+/// The launch before a product of f32 whose factors are rounded to f16.
+///
+/// # Safety
+/// As [`split`](split::split).
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+#[cuda_std::kernel(max_threads = split::THREADS, min_blocks = split::MIN_BLOCKS, early_start)]
+pub unsafe fn round_factors(params: Split) {
+    cuda_std::early_start::wait();
+    // SAFETY: the launcher keeps the contract.
+    unsafe { split::split::<1>(params) }
+}
+
+/// [`round_factors()`] as the host sees it.
+#[cfg(not(target_arch = "nvptx64"))]
+pub static ROUNDER: cuda_std::entry::KernelEntry = round_factors::ENTRY;
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
@@ -84,12 +101,29 @@ gemm_kernels! {
     halves_nt_f32 = Halves<128, 128, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
     halves_tn_f32 = Halves<128, 128, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
     halves_tt_f32 = Halves<128, 128, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    // Small tiles for small D.
+    halves64_f32 = Halves<128, 64, 4>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves64_nt_f32 = Halves<128, 64, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves64_tn_f32 = Halves<128, 64, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves64_tt_f32 = Halves<128, 64, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
 
     // WarpHalves<BM, BN, TM, TN, STAGES, layouts>: for devices that cannot run those.
     warp_halves_f32 = WarpHalves<128, 128, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 1;
     warp_halves_nt_f32 = WarpHalves<128, 128, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1;
     warp_halves_tn_f32 = WarpHalves<128, 128, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1;
     warp_halves_tt_f32 = WarpHalves<128, 128, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+}
+
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+gemm_kernels! {
+    /// All kernels with the built-in epilogue for f32 [rounded](crate::rounded) to f16, by layouts: apart from the others for the same reason.
+    ROUNDED:
+
+    // Rounded<BN, STAGES, layouts>
+    rounded_f32 = Rounded<256, 4>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    rounded_nt_f32 = Rounded<256, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    rounded_tn_f32 = Rounded<256, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    rounded_tt_f32 = Rounded<256, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
 }
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

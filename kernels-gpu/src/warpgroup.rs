@@ -138,52 +138,8 @@ impl<
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
-        registers::require();
-        let thread = thread::thread_idx_x();
-
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices of the same tiles. Who has the end of a tile collects what the blocks before it have left, each of
-        // which has a part of that tile to leave.
-        unsafe {
-            let mut sums = WarpgroupTile::<BN, BM>::declare();
-            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
-            if thread >= Self::CONSUMERS {
-                become_producer();
-                if thread == Self::CONSUMERS {
-                    early_start::wait();
-                    let parts = Parts::<CLUSTER>::new::<Self, _>(&p);
-                    let parts = parts.map(|part| (part.origin, part.slices));
-                    Self::produce(&p, &mut ring, parts);
-                }
-                return;
-            }
-            become_consumer();
-            early_start::wait();
-            let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
-            let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
-            let block = thread::block_idx_x();
-            let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
-            let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
-            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
-            for Part { origin: Origin { row, col }, slices, is_left, first_helper } in
-                Parts::<CLUSTER>::new::<Self, _>(&p)
-            {
-                let origin = Origin { row: row + first, col };
-                let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
-                let slices = slices.end - slices.start;
-                let fetched = Self::consume(&mut sums, &mut ring, first, slices, fetch);
-                if is_left {
-                    sums.leave(&of_block(block), meet);
-                    continue;
-                }
-                for helper in (first_helper..block).step_by(CLUSTER as usize) {
-                    sums.collect(&of_block(helper), meet);
-                }
-                sums.store(&p, origin, fetched, &mut outbox);
-            }
-            ring.leave_cluster();
-            outbox.finish();
-        }
+        // SAFETY: as promised by the caller.
+        unsafe { Self::run_with(&p, |_, _| ()) }
     }
 }
 
@@ -198,6 +154,65 @@ impl<
     D: Outgoing,
 > Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
 {
+    /// Runs one thread, which does something to the finished sums of each warpgroup's part of D before they are put through the epilogue: to `finish`
+    /// is passed where that part begins.
+    ///
+    /// # Safety
+    /// As for [`GemmKernel::run`].
+    #[inline(always)]
+    pub unsafe fn run_with<E: Epilogue<D>>(
+        p: &GemmParams<T, E, D>,
+        finish: impl Fn(&mut WarpgroupTile<BN, BM>, Origin),
+    ) {
+        registers::require();
+        let thread = thread::thread_idx_x();
+
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
+        // through the same slices of the same tiles. Who has the end of a tile collects what the blocks before it have left, each of
+        // which has a part of that tile to leave.
+        unsafe {
+            let mut sums = WarpgroupTile::<BN, BM>::declare();
+            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
+            if thread >= Self::CONSUMERS {
+                become_producer();
+                if thread == Self::CONSUMERS {
+                    early_start::wait();
+                    let parts = Parts::<CLUSTER>::new::<Self, _>(p);
+                    let parts = parts.map(|part| (part.origin, part.slices));
+                    Self::produce(p, &mut ring, parts);
+                }
+                return;
+            }
+            become_consumer();
+            early_start::wait();
+            let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
+            let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
+            let block = thread::block_idx_x();
+            let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
+            let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
+            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
+            for Part { origin: Origin { row, col }, slices, is_left, first_helper } in
+                Parts::<CLUSTER>::new::<Self, _>(p)
+            {
+                let origin = Origin { row: row + first, col };
+                let fetch = || WarpgroupTile::<BN, BM>::fetch(p, origin);
+                let slices = slices.end - slices.start;
+                let fetched = Self::consume(&mut sums, &mut ring, first, slices, fetch);
+                if is_left {
+                    sums.leave(&of_block(block), meet);
+                    continue;
+                }
+                for helper in (first_helper..block).step_by(CLUSTER as usize) {
+                    sums.collect(&of_block(helper), meet);
+                }
+                finish(&mut sums, origin);
+                sums.store(p, origin, fetched, &mut outbox);
+            }
+            ring.leave_cluster();
+            outbox.finish();
+        }
+    }
+
     /// Threads that multiply.
     const CONSUMERS: u32 = Self::TILE.threads();
 

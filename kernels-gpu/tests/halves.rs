@@ -119,7 +119,7 @@ impl Factor {
         }
         // Rows of A and columns of B are lines.
         let across = is_b == (layout == Layout::RowMajor);
-        let to_lines = split::to_lines(batch, shape) * size_of::<f16>() as u64;
+        let to_lines = split::to_lines(HALVES, batch, shape) * size_of::<f16>() as u64;
         let lines = u64::from(batch * split::lines(shape, across)) * size_of::<i16>() as u64;
         let stored = write(simulator, &elements);
         let halves = simulator.alloc((to_lines + lines).max(1)).unwrap();
@@ -185,7 +185,7 @@ impl Product {
             launched.unwrap_or_else(|error| panic!("{}: {:?}: {error}", kernel.name, self.shape))
         };
         if k > 0 {
-            let split = Split { a: a.part(batch), b: b.part(batch) };
+            let split = Split::new(a.part(batch), b.part(batch));
             let arguments = [(&raw const split).cast::<c_void>()];
             run(&SPLITTER, [split.blocks(), 1, 1], split::THREADS, 0, &arguments);
         }

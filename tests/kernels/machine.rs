@@ -10,16 +10,32 @@ pub struct Machine {
     pub name: String,
     pub device: Device,
     tests: Arc<AtomicUsize>,
+    left_to_twins: Arc<AtomicUsize>,
 }
 
 impl Machine {
     pub fn new(device: Device) -> Self {
-        Machine { name: device.spec().to_string(), device, tests: Arc::default() }
+        Machine {
+            name: device.spec().to_string(),
+            device,
+            tests: Arc::default(),
+            left_to_twins: Arc::default(),
+        }
     }
 
     /// Counts a test that runs here.
     pub fn count_test(&self) {
         self.tests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it is the simulator.
+    pub fn is_simulator(&self) -> bool {
+        self.device.spec() == DeviceSpec::Sim
+    }
+
+    /// Counts a test of a kernel of bf16 that its twin of f16 runs alone.
+    pub fn count_left_to_twin(&self) {
+        self.left_to_twins.fetch_add(1, Ordering::Relaxed);
     }
 
     fn tests(&self) -> usize {
@@ -58,8 +74,11 @@ impl Machines {
 
     /// Which tests ran where.
     pub fn summary(&self) -> String {
-        let on_simulator =
-            format!("{} tests of kernels ran on the simulator", self.simulator.tests());
+        let on_simulator = format!(
+            "{} tests of kernels ran on the simulator ({} of bf16 left to their twins of f16)",
+            self.simulator.tests(),
+            self.simulator.left_to_twins.load(Ordering::Relaxed)
+        );
         match &self.gpu {
             Ok(gpu) => {
                 let info = gpu.device.info();

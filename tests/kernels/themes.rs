@@ -45,6 +45,22 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     themes
 }
 
+/// Whether a theme is about values of a type, not about where they lie.
+///
+/// Kernels of f16 and of bf16 are one code. Only how numbers are converted, multiplied and rounded differs, so that what goes wrong with the
+/// addresses, edges and barriers of one goes wrong with those of the other.
+pub fn is_about_values(theme: &str) -> bool {
+    const ABOUT_VALUES: [&str; 6] = [
+        "exact_integers",
+        "epilogues",
+        "addends",
+        "special_values",
+        "same_bits_everywhere",
+        "random_cases",
+    ];
+    ABOUT_VALUES.contains(&theme)
+}
+
 /// One less, exactly and one more than the block's tile in every direction, and the same around one.
 fn edges<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
@@ -267,7 +283,7 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let order = |kernel: &KernelInfo| match kernel.summation {
         Summation::InGroups => (kernel.summation, kernel.depth_groups, kernel.tile.bk),
         // A launch that adds slices up has the activations of all other kernels, and warpgroups have shorter ones.
-        Summation::Warpgroups | Summation::Halves => {
+        Summation::Warpgroups | Summation::Halves | Summation::Rounded => {
             (kernel.summation, u32::from(kernel.reducer.is_some()), 0)
         }
         order => (order, 1, 0),
@@ -304,7 +320,9 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
     match kernel.summation {
         Summation::Ascending | Summation::InGroups => Machine::new(Device::sim()),
-        Summation::TensorCores | Summation::Warpgroups | Summation::Halves => machine.clone(),
+        Summation::TensorCores | Summation::Warpgroups | Summation::Halves | Summation::Rounded => {
+            machine.clone()
+        }
     }
 }
 

@@ -76,7 +76,7 @@ pub struct Arguments {
     /// The kernel to use, such as tiled16; the library chooses if none is named
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// What float32 is computed in: multiply-adds of float32, or halves of 22 bits in all on tensor cores, which have kernels of their own
+    /// What float32 is computed in: multiply-adds of float32 (exact), or on tensor cores from 22 (split) or 11 bits (fast), with kernels of their own
     #[arg(long, value_name = "PRECISION", default_value = "exact", value_parser = options::precision())]
     precision: Precision,
     /// Show how the kernel was chosen: all kernels with their expected times and places by rule
@@ -98,6 +98,7 @@ Examples:
   regemm mul a.npy b.npy -o d.npy --c c.npy --beta 0.5 --device cuda:0 --kernel microkernel
   regemm mul a.npy b.npy -o d.npy --as bf16 --results f32
   regemm mul a.npy b.npy -o d.npy --precision split --verify
+  regemm mul a.npy b.npy -o d.npy --precision fast --explain
   regemm mul queries.npy keys.npy -o scores.npy --transpose-b --alpha 0.125";
 
 #[derive(Clone, Copy, ValueEnum)]

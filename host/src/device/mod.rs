@@ -43,7 +43,7 @@ use ndarray::{ArrayView2, ArrayView3};
 use ptx::PtxModule;
 use regemm_kernels::element::Element;
 use regemm_kernels::kernel::{KernelInfo, Reducer};
-use regemm_kernels::table::{REPACKER, SPLITTER};
+use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER};
 use regemm_kernels::{reduce, repack, split};
 use report::KernelReport;
 use sim::SimDevice;
@@ -127,9 +127,10 @@ impl Code {
         Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
     }
 
-    /// That of the kernel of this library which is launched before one that takes factors in halves.
-    pub fn splitter() -> Code {
-        let (entry, threads) = (&SPLITTER, split::THREADS);
+    /// That of the kernel of this library which is launched before one that takes factors in so many halves.
+    pub fn splitter(halves: u32) -> Code {
+        let entry = if halves == 1 { &ROUNDER } else { &SPLITTER };
+        let threads = split::THREADS;
         Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
     }
 }

@@ -1,4 +1,4 @@
-//! Factors of f32 in two halves, which a launch before the kernel makes.
+//! Factors of f32 in halves, which a launch before the kernel makes.
 
 use super::execute::Plan;
 use super::operands::{Repeat, Term};
@@ -14,7 +14,7 @@ use half::f16;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::maps::BoxShape;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::split::{self, HALVES, Part, Split};
+use regemm_kernels::split::{self, Part, Split};
 
 /// Both factors in halves.
 pub(super) struct InHalves<'a, T: Element> {
@@ -27,8 +27,10 @@ struct Halved<'a, T: Element> {
     stored: Term<'a, T>,
     /// Whether its lines, rows of A or columns of B, run across the rows that are stored.
     across: bool,
-    /// The halves of its matrices, as a batch of twice as many.
+    /// The halves of its matrices, as a batch of as many times more.
     halves: Term<'a, f16>,
+    /// How many halves each element has.
+    made: u32,
 }
 
 impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
@@ -36,14 +38,15 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     type Parameters = Split;
 
     unsafe fn new(plan: &Plan<'a, T>, _: &LaunchShape, copies: u64) -> Result<Self> {
-        let [of_a, _] = rooms(&plan.problem, plan.problem.matrices);
+        let made = plan.kernel.info.halves();
+        let [of_a, _] = rooms(&plan.problem, plan.problem.matrices, made);
         let [across_a, across_b] = across(plan.problem.layouts);
         let [a_matrices, b_matrices] = plan.problem.matrices;
         // SAFETY: as promised by the caller; those of both lie one behind the other.
         unsafe {
             Ok(InHalves {
-                a: Halved::new(plan.a.stored, across_a, a_matrices, copies)?,
-                b: Halved::new(plan.b.stored, across_b, b_matrices, copies + of_a.bytes())?,
+                a: Halved::new(plan.a.stored, across_a, [a_matrices, made], copies)?,
+                b: Halved::new(plan.b.stored, across_b, [b_matrices, made], copies + of_a.bytes())?,
             })
         }
     }
@@ -57,15 +60,21 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     }
 
     fn before(&self, products: (u32, u32)) -> Before<Split> {
-        let parameters = Split { a: self.a.part(products), b: self.b.part(products) };
-        Before { code: Code::splitter(), blocks: parameters.blocks(), parameters }
+        let parameters = Split::new(self.a.part(products), self.b.part(products));
+        Before { code: Code::splitter(self.a.made), blocks: parameters.blocks(), parameters }
     }
 }
 
 impl<'a, T: Element> Halved<'a, T> {
     /// # Safety
-    /// There is [room](rooms) from the address on for as many of the matrices as one launch has products, to be used until the work is done.
-    unsafe fn new(stored: Term<'a, T>, across: bool, matrices: u32, address: u64) -> Result<Self> {
+    /// There is [room](rooms) from the address on for so many halves of as many of the matrices as one launch has products, to be used until
+    /// the work is done.
+    unsafe fn new(
+        stored: Term<'a, T>,
+        across: bool,
+        [matrices, made]: [u32; 2],
+        address: u64,
+    ) -> Result<Self> {
         debug_assert_eq!(T::DTYPE, Dtype::F32, "others have no halves");
         let (rows, cols) = (stored.first.rows(), stored.first.cols());
         // All dimensions are below 2^31.
@@ -73,9 +82,9 @@ impl<'a, T: Element> Halved<'a, T> {
         // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them.
         let first =
             unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
-        let count = (matrices.min(MAX_PRODUCTS) * HALVES) as usize;
+        let count = (matrices.min(MAX_PRODUCTS) * made) as usize;
         let batch = Some(Repeat { count, stride: rows * ld });
-        Ok(Halved { stored, across, halves: Term { first, batch } })
+        Ok(Halved { stored, across, halves: Term { first, batch }, made })
     }
 
     /// Rows and columns as they are stored.
@@ -92,7 +101,7 @@ impl<'a, T: Element> Halved<'a, T> {
     /// What is known of the lines, behind the halves of a launch of so many products.
     fn lines(&self, products: u32) -> GlobalPtr<i16> {
         let halves = GlobalPtr::<f16>::from_address(self.halves.first.address());
-        halves.add(split::to_lines(self.matrices(products), self.shape())).cast()
+        halves.add(split::to_lines(self.made, self.matrices(products), self.shape())).cast()
     }
 
     /// What is known of the lines stands in the place of elements.
@@ -104,7 +113,7 @@ impl<'a, T: Element> Halved<'a, T> {
 
     /// A map of the halves of so many products.
     fn map(&self, products: u32, boxes: BoxShape) -> Result<TensorMap> {
-        self.halves.tensor_map((0, self.matrices(products) * HALVES), boxes)
+        self.halves.tensor_map((0, self.matrices(products) * self.made), boxes)
     }
 
     /// What is split for `products` products from product `first` on. What all products share is split for the first ones.

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::kernels::kernels;
     use crate::occupancy::{CannotLaunch, Demand, Limits, occupancy};
-    use regemm_kernels::table::{HALVES, REDUCERS, REPACKER, SPLITTER};
+    use regemm_kernels::table::{HALVES, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER};
 
     /// Names of the columns.
     const HEADING: &str = "kernel,arch,registers,static_shared_bytes,local_bytes";
@@ -86,14 +86,15 @@ mod tests {
 
     #[test]
     fn every_kernel_is_recorded_for_every_capability_and_nothing_else() {
-        for kernel in kernels().iter().chain(HALVES) {
+        for kernel in kernels().iter().chain(HALVES).chain(ROUNDED) {
             for capability in Limits::CAPABILITIES {
                 let found = compiled(kernel.entry.name, capability);
                 assert!(found.is_some(), "{} for {capability:?}: {RENEW}", kernel.name);
             }
         }
         let own = kernels().iter().filter(|kernel| kernel.name == kernel.entry.name).count();
-        let entries = own + HALVES.len() + REDUCERS.len() + [REPACKER, SPLITTER].len();
+        let launched_around = REDUCERS.len() + [REPACKER, SPLITTER, ROUNDER].len();
+        let entries = own + HALVES.len() + ROUNDED.len() + launched_around;
         assert_eq!(ROWS.len(), entries * Limits::CAPABILITIES.len(), "{RENEW}");
         assert_eq!(compiled("naive_f32", (9, 9)), None);
         assert_eq!(compiled("naive", (9, 0)), None);
@@ -102,7 +103,7 @@ mod tests {
     /// The launch bounds of the table promise the assembler so many blocks, so it must have found registers for them.
     #[test]
     fn every_kernel_has_the_blocks_that_the_table_asks_for() {
-        for kernel in kernels().iter().chain(HALVES) {
+        for kernel in kernels().iter().chain(HALVES).chain(ROUNDED) {
             for capability in Limits::CAPABILITIES {
                 let limits = Limits::of(capability).unwrap();
                 let compiled = compiled(kernel.entry.name, capability).unwrap();

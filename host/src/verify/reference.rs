@@ -6,7 +6,7 @@ use super::problem::{Problem, ShapeError, widen};
 use super::sums::{SumError, exact_sums};
 use ndarray::{Array2, Zip};
 use regemm_kernels::activation::Activation;
-use regemm_kernels::element::{Accumulator, Element};
+use regemm_kernels::element::{Accumulator, Dtype, Element};
 
 /// What each element of D must be, and by how much it may differ.
 #[derive(Clone, Debug)]
@@ -72,7 +72,9 @@ pub fn exact_reference<T: Element, D: Element>(
     let sums = k as f64 * a * b;
     let all = problem.alpha.abs() * sums + problem.beta.abs() * c + bias;
     let limit = 1.0 / Precision::of_sums(T::DTYPE).unit_roundoff;
-    if !(factors && kept && sums <= limit && all <= limit) {
+    // What a precision of f32 rounds factors to is exact up to some integer.
+    let whole = T::DTYPE != Dtype::F32 || a.max(b) <= problem.precision.largest_integer();
+    if !(factors && kept && whole && sums <= limit && all <= limit) {
         return Ok(None);
     }
     let Reference { mut value, mut bound } = reference(problem)?;

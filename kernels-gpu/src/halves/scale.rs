@@ -20,7 +20,7 @@ const EIGHT: u32 = 8;
 /// All products have been waited for; the parameters have the lines of both factors.
 #[inline(always)]
 #[track_caller]
-pub(super) unsafe fn divide<const N: usize, E>(
+pub(crate) unsafe fn divide<const N: usize, E>(
     sums: &mut WarpgroupTile<N>,
     p: &GemmParams<f16, E, f32>,
     origin: Origin,

@@ -1,0 +1,154 @@
+//! Kernels for the precisions of f32.
+
+use super::{Problem, base_name, family_name, kernels, supports};
+use crate::device::info::DeviceInfo;
+use crate::error::{Error, Result};
+use crate::precision::Precision;
+use regemm_kernels::kernel::{KernelInfo, Rung};
+use regemm_kernels::table::{HALVES, ROUNDED};
+
+/// The kernels that compute in a precision, the fastest first.
+pub(crate) fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
+    match precision {
+        Precision::Exact => kernels(),
+        Precision::Split => HALVES,
+        Precision::Fast => ROUNDED,
+    }
+}
+
+/// The kernel of a precision for a problem on a device: the first that can compute it, or one like it with smaller tiles where it has fewer than there
+/// are multiprocessors. Of those of a rung, if one is given.
+///
+/// # Errors
+/// As for [`supports`], for the last one for the problem's layouts, which needs least of a device; [`Error::Precision`] where there is none.
+pub(crate) fn choose(
+    precision: Precision,
+    problem: &Problem,
+    device: &DeviceInfo,
+    rung: Option<Rung>,
+) -> Result<&'static KernelInfo> {
+    let fits = |kernel: &&KernelInfo| {
+        kernel.layouts == problem.layouts && rung.is_none_or(|rung| rung == kernel.rung)
+    };
+    let for_layouts = || kernels_of(precision).iter().filter(fits);
+    let mut able = for_layouts().filter(|kernel| supports(kernel, problem, device).is_ok());
+    let Some(fastest) = able.next() else {
+        let last = for_layouts().last().ok_or_else(|| no_such_kernel(precision))?;
+        return supports(last, problem, device).map(|()| last);
+    };
+    let tiles = |kernel: &KernelInfo| {
+        let [rows, cols] = [problem.m.div_ceil(kernel.tile.bm), problem.n.div_ceil(kernel.tile.bn)];
+        (u64::from(rows) * u64::from(cols)).saturating_mul(problem.batch.into())
+    };
+    if tiles(fastest) >= device.multiprocessors.into() {
+        return Ok(fastest);
+    }
+    let alike = able.filter(|kernel| kernel.needs == fastest.needs);
+    let smallest = alike.max_by_key(|kernel| tiles(kernel));
+    Ok(smallest.filter(|kernel| tiles(kernel) > tiles(fastest)).unwrap_or(fastest))
+}
+
+/// The kernel of a precision that has this name, in the forms that [`find_in`](super::find_in) knows.
+///
+/// # Errors
+/// As for [`supports`]; [`Error::Precision`] where the precision has none of this name.
+pub(crate) fn find(
+    precision: Precision,
+    name: &str,
+    problem: &Problem,
+    device: &DeviceInfo,
+) -> Result<&'static KernelInfo> {
+    let kernels = kernels_of(precision);
+    let of_layouts =
+        |kernel: &&KernelInfo| kernel.layouts == problem.layouts && family_name(kernel) == name;
+    let whole = |kernel: &&KernelInfo| kernel.name == name || base_name(kernel) == name;
+    let found = kernels.iter().find(of_layouts).or_else(|| kernels.iter().find(whole));
+    let kernel = found.ok_or_else(|| no_such_kernel(precision))?;
+    supports(kernel, problem, device).map(|()| kernel)
+}
+
+fn no_such_kernel(precision: Precision) -> Error {
+    Error::Precision {
+        precision,
+        with: "this choice of kernel",
+        remedy: "it has kernels of its own",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::device::info::tests::h200;
+    use regemm_kernels::element::Dtype;
+    use regemm_kernels::kernel::Needs;
+    use regemm_kernels::layout::Layouts;
+
+    #[test]
+    fn small_products_by_halves_have_small_tiles() {
+        let device = Device::sim();
+        let tile = |m, n, batch| {
+            let problem = Problem { batch, ..Problem::new(Dtype::F32, m, n, 512) };
+            let tile = choose(Precision::Split, &problem, device.info(), None).unwrap().tile;
+            (tile.bm, tile.bn)
+        };
+        assert_eq!(tile(1024, 1024, 1), (128, 64));
+        assert_eq!(tile(1024, 1024, 3), (128, 128));
+        assert_eq!(tile(2048, 2048, 1), (128, 128));
+        // Half of a tile is enough here.
+        assert_eq!(tile(64, 40, 1), (128, 128));
+    }
+
+    fn problem(layouts: Layouts) -> Problem {
+        Problem::packed(Dtype::F32, (3000, 2000, 100), layouts)
+    }
+
+    /// With 99 KB of shared memory, as on GPUs for other uses than data centres.
+    fn gpu(compute_capability: (u32, u32)) -> DeviceInfo {
+        let compute_capability = Some(compute_capability);
+        DeviceInfo { compute_capability, shared_bytes_per_block: 101_376, ..h200() }
+    }
+
+    #[test]
+    fn devices_without_warpgroup_products_take_those_of_warps() {
+        for layouts in Layouts::ALL {
+            let problem = problem(layouts);
+            let chosen =
+                |device| family_name(choose(Precision::Split, &problem, &device, None).unwrap());
+            let without_capability = DeviceInfo { compute_capability: None, ..h200() };
+            assert_eq!([chosen(h200()), chosen(without_capability)], ["halves"; 2]);
+            for capability in [(8, 0), (8, 6), (8, 9), (10, 0), (12, 0)] {
+                assert_eq!(chosen(gpu(capability)), "warp_halves", "{capability:?}, {layouts}");
+            }
+            let error = choose(Precision::Split, &problem, &gpu((7, 5)), None).unwrap_err();
+            assert!(
+                matches!(error, Error::KernelNeeds { needs: Needs::TensorCores, .. }),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_or_a_rung_is_kept_to() {
+        let (nn, tn) = (problem(Layouts::NN), problem(Layouts::TN));
+        let found = |name, problem| find(Precision::Split, name, problem, &h200()).unwrap().name;
+        assert_eq!(found("warp_halves", &nn), "warp_halves_f32");
+        assert_eq!(found("warp_halves", &tn), "warp_halves_tn_f32");
+        assert_eq!(found("halves_tn", &tn), "halves_tn_f32");
+        assert_eq!(found("warp_halves_f32", &nn), "warp_halves_f32");
+        let other_layouts = find(Precision::Split, "halves_nt_f32", &nn, &h200()).unwrap_err();
+        assert!(matches!(other_layouts, Error::KernelLayouts { .. }), "{other_layouts}");
+        let needs = find(Precision::Split, "halves", &nn, &gpu((8, 0))).unwrap_err();
+        assert!(matches!(needs, Error::KernelNeeds { .. }), "{needs}");
+        let of_rung =
+            |rung| choose(Precision::Split, &tn, &h200(), Some(rung)).map(|kernel| kernel.name);
+        assert_eq!(of_rung(Rung::TensorCore).unwrap(), "warp_halves_tn_f32");
+        assert_eq!(of_rung(Rung::Warpgroup).unwrap(), "halves_tn_f32");
+        for error in [
+            of_rung(Rung::Naive).unwrap_err(),
+            find(Precision::Split, "naive", &nn, &h200()).unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::Precision { .. }), "{error}");
+        }
+    }
+}
