@@ -8,16 +8,25 @@ use regemm::{
     kernels,
 };
 
-/// The simulator, and the first GPU that has matrix instructions of warpgroups.
+/// The simulator, and the first GPU that has tensor cores for f16.
 fn devices() -> Vec<Device> {
     let gpu = Device::auto().ok().filter(|device| {
-        !device.is_sim() && device.info().compute_capability.is_some_and(|(major, _)| major == 9)
+        !device.is_sim() && device.info().compute_capability.is_some_and(|(major, _)| major >= 8)
     });
     match &gpu {
         Some(device) => println!("on {} as well", device.info().name),
-        None => println!("on the simulator alone: there is no GPU of compute capability 9.0"),
+        None => {
+            println!("on the simulator alone: there is no GPU of compute capability 8.0 or later")
+        }
     }
     [Some(Device::sim()), gpu].into_iter().flatten().collect()
+}
+
+/// What can be asked for, and the family of kernels that there is then.
+fn choices(device: &Device) -> [(KernelChoice, &'static str); 2] {
+    let has_warpgroups = device.info().compute_capability.is_none_or(|(major, _)| major == 9);
+    let family = if has_warpgroups { "halves" } else { "warp_halves" };
+    [(KernelChoice::Auto, family), (KernelChoice::Named("warp_halves".into()), "warp_halves")]
 }
 
 fn random(seed: u64, rows: usize, cols: usize) -> Array2<f32> {
@@ -34,6 +43,10 @@ fn stored(factor: &Array2<f32>, layout: Layout) -> Array2<f32> {
 
 fn split<'a>(a: &'a Array2<f32>, b: &'a Array2<f32>) -> Problem<'a, f32> {
     Problem { precision: Precision::Split, ..Problem::product(a.view(), b.view()) }
+}
+
+fn split_by<'a>(gemm: Gemm<'a, f32>, choice: &KernelChoice) -> Gemm<'a, f32> {
+    gemm.precision(Precision::Split).kernel(choice.clone())
 }
 
 fn assert_right(problem: Problem<'_, f32>, d: &Array2<f32>) {
@@ -60,12 +73,18 @@ fn products_of_all_layouts_and_sizes() -> Result<()> {
                 let stored_a = device.upload(&stored(&a, of_a).view())?;
                 let stored_b = device.upload(&stored(&b, of_b).view())?;
                 let factor = |matrix, layout| regemm::Factor::stored(matrix, layout);
-                let mut d = device.matrix(m, n)?;
-                let gemm = Gemm::new(factor(&stored_a, of_a), factor(&stored_b, of_b));
-                let report = gemm.precision(Precision::Split).run(&mut d)?;
-                assert!(report.kernel.name.starts_with("halves") && report.launched);
-                assert_eq!(report.why.to_string(), "the kernel for precision split");
-                assert_right(split(&a, &b), &d.to_array()?);
+                for (choice, family) in choices(&device) {
+                    let mut d = device.matrix(m, n)?;
+                    let gemm = Gemm::new(factor(&stored_a, of_a), factor(&stored_b, of_b));
+                    let why = match choice {
+                        KernelChoice::Auto => "the kernel for precision split",
+                        _ => "asked for",
+                    };
+                    let report = gemm.precision(Precision::Split).kernel(choice).run(&mut d)?;
+                    assert!(report.kernel.name.starts_with(family), "{}", report.kernel.name);
+                    assert!(report.launched && report.why.to_string().contains(why));
+                    assert_right(split(&a, &b), &d.to_array()?);
+                }
             }
         }
     }
@@ -83,13 +102,12 @@ fn views_and_epilogues() -> Result<()> {
         let mut d = device.matrix(71, 83)?;
         let a_view = all_a.view().slice(3..74, 1..66)?;
         let b_view = all_b.view().slice(2..67, 5..88)?;
-        Gemm::new(a_view, b_view)
+        let gemm = Gemm::new(a_view, b_view)
             .alpha(0.5)
             .c(-2.0, &on_device_c)
             .bias_per_column(&on_device_bias)
             .activation(Activation::GeluTanh)
-            .precision(Precision::Split)
-            .run(&mut d)?;
+            .precision(Precision::Split);
         let problem = Problem {
             c: Some(c.view()),
             bias: Some((BiasAxis::Column, &bias)),
@@ -99,7 +117,10 @@ fn views_and_epilogues() -> Result<()> {
             precision: Precision::Split,
             ..Problem::product(a.slice(s![3..74, 1..66]), b.slice(s![2..67, 5..88]))
         };
-        assert_right(problem, &d.to_array()?);
+        for (choice, _) in choices(&device) {
+            gemm.clone().kernel(choice).run(&mut d)?;
+            assert_right(problem, &d.to_array()?);
+        }
     }
     Ok(())
 }
@@ -124,10 +145,12 @@ fn batches_with_factors_of_their_own_or_one_for_all() -> Result<()> {
             assert!(check_batch(&problems, &d.view(), 0).unwrap().pass());
         };
         let mut d = device.batch(4, 33, 65)?;
-        Gemm::new(&batch_a, &batch_b).precision(Precision::Split).run(&mut d)?;
-        check(false, d.to_array()?);
-        Gemm::new(&batch_a, &one_b).precision(Precision::Split).run(&mut d)?;
-        check(true, d.to_array()?);
+        for (choice, _) in choices(&device) {
+            split_by(Gemm::new(&batch_a, &batch_b), &choice).run(&mut d)?;
+            check(false, d.to_array()?);
+            split_by(Gemm::new(&batch_a, &one_b), &choice).run(&mut d)?;
+            check(true, d.to_array()?);
+        }
     }
     Ok(())
 }
@@ -190,10 +213,12 @@ fn what_is_not_finite_stays_in_its_row() -> Result<()> {
         (a[[3, 5]], a[[69, 65]]) = (f32::NAN, f32::INFINITY);
         let (on_device_a, on_device_b) = (device.upload(&a.view())?, device.upload(&b.view())?);
         let mut d = device.matrix(70, 40)?;
-        Gemm::new(&on_device_a, &on_device_b).precision(Precision::Split).run(&mut d)?;
-        for (row, of_row) in d.to_array()?.outer_iter().enumerate() {
-            let spoilt = row == 3 || row == 69;
-            assert!(of_row.iter().all(|x| x.is_finite() != spoilt), "row {row}");
+        for (choice, family) in choices(&device) {
+            split_by(Gemm::new(&on_device_a, &on_device_b), &choice).run(&mut d)?;
+            for (row, of_row) in d.to_array()?.outer_iter().enumerate() {
+                let spoilt = row == 3 || row == 69;
+                assert!(of_row.iter().all(|x| x.is_finite() != spoilt), "{family}, row {row}");
+            }
         }
     }
     Ok(())
@@ -241,7 +266,7 @@ fn precisions_are_for_f32_and_have_kernels_of_their_own() -> Result<()> {
     let named = KernelChoice::Named("naive".into());
     let error =
         Gemm::new(&a, &a).precision(Precision::Split).kernel(named).run(&mut d).unwrap_err();
-    assert!(error.to_string().contains("a kernel of its own"), "{error}");
+    assert!(error.to_string().contains("kernels of its own"), "{error}");
     let halves = device.matrix::<f16>(8, 8)?;
     let mut d = device.matrix(8, 8)?;
     let error = Gemm::new(&halves, &halves).precision(Precision::Split).run(&mut d).unwrap_err();

@@ -10,7 +10,9 @@ use crate::product;
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::ndarray::Array2;
 use regemm::verify::{Distribution, random_vector, rng};
-use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Stream, Vector};
+use regemm::{
+    Accumulator, Device, Element, KernelChoice, Layouts, Precision, Stream, Vector, kernels,
+};
 use regemm_report::versus::{
     Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, Measured, REGEMM, Unsupported,
     WITH_EPILOGUE,
@@ -172,7 +174,10 @@ impl<T: Element> Contest<'_, T> {
         };
         add(REGEMM, KernelChoice::Auto, self.precision, None);
         for kernel in self.kernels {
-            add(kernel, KernelChoice::Named(kernel.clone()), Precision::Exact, None);
+            // Of a precision alone are those that the table of all others does not have.
+            let is_exact = kernels::find_in(kernel, T::DTYPE, Layouts::NN).is_ok();
+            let precision = if is_exact { Precision::Exact } else { self.precision };
+            add(kernel, KernelChoice::Named(kernel.clone()), precision, None);
         }
         if with_epilogue {
             add(WITH_EPILOGUE, KernelChoice::Auto, self.precision, Some(&bias_on_device));

@@ -229,8 +229,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// What the product is computed in, if it is one of f32; [`Precision::Exact`] unless set. Any other takes a kernel of its own, so that no
-    /// [kernel](Gemm::kernel) may be set besides.
+    /// What the product is computed in, if it is one of f32; [`Precision::Exact`] unless set. Any other has kernels of its own, and a
+    /// [kernel](Gemm::kernel) that is set besides must be one of them.
     ///
     /// ```
     /// use regemm::{Device, Gemm, Precision};
@@ -370,11 +370,16 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             if problem.types() != Types::same(Dtype::F32) {
                 return conflict("these element types", "it is one of f32");
             }
-            if !matches!(self.kernel, KernelChoice::Auto) {
-                return conflict("a choice of kernel", "it has a kernel of its own");
-            }
-            let kernel = kernels::precise::choose(self.precision, problem, device.info())?;
-            return Ok(Selection { kernel, why: Why::Precision(self.precision) });
+            let precision = self.precision;
+            let chosen = |rung| kernels::precise::choose(precision, problem, device.info(), rung);
+            let find = |name: &str| kernels::precise::find(precision, name, problem, device.info());
+            let (kernel, why) = match &self.kernel {
+                KernelChoice::Auto => (chosen(None)?, Why::Precision(precision)),
+                KernelChoice::Rung(rung) => (chosen(Some(*rung))?, Why::Precision(precision)),
+                KernelChoice::Named(name) => (find(name)?, Why::Asked),
+                KernelChoice::Info(info) => (find(info.name)?, Why::Asked),
+            };
+            return Ok(Selection { kernel, why });
         }
         match &self.kernel {
             KernelChoice::Auto => {

@@ -9,7 +9,7 @@ use std::fmt;
 /// | precision | computed by | error of a sum over `k`, relative to `\|A\|\|B\|` |
 /// |---|---|---|
 /// | `Exact` | multiply-adds of f32 | `k u`, and the same bits with every kernel of the ladder |
-/// | `Split` | tensor cores, from halves | `(36 + k / 16) u` |
+/// | `Split` | tensor cores, from halves | `(56 + k / 16) u` |
 /// | `Tf32` | tensor cores, from factors rounded to TF32 | `2^-10 + (8 + 2 k) u` |
 /// | `Fast` | tensor cores, from factors rounded to f16 | `2^-10 + (8 + k) u` |
 ///
@@ -22,8 +22,9 @@ pub enum Precision {
     /// Multiply-adds of f32, one after another.
     #[default]
     Exact,
-    /// Each element of A and B as two f16, which together have 22 or 23 of its 24 bits, and three products of these on tensor cores
-    /// ([`regemm_kernels::halves`]): for Hopper, on the simulator everywhere.
+    /// Each element of A and B as two f16, which together have 22 or 23 of its 24 bits, and three products of these on tensor cores,
+    /// on Hopper by warpgroups ([`regemm_kernels::halves`]), on other GPUs from compute capability 8.0 on by warps
+    /// ([`regemm_kernels::warp_halves`]).
     ///
     /// Rows of A and columns of B are multiplied by powers of two first, so that magnitudes from end to end of f32 do. Elements below 2^-28 of
     /// the largest one in their row or column lose more bits the smaller they are, up to 2^-50 of that largest one. An infinity or NaN in a row
@@ -73,17 +74,17 @@ impl Precision {
 
     /// Roundings of f32 that a sum of `k` products is worth, beside the `k` of `Exact`.
     ///
-    /// Halves lose 2^-22 of each factor at most, and what is left out of a product is as much: 12 roundings. Tensor cores cut off a quarter of
-    /// the last bit of each of 16 products and all of the sum's own twice before the sum is taken over: 21. Then it is rounded as
-    /// often as there are 32 values of k. The sums of low halves, which are cut off all the way, count 2^-11 as much:
-    /// 10.5 for 8 values of k.
+    /// Halves lose 2^-22 of each factor at most, and what is left out of a product is as much: 12 roundings. Tensor cores cut off a part of the last
+    /// bit of each of 32 products and the sum's own before the sum is taken over: Hopper's a quarter, and two times the sum's own, 21; those before it
+    /// a half, and four times the sum's own, which they add to 8 products at once, 41. Then it is rounded as often as there are 32 values of k. The sums of
+    /// low halves, which are cut off all the way, count 2^-11 as much: 10.5 for 8 values of k on Hopper, twice that before it.
     ///
     /// Where both factors are rounded to 11 bits each loses 2^-11 at most, and their product 2^-10 and 2^-22. What tensor cores cut off, 10.5 for 16 values of k, is
     /// less than one for each. Those of other generations than Hopper may add up fewer at a time and keep fewer bits: there it is two for each, as in half precision.
     pub(crate) const fn roundings(self, k: usize) -> usize {
         match self {
             Precision::Exact => k,
-            Precision::Split => 36 + k.div_ceil(16),
+            Precision::Split => 56 + k.div_ceil(16),
             Precision::Tf32 => ROUNDED_PRODUCT + 2 * k,
             Precision::Fast => ROUNDED_PRODUCT + k,
         }

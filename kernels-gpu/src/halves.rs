@@ -1,4 +1,4 @@
-//! Products of f32 on tensor cores: each number is two halves ([`mod@crate::split`]), and each product three products of them.
+//! Products of f32 on Hopper's tensor cores ([`crate::warp_halves`] is for others): each number is two halves ([`mod@crate::split`]), and each product three products of them.
 //!
 //! ```text
 //! a * b  =  a_high * b_high  +  (a_high * b_low + a_low * b_high) / 2^11  +  a_low * b_low / 2^22

@@ -103,8 +103,8 @@ pub enum Summation {
     TensorCores,
     /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
     Warpgroups,
-    /// Of numbers in two halves: products of high ones as `Warpgroups` does, but only [`PROMOTED`](crate::halves::PROMOTED) values of k
-    /// at a time, whose sums are added up as f32 is; then those of high ones with low ones, all as `Warpgroups` does, are added to that.
+    /// Of numbers in two halves: products of high ones as `Warpgroups` or `TensorCores` does, but only [`PROMOTED`](crate::halves::PROMOTED) values
+    /// of k at a time, whose sums are added up as f32 is; then those of high ones with low ones, all as it does, are added to that.
     Halves,
     /// Of numbers rounded to one half: as `Warpgroups` does.
     Rounded,

@@ -15,10 +15,11 @@
 //! neighbours, which are 2 chunks, in each of 4 rows. So there it is pairs of chunks that change places, otherwise in each of 4 rows.
 
 use crate::element::Element;
-use crate::kernel::GemmKernel;
+use crate::kernel::{GemmKernel, Summation};
 use crate::layout::Layout;
 use crate::mover::BANKS_BYTES;
 use crate::params::{GemmParams, MatrixRef};
+use crate::split;
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use core::mem::transmute_copy;
@@ -61,6 +62,8 @@ pub trait Panel {
     const DEPTH: u32;
     /// Threads that copy it.
     const THREADS: u32;
+    /// Whether rows of what is stored are aligned chunks, the last one filled up with zeros, as those of [halves](mod@crate::split) are.
+    const IS_PADDED: bool;
     /// Whether the second of the four matrices that are read at once is that of the next rows of A or columns of B, and not that
     /// of the next k.
     const WIDTH_FIRST: bool;
@@ -107,6 +110,7 @@ impl<K: GemmKernel> Panel for PanelA<K> {
     const WIDTH: u32 = K::TILE.bm;
     const DEPTH: u32 = K::TILE.bk;
     const THREADS: u32 = K::TILE.threads();
+    const IS_PADDED: bool = matches!(K::SUMMATION, Summation::Halves);
     const WIDTH_FIRST: bool = true;
 }
 
@@ -119,6 +123,7 @@ impl<K: GemmKernel> Panel for PanelB<K> {
     const WIDTH: u32 = K::TILE.bn;
     const DEPTH: u32 = K::TILE.bk;
     const THREADS: u32 = K::TILE.threads();
+    const IS_PADDED: bool = matches!(K::SUMMATION, Summation::Halves);
     const WIDTH_FIRST: bool = false;
 }
 
@@ -270,6 +275,7 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
         }
         let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
         let (rows, cols) = stored(self.width, self.depth);
+        let cols = if P::IS_PADDED { split::written(cols) } else { cols };
         let (first_row, first_col) = stored(self.first, k);
         let chunk = thread % P::CHUNKS;
         let (in_chunk, smallest) =
@@ -285,7 +291,7 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
         // SAFETY: as promised by the caller of `PanelCopier::copy`; what is copied at once is aligned, or a single element; scalars are of any bits, and there
         // are at least as many of them as fill a chunk.
         unsafe {
-            if consists_of(in_chunk) {
+            if P::IS_PADDED || consists_of(in_chunk) {
                 for turn in 0..Self::TURNS {
                     let (source, inside) = (source(turn, 0), inside(turn, 0));
                     copy_elements_async(target(turn), source, in_chunk, inside);

@@ -27,10 +27,12 @@
 //! before that is in a cache, as far as it holds it.
 
 mod number;
+mod place;
 mod team;
 
 pub(crate) use number::power_of_two;
 pub use number::{LOW_FACTOR, Line, scaled};
+pub use place::{halves_of_block, to_lines, written};
 
 use crate::params::MatrixRef;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
@@ -287,8 +289,8 @@ impl Matrix {
                         (high[j], low[j]) = (h, l);
                         marked[j % L] |= u32::from(lossy);
                     }
-                    // Rows of halves have room for whole vectors.
-                    let inside = (row < self.rows) & (col < self.cols);
+                    // Rows of halves have room for that.
+                    let inside = (row < self.rows) & (col < written(self.cols));
                     self.high.at(row, col).store_vec_if(inside, high);
                     if const { MADE == HALVES } {
                         self.low.at(row, col).store_vec_if(inside, low);

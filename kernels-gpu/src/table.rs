@@ -25,6 +25,7 @@ use crate::split_warpgroup::SplitWarpgroup;
 use crate::stream_k::StreamK;
 use crate::tensor_core::TensorCore;
 use crate::tiled::Tiled;
+use crate::warp_halves::WarpHalves;
 use crate::warp_specialised::WarpSpecialised;
 use crate::warp_tiled::WarpTiled;
 use crate::warpgroup::Warpgroup;
@@ -105,6 +106,12 @@ gemm_kernels! {
     halves64_nt_f32 = Halves<128, 64, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
     halves64_tn_f32 = Halves<128, 64, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
     halves64_tt_f32 = Halves<128, 64, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+
+    // WarpHalves<BM, BN, TM, TN, STAGES, layouts>: for devices that cannot run those.
+    warp_halves_f32 = WarpHalves<128, 128, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 1;
+    warp_halves_nt_f32 = WarpHalves<128, 128, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1;
+    warp_halves_tn_f32 = WarpHalves<128, 128, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1;
+    warp_halves_tt_f32 = WarpHalves<128, 128, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1;
 }
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

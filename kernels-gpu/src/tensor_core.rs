@@ -7,7 +7,8 @@
 //!   they lie as in global memory, whichever layout that is, and are transposed when they are read, which costs nothing
 //!   ([`crate::panels`]);
 //! - a warp owns a large, square part of D ([`crate::warp_tile`]), so that each fragment it reads is multiplied many times;
-//! - it reads the fragments of the next 16 values of k while it multiplies those of this 16, as in [`crate::warp_tiled`].
+//! - it reads the fragments of the next 16 values of k while it multiplies those of this 16, as in [`crate::warp_tiled`]; all
+//!   around the slices is the frame that such kernels share ([`crate::warp_pipeline`]).
 //!
 //! Products are exact, but how the 16 of an instruction are added up is the hardware's own business: results are not the bits of
 //! the other rungs, though as close to the exact ones ([`Summation::TensorCores`]).
@@ -24,12 +25,10 @@ use crate::kernel::{GemmKernel, Needs, Rung, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::panels::{PanelCopier, Panels};
 use crate::params::GemmParams;
-use crate::pipelined::wait_for_oldest;
-use crate::ring::after;
 use crate::tile::block_tile;
+use crate::warp_pipeline::{Slices, multiply_slices};
 use crate::warp_tile::{Fragments, WarpTile};
 use core::marker::PhantomData;
-use cuda_std::async_copy::commit_group;
 use cuda_std::mma::{self, Factor};
 use cuda_std::{hint, thread, unroll};
 
@@ -82,51 +81,66 @@ impl<
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         mma::require();
         let origin = block_tile(&Self::TILE, p.n);
-        let copier = PanelCopier::<Self>::new(&p, origin);
-        let mut tile = WarpTile::<Self, TM, TN>::new();
-        let thread = thread::thread_idx_x();
-        let ahead = (STAGES - 1) * BK as u32;
-        let mut panels = Panels::of_stage::<Self>(0);
-        let mut fragments = Fragments::ZERO;
-        let (mut free, mut stage) = (0, 0);
-        let (mut copied, mut k) = (0, 0);
-
-        // SAFETY: the launch keeps the kernel's contract; every thread waits for its copies of a slice, and a barrier lies
-        // between that and the first use, and between the last use and the next copies to the same stage. All threads of
-        // the block count to the same k, and all lanes of a warp do the same.
+        // SAFETY: the launch keeps the kernel's contract, and there is memory for the stages.
         unsafe {
-            while k < p.k {
-                // One place for all copies: there are many ways in which a factor may lie.
-                copier.copy(hint::opaque(thread), copied, Panels::of_stage::<Self>(free));
-                commit_group();
-                copied += BK as u32;
-                free = after::<STAGES>(free);
-                if copied < ahead {
-                    continue;
-                }
-                if copied == ahead {
-                    wait_for_oldest::<STAGES>();
-                    thread::sync_threads();
-                    fragments = tile.fragments(panels, 0);
-                    continue;
-                }
+            let mut work = Work::<Self, TM, TN> {
+                copier: PanelCopier::new(&p, origin),
+                tile: WarpTile::new(),
+                panels: Panels::of_stage::<Self>(0),
+                fragments: Fragments::ZERO,
+                thread: thread::thread_idx_x(),
+            };
+            multiply_slices::<STAGES, BK>(p.k, &mut work);
+            work.tile.store(&p, origin);
+        }
+    }
+}
 
-                k += BK as u32;
-                stage = after::<STAGES>(stage);
-                unroll!(step < BK / T::K, {
-                    let last = step == BK / T::K - 1;
-                    if last && k < p.k {
-                        // Of the slice that follows the last nobody needs fragments.
-                        wait_for_oldest::<STAGES>();
-                        thread::sync_threads();
-                        panels = Panels::of_stage::<Self>(stage);
-                    }
-                    let next = tile.fragments(panels, if last { 0 } else { step + 1 });
-                    tile.multiply(&fragments);
-                    fragments = next;
-                });
-            }
-            tile.store(&p, origin);
+/// A thread at work on the slices of its block.
+struct Work<K: GemmKernel, const TM: usize, const TN: usize> {
+    copier: PanelCopier<K>,
+    tile: WarpTile<K, TM, TN>,
+    /// Those of the slice that is multiplied.
+    panels: Panels,
+    /// Those that have been read last.
+    fragments: Fragments<TM, TN>,
+    thread: u32,
+}
+
+impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize, const TN: usize>
+    Slices for Work<K, TM, TN>
+{
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy(&self, k: u32, stage: u32) {
+        // SAFETY: as promised by the caller.
+        // One place for all copies: there are many ways in which a factor may lie.
+        unsafe { self.copier.copy(hint::opaque(self.thread), k, Panels::of_stage::<K>(stage)) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn begin(&mut self, stage: u32) {
+        self.panels = Panels::of_stage::<K>(stage);
+        // SAFETY: as promised by the caller.
+        self.fragments = unsafe { self.tile.fragments(self.panels, 0) };
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn multiply(&mut self, next: impl FnOnce() -> Option<u32>) {
+        let mut next = Some(next);
+        // SAFETY: as promised by the caller; nothing is done with fragments of a slice that is not there.
+        unsafe {
+            unroll!(step < K::TILE.bk as usize / T::K, {
+                let last = step == K::TILE.bk as usize / T::K - 1;
+                if last && let Some(stage) = next.take().and_then(|next| next()) {
+                    self.panels = Panels::of_stage::<K>(stage);
+                }
+                let next = self.tile.fragments(self.panels, if last { 0 } else { step + 1 });
+                self.tile.multiply(&self.fragments);
+                self.fragments = next;
+            });
         }
     }
 }

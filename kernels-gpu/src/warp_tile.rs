@@ -16,7 +16,7 @@ use crate::params::GemmParams;
 use crate::sums_on_the_way::{LANES, SumsOnTheWay};
 use crate::tile::Origin;
 use core::marker::PhantomData;
-use cuda_std::mma::{self, Factor};
+use cuda_std::mma::{self, Factor, FragmentA, FragmentB};
 use cuda_std::{shared, thread, unroll, warp};
 
 /// A thread's share of as many columns of A and rows of B as an instruction takes: two registers for each of its rows, one for each of its columns.
@@ -43,11 +43,48 @@ impl<const TM: usize, const TN: usize> Fragments<TM, TN> {
     }
 }
 
+/// Sums of a thread, in the order of the contract.
+#[derive(Clone, Copy)]
+pub struct Sums<const TM: usize, const TN: usize>(pub [[f32; TN]; TM]);
+
+impl<const TM: usize, const TN: usize> Sums<TM, TN> {
+    /// Of zeros.
+    pub const ZERO: Self = Sums([[0.0; TN]; TM]);
+
+    /// Adds the products of the `i`-th 16 rows of A and the `j`-th 8 columns of B.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together, each with its share of the same values of k.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn multiply_add<T: Factor>(
+        &mut self,
+        (i, a): (usize, FragmentA),
+        (j, b): (usize, FragmentB),
+    ) {
+        let c = [
+            self.0[2 * i][2 * j],
+            self.0[2 * i][2 * j + 1],
+            self.0[2 * i + 1][2 * j],
+            self.0[2 * i + 1][2 * j + 1],
+        ];
+        // SAFETY: as promised by the caller.
+        let d = unsafe { mma::multiply_add::<T>(a, b, c) };
+        self.0[2 * i][2 * j] = d[0];
+        self.0[2 * i][2 * j + 1] = d[1];
+        self.0[2 * i + 1][2 * j] = d[2];
+        self.0[2 * i + 1][2 * j + 1] = d[3];
+    }
+}
+
 /// A thread's part of the sums of its warp's part of D.
 pub struct WarpTile<K: GemmKernel, const TM: usize, const TN: usize> {
-    sums: [[f32; TN]; TM],
-    a: Reader<PanelA<K>>,
-    b: Reader<PanelB<K>>,
+    /// The sums.
+    pub sums: Sums<TM, TN>,
+    /// The thread's part in reading fragments.
+    pub a: Reader<PanelA<K>>,
+    /// The same of B.
+    pub b: Reader<PanelB<K>>,
     kernel: PhantomData<K>,
 }
 
@@ -67,17 +104,12 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
         let (row, col) = Self::of_warp();
-        WarpTile {
-            sums: [[0.0; TN]; TM],
-            a: Reader::new(row),
-            b: Reader::new(col),
-            kernel: PhantomData,
-        }
+        WarpTile { sums: Sums::ZERO, a: Reader::new(row), b: Reader::new(col), kernel: PhantomData }
     }
 
     /// First row and column of the warp's part of the block's tile.
     #[inline(always)]
-    fn of_warp() -> (u32, u32) {
+    pub fn of_warp() -> (u32, u32) {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let warps = Self::WARPS_N as u32;
         (warp / warps * Self::ROWS as u32, warp % warps * Self::COLS as u32)
@@ -120,18 +152,8 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
                 let j = if i.is_multiple_of(2) { jj } else { TN / 2 - 1 - jj };
                 let [[a0, a2], [a1, a3]] = [fragments.a[2 * i], fragments.a[2 * i + 1]];
                 let b = [fragments.b[2 * j], fragments.b[2 * j + 1]];
-                let c = [
-                    self.sums[2 * i][2 * j],
-                    self.sums[2 * i][2 * j + 1],
-                    self.sums[2 * i + 1][2 * j],
-                    self.sums[2 * i + 1][2 * j + 1],
-                ];
                 // SAFETY: as promised by the caller.
-                let d = unsafe { mma::multiply_add::<T>([a0, a1, a2, a3], b, c) };
-                self.sums[2 * i][2 * j] = d[0];
-                self.sums[2 * i][2 * j + 1] = d[1];
-                self.sums[2 * i + 1][2 * j] = d[2];
-                self.sums[2 * i + 1][2 * j + 1] = d[3];
+                unsafe { self.sums.multiply_add::<T>((i, [a0, a1, a2, a3]), (j, b)) };
             });
         });
     }
@@ -158,7 +180,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
             thread::sync_threads();
             unroll!(i < TM, {
                 unroll!(j < TN / 2, {
-                    sums.write(i, j, [self.sums[i][2 * j], self.sums[i][2 * j + 1]]);
+                    sums.write(i, j, [self.sums.0[i][2 * j], self.sums.0[i][2 * j + 1]]);
                 });
             });
             sums.store(params, origin);

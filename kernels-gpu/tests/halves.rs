@@ -1,5 +1,5 @@
 //! Products of f32 on tensor cores by halves, on the simulator: all layouts and edges, batches, shared tiles and epilogues, and errors
-//! beside those of sums of f32.
+//! beside those of sums of f32. With every family of kernels for halves: those of warpgroups, and those of warps.
 
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
@@ -8,7 +8,7 @@ use cuda_std::tensor_map::{ElementType, TiledTensor};
 use half::f16;
 use regemm_kernels::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
-use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
@@ -19,9 +19,14 @@ use std::ffi::c_void;
 /// The element `(row, col)` of a matrix, of which every number has its own.
 type Values = fn(u32, u32, u32) -> f32;
 
+/// The names of kernels without layouts and types.
+const WARPGROUPS: &str = "halves";
+const FAMILIES: [&str; 2] = [WARPGROUPS, "warp_halves"];
+
 /// `D = A * B` of so many products, and the values of both factors: element `(row, col)` of product `p`.
 #[derive(Clone, Copy)]
 struct Product {
+    family: &'static str,
     shape: (u32, u32, u32),
     batch: u32,
     /// Blocks of the launch, and how many of them share the first tiles.
@@ -35,7 +40,13 @@ struct Product {
 
 fn product(m: u32, n: u32, k: u32) -> Product {
     let (a, b) = (|p, row, col| normal(2 * p + 1, row, col), |p, row, col| normal(2 * p, row, col));
-    Product { shape: (m, n, k), batch: 1, blocks: 2, shared: (0, 0), gap: 0, a, b }
+    let family = WARPGROUPS;
+    Product { family, shape: (m, n, k), batch: 1, blocks: 2, shared: (0, 0), gap: 0, a, b }
+}
+
+/// The product by the kernels of each family.
+fn by_all(product: Product) -> [Product; FAMILIES.len()] {
+    FAMILIES.map(|family| Product { family, ..product })
 }
 
 /// What a launch left: D row by row, product by product, without what lies between its rows.
@@ -108,11 +119,11 @@ impl Factor {
         }
         // Rows of A and columns of B are lines.
         let across = is_b == (layout == Layout::RowMajor);
-        let halves = u64::from(batch) * split::elements(shape.0, shape.1) * size_of::<f16>() as u64;
+        let to_lines = split::to_lines(HALVES, batch, shape) * size_of::<f16>() as u64;
         let lines = u64::from(batch * split::lines(shape, across)) * size_of::<i16>() as u64;
-        let alloc = |bytes: u64| simulator.alloc(bytes.max(1)).unwrap();
         let stored = write(simulator, &elements);
-        Factor { shape, across, stored, halves: alloc(halves), lines: alloc(lines) }
+        let halves = simulator.alloc((to_lines + lines).max(1)).unwrap();
+        Factor { shape, across, stored, halves, lines: halves + to_lines }
     }
 
     fn part(&self, batch: u32) -> Part {
@@ -142,8 +153,13 @@ impl Factor {
     }
 }
 
-fn kernel(layouts: Layouts) -> &'static KernelInfo {
-    table::HALVES.iter().find(|kernel| kernel.layouts == layouts).expect("there is one")
+/// The kernel of a family whose name is that of the family and, but for NN, that of the layouts.
+fn kernel(family: &str, layouts: Layouts) -> &'static KernelInfo {
+    let name = match layouts {
+        Layouts::NN => format!("{family}_f32"),
+        _ => format!("{family}_{layouts}_f32"),
+    };
+    table::HALVES.iter().find(|kernel| kernel.name == name).expect("there is one")
 }
 
 impl Product {
@@ -158,7 +174,7 @@ impl Product {
         epilogue: impl Fn(&Simulator, Linear<f32>) -> Linear<f32>,
     ) -> Outcome {
         let Product { shape: (m, n, k), batch, blocks, shared, gap, .. } = *self;
-        let kernel = kernel(layouts);
+        let kernel = kernel(self.family, layouts);
         let simulator = Simulator::new();
         let a = Factor::new(&simulator, batch, (layouts.a, false), (m, k), self.a);
         let b = Factor::new(&simulator, batch, (layouts.b, true), (k, n), self.b);
@@ -201,25 +217,25 @@ impl Product {
             maps: Maps::NONE,
             epilogue: epilogue(&simulator, Linear::identity()),
         };
-        let boxes = kernel.boxes.expect("it makes bulk copies");
         let d_is_mapped = u32::from(ld.is_multiple_of(4) && n.is_multiple_of(4));
         let of_d = if d_is_mapped == 1 { (m, n, ld) } else { (1, 4, 4) };
-        let d_tensor = TiledTensor::matrices(
-            ElementType::F32,
-            d,
-            (batch.into(), of_d.0.into(), of_d.1.into()),
-            (u64::from(m * ld) * 4, u64::from(of_d.2) * 4),
-            (boxes.d.rows, boxes.d.cols),
-            boxes.d.swizzle,
-        );
         let nothing = TensorMap { opaque: [0; TensorMap::WORDS] };
-        let maps = if k > 0 {
-            [a.map(&simulator, batch, boxes.a), b.map(&simulator, batch, boxes.b)]
-        } else {
-            [nothing, nothing]
-        };
-        let d_map =
-            if d_is_mapped == 1 { simulator.tensor_map(&d_tensor).unwrap() } else { nothing };
+        let boxes = kernel.boxes;
+        let maps = boxes
+            .filter(|_| k > 0)
+            .map(|boxes| [a.map(&simulator, batch, boxes.a), b.map(&simulator, batch, boxes.b)]);
+        let maps = maps.unwrap_or([nothing; 2]);
+        let d_map = boxes.filter(|_| d_is_mapped == 1).map_or(nothing, |boxes| {
+            let d_tensor = TiledTensor::matrices(
+                ElementType::F32,
+                d,
+                (batch.into(), of_d.0.into(), of_d.1.into()),
+                (u64::from(m * ld) * 4, u64::from(of_d.2) * 4),
+                (boxes.d.rows, boxes.d.cols),
+                boxes.d.swizzle,
+            );
+            simulator.tensor_map(&d_tensor).unwrap()
+        });
         let arguments = [
             (&raw const params).cast::<c_void>(),
             (&raw const maps[0]).cast(),
@@ -227,8 +243,12 @@ impl Product {
             (&raw const d_map).cast(),
             (&raw const d_is_mapped).cast(),
         ];
-        let grid = [blocks, batch, 1];
-        let counters = run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes, &arguments);
+        let blocks = match kernel.schedule {
+            Schedule::Persistent => blocks,
+            _ => kernel.blocks(m, n) as u32,
+        };
+        let (grid, arguments) = ([blocks, batch, 1], &arguments[..kernel.entry.parameters.len()]);
+        let counters = run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes, arguments);
 
         let mut bytes = vec![0; (batch * m * ld) as usize * size_of::<f32>()];
         simulator.read(d, &mut bytes).unwrap();
@@ -246,7 +266,8 @@ impl Product {
         for (i, &found) in outcome.d.iter().enumerate() {
             let (expected, bound) = (exact[i], magnitudes[i] * BOUND);
             let error = (f64::from(found) - expected).abs();
-            assert!(error <= bound, "{:?}, {layouts}: {i}: {found} is not {expected}", self.shape);
+            let Product { family, shape, .. } = self;
+            assert!(error <= bound, "{family} {layouts}, {shape:?}: {i}: {found}, not {expected}");
         }
         outcome.counters
     }
@@ -309,7 +330,9 @@ const BOUND: f64 = 1.0 / (1 << 20) as f64;
 fn all_layouts_and_edges() {
     for layouts in Layouts::ALL {
         for (m, n, k) in [(1, 1, 1), (130, 72, 70), (65, 129, 200), (128, 128, 64), (200, 33, 31)] {
-            product(m, n, k).check(layouts);
+            for product in by_all(product(m, n, k)) {
+                product.check(layouts);
+            }
         }
     }
 }
@@ -318,31 +341,36 @@ fn all_layouts_and_edges() {
 fn integers_are_exact() {
     let integers =
         Product { a: integer, b: |p, row, col| integer(p + 1, row, col), ..product(140, 131, 150) };
+    let exact: Vec<f32> = integers.exact().0.iter().map(|&sum| sum as f32).collect();
     for layouts in Layouts::ALL {
-        let outcome = integers.run(layouts);
-        let exact: Vec<f32> = integers.exact().0.iter().map(|&sum| sum as f32).collect();
-        assert!(outcome.d == exact, "{layouts}");
+        for integers in by_all(integers) {
+            assert!(integers.run(layouts).d == exact, "{}, {layouts}", integers.family);
+        }
     }
 }
 
 #[test]
 fn without_depth_there_is_nothing_but_zeros() {
-    let outcome = product(130, 64, 0).run(Layouts::NN);
-    assert!(outcome.d.iter().all(|&d| d == 0.0));
+    for product in by_all(product(130, 64, 0)) {
+        assert!(product.run(Layouts::NN).d.iter().all(|&d| d == 0.0));
+    }
 }
 
 #[test]
 fn products_of_a_batch_have_factors_of_their_own() {
-    let batch = Product { batch: 3, ..product(67, 65, 100) };
-    batch.check(Layouts::NN);
-    Product { batch: 2, ..product(64, 40, 64) }.check(Layouts::TT);
+    for product in by_all(product(67, 65, 100)) {
+        Product { batch: 3, ..product }.check(Layouts::NN);
+        Product { batch: 2, shape: (64, 40, 64), ..product }.check(Layouts::TT);
+    }
 }
 
 /// Rows at odd places, for which there is no map of D.
 #[test]
 fn rows_that_bulk_copies_cannot_store() {
-    Product { gap: 3, ..product(70, 65, 64) }.check(Layouts::NT);
-    Product { gap: 1, ..product(70, 64, 64) }.check(Layouts::NN);
+    for product in by_all(product(70, 65, 64)) {
+        Product { gap: 3, ..product }.check(Layouts::NT);
+        Product { gap: 1, shape: (70, 64, 64), ..product }.check(Layouts::NN);
+    }
 }
 
 /// More blocks than tiles: all but the last leave sums of their own values of k.
@@ -358,19 +386,21 @@ fn tiles_that_blocks_share() {
 #[test]
 fn the_epilogue_does_not_know() {
     let plain = Product { a: integer, b: integer, ..product(70, 72, 64) };
-    let with_bias = plain.run_with(Layouts::TN, |simulator, identity| Linear {
-        alpha: 0.5,
-        bias: GlobalPtr::from_address(write(
-            simulator,
-            &(0..72).map(|i| i as f32).collect::<Vec<_>>(),
-        )),
-        bias_axis: BiasAxis::Column,
-        activation: Activation::Relu,
-        ..identity
-    });
     let sums = plain.exact().0;
-    for (i, &found) in with_bias.d.iter().enumerate() {
-        assert_eq!(found, (0.5 * sums[i] as f32 + (i % 72) as f32).max(0.0));
+    for plain in by_all(plain) {
+        let with_bias = plain.run_with(Layouts::TN, |simulator, identity| Linear {
+            alpha: 0.5,
+            bias: GlobalPtr::from_address(write(
+                simulator,
+                &(0..72).map(|i| i as f32).collect::<Vec<_>>(),
+            )),
+            bias_axis: BiasAxis::Column,
+            activation: Activation::Relu,
+            ..identity
+        });
+        for (i, &found) in with_bias.d.iter().enumerate() {
+            assert_eq!(found, (0.5 * sums[i] as f32 + (i % 72) as f32).max(0.0));
+        }
     }
 }
 
@@ -388,17 +418,20 @@ fn large_and_tiny_magnitudes() {
     ];
     for (a, b) in scaled {
         let scaled = Product { a, b, ..product(66, 68, 100) };
-        let outcome = scaled.run(Layouts::NN);
         let (exact, magnitudes) = scaled.exact();
-        for (i, &found) in outcome.d.iter().enumerate() {
-            let error = (f64::from(found) - exact[i]).abs();
-            // Subnormal numbers have fewer bits.
-            let bound = magnitudes[i] * BOUND + f64::from(f32::from_bits(1));
-            assert!(error <= bound, "{i}: {found:e} is not {:e}", exact[i]);
+        for scaled in by_all(scaled) {
+            let outcome = scaled.run(Layouts::NN);
+            for (i, &found) in outcome.d.iter().enumerate() {
+                let error = (f64::from(found) - exact[i]).abs();
+                // Subnormal numbers have fewer bits.
+                let bound = magnitudes[i] * BOUND + f64::from(f32::from_bits(1));
+                assert!(error <= bound, "{}: {i}: {found:e}, not {:e}", scaled.family, exact[i]);
+            }
         }
     }
-    let huge = Product { a: |_, _, _| 1e30, b: |_, _, _| 1e30, ..product(3, 3, 5) };
-    assert!(huge.run(Layouts::NN).d.iter().all(|&d| d == f32::INFINITY));
+    for huge in by_all(Product { a: |_, _, _| 1e30, b: |_, _, _| 1e30, ..product(3, 3, 5) }) {
+        assert!(huge.run(Layouts::NN).d.iter().all(|&d| d == f32::INFINITY));
+    }
 }
 
 /// TF32 keeps 11 bits.
@@ -415,10 +448,13 @@ fn errors_are_no_larger_than_those_of_f32() {
     for (name, values) in kinds {
         for k in [64, 512, 2048] {
             let product = Product { a: values, b: values, ..product(64, 96, k) };
-            let found = product.errors(&product.run(Layouts::NN).d);
             let f32 = product.errors(&product.in_f32(|x| x));
+            for by in by_all(product) {
+                let found = product.errors(&by.run(Layouts::NN).d);
+                let is_less = found.0 <= f32.0 && found.1 <= f32.1;
+                assert!(is_less, "{}, {name}, {k}: {found:?}, f32 {f32:?}", by.family);
+            }
             let tf32 = product.errors(&product.in_f32(tf32));
-            assert!(found.0 <= f32.0 && found.1 <= f32.1, "{name}, {k}: {found:?}, f32 {f32:?}");
             assert!(tf32.0 > 8.0 * f32.0 && tf32.1 > 8.0 * f32.1, "{name}, {k}: {tf32:?}");
         }
     }
@@ -427,7 +463,9 @@ fn errors_are_no_larger_than_those_of_f32() {
 /// Three products on tensor cores, whose operands lie in shared memory without conflicts of banks, and as bulk copies bring them.
 #[test]
 fn work_is_three_products() {
-    let counters = product(128, 128, 128).check(Layouts::NN);
-    assert_eq!(counters.tensor_fma, 3 * 128 * 128 * 128);
-    assert_eq!(counters.shared_store_conflicts, 0);
+    for product in by_all(product(128, 128, 128)) {
+        let counters = product.check(Layouts::NN);
+        assert_eq!(counters.tensor_fma, 3 * 128 * 128 * 128);
+        assert_eq!(counters.shared_store_conflicts, 0);
+    }
 }

@@ -136,8 +136,8 @@ impl Outcome {
         (high + low / f64::from(LOW_FACTOR)) / 2f64.powi(self.line(matrix, row, col).exponent())
     }
 
-    /// Panics unless the halves hold 22 bits of each element, lines are scaled to below 2^15, and what lies behind rows is zero, up to a
-    /// whole vector where lines run along, and what it was from there.
+    /// Panics unless the halves hold 22 bits of each element, lines are scaled to below 2^15, and what lies behind rows is zero up to a
+    /// whole chunk, and what it was from there.
     fn check(&self) {
         let Factor { rows, cols, across, count, element, .. } = self.factor;
         for matrix in 0..count {
@@ -153,8 +153,7 @@ impl Outcome {
             assert!(largest.iter().all(|largest| (16384.0..=32768.0).contains(largest)));
             for row in 0..rows {
                 for col in cols..split::ld(cols) as u32 {
-                    let zero = col < cols.next_multiple_of(if across { 2 } else { 4 });
-                    let expected = if zero { 0 } else { CANARY };
+                    let expected = if col < cols.next_multiple_of(8) { 0 } else { CANARY };
                     for low in [false, true] {
                         assert_eq!(self.half(matrix, low, row, col).to_bits(), expected);
                     }

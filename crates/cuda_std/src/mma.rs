@@ -26,9 +26,10 @@
 //! the sum is truncated, not rounded (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores",
 //! PeerJ Computer Science 7:e330, 2021). So results differ in their last bits from one generation of GPUs to the next.
 //!
-//! The simulator is one more such machine: it adds the 16 products of an element, in ascending order of k, to the addend in double
-//! precision, and truncates the sum to f32, once an instruction. What is exact on all of them, small integers for example, is the
-//! same everywhere; the rest agrees within the error of a truncation for each product.
+//! The simulator is one more such machine: it aligns all 16 products of an element and the addend to the largest of them, cuts off what lies
+//! below two bits more than an f32 holds, and truncates the sum to f32, once an instruction. That is the model of
+//! [`wgmma`](crate::wgmma) instructions, which was fitted to an H200; earlier generations lose somewhat more. What is exact on all of
+//! them, small integers for example, is the same everywhere; the rest agrees within the error of a truncation for each product.
 //!
 //! [`tf32`] is how f32 is multiplied, and [`double`] has the same for f64.
 

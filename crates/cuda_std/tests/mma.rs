@@ -183,6 +183,18 @@ fn sums_are_truncated_once_an_instruction() {
     assert_eq!(d[1][4], -1.0 + f32::EPSILON / 2.0);
 }
 
+/// Products are aligned to the largest number first, and what lies below two bits more than an f32 has is cut off of each of them.
+#[test]
+fn products_far_below_the_largest_number_are_cut_off() {
+    let product = |scale: fn(usize, usize) -> f32| {
+        let (d, _) = run(&Product { a: |_, _| 2.0_f32.powi(-13), b: scale, c: |_, _| 1.0 }, true);
+        d[3][5]
+    };
+    assert_eq!(product(|_, _| 2.0_f32.powi(-12)), 1.0 + 16.0 * 2.0_f32.powi(-25), "two bits more");
+    assert_eq!(product(|_, _| 2.0_f32.powi(-13)), 1.0, "each of them is, whatever the sum");
+    assert_eq!(product(|_, _| 1.5 * 2.0_f32.powi(-12)), 1.0 + 16.0 * 2.0_f32.powi(-25), "a part");
+}
+
 #[test]
 fn special_values_are_those_of_ieee_754() {
     let product = Product {

@@ -77,9 +77,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     /// What float32 is computed in: multiply-adds of float32 (exact), or on tensor cores from 22 (split)
-    /// or 11 bits (tf32, fast)
-    #[arg(long, value_name = "PRECISION", default_value = "exact", conflicts_with = "kernel",
-          value_parser = options::precision())]
+    /// or 11 bits (tf32, fast), with kernels of their own
+    #[arg(long, value_name = "PRECISION", default_value = "exact", value_parser = options::precision())]
     precision: Precision,
     /// Show how the kernel was chosen: all kernels with their expected times and places by rule
     #[arg(long)]
@@ -233,9 +232,10 @@ where
         output.text(format_args!("         {}", report.repacked))?;
     }
     if let Some(explanation) = &explanation {
+        // What is explained is the choice for exact products.
         let otherwise = match (&arguments.kernel, arguments.precision) {
-            (Some(_), _) => Some("without --kernel"),
-            (None, Precision::Exact) => None,
+            (Some(_), Precision::Exact) => Some("without --kernel"),
+            (None, Precision::Exact) | (Some(_), _) => None,
             (None, _) => Some("with --precision exact"),
         };
         if let (Some(otherwise), Ok(selection)) = (otherwise, &explanation.selection) {

@@ -5,7 +5,7 @@ use super::operands::{Repeat, Term};
 use super::prepare::{Before, Prepared, Reference};
 use crate::device::Code;
 use crate::error::Result;
-use crate::kernels::halves::{Room, across, rooms};
+use crate::kernels::halves::{across, rooms};
 use crate::kernels::{LaunchShape, MAX_PRODUCTS};
 use crate::matrix::view::MatrixView;
 use cuda_std::bulk_copy::TensorMap;
@@ -20,8 +20,6 @@ use regemm_kernels::split::{self, Part, Split};
 pub(super) struct InHalves<'a, T: Element> {
     a: Halved<'a, T>,
     b: Halved<'a, T>,
-    /// How many of each element.
-    halves: u32,
 }
 
 /// One of them.
@@ -31,8 +29,8 @@ struct Halved<'a, T: Element> {
     across: bool,
     /// The halves of its matrices, as a batch of as many times more.
     halves: Term<'a, f16>,
-    /// Where what is known of its lines begins.
-    lines: u64,
+    /// How many halves each element has.
+    made: u32,
 }
 
 impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
@@ -40,49 +38,42 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     type Parameters = Split;
 
     unsafe fn new(plan: &Plan<'a, T>, _: &LaunchShape, copies: u64) -> Result<Self> {
-        let halves = plan.kernel.info.halves();
-        let [of_a, of_b] = rooms(&plan.problem, plan.problem.matrices, halves);
+        let made = plan.kernel.info.halves();
+        let [of_a, _] = rooms(&plan.problem, plan.problem.matrices, made);
         let [across_a, across_b] = across(plan.problem.layouts);
         let [a_matrices, b_matrices] = plan.problem.matrices;
         // SAFETY: as promised by the caller; those of both lie one behind the other.
         unsafe {
             Ok(InHalves {
-                a: Halved::new(plan.a.stored, across_a, [a_matrices, halves], (copies, of_a))?,
-                b: Halved::new(
-                    plan.b.stored,
-                    across_b,
-                    [b_matrices, halves],
-                    (copies + of_a.bytes(), of_b),
-                )?,
-                halves,
+                a: Halved::new(plan.a.stored, across_a, [a_matrices, made], copies)?,
+                b: Halved::new(plan.b.stored, across_b, [b_matrices, made], copies + of_a.bytes())?,
             })
         }
     }
 
-    fn references(&self, _: (u32, u32)) -> [Reference<f16>; 2] {
-        [&self.a, &self.b].map(Halved::reference)
+    fn references(&self, (_, count): (u32, u32)) -> [Reference<f16>; 2] {
+        [&self.a, &self.b].map(|factor| factor.reference(count))
     }
 
     fn maps(&self, (_, count): (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
-        let map = |factor: &Halved<'a, T>, boxes| factor.map([count, self.halves], boxes);
-        Ok([map(&self.a, a)?, map(&self.b, b)?])
+        Ok([self.a.map(count, a)?, self.b.map(count, b)?])
     }
 
     fn before(&self, products: (u32, u32)) -> Before<Split> {
         let parameters = Split::new(self.a.part(products), self.b.part(products));
-        Before { code: Code::splitter(self.halves), blocks: parameters.blocks(), parameters }
+        Before { code: Code::splitter(self.a.made), blocks: parameters.blocks(), parameters }
     }
 }
 
 impl<'a, T: Element> Halved<'a, T> {
     /// # Safety
-    /// There is so much room from the address on for so many halves of as many of the matrices as one launch has products, to be used until the work is
-    /// done.
+    /// There is [room](rooms) from the address on for so many halves of as many of the matrices as one launch has products, to be used until
+    /// the work is done.
     unsafe fn new(
         stored: Term<'a, T>,
         across: bool,
-        [matrices, halves]: [u32; 2],
-        (address, room): (u64, Room),
+        [matrices, made]: [u32; 2],
+        address: u64,
     ) -> Result<Self> {
         debug_assert_eq!(T::DTYPE, Dtype::F32, "others have no halves");
         let (rows, cols) = (stored.first.rows(), stored.first.cols());
@@ -91,9 +82,9 @@ impl<'a, T: Element> Halved<'a, T> {
         // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them.
         let first =
             unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
-        let count = (matrices.min(MAX_PRODUCTS) * halves) as usize;
+        let count = (matrices.min(MAX_PRODUCTS) * made) as usize;
         let batch = Some(Repeat { count, stride: rows * ld });
-        Ok(Halved { stored, across, halves: Term { first, batch }, lines: address + room.halves })
+        Ok(Halved { stored, across, halves: Term { first, batch }, made })
     }
 
     /// Rows and columns as they are stored.
@@ -102,17 +93,27 @@ impl<'a, T: Element> Halved<'a, T> {
         (self.stored.first.rows() as u32, self.stored.first.cols() as u32)
     }
 
+    /// Matrices in a launch of so many products.
+    fn matrices(&self, products: u32) -> u32 {
+        if self.stored.is_repeated() { products } else { 1 }
+    }
+
+    /// What is known of the lines, behind the halves of a launch of so many products.
+    fn lines(&self, products: u32) -> GlobalPtr<i16> {
+        let halves = GlobalPtr::<f16>::from_address(self.halves.first.address());
+        halves.add(split::to_lines(self.made, self.matrices(products), self.shape())).cast()
+    }
+
     /// What is known of the lines stands in the place of elements.
-    fn reference(&self) -> Reference<f16> {
-        let lines = MatrixRef { data: GlobalPtr::from_address(self.lines), ld: 0 };
+    fn reference(&self, products: u32) -> Reference<f16> {
+        let lines = MatrixRef { data: self.lines(products).cast(), ld: 0 };
         let of_matrix = split::lines(self.shape(), self.across);
         (lines, if self.stored.is_repeated() { of_matrix.into() } else { 0 })
     }
 
-    /// A map of so many halves of so many products.
-    fn map(&self, [products, halves]: [u32; 2], boxes: BoxShape) -> Result<TensorMap> {
-        let matrices = if self.stored.is_repeated() { products } else { 1 };
-        self.halves.tensor_map((0, matrices * halves), boxes)
+    /// A map of the halves of so many products.
+    fn map(&self, products: u32, boxes: BoxShape) -> Result<TensorMap> {
+        self.halves.tensor_map((0, self.matrices(products) * self.made), boxes)
     }
 
     /// What is split for `products` products from product `first` on. What all products share is split for the first ones.
@@ -124,9 +125,9 @@ impl<'a, T: Element> Halved<'a, T> {
         let stride = self.stored.stride();
         let stored = self.stored.first.to_kernel().shifted(u64::from(first) * stride);
         let from = MatrixRef { data: stored.data.cast(), ld: stored.ld };
-        let matrices = (if repeated { products } else { 1 }, stride);
+        let matrices = (self.matrices(products), stride);
         let to = GlobalPtr::from_address(self.halves.first.address());
-        let lines = GlobalPtr::from_address(self.lines);
+        let lines = self.lines(products);
         Part::new(from, self.shape(), self.across, matrices, to, lines)
     }
 }

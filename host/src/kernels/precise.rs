@@ -1,10 +1,10 @@
 //! Kernels for the precisions of f32.
 
-use super::{Problem, kernels, supports};
+use super::{Problem, base_name, family_name, kernels, supports};
 use crate::device::info::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::precision::Precision;
-use regemm_kernels::kernel::{KernelInfo, Needs};
+use regemm_kernels::kernel::{KernelInfo, Needs, Rung};
 use regemm_kernels::table::{HALVES, ROUNDED, TF32};
 
 /// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other types, for [`Precision::Exact`].
@@ -18,23 +18,25 @@ pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
 }
 
 /// The kernel of a precision for a problem on a device: the first that can compute it, or one like it with smaller tiles where it has fewer than there
-/// are multiprocessors.
+/// are multiprocessors. Of those of a rung, if one is given.
 ///
 /// # Errors
-/// [`Error::Precision`] where the device does not have what the precision takes; else as for [`supports`], for the first kernel for the problem's
-/// layouts.
+/// [`Error::Precision`] where the device does not have what the precision takes, or the precision has no such kernel; else as for [`supports`], for the
+/// last kernel for the problem's layouts, which needs least of a device.
 pub(crate) fn choose(
     precision: Precision,
     problem: &Problem,
     device: &DeviceInfo,
+    rung: Option<Rung>,
 ) -> Result<&'static KernelInfo> {
-    let kernels = kernels_of(precision);
-    let for_layouts = || kernels.iter().filter(|kernel| kernel.layouts == problem.layouts);
+    let fits = |kernel: &&KernelInfo| {
+        kernel.layouts == problem.layouts && rung.is_none_or(|rung| rung == kernel.rung)
+    };
+    let for_layouts = || kernels_of(precision).iter().filter(fits);
     let mut able = for_layouts().filter(|kernel| supports(kernel, problem, device).is_ok());
     let Some(fastest) = able.next() else {
-        // There are some for all layouts; if there were not, this one would say so.
-        let first = for_layouts().next().unwrap_or(&kernels[0]);
-        return supports(first, problem, device).map(|()| first).map_err(|error| match error {
+        let last = for_layouts().last().ok_or_else(|| no_such_kernel(precision))?;
+        return supports(last, problem, device).map(|()| last).map_err(|error| match error {
             Error::KernelNeeds { needs, .. } => {
                 Error::Precision { precision, with: "this device", remedy: takes(needs) }
             }
@@ -61,6 +63,33 @@ fn takes(needs: Needs) -> &'static str {
     }
 }
 
+/// The kernel of a precision that has this name, in the forms that [`find_in`](super::find_in) knows.
+///
+/// # Errors
+/// As for [`supports`]; [`Error::Precision`] where the precision has none of this name.
+pub(crate) fn find(
+    precision: Precision,
+    name: &str,
+    problem: &Problem,
+    device: &DeviceInfo,
+) -> Result<&'static KernelInfo> {
+    let kernels = kernels_of(precision);
+    let of_layouts =
+        |kernel: &&KernelInfo| kernel.layouts == problem.layouts && family_name(kernel) == name;
+    let whole = |kernel: &&KernelInfo| kernel.name == name || base_name(kernel) == name;
+    let found = kernels.iter().find(of_layouts).or_else(|| kernels.iter().find(whole));
+    let kernel = found.ok_or_else(|| no_such_kernel(precision))?;
+    supports(kernel, problem, device).map(|()| kernel)
+}
+
+fn no_such_kernel(precision: Precision) -> Error {
+    Error::Precision {
+        precision,
+        with: "this choice of kernel",
+        remedy: "it has kernels of its own",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,7 +104,7 @@ mod tests {
     ) -> Result<&'static str> {
         let problem = Problem::packed(Dtype::F32, (64, 40, 100), layouts);
         let device = DeviceInfo { compute_capability: Some(capability), ..h200() };
-        choose(precision, &problem, &device).map(|kernel| kernel.name)
+        choose(precision, &problem, &device, None).map(|kernel| kernel.name)
     }
 
     #[test]
@@ -83,7 +112,7 @@ mod tests {
         let device = h200();
         let tile = |m, n, batch| {
             let problem = Problem { batch, ..Problem::new(Dtype::F32, m, n, 512) };
-            let tile = choose(Precision::Split, &problem, &device).unwrap().tile;
+            let tile = choose(Precision::Split, &problem, &device, None).unwrap().tile;
             (tile.bm, tile.bn)
         };
         assert_eq!(tile(1024, 1024, 1), (128, 64));
@@ -109,6 +138,30 @@ mod tests {
         }
     }
 
+    fn problem(layouts: Layouts) -> Problem {
+        Problem::packed(Dtype::F32, (3000, 2000, 100), layouts)
+    }
+
+    /// With 99 KB of shared memory, as on GPUs for other uses than data centres.
+    fn gpu(compute_capability: (u32, u32)) -> DeviceInfo {
+        let compute_capability = Some(compute_capability);
+        DeviceInfo { compute_capability, shared_bytes_per_block: 101_376, ..h200() }
+    }
+
+    #[test]
+    fn devices_without_warpgroup_products_take_those_of_warps() {
+        for layouts in Layouts::ALL {
+            let problem = problem(layouts);
+            let chosen =
+                |device| family_name(choose(Precision::Split, &problem, &device, None).unwrap());
+            let without_capability = DeviceInfo { compute_capability: None, ..h200() };
+            assert_eq!([chosen(h200()), chosen(without_capability)], ["halves"; 2]);
+            for capability in [(8, 0), (8, 6), (8, 9), (10, 0), (12, 0)] {
+                assert_eq!(chosen(gpu(capability)), "warp_halves", "{capability:?}, {layouts}");
+            }
+        }
+    }
+
     #[test]
     fn devices_that_lack_something_are_refused_by_precision() {
         let refused = |precision, capability| match chosen(precision, Layouts::NN, capability) {
@@ -123,11 +176,35 @@ mod tests {
             error,
             "precision tf32 does not go with this device: it takes compute capability 8.0 or later"
         );
+        let error = refused(Precision::Split, (7, 5));
+        assert!(error.ends_with("it takes compute capability 8.0 or later"), "{error}");
         for capability in [(7, 5), (8, 9), (10, 0)] {
-            for precision in [Precision::Split, Precision::Fast] {
-                let error = refused(precision, capability);
-                assert!(error.ends_with("it takes compute capability 9.0"), "{error}");
-            }
+            let error = refused(Precision::Fast, capability);
+            assert!(error.ends_with("it takes compute capability 9.0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_or_a_rung_is_kept_to() {
+        let (nn, tn) = (problem(Layouts::NN), problem(Layouts::TN));
+        let found = |name, problem| find(Precision::Split, name, problem, &h200()).unwrap().name;
+        assert_eq!(found("warp_halves", &nn), "warp_halves_f32");
+        assert_eq!(found("warp_halves", &tn), "warp_halves_tn_f32");
+        assert_eq!(found("halves_tn", &tn), "halves_tn_f32");
+        assert_eq!(found("warp_halves_f32", &nn), "warp_halves_f32");
+        let other_layouts = find(Precision::Split, "halves_nt_f32", &nn, &h200()).unwrap_err();
+        assert!(matches!(other_layouts, Error::KernelLayouts { .. }), "{other_layouts}");
+        let needs = find(Precision::Split, "halves", &nn, &gpu((8, 0))).unwrap_err();
+        assert!(matches!(needs, Error::KernelNeeds { .. }), "{needs}");
+        let of_rung =
+            |rung| choose(Precision::Split, &tn, &h200(), Some(rung)).map(|kernel| kernel.name);
+        assert_eq!(of_rung(Rung::TensorCore).unwrap(), "warp_halves_tn_f32");
+        assert_eq!(of_rung(Rung::Warpgroup).unwrap(), "halves_tn_f32");
+        for error in [
+            of_rung(Rung::Naive).unwrap_err(),
+            find(Precision::Split, "naive", &nn, &h200()).unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::Precision { .. }), "{error}");
         }
     }
 }

@@ -9,7 +9,7 @@
 use super::LANES_OF_ROW;
 use crate::outbox;
 use crate::params::{GemmParams, MatrixRef};
-use crate::split::{Line, power_of_two};
+use crate::split::{Line, power_of_two, scaled};
 use crate::tile::Origin;
 use crate::warpgroup_tile::WarpgroupTile;
 use cuda_std::memory::GlobalPtr;
@@ -122,13 +122,22 @@ unsafe fn all(mut holds: bool) -> bool {
     holds
 }
 
+/// A sum without the powers of two that its row of A and its column of B were multiplied by.
+#[inline(always)]
+pub(crate) fn divided(sum: f32, of_row: i32, of_col: i32) -> f32 {
+    /// The most that [`scaled`] takes off.
+    const MOST: i32 = 252;
+    // What is smaller becomes zero in any case.
+    scaled(sum, -(of_row + of_col).min(MOST))
+}
+
 /// By which power of two the elements of a line were multiplied, if there is such a line.
 ///
 /// # Safety
 /// There are so many lines.
 #[inline(always)]
 #[track_caller]
-unsafe fn exponent(lines: MatrixRef<f16>, line: u32, count: u32) -> i32 {
+pub(crate) unsafe fn exponent(lines: MatrixRef<f16>, line: u32, count: u32) -> i32 {
     let lines: GlobalPtr<i16> = lines.data.cast();
     // SAFETY: as promised by the caller.
     Line::from_bits(unsafe { lines.add(line.into()).load_if(line < count) }).exponent()

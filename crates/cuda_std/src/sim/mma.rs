@@ -5,6 +5,7 @@ use super::access::{Place, collective, shared_load, shared_store};
 use super::collective::{Collective, Operation};
 use super::fault::FaultKind;
 use super::limits::WARP_THREADS;
+use super::product;
 use super::worker::{Thread, current, raise};
 use crate::mma::{FragmentA, FragmentB, FragmentC, K, M, MATRIX, N};
 use half::{bf16, f16};
@@ -188,17 +189,17 @@ pub(super) fn multiply(warp: &mut [Thread], format: Format) {
             sums[row][col] = f64::from(c);
         }
     }
-    for (sums, a) in sums.iter_mut().zip(&a) {
-        for (a, b) in a.iter().zip(&b).take(format.depth()) {
-            for (sum, b) in sums.iter_mut().zip(b) {
-                *sum += a * b;
-            }
-        }
-    }
+    let is_finite = |numbers: &[f64]| numbers.iter().all(|x| x.is_finite());
+    let finite =
+        [a.as_flattened(), b.as_flattened(), sums.as_flattened()].into_iter().all(is_finite);
+    let sums: [[f32; N]; M] = from_fn(|row| {
+        let products = from_fn(|k| b[k].map(|b| a[row][k] * b));
+        product::add(&sums[row], &products, finite)
+    });
     for (lane, thread) in warp.iter_mut().enumerate() {
         thread.fragments.c = from_fn(|i| {
             let (row, col) = place_of_sum(lane, i);
-            truncate(sums[row][col])
+            sums[row][col]
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The arithmetic of a warpgroup matrix instruction.
+//! The arithmetic of matrix instructions on 16-bit numbers, of warpgroups and of warps.
 //!
 //! The products are exact. NVIDIA does not document in which order a tensor core adds them up, nor how it rounds in between. What is
 //! known of those before (M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021): products and
@@ -25,6 +25,9 @@
 //! | | model | 2.3e-5 | 2.5e-6 | 4.6e-7 |
 //!
 //! With one bit more or less, or 8 products at a time, at least one of them is off by half.
+//!
+//! Those are measurements of warpgroups. Instructions of warps are executed by the same tensor cores, and add so many products, too; earlier
+//! ones than Hopper's are known to add fewer at once and to keep fewer bits (the same authors), which is another model, and not this one.
 
 use super::mma::truncate;
 use super::operands::UNIT;
@@ -86,13 +89,18 @@ pub(super) fn multiply_add(d: &mut [f32], a: &[f64], b: &[f64], n: usize, accumu
                 }
             }
             let sums = std::array::from_fn(|j| d[j].into());
-            d.copy_from_slice(&if finite {
-                added(&sums, &products)
-            } else {
-                added_somewhere_infinite(&sums, &products)
-            });
+            d.copy_from_slice(&add(&sums, &products, finite));
         }
     }
+}
+
+/// Sums and the products that are added to them, as tensor cores add; all may be known to be finite.
+pub(super) fn add(
+    sums: &[f64; TOGETHER],
+    products: &[[f64; TOGETHER]; K],
+    finite: bool,
+) -> [f32; TOGETHER] {
+    if finite { added(sums, products) } else { added_somewhere_infinite(sums, products) }
 }
 
 /// Finite sums and the products that are added to them, as tensor cores add.
