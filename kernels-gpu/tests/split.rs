@@ -241,6 +241,33 @@ fn all_is_loaded_as_often_as_it_must_be_and_stored_once() {
     }
 }
 
+/// Where there is to be one half it is the nearest f16, those of a matrix follow those of the one before, and no more is stored.
+#[test]
+fn high_halves_alone_are_stored() {
+    let along = Factor { count: 2, behind: 3, gap: 1, ..packed(18, 70, false) };
+    let across = Factor { across: true, ..along };
+    let (outcomes, counters) = round(along, across);
+    for outcome in &outcomes {
+        let Factor { rows, cols, count, element, .. } = outcome.factor;
+        let of_matrix = split::elements_of_half(rows, cols) as usize;
+        for matrix in 0..count {
+            for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+                let line = outcome.line(matrix, row, col);
+                let scaled = f64::from(element(matrix, row, col)) * 2f64.powi(line.exponent());
+                let at = row as usize * split::ld(cols) as usize + col as usize;
+                let found = outcome.halves[matrix as usize * of_matrix + at];
+                assert_eq!(found, f16::from_f64(scaled), "{matrix}: ({row}, {col})");
+                assert!(!line.is_marked());
+            }
+        }
+        let behind = &outcome.halves[count as usize * of_matrix..];
+        assert!(behind.iter().all(|half| half.to_bits() == CANARY));
+    }
+    // Rows are stored in whole chunks.
+    let halves = 2 * (18 * 72 + 18 * 72) * size_of::<f16>() as u64;
+    assert_eq!(counters.global_store_bytes, halves + 2 * (18 + 70) * size_of::<i16>() as u64);
+}
+
 /// The largest and the smallest numbers of f32 are scaled as all others; zeros stay what they are.
 #[test]
 fn magnitudes_from_end_to_end() {

@@ -35,7 +35,7 @@ pub(crate) fn choose(
     let for_layouts = || kernels_of(precision).iter().filter(fits);
     let mut able = for_layouts().filter(|kernel| supports(kernel, problem, device).is_ok());
     let Some(fastest) = able.next() else {
-        let last = for_layouts().last().ok_or_else(|| no_such_kernel(precision))?;
+        let last = for_layouts().next_back().ok_or_else(|| no_such_kernel(precision))?;
         return supports(last, problem, device).map(|()| last).map_err(|error| match error {
             Error::KernelNeeds { needs, .. } => {
                 Error::Precision { precision, with: "this device", remedy: takes(needs) }
