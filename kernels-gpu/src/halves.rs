@@ -280,13 +280,16 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         if slices == 0 {
             return;
         }
+        // Not by a flag of the first instruction, as high ones: then they would keep their registers from one tile to the next.
+        // SAFETY: no products are under way.
+        for_each_register!(BN, I, unsafe { products.low.set::<I>(0.0) });
         // SAFETY: as promised by the caller. A stage is given back when its last products have been waited for: those of its low halves,
         // with the next high ones.
         unsafe {
             for slice in 0..slices {
                 let operands = Self::slice(ring.wait_full());
                 unroll!(part < BK / PROMOTED, {
-                    products.begin(&operands, first, part, slice == 0 && part == 0);
+                    products.begin(&operands, first, part);
                     wgmma::wait_group::<1>();
                     if part == 0 && slice > 0 {
                         ring.emptied();
@@ -314,7 +317,6 @@ impl<const N: usize> Products<N> {
         Slice { a, b }: &Slice<A, B, BM, N>,
         row: u32,
         part: usize,
-        first: bool,
     ) {
         const STEPS: usize = PROMOTED / K;
         let (a_high, a_low) = (a.high.operand(row), a.low.operand(row));
@@ -329,7 +331,7 @@ impl<const N: usize> Products<N> {
             self.high.mma_async(of_a(a_high, 0), of_b(b_high, 0), false);
             self.high.mma_async(of_a(a_high, 1), of_b(b_high, 1), true);
             wgmma::commit_group();
-            self.low.mma_async(of_a(a_high, 0), of_b(b_low, 0), !first);
+            self.low.mma_async(of_a(a_high, 0), of_b(b_low, 0), true);
             self.low.mma_async(of_a(a_low, 0), of_b(b_high, 0), true);
             self.low.mma_async(of_a(a_high, 1), of_b(b_low, 1), true);
             self.low.mma_async(of_a(a_low, 1), of_b(b_high, 1), true);
