@@ -375,6 +375,15 @@ pub enum Error {
         remedy: &'static str,
     },
 
+    /// A record of precisions is for fewer products than a batch has.
+    #[error("the record has room for {found} products, but there are {needed}: make it as large")]
+    RecordTooSmall {
+        /// Products that it has room for.
+        found: u32,
+        /// Products that there are.
+        needed: u32,
+    },
+
     /// A fault that the simulator found in a kernel, or a request it cannot fulfil.
     #[error("simulator: {0}")]
     Simulator(#[source] SimError),

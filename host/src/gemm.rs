@@ -9,9 +9,11 @@
 //! | `prepare` | factors as kernels take them |
 //! | `repack` | those that bulk copies cannot take |
 //! | `halves` | those of f32 in halves |
+//! | `decide` | an exact product behind one by halves, of which the GPU takes one |
 //! | [`custom`] | kernels with an epilogue of the user's own |
 
 pub mod custom;
+mod decide;
 mod execute;
 mod halves;
 pub mod operands;
@@ -24,10 +26,10 @@ use crate::device::stream::Stream;
 use crate::device::workspace::{Workspace, WorkspaceSize};
 use crate::device::{Buffer, Device, KernelSource};
 use crate::error::{Error, Result};
-use crate::kernels::{self, LaunchShape, Problem, Repack, Selection, Types, Why};
+use crate::kernels::{self, Problem, Repack, Selection, Types, Why};
 use crate::matrix::vector::Vector;
 use crate::matrix::view::MatrixView;
-use crate::precision::Precision;
+use crate::precision::{Computed, Precision, PrecisionRecord};
 use crate::tuning::Shape;
 use cuda_std::sim::Counters;
 use custom::CustomKernel;
@@ -64,6 +66,8 @@ pub struct Report {
     pub kernel: &'static KernelInfo,
     /// Why this one.
     pub why: Why,
+    /// What it was computed in: not known yet where the GPU decides that and was not waited for.
+    pub computed: Computed,
     /// What the kernel did; only the simulator counts.
     pub counters: Option<Counters>,
     /// Whether a kernel was launched: not where D has no elements.
@@ -143,6 +147,7 @@ pub struct Gemm<'a, T: Element, D: Element = T> {
     slope: T::Acc,
     kernel: KernelChoice,
     precision: Precision,
+    record: Option<&'a PrecisionRecord>,
     slices: Option<u32>,
     workspace: Option<&'a Workspace>,
     epilogue_operands: Vec<&'a Buffer>,
@@ -170,6 +175,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             slope: identity.slope,
             kernel: KernelChoice::Auto,
             precision: Precision::Exact,
+            record: None,
             slices: None,
             workspace: None,
             epilogue_operands: Vec::new(),
@@ -248,6 +254,12 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
+    /// Where it is noted what the product is computed in, for work on a stream of [`Precision::Auto`]: see [`PrecisionRecord`].
+    pub fn record_precision(mut self, record: &'a PrecisionRecord) -> Self {
+        self.record = Some(record);
+        self
+    }
+
     /// The number of slices into which a kernel of [`Schedule::SplitK`] divides K, or of blocks that share the tiles of the last round
     /// with one of [`Schedule::StreamK`] or [`Schedule::Persistent`]; others do not ask. Unless set it depends on
     /// the product and the device alone: as many as fill the device ([`LaunchShape`]). The same number gives the same
@@ -277,9 +289,9 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     pub fn workspace_size<'d>(&self, d: impl Into<Target<'d, D>>) -> Result<WorkspaceSize> {
         let d = d.into();
         let problem = validate::problem(self, &d)?;
-        let kernel = self.select(&problem, &d)?.kernel;
+        let selection = self.select(&problem, &d)?;
         let problem = self.without_factors_of_zero(problem);
-        Ok(LaunchShape::new(kernel, &problem, self.device().info(), self.slices).workspace)
+        Ok(self.plan(selection, problem, Vec::new()).shape().1)
     }
 
     /// Computes D and waits for it.
@@ -334,19 +346,36 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             activation: self.activation,
         };
         let others = [c, bias].map(|term| term.and_then(|term| term.first.buffer()));
-        let plan = Plan {
-            kernel: KernelSource::embedded(selection.kernel),
-            why: selection.why,
+        let plan = self.plan(selection, problem, others.into_iter().flatten().collect());
+        // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
+        // epilogue's C and bias are among the operands.
+        unsafe { execute(&plan, epilogue, d, stream) }
+    }
+
+    fn plan(
+        &self,
+        Selection { kernel, why }: Selection,
+        problem: Problem,
+        epilogue_operands: Vec<&'a Buffer>,
+    ) -> Plan<'a, T> {
+        let is_decided = self.precision != Precision::Auto;
+        let either = kernels::weigh(&problem, self.device().info()).ok();
+        Plan {
+            kernel: KernelSource::embedded(kernel),
+            why,
             problem,
+            precision: match self.precision {
+                Precision::Auto => Precision::Exact,
+                precision => precision,
+            },
+            if_marked: either.filter(|_| !is_decided).map(|either| either.exact),
+            record: self.record,
             a: self.a,
             b: self.b,
             slices: self.slices,
             workspace: self.workspace,
-            epilogue_operands: others.into_iter().flatten().collect(),
-        };
-        // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
-        // epilogue's C and bias are among the operands.
-        unsafe { execute(&plan, epilogue, d, stream) }
+            epilogue_operands,
+        }
     }
 
     /// The problem that is computed: without depth where alpha is zero. The kernel would read A and B to multiply the sum by
@@ -373,8 +402,16 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             if !matches!(self.kernel, KernelChoice::Auto) {
                 return conflict("a choice of kernel", "it has a kernel of its own");
             }
-            let kernel = kernels::precise::choose(self.precision, problem, device.info())?;
-            return Ok(Selection { kernel, why: Why::Precision(self.precision) });
+            let kernel = match self.precision {
+                Precision::Auto => {
+                    let problem = self.without_factors_of_zero(*problem);
+                    kernels::weigh(&problem, device.info()).ok().map(|either| either.split)
+                }
+                fixed => Some(kernels::precise::choose(fixed, problem, device.info())?),
+            };
+            if let Some(kernel) = kernel {
+                return Ok(Selection { kernel, why: Why::Precision(self.precision) });
+            }
         }
         match &self.kernel {
             KernelChoice::Auto => {
@@ -475,6 +512,9 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             kernel: kernel.source(),
             why: Why::Custom,
             problem,
+            precision: self.precision,
+            if_marked: None,
+            record: self.record,
             a: self.a,
             b: self.b,
             slices: self.slices,

@@ -11,6 +11,7 @@
 //! | `repack` | factors that bulk copies cannot take |
 //! | `rule` | the choice by rule |
 //! | `types` | the element types of a product |
+//! | `weigh` | halves or not, before anything is known of the data |
 //! | `why` | a chosen kernel and the reason for choosing it |
 
 pub(crate) mod halves;
@@ -19,6 +20,7 @@ pub(crate) mod precise;
 mod repack;
 mod rule;
 mod types;
+mod weigh;
 mod why;
 
 pub use launch::LaunchShape;
@@ -28,6 +30,7 @@ pub use repack::Repack;
 pub(crate) use rule::{Order, choose_untuned};
 pub use rule::{Rule, choose, rank};
 pub use types::Types;
+pub use weigh::{AgainstHalves, Either, weigh};
 pub use why::{NotTuned, RunnerUp, Selection, Tuned, Why};
 
 use crate::device::info::DeviceInfo;

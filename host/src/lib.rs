@@ -69,7 +69,7 @@ pub use matrix::batch::Batch;
 pub use matrix::batch_view::{BatchView, BatchViewMut};
 pub use matrix::vector::Vector;
 pub use matrix::view::{MatrixView, MatrixViewMut};
-pub use precision::Precision;
+pub use precision::{Computed, Precision, PrecisionRecord};
 
 pub use cuda_std::sim::Counters;
 pub use half::{bf16, f16};

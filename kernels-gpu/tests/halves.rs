@@ -7,6 +7,7 @@ use cuda_std::sim::{Counters, Launch, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use half::f16;
 use regemm_kernels::activation::Activation;
+use regemm_kernels::decision::Decision;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::{Layout, Layouts};
@@ -220,12 +221,14 @@ impl Product {
         };
         let d_map =
             if d_is_mapped == 1 { simulator.tensor_map(&d_tensor).unwrap() } else { nothing };
+        let decision = Decision::NONE;
         let arguments = [
             (&raw const params).cast::<c_void>(),
             (&raw const maps[0]).cast(),
             (&raw const maps[1]).cast(),
             (&raw const d_map).cast(),
             (&raw const d_is_mapped).cast(),
+            (&raw const decision).cast(),
         ];
         let grid = [blocks, batch, 1];
         let counters = run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes, &arguments);

@@ -34,6 +34,8 @@ pub enum Operand {
     Stream,
     /// Memory for sums that are not finished.
     Workspace,
+    /// What remembers how products were computed.
+    PrecisionRecord,
     /// Memory that a custom epilogue reads.
     EpilogueOperand,
     /// An array on the host.
@@ -50,6 +52,7 @@ impl fmt::Display for Operand {
             Operand::Bias => "the bias",
             Operand::Stream => "the stream",
             Operand::Workspace => "the workspace",
+            Operand::PrecisionRecord => "the record of precisions",
             Operand::EpilogueOperand => "an operand of the epilogue",
             Operand::Array => "the array",
         })

@@ -33,6 +33,8 @@ struct Halved<'a, T: Element> {
     halves: Term<'a, f16>,
     /// Where what is known of its lines begins.
     lines: u64,
+    /// Words for marks of its matrices, or null.
+    marks: GlobalPtr<u32>,
 }
 
 impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
@@ -57,6 +59,11 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
                 halves,
             })
         }
+    }
+
+    fn with_marks(mut self, [of_a, of_b]: [GlobalPtr<u32>; 2]) -> Self {
+        (self.a.marks, self.b.marks) = (of_a, of_b);
+        self
     }
 
     fn references(&self, _: (u32, u32)) -> [Reference<f16>; 2] {
@@ -93,7 +100,8 @@ impl<'a, T: Element> Halved<'a, T> {
             unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
         let count = (matrices.min(MAX_PRODUCTS) * halves) as usize;
         let batch = Some(Repeat { count, stride: rows * ld });
-        Ok(Halved { stored, across, halves: Term { first, batch }, lines: address + room.halves })
+        let (lines, marks) = (address + room.halves, GlobalPtr::null());
+        Ok(Halved { stored, across, halves: Term { first, batch }, lines, marks })
     }
 
     /// Rows and columns as they are stored.
@@ -127,6 +135,6 @@ impl<'a, T: Element> Halved<'a, T> {
         let matrices = (if repeated { products } else { 1 }, stride);
         let to = GlobalPtr::from_address(self.halves.first.address());
         let lines = GlobalPtr::from_address(self.lines);
-        Part::new(from, self.shape(), self.across, matrices, to, lines)
+        Part::new(from, self.shape(), self.across, matrices, to, lines).with_marks(self.marks)
     }
 }

@@ -83,6 +83,9 @@ fn devices<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> 
     if let Some(workspace) = gemm.workspace {
         same_device(gemm, Operand::Workspace, workspace.device())?;
     }
+    if let Some(record) = gemm.record {
+        same_device(gemm, Operand::PrecisionRecord, record.device())?;
+    }
     same_device(gemm, Operand::D, d.first.device())
 }
 
