@@ -2,6 +2,8 @@
 
 #[path = "precision/auto.rs"]
 mod auto;
+#[path = "precision/kept.rs"]
+mod kept;
 
 use ndarray::{Array2, Array3, s};
 use regemm::accuracy::{Data, Trial};

@@ -375,6 +375,15 @@ pub enum Error {
         remedy: &'static str,
     },
 
+    /// Halves that a factor was split into before do not go where they are given.
+    #[error("the halves of {operand} do not fit: {why}")]
+    Halves {
+        /// Whose halves.
+        operand: Operand,
+        /// Why not.
+        why: &'static str,
+    },
+
     /// A record of precisions is for fewer products than a batch has.
     #[error("the record has room for {found} products, but there are {needed}: make it as large")]
     RecordTooSmall {

@@ -9,6 +9,7 @@
 //! | `prepare` | factors as kernels take them |
 //! | `repack` | those that bulk copies cannot take |
 //! | `halves` | those of f32 in halves |
+//! | [`kept`] | factors of f32 that are split once and kept so |
 //! | `decide` | an exact product behind one by halves, of which the GPU takes one |
 //! | [`custom`] | kernels with an epilogue of the user's own |
 
@@ -16,6 +17,7 @@ pub mod custom;
 mod decide;
 mod execute;
 mod halves;
+pub mod kept;
 pub mod operands;
 mod overlap;
 mod prepare;
@@ -34,6 +36,7 @@ use crate::tuning::Shape;
 use cuda_std::sim::Counters;
 use custom::CustomKernel;
 use execute::{Plan, execute};
+pub use kept::SplitMatrix;
 use ndarray::{Array2, ArrayView2};
 pub use operands::{Factor, Target, Term};
 use regemm_kernels::activation::Activation;

@@ -63,7 +63,7 @@ pub use device::workspace::{Workspace, WorkspaceSize};
 pub use device::{Device, DeviceSpec};
 pub use error::{Error, Operand, Resource, Result, Shape};
 pub use gemm::custom::CustomKernel;
-pub use gemm::{Factor, Gemm, KernelChoice, Report, Target, Term, matmul};
+pub use gemm::{Factor, Gemm, KernelChoice, Report, SplitMatrix, Target, Term, matmul};
 pub use matrix::Matrix;
 pub use matrix::batch::Batch;
 pub use matrix::batch_view::{BatchView, BatchViewMut};

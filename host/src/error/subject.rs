@@ -38,6 +38,8 @@ pub enum Operand {
     PrecisionRecord,
     /// Memory that a custom epilogue reads.
     EpilogueOperand,
+    /// A factor that is to be split.
+    Factor,
     /// An array on the host.
     Array,
 }
@@ -54,6 +56,7 @@ impl fmt::Display for Operand {
             Operand::Workspace => "the workspace",
             Operand::PrecisionRecord => "the record of precisions",
             Operand::EpilogueOperand => "an operand of the epilogue",
+            Operand::Factor => "the factor",
             Operand::Array => "the array",
         })
     }

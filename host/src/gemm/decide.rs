@@ -1,6 +1,7 @@
 //! A product that is computed by halves or exactly, as the GPU [decides](regemm_kernels::decision): what that takes besides the product by halves.
 
 use super::execute::Plan;
+use super::operands::Factor;
 use super::prepare::{AsStored, Prepared};
 use crate::device::stream::Stream;
 use crate::device::workspace::{Held, WORD_BYTES, WorkspaceSize};
@@ -86,15 +87,18 @@ impl Exactly {
         [first, first.add(self.matrices[0].into())]
     }
 
-    /// What both launches decide by. Factors that are repeated have a mark for each product.
-    pub fn decision(&self, repeated: [bool; 2]) -> Decision {
-        let [a, b] = self.marks();
-        let of = |words, repeated| Marks { words, stride: u32::from(repeated), passing: 1 };
-        Decision {
-            a: of(a, repeated[0]),
-            b: of(b, repeated[1]),
-            exact: GlobalPtr::from_address(self.notes),
-        }
+    /// What both launches decide by. Factors that are repeated have a mark for each product, and halves that are kept have their own.
+    pub fn decision<T: Element>(&self, [a, b]: [&Factor<'_, T>; 2]) -> Decision {
+        let of = |factor: &Factor<'_, T>, words| {
+            let kept = factor.halves.map(|kept| GlobalPtr::from_address(kept.split.marks()));
+            Marks {
+                words: kept.unwrap_or(words),
+                stride: u32::from(factor.stored.is_repeated()),
+                passing: u32::from(kept.is_none()),
+            }
+        };
+        let [of_a, of_b] = self.marks();
+        Decision { a: of(a, of_a), b: of(b, of_b), exact: GlobalPtr::from_address(self.notes) }
     }
 
     /// The parameters of the exact product, made of those of the one by halves.

@@ -125,11 +125,12 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
     let exact_params =
         exactly.as_ref().map(|exactly| exactly.parameters(&params, plan, &workspace));
     let exact_params = exact_params.transpose()?;
-    let decision =
-        exactly.as_ref().map(|exactly| exactly.decision([a, b].map(|f| f.is_repeated())));
+    let decision = exactly.as_ref().map(|exactly| exactly.decision([&plan.a, &plan.b]));
     let decision = decision.unwrap_or(Decision::NONE);
     let factors = [a.first.buffer(), b.first.buffer()];
     let mut reads: SmallVec<[&Buffer; 4]> = factors.into_iter().flatten().collect();
+    reads
+        .extend([&plan.a, &plan.b].iter().filter_map(|factor| Some(factor.halves?.split.buffer())));
     reads.extend(plan.epilogue_operands.iter().copied());
     let of_workspace = workspace.buffers().into_iter().flatten();
     let notes = plan.record.filter(|_| exactly.is_some()).map(|record| record.notes(batch));

@@ -1,12 +1,12 @@
 //! Factors of f32 in halves, which a launch before the kernel makes.
 
 use super::execute::Plan;
-use super::operands::{Repeat, Term};
+use super::operands::{Factor, Repeat, Term};
 use super::prepare::{Before, Prepared, Reference};
 use crate::device::Code;
 use crate::error::Result;
+use crate::kernels::LaunchShape;
 use crate::kernels::halves::{Room, across, rooms};
-use crate::kernels::{LaunchShape, MAX_PRODUCTS};
 use crate::matrix::view::MatrixView;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
@@ -14,7 +14,7 @@ use half::f16;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::maps::BoxShape;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::split::{self, Part, Split};
+use regemm_kernels::split::{self, HALVES, Part, Split};
 
 /// Both factors in halves.
 pub(super) struct InHalves<'a, T: Element> {
@@ -33,6 +33,8 @@ struct Halved<'a, T: Element> {
     halves: Term<'a, f16>,
     /// Where what is known of its lines begins.
     lines: u64,
+    /// Whether the halves were made before, all of them.
+    is_kept: bool,
     /// Words for marks of its matrices, or null.
     marks: GlobalPtr<u32>,
 }
@@ -43,19 +45,13 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
 
     unsafe fn new(plan: &Plan<'a, T>, _: &LaunchShape, copies: u64) -> Result<Self> {
         let halves = plan.kernel.info.halves();
-        let [of_a, of_b] = rooms(&plan.problem, plan.problem.matrices, halves);
+        let [of_a, of_b] = rooms(&plan.problem, halves);
         let [across_a, across_b] = across(plan.problem.layouts);
-        let [a_matrices, b_matrices] = plan.problem.matrices;
         // SAFETY: as promised by the caller; those of both lie one behind the other.
         unsafe {
             Ok(InHalves {
-                a: Halved::new(plan.a.stored, across_a, [a_matrices, halves], (copies, of_a))?,
-                b: Halved::new(
-                    plan.b.stored,
-                    across_b,
-                    [b_matrices, halves],
-                    (copies + of_a.bytes(), of_b),
-                )?,
+                a: Halved::new(&plan.a, across_a, halves, (copies, of_a))?,
+                b: Halved::new(&plan.b, across_b, halves, (copies + of_a.bytes(), of_b))?,
                 halves,
             })
         }
@@ -66,12 +62,12 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
         self
     }
 
-    fn references(&self, _: (u32, u32)) -> [Reference<f16>; 2] {
-        [&self.a, &self.b].map(Halved::reference)
+    fn references(&self, (first, _): (u32, u32)) -> [Reference<f16>; 2] {
+        [&self.a, &self.b].map(|factor| factor.reference(first))
     }
 
-    fn maps(&self, (_, count): (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
-        let map = |factor: &Halved<'a, T>, boxes| factor.map([count, self.halves], boxes);
+    fn maps(&self, products: (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
+        let map = |factor: &Halved<'a, T>, boxes| factor.map(products, self.halves, boxes);
         Ok([map(&self.a, a)?, map(&self.b, b)?])
     }
 
@@ -82,26 +78,41 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
 }
 
 impl<'a, T: Element> Halved<'a, T> {
+    /// In the halves that it has, or in new ones.
+    ///
     /// # Safety
     /// There is so much room from the address on for so many halves of as many of the matrices as one launch has products, to be used until the work is
     /// done.
     unsafe fn new(
-        stored: Term<'a, T>,
+        factor: &Factor<'a, T>,
         across: bool,
-        [matrices, halves]: [u32; 2],
+        halves: u32,
         (address, room): (u64, Room),
     ) -> Result<Self> {
         debug_assert_eq!(T::DTYPE, Dtype::F32, "others have no halves");
+        let stored = factor.stored;
         let (rows, cols) = (stored.first.rows(), stored.first.cols());
         // All dimensions are below 2^31.
         let ld = split::ld(cols as u32) as usize;
-        // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them.
-        let first =
-            unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
-        let count = (matrices.min(MAX_PRODUCTS) * halves) as usize;
-        let batch = Some(Repeat { count, stride: rows * ld });
-        let (lines, marks) = (address + room.halves, GlobalPtr::null());
-        Ok(Halved { stored, across, halves: Term { first, batch }, lines, marks })
+        // Where there is one half alone it is not kept.
+        let kept = factor.halves.filter(|_| halves == HALVES).map(|kept| kept.split);
+        let (first, lines) = match kept {
+            Some(split) => (split.halves(0), split.lines(0)),
+            None => (address, address + room.halves),
+        };
+        // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them, and the memory of those
+        // that are kept is among what the product reads.
+        let first = unsafe { MatrixView::from_raw(stored.first.device(), first, rows, cols, ld)? };
+        let count = factor.count().unwrap_or(1) * halves as usize;
+        let halves = Term { first, batch: Some(Repeat { count, stride: rows * ld }) };
+        Ok(Halved {
+            stored,
+            across,
+            halves,
+            lines,
+            is_kept: kept.is_some(),
+            marks: GlobalPtr::null(),
+        })
     }
 
     /// Rows and columns as they are stored.
@@ -110,23 +121,34 @@ impl<'a, T: Element> Halved<'a, T> {
         (self.stored.first.rows() as u32, self.stored.first.cols() as u32)
     }
 
+    /// The matrix of product `first` among those in halves: new halves are those of one launch.
+    fn index(&self, first: u32) -> u32 {
+        if self.is_kept && self.stored.is_repeated() { first } else { 0 }
+    }
+
     /// What is known of the lines stands in the place of elements.
-    fn reference(&self) -> Reference<f16> {
-        let lines = MatrixRef { data: GlobalPtr::from_address(self.lines), ld: 0 };
-        let of_matrix = split::lines(self.shape(), self.across);
-        (lines, if self.stored.is_repeated() { of_matrix.into() } else { 0 })
+    fn reference(&self, first: u32) -> Reference<f16> {
+        let of_matrix = u64::from(split::lines(self.shape(), self.across));
+        let data =
+            GlobalPtr::from_address(self.lines).add(u64::from(self.index(first)) * of_matrix);
+        (MatrixRef { data, ld: 0 }, if self.stored.is_repeated() { of_matrix } else { 0 })
     }
 
     /// A map of so many halves of so many products.
-    fn map(&self, [products, halves]: [u32; 2], boxes: BoxShape) -> Result<TensorMap> {
+    fn map(
+        &self,
+        (first, products): (u32, u32),
+        halves: u32,
+        boxes: BoxShape,
+    ) -> Result<TensorMap> {
         let matrices = if self.stored.is_repeated() { products } else { 1 };
-        self.halves.tensor_map((0, matrices * halves), boxes)
+        self.halves.tensor_map((self.index(first) * halves, matrices * halves), boxes)
     }
 
     /// What is split for `products` products from product `first` on. What all products share is split for the first ones.
     fn part(&self, (first, products): (u32, u32)) -> Part {
         let repeated = self.stored.is_repeated();
-        if first > 0 && !repeated {
+        if self.is_kept || (first > 0 && !repeated) {
             return Part::NONE;
         }
         let stride = self.stored.stride();

@@ -2,7 +2,7 @@
 
 use super::launch::MAX_PRODUCTS;
 use super::repack::stored;
-use super::{Problem, precise};
+use super::{Problem, halves, precise};
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::precision::Precision;
 use regemm_kernels::kernel::KernelInfo;
@@ -63,11 +63,11 @@ pub fn weigh(problem: &Problem, device: &DeviceInfo) -> Result<Either, AgainstHa
 
 /// Whether halves save more time than it takes to make them.
 fn pays(problem: &Problem) -> bool {
-    let Problem { m, n, k, batch, matrices, .. } = *problem;
+    let Problem { m, n, k, batch, .. } = *problem;
     let elements = |(rows, cols): (u32, u32)| u64::from(rows) * u64::from(cols);
     let to_split = stored(problem)
         .into_iter()
-        .zip(matrices)
+        .zip(halves::to_split(problem))
         .map(|(shape, count)| elements(shape).saturating_mul(count.into()))
         .fold(0, u64::saturating_add);
     let work = elements((m, n)).saturating_mul(k.into()).saturating_mul(batch.into());
@@ -149,6 +149,8 @@ mod tests {
         assert_eq!(against(batch, &gpu), Some(AgainstHalves::TooSmall));
         let shared = Problem { matrices: [64, 1], ..batch };
         assert_eq!(against(shared, &gpu), None, "B is split once for all");
+        let kept = Problem { kept: [true; 2], ..batch };
+        assert_eq!(against(kept, &gpu), None, "nothing is split");
         assert_eq!(against(problem(16, 16, 64), Device::sim().info()), None, "there are no times");
     }
 
