@@ -6,11 +6,11 @@
 
 use libloading::Library;
 use libtest_mimic::{Arguments, Failed, Trial};
-use regemm::ndarray::Array2;
+use regemm::ndarray::{Array2, array};
 use regemm::verify::{Distribution, random_matrix, rng};
 use regemm::{
-    Accumulator, Device, Element, Gemm, KernelChoice, Matrix, Report, Stream, Workspace,
-    WorkspaceSize, bf16,
+    Accumulator, Computed, Device, Element, Gemm, KernelChoice, Matrix, Precision, PrecisionRecord,
+    Report, Stream, Workspace, WorkspaceSize, bf16,
 };
 use std::error::Error;
 use std::ffi::{c_int, c_void};
@@ -217,6 +217,47 @@ impl<T: Element> Product for Of<T> {
     }
 }
 
+/// A product of which the GPU decides, by what A holds at each launch, how it is computed.
+struct Decided {
+    of: Of<f32>,
+    /// Those of the graph and of direct calls.
+    records: [PrecisionRecord; 2],
+    expected: Precision,
+}
+
+impl Product for Decided {
+    fn name(&self) -> String {
+        format!("{} of precision auto", self.of.name())
+    }
+
+    fn enqueue(&mut self, stream: &Stream, is_direct: bool) -> regemm::Result<Report> {
+        let Of { a, b, d, .. } = &mut self.of;
+        let gemm = Gemm::new(&*a, &*b).precision(Precision::Auto);
+        let index = usize::from(is_direct);
+        gemm.record_precision(&self.records[index]).enqueue(stream, &mut d[index])
+    }
+
+    fn change(&mut self, seed: u64) -> regemm::Result<()> {
+        self.of.change(seed)?;
+        self.expected = Precision::Split;
+        if !seed.is_multiple_of(2) {
+            // Halves would lose it.
+            self.of.a.view_mut().slice(3..4, 5..6)?.copy_from(&array![[1e-30]].view())?;
+            self.expected = Precision::Exact;
+        }
+        Ok(())
+    }
+
+    fn is_same(&self) -> regemm::Result<bool> {
+        for record in &self.records {
+            if record.computed()? != Some(Computed::In(self.expected)) {
+                return Ok(false);
+            }
+        }
+        self.of.is_same()
+    }
+}
+
 fn bits<T: Element>(values: &[T]) -> &[u8] {
     // SAFETY: elements are floats, which have no padding, and bytes may lie anywhere.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
@@ -227,7 +268,7 @@ fn bits<T: Element>(values: &[T]) -> &[u8] {
 fn products(device: &Device) -> regemm::Result<Vec<Box<dyn Product>>> {
     let single = |kernel, shape| Of::<f32>::new(device, kernel, shape, false);
     let half = |kernel, shape| Of::<bf16>::new(device, kernel, shape, false);
-    Ok(vec![
+    let mut products: Vec<Box<dyn Product>> = vec![
         Box::new(single("", (64, 64, 64))?),
         Box::new(single("", (1023, 1025, 1027))?),
         Box::new(single("stream_k", (600, 700, 500))?),
@@ -238,7 +279,13 @@ fn products(device: &Device) -> regemm::Result<Vec<Box<dyn Product>>> {
         Box::new(half("warpgroup_pair", (1024, 768, 512))?),
         Box::new(Of::<bf16>::new(device, "split_warpgroup128", (128, 128, 8192), true)?),
         Box::new(Of::<bf16>::new(device, "warpgroup64", (264, 263, 264), true)?),
-    ])
+    ];
+    if device.info().compute_capability == Some((9, 0)) {
+        let records = [device.precision_record(1)?, device.precision_record(1)?];
+        let (of, expected) = (single("", (1024, 1024, 1024))?, Precision::Split);
+        products.push(Box::new(Decided { of, records, expected }));
+    }
+    Ok(products)
 }
 
 /// All products in one graph, which is launched twice, with other factors each time.

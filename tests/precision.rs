@@ -1,5 +1,10 @@
 //! Products of f32 in other precisions, on the simulator and, where there is one, on a GPU that has what they take.
 
+#[path = "precision/auto.rs"]
+mod auto;
+#[path = "precision/kept.rs"]
+mod kept;
+
 use ndarray::{Array2, Array3, s};
 use regemm::accuracy::{Data, Trial};
 use regemm::verify::{Distribution, Expectation, Problem, check_batch, random_matrix, rng};

@@ -6,7 +6,9 @@
 use regemm::kernels::kernels;
 use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
 use regemm_kernels::kernel::Schedule;
-use regemm_kernels::table::{HALVES, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32};
+use regemm_kernels::table::{
+    HALVES, IF_MARKED, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32,
+};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -252,7 +254,7 @@ fn all_modules() -> Vec<Module> {
 fn every_kernel_has_one_module_for_each_architecture() {
     let found = all_modules().len();
     assert_eq!(found, kernels_with_entries().count() * ARCHS.len());
-    let of_precisions = HALVES.len() + TF32.len() + ROUNDED.len();
+    let of_precisions = HALVES.len() + IF_MARKED.len() + TF32.len() + ROUNDED.len();
     let others = REDUCERS.len() + [REPACKER, SPLITTER, ROUNDER].len() + of_precisions;
     let others = others * ARCHS.len();
     assert_eq!(ptx_modules().len(), found + others, "a module belongs to no kernel of the table");

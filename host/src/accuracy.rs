@@ -61,6 +61,7 @@ pub fn precisions() -> impl Iterator<Item = Precision> {
     // One that only chooses among the others would be measured twice: it has `false` here.
     let is_own = |precision: &Precision| match precision {
         Precision::Exact | Precision::Split | Precision::Tf32 | Precision::Fast => true,
+        Precision::Auto => false,
     };
     Precision::ALL.into_iter().filter(is_own)
 }

@@ -375,6 +375,24 @@ pub enum Error {
         remedy: &'static str,
     },
 
+    /// Halves that a factor was split into before do not go where they are given.
+    #[error("the halves of {operand} do not fit: {why}")]
+    Halves {
+        /// Whose halves.
+        operand: Operand,
+        /// Why not.
+        why: &'static str,
+    },
+
+    /// A record of precisions is for fewer products than a batch has.
+    #[error("the record has room for {found} products, but there are {needed}: make it as large")]
+    RecordTooSmall {
+        /// Products that it has room for.
+        found: u32,
+        /// Products that there are.
+        needed: u32,
+    },
+
     /// A fault that the simulator found in a kernel, or a request it cannot fulfil.
     #[error("simulator: {0}")]
     Simulator(#[source] SimError),

@@ -9,11 +9,15 @@
 //! | `prepare` | factors as kernels take them |
 //! | `repack` | those that bulk copies cannot take |
 //! | `halves` | those of f32 in halves |
+//! | [`kept`] | factors of f32 that are split once and kept so |
+//! | `decide` | an exact product behind one by halves, of which the GPU takes one |
 //! | [`custom`] | kernels with an epilogue of the user's own |
 
 pub mod custom;
+mod decide;
 mod execute;
 mod halves;
+pub mod kept;
 pub mod operands;
 mod overlap;
 mod prepare;
@@ -24,14 +28,15 @@ use crate::device::stream::Stream;
 use crate::device::workspace::{Workspace, WorkspaceSize};
 use crate::device::{Buffer, Device, KernelSource};
 use crate::error::{Error, Result};
-use crate::kernels::{self, LaunchShape, Problem, Repack, Selection, Types, Why};
+use crate::kernels::{self, Problem, Repack, Selection, Types, Why};
 use crate::matrix::vector::Vector;
 use crate::matrix::view::MatrixView;
-use crate::precision::Precision;
+use crate::precision::{Computed, Precision, PrecisionRecord};
 use crate::tuning::Shape;
 use cuda_std::sim::Counters;
 use custom::CustomKernel;
 use execute::{Plan, execute};
+pub use kept::SplitMatrix;
 use ndarray::{Array2, ArrayView2};
 pub use operands::{Factor, Target, Term};
 use regemm_kernels::activation::Activation;
@@ -64,6 +69,8 @@ pub struct Report {
     pub kernel: &'static KernelInfo,
     /// Why this one.
     pub why: Why,
+    /// What it was computed in: not known yet where the GPU decides that and was not waited for.
+    pub computed: Computed,
     /// What the kernel did; only the simulator counts.
     pub counters: Option<Counters>,
     /// Whether a kernel was launched: not where D has no elements.
@@ -143,6 +150,7 @@ pub struct Gemm<'a, T: Element, D: Element = T> {
     slope: T::Acc,
     kernel: KernelChoice,
     precision: Precision,
+    record: Option<&'a PrecisionRecord>,
     slices: Option<u32>,
     workspace: Option<&'a Workspace>,
     epilogue_operands: Vec<&'a Buffer>,
@@ -170,6 +178,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             slope: identity.slope,
             kernel: KernelChoice::Auto,
             precision: Precision::Exact,
+            record: None,
             slices: None,
             workspace: None,
             epilogue_operands: Vec::new(),
@@ -248,6 +257,12 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
+    /// Where it is noted what the product is computed in, for work on a stream of [`Precision::Auto`]: see [`PrecisionRecord`].
+    pub fn record_precision(mut self, record: &'a PrecisionRecord) -> Self {
+        self.record = Some(record);
+        self
+    }
+
     /// The number of slices into which a kernel of [`Schedule::SplitK`] divides K, or of blocks that share the tiles of the last round
     /// with one of [`Schedule::StreamK`] or [`Schedule::Persistent`]; others do not ask. Unless set it depends on
     /// the product and the device alone: as many as fill the device ([`LaunchShape`]). The same number gives the same
@@ -277,9 +292,9 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     pub fn workspace_size<'d>(&self, d: impl Into<Target<'d, D>>) -> Result<WorkspaceSize> {
         let d = d.into();
         let problem = validate::problem(self, &d)?;
-        let kernel = self.select(&problem, &d)?.kernel;
+        let selection = self.select(&problem, &d)?;
         let problem = self.without_factors_of_zero(problem);
-        Ok(LaunchShape::new(kernel, &problem, self.device().info(), self.slices).workspace)
+        Ok(self.plan(selection, problem, Vec::new()).shape().1)
     }
 
     /// Computes D and waits for it.
@@ -334,19 +349,36 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             activation: self.activation,
         };
         let others = [c, bias].map(|term| term.and_then(|term| term.first.buffer()));
-        let plan = Plan {
-            kernel: KernelSource::embedded(selection.kernel),
-            why: selection.why,
+        let plan = self.plan(selection, problem, others.into_iter().flatten().collect());
+        // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
+        // epilogue's C and bias are among the operands.
+        unsafe { execute(&plan, epilogue, d, stream) }
+    }
+
+    fn plan(
+        &self,
+        Selection { kernel, why }: Selection,
+        problem: Problem,
+        epilogue_operands: Vec<&'a Buffer>,
+    ) -> Plan<'a, T> {
+        let is_decided = self.precision != Precision::Auto;
+        let either = kernels::weigh(&problem, self.device().info()).ok();
+        Plan {
+            kernel: KernelSource::embedded(kernel),
+            why,
             problem,
+            precision: match self.precision {
+                Precision::Auto => Precision::Exact,
+                precision => precision,
+            },
+            if_marked: either.filter(|_| !is_decided).map(|either| either.exact),
+            record: self.record,
             a: self.a,
             b: self.b,
             slices: self.slices,
             workspace: self.workspace,
-            epilogue_operands: others.into_iter().flatten().collect(),
-        };
-        // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
-        // epilogue's C and bias are among the operands.
-        unsafe { execute(&plan, epilogue, d, stream) }
+            epilogue_operands,
+        }
     }
 
     /// The problem that is computed: without depth where alpha is zero. The kernel would read A and B to multiply the sum by
@@ -373,13 +405,26 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             let precision = self.precision;
             let chosen = |rung| kernels::precise::choose(precision, problem, device.info(), rung);
             let find = |name: &str| kernels::precise::find(precision, name, problem, device.info());
-            let (kernel, why) = match &self.kernel {
-                KernelChoice::Auto => (chosen(None)?, Why::Precision(precision)),
-                KernelChoice::Rung(rung) => (chosen(Some(*rung))?, Why::Precision(precision)),
-                KernelChoice::Named(name) => (find(name)?, Why::Asked),
-                KernelChoice::Info(info) => (find(info.name)?, Why::Asked),
-            };
-            return Ok(Selection { kernel, why });
+            let weighed = |kernel| Selection { kernel, why: Why::Precision(precision) };
+            match (&self.kernel, precision) {
+                (KernelChoice::Auto, Precision::Auto) => {
+                    let problem = self.without_factors_of_zero(*problem);
+                    if let Ok(either) = kernels::weigh(&problem, device.info()) {
+                        return Ok(weighed(either.split));
+                    }
+                }
+                (_, Precision::Auto) => {
+                    return conflict("a choice of kernel", "it has kernels of its own");
+                }
+                (KernelChoice::Auto, _) => return Ok(weighed(chosen(None)?)),
+                (KernelChoice::Rung(rung), _) => return Ok(weighed(chosen(Some(*rung))?)),
+                (KernelChoice::Named(name), _) => {
+                    return Ok(Selection { kernel: find(name)?, why: Why::Asked });
+                }
+                (KernelChoice::Info(info), _) => {
+                    return Ok(Selection { kernel: find(info.name)?, why: Why::Asked });
+                }
+            }
         }
         match &self.kernel {
             KernelChoice::Auto => {
@@ -480,6 +525,9 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             kernel: kernel.source(),
             why: Why::Custom,
             problem,
+            precision: self.precision,
+            if_marked: None,
+            record: self.record,
             a: self.a,
             b: self.b,
             slices: self.slices,

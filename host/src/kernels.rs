@@ -11,6 +11,7 @@
 //! | `repack` | factors that bulk copies cannot take |
 //! | `rule` | the choice by rule |
 //! | `types` | the element types of a product |
+//! | `weigh` | halves or not, before anything is known of the data |
 //! | `why` | a chosen kernel and the reason for choosing it |
 
 pub(crate) mod halves;
@@ -19,6 +20,7 @@ pub(crate) mod precise;
 mod repack;
 mod rule;
 mod types;
+mod weigh;
 mod why;
 
 pub use launch::LaunchShape;
@@ -28,6 +30,7 @@ pub use repack::Repack;
 pub(crate) use rule::{Order, choose_untuned};
 pub use rule::{Rule, choose, rank};
 pub use types::Types;
+pub use weigh::{AgainstHalves, Either, weigh};
 pub use why::{NotTuned, RunnerUp, Selection, Tuned, Why};
 
 use crate::device::info::DeviceInfo;
@@ -171,6 +174,8 @@ pub struct Problem {
     pub repack: Repack,
     /// Matrices of A and of B: one where all products share it, else one for each.
     pub matrices: [u32; 2],
+    /// Whether A, and B, is kept in halves ([`SplitMatrix`](crate::SplitMatrix)), which a kernel that takes such need not make.
+    pub kept: [bool; 2],
 }
 
 impl Problem {
@@ -188,8 +193,8 @@ impl Problem {
             a: !(row_of_a as u64).is_multiple_of(whole) as u32,
             b: !(row_of_b as u64).is_multiple_of(whole) as u32,
         };
-        let (batch, matrices) = (1, [1; 2]);
-        Problem { dtype, target: dtype, m, n, k, layouts, batch, repack, matrices }
+        let (batch, matrices, kept) = (1, [1; 2], [false; 2]);
+        Problem { dtype, target: dtype, m, n, k, layouts, batch, repack, matrices, kept }
     }
 
     /// Its element types.
@@ -200,8 +205,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { dtype: _, target: _, m, n, k, layouts, batch, repack: _, matrices: _ } =
-            *self;
+        let Problem { m, n, k, layouts, batch, .. } = *self;
         if batch != 1 {
             write!(f, "{batch} times ")?;
         }

@@ -63,13 +63,13 @@ pub use device::workspace::{Workspace, WorkspaceSize};
 pub use device::{Device, DeviceSpec};
 pub use error::{Error, Operand, Resource, Result, Shape};
 pub use gemm::custom::CustomKernel;
-pub use gemm::{Factor, Gemm, KernelChoice, Report, Target, Term, matmul};
+pub use gemm::{Factor, Gemm, KernelChoice, Report, SplitMatrix, Target, Term, matmul};
 pub use matrix::Matrix;
 pub use matrix::batch::Batch;
 pub use matrix::batch_view::{BatchView, BatchViewMut};
 pub use matrix::vector::Vector;
 pub use matrix::view::{MatrixView, MatrixViewMut};
-pub use precision::Precision;
+pub use precision::{Computed, Precision, PrecisionRecord};
 
 pub use cuda_std::sim::Counters;
 pub use half::{bf16, f16};

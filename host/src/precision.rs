@@ -1,4 +1,12 @@
 //! How accurately products of f32 are computed.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `record` | memory in which a product leaves how it was computed, for later |
+
+pub(crate) mod record;
+
+pub use record::PrecisionRecord;
 
 use std::fmt;
 
@@ -12,6 +20,7 @@ use std::fmt;
 /// | `Split` | tensor cores, from halves | `(56 + k / 16) u` |
 /// | `Tf32` | tensor cores, from factors rounded to TF32 | `2^-10 + (8 + 2 k) u` |
 /// | `Fast` | tensor cores, from factors rounded to f16 | `2^-10 + (8 + k) u` |
+/// | `Auto` | one or the other, as the data are | `k u` |
 ///
 /// For data of many kinds the errors of `Split` are no larger than those of `Exact` from a depth of 64 on, and smaller where `k` is large. Those of
 /// `Tf32` and `Fast` are about 3e-4 in norm where signs are mixed, whatever the depth; where all products are positive roundings cancel, and it is what tensor
@@ -42,6 +51,20 @@ pub enum Precision {
     /// Rows of A and columns of B are multiplied by powers of two as for `Split`. Here elements below 2^-28 of the largest one in their row or column
     /// lose up to 2^-39 of that largest one; infinities and NaN are computed with as IEEE 754 says.
     Fast,
+    /// As `Split` where that is worth no less than `Exact`, and as `Exact` otherwise: never less accurate than f32, and mostly faster.
+    ///
+    /// The host decides what it can see: the product is computed exactly where it is less than 64 deep, too small for halves to save time
+    /// ([`kernels::weigh`](crate::kernels::weigh)), or where the device has no kernel for them. Then the GPU looks at the data, product by
+    /// product of a batch, while it splits them. A product is computed exactly if a row of its A or a column of its B
+    /// - holds an infinity or NaN,
+    /// - holds an element, not zero, so far below the largest one that its halves lose more than 2^-22 of it and more than a `k`th part of
+    ///   2^26: those above 2^-28 never do, at a depth of 4096 those above 2^-36, and at no depth can it be farther than 2^-38,
+    /// - has none but subnormal elements.
+    ///
+    /// The bits are then those of `Exact` with a kernel that sums in ascending order of k. The host does not wait for any of that: both
+    /// ways are launched, and one leaves at once. [`Report::computed`](crate::Report::computed) says which way was taken, and where the host did
+    /// not wait for the product a [`PrecisionRecord`] does.
+    Auto,
 }
 
 /// Roundings of f32 that a product of two factors which were rounded to 11 bits is worth: 2^-10 and 2^-22, and as much again for products of roundings.
@@ -49,8 +72,8 @@ const ROUNDED_PRODUCT: usize = (1 << 14) + 8;
 
 impl Precision {
     /// All there are.
-    pub const ALL: [Precision; 4] =
-        [Precision::Exact, Precision::Split, Precision::Tf32, Precision::Fast];
+    pub const ALL: [Precision; 5] =
+        [Precision::Exact, Precision::Split, Precision::Tf32, Precision::Fast, Precision::Auto];
 
     /// Its name in lower case.
     pub const fn name(self) -> &'static str {
@@ -59,6 +82,7 @@ impl Precision {
             Precision::Split => "split",
             Precision::Tf32 => "tf32",
             Precision::Fast => "fast",
+            Precision::Auto => "auto",
         }
     }
 
@@ -66,7 +90,8 @@ impl Precision {
     pub(crate) const fn largest_integer(self) -> f64 {
         let bits = match self {
             Precision::Exact => 24,
-            Precision::Split => 22,
+            // By halves, if need be.
+            Precision::Split | Precision::Auto => 22,
             Precision::Tf32 | Precision::Fast => 11,
         };
         (1 << bits) as f64
@@ -81,9 +106,12 @@ impl Precision {
     ///
     /// Where both factors are rounded to 11 bits each loses 2^-11 at most, and their product 2^-10 and 2^-22. What tensor cores cut off, 10.5 for 16 values of k, is
     /// less than one for each. Those of other generations than Hopper may add up fewer at a time and keep fewer bits: there it is two for each, as in half precision.
+    ///
+    /// `Auto` takes halves only where that is within the bound of `Exact`, also with all that elements of unmarked lines may lose
+    /// ([`regemm_kernels::split::LEAST_DEPTH`]).
     pub(crate) const fn roundings(self, k: usize) -> usize {
         match self {
-            Precision::Exact => k,
+            Precision::Exact | Precision::Auto => k,
             Precision::Split => 56 + k.div_ceil(16),
             Precision::Tf32 => ROUNDED_PRODUCT + 2 * k,
             Precision::Fast => ROUNDED_PRODUCT + k,
@@ -94,5 +122,49 @@ impl Precision {
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+/// What a product was computed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Computed {
+    /// In this precision, all products of a batch alike; never [`Precision::Auto`].
+    In(Precision),
+    /// So many products of a batch exactly, and so many others by halves: neither is zero.
+    Mixed {
+        /// Products computed as [`Precision::Exact`].
+        exact: u32,
+        /// Products computed as [`Precision::Split`].
+        split: u32,
+    },
+    /// That is for the GPU to decide, and the host has not waited for it: a [`PrecisionRecord`] will know.
+    Undecided,
+}
+
+impl Computed {
+    /// Of products that were computed so: exactly, or else by halves.
+    pub(crate) fn of(products: impl Iterator<Item = bool>) -> Computed {
+        let (mut exact, mut split) = (0, 0);
+        for is_exact in products {
+            *(if is_exact { &mut exact } else { &mut split }) += 1;
+        }
+        match (exact, split) {
+            (0, _) => Computed::In(Precision::Split),
+            (_, 0) => Computed::In(Precision::Exact),
+            _ => Computed::Mixed { exact, split },
+        }
+    }
+}
+
+impl fmt::Display for Computed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Computed::In(precision) => precision.fmt(f),
+            Computed::Mixed { exact, split } => {
+                write!(f, "{exact} products exact, {split} split")
+            }
+            Computed::Undecided => f.pad("undecided"),
+        }
     }
 }

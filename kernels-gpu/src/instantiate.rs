@@ -11,6 +11,9 @@
 /// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its matrices besides the
 /// other parameters: `.., min_blocks = n, factors = mapped;`.
 ///
+/// A kernel that is one of two for a product, between which the GPU [decides](crate::decision), takes what it decides by as one more
+/// parameter, its last, and runs only if one of the tests there says so: `.., min_blocks = n, only = unmarked;`.
+///
 /// A kernel that differs from that of an earlier row in the type of its results alone, and leaves all of them to its reducer, is the
 /// same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own.
 #[macro_export]
@@ -19,10 +22,13 @@ macro_rules! gemm_kernels {
         $(#[$doc:meta])* $table:ident:
         $(
             $name:ident = $kernel:ty, epilogue = $epilogue:ty, min_blocks = $min_blocks:expr
-            $(, reducer = $reducer:ident)? $(, factors = $mapped:ident)? $(, entry = $entry:ident)?;
+            $(, reducer = $reducer:ident)? $(, factors = $mapped:ident)? $(, only = $only:ident)?
+            $(, entry = $entry:ident)?;
         )*
     ) => {
-        $($crate::__gemm_entry! { $name = $kernel, $epilogue, $min_blocks $(, $mapped)? $(; $entry)? })*
+        $($crate::__gemm_entry! {
+            $name = $kernel, $epilogue, $min_blocks $(, $mapped)? $(, only = $only)? $(; $entry)?
+        })*
 
         $(#[$doc])*
         #[cfg(not(target_arch = "nvptx64"))]
@@ -58,7 +64,7 @@ macro_rules! gemm_kernels {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gemm_entry {
-    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr) => {
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr $(, only = $only:ident)?) => {
         /// A row of the table: see there.
         ///
         /// # Safety
@@ -75,6 +81,8 @@ macro_rules! __gemm_entry {
                 $epilogue,
                 <$kernel as $crate::kernel::GemmKernel>::Target,
             >,
+            // Named after its test.
+            $($only: $crate::decision::Decision,)?
         ) {
             const {
                 assert!(
@@ -85,11 +93,16 @@ macro_rules! __gemm_entry {
             if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
                 ::cuda_std::early_start::wait();
             }
-            // SAFETY: the launcher keeps the kernel's contract.
-            unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params.of_block()) }
+            // SAFETY: the launcher keeps the kernel's contract, and that of the decision.
+            unsafe {
+                $(if !$only.$only() {
+                    return;
+                })?
+                <$kernel as $crate::kernel::GemmKernel>::run(params.of_block())
+            }
         }
     };
-    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr, mapped) => {
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr, mapped $(, only = $only:ident)?) => {
         /// A row of the table: see there.
         ///
         /// # Safety
@@ -110,6 +123,8 @@ macro_rules! __gemm_entry {
             #[grid_constant] b: &::cuda_std::bulk_copy::TensorMap,
             #[grid_constant] d: &::cuda_std::bulk_copy::TensorMap,
             d_is_mapped: u32,
+            // Named after its test.
+            $($only: $crate::decision::Decision,)?
         ) {
             const {
                 assert!(
@@ -120,6 +135,12 @@ macro_rules! __gemm_entry {
             if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
                 ::cuda_std::early_start::wait();
             }
+            $(
+                // SAFETY: the launcher keeps the decision's contract.
+                if !unsafe { $only.$only() } {
+                    return;
+                }
+            )?
             let factors = [a, b];
             let maps = $crate::maps::Maps::new(&factors, (d_is_mapped != 0).then_some(d));
             let params = $crate::params::GemmParams { maps, ..params.of_block() };

@@ -25,7 +25,7 @@
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
 //! factors in any layout, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
 //! [`panels`] and [`warp_tile`] the same for tensor cores, [`warp_pipeline`] the frame around them, [`double_panels`], [`double_tile`] and [`double_sums`] in double precision, [`bulk_panels`] and [`warpgroup_tile`] for warpgroups of them, [`maps`]
-//! what bulk copies must be told, [`mod@repack`] the launch that copies factors which they cannot take, [`mod@split`] the one that makes halves of f32, [`sums_on_the_way`] and [`outbox`] how sums get to D in rows, [`pairs`] how an epilogue works on them
+//! what bulk copies must be told, [`mod@repack`] the launch that copies factors which they cannot take, [`mod@split`] the one that makes halves of f32, [`decision`] what decides whether they are used, [`sums_on_the_way`] and [`outbox`] how sums get to D in rows, [`pairs`] how an epilogue works on them
 //! in registers, [`fast_activation`] what it may leave out where results are rounded to half precision, [`partials`] the sums of slices of K, and [`reduce`] the launch that
 //! adds them up, [`shares`] which blocks sum what of a tile, [`parts`] what a block that stays sums in turn and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
 //! sum before it is stored. [`mod@kernel`] is the contract of all kernels, [`table`] lists
@@ -41,6 +41,7 @@ pub mod activation;
 pub mod bulk_panels;
 pub mod cluster_split;
 pub mod copies;
+pub mod decision;
 pub mod decoupled;
 pub mod double_buffered;
 pub mod double_panels;

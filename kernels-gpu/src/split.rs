@@ -9,8 +9,9 @@
 //! An f16 has only 40 binary places, though. So each row of A and each column of B, a *line*, is multiplied by a power of two of its own first,
 //! which leaves its largest element just below 2^15: the elements of a sum have one factor in common, which is taken out of the finished sum
 //! without any error. Elements down to 2^-28 of a line's largest keep all 22 bits, and what others lose is at most 2^-50 of the largest.
-//! A line in which some element loses more than 2^-22 of itself is marked, and so is one with an infinity or NaN, which halves do not multiply as
-//! IEEE 754 says.
+//! A line in which some element loses more of itself than it [may](tolerance) is marked, and so is one with an infinity or NaN, which halves do
+//! not multiply as IEEE 754 says, and one of nothing but subnormal numbers, whose products lie where f32 ends. With one of its lines the whole
+//! matrix is marked, if there is a word for that ([`crate::decision`]).
 //!
 //! Where 11 bits are enough ([`crate::rounded`]) there is the high half alone. All else is the same, and the same code: how many halves there are is
 //! a constant, so that each of both launches does what it needs and nothing more.
@@ -32,13 +33,13 @@ mod team;
 
 pub(crate) use number::power_of_two;
 pub use number::{LOW_FACTOR, Line, scaled};
-pub use place::{halves_of_block, to_lines, written};
+pub use place::{halves_of_block, reference, written};
 
 use crate::params::MatrixRef;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::{shared_array, thread, unroll, warp};
 use half::f16;
-use number::{halves, magnitude};
+use number::{ONE_HALF_LOSES, halves, is_subnormal, magnitude};
 use team::{Team, Walk};
 
 /// Threads of a block.
@@ -89,6 +90,10 @@ pub struct Part {
     to: GlobalPtr<f16>,
     /// What is known of its lines, one after another, then those of the next matrix.
     lines: GlobalPtr<i16>,
+    /// A word for each matrix, which is set where a line of it is marked; or null.
+    marks: GlobalPtr<u32>,
+    /// The part of itself that an element may lose before its line is marked.
+    tolerance: f32,
     rows: u32,
     cols: u32,
     /// Whether lines run across, not along the rows.
@@ -108,6 +113,8 @@ impl Part {
         stride: 0,
         to: GlobalPtr::null(),
         lines: GlobalPtr::null(),
+        marks: GlobalPtr::null(),
+        tolerance: 0.0,
         rows: 0,
         cols: 0,
         across: 0,
@@ -129,11 +136,15 @@ impl Part {
         let shape = (rows, cols);
         let (lines_of_block, blocks_of_matrix) =
             (lines_of_block(cols, across), blocks(shape, across) as u32);
+        // A line has the depth of the product.
+        let tolerance = tolerance(if across { rows } else { cols });
         Part {
             from,
             stride,
             to,
             lines,
+            marks: GlobalPtr::null(),
+            tolerance,
             rows,
             cols,
             across: across as u32,
@@ -142,6 +153,28 @@ impl Part {
             blocks: blocks_of_matrix.saturating_mul(count),
         }
     }
+
+    /// The same with a word for each matrix, which is set where a line of it is marked and else left alone.
+    pub const fn with_marks(self, marks: GlobalPtr<u32>) -> Part {
+        Part { marks, ..self }
+    }
+}
+
+/// The depth from which on sums by halves of lines without marks are within the bound of sums of f32.
+///
+/// That is `k` roundings, of 2^-24 each, for `k` products. Those of halves are worth 48 and a sixteenth of `k` (28 on Hopper), and what is lost of the
+/// elements of both factors besides, a quarter of `k` each at most ([`tolerance`]): `48 + 9 k / 16`, which is no more than `k` from 110 on.
+pub const LEAST_DEPTH: u32 = 128;
+
+/// The part of itself that an element may lose in a product of such a depth before its line is marked: 2^-22, which is what halves always
+/// may, or a quarter of all roundings of a sum of f32, if that is more; but not more than 2^-12, where little would be left.
+///
+/// So the deeper the product, the farther the elements of a line may lie apart: 2^28 at least, 2^36 at a depth of 4096, and 2^38 at most. Data
+/// as they mostly are have elements close to zero, and the more of them the deeper the product is.
+pub const fn tolerance(depth: u32) -> f32 {
+    const LEAST: f32 = 1.0 / (1 << 22) as f32;
+    const MOST: f32 = 1.0 / (1 << 12) as f32;
+    (depth as f32 / (1 << 26) as f32).clamp(LEAST, MOST)
 }
 
 /// Lines of a matrix of `rows x cols`.
@@ -205,6 +238,8 @@ struct Matrix {
     high: MatrixRef<f16>,
     low: MatrixRef<f16>,
     lines: GlobalPtr<i16>,
+    mark: GlobalPtr<u32>,
+    tolerance: f32,
     rows: u32,
     cols: u32,
 }
@@ -230,6 +265,8 @@ pub unsafe fn split<const MADE: u32>(p: Split) {
         high,
         low: high.shifted(u64::from(rows) * high.ld),
         lines: part.lines.add(u64::from(index) * u64::from(lines((rows, cols), part.across != 0))),
+        mark: if part.marks.is_null() { part.marks } else { part.marks.add(index.into()) },
+        tolerance: part.tolerance,
         rows,
         cols,
     };
@@ -274,8 +311,11 @@ impl Matrix {
                     }
                 }
             }
-            let lines = team.largest(largest, for_largest).map(Line::new);
-            let mut marked = [0; L];
+            let largest = team.largest(largest, for_largest);
+            let lines = largest.map(Line::new);
+            let mut marked = largest.map(|largest| u32::from(is_subnormal(largest)));
+            // One half alone always loses more.
+            let tolerance = if const { MADE == 1 } { ONE_HALF_LOSES } else { self.tolerance };
             for step in (0..walk.steps).rev() {
                 if step + 1 < walk.steps {
                     loaded = self.load(&walk, step);
@@ -285,7 +325,7 @@ impl Matrix {
                     let (mut high, mut low) = ([f16::ZERO; V], [f16::ZERO; V]);
                     for j in 0..V {
                         let scaled = scaled(loaded[i][j], lines[j % L].exponent());
-                        let ([h, l], lossy) = halves::<MADE>(scaled);
+                        let ([h, l], lossy) = halves::<MADE>(scaled, tolerance);
                         (high[j], low[j]) = (h, l);
                         marked[j % L] |= u32::from(lossy);
                     }
@@ -303,6 +343,8 @@ impl Matrix {
                 let inside = team.is_first & (line < team.lines_of(self.rows, self.cols));
                 let known = lines[j].marked(marked[j] != 0);
                 self.lines.add(line.into()).store_if(inside, known.to_bits());
+                let marks = inside & (marked[j] != 0) & !self.mark.is_null();
+                self.mark.store_if(marks, 1);
             }
         }
     }

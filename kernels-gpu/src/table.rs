@@ -97,21 +97,34 @@ gemm_kernels! {
     HALVES:
 
     // Halves<BM, BN, STAGES, layouts, CLUSTER>
-    halves_f32 = Halves<128, 128, 3>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
-    halves_nt_f32 = Halves<128, 128, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
-    halves_tn_f32 = Halves<128, 128, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
-    halves_tt_f32 = Halves<128, 128, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves_f32 = Halves<128, 128, 3>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
+    halves_nt_f32 = Halves<128, 128, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
+    halves_tn_f32 = Halves<128, 128, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
+    halves_tt_f32 = Halves<128, 128, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
     // Small tiles for small D.
-    halves64_f32 = Halves<128, 64, 4>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
-    halves64_nt_f32 = Halves<128, 64, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
-    halves64_tn_f32 = Halves<128, 64, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
-    halves64_tt_f32 = Halves<128, 64, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
+    halves64_f32 = Halves<128, 64, 4>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
+    halves64_nt_f32 = Halves<128, 64, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
+    halves64_tn_f32 = Halves<128, 64, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
+    halves64_tt_f32 = Halves<128, 64, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
 
     // WarpHalves<BM, BN, TM, TN, STAGES, layouts>: for devices that cannot run those.
-    warp_halves_f32 = WarpHalves<128, 128, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 1;
-    warp_halves_nt_f32 = WarpHalves<128, 128, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1;
-    warp_halves_tn_f32 = WarpHalves<128, 128, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1;
-    warp_halves_tt_f32 = WarpHalves<128, 128, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1;
+    warp_halves_f32 = WarpHalves<128, 128, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 1, only = unmarked;
+    warp_halves_nt_f32 = WarpHalves<128, 128, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 1, only = unmarked;
+    warp_halves_tn_f32 = WarpHalves<128, 128, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 1, only = unmarked;
+    warp_halves_tt_f32 = WarpHalves<128, 128, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 1, only = unmarked;
+}
+
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+gemm_kernels! {
+    /// The kernels that compute exactly what halves cannot stand for, by layouts: they are launched behind one of [`HALVES`], and leave at once
+    /// unless that has [found a mark](crate::decision). One of `KERNELS` for each, so that bits are those of any that sums in ascending
+    /// order; it is one that every device can run.
+    IF_MARKED:
+
+    warp_tiled_if_marked_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 4, only = marked;
+    warp_tiled_if_marked_nt_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3, Nt>, epilogue = Linear<f32>, min_blocks = 4, only = marked;
+    warp_tiled_if_marked_tn_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3, Tn>, epilogue = Linear<f32>, min_blocks = 4, only = marked;
+    warp_tiled_if_marked_tt_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3, Tt>, epilogue = Linear<f32>, min_blocks = 4, only = marked;
 }
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]

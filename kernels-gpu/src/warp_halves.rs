@@ -51,8 +51,8 @@ const BK: usize = PROMOTED;
 /// The kernel for block tiles of `BM x BN`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 2 to 4 stages, and factors in the
 /// layouts `L`.
 ///
-/// What its parameters call A and B are the [lines](crate::split::Line) of both, behind the halves
-/// ([`to_lines`](crate::split::to_lines)).
+/// What its parameters call A and B are the [lines](crate::split::Line) of both, and where their halves are
+/// ([`reference`](crate::split::reference())).
 pub struct WarpHalves<
     const BM: usize,
     const BN: usize,

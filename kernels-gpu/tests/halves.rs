@@ -7,6 +7,7 @@ use cuda_std::sim::{Counters, Launch, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use half::f16;
 use regemm_kernels::activation::Activation;
+use regemm_kernels::decision::Decision;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
@@ -119,11 +120,11 @@ impl Factor {
         }
         // Rows of A and columns of B are lines.
         let across = is_b == (layout == Layout::RowMajor);
-        let to_lines = split::to_lines(HALVES, batch, shape) * size_of::<f16>() as u64;
+        let halves = u64::from(batch) * split::elements(shape.0, shape.1) * size_of::<f16>() as u64;
         let lines = u64::from(batch * split::lines(shape, across)) * size_of::<i16>() as u64;
         let stored = write(simulator, &elements);
-        let halves = simulator.alloc((to_lines + lines).max(1)).unwrap();
-        Factor { shape, across, stored, halves, lines: halves + to_lines }
+        let alloc = |bytes: u64| simulator.alloc(bytes.max(1)).unwrap();
+        Factor { shape, across, stored, halves: alloc(halves), lines: alloc(lines) }
     }
 
     fn part(&self, batch: u32) -> Part {
@@ -148,8 +149,9 @@ impl Factor {
 
     /// What kernels know of it besides its map.
     fn lines(&self) -> (MatrixRef<f16>, u64) {
-        let lines = MatrixRef { data: GlobalPtr::from_address(self.lines), ld: 0 };
-        (lines, split::lines(self.shape, self.across).into())
+        let (halves, lines) =
+            (GlobalPtr::from_address(self.halves), GlobalPtr::from_address(self.lines));
+        (split::reference(halves, lines), split::lines(self.shape, self.across).into())
     }
 }
 
@@ -236,12 +238,14 @@ impl Product {
             );
             simulator.tensor_map(&d_tensor).unwrap()
         });
+        let decision = Decision::NONE;
         let arguments = [
             (&raw const params).cast::<c_void>(),
             (&raw const maps[0]).cast(),
             (&raw const maps[1]).cast(),
             (&raw const d_map).cast(),
             (&raw const d_is_mapped).cast(),
+            (&raw const decision).cast(),
         ];
         let blocks = match kernel.schedule {
             Schedule::Persistent => blocks,

@@ -43,6 +43,8 @@ struct Outcome {
     factor: Factor,
     halves: Vec<f16>,
     lines: Vec<Line>,
+    /// The mark of each matrix.
+    marks: Vec<u32>,
 }
 
 struct Uploaded {
@@ -50,6 +52,7 @@ struct Uploaded {
     from: MatrixRef<f32>,
     to: u64,
     lines: u64,
+    marks: u64,
 }
 
 impl Factor {
@@ -86,7 +89,8 @@ impl Factor {
         let data = GlobalPtr::from_address(address).add(start.into());
         let from = MatrixRef { data, ld: self.ld().into() };
         let (to, lines) = (canaries(self.elements()), canaries((count * self.lines()) as usize));
-        Uploaded { factor: self, from, to, lines }
+        let marks = write(simulator, &vec![0; count as usize * size_of::<u32>()]);
+        Uploaded { factor: self, from, to, lines, marks }
     }
 }
 
@@ -100,7 +104,9 @@ impl Uploaded {
     fn part(&self) -> Part {
         let Factor { rows, cols, across, count, .. } = self.factor;
         let (to, lines) = (GlobalPtr::from_address(self.to), GlobalPtr::from_address(self.lines));
-        Part::new(self.from, (rows, cols), across, (count, self.factor.stride().into()), to, lines)
+        let matrices = (count, self.factor.stride().into());
+        let part = Part::new(self.from, (rows, cols), across, matrices, to, lines);
+        part.with_marks(GlobalPtr::from_address(self.marks))
     }
 
     fn outcome(&self, simulator: &Simulator) -> Outcome {
@@ -111,7 +117,10 @@ impl Uploaded {
         };
         let halves = words(self.to, self.factor.elements());
         let lines = words(self.lines, (self.factor.count * self.factor.lines()) as usize);
+        let mut marks = vec![0; self.factor.count as usize * size_of::<u32>()];
+        simulator.read(self.marks, &mut marks).unwrap();
         Outcome {
+            marks: marks.as_chunks().0.iter().map(|&word| u32::from_ne_bytes(word)).collect(),
             factor: self.factor,
             halves: halves.into_iter().map(f16::from_bits).collect(),
             lines: lines.into_iter().map(|bits| Line::from_bits(bits as i16)).collect(),
@@ -161,6 +170,7 @@ impl Outcome {
             }
         }
         assert!(self.lines.iter().all(|line| !line.is_marked()));
+        assert!(self.marks.iter().all(|&mark| mark == 0));
     }
 }
 
@@ -312,5 +322,63 @@ fn lines_that_halves_cannot_stand_for_are_marked() {
         assert_eq!(marked, [false, true, true, true, false, false, false]);
         // What is finite in a marked line is scaled all the same.
         assert!(outcome.lines[..6].iter().all(|line| line.exponent() == 14));
+    }
+}
+
+/// A matrix is marked with any of its lines, and no other of a batch.
+#[test]
+fn a_matrix_is_marked_with_one_of_its_lines() {
+    fn element(matrix: u32, row: u32, col: u32) -> f32 {
+        match (matrix, row, col) {
+            (1, 39, 69) => f32::NAN,
+            (3, 0, 0) => f32::NEG_INFINITY,
+            _ => 1.3,
+        }
+    }
+    let along = Factor { element, count: 4, behind: 3, ..packed(40, 70, false) };
+    let (outcomes, _) = run(Some(along), Some(Factor { across: true, ..along }));
+    assert!(outcomes.iter().all(|outcome| outcome.marks == [0, 1, 0, 1]));
+}
+
+/// Half a bit of f16 below what is left of the smallest element that a line may hold: more of a deep product's.
+#[test]
+fn the_deeper_a_product_the_farther_apart_elements_may_lie() {
+    fn element(_: u32, _: u32, col: u32) -> f32 {
+        match col {
+            0 => 1.0,
+            // Loses 2^-51, which is 2^-19 of it.
+            1 => 2f32.powi(-32) + 2f32.powi(-51),
+            _ => 0.0,
+        }
+    }
+    for (depth, marked) in [(64, true), (127, true), (128, false), (700, false)] {
+        let (outcomes, _) = run(Some(Factor { element, ..packed(1, depth, false) }), None);
+        assert_eq!(outcomes[0].lines[0].is_marked(), marked, "{depth}");
+    }
+    assert_eq!(split::tolerance(1), 2f32.powi(-22));
+    assert_eq!(split::tolerance(4096), 2f32.powi(-14));
+    assert_eq!(split::tolerance(1 << 30), 2f32.powi(-12));
+}
+
+#[test]
+fn a_line_of_subnormal_numbers_is_marked() {
+    fn element(_: u32, row: u32, col: u32) -> f32 {
+        match (row, col) {
+            (1, _) => f32::from_bits(1 + col),
+            // One that is normal is enough.
+            (2, 0) => f32::MIN_POSITIVE,
+            (2, _) => f32::from_bits(1 + col),
+            _ => 0.0,
+        }
+    }
+    fn transposed(matrix: u32, row: u32, col: u32) -> f32 {
+        element(matrix, col, row)
+    }
+    let along = Factor { element, ..packed(3, 40, false) };
+    let (outcomes, _) =
+        run(Some(along), Some(Factor { element: transposed, ..packed(40, 3, true) }));
+    for outcome in outcomes {
+        let marked: Vec<_> = outcome.lines.iter().map(|line| line.is_marked()).collect();
+        assert_eq!(marked, [false, true, false]);
     }
 }

@@ -140,6 +140,43 @@ fn mul_keeps_results_as_they_are_where_it_is_told_to() {
 }
 
 #[test]
+fn mul_says_what_it_computed_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut a = vec![1.5; 128];
+    write_f32(folder.path(), "good.npy", "(1, 128)", &a);
+    write_f32(folder.path(), "b.npy", "(128, 1)", &a);
+    a[7] = 1e-30;
+    write_f32(folder.path(), "wide.npy", "(1, 128)", &a);
+    for (file, precision, computed) in [
+        ("good.npy", "auto", "split"),
+        ("wide.npy", "auto", "exact"),
+        ("wide.npy", "split", "split"),
+        ("good.npy", "exact", "exact"),
+    ] {
+        let line = format!("mul {file} b.npy -o d.npy --force --verify --device sim --explain");
+        let line = format!("{line} --precision {precision}");
+        let document: Value =
+            serde_json::from_str(&succeed(folder.path(), &format!("{line} --json"))).unwrap();
+        assert_eq!(
+            (&document["precision"], &document["computed"]),
+            (&precision.into(), &computed.into())
+        );
+        let weighed = document["weighed"].as_str().unwrap_or_default();
+        assert_eq!(weighed.starts_with("halves_f32 unless"), precision == "auto", "{weighed}");
+        if file == "wide.npy" && precision == "auto" {
+            let said = succeed(folder.path(), &line);
+            assert!(said.contains("computed exact (precision auto)"), "{said}");
+            assert!(said.contains(&format!("weighed  {weighed}")), "{said}");
+        }
+    }
+    // What the host decides by itself.
+    write_f32(folder.path(), "x.npy", "(1, 1)", &[2.0]);
+    let line = "mul x.npy x.npy -o d.npy --force --device sim --precision auto --explain";
+    let said = succeed(folder.path(), line);
+    assert!(said.contains("computed exact") && said.contains("fewer than 128 products"), "{said}");
+}
+
+#[test]
 fn verify_knows_results_of_f32() {
     let folder = tempfile::tempdir().unwrap();
     let line = "verify --dtype bf16_f32 --cases 6 --seed 3 --max-size 40 --device sim --json";

@@ -77,7 +77,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     /// What float32 is computed in: multiply-adds of float32 (exact), or on tensor cores from 22 (split)
-    /// or 11 bits (tf32, fast), with kernels of their own
+    /// or 11 bits (tf32, fast), with kernels of their own; or from 22 where the data lose nothing by that (auto)
     #[arg(long, value_name = "PRECISION", default_value = "exact", value_parser = options::precision())]
     precision: Precision,
     /// Show how the kernel was chosen: all kernels with their expected times and places by rule
@@ -100,6 +100,7 @@ Examples:
   regemm mul a.npy b.npy -o d.npy --as bf16 --results f32
   regemm mul a.npy b.npy -o d.npy --precision split --verify
   regemm mul a.npy b.npy -o d.npy --precision tf32 --explain
+  regemm mul a.npy b.npy -o d.npy --precision auto --explain
   regemm mul queries.npy keys.npy -o scores.npy --transpose-b --alpha 0.125";
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -178,14 +179,22 @@ where
     let device = Device::open(arguments.device.device)?;
     let (d, report, product_seconds) = compute(arguments, &operands, &device)?;
     let Operands { shape: (m, n, k), count: products, layouts, .. } = operands;
-    let explanation = arguments.explain.then(|| {
-        // The sizes were small enough for a product.
-        let batch = products.unwrap_or(1) as u32;
-        let [m, n, k] = [m, n, k].map(|size| size as u32);
-        let single = kernels::Problem::packed(T::DTYPE, (m, n, k), layouts);
-        let problem = kernels::Problem { batch, target: D::DTYPE, ..single };
-        explain(&device, &problem, Shape::packed(T::DTYPE, m, n, k))
-    });
+    // The sizes were small enough for a product.
+    let batch = products.unwrap_or(1) as u32;
+    let [rows, cols, depth] = [m, n, k].map(|size| size as u32);
+    let single = kernels::Problem::packed(T::DTYPE, (rows, cols, depth), layouts);
+    let matrices = [operands.a.batch, operands.b.batch].map(|many| if many { batch } else { 1 });
+    let problem = kernels::Problem { batch, matrices, target: D::DTYPE, ..single };
+    let explanation = arguments
+        .explain
+        .then(|| explain(&device, &problem, Shape::packed(T::DTYPE, rows, cols, depth)));
+    let weighed =
+        (arguments.explain && arguments.precision == Precision::Auto).then(
+            || match kernels::weigh(&problem, device.info()) {
+                Ok(either) => either.to_string(),
+                Err(against) => against.to_string(),
+            },
+        );
     let verification = arguments.verify.then(|| verify(arguments, &operands, &d)).transpose()?;
     // A wrong result is not written.
     let pass = verification.as_ref().is_none_or(Verification::pass);
@@ -211,6 +220,8 @@ where
         "kernel": report.kernel.name,
         "why": report.why.to_string(),
         "precision": arguments.precision.name(),
+        "computed": report.computed.to_string(),
+        "weighed": weighed,
         "repacked": report.repacked.factors().collect::<Vec<_>>(),
         "explanation": explanation.as_ref().map(explanation_json),
         "launched": report.launched,
@@ -228,6 +239,13 @@ where
     ))?;
     output.text(format_args!("device   {}", device.info().name))?;
     output.text(format_args!("kernel   {}: {}", report.kernel.name, report.why))?;
+    if arguments.precision != Precision::Exact {
+        let (asked, computed) = (arguments.precision, report.computed);
+        output.text(format_args!("computed {computed} (precision {asked})"))?;
+    }
+    if let Some(weighed) = &weighed {
+        output.text(format_args!("weighed  {weighed}"))?;
+    }
     if !report.repacked.is_nothing() {
         output.text(format_args!("         {}", report.repacked))?;
     }

@@ -34,7 +34,7 @@ use crate::kernels;
 use crate::matrix::Matrix;
 use crate::matrix::batch::Batch;
 use crate::matrix::vector::Vector;
-use crate::precision::Precision;
+use crate::precision::{Precision, PrecisionRecord};
 use crate::tuning::{Tuner, Tuning};
 use cuda::CudaDevice;
 use cuda_std::entry::KernelEntry;
@@ -371,6 +371,14 @@ impl Device {
     /// [`Error::OutOfMemory`].
     pub fn workspace(&self, size: WorkspaceSize) -> Result<Workspace> {
         Workspace::new(self, size)
+    }
+
+    /// Memory for what so many products are computed in: see [`PrecisionRecord`].
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn precision_record(&self, products: u32) -> Result<PrecisionRecord> {
+        PrecisionRecord::new(self, products)
     }
 
     /// What a kernel of [`kernels`](crate::kernels::kernels), or of another [precision](crate::kernels::kernels_of), takes of this device. On a GPU this compiles the kernel if

@@ -24,9 +24,9 @@ const ZEROED_TOGETHER: u64 = 4096;
 pub struct WorkspaceSize {
     /// Bytes for sums that are not finished.
     pub partial_bytes: u64,
-    /// Bytes for copies of factors in rows that bulk copies can take.
+    /// Bytes for copies of factors in rows that bulk copies can take, for their halves, and for notes about products.
     pub copy_bytes: u64,
-    /// Words by which blocks wait for one another.
+    /// Words by which blocks wait for one another, or tell later launches something.
     pub signals: u64,
 }
 
@@ -200,6 +200,11 @@ impl<'w> Held<'w> {
             partials: GlobalPtr::from_address(self.partials),
             signals: GlobalPtr::from_address(self.signals),
         }
+    }
+
+    /// Where words that are zero between products begin.
+    pub fn signals(&self) -> u64 {
+        self.signals
     }
 
     /// Where the copies of factors go.

@@ -34,8 +34,12 @@ pub enum Operand {
     Stream,
     /// Memory for sums that are not finished.
     Workspace,
+    /// What remembers how products were computed.
+    PrecisionRecord,
     /// Memory that a custom epilogue reads.
     EpilogueOperand,
+    /// A factor that is to be split.
+    Factor,
     /// An array on the host.
     Array,
 }
@@ -50,7 +54,9 @@ impl fmt::Display for Operand {
             Operand::Bias => "the bias",
             Operand::Stream => "the stream",
             Operand::Workspace => "the workspace",
+            Operand::PrecisionRecord => "the record of precisions",
             Operand::EpilogueOperand => "an operand of the epilogue",
+            Operand::Factor => "the factor",
             Operand::Array => "the array",
         })
     }

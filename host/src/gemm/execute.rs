@@ -1,17 +1,21 @@
 //! From checked operands to a launch.
 
 use super::Report;
+use super::decide::{self, Exactly};
 use super::halves::InHalves;
 use super::operands::{Factor, Target};
 use super::prepare::{AsStored, Prepared};
 use crate::device::stream::Stream;
-use crate::device::workspace::Workspace;
+use crate::device::workspace::{Workspace, WorkspaceSize};
 use crate::device::{Buffer, KernelSource, Launch, Step};
 use crate::error::Result;
 use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Repack, Why};
+use crate::precision::{Computed, Precision, PrecisionRecord};
 use cuda_std::bulk_copy::TensorMap;
+use regemm_kernels::decision::Decision;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
+use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{Boxes, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace as SumsAndSignals};
@@ -25,6 +29,12 @@ pub(super) struct Plan<'a, T: Element> {
     pub kernel: KernelSource,
     pub why: Why,
     pub problem: Problem,
+    /// What it is computed in, unless the GPU decides that: never [`Precision::Auto`].
+    pub precision: Precision,
+    /// The exact kernel behind one by halves, where the GPU decides between them.
+    pub if_marked: Option<&'static KernelInfo>,
+    /// Where that is noted, if the caller wants to know.
+    pub record: Option<&'a PrecisionRecord>,
     pub a: Factor<'a, T>,
     pub b: Factor<'a, T>,
     /// Slices of K, where they are not for the library to choose.
@@ -70,17 +80,26 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
     let Problem { m, n, k, batch, .. } = plan.problem;
     let kernel = plan.kernel.info;
     let repacked = Repack::default();
-    let mut report = Report { kernel, why: plan.why, counters: None, launched: false, repacked };
+    let (computed, launched) = (Computed::In(plan.precision), false);
+    let mut report = Report { kernel, why: plan.why, computed, counters: None, launched, repacked };
     if m == 0 || n == 0 || batch == 0 {
+        plan.remember(computed);
         return Ok(report);
     }
 
     let device = plan.a.device();
-    let shape = LaunchShape::new(kernel, &plan.problem, device.info(), plan.slices);
-    let workspace = device.hold_workspace(shape.workspace, plan.workspace, stream)?;
+    let (shape, size) = plan.shape();
+    let workspace = device.hold_workspace(size, plan.workspace, stream)?;
+    let exactly = plan
+        .if_marked
+        .map(|exact| Exactly::new(exact, &shape, &plan.problem, device, &workspace, plan.record));
+    let exactly = exactly.transpose()?;
     let (a, b, d) = (plan.a.stored, plan.b.stored, d.view());
     // SAFETY: the workspace has room for the copies, and is held until they are used.
-    let prepared = unsafe { F::new(plan, &shape, workspace.copies())? };
+    let mut prepared = unsafe { F::new(plan, &shape, workspace.copies())? };
+    if let Some(exactly) = &exactly {
+        prepared = prepared.with_marks(exactly.marks());
+    }
     // Both are set for each launch.
     let nothing = MatrixRef::NULL;
     let params = GemmParams::<F::Element, E, D> {
@@ -103,11 +122,20 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         maps: Maps::NONE,
         epilogue,
     };
+    let exact_params =
+        exactly.as_ref().map(|exactly| exactly.parameters(&params, plan, &workspace));
+    let exact_params = exact_params.transpose()?;
+    let decision = exactly.as_ref().map(|exactly| exactly.decision([&plan.a, &plan.b]));
+    let decision = decision.unwrap_or(Decision::NONE);
     let factors = [a.first.buffer(), b.first.buffer()];
     let mut reads: SmallVec<[&Buffer; 4]> = factors.into_iter().flatten().collect();
+    reads
+        .extend([&plan.a, &plan.b].iter().filter_map(|factor| Some(factor.halves?.split.buffer())));
     reads.extend(plan.epilogue_operands.iter().copied());
     let of_workspace = workspace.buffers().into_iter().flatten();
-    let writes: SmallVec<[&Buffer; 4]> = d.first.buffer().into_iter().chain(of_workspace).collect();
+    let notes = plan.record.filter(|_| exactly.is_some()).map(|record| record.notes(batch));
+    let of_d = d.first.buffer().into_iter().chain(notes.transpose()?);
+    let writes: SmallVec<[&Buffer; 4]> = of_d.chain(of_workspace).collect();
     for first in (0..batch).step_by(MAX_PRODUCTS as usize) {
         let products = MAX_PRODUCTS.min(batch - first);
         let parts = (first, products);
@@ -124,15 +152,19 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         let d_map =
             boxes_of_d.map_or(Ok(UNUSED), |boxes| d.tensor_map((first, products), boxes.d))?;
         let d_is_mapped = u32::from(boxes_of_d.is_some());
-        let arguments = [
+        // What the GPU decides by comes last; kernels that do not take it take the first ones.
+        let of_decision = (&raw const decision).cast();
+        let mapped = [
             (&raw const params).cast(),
             (&raw const a_map).cast(),
             (&raw const b_map).cast(),
             (&raw const d_map).cast(),
             (&raw const d_is_mapped).cast(),
+            of_decision,
         ];
-        let step =
-            |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z], arguments: &arguments };
+        let plain = [mapped[0], of_decision];
+        let arguments = if kernel.boxes.is_some() { &mapped[..] } else { &plain };
+        let step = |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z], arguments };
         let before = (k > 0).then(|| prepared.before(parts));
         let of_before = before.as_ref().map(|before| [(&raw const before.parameters).cast()]);
         let of_before = before.as_ref().zip(of_before.as_ref());
@@ -145,7 +177,14 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         let main = shape.main.map(|blocks| step(plan.kernel.code(), blocks));
         let reducer = plan.kernel.reducer().zip(shape.reduce);
         let reduce = reducer.map(|(code, blocks)| step(code, [blocks, 1]));
-        let steps: SmallVec<[Step; 3]> = [copies, main, reduce].into_iter().flatten().collect();
+        let of_exact =
+            exact_params.as_ref().map(|params| [(&raw const *params).cast(), of_decision]);
+        let exact = exactly.as_ref().zip(of_exact.as_ref()).and_then(|(exactly, arguments)| {
+            let blocks = exactly.shape.main?;
+            Some(Step { arguments, ..step(exactly.source.code(), blocks) })
+        });
+        let steps = [copies, main, reduce, exact].into_iter().flatten();
+        let steps: SmallVec<[Step; 3]> = steps.collect();
         let launch = Launch { steps: &steps, reads: &reads, writes: &writes };
         // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's launches
         // use the workspace before those that are put on the stream here.
@@ -156,5 +195,29 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
             *report.counters.get_or_insert_default() += counted;
         }
     }
+    let undecided = if exactly.is_some() { Computed::Undecided } else { computed };
+    plan.remember(undecided);
+    if let Some(exactly) = exactly {
+        report.computed = exactly.computed(device, stream)?;
+    }
     Ok(report)
+}
+
+impl<T: Element> Plan<'_, T> {
+    /// What the launches look like, and the memory besides the operands.
+    pub fn shape(&self) -> (LaunchShape, WorkspaceSize) {
+        let device = self.a.device();
+        let shape = LaunchShape::new(self.kernel.info, &self.problem, device.info(), self.slices);
+        let size = match self.if_marked {
+            Some(exact) => decide::workspace(&shape, exact, &self.problem, device),
+            None => shape.workspace,
+        };
+        (shape, size)
+    }
+
+    fn remember(&self, computed: Computed) {
+        if let Some(record) = self.record {
+            record.remember(self.problem.batch, computed);
+        }
+    }
 }

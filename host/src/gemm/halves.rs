@@ -1,12 +1,12 @@
 //! Factors of f32 in halves, which a launch before the kernel makes.
 
 use super::execute::Plan;
-use super::operands::{Repeat, Term};
+use super::operands::{Factor, Repeat, Term};
 use super::prepare::{Before, Prepared, Reference};
 use crate::device::Code;
 use crate::error::Result;
-use crate::kernels::halves::{across, rooms};
-use crate::kernels::{LaunchShape, MAX_PRODUCTS};
+use crate::kernels::LaunchShape;
+use crate::kernels::halves::{Room, across, rooms};
 use crate::matrix::view::MatrixView;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
@@ -14,12 +14,14 @@ use half::f16;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::maps::BoxShape;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::split::{self, Part, Split};
+use regemm_kernels::split::{self, HALVES, Part, Split};
 
 /// Both factors in halves.
 pub(super) struct InHalves<'a, T: Element> {
     a: Halved<'a, T>,
     b: Halved<'a, T>,
+    /// How many of each element.
+    halves: u32,
 }
 
 /// One of them.
@@ -29,8 +31,12 @@ struct Halved<'a, T: Element> {
     across: bool,
     /// The halves of its matrices, as a batch of as many times more.
     halves: Term<'a, f16>,
-    /// How many halves each element has.
-    made: u32,
+    /// Where what is known of its lines begins.
+    lines: u64,
+    /// Whether the halves were made before, all of them.
+    is_kept: bool,
+    /// Words for marks of its matrices, or null.
+    marks: GlobalPtr<u32>,
 }
 
 impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
@@ -38,53 +44,75 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     type Parameters = Split;
 
     unsafe fn new(plan: &Plan<'a, T>, _: &LaunchShape, copies: u64) -> Result<Self> {
-        let made = plan.kernel.info.halves();
-        let [of_a, _] = rooms(&plan.problem, plan.problem.matrices, made);
+        let halves = plan.kernel.info.halves();
+        let [of_a, of_b] = rooms(&plan.problem, halves);
         let [across_a, across_b] = across(plan.problem.layouts);
-        let [a_matrices, b_matrices] = plan.problem.matrices;
         // SAFETY: as promised by the caller; those of both lie one behind the other.
         unsafe {
             Ok(InHalves {
-                a: Halved::new(plan.a.stored, across_a, [a_matrices, made], copies)?,
-                b: Halved::new(plan.b.stored, across_b, [b_matrices, made], copies + of_a.bytes())?,
+                a: Halved::new(&plan.a, across_a, halves, (copies, of_a))?,
+                b: Halved::new(&plan.b, across_b, halves, (copies + of_a.bytes(), of_b))?,
+                halves,
             })
         }
     }
 
-    fn references(&self, (_, count): (u32, u32)) -> [Reference<f16>; 2] {
-        [&self.a, &self.b].map(|factor| factor.reference(count))
+    fn with_marks(mut self, [of_a, of_b]: [GlobalPtr<u32>; 2]) -> Self {
+        (self.a.marks, self.b.marks) = (of_a, of_b);
+        self
     }
 
-    fn maps(&self, (_, count): (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
-        Ok([self.a.map(count, a)?, self.b.map(count, b)?])
+    fn references(&self, (first, _): (u32, u32)) -> [Reference<f16>; 2] {
+        [&self.a, &self.b].map(|factor| factor.reference(first))
+    }
+
+    fn maps(&self, products: (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
+        let map = |factor: &Halved<'a, T>, boxes| factor.map(products, self.halves, boxes);
+        Ok([map(&self.a, a)?, map(&self.b, b)?])
     }
 
     fn before(&self, products: (u32, u32)) -> Before<Split> {
         let parameters = Split::new(self.a.part(products), self.b.part(products));
-        Before { code: Code::splitter(self.a.made), blocks: parameters.blocks(), parameters }
+        Before { code: Code::splitter(self.halves), blocks: parameters.blocks(), parameters }
     }
 }
 
 impl<'a, T: Element> Halved<'a, T> {
+    /// In the halves that it has, or in new ones.
+    ///
     /// # Safety
-    /// There is [room](rooms) from the address on for so many halves of as many of the matrices as one launch has products, to be used until
-    /// the work is done.
+    /// There is so much room from the address on for so many halves of as many of the matrices as one launch has products, to be used until the work is
+    /// done.
     unsafe fn new(
-        stored: Term<'a, T>,
+        factor: &Factor<'a, T>,
         across: bool,
-        [matrices, made]: [u32; 2],
-        address: u64,
+        halves: u32,
+        (address, room): (u64, Room),
     ) -> Result<Self> {
         debug_assert_eq!(T::DTYPE, Dtype::F32, "others have no halves");
+        let stored = factor.stored;
         let (rows, cols) = (stored.first.rows(), stored.first.cols());
         // All dimensions are below 2^31.
         let ld = split::ld(cols as u32) as usize;
-        // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them.
-        let first =
-            unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
-        let count = (matrices.min(MAX_PRODUCTS) * made) as usize;
-        let batch = Some(Repeat { count, stride: rows * ld });
-        Ok(Halved { stored, across, halves: Term { first, batch }, made })
+        // Where there is one half alone it is not kept.
+        let kept = factor.halves.filter(|_| halves == HALVES).map(|kept| kept.split);
+        let (first, lines) = match kept {
+            Some(split) => (split.halves(0), split.lines(0)),
+            None => (address, address + room.halves),
+        };
+        // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them, and the memory of those
+        // that are kept is among what the product reads.
+        let first = unsafe { MatrixView::from_raw(stored.first.device(), first, rows, cols, ld)? };
+        let count = factor.count().unwrap_or(1) * halves as usize;
+        let halves = Term { first, batch: Some(Repeat { count, stride: rows * ld }) };
+        Ok(Halved {
+            stored,
+            across,
+            halves,
+            lines,
+            is_kept: kept.is_some(),
+            marks: GlobalPtr::null(),
+        })
     }
 
     /// Rows and columns as they are stored.
@@ -93,41 +121,46 @@ impl<'a, T: Element> Halved<'a, T> {
         (self.stored.first.rows() as u32, self.stored.first.cols() as u32)
     }
 
-    /// Matrices in a launch of so many products.
-    fn matrices(&self, products: u32) -> u32 {
-        if self.stored.is_repeated() { products } else { 1 }
-    }
-
-    /// What is known of the lines, behind the halves of a launch of so many products.
-    fn lines(&self, products: u32) -> GlobalPtr<i16> {
-        let halves = GlobalPtr::<f16>::from_address(self.halves.first.address());
-        halves.add(split::to_lines(self.made, self.matrices(products), self.shape())).cast()
+    /// The matrix of product `first` among those in halves: new halves are those of one launch.
+    fn index(&self, first: u32) -> u32 {
+        if self.is_kept && self.stored.is_repeated() { first } else { 0 }
     }
 
     /// What is known of the lines stands in the place of elements.
-    fn reference(&self, products: u32) -> Reference<f16> {
-        let lines = MatrixRef { data: self.lines(products).cast(), ld: 0 };
-        let of_matrix = split::lines(self.shape(), self.across);
-        (lines, if self.stored.is_repeated() { of_matrix.into() } else { 0 })
+    fn reference(&self, first: u32) -> Reference<f16> {
+        let of_matrix = u64::from(split::lines(self.shape(), self.across));
+        let index = u64::from(self.index(first));
+        let lines = GlobalPtr::from_address(self.lines).add(index * of_matrix);
+        let (rows, cols) = self.shape();
+        // Of kernels without maps, which are those of both halves.
+        let halves = GlobalPtr::from_address(self.halves.first.address());
+        let halves = halves.add(index * split::elements(rows, cols));
+        (split::reference(halves, lines), if self.stored.is_repeated() { of_matrix } else { 0 })
     }
 
-    /// A map of the halves of so many products.
-    fn map(&self, products: u32, boxes: BoxShape) -> Result<TensorMap> {
-        self.halves.tensor_map((0, self.matrices(products) * self.made), boxes)
+    /// A map of so many halves of so many products.
+    fn map(
+        &self,
+        (first, products): (u32, u32),
+        halves: u32,
+        boxes: BoxShape,
+    ) -> Result<TensorMap> {
+        let matrices = if self.stored.is_repeated() { products } else { 1 };
+        self.halves.tensor_map((self.index(first) * halves, matrices * halves), boxes)
     }
 
     /// What is split for `products` products from product `first` on. What all products share is split for the first ones.
     fn part(&self, (first, products): (u32, u32)) -> Part {
         let repeated = self.stored.is_repeated();
-        if first > 0 && !repeated {
+        if self.is_kept || (first > 0 && !repeated) {
             return Part::NONE;
         }
         let stride = self.stored.stride();
         let stored = self.stored.first.to_kernel().shifted(u64::from(first) * stride);
         let from = MatrixRef { data: stored.data.cast(), ld: stored.ld };
-        let matrices = (self.matrices(products), stride);
+        let matrices = (if repeated { products } else { 1 }, stride);
         let to = GlobalPtr::from_address(self.halves.first.address());
-        let lines = self.lines(products);
-        Part::new(from, self.shape(), self.across, matrices, to, lines)
+        let lines = GlobalPtr::from_address(self.lines);
+        Part::new(from, self.shape(), self.across, matrices, to, lines).with_marks(self.marks)
     }
 }

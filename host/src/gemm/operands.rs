@@ -2,10 +2,11 @@
 //!
 //! | type | of | from |
 //! |---|---|---|
-//! | [`Factor`] | A and B | matrices and batches, transposed or not |
+//! | [`Factor`] | A and B | matrices and batches, transposed or not, also kept in halves |
 //! | [`Term`] | C and the bias | matrices, batches, and vectors as matrices of one row |
 //! | [`Target`] | D | matrices and batches that may be written |
 
+use super::kept::Kept;
 use crate::device::Device;
 use crate::error::Result;
 use crate::matrix::Matrix;
@@ -54,6 +55,8 @@ pub struct Term<'a, T: Element> {
 pub struct Factor<'a, T: Element> {
     pub(super) stored: Term<'a, T>,
     pub(super) layout: Layout,
+    /// Halves of it that were made before.
+    pub(super) halves: Option<Kept<'a>>,
 }
 
 /// A matrix or a batch that a product writes: D.
@@ -178,7 +181,7 @@ conversions! {
     &'a BatchViewMut<'_, T> => Term: view -> view.view().into();
     &'a Vector<T> => Term: vector -> MatrixView::row(vector).into();
 
-    Term<'a, T> => Factor: stored -> Factor { stored, layout: Layout::RowMajor };
+    Term<'a, T> => Factor: stored -> Factor { stored, layout: Layout::RowMajor, halves: None };
     MatrixView<'a, T> => Factor: view -> Term::from(view).into();
     &'a Matrix<T> => Factor: matrix -> Term::from(matrix).into();
     &'a MatrixViewMut<'_, T> => Factor: view -> Term::from(view).into();

@@ -6,6 +6,7 @@ use crate::device::Code;
 use crate::error::Result;
 use crate::kernels::LaunchShape;
 use cuda_std::bulk_copy::TensorMap;
+use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
 use regemm_kernels::maps::BoxShape;
 use regemm_kernels::params::MatrixRef;
@@ -37,6 +38,11 @@ pub(super) trait Prepared<'a, T: Element>: Sized {
     /// # Safety
     /// There is as much memory as the launch's shape says, to be used until the work is done.
     unsafe fn new(plan: &Plan<'a, T>, shape: &LaunchShape, copies: u64) -> Result<Self>;
+
+    /// The same with words for marks of the matrices of A and B, where there can be marks ([`regemm_kernels::decision`]).
+    fn with_marks(self, _: [GlobalPtr<u32>; 2]) -> Self {
+        self
+    }
 
     /// A and B of a launch.
     fn references(&self, products: (u32, u32)) -> [Reference<Self::Element>; 2];

@@ -2,7 +2,7 @@
 
 use super::operands::{Factor, Target, Term};
 use super::overlap::Extent;
-use super::{Addend, Gemm, KernelChoice};
+use super::{Addend, Gemm, KernelChoice, kept};
 use crate::device::Device;
 use crate::device::stream::Stream;
 use crate::error::{Error, Operand, Result, Shape};
@@ -26,6 +26,8 @@ pub(super) fn problem<T: Element, D: Element>(
     shapes(gemm, d)?;
     counts(gemm, d)?;
     overlaps(gemm, d)?;
+    kept::check([&gemm.a, &gemm.b], gemm.precision)?;
+    let takes_halves = matches!(gemm.precision, Precision::Split | Precision::Auto);
     Ok(Problem {
         dtype: T::DTYPE,
         target: D::DTYPE,
@@ -36,6 +38,7 @@ pub(super) fn problem<T: Element, D: Element>(
         batch: dimension("the number of products", d.count().unwrap_or(1))?,
         repack: Repack { a: to_repack(&gemm.a)?, b: to_repack(&gemm.b)? },
         matrices: [matrices(&gemm.a)?, matrices(&gemm.b)?],
+        kept: [&gemm.a, &gemm.b].map(|factor| takes_halves && factor.halves.is_some()),
     })
 }
 
@@ -82,6 +85,9 @@ fn devices<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> 
     }
     if let Some(workspace) = gemm.workspace {
         same_device(gemm, Operand::Workspace, workspace.device())?;
+    }
+    if let Some(record) = gemm.record {
+        same_device(gemm, Operand::PrecisionRecord, record.device())?;
     }
     same_device(gemm, Operand::D, d.first.device())
 }
@@ -231,7 +237,7 @@ fn to_repack<T: Element>(factor: &Factor<'_, T>) -> Result<u32> {
     if factor.stored.takes_bulk_copies() { Ok(0) } else { matrices(factor) }
 }
 
-fn dimension(name: &'static str, value: usize) -> Result<u32> {
+pub(super) fn dimension(name: &'static str, value: usize) -> Result<u32> {
     if value > MAX_DIMENSION {
         return Err(Error::DimensionTooLarge { name, value, limit: MAX_DIMENSION });
     }

@@ -20,27 +20,40 @@ pub(crate) struct Room {
 }
 
 impl Room {
+    /// For so many matrices in so many halves, of `rows x cols` as they are stored, whose lines run across or along the rows.
+    pub fn of((rows, cols): (u32, u32), across: bool, [matrices, halves]: [u32; 2]) -> Room {
+        let of = |elements: u64, bytes: usize| {
+            let elements = u64::from(matrices).saturating_mul(elements);
+            let bytes = elements.saturating_mul(bytes as u64);
+            bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
+        };
+        let of_half = split::elements_of_half(rows, cols);
+        Room {
+            halves: of(of_half.saturating_mul(halves.into()), size_of::<f16>()),
+            lines: of(split::lines((rows, cols), across).into(), size_of::<i16>()),
+        }
+    }
+
     /// Bytes of both.
     pub fn bytes(self) -> u64 {
         self.halves.saturating_add(self.lines)
     }
 }
 
-/// Memory for so many halves of both factors, each with so many matrices that are split in one launch: no more than a grid has products.
-pub(crate) fn rooms(problem: &Problem, [of_a, of_b]: [u32; 2], halves: u32) -> [Room; 2] {
-    let [across_a, across_b] = across(problem.layouts);
+/// Memory for so many halves of both factors, each with as many matrices as are split in one launch: no more than a grid has products, and none of a factor that
+/// is kept in halves.
+pub(crate) fn rooms(problem: &Problem, halves: u32) -> [Room; 2] {
     let [a, b] = stored(problem);
-    [(a, across_a, of_a), (b, across_b, of_b)].map(|(shape, across, count)| {
-        let matrices = u64::from(count.min(MAX_PRODUCTS));
-        let of = |elements: u64, bytes: usize| {
-            let bytes = matrices.saturating_mul(elements).saturating_mul(bytes as u64);
-            bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
-        };
-        let lines = split::lines(shape, across).into();
-        let of_half = split::elements_of_half(shape.0, shape.1);
-        let halves = of(of_half.saturating_mul(halves.into()), size_of::<f16>());
-        Room { halves, lines: of(lines, size_of::<i16>()) }
-    })
+    let [across_a, across_b] = across(problem.layouts);
+    let [of_a, of_b] = to_split(problem).map(|matrices| matrices.min(MAX_PRODUCTS));
+    [Room::of(a, across_a, [of_a, halves]), Room::of(b, across_b, [of_b, halves])]
+}
+
+/// Matrices of both factors that have to be split.
+pub(super) fn to_split(problem: &Problem) -> [u32; 2] {
+    let [a, b] = problem.matrices;
+    let [keeps_a, keeps_b] = problem.kept;
+    [if keeps_a { 0 } else { a }, if keeps_b { 0 } else { b }]
 }
 
 /// Whether rows of A, and columns of B, run across the rows of what is stored.

@@ -71,7 +71,7 @@ impl LaunchShape {
         let shape = LaunchShape::of_sums(kernel, problem, device, slices);
         let repack = Repack::of(kernel, problem);
         let [a, b] = match kernel.takes_halves() {
-            true => rooms(problem, problem.matrices, kernel.halves()).map(Room::bytes),
+            true => rooms(problem, kernel.halves()).map(Room::bytes),
             false => repack.bytes(problem),
         };
         let workspace = WorkspaceSize { copy_bytes: a.saturating_add(b), ..shape.workspace };

@@ -5,13 +5,13 @@ use crate::device::info::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::precision::Precision;
 use regemm_kernels::kernel::{KernelInfo, Needs, Rung};
-use regemm_kernels::table::{HALVES, ROUNDED, TF32};
+use regemm_kernels::table::{HALVES, IF_MARKED, ROUNDED, TF32};
 
 /// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other types, for [`Precision::Exact`].
 pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
     match precision {
         Precision::Exact => kernels(),
-        Precision::Split => HALVES,
+        Precision::Split | Precision::Auto => HALVES,
         Precision::Tf32 => TF32,
         Precision::Fast => ROUNDED,
     }
@@ -53,6 +53,20 @@ pub(crate) fn choose(
     let alike = able.filter(|kernel| kernel.needs == fastest.needs);
     let smallest = alike.max_by_key(|kernel| tiles(kernel));
     Ok(smallest.filter(|kernel| tiles(kernel) > tiles(fastest)).unwrap_or(fastest))
+}
+
+/// The kernel behind one by halves that computes exactly what halves cannot stand for.
+///
+/// # Errors
+/// As for [`supports`].
+pub(crate) fn choose_if_marked(
+    problem: &Problem,
+    device: &DeviceInfo,
+) -> Result<&'static KernelInfo> {
+    let for_layouts = IF_MARKED.iter().find(|kernel| kernel.layouts == problem.layouts);
+    // There is one for all layouts; if there were not, this one would say so.
+    let kernel = for_layouts.unwrap_or(&IF_MARKED[0]);
+    supports(kernel, problem, device).map(|()| kernel)
 }
 
 /// What a device must have that meets the needs.

@@ -9,10 +9,8 @@ pub const LOW_FACTOR: f32 = (1 << 11) as f32;
 /// Exponent of a line's largest element once it is multiplied: half of what f16 has room for, so that rounding does not reach the end.
 const LARGEST: i32 = 14;
 
-/// The part of itself that an element may lose before its line is marked: what so many halves of an ordinary one lose.
-const fn may_lose(halves: u32) -> f32 {
-    1.0 / (1_u32 << (11 * halves)) as f32
-}
+/// The part of itself that an ordinary element loses of which there is one half alone.
+pub(super) const ONE_HALF_LOSES: f32 = 1.0 / (1 << 11) as f32;
 
 /// Bits of an infinity.
 const INFINITE: u32 = f32::INFINITY.to_bits();
@@ -66,7 +64,7 @@ impl Line {
         (self.0 >> 1) as i32
     }
 
-    /// Whether an element lost more than 2^-22 of itself, 2^-11 where there is one half alone, or is no finite number.
+    /// Whether an element lost more of itself than it may, or is no finite number, or all are subnormal.
     #[inline(always)]
     pub const fn is_marked(self) -> bool {
         self.0 & 1 != 0
@@ -88,9 +86,9 @@ pub(crate) fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((exponent + BIAS) as u32) << (f32::MANTISSA_DIGITS - 1))
 }
 
-/// Both halves of an element that has been multiplied, the low one zero where `HALVES` is 1, and whether they lack more of it than is to be.
+/// Both halves of an element that has been multiplied, the low one zero where `HALVES` is 1, and whether they lack more than such a part of it.
 #[inline(always)]
-pub(super) fn halves<const HALVES: u32>(x: f32) -> ([f16; 2], bool) {
+pub(super) fn halves<const HALVES: u32>(x: f32, tolerance: f32) -> ([f16; 2], bool) {
     let high = f16::narrow(x);
     let rest = x - high.widen();
     let low = if const { HALVES == 1 } {
@@ -100,7 +98,7 @@ pub(super) fn halves<const HALVES: u32>(x: f32) -> ([f16; 2], bool) {
         f16::from_bits(if rest.is_nan() { 0 } else { f16::narrow(rest * LOW_FACTOR).to_bits() })
     };
     let lost = rest - low.widen() / LOW_FACTOR;
-    let kept = lost.abs() <= const { may_lose(HALVES) } * x.abs();
+    let kept = lost.abs() <= tolerance * x.abs();
     ([high, low], !kept)
 }
 
@@ -114,9 +112,18 @@ pub(super) fn magnitude(x: f32) -> u32 {
     if bits < INFINITE { bits } else { 0 }
 }
 
+/// Whether these are the bits of a number, without its sign, that is smaller than the smallest normal one, and not zero.
+#[inline(always)]
+pub(super) fn is_subnormal(magnitude: u32) -> bool {
+    magnitude.wrapping_sub(1) < f32::MIN_POSITIVE.to_bits() - 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 2^-22, what halves may always lose.
+    const LEAST: f32 = 1.0 / (1 << 22) as f32;
 
     #[test]
     fn the_largest_element_comes_to_lie_below_two_to_the_fifteenth() {
@@ -137,32 +144,42 @@ mod tests {
     fn halves_keep_22_bits_of_what_is_not_too_small() {
         let mut x = 32767.999_f32;
         while x > 2f32.powi(-14) {
-            let ([high, low], lossy) = halves::<2>(x);
+            let ([high, low], lossy) = halves::<2>(x, LEAST);
             let kept = f64::from(high.widen()) + f64::from(low.widen() / LOW_FACTOR);
             assert!((f64::from(x) - kept).abs() <= f64::from(x) * 2f64.powi(-22) && !lossy, "{x}");
             x *= 0.999;
         }
-        assert!(halves::<2>((1.0 + 4.0 * f32::EPSILON) * 2f32.powi(-17)).1);
-        assert!(!halves::<2>(2f32.powi(-20)).1, "it is an f16");
-        assert!(!halves::<2>(0.0).1);
+        let lossy = (1.0 + 4.0 * f32::EPSILON) * 2f32.powi(-17);
+        assert!(halves::<2>(lossy, LEAST).1);
+        assert!(!halves::<2>(lossy, 1e-6).1, "so much may be lost");
+        assert!(!halves::<2>(2f32.powi(-20), LEAST).1, "it is an f16");
+        assert!(!halves::<2>(0.0, LEAST).1);
     }
 
     #[test]
     fn one_half_is_the_nearest_f16() {
         for x in [1.0 + 2f32.powi(-11), 1.0 + 3.0 * 2f32.powi(-11), 3.3e4, -0.1, 2f32.powi(-14)] {
-            assert_eq!(halves::<1>(x), ([f16::from_f32(x), f16::ZERO], false), "{x}");
+            assert_eq!(
+                halves::<1>(x, ONE_HALF_LOSES),
+                ([f16::from_f32(x), f16::ZERO], false),
+                "{x}"
+            );
         }
         let subnormal = (1.0 + 2f32.powi(-10)) * 2f32.powi(-15);
-        assert!(halves::<1>(subnormal).1, "an f16 so small has fewer bits");
-        assert!(!halves::<1>(2f32.powi(-20)).1, "it is an f16");
-        assert!(halves::<1>(f32::INFINITY).1 && halves::<1>(f32::NAN).1);
+        assert!(halves::<1>(subnormal, ONE_HALF_LOSES).1, "an f16 so small has fewer bits");
+        assert!(!halves::<1>(2f32.powi(-20), ONE_HALF_LOSES).1, "it is an f16");
+        assert!(
+            halves::<1>(f32::INFINITY, ONE_HALF_LOSES).1 && halves::<1>(f32::NAN, ONE_HALF_LOSES).1
+        );
     }
 
     #[test]
     fn what_is_not_finite_is_marked() {
-        assert_eq!(halves::<2>(f32::NEG_INFINITY), ([f16::NEG_INFINITY, f16::ZERO], true));
-        let ([high, low], lossy) = halves::<2>(f32::NAN);
+        assert_eq!(halves::<2>(f32::NEG_INFINITY, 1.0), ([f16::NEG_INFINITY, f16::ZERO], true));
+        let ([high, low], lossy) = halves::<2>(f32::NAN, 1.0);
         assert!(high.is_nan() && low == f16::ZERO && lossy);
+        assert!(is_subnormal(1) && is_subnormal(f32::MIN_POSITIVE.to_bits() - 1));
+        assert!(!is_subnormal(0) && !is_subnormal(f32::MIN_POSITIVE.to_bits()));
         assert_eq!((magnitude(f32::INFINITY), magnitude(f32::NAN)), (0, 0));
     }
 }
