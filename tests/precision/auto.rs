@@ -72,7 +72,7 @@ fn with(a: &Array2<f32>, at: (usize, usize), x: f32) -> Array2<f32> {
 #[test]
 fn the_data_decide() {
     for device in devices() {
-        let (a, b) = (random(1, 35, 70), random(2, 70, 41));
+        let (a, b) = (random(1, 35, 140), random(2, 140, 41));
         let check = |name, a: &Array2<f32>, b: &Array2<f32>, way| check(name, &device, a, b, way);
         check("as they mostly are", &a, &b, SPLIT);
         check("large", &(&a * 1e18), &(&b * 1e18), SPLIT);

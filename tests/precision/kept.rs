@@ -27,12 +27,11 @@ fn stored_bytes(report: &Report) -> Option<u64> {
     Some(report.counters.as_ref()?.global_store_bytes)
 }
 
-/// What the launch before the product stores of a factor: its halves, with rows of whole vectors where lines run along them, and what is
-/// known of its lines.
+/// What the launch before the product stores of a factor: its halves, in rows of whole chunks, and what is known of its lines.
 fn split_bytes(stored: &Matrix<f32>, across: bool) -> u64 {
     let (rows, cols) = (stored.rows() as u64, stored.cols() as u64);
-    let (row, lines) = if across { (cols, cols) } else { (cols.next_multiple_of(4), rows) };
-    rows * row * 4 + lines * 2
+    let lines = if across { cols } else { rows };
+    rows * cols.next_multiple_of(8) * 4 + lines * 2
 }
 
 #[test]
@@ -141,7 +140,7 @@ fn batches_are_kept_as_well() -> Result<()> {
 #[test]
 fn beside_f32_they_decide_as_well() -> Result<()> {
     for device in devices() {
-        let (a, mut b) = (random(28, 20, 64), random(29, 64, 24));
+        let (a, mut b) = (random(28, 20, 128), random(29, 128, 24));
         let good = device.upload(&b.view())?;
         b[[3, 4]] = f32::INFINITY;
         let bad = device.upload(&b.view())?;
