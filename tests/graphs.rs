@@ -232,7 +232,7 @@ impl Product for Decided {
 
     fn enqueue(&mut self, stream: &Stream, is_direct: bool) -> regemm::Result<Report> {
         let Of { a, b, d, .. } = &mut self.of;
-        let gemm = Gemm::new(&*a, &*b).precision(Precision::Auto);
+        let gemm = Gemm::new(&*a, &*b).precision(Precision::Auto).auto_at_any_size();
         let index = usize::from(is_direct);
         gemm.record_precision(&self.records[index]).enqueue(stream, &mut d[index])
     }

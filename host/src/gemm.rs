@@ -150,6 +150,7 @@ pub struct Gemm<'a, T: Element, D: Element = T> {
     slope: T::Acc,
     kernel: KernelChoice,
     precision: Precision,
+    any_size: bool,
     record: Option<&'a PrecisionRecord>,
     slices: Option<u32>,
     workspace: Option<&'a Workspace>,
@@ -178,6 +179,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             slope: identity.slope,
             kernel: KernelChoice::Auto,
             precision: Precision::Exact,
+            any_size: false,
             record: None,
             slices: None,
             workspace: None,
@@ -254,6 +256,13 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// ```
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
+        self
+    }
+
+    /// Lets the data decide between the ways of [`Precision::Auto`] also where a product is so small that halves save no time: so that the way
+    /// does not depend on its size, but for a depth at which halves are not accurate enough.
+    pub fn auto_at_any_size(mut self) -> Self {
+        self.any_size = true;
         self
     }
 
@@ -362,7 +371,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         epilogue_operands: Vec<&'a Buffer>,
     ) -> Plan<'a, T> {
         let is_decided = self.precision != Precision::Auto;
-        let either = kernels::weigh(&problem, self.device().info()).ok();
+        let either = kernels::weigh(&problem, self.device().info(), self.any_size).ok();
         Plan {
             kernel: KernelSource::embedded(kernel),
             why,
@@ -409,7 +418,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             match (&self.kernel, precision) {
                 (KernelChoice::Auto, Precision::Auto) => {
                     let problem = self.without_factors_of_zero(*problem);
-                    if let Ok(either) = kernels::weigh(&problem, device.info()) {
+                    if let Ok(either) = kernels::weigh(&problem, device.info(), self.any_size) {
                         return Ok(weighed(either.split));
                     }
                 }

@@ -34,7 +34,7 @@ impl Case {
     fn run(&mut self, precision: Precision) -> Result<(Report, Array2<f32>)> {
         let factors =
             (Factor::stored(&self.a, self.layouts.a), Factor::stored(&self.b, self.layouts.b));
-        let mut gemm = Gemm::new(factors.0, factors.1).precision(precision);
+        let mut gemm = Gemm::new(factors.0, factors.1).precision(precision).auto_at_any_size();
         if precision == Precision::Exact {
             gemm = gemm.kernel(KernelChoice::Named(EXACT_KERNEL.to_owned()));
         }
@@ -117,7 +117,10 @@ fn shallow_products_are_exact_and_launch_one_kernel() -> Result<()> {
         assert_eq!(report.computed, EXACT);
         assert!(!report.kernel.takes_halves());
         let d = &mut case.d;
-        let size = Gemm::new(&case.a, &case.b).precision(Precision::Auto).workspace_size(d)?;
+        let size = Gemm::new(&case.a, &case.b)
+            .precision(Precision::Auto)
+            .auto_at_any_size()
+            .workspace_size(d)?;
         assert_eq!(size.copy_bytes, 0);
     }
     Ok(())
@@ -150,7 +153,7 @@ fn sums_go_on_with_d() -> Result<()> {
             let (on_device_a, on_device_b) = (device.upload(&a.view())?, device.upload(&b.view())?);
             let mut d = device.upload(&c.view())?;
             let gemm = Gemm::new(&on_device_a, &on_device_b).alpha(0.5).accumulate(-2.0);
-            let report = gemm.precision(Precision::Auto).run(&mut d)?;
+            let report = gemm.precision(Precision::Auto).auto_at_any_size().run(&mut d)?;
             assert_eq!(report.computed, way);
             let problem = Problem::product(a.view(), b.view());
             let (c, alpha, beta) = (Some(c.view()), 0.5, -2.0);
@@ -170,7 +173,7 @@ fn each_product_of_a_batch_goes_its_own_way() -> Result<()> {
         let (batch_a, batch_b) = (device.upload_batch(&a.view())?, device.upload_batch(&b.view())?);
         let mut d = device.batch(3, 18, 20)?;
         let record = device.precision_record(5)?;
-        let gemm = Gemm::new(&batch_a, &batch_b).precision(Precision::Auto);
+        let gemm = Gemm::new(&batch_a, &batch_b).precision(Precision::Auto).auto_at_any_size();
         let report = gemm.record_precision(&record).run(&mut d)?;
         assert_eq!(report.computed, Computed::Mixed { exact: 1, split: 2 });
         assert_eq!(report.computed.to_string(), "1 products exact, 2 split");
@@ -186,7 +189,7 @@ fn each_product_of_a_batch_goes_its_own_way() -> Result<()> {
         // What all products share decides for all of them.
         for (of_a, way) in [(1, EXACT), (2, SPLIT)] {
             let shared = device.upload(&a.slice(s![of_a, .., ..]))?;
-            let gemm = Gemm::new(&shared, &batch_b).precision(Precision::Auto);
+            let gemm = Gemm::new(&shared, &batch_b).precision(Precision::Auto).auto_at_any_size();
             assert_eq!(gemm.run(&mut d)?.computed, way);
         }
     }
@@ -205,7 +208,8 @@ fn a_record_tells_of_work_on_a_stream() -> Result<()> {
             let (a, b) = (device.upload(&a.view())?, device.upload(&b.view())?);
             let mut d = device.matrix(20, 20)?;
             let gemm = || Gemm::new(&a, &b).record_precision(&record);
-            let report = gemm().precision(Precision::Auto).enqueue(&stream, &mut d)?;
+            let report =
+                gemm().precision(Precision::Auto).auto_at_any_size().enqueue(&stream, &mut d)?;
             assert_eq!(report.computed, Computed::Undecided, "nobody waits");
             assert_eq!(record.computed()?, Some(way));
             // What the host decides it knows at once.
@@ -214,7 +218,11 @@ fn a_record_tells_of_work_on_a_stream() -> Result<()> {
                 assert_eq!(report.computed, Computed::In(precision));
                 assert_eq!(record.of_products()?, [Computed::In(precision)]);
             }
-            let report = gemm().alpha(0.0).precision(Precision::Auto).enqueue(&stream, &mut d)?;
+            let report = gemm()
+                .alpha(0.0)
+                .precision(Precision::Auto)
+                .auto_at_any_size()
+                .enqueue(&stream, &mut d)?;
             assert_eq!((report.computed, record.computed()?), (EXACT, Some(EXACT)));
         }
     }
@@ -226,7 +234,7 @@ fn records_are_as_large_as_batches_and_on_their_device() -> Result<()> {
     let device = Device::sim();
     let (a, b) = (device.batch::<f32>(2, 8, 128)?, device.batch::<f32>(2, 128, 8)?);
     let mut d = device.batch(2, 8, 8)?;
-    let gemm = || Gemm::new(&a, &b).precision(Precision::Auto);
+    let gemm = || Gemm::new(&a, &b).precision(Precision::Auto).auto_at_any_size();
     let small = device.precision_record(1)?;
     let error = gemm().record_precision(&small).run(&mut d).unwrap_err();
     assert!(matches!(error, Error::RecordTooSmall { found: 1, needed: 2 }), "{error}");
@@ -244,11 +252,14 @@ fn memory_can_be_given() -> Result<()> {
     let mut case = Case::new(&device, &a, &b, Layouts::NN)?;
     let gemm = || Gemm::new(&case.a, &case.b);
     let split = gemm().precision(Precision::Split).workspace_size(&mut case.d)?;
-    let size = gemm().precision(Precision::Auto).workspace_size(&mut case.d)?;
+    let size = gemm().precision(Precision::Auto).auto_at_any_size().workspace_size(&mut case.d)?;
     assert_eq!(size.copy_bytes, split.copy_bytes + 4);
     assert_eq!(size.signals, split.signals + 2);
     let workspace = device.workspace(size)?;
-    let gemm = Gemm::new(&case.a, &case.b).precision(Precision::Auto).workspace(&workspace);
+    let gemm = Gemm::new(&case.a, &case.b)
+        .precision(Precision::Auto)
+        .auto_at_any_size()
+        .workspace(&workspace);
     assert_eq!(gemm.run(&mut case.d)?.computed, SPLIT);
     assert_eq!(bits(&case.d.to_array()?), bits(&case.run(Precision::Split)?.1));
     Ok(())
@@ -260,7 +271,8 @@ fn an_empty_product_is_nothing_to_decide() -> Result<()> {
     let record = device.precision_record(1)?;
     let (a, b) = (device.matrix::<f32>(0, 128)?, device.matrix::<f32>(128, 8)?);
     let mut d = device.matrix(0, 8)?;
-    let gemm = Gemm::new(&a, &b).precision(Precision::Auto).record_precision(&record);
+    let gemm =
+        Gemm::new(&a, &b).precision(Precision::Auto).auto_at_any_size().record_precision(&record);
     let report = gemm.run(&mut d)?;
     assert_eq!((report.launched, report.computed, record.computed()?), (false, EXACT, Some(EXACT)));
     Ok(())

@@ -14,7 +14,7 @@ fn run(
     precision: Precision,
 ) -> (Report, Array2<f32>) {
     let mut d = device.matrix(a.rows(), b.cols()).unwrap();
-    let report = Gemm::new(a, b).precision(precision).run(&mut d).unwrap();
+    let report = Gemm::new(a, b).precision(precision).auto_at_any_size().run(&mut d).unwrap();
     (report, d.to_array().unwrap())
 }
 

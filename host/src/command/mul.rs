@@ -190,7 +190,7 @@ where
         .then(|| explain(&device, &problem, Shape::packed(T::DTYPE, rows, cols, depth)));
     let weighed =
         (arguments.explain && arguments.precision == Precision::Auto).then(
-            || match kernels::weigh(&problem, device.info()) {
+            || match kernels::weigh(&problem, device.info(), false) {
                 Ok(either) => either.to_string(),
                 Err(against) => against.to_string(),
             },

@@ -40,11 +40,15 @@ pub enum AgainstHalves {
 
 /// The kernels between which the GPU decides by the data, or what decides it before.
 ///
-/// On the simulator, which has no times, small products are not ruled out.
+/// On the simulator, which has no times, small products are not ruled out, nor where they may be of `any_size`.
 ///
 /// # Errors
 /// What speaks against halves.
-pub fn weigh(problem: &Problem, device: &DeviceInfo) -> Result<Either, AgainstHalves> {
+pub fn weigh(
+    problem: &Problem,
+    device: &DeviceInfo,
+    any_size: bool,
+) -> Result<Either, AgainstHalves> {
     if problem.k < LEAST_DEPTH {
         return Err(AgainstHalves::Shallow);
     }
@@ -55,7 +59,7 @@ pub fn weigh(problem: &Problem, device: &DeviceInfo) -> Result<Either, AgainstHa
     let split = chosen(precise::choose(Precision::Split, problem, device, None))?;
     let exact = chosen(precise::choose_if_marked(problem, device))?;
     let has_times = device.kind != DeviceKind::Sim;
-    if has_times && !pays(problem) {
+    if has_times && !any_size && !pays(problem) {
         return Err(AgainstHalves::TooSmall);
     }
     Ok(Either { split, exact })
@@ -118,13 +122,14 @@ mod tests {
     }
 
     fn against(problem: Problem, device: &DeviceInfo) -> Option<AgainstHalves> {
-        weigh(&problem, device).err()
+        weigh(&problem, device, false).err()
     }
 
     #[test]
     fn kernels_are_those_for_the_layouts() {
         for layouts in Layouts::ALL {
-            let either = weigh(&Problem { layouts, ..problem(2048, 2048, 2048) }, &h200()).unwrap();
+            let either =
+                weigh(&Problem { layouts, ..problem(2048, 2048, 2048) }, &h200(), false).unwrap();
             assert!(either.split.takes_halves() && !either.exact.takes_halves());
             assert_eq!((either.split.layouts, either.exact.layouts), (layouts, layouts));
         }

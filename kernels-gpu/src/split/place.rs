@@ -20,7 +20,7 @@ pub const fn reference(halves: GlobalPtr<f16>, lines: GlobalPtr<i16>) -> MatrixR
 }
 
 /// The high and the low halves of a factor of the running block's product, for kernels that have no maps, by what they know of it:
-/// [`reference`] and the lines from one product to the next, none where all products share them. `shape` is the factor's as it is stored.
+/// [`reference()`] and the lines from one product to the next, none where all products share them. `shape` is the factor's as it is stored.
 #[inline(always)]
 pub fn halves_of_block(
     of_factor: MatrixRef<f16>,
