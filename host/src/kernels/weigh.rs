@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn shallow_products_are_exact_everywhere() {
         for device in [h200(), Device::sim().info().clone()] {
-            let shallow = problem(8192, 8192, 63);
+            let shallow = problem(8192, 8192, LEAST_DEPTH - 1);
             assert_eq!(against(shallow, &device), Some(AgainstHalves::Shallow));
-            assert_eq!(against(Problem { k: 64, ..shallow }, &device), None);
+            assert_eq!(against(Problem { k: LEAST_DEPTH, ..shallow }, &device), None);
         }
     }
 
@@ -156,13 +156,19 @@ mod tests {
         assert_eq!(against(shared, &gpu), None, "B is split once for all");
         let kept = Problem { kept: [true; 2], ..batch };
         assert_eq!(against(kept, &gpu), None, "nothing is split");
-        assert_eq!(against(problem(16, 16, 64), Device::sim().info()), None, "there are no times");
+        assert_eq!(
+            against(problem(16, 16, LEAST_DEPTH), Device::sim().info()),
+            None,
+            "there are no times"
+        );
     }
 
     #[test]
     fn other_devices_and_endless_batches_are_exact() {
-        let ampere = DeviceInfo { compute_capability: Some((8, 0)), ..h200() };
-        assert_eq!(against(problem(4096, 4096, 4096), &ampere), Some(AgainstHalves::NoKernel));
+        let gpu = |capability| DeviceInfo { compute_capability: Some(capability), ..h200() };
+        assert_eq!(against(problem(4096, 4096, 4096), &gpu((8, 0))), None);
+        let turing = against(problem(4096, 4096, 4096), &gpu((7, 5)));
+        assert_eq!(turing, Some(AgainstHalves::NoKernel));
         let endless = Problem { batch: MAX_PRODUCTS + 1, ..problem(256, 256, 256) };
         assert_eq!(against(endless, &h200()), Some(AgainstHalves::TooManyProducts));
     }

@@ -22,8 +22,7 @@ pub struct Compiled {
     /// Bytes of local memory of a thread: what did not fit into registers.
     pub local_bytes: u32,
     /// Whether the embedded PTX was made by the compiler that this was recorded with. Another makes other PTX of the same
-    /// kernel, and so a few registers more or fewer; `.ci/assemble-ptx` checks that they are as many as they are given
-    /// out.
+    /// kernel, and so a few registers more or fewer; `.ci/assemble-ptx` checks that none go to local memory.
     pub exact: bool,
 }
 
