@@ -2,6 +2,8 @@
 
 #[path = "precision/auto.rs"]
 mod auto;
+#[path = "precision/handle.rs"]
+mod handle;
 #[path = "precision/kept.rs"]
 mod kept;
 

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`operands`] | what a product takes and gives: matrices and batches, transposed or not |
+//! | `selection` | which kernel, in which precision |
 //! | `validate` | shapes, devices and sizes of the operands |
 //! | `overlap` | which views share memory |
 //! | `execute` | from checked operands to a launch |
@@ -22,26 +23,23 @@ pub mod operands;
 mod overlap;
 mod prepare;
 mod repack;
+mod selection;
 mod validate;
 
 use crate::device::stream::Stream;
 use crate::device::workspace::{Workspace, WorkspaceSize};
-use crate::device::{Buffer, Device, KernelSource};
+use crate::device::{Buffer, Device};
 use crate::error::{Error, Result};
-use crate::kernels::{self, Problem, Repack, Selection, Types, Why};
-use crate::matrix::vector::Vector;
-use crate::matrix::view::MatrixView;
+use crate::kernels::{Repack, Why};
 use crate::precision::{Computed, Precision, PrecisionRecord};
-use crate::tuning::Shape;
 use cuda_std::sim::Counters;
-use custom::CustomKernel;
-use execute::{Plan, execute};
+use execute::execute;
 pub use kept::SplitMatrix;
 use ndarray::{Array2, ArrayView2};
 pub use operands::{Factor, Target, Term};
 use regemm_kernels::activation::Activation;
-use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
-use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
+use regemm_kernels::element::{Accumulator, Element, Yields};
+use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Rung};
 use regemm_kernels::params::MatrixRef;
 use std::num::NonZeroU32;
@@ -149,7 +147,7 @@ pub struct Gemm<'a, T: Element, D: Element = T> {
     activation: Activation,
     slope: T::Acc,
     kernel: KernelChoice,
-    precision: Precision,
+    precision: Option<Precision>,
     any_size: bool,
     record: Option<&'a PrecisionRecord>,
     slices: Option<u32>,
@@ -178,7 +176,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             activation: identity.activation,
             slope: identity.slope,
             kernel: KernelChoice::Auto,
-            precision: Precision::Exact,
+            precision: None,
             any_size: false,
             record: None,
             slices: None,
@@ -240,8 +238,9 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// What the product is computed in, if it is one of f32; [`Precision::Exact`] unless set. Any other has kernels of its own, and a
-    /// [kernel](Gemm::kernel) that is set besides must be one of them.
+    /// What the product is computed in, if it is one of f32. Any but [`Precision::Exact`] has kernels of its own, and a
+    /// [kernel](Gemm::kernel) that is set besides must be one of them. Unless set it is the precision of the
+    /// [handle](Device::with_precision) by which A was made, and `Exact` where a kernel is set.
     ///
     /// ```
     /// use regemm::{Device, Gemm, Precision};
@@ -255,7 +254,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// # Ok::<(), regemm::Error>(())
     /// ```
     pub fn precision(mut self, precision: Precision) -> Self {
-        self.precision = precision;
+        self.precision = Some(precision);
         self
     }
 
@@ -300,7 +299,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// As for [`Gemm::run`], as far as the operands are concerned.
     pub fn workspace_size<'d>(&self, d: impl Into<Target<'d, D>>) -> Result<WorkspaceSize> {
         let d = d.into();
-        let problem = validate::problem(self, &d)?;
+        let problem = validate::problem(self, &d, self.in_precision())?;
         let selection = self.select(&problem, &d)?;
         let problem = self.without_factors_of_zero(problem);
         Ok(self.plan(selection, problem, Vec::new()).shape().1)
@@ -331,7 +330,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
                 remedy: "run them with a custom kernel",
             });
         }
-        let problem = validate::problem(self, d)?;
+        let problem = validate::problem(self, d, self.in_precision())?;
         validate::stream(self, stream)?;
         let selection = self.select(&problem, d)?;
         let problem = self.without_factors_of_zero(problem);
@@ -361,190 +360,6 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         let plan = self.plan(selection, problem, others.into_iter().flatten().collect());
         // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
         // epilogue's C and bias are among the operands.
-        unsafe { execute(&plan, epilogue, d, stream) }
-    }
-
-    fn plan(
-        &self,
-        Selection { kernel, why }: Selection,
-        problem: Problem,
-        epilogue_operands: Vec<&'a Buffer>,
-    ) -> Plan<'a, T> {
-        let is_decided = self.precision != Precision::Auto;
-        let either = kernels::weigh(&problem, self.device().info(), self.any_size).ok();
-        Plan {
-            kernel: KernelSource::embedded(kernel),
-            why,
-            problem,
-            precision: match self.precision {
-                Precision::Auto => Precision::Exact,
-                precision => precision,
-            },
-            if_marked: either.filter(|_| !is_decided).map(|either| either.exact),
-            record: self.record,
-            a: self.a,
-            b: self.b,
-            slices: self.slices,
-            workspace: self.workspace,
-            epilogue_operands,
-        }
-    }
-
-    /// The problem that is computed: without depth where alpha is zero. The kernel would read A and B to multiply the sum by
-    /// zero, and NaN would stay NaN.
-    fn without_factors_of_zero(&self, problem: Problem) -> Problem {
-        if self.alpha == T::Acc::ZERO { Problem { k: 0, ..problem } } else { problem }
-    }
-
-    fn select(&self, problem: &Problem, d: &Target<'_, D>) -> Result<Selection> {
-        let device = self.device();
-        let named = |name: &str| {
-            let kernel = kernels::find_in(name, problem.types(), problem.layouts)?;
-            kernels::supports(kernel, problem, device.info())?;
-            Ok(Selection { kernel, why: Why::Asked })
-        };
-        if self.precision != Precision::Exact {
-            let conflict = |with, remedy| {
-                let precision = self.precision;
-                Err(Error::Precision { precision, with, remedy })
-            };
-            if problem.types() != Types::same(Dtype::F32) {
-                return conflict("these element types", "it is one of f32");
-            }
-            let precision = self.precision;
-            let chosen = |rung| kernels::precise::choose(precision, problem, device.info(), rung);
-            let find = |name: &str| kernels::precise::find(precision, name, problem, device.info());
-            let weighed = |kernel| Selection { kernel, why: Why::Precision(precision) };
-            match (&self.kernel, precision) {
-                (KernelChoice::Auto, Precision::Auto) => {
-                    let problem = self.without_factors_of_zero(*problem);
-                    if let Ok(either) = kernels::weigh(&problem, device.info(), self.any_size) {
-                        return Ok(weighed(either.split));
-                    }
-                }
-                (_, Precision::Auto) => {
-                    return conflict("a choice of kernel", "it has kernels of its own");
-                }
-                (KernelChoice::Auto, _) => return Ok(weighed(chosen(None)?)),
-                (KernelChoice::Rung(rung), _) => return Ok(weighed(chosen(Some(*rung))?)),
-                (KernelChoice::Named(name), _) => {
-                    return Ok(Selection { kernel: find(name)?, why: Why::Asked });
-                }
-                (KernelChoice::Info(info), _) => {
-                    return Ok(Selection { kernel: find(info.name)?, why: Why::Asked });
-                }
-            }
-        }
-        match &self.kernel {
-            KernelChoice::Auto => {
-                device.tuner().select(device, problem, self.shape(problem, d), None)
-            }
-            KernelChoice::Rung(rung) => {
-                device.tuner().select(device, problem, self.shape(problem, d), Some(*rung))
-            }
-            KernelChoice::Named(name) => named(name),
-            // Anyone can make a value of this type, so only its name is trusted.
-            KernelChoice::Info(info) => named(info.name),
-        }
-    }
-
-    /// What the time of the product depends on. The operands have been checked.
-    fn shape(&self, problem: &Problem, d: &Target<'_, D>) -> Shape {
-        fn has_vectors<T: Element>(view: MatrixView<'_, T>) -> bool {
-            Shape::has_vectors(T::DTYPE, view.address(), view.cols(), view.ld())
-        }
-        let Problem { m, n, k, .. } = *problem;
-        let factors = [self.a.stored.first, self.b.stored.first];
-        let aligned = factors.into_iter().all(has_vectors) && has_vectors(d.first.view());
-        Shape { m, n, k, aligned }
-    }
-
-    fn device(&self) -> &'a Device {
-        self.a.device()
-    }
-}
-
-/// A product with an epilogue of the user's own.
-impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
-    /// Names a matrix or batch that the custom epilogue reads through an address in it, so that its work is ordered after work
-    /// that writes the matrix, and before work that will.
-    pub fn epilogue_reads_matrix<U: Element>(mut self, matrix: impl Into<Term<'a, U>>) -> Self {
-        self.epilogue_operands.extend(matrix.into().first.buffer());
-        self
-    }
-
-    /// Names a vector that the custom epilogue reads: see [`Gemm::epilogue_reads_matrix`].
-    pub fn epilogue_reads_vector<U: Element>(mut self, vector: &'a Vector<U>) -> Self {
-        self.epilogue_operands.push(vector.buffer());
-        self
-    }
-
-    /// Computes `D = epilogue(A * B)` with a kernel of the user's own and waits for it.
-    ///
-    /// # Errors
-    /// As for [`Gemm::run`]; [`Error::CustomEpilogue`] where alpha, C, a bias, an activation or a kernel was set, which
-    /// are for the epilogue to do.
-    ///
-    /// # Safety
-    /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads there. An
-    /// epilogue without addresses needs nothing.
-    pub unsafe fn run_custom<'d, E: Epilogue<D>>(
-        self,
-        kernel: &CustomKernel<T, E, D>,
-        epilogue: E,
-        d: impl Into<Target<'d, D>>,
-    ) -> Result<Report> {
-        // SAFETY: as promised by the caller.
-        unsafe { self.start_custom(kernel, epilogue, &d.into(), None) }
-    }
-
-    /// Computes `D = epilogue(A * B)` with a kernel of the user's own on a stream: see [`Gemm::enqueue`].
-    ///
-    /// # Errors
-    /// As for [`Gemm::run_custom`].
-    ///
-    /// # Safety
-    /// As for [`Gemm::run_custom`], until the work is done. Memory of matrices and vectors that are named by
-    /// [`Gemm::epilogue_reads_matrix`] and [`Gemm::epilogue_reads_vector`] stays valid so long by itself.
-    pub unsafe fn enqueue_custom<'d, E: Epilogue<D>>(
-        self,
-        stream: &Stream,
-        kernel: &CustomKernel<T, E, D>,
-        epilogue: E,
-        d: impl Into<Target<'d, D>>,
-    ) -> Result<Report> {
-        // SAFETY: as promised by the caller.
-        unsafe { self.start_custom(kernel, epilogue, &d.into(), Some(stream)) }
-    }
-
-    /// # Safety
-    /// As for [`Gemm::enqueue_custom`].
-    unsafe fn start_custom<E: Epilogue<D>>(
-        &self,
-        kernel: &CustomKernel<T, E, D>,
-        epilogue: E,
-        d: &Target<'_, D>,
-        stream: Option<&Stream>,
-    ) -> Result<Report> {
-        validate::no_linear_parts(self)?;
-        let problem = validate::problem(self, d)?;
-        validate::stream(self, stream)?;
-        kernels::supports(kernel.info(), &problem, self.device().info())?;
-        let plan = Plan {
-            kernel: kernel.source(),
-            why: Why::Custom,
-            problem,
-            precision: self.precision,
-            if_marked: None,
-            record: self.record,
-            a: self.a,
-            b: self.b,
-            slices: self.slices,
-            workspace: self.workspace,
-            epilogue_operands: self.epilogue_operands.clone(),
-        };
-        // SAFETY: the operands are checked; the kernel keeps the contract, as was promised when it was made, and the
-        // epilogue is the caller's promise.
         unsafe { execute(&plan, epilogue, d, stream) }
     }
 }

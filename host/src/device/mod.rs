@@ -9,6 +9,7 @@
 //! | [`workspace`] | memory for sums that are not finished, and for copies of factors |
 //! | `spec` | the text form of a device: `auto`, `cuda:0`, `sim` |
 //! | `buffer` | device memory with the work that is outstanding on it |
+//! | `launch` | kernels as they are launched |
 //! | `pending` | how outstanding work is remembered and waited for |
 //! | `tensor_map` | what bulk copies need to know of a matrix |
 //! | `cuda`, `sim` | the two machines |
@@ -16,6 +17,7 @@
 mod buffer;
 mod cuda;
 pub mod info;
+mod launch;
 mod pending;
 pub mod ptx;
 pub mod report;
@@ -26,6 +28,7 @@ mod tensor_map;
 pub mod workspace;
 
 pub(crate) use buffer::{Buffer, Rows};
+pub(crate) use launch::{Code, KernelSource, Launch, Step};
 pub(crate) use pending::Use;
 pub use spec::DeviceSpec;
 
@@ -37,18 +40,13 @@ use crate::matrix::vector::Vector;
 use crate::precision::{Precision, PrecisionRecord};
 use crate::tuning::{Tuner, Tuning};
 use cuda::CudaDevice;
-use cuda_std::entry::KernelEntry;
 use cuda_std::sim::{Counters, Simulator};
 use info::{DeviceInfo, DeviceKind};
 use ndarray::{ArrayView2, ArrayView3};
-use ptx::PtxModule;
 use regemm_kernels::element::Element;
-use regemm_kernels::kernel::{KernelInfo, Reducer};
-use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER};
-use regemm_kernels::{reduce, repack, split};
+use regemm_kernels::kernel::KernelInfo;
 use report::KernelReport;
 use sim::SimDevice;
-use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 use stream::Stream;
@@ -57,10 +55,12 @@ use workspace::{Held, Workspace, WorkspaceSize};
 /// A machine that kernels run on: a CUDA GPU or the simulator.
 ///
 /// A handle: clones are the same device, and so are all handles of one GPU that live at the same time. Every simulator
-/// that is opened is a machine of its own. Any thread may use it at any time.
+/// that is opened is a machine of its own. Any thread may use it at any time. What a handle says about
+/// [precision](Device::with_precision) goes with it to its clones and to all that is made by it, and does not change other handles.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
+    precision: Precision,
 }
 
 struct Inner {
@@ -73,93 +73,6 @@ struct Inner {
 pub(crate) enum Machine {
     Cuda(Arc<CudaDevice>),
     Sim(SimDevice),
-}
-
-/// A kernel and where its PTX is.
-#[derive(Clone, Copy)]
-pub(crate) struct KernelSource {
-    pub info: &'static KernelInfo,
-    pub modules: &'static [PtxModule],
-}
-
-impl KernelSource {
-    /// A kernel of this library.
-    pub fn embedded(info: &'static KernelInfo) -> KernelSource {
-        KernelSource { info, modules: ptx::MODULES }
-    }
-
-    /// The code of the kernel itself.
-    pub fn code(&self) -> Code {
-        let KernelSource { info, modules } = *self;
-        let (threads, shared_bytes) = (info.threads(), info.shared_bytes);
-        Code { name: info.entry.name, entry: &info.entry, threads, shared_bytes, modules }
-    }
-
-    /// The code of the kernel that is launched after it, if there is one.
-    pub fn reducer(&self) -> Option<Code> {
-        let KernelSource { info, modules } = *self;
-        let of = |reducer: &'static Reducer| Code {
-            name: reducer.name,
-            entry: &reducer.entry,
-            threads: reduce::THREADS,
-            shared_bytes: 0,
-            modules,
-        };
-        info.reducer.as_ref().map(of)
-    }
-}
-
-/// The code of one PTX entry, and what all its launches have in common.
-#[derive(Clone, Copy)]
-pub(crate) struct Code {
-    pub name: &'static str,
-    pub entry: &'static KernelEntry,
-    /// Threads in a block, all along x.
-    pub threads: u32,
-    /// Bytes of dynamic shared memory a block.
-    pub shared_bytes: u32,
-    pub modules: &'static [PtxModule],
-}
-
-impl Code {
-    /// That of the kernel of this library which is launched before one that makes bulk copies, if they cannot take a factor.
-    pub fn repacker() -> Code {
-        let (entry, threads) = (&REPACKER, repack::THREADS);
-        Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
-    }
-
-    /// That of the kernel of this library which is launched before one that takes factors in so many halves.
-    pub fn splitter(halves: u32) -> Code {
-        let entry = if halves == 1 { &ROUNDER } else { &SPLITTER };
-        let threads = split::THREADS;
-        Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
-    }
-}
-
-/// One grid of blocks.
-#[derive(Clone, Copy)]
-pub(crate) struct Step<'a> {
-    pub code: Code,
-    /// Blocks along x, y and z.
-    pub grid: [u32; 3],
-    /// Pointers to parameters, of which the kernel takes the first ones.
-    pub arguments: &'a [*const c_void],
-}
-
-impl<'a> Step<'a> {
-    /// Pointers to the kernel's parameters.
-    fn taken(&self) -> &'a [*const c_void] {
-        &self.arguments[..self.code.entry.parameters.len().min(self.arguments.len())]
-    }
-}
-
-/// Grids that run one after the other.
-pub(crate) struct Launch<'a> {
-    pub steps: &'a [Step<'a>],
-    /// Memory that the kernels read, as far as this library owns it.
-    pub reads: &'a [&'a Buffer],
-    /// Memory that the kernels write, as far as this library owns it and has to order their work on it.
-    pub writes: &'a [&'a Buffer],
 }
 
 impl Device {
@@ -194,7 +107,7 @@ impl Device {
     pub fn cuda(ordinal: usize) -> Result<Device> {
         let device = CudaDevice::open(ordinal)?;
         let (info, tuner) = (device.info().clone(), Arc::clone(device.tuner()));
-        Ok(Device { inner: Arc::new(Inner { info, machine: Machine::Cuda(device), tuner }) })
+        Ok(Device::of(Inner { info, machine: Machine::Cuda(device), tuner }))
     }
 
     /// A new simulator with its own memory.
@@ -210,7 +123,11 @@ impl Device {
     fn of_simulator(simulator: Simulator) -> Device {
         let machine = SimDevice::new(simulator);
         let (info, tuner) = (machine.info(), Arc::new(Tuner::new()));
-        Device { inner: Arc::new(Inner { info, machine: Machine::Sim(machine), tuner }) }
+        Device::of(Inner { info, machine: Machine::Sim(machine), tuner })
+    }
+
+    fn of(inner: Inner) -> Device {
+        Device { inner: Arc::new(inner), precision: Precision::default() }
     }
 
     /// Number of CUDA devices.
@@ -237,6 +154,31 @@ impl Device {
             DeviceKind::Cuda { ordinal } => DeviceSpec::Cuda(ordinal),
             DeviceKind::Sim => DeviceSpec::Sim,
         }
+    }
+
+    /// This device by a handle whose products of f32 are computed in a precision where they [ask for none](crate::Gemm::precision), and for no
+    /// [kernel](crate::Gemm::kernel) either. What counts is the handle by which A was made.
+    ///
+    /// ```
+    /// use regemm::ndarray::Array2;
+    /// use regemm::{Computed, Device, Gemm, Precision};
+    ///
+    /// let device = Device::sim().with_precision(Precision::Split);
+    /// let a = device.upload(&Array2::from_elem((16, 80), 0.1f32).view())?;
+    /// let mut d = device.matrix(16, 16)?;
+    /// let report = Gemm::new(&a, a.t()).run(&mut d)?;
+    /// assert_eq!(report.computed, Computed::In(Precision::Split));
+    /// let report = Gemm::new(&a, a.t()).precision(Precision::Exact).run(&mut d)?;
+    /// assert_eq!(report.computed, Computed::In(Precision::Exact));
+    /// # Ok::<(), regemm::Error>(())
+    /// ```
+    pub fn with_precision(self, precision: Precision) -> Device {
+        Device { precision, ..self }
+    }
+
+    /// What products of f32 are computed in where they ask for nothing: [`Precision::Exact`] unless the handle [says otherwise](Device::with_precision).
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// How kernels are chosen on this device where none is named. Unless [set](Device::set_tuning), what the environment

@@ -4,14 +4,20 @@
 //! and is compiled by `cuda_builder`. What the macro's table and the build script give goes into a [`CustomKernel`],
 //! which [`Gemm::run_custom`](super::Gemm::run_custom) runs on a GPU and on the simulator alike.
 
+use super::execute::{Plan, execute};
+use super::operands::{Target, Term};
+use super::{Gemm, Report, validate};
 use crate::device::ptx::PtxModule;
 use crate::device::report::KernelReport;
+use crate::device::stream::Stream;
 use crate::device::{Device, KernelSource};
 use crate::error::{Error, Result};
-use crate::kernels::Types;
+use crate::kernels::{self, Types, Why};
+use crate::matrix::vector::Vector;
+use crate::precision::Precision;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::entry::Parameter;
-use regemm_kernels::element::Element;
+use regemm_kernels::element::{Element, Yields};
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::params::GemmParams;
@@ -81,4 +87,89 @@ impl<T, E, D> fmt::Debug for CustomKernel<T, E, D> {
 fn describe(parameters: &[Parameter]) -> String {
     let sizes: Vec<_> = parameters.iter().map(|p| format!("{} bytes", p.size)).collect();
     format!("{} parameter(s) of {}", parameters.len(), sizes.join(" and "))
+}
+
+/// A product with an epilogue of the user's own.
+impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
+    /// Names a matrix or batch that the custom epilogue reads through an address in it, so that its work is ordered after work
+    /// that writes the matrix, and before work that will.
+    pub fn epilogue_reads_matrix<U: Element>(mut self, matrix: impl Into<Term<'a, U>>) -> Self {
+        self.epilogue_operands.extend(matrix.into().first.buffer());
+        self
+    }
+
+    /// Names a vector that the custom epilogue reads: see [`Gemm::epilogue_reads_matrix`].
+    pub fn epilogue_reads_vector<U: Element>(mut self, vector: &'a Vector<U>) -> Self {
+        self.epilogue_operands.push(vector.buffer());
+        self
+    }
+
+    /// Computes `D = epilogue(A * B)` with a kernel of the user's own and waits for it.
+    ///
+    /// # Errors
+    /// As for [`Gemm::run`]; [`Error::CustomEpilogue`] where alpha, C, a bias, an activation or a kernel was set, which
+    /// are for the epilogue to do.
+    ///
+    /// # Safety
+    /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads there. An
+    /// epilogue without addresses needs nothing.
+    pub unsafe fn run_custom<'d, E: Epilogue<D>>(
+        self,
+        kernel: &CustomKernel<T, E, D>,
+        epilogue: E,
+        d: impl Into<Target<'d, D>>,
+    ) -> Result<Report> {
+        // SAFETY: as promised by the caller.
+        unsafe { self.start_custom(kernel, epilogue, &d.into(), None) }
+    }
+
+    /// Computes `D = epilogue(A * B)` with a kernel of the user's own on a stream: see [`Gemm::enqueue`].
+    ///
+    /// # Errors
+    /// As for [`Gemm::run_custom`].
+    ///
+    /// # Safety
+    /// As for [`Gemm::run_custom`], until the work is done. Memory of matrices and vectors that are named by
+    /// [`Gemm::epilogue_reads_matrix`] and [`Gemm::epilogue_reads_vector`] stays valid so long by itself.
+    pub unsafe fn enqueue_custom<'d, E: Epilogue<D>>(
+        self,
+        stream: &Stream,
+        kernel: &CustomKernel<T, E, D>,
+        epilogue: E,
+        d: impl Into<Target<'d, D>>,
+    ) -> Result<Report> {
+        // SAFETY: as promised by the caller.
+        unsafe { self.start_custom(kernel, epilogue, &d.into(), Some(stream)) }
+    }
+
+    /// # Safety
+    /// As for [`Gemm::enqueue_custom`].
+    unsafe fn start_custom<E: Epilogue<D>>(
+        &self,
+        kernel: &CustomKernel<T, E, D>,
+        epilogue: E,
+        d: &Target<'_, D>,
+        stream: Option<&Stream>,
+    ) -> Result<Report> {
+        validate::no_linear_parts(self)?;
+        let problem = validate::problem(self, d, Precision::Exact)?;
+        validate::stream(self, stream)?;
+        kernels::supports(kernel.info(), &problem, self.device().info())?;
+        let plan = Plan {
+            kernel: kernel.source(),
+            why: Why::Custom,
+            problem,
+            precision: Precision::Exact,
+            if_marked: None,
+            record: self.record,
+            a: self.a,
+            b: self.b,
+            slices: self.slices,
+            workspace: self.workspace,
+            epilogue_operands: self.epilogue_operands.clone(),
+        };
+        // SAFETY: the operands are checked; the kernel keeps the contract, as was promised when it was made, and the
+        // epilogue is the caller's promise.
+        unsafe { execute(&plan, epilogue, d, stream) }
+    }
 }

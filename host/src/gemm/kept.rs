@@ -61,11 +61,15 @@ pub struct SplitMatrix {
 impl SplitMatrix {
     /// # Errors
     /// As for [`Device::split_left`].
-    pub(crate) fn new(factor: Factor<'_, f32>, is_right: bool) -> Result<SplitMatrix> {
+    pub(crate) fn new(
+        device: &Device,
+        factor: Factor<'_, f32>,
+        is_right: bool,
+    ) -> Result<SplitMatrix> {
         if factor.halves.is_some() {
             return Err(Error::Halves { operand: Operand::Factor, why: "it is split already" });
         }
-        let (Factor { stored, layout, .. }, device) = (factor, factor.device());
+        let Factor { stored, layout, .. } = factor;
         let [left, right] = across(Layouts { a: layout, b: layout });
         let across = if is_right { right } else { left };
         let rows = dimension("the number of rows", stored.first.rows())?;
@@ -228,7 +232,7 @@ impl Device {
             let (found, expected) = (factor.device().spec(), self.spec());
             return Err(Error::DeviceMismatch { operand: Operand::Factor, found, expected });
         }
-        SplitMatrix::new(factor, is_right)
+        SplitMatrix::new(self, factor, is_right)
     }
 }
 

@@ -17,17 +17,18 @@ use regemm_kernels::layout::Layouts;
 /// end.
 const MAX_DIMENSION: usize = i32::MAX as usize;
 
-/// Checks all operands and says what is to be computed.
+/// Checks all operands of a product in a precision and says what is to be computed.
 pub(super) fn problem<T: Element, D: Element>(
     gemm: &Gemm<'_, T, D>,
     d: &Target<'_, D>,
+    precision: Precision,
 ) -> Result<Problem> {
     devices(gemm, d)?;
     shapes(gemm, d)?;
     counts(gemm, d)?;
     overlaps(gemm, d)?;
-    kept::check([&gemm.a, &gemm.b], gemm.precision)?;
-    let takes_halves = matches!(gemm.precision, Precision::Split | Precision::Auto);
+    kept::check([&gemm.a, &gemm.b], precision)?;
+    let takes_halves = matches!(precision, Precision::Split | Precision::Auto);
     Ok(Problem {
         dtype: T::DTYPE,
         target: D::DTYPE,
@@ -62,7 +63,7 @@ pub(super) fn no_linear_parts<T: Element, D: Element<Acc = T::Acc>>(
         ("an activation", gemm.activation != Activation::None),
         ("a slope", gemm.slope != default.slope),
         ("a choice of kernel", !matches!(gemm.kernel, KernelChoice::Auto)),
-        ("a precision", gemm.precision != Precision::Exact),
+        ("a precision", gemm.precision.is_some_and(|precision| precision != Precision::Exact)),
     ];
     match set.into_iter().find(|(_, set)| *set) {
         Some((part, _)) => {

@@ -1,0 +1,96 @@
+//! Kernels as they are launched: where their code is, grids that run one after the other, and the memory that they use.
+
+use super::Buffer;
+use super::ptx::{self, PtxModule};
+use cuda_std::entry::KernelEntry;
+use regemm_kernels::kernel::{KernelInfo, Reducer};
+use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER};
+use regemm_kernels::{reduce, repack, split};
+use std::ffi::c_void;
+
+/// A kernel and where its PTX is.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelSource {
+    pub info: &'static KernelInfo,
+    pub modules: &'static [PtxModule],
+}
+
+impl KernelSource {
+    /// A kernel of this library.
+    pub fn embedded(info: &'static KernelInfo) -> KernelSource {
+        KernelSource { info, modules: ptx::MODULES }
+    }
+
+    /// The code of the kernel itself.
+    pub fn code(&self) -> Code {
+        let KernelSource { info, modules } = *self;
+        let (threads, shared_bytes) = (info.threads(), info.shared_bytes);
+        Code { name: info.entry.name, entry: &info.entry, threads, shared_bytes, modules }
+    }
+
+    /// The code of the kernel that is launched after it, if there is one.
+    pub fn reducer(&self) -> Option<Code> {
+        let KernelSource { info, modules } = *self;
+        let of = |reducer: &'static Reducer| Code {
+            name: reducer.name,
+            entry: &reducer.entry,
+            threads: reduce::THREADS,
+            shared_bytes: 0,
+            modules,
+        };
+        info.reducer.as_ref().map(of)
+    }
+}
+
+/// The code of one PTX entry, and what all its launches have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Code {
+    pub name: &'static str,
+    pub entry: &'static KernelEntry,
+    /// Threads in a block, all along x.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory a block.
+    pub shared_bytes: u32,
+    pub modules: &'static [PtxModule],
+}
+
+impl Code {
+    /// That of the kernel of this library which is launched before one that makes bulk copies, if they cannot take a factor.
+    pub fn repacker() -> Code {
+        let (entry, threads) = (&REPACKER, repack::THREADS);
+        Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
+    }
+
+    /// That of the kernel of this library which is launched before one that takes factors in so many halves.
+    pub fn splitter(halves: u32) -> Code {
+        let entry = if halves == 1 { &ROUNDER } else { &SPLITTER };
+        let threads = split::THREADS;
+        Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
+    }
+}
+
+/// One grid of blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Step<'a> {
+    pub code: Code,
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Pointers to parameters, of which the kernel takes the first ones.
+    pub arguments: &'a [*const c_void],
+}
+
+impl<'a> Step<'a> {
+    /// Pointers to the kernel's parameters.
+    pub(super) fn taken(&self) -> &'a [*const c_void] {
+        &self.arguments[..self.code.entry.parameters.len().min(self.arguments.len())]
+    }
+}
+
+/// Grids that run one after the other.
+pub(crate) struct Launch<'a> {
+    pub steps: &'a [Step<'a>],
+    /// Memory that the kernels read, as far as this library owns it.
+    pub reads: &'a [&'a Buffer],
+    /// Memory that the kernels write, as far as this library owns it and has to order their work on it.
+    pub writes: &'a [&'a Buffer],
+}

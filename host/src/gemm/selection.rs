@@ -1,0 +1,145 @@
+//! Which kernel computes a product, and in which precision.
+
+use super::execute::Plan;
+use super::operands::Target;
+use super::{Gemm, KernelChoice};
+use crate::device::{Buffer, Device, KernelSource};
+use crate::error::{Error, Result};
+use crate::kernels::{self, Problem, Selection, Types, Why};
+use crate::matrix::view::MatrixView;
+use crate::precision::Precision;
+use crate::tuning::Shape;
+use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
+
+impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
+    /// What the product is computed in: as asked for, else as the handle says, which speaks of products of f32 whose kernel
+    /// the library chooses.
+    pub(super) fn in_precision(&self) -> Precision {
+        let types = Types { factors: T::DTYPE, results: D::DTYPE };
+        let is_free = matches!(self.kernel, KernelChoice::Auto) && types == Types::same(Dtype::F32);
+        self.precision.unwrap_or_else(|| match is_free {
+            true => self.device().precision(),
+            false => Precision::Exact,
+        })
+    }
+
+    /// The kernel, and why this one. The operands have been checked.
+    pub(super) fn select(&self, problem: &Problem, d: &Target<'_, D>) -> Result<Selection> {
+        let device = self.device();
+        match self.in_precision() {
+            Precision::Exact => {}
+            Precision::Auto => {
+                if let Some(selection) = self.select_auto(problem)? {
+                    return Ok(selection);
+                }
+            }
+            precision => return self.select_precise(precision, problem),
+        }
+        let named = |name: &str| {
+            let kernel = kernels::find_in(name, problem.types(), problem.layouts)?;
+            kernels::supports(kernel, problem, device.info())?;
+            Ok(Selection { kernel, why: Why::Asked })
+        };
+        match &self.kernel {
+            KernelChoice::Auto => {
+                device.tuner().select(device, problem, self.shape(problem, d), None)
+            }
+            KernelChoice::Rung(rung) => {
+                device.tuner().select(device, problem, self.shape(problem, d), Some(*rung))
+            }
+            KernelChoice::Named(name) => named(name),
+            // Anyone can make a value of this type, so only its name is trusted.
+            KernelChoice::Info(info) => named(info.name),
+        }
+    }
+
+    /// The kernel of a product that need not be exact.
+    fn select_precise(&self, precision: Precision, problem: &Problem) -> Result<Selection> {
+        is_of_f32(precision, problem)?;
+        let info = self.device().info();
+        let chosen = |rung| {
+            let kernel = kernels::precise::choose(precision, problem, info, rung)?;
+            Ok(Selection { kernel, why: Why::Precision(precision) })
+        };
+        let named = |name: &str| {
+            let kernel = kernels::precise::find(precision, name, problem, info)?;
+            Ok(Selection { kernel, why: Why::Asked })
+        };
+        match &self.kernel {
+            KernelChoice::Auto => chosen(None),
+            KernelChoice::Rung(rung) => chosen(Some(*rung)),
+            KernelChoice::Named(name) => named(name),
+            KernelChoice::Info(info) => named(info.name),
+        }
+    }
+
+    /// The kernel by halves that leaves a product to an exact one if the data ask for that; none where it is exact in any case.
+    fn select_auto(&self, problem: &Problem) -> Result<Option<Selection>> {
+        let precision = Precision::Auto;
+        is_of_f32(precision, problem)?;
+        if !matches!(self.kernel, KernelChoice::Auto) {
+            let remedy = "it has kernels of its own";
+            return Err(Error::Precision { precision, with: "a choice of kernel", remedy });
+        }
+        let problem = self.without_factors_of_zero(*problem);
+        let either = kernels::weigh(&problem, self.device().info(), self.any_size).ok();
+        let why = Why::Precision(precision);
+        Ok(either.map(|either| Selection { kernel: either.split, why }))
+    }
+
+    /// All that a launch needs to know, with this kernel for this problem.
+    pub(super) fn plan(
+        &self,
+        Selection { kernel, why }: Selection,
+        problem: Problem,
+        epilogue_operands: Vec<&'a Buffer>,
+    ) -> Plan<'a, T> {
+        let weighed = || kernels::weigh(&problem, self.device().info(), self.any_size).ok();
+        let (precision, if_marked) = match self.in_precision() {
+            Precision::Auto => (Precision::Exact, weighed().map(|either| either.exact)),
+            precision => (precision, None),
+        };
+        Plan {
+            kernel: KernelSource::embedded(kernel),
+            why,
+            problem,
+            precision,
+            if_marked,
+            record: self.record,
+            a: self.a,
+            b: self.b,
+            slices: self.slices,
+            workspace: self.workspace,
+            epilogue_operands,
+        }
+    }
+
+    /// The problem that is computed: without depth where alpha is zero. The kernel would read A and B to multiply the sum by
+    /// zero, and NaN would stay NaN.
+    pub(super) fn without_factors_of_zero(&self, problem: Problem) -> Problem {
+        if self.alpha == T::Acc::ZERO { Problem { k: 0, ..problem } } else { problem }
+    }
+
+    /// What the time of the product depends on. The operands have been checked.
+    fn shape(&self, problem: &Problem, d: &Target<'_, D>) -> Shape {
+        fn has_vectors<T: Element>(view: MatrixView<'_, T>) -> bool {
+            Shape::has_vectors(T::DTYPE, view.address(), view.cols(), view.ld())
+        }
+        let Problem { m, n, k, .. } = *problem;
+        let factors = [self.a.stored.first, self.b.stored.first];
+        let aligned = factors.into_iter().all(has_vectors) && has_vectors(d.first.view());
+        Shape { m, n, k, aligned }
+    }
+
+    pub(super) fn device(&self) -> &'a Device {
+        self.a.device()
+    }
+}
+
+fn is_of_f32(precision: Precision, problem: &Problem) -> Result<()> {
+    let (with, remedy) = ("these element types", "it is one of f32");
+    match problem.types() == Types::same(Dtype::F32) {
+        true => Ok(()),
+        false => Err(Error::Precision { precision, with, remedy }),
+    }
+}
