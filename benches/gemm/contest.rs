@@ -14,8 +14,8 @@ use regemm::{
     Accumulator, Device, Element, KernelChoice, Layouts, Precision, Stream, Vector, kernels,
 };
 use regemm_report::versus::{
-    Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, Measured, REGEMM, Unsupported,
-    WITH_EPILOGUE,
+    Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, LT_WITH_EPILOGUE, Measured, REGEMM,
+    Unsupported, WITH_EPILOGUE,
 };
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ pub struct Contest<'a, T> {
 /// Who computes the case.
 enum Contender<'a, T> {
     Regemm { name: String, kernel: KernelChoice, precision: Precision, bias: Option<&'a Vector<T>> },
-    Lt { plan: &'a Plan<'a>, algorithm: usize },
+    Lt { name: &'static str, plan: &'a Plan<'a>, algorithm: usize },
     Blas { blas: &'a Blas, product: Product },
 }
 
@@ -82,7 +82,7 @@ impl<T: Element> Contender<'_, T> {
     fn name(&self) -> &str {
         match self {
             Contender::Regemm { name, .. } => name,
-            Contender::Lt { .. } => CUBLAS_LT,
+            Contender::Lt { name, .. } => name,
             Contender::Blas { .. } => CUBLAS,
         }
     }
@@ -103,7 +103,7 @@ impl<T: Element> Contender<'_, T> {
             }
             // SAFETY: the matrices are packed and of the case's shape, for which the plan was made; their memory outlives
             // the measurement.
-            Contender::Lt { plan, algorithm } => unsafe {
+            Contender::Lt { plan, algorithm, .. } => unsafe {
                 plan.enqueue(*algorithm, stream, addresses)?;
             },
             // SAFETY: as above.
@@ -182,25 +182,24 @@ impl<T: Element> Contest<'_, T> {
         if with_epilogue {
             add(WITH_EPILOGUE, KernelChoice::Auto, self.precision, Some(&bias_on_device));
         }
-        let plan;
-        if !with_epilogue {
-            if let Ok(lt) = &self.libraries.lt {
-                match lt.plan(self.stream, T::DTYPE, &factors) {
-                    Ok(found) => {
-                        plan = found;
-                        match self.fastest_algorithm(case, &plan)? {
-                            Some(algorithm) => {
-                                contenders.push(Contender::Lt { plan: &plan, algorithm });
-                            }
-                            None => refuse(CUBLAS_LT, "all its algorithms fail".to_owned(), false),
-                        }
-                    }
-                    Err(why) => refuse(CUBLAS_LT, why, false),
+        let mut plans = Vec::new();
+        if let Ok(lt) = &self.libraries.lt {
+            let with_bias = with_epilogue.then_some((LT_WITH_EPILOGUE, Some(&bias_on_device)));
+            for (name, bias) in [Some((CUBLAS_LT, None)), with_bias].into_iter().flatten() {
+                match lt.plan(self.stream, T::DTYPE, &factors, bias.map(Vector::address)) {
+                    Ok(plan) => plans.push((name, plan)),
+                    Err(why) => refuse(name, why, false),
                 }
             }
-            if let Ok(blas) = &self.libraries.blas {
-                contenders.push(Contender::Blas { blas, product: factors });
+        }
+        for (name, plan) in &plans {
+            match self.fastest_algorithm(case, plan)? {
+                Some(algorithm) => contenders.push(Contender::Lt { name, plan, algorithm }),
+                None => refuse(name, "all its algorithms fail".to_owned(), false),
             }
+        }
+        if let (Ok(blas), false) = (&self.libraries.blas, with_epilogue) {
+            contenders.push(Contender::Blas { blas, product: factors });
         }
 
         let admitted = self.admit(case, contenders, &bias, &mut refuse)?;
@@ -249,7 +248,7 @@ impl<T: Element> Contest<'_, T> {
                     continue;
                 }
             };
-            let is_biased = matches!(contender, Contender::Regemm { bias: Some(_), .. });
+            let is_biased = [WITH_EPILOGUE, LT_WITH_EPILOGUE].contains(&contender.name());
             let expected = if is_biased { with_bias.as_ref().unwrap_or(&plain) } else { &plain };
             let d = self.operands.first_set()?.d.view().to_array()?;
             let Judgement { wrong, relative_error } = expected.check(&d)?;
@@ -311,7 +310,8 @@ impl<T: Element> Contest<'_, T> {
     /// The fastest algorithm on this case; `None` if none works.
     fn fastest_algorithm(&mut self, case: &Case, plan: &Plan<'_>) -> Result<Option<usize>, Error> {
         let (stream, operands) = (self.stream, &mut self.operands);
-        let contender = |algorithm| -> Contender<'_, T> { Contender::Lt { plan, algorithm } };
+        let contender =
+            |algorithm| -> Contender<'_, T> { Contender::Lt { name: CUBLAS_LT, plan, algorithm } };
         let mut working: Vec<usize> = Vec::new();
         for algorithm in 0..plan.algorithms() {
             if contender(algorithm).enqueue(case, stream, operands.next_set()?).is_ok() {

@@ -33,7 +33,7 @@ pub fn cost<T: Element>(
     let product =
         Product { m: SIZE, n: SIZE, k: SIZE, a_transposed: false, b_transposed: false, batch: 1 };
     let plan = match &libraries.lt {
-        Ok(lt) => Some(lt.plan(stream, T::DTYPE, &product)?),
+        Ok(lt) => Some(lt.plan(stream, T::DTYPE, &product, None)?),
         Err(_) => None,
     };
 

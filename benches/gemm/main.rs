@@ -235,8 +235,10 @@ fn in_short(measured: &Measured) -> String {
             line += &format!(", {watts:.0} W");
         }
     }
-    if let Some(cost) = measured.epilogue_cost() {
-        line += &format!(", epilogue {}", table::percent(cost));
+    for (of_whom, cost) in ["", " of cuBLASLt"].into_iter().zip(measured.epilogue_costs()) {
+        if let Some(cost) = cost {
+            line += &format!(", epilogue{of_whom} {}", table::percent(cost));
+        }
     }
     for missing in &measured.unsupported {
         line += &format!(", {}: {}", missing.name, missing.why);

@@ -53,9 +53,9 @@ impl Contest<'_> {
 
         let vendor = Vendor::load(&stream);
         let plan = match &vendor {
-            Ok(vendor) => {
-                vendor.plan(&stream, T::DTYPE, &self.product()).map(|plan| (vendor.version(), plan))
-            }
+            Ok(vendor) => vendor
+                .plan(&stream, T::DTYPE, &self.product(), None)
+                .map(|plan| (vendor.version(), plan)),
             Err(why) => Err(why.clone()),
         };
         let (plan, without_vendor) = match plan {

@@ -15,6 +15,11 @@ use std::ptr::null_mut;
 const PREFERENCE_WORKSPACE: c_int = 1;
 /// `CUBLASLT_MATMUL_DESC_TRANSA` and `CUBLASLT_MATMUL_DESC_TRANSB`
 const OPERATIONS: [c_int; 2] = [3, 4];
+/// `CUBLASLT_MATMUL_DESC_EPILOGUE` and `CUBLASLT_MATMUL_DESC_BIAS_POINTER`
+const EPILOGUE: c_int = 7;
+const BIAS_POINTER: c_int = 8;
+/// `CUBLASLT_EPILOGUE_GELU_BIAS`: GELU by tanh, and a bias for each row of what is column-major.
+const GELU_BIAS: c_int = 36;
 /// `CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT`
 const BATCH_COUNT: c_int = 5;
 /// `CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET`
@@ -134,7 +139,8 @@ impl Vendor {
         version(unsafe { (self.functions.version)() })
     }
 
-    /// The algorithms for a product, best guess first.
+    /// The algorithms for a product, best guess first; with a bias for each column, of which the address in device memory is given, and GELU
+    /// if there is a bias.
     ///
     /// # Errors
     /// The failing function, as text.
@@ -143,11 +149,17 @@ impl Vendor {
         stream: &Stream,
         dtype: Dtype,
         product: &Product,
+        bias: Option<u64>,
     ) -> Result<Plan<'_>, String> {
-        on(stream, |_| self.plan_in_context(dtype, product))
+        on(stream, |_| self.plan_in_context(dtype, product, bias))
     }
 
-    fn plan_in_context(&self, dtype: Dtype, product: &Product) -> Result<Plan<'_>, String> {
+    fn plan_in_context(
+        &self,
+        dtype: Dtype,
+        product: &Product,
+        bias: Option<u64>,
+    ) -> Result<Plan<'_>, String> {
         let f = &self.functions;
         let mut plan = Plan {
             vendor: self,
@@ -166,6 +178,10 @@ impl Vendor {
             check((f.desc_create)(&mut plan.description, compute, scale), "MatmulDescCreate")?;
             for (attribute, factor) in OPERATIONS.into_iter().zip(&matrices) {
                 set(f.desc_set, plan.description, attribute, &factor.operation)?;
+            }
+            if let Some(bias) = bias {
+                set(f.desc_set, plan.description, EPILOGUE, &GELU_BIAS)?;
+                set(f.desc_set, plan.description, BIAS_POINTER, &bias)?;
             }
             for (layout, matrix) in plan.layouts.iter_mut().zip(matrices) {
                 let ColumnMajor { rows, cols, .. } = matrix;
@@ -245,7 +261,7 @@ impl Plan<'_> {
     /// Puts the product on a stream, with one of the algorithms.
     ///
     /// # Safety
-    /// The matrices are those of the plan's product, and stay until the stream is synchronised.
+    /// The matrices are those of the plan's product; they and its bias stay until the stream is synchronised.
     ///
     /// # Errors
     /// The failing function, as text.

@@ -30,6 +30,8 @@ pub const REGEMM: &str = "regemm";
 pub const WITH_EPILOGUE: &str = "regemm, bias and GELU";
 /// The name of cuBLASLt among the contenders.
 pub const CUBLAS_LT: &str = "cuBLASLt";
+/// The same with a bias and GELU in its epilogue.
+pub const LT_WITH_EPILOGUE: &str = "cuBLASLt, bias and GELU";
 /// The name of cuBLAS among the contenders.
 pub const CUBLAS: &str = "cuBLAS";
 
@@ -85,7 +87,7 @@ pub struct Measured {
 /// One contender on one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// [`REGEMM`], [`WITH_EPILOGUE`], [`CUBLAS_LT`], [`CUBLAS`] or the name of a kernel that was asked for.
+    /// [`REGEMM`], [`WITH_EPILOGUE`], [`CUBLAS_LT`], [`LT_WITH_EPILOGUE`], [`CUBLAS`] or the name of a kernel that was asked for.
     pub name: String,
     /// The kernel that ran, if it is one of this library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,15 +167,22 @@ impl Measured {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The faster one of the vendor's libraries.
+    /// The faster one of the vendor's libraries, with an epilogue where that is what the case is about.
     pub fn best_of_vendor(&self) -> Option<&Entry> {
-        let of_vendor = self.entries.iter().filter(|entry| entry.is_of_vendor());
+        let has_epilogue = self.case.group == Group::Epilogue;
+        let compared = |entry: &&Entry| (entry.name == LT_WITH_EPILOGUE) == has_epilogue;
+        let of_vendor = self.entries.iter().filter(|entry| entry.is_of_vendor()).filter(compared);
         of_vendor.min_by(|a, b| a.microseconds.total_cmp(&b.microseconds))
+    }
+
+    /// What is compared with the vendor's best: this library's choice, with an epilogue where that is what the case is about.
+    pub fn ours(&self) -> Option<&Entry> {
+        self.entry(if self.case.group == Group::Epilogue { WITH_EPILOGUE } else { REGEMM })
     }
 
     /// The speed of this library's choice relative to the vendor's best.
     pub fn ratio(&self) -> Option<f64> {
-        Some(self.best_of_vendor()?.microseconds / self.entry(REGEMM)?.microseconds)
+        Some(self.best_of_vendor()?.microseconds / self.ours()?.microseconds)
     }
 
     /// The same in short bursts: to the library that is the faster one there.
@@ -184,9 +193,12 @@ impl Measured {
         Some(best / of(self.entry(REGEMM)?)?)
     }
 
-    /// What the fused epilogue costs, relative to the product without.
-    pub fn epilogue_cost(&self) -> Option<f64> {
-        Some(self.entry(WITH_EPILOGUE)?.microseconds / self.entry(REGEMM)?.microseconds - 1.0)
+    /// What the fused epilogue costs, relative to the product without: of this library, and of cuBLASLt.
+    pub fn epilogue_costs(&self) -> [Option<f64>; 2] {
+        [[WITH_EPILOGUE, REGEMM], [LT_WITH_EPILOGUE, CUBLAS_LT]].map(|names| {
+            let [with, without] = names.map(|name| Some(self.entry(name)?.microseconds));
+            Some(with? / without? - 1.0)
+        })
     }
 
     /// TB/s of the bytes that have to be moved.
@@ -205,7 +217,7 @@ impl FirstResult {
 impl Entry {
     /// Whether this is one of the vendor's libraries.
     pub fn is_of_vendor(&self) -> bool {
-        self.name == CUBLAS_LT || self.name == CUBLAS
+        [CUBLAS_LT, LT_WITH_EPILOGUE, CUBLAS].contains(&self.name.as_str())
     }
 }
 

@@ -102,7 +102,8 @@ mod tests {
         let record = synthetic::record();
         let summaries = record.summaries();
         let groups: Vec<Group> = summaries.iter().map(|summary| summary.group).collect();
-        assert_eq!(groups, [Group::Squares, Group::Odd, Group::Rectangles, Group::Layouts]);
+        use Group::{Epilogue, Layouts, Odd, Rectangles, Squares};
+        assert_eq!(groups, [Squares, Odd, Rectangles, Layouts, Epilogue]);
         let squares = &summaries[0];
         // 1.25 at 512 and 0.8 at 4096; 0.8 at 256 stays out.
         assert_eq!((squares.count, squares.below_one), (2, 1));

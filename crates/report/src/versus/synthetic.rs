@@ -84,7 +84,15 @@ pub fn record() -> Record {
                 }],
                 ..measured(batched, &[(CUBLAS_LT, 50.0), (CUBLAS, 51.0)])
             },
-            measured(square(Group::Epilogue, 4096), &[(REGEMM, 2500.0), (WITH_EPILOGUE, 2525.0)]),
+            measured(
+                square(Group::Epilogue, 4096),
+                &[
+                    (REGEMM, 2500.0),
+                    (WITH_EPILOGUE, 2525.0),
+                    (CUBLAS_LT, 2600.0),
+                    (LT_WITH_EPILOGUE, 2727.0),
+                ],
+            ),
         ],
         host: Some(HostCost {
             size: 64,
