@@ -15,7 +15,11 @@ const GRID: [u32; 5] = [32, 128, 512, 2048, 8192];
 const FEW: [u32; 2] = [1, 8];
 const LARGE: [u32; 3] = [512, 2048, 8192];
 
-/// The same for rows that are no whole vectors.
+/// Small D and great depth, which blocks share: into how many parts, and of which tiles, is not seen from less depth.
+const DEEP_SIDES: [u32; 4] = [32, 128, 512, 1024];
+const DEPTHS: [u32; 2] = [16384, 65536];
+
+/// The same as before, but for depth, for rows that are no whole vectors.
 const UNALIGNED_SQUARES: [u32; 7] = [127, 255, 511, 1023, 2047, 4095, 8191];
 const UNALIGNED_GRID: [u32; 5] = [33, 129, 513, 2049, 8191];
 const UNALIGNED_FEW: [u32; 2] = [1, 7];
@@ -29,7 +33,7 @@ const MEMORY_SHARE: u64 = 4;
 
 /// Shapes whose times say enough about all others, in ascending order of work: squares in half octaves; all combinations of
 /// sizes two octaves apart, so that everything between lies in a cell of measured shapes; few rows, columns or little
-/// depth; and the same, fewer, for rows that are no whole vectors. Products too large for the device are left out.
+/// depth; small D and great depth; and most of them, fewer, for rows that are no whole vectors. Products too large for the device are left out.
 pub fn default_shapes(device: &DeviceInfo, dtype: Dtype) -> Vec<Shape> {
     let mut sizes: Vec<[u32; 3]> = SQUARES.into_iter().map(|n| [n; 3]).collect();
     sizes.extend(UNALIGNED_SQUARES.into_iter().map(|n| [n; 3]));
@@ -41,6 +45,7 @@ pub fn default_shapes(device: &DeviceInfo, dtype: Dtype) -> Vec<Shape> {
         sizes.extend(products(large, few, large));
         sizes.extend(products(large, large, few));
     }
+    sizes.extend(products(&DEEP_SIDES, &DEEP_SIDES, &DEPTHS));
     let square = |size: &[u32; 3]| size[0] == size[1] && size[1] == size[2];
     let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();
     let bytes = |&[m, n, k]: &[u32; 3]| {
@@ -85,6 +90,7 @@ mod tests {
             let work = |shape: &Shape| u64::from(shape.m) * u64::from(shape.n) * u64::from(shape.k);
             assert!(shapes.is_sorted_by_key(work));
             assert!((100..400).contains(&shapes.len()), "{}", shapes.len());
+            assert!(shapes.iter().any(|s| (s.m, s.n, s.k, s.aligned) == (128, 128, 65536, true)));
             for aligned in [true, false] {
                 assert!(shapes.iter().filter(|shape| shape.aligned == aligned).count() > 50);
             }
