@@ -199,12 +199,13 @@ macro_rules! __reducer {
 
 /// Instantiates [reducers](crate::reduce): one PTX entry a row, and a table of all rows.
 ///
-/// A row is `name = T, epilogue = E;`.
+/// A row is `name = T, epilogue = E;`. Behind a kernel of which the GPU [decides](crate::decision) whether it runs, the reducer decides the same:
+/// `name = T, epilogue = E, only = unmarked;`.
 #[macro_export]
 macro_rules! reducers {
     (
         $(#[$doc:meta])* $table:ident:
-        $($name:ident = $element:ty, epilogue = $epilogue:ty;)*
+        $($name:ident = $element:ty, epilogue = $epilogue:ty $(, only = $only:ident)?;)*
     ) => {
         $(
             /// A row of the table: see there.
@@ -216,10 +217,19 @@ macro_rules! reducers {
                 min_blocks = $crate::reduce::MIN_BLOCKS,
                 early_start
             )]
-            pub unsafe fn $name(params: $crate::params::GemmParams<$element, $epilogue>) {
+            pub unsafe fn $name(
+                params: $crate::params::GemmParams<$element, $epilogue>,
+                // Named after its test.
+                $($only: $crate::decision::Decision,)?
+            ) {
                 ::cuda_std::early_start::wait();
-                // SAFETY: the launcher keeps the contract.
-                unsafe { $crate::reduce::reduce(params.of_block()) }
+                // SAFETY: the launcher keeps the contract, and that of the decision.
+                unsafe {
+                    $(if !$only.$only() {
+                        return;
+                    })?
+                    $crate::reduce::reduce(params.of_block())
+                }
             }
         )*
 

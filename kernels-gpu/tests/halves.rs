@@ -13,6 +13,8 @@ use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::partials::Partials;
+use regemm_kernels::reduce;
 use regemm_kernels::split::{self, HALVES, Part, Split};
 use regemm_kernels::table::{self, SPLITTER};
 use std::ffi::c_void;
@@ -22,7 +24,13 @@ type Values = fn(u32, u32, u32) -> f32;
 
 /// The names of kernels without layouts and types.
 const WARPGROUPS: &str = "halves";
-const FAMILIES: [&str; 2] = [WARPGROUPS, "warp_halves"];
+/// With sums that are added up in two steps, and with K split besides.
+const NARROW: &str = "halves64";
+const IN_SLICES: &str = "split_halves";
+const FAMILIES: [&str; 4] = [WARPGROUPS, NARROW, IN_SLICES, "warp_halves"];
+
+/// Values of k in a slice where K is split.
+const SLICE: u32 = 128;
 
 /// `D = A * B` of so many products, and the values of both factors: element `(row, col)` of product `p`.
 #[derive(Clone, Copy)]
@@ -195,7 +203,11 @@ impl Product {
         let d = write(&simulator, &vec![f32::NAN; (batch * m * ld) as usize]);
         let first = MatrixRef::<f32> { data: GlobalPtr::from_address(d), ld: ld.into() };
         let ((lines_a, a_stride), (lines_b, b_stride)) = (a.lines(), b.lines());
-        let tile = (kernel.tile.bm * kernel.tile.bn) as usize;
+        let of_slices = Partials::new::<f16>(m, n, k, SLICE);
+        let sums = match kernel.schedule {
+            Schedule::SplitK => u64::from(batch) * of_slices.product(),
+            _ => u64::from(blocks * kernel.tile.bm * kernel.tile.bn),
+        };
         let signals = vec![0_u32; blocks as usize];
         let params = GemmParams {
             a: lines_a,
@@ -206,13 +218,13 @@ impl Product {
             m,
             n,
             k,
-            slice_depth: k.max(1),
+            slice_depth: SLICE,
             shared_tiles: shared.0,
             sharing_blocks: shared.1,
             workspace: Workspace {
                 partials: GlobalPtr::from_address(write(
                     &simulator,
-                    &vec![0.0_f32; blocks as usize * tile],
+                    &vec![f32::NAN; sums as usize],
                 )),
                 signals: GlobalPtr::from_address(write(&simulator, &signals)),
             },
@@ -247,12 +259,21 @@ impl Product {
             (&raw const d_is_mapped).cast(),
             (&raw const decision).cast(),
         ];
-        let blocks = match kernel.schedule {
-            Schedule::Persistent => blocks,
-            _ => kernel.blocks(m, n) as u32,
+        let (blocks, slices) = match kernel.schedule {
+            Schedule::Persistent => (blocks, 1),
+            Schedule::SplitK => (kernel.blocks(m, n) as u32, of_slices.slices),
+            _ => (kernel.blocks(m, n) as u32, 1),
         };
-        let (grid, arguments) = ([blocks, batch, 1], &arguments[..kernel.entry.parameters.len()]);
-        let counters = run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes, arguments);
+        let taken = &arguments[..kernel.entry.parameters.len()];
+        let mut counters = Counters::default();
+        if slices > 0 {
+            let (grid, threads) = ([blocks, batch, slices], kernel.threads());
+            counters = run(&kernel.entry, grid, threads, kernel.shared_bytes, taken);
+        }
+        if let Some(reducer) = &kernel.reducer {
+            let grid = [reduce::blocks::<f32>(m, n) as u32, batch, 1];
+            run(&reducer.entry, grid, reduce::THREADS, 0, &[arguments[0], arguments[5]]);
+        }
 
         let mut bytes = vec![0; (batch * m * ld) as usize * size_of::<f32>()];
         simulator.read(d, &mut bytes).unwrap();

@@ -1,11 +1,16 @@
 //! Kernels for the precisions of f32.
 
+use super::launch::Sharing;
 use super::{Problem, base_name, family_name, kernels, supports};
 use crate::device::info::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::precision::Precision;
-use regemm_kernels::kernel::{KernelInfo, Needs, Rung};
+use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule};
 use regemm_kernels::table::{HALVES, IF_MARKED, ROUNDED, TF32};
+
+/// Values of k that a block must be spared at least where others share its tile: what it takes to sum them is as long as another launch and the way of
+/// sums through memory.
+const LEAST_SPARED: u32 = 512;
 
 /// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other types, for [`Precision::Exact`].
 pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
@@ -18,7 +23,8 @@ pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
 }
 
 /// The kernel of a precision for a problem on a device: the first that can compute it, or one like it with smaller tiles where it has fewer than there
-/// are multiprocessors. Of those of a rung, if one is given.
+/// are multiprocessors, or one among whose blocks K is split where the device has room for several to a tile and K is [deep enough](LEAST_SPARED). Of those of
+/// a rung, if one is given.
 ///
 /// # Errors
 /// [`Error::Precision`] where the device does not have what the precision takes, or the precision has no such kernel; else as for [`supports`], for the
@@ -50,9 +56,20 @@ pub(crate) fn choose(
     if tiles(fastest) >= device.multiprocessors.into() {
         return Ok(fastest);
     }
-    let alike = able.filter(|kernel| kernel.needs == fastest.needs);
-    let smallest = alike.max_by_key(|kernel| tiles(kernel));
+    let (splits, whole): (Vec<_>, Vec<_>) = able
+        .filter(|kernel| kernel.needs == fastest.needs)
+        .partition(|kernel| kernel.schedule == Schedule::SplitK);
+    if let Some(split) = splits.into_iter().find(|kernel| split_pays(kernel, problem, device)) {
+        return Ok(split);
+    }
+    let smallest = whole.into_iter().max_by_key(|kernel| tiles(kernel));
     Ok(smallest.filter(|kernel| tiles(kernel) > tiles(fastest)).unwrap_or(fastest))
+}
+
+/// Whether it saves time to split K among the blocks of such a kernel.
+fn split_pays(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
+    let slices = Sharing::of(kernel, problem, device).fill();
+    problem.k - problem.k / slices >= LEAST_SPARED
 }
 
 /// The kernel behind one by halves that computes exactly what halves cannot stand for.
@@ -108,6 +125,7 @@ fn no_such_kernel(precision: Precision) -> Error {
 mod tests {
     use super::*;
     use crate::device::info::tests::h200;
+    use crate::kernels::LaunchShape;
     use regemm_kernels::element::Dtype;
     use regemm_kernels::layout::Layouts;
 
@@ -134,6 +152,31 @@ mod tests {
         assert_eq!(tile(2048, 2048, 1), (128, 128));
         // Half of a tile is enough here.
         assert_eq!(tile(64, 40, 1), (128, 128));
+    }
+
+    #[test]
+    fn few_deep_products_by_halves_split_k() {
+        let device = h200();
+        let name = |m, n, k, batch| {
+            let problem = Problem { batch, ..Problem::new(Dtype::F32, m, n, k) };
+            choose(Precision::Split, &problem, &device, None).unwrap().name
+        };
+        assert_eq!(name(256, 256, 16384, 1), "split_halves_f32");
+        assert_eq!(name(512, 512, 1024, 1), "split_halves_f32");
+        assert_eq!(name(16, 1024, 65536, 1), "split_halves_f32");
+        assert_eq!(name(256, 256, 512, 1), "halves64_f32", "it is not deep enough");
+        assert_eq!(name(256, 256, 4096, 16), "halves64_f32", "there are others of the batch");
+        assert_eq!(name(1024, 1024, 4096, 1), "halves64_f32", "there are tiles for all");
+        assert_eq!(name(4096, 4096, 4096, 1), "halves_f32");
+        let shape = LaunchShape::new(
+            choose(Precision::Split, &Problem::new(Dtype::F32, 256, 256, 16384), &device, None)
+                .unwrap(),
+            &Problem::new(Dtype::F32, 256, 256, 16384),
+            &device,
+            None,
+        );
+        assert_eq!((shape.main, shape.slice_depth), (Some([8, 16]), 1024));
+        assert!(shape.reduce.is_some() && shape.workspace.partial_bytes == 16 * 256 * 256 * 4);
     }
 
     #[test]
