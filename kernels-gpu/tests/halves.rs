@@ -30,7 +30,7 @@ const IN_SLICES: &str = "split_halves";
 const FAMILIES: [&str; 4] = [WARPGROUPS, NARROW, IN_SLICES, "warp_halves"];
 
 /// Values of k in a slice where K is split.
-const SLICE: u32 = 128;
+const SLICE: u32 = 64;
 
 /// `D = A * B` of so many products, and the values of both factors: element `(row, col)` of product `p`.
 #[derive(Clone, Copy)]
@@ -337,6 +337,21 @@ impl Product {
         d
     }
 
+    /// The product as sums of f32 of so many values of k each, added up in order.
+    fn in_f32_by_parts(&self, depth: u32) -> Vec<f32> {
+        let (m, n, k) = self.shape;
+        let mut d = Vec::new();
+        for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
+            let product = |k| f64::from((self.a)(0, row, k)) * f64::from((self.b)(0, k, col));
+            let part = |first| {
+                (first..k.min(first + depth))
+                    .fold(0.0_f32, |sum, k| (product(k) + f64::from(sum)) as f32)
+            };
+            d.push((0..k).step_by(depth as usize).map(part).sum());
+        }
+        d
+    }
+
     /// Error in norm, and the largest one relative to the sum of the products' magnitudes.
     fn errors(&self, d: &[f32]) -> (f64, f64) {
         let (exact, magnitudes) = self.exact();
@@ -410,7 +425,7 @@ fn tiles_that_blocks_share() {
 
 #[test]
 fn the_epilogue_does_not_know() {
-    let plain = Product { a: integer, b: integer, ..product(70, 72, 64) };
+    let plain = Product { a: integer, b: integer, ..product(70, 72, 130) };
     let sums = plain.exact().0;
     for plain in by_all(plain) {
         let with_bias = plain.run_with(Layouts::TN, |simulator, identity| Linear {
@@ -483,6 +498,54 @@ fn errors_are_no_larger_than_those_of_f32() {
             assert!(tf32.0 > 8.0 * f32.0 && tf32.1 > 8.0 * f32.1, "{name}, {k}: {tf32:?}");
         }
     }
+}
+
+/// As sums of f32 in parts of 64 that are added up in the end, where those of f32 in one go are three times as far off, and those that take over only every 32
+/// of k, or add to one sum every 16, twice.
+#[test]
+fn errors_of_narrow_tiles_do_not_grow_with_the_depth() {
+    let product = Product { a: uniform, b: uniform, ..product(48, 64, 512) };
+    let in_parts = product.errors(&product.in_f32_by_parts(64));
+    for family in [NARROW, IN_SLICES] {
+        let found = product.errors(&Product { family, ..product }.run(Layouts::NN).d);
+        assert!(found.0 <= 1.2 * in_parts.0, "{family}: {found:?}, f32 in parts {in_parts:?}");
+        assert!(found.1 <= 1.2 * in_parts.1, "{family}: {found:?}, f32 in parts {in_parts:?}");
+    }
+}
+
+/// Those of its values of k that begin with the `FIRST`.
+fn slice_of_a<const FIRST: u32>(_: u32, row: u32, k: u32) -> f32 {
+    uniform(1, row, FIRST + k)
+}
+
+fn slice_of_b<const FIRST: u32>(_: u32, k: u32, col: u32) -> f32 {
+    uniform(2, FIRST + k, col)
+}
+
+/// Each slice is what the kernel without slices makes of it, and they are added up in order, the last one shorter than the others.
+#[test]
+fn slices_are_products_of_their_own() {
+    let slice = |a: Values, b: Values, k, family| {
+        let product = Product { family, a, b, ..product(20, 30, k) };
+        product.run(Layouts::NT).d
+    };
+    let whole = slice(slice_of_a::<0>, slice_of_b::<0>, 2 * SLICE + 40, IN_SLICES);
+    let first = slice(slice_of_a::<0>, slice_of_b::<0>, SLICE, NARROW);
+    let second = slice(slice_of_a::<SLICE>, slice_of_b::<SLICE>, SLICE, NARROW);
+    let third = slice(slice_of_a::<{ 2 * SLICE }>, slice_of_b::<{ 2 * SLICE }>, 40, NARROW);
+    for (i, &found) in whole.iter().enumerate() {
+        assert_eq!(found.to_bits(), ((first[i] + second[i]) + third[i]).to_bits(), "{i}");
+    }
+}
+
+/// Both slices lie beyond the largest f32, though all of the sum is zero.
+#[test]
+fn slices_beyond_f32_are_infinite() {
+    let b: Values = |_, k, _| if k < SLICE { 1e19 } else { -1e19 };
+    let product = Product { a: |_, _, _| 1e19, b, ..product(2, 3, 2 * SLICE) };
+    let run = |family| Product { family, ..product }.run(Layouts::NN).d;
+    assert!(run(NARROW).iter().all(|&d| d == 0.0));
+    assert!(run(IN_SLICES).iter().all(|d| d.is_nan()));
 }
 
 /// Three products on tensor cores, whose operands lie in shared memory without conflicts of banks, and as bulk copies bring them.
