@@ -52,10 +52,9 @@ use cuda_std::{
 };
 use half::f16;
 pub(crate) use products::Products;
-pub use products::promoted;
 use scale::divide;
 
-/// Values of k whose products of high halves tensor cores add up before threads take them over, at most: a multiple of what one instruction takes.
+/// Values of k whose products of high halves tensor cores add up before threads take them over: two instructions, as little as leaves threads the time.
 pub const PROMOTED: usize = 32;
 
 /// Values of k in a slice: the row of a box of bulk copies.
@@ -266,7 +265,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
             products.clear();
             for slice in 0..slices {
                 let operands = Self::slice(ring.wait_full());
-                unroll!(part < BK / Products::<BN>::PROMOTED, {
+                unroll!(part < BK / PROMOTED, {
                     products.begin(&operands, first, part);
                     if part == 0 && slice > 0 {
                         products.settle(sums);

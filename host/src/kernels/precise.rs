@@ -22,9 +22,11 @@ pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
     }
 }
 
-/// The kernel of a precision for a problem on a device: the first that can compute it, or one like it with smaller tiles where it has fewer than there
-/// are multiprocessors, or one among whose blocks K is split where the device has room for several to a tile and K is [deep enough](LEAST_SPARED). Of those of
-/// a rung, if one is given.
+/// The kernel of a precision for a problem on a device: the first that can compute it, or where it has fewer tiles than there are multiprocessors
+/// - one among whose blocks K is split, if the device has room for several to a tile and K is [deep enough](LEAST_SPARED),
+/// - else one like it with smaller tiles: as many of them at least, and by halves more accurate ([`regemm_kernels::halves`]).
+///
+/// Of those of a rung, if one is given.
 ///
 /// # Errors
 /// [`Error::Precision`] where the device does not have what the precision takes, or the precision has no such kernel; else as for [`supports`], for the
@@ -56,14 +58,17 @@ pub(crate) fn choose(
     if tiles(fastest) >= device.multiprocessors.into() {
         return Ok(fastest);
     }
-    let (splits, whole): (Vec<_>, Vec<_>) = able
-        .filter(|kernel| kernel.needs == fastest.needs)
-        .partition(|kernel| kernel.schedule == Schedule::SplitK);
-    if let Some(split) = splits.into_iter().find(|kernel| split_pays(kernel, problem, device)) {
+    let alike = able.filter(|kernel| kernel.needs == fastest.needs);
+    let (split, smallest) =
+        alike.fold((None, None), |(split, smallest), kernel| match kernel.schedule {
+            Schedule::SplitK => (split.or(Some(kernel)), smallest),
+            _ if smallest.is_some_and(|known| tiles(known) > tiles(kernel)) => (split, smallest),
+            _ => (split, Some(kernel)),
+        });
+    if let Some(split) = split.filter(|kernel| split_pays(kernel, problem, device)) {
         return Ok(split);
     }
-    let smallest = whole.into_iter().max_by_key(|kernel| tiles(kernel));
-    Ok(smallest.filter(|kernel| tiles(kernel) > tiles(fastest)).unwrap_or(fastest))
+    Ok(smallest.unwrap_or(fastest))
 }
 
 /// Whether it saves time to split K among the blocks of such a kernel.
@@ -134,7 +139,7 @@ mod tests {
         layouts: Layouts,
         capability: (u32, u32),
     ) -> Result<&'static str> {
-        let problem = Problem::packed(Dtype::F32, (64, 40, 100), layouts);
+        let problem = Problem::packed(Dtype::F32, (3000, 2000, 100), layouts);
         let device = DeviceInfo { compute_capability: Some(capability), ..h200() };
         choose(precision, &problem, &device, None).map(|kernel| kernel.name)
     }
@@ -150,8 +155,7 @@ mod tests {
         assert_eq!(tile(1024, 1024, 1), (128, 64));
         assert_eq!(tile(1024, 1024, 3), (128, 128));
         assert_eq!(tile(2048, 2048, 1), (128, 128));
-        // Half of a tile is enough here.
-        assert_eq!(tile(64, 40, 1), (128, 128));
+        assert_eq!(tile(64, 40, 1), (128, 64));
     }
 
     #[test]
@@ -168,13 +172,9 @@ mod tests {
         assert_eq!(name(256, 256, 4096, 16), "halves64_f32", "there are others of the batch");
         assert_eq!(name(1024, 1024, 4096, 1), "halves64_f32", "there are tiles for all");
         assert_eq!(name(4096, 4096, 4096, 1), "halves_f32");
-        let shape = LaunchShape::new(
-            choose(Precision::Split, &Problem::new(Dtype::F32, 256, 256, 16384), &device, None)
-                .unwrap(),
-            &Problem::new(Dtype::F32, 256, 256, 16384),
-            &device,
-            None,
-        );
+        let problem = Problem::new(Dtype::F32, 256, 256, 16384);
+        let kernel = choose(Precision::Split, &problem, &device, None).unwrap();
+        let shape = LaunchShape::new(kernel, &problem, &device, None);
         assert_eq!((shape.main, shape.slice_depth), (Some([8, 16]), 1024));
         assert!(shape.reduce.is_some() && shape.workspace.partial_bytes == 16 * 256 * 256 * 4);
     }
