@@ -12,6 +12,14 @@
 //! are only ever of [`PROMOTED`] values of k. Then threads add them to sums of their own, which are rounded as
 //! sums of f32 are. That of the low halves counts 2^-11 as much, and can stay where it is until the end.
 //!
+//! | tiles | for | error of sums, in norm |
+//! |---|---|---|
+//! | 128 x 128 | as many as there are multiprocessors | grows with the root of the depth, by a third to a quarter of what sums of f32 in the order of k do |
+//! | 128 x 64 | smaller D | does not grow: threads have registers for sums in two steps, the second of which keeps what is rounded off (`halves/products.rs`) |
+//!
+//! Small ones need to be more accurate, as others have more accurate sums there, too: who has few tiles splits K. So does this, where that gains time
+//! ([`crate::split_halves`]).
+//!
 //! Both kinds of sums have registers of their own. That makes the additions cheap: while threads take over what the high halves gave, the tensor cores
 //! are busy with the low ones.
 //!
@@ -21,7 +29,7 @@
 //! ```
 //!
 //! All else is as in [`crate::warpgroup`]: a producer, a ring of stages that bulk copies fill, blocks that stay and share the last tiles. The
-//! tiles are smaller, since an element of D takes three registers. A stage holds four panels: both halves of A and of B.
+//! tiles are smaller, since an element of D takes three registers, or five. A stage holds four panels: both halves of A and of B.
 //!
 //! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
 //! any other kernel's: the epilogue does not know.
@@ -52,7 +60,7 @@ use cuda_std::{
 };
 use half::f16;
 pub(crate) use products::Products;
-use scale::divide;
+use scale::Powers;
 
 /// Values of k whose products of high halves tensor cores add up before threads take them over: two instructions, as little as leaves threads the time.
 pub const PROMOTED: usize = 32;
@@ -150,7 +158,9 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
             {
                 let origin = Origin { row: row + first, col };
                 sums.clear();
-                Self::consume(&mut sums, &mut products, &mut ring, first, slices);
+                let powers = || Self::powers(&p, origin);
+                let powers =
+                    Self::consume(&mut sums, &mut products, &mut ring, first, slices, powers);
                 if is_left {
                     sums.leave(&of_block(block), meet);
                     continue;
@@ -158,10 +168,9 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
                 for helper in (first_helper..block).step_by(CLUSTER as usize) {
                     sums.collect(&of_block(helper), meet);
                 }
-                if p.k > 0 {
-                    divide(&mut sums, &p, origin);
-                }
+                // On the way while sums are divided. Any earlier there would be no registers for it.
                 let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
+                powers.divide(&mut sums);
                 sums.store(&p, origin, fetched, &mut outbox);
             }
             ring.leave_cluster();
@@ -242,22 +251,35 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         }
     }
 
-    /// Adds the products of so many slices of a tile to the sums: of its 64 rows from `first` on.
+    /// The powers of two of a warpgroup's part of D that begins at `origin`.
+    ///
+    /// # Safety
+    /// The parameters have the lines of both factors, unless there is no depth.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) unsafe fn powers<E>(p: &GemmParams<f16, E, f32>, origin: Origin) -> Powers<BN> {
+        // SAFETY: as promised by the caller.
+        if p.k > 0 { unsafe { Powers::load(p, origin) } } else { Powers::NONE }
+    }
+
+    /// Adds the products of so many slices of a tile to the sums: of its 64 rows from `first` on. Before it waits for the last ones it does something
+    /// `meanwhile`, whose result it gives back.
     ///
     /// # Safety
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
     #[inline(always)]
     #[track_caller]
-    pub(crate) unsafe fn consume(
+    pub(crate) unsafe fn consume<R>(
         sums: &mut WarpgroupTile<BN>,
         products: &mut Products<BN>,
         ring: &mut Ring<STAGES>,
         first: u32,
         slices: Range<u32>,
-    ) {
+        meanwhile: impl FnOnce() -> R,
+    ) -> R {
         let slices = slices.end - slices.start;
         if slices == 0 {
-            return;
+            return meanwhile();
         }
         // SAFETY: as promised by the caller. A stage is given back when its last products have been waited for: those of its low halves,
         // with the next high ones.
@@ -277,9 +299,11 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
                     products.promote(sums);
                 });
             }
+            let result = meanwhile();
             wgmma::wait_group::<0>();
             ring.emptied_last();
             products.finish(sums);
+            result
         }
     }
 }

@@ -11,7 +11,6 @@
 use crate::bulk_panels::MajorLayouts;
 use crate::element::Dtype;
 use crate::epilogue::Epilogue;
-use crate::halves::scale::divide;
 use crate::halves::{Halves, Products};
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
@@ -75,14 +74,16 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts> GemmK
             let first = hint::uniform(thread / THREADS) * M as u32;
             let origin = Origin { row: origin.row + first, ..origin };
             sums.clear();
-            Halves::<BM, BN, STAGES, L>::consume(
+            let powers = || Halves::<BM, BN, STAGES, L>::powers(&p, origin);
+            let powers = Halves::<BM, BN, STAGES, L>::consume(
                 &mut sums,
                 &mut products,
                 &mut ring,
                 first,
                 slices,
+                powers,
             );
-            divide(&mut sums, &p, origin);
+            powers.divide(&mut sums);
             sums.store_sums(slice.sums, p.m, origin);
         }
     }
