@@ -12,13 +12,9 @@
 //! are only ever of [`PROMOTED`] values of k. Then threads add them to sums of their own, which are rounded as
 //! sums of f32 are. That of the low halves counts 2^-11 as much, and can stay where it is until the end.
 //!
-//! | tiles | for | error of sums, in norm |
-//! |---|---|---|
-//! | 128 x 128 | as many as there are multiprocessors | grows with the root of the depth, by a third to a quarter of what sums of f32 in the order of k do |
-//! | 128 x 64 | smaller D | does not grow: threads have registers for sums in two steps, the second of which keeps what is rounded off (`halves/products.rs`) |
-//!
-//! Small ones need to be more accurate, as others have more accurate sums there, too: who has few tiles splits K. So does this, where that gains time
-//! ([`crate::split_halves`]).
+//! So the error grows with the root of the depth: it is a third to a quarter of that of sums of f32 in the order of k. Where D is small others have sums that are more
+//! accurate than those, since who has few tiles splits K. So does this, and its kernel for that, [`crate::split_halves`], adds up in two steps, with an error that does not grow
+//! (`halves/products.rs`).
 //!
 //! Both kinds of sums have registers of their own. That makes the additions cheap: while threads take over what the high halves gave, the tensor cores
 //! are busy with the low ones.
@@ -29,7 +25,7 @@
 //! ```
 //!
 //! All else is as in [`crate::warpgroup`]: a producer, a ring of stages that bulk copies fill, blocks that stay and share the last tiles. The
-//! tiles are smaller, since an element of D takes three registers, or five. A stage holds four panels: both halves of A and of B.
+//! tiles are smaller, since an element of D takes three registers. A stage holds four panels: both halves of A and of B.
 //!
 //! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
 //! any other kernel's: the epilogue does not know.
@@ -59,7 +55,7 @@ use cuda_std::{
     bulk_copy, cluster, early_start, hint, named_barrier, registers, shared, thread, unroll,
 };
 use half::f16;
-pub(crate) use products::Products;
+pub(crate) use products::{InOneStep, InTwoSteps, Products, Steps};
 use scale::Powers;
 
 /// Values of k whose products of high halves tensor cores add up before threads take them over: two instructions, as little as leaves threads the time.
@@ -133,7 +129,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         // SAFETY: as for `Warpgroup`, whose blocks divide in the same way.
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
-            let mut products = Products::declare();
+            let mut products = Products::<InOneStep, BN>::declare();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
             if thread >= Self::CONSUMERS {
                 become_producer();
@@ -199,10 +195,11 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     const STAGE_BYTES: u32 = HALVES * (Self::PANEL_BYTES[0] + Self::PANEL_BYTES[1]);
 
     /// Where the consumers' outboxes lie in shared memory: behind the stages.
-    const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
+    pub(crate) const OUTBOXES: u32 =
+        (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
 
     /// Where the ring's barriers lie, behind the outboxes.
-    const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
+    pub(crate) const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
 
     /// What is in a stage.
     #[inline(always)]
@@ -269,9 +266,9 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
     #[inline(always)]
     #[track_caller]
-    pub(crate) unsafe fn consume<R>(
+    pub(crate) unsafe fn consume<S: Steps, R>(
         sums: &mut WarpgroupTile<BN>,
-        products: &mut Products<BN>,
+        products: &mut Products<S, BN>,
         ring: &mut Ring<STAGES>,
         first: u32,
         slices: Range<u32>,
@@ -289,9 +286,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
                 let operands = Self::slice(ring.wait_full());
                 unroll!(part < BK / PROMOTED, {
                     products.begin(&operands, first, part);
-                    if part == 0 && slice > 0 {
-                        products.settle(sums);
-                    }
+                    products.settle(sums, part);
                     wgmma::wait_group::<1>();
                     if part == 0 && slice > 0 {
                         ring.emptied();

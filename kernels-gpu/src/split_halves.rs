@@ -2,19 +2,23 @@
 //!
 //! [`crate::split_warpgroup`] for numbers in halves: work for all multiprocessors where D has few tiles and K is deep. A block sums one
 //! slice of one tile, takes out the powers of two that rows of A and columns of B were multiplied by, and stores what are then sums of f32 as any
-//! others; the launch that follows adds them up in the order of k and ends in the epilogue.
+//! others; the launch that follows adds them up in the order of k and ends in the epilogue. Where there is one slice alone the block does that itself.
 //!
-//! So each slice is rounded to an f32 of its own, and the sum of slices as often as there are. One that lies beyond the largest f32 is infinite,
+//! Where D is that small others have accurate sums, too, since they add up in parts. So these are added up in two steps (`halves/products.rs`): their error does not
+//! grow with the depth, but for the roundings of slices.
+//!
+//! Each slice is rounded to an f32 of its own, and the sum of slices as often as there are. One that lies beyond the largest f32 is infinite,
 //! and makes D infinite or, where another is infinite with the other sign, NaN: also where all of them together would be an f32 again, as sums of f32 in
 //! any order do. One below the smallest normal number has fewer bits.
 
 use crate::bulk_panels::MajorLayouts;
 use crate::element::Dtype;
 use crate::epilogue::Epilogue;
-use crate::halves::{Halves, Products};
+use crate::halves::{Halves, InTwoSteps, Products};
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
+use crate::outbox::{self, Outbox};
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::tile::{Origin, block_tile};
@@ -22,7 +26,7 @@ use crate::warpgroup::{self, PRODUCERS};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::wgmma::{M, THREADS};
-use cuda_std::{early_start, hint, registers, thread};
+use cuda_std::{early_start, hint, registers, shared, thread};
 use half::f16;
 
 /// The kernel for block tiles of `BM x BN` and factors in the layouts `L`. Its parameters are those of [`Halves`].
@@ -39,6 +43,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts> GemmK
     const SUMMATION: Summation = Summation::Halves;
     const TILE: Tile = <Halves<BM, BN, STAGES, L> as GemmKernel>::TILE;
     const SCHEDULE: Schedule = Schedule::SplitK;
+    const FINISHES: bool = true;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
     const BOXES: Option<Boxes> = <Halves<BM, BN, STAGES, L> as GemmKernel>::BOXES;
@@ -58,8 +63,8 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts> GemmK
         // through the same slices.
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
-            let mut products = Products::declare();
-            let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
+            let mut products = Products::<InTwoSteps, BN>::declare();
+            let barriers = Halves::<BM, BN, STAGES, L>::RING;
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
                 warpgroup::become_producer();
@@ -83,8 +88,17 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts> GemmK
                 slices,
                 powers,
             );
+            if !p.workspace.partials.is_null() {
+                powers.divide(&mut sums);
+                sums.store_sums(slice.sums, p.m, origin);
+                return;
+            }
+            let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
             powers.divide(&mut sums);
-            sums.store_sums(slice.sums, p.m, origin);
+            let room = Halves::<BM, BN, STAGES, L>::OUTBOXES + thread / WARP * outbox::BYTES;
+            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
+            sums.store(&p, origin, fetched, &mut outbox);
+            outbox.finish();
         }
     }
 }

@@ -24,12 +24,11 @@ type Values = fn(u32, u32, u32) -> f32;
 
 /// The names of kernels without layouts and types.
 const WARPGROUPS: &str = "halves";
-/// With sums that are added up in two steps, and with K split besides.
-const NARROW: &str = "halves64";
+/// With sums that are added up in two steps, and K split.
 const IN_SLICES: &str = "split_halves";
-const FAMILIES: [&str; 4] = [WARPGROUPS, NARROW, IN_SLICES, "warp_halves"];
+const FAMILIES: [&str; 4] = [WARPGROUPS, "halves64", IN_SLICES, "warp_halves"];
 
-/// Values of k in a slice where K is split.
+/// Values of k in a slice where K is split, unless a product has others.
 const SLICE: u32 = 64;
 
 /// `D = A * B` of so many products, and the values of both factors: element `(row, col)` of product `p`.
@@ -41,6 +40,8 @@ struct Product {
     /// Blocks of the launch, and how many of them share the first tiles.
     blocks: u32,
     shared: (u32, u32),
+    /// Values of k in a slice.
+    slice: u32,
     /// Elements behind each row of D.
     gap: u32,
     a: Values,
@@ -50,7 +51,17 @@ struct Product {
 fn product(m: u32, n: u32, k: u32) -> Product {
     let (a, b) = (|p, row, col| normal(2 * p + 1, row, col), |p, row, col| normal(2 * p, row, col));
     let family = WARPGROUPS;
-    Product { family, shape: (m, n, k), batch: 1, blocks: 2, shared: (0, 0), gap: 0, a, b }
+    Product {
+        family,
+        shape: (m, n, k),
+        batch: 1,
+        blocks: 2,
+        shared: (0, 0),
+        slice: SLICE,
+        gap: 0,
+        a,
+        b,
+    }
 }
 
 /// The product by the kernels of each family.
@@ -183,7 +194,7 @@ impl Product {
         layouts: Layouts,
         epilogue: impl Fn(&Simulator, Linear<f32>) -> Linear<f32>,
     ) -> Outcome {
-        let Product { shape: (m, n, k), batch, blocks, shared, gap, .. } = *self;
+        let Product { shape: (m, n, k), batch, blocks, shared, gap, slice, .. } = *self;
         let kernel = kernel(self.family, layouts);
         let simulator = Simulator::new();
         let a = Factor::new(&simulator, batch, (layouts.a, false), (m, k), self.a);
@@ -203,11 +214,12 @@ impl Product {
         let d = write(&simulator, &vec![f32::NAN; (batch * m * ld) as usize]);
         let first = MatrixRef::<f32> { data: GlobalPtr::from_address(d), ld: ld.into() };
         let ((lines_a, a_stride), (lines_b, b_stride)) = (a.lines(), b.lines());
-        let of_slices = Partials::new::<f16>(m, n, k, SLICE);
+        let of_slices = Partials::new::<f16>(m, n, k, slice);
         let sums = match kernel.schedule {
             Schedule::SplitK => u64::from(batch) * of_slices.product(),
             _ => u64::from(blocks * kernel.tile.bm * kernel.tile.bn),
         };
+        let finishes = kernel.finishes && of_slices.slices == 1;
         let signals = vec![0_u32; blocks as usize];
         let params = GemmParams {
             a: lines_a,
@@ -218,15 +230,19 @@ impl Product {
             m,
             n,
             k,
-            slice_depth: SLICE,
+            slice_depth: slice,
             shared_tiles: shared.0,
             sharing_blocks: shared.1,
-            workspace: Workspace {
-                partials: GlobalPtr::from_address(write(
-                    &simulator,
-                    &vec![f32::NAN; sums as usize],
-                )),
-                signals: GlobalPtr::from_address(write(&simulator, &signals)),
+            workspace: if finishes {
+                Workspace::NONE
+            } else {
+                Workspace {
+                    partials: GlobalPtr::from_address(write(
+                        &simulator,
+                        &vec![f32::NAN; sums as usize],
+                    )),
+                    signals: GlobalPtr::from_address(write(&simulator, &signals)),
+                }
             },
             maps: Maps::NONE,
             epilogue: epilogue(&simulator, Linear::identity()),
@@ -270,7 +286,7 @@ impl Product {
             let (grid, threads) = ([blocks, batch, slices], kernel.threads());
             counters = run(&kernel.entry, grid, threads, kernel.shared_bytes, taken);
         }
-        if let Some(reducer) = &kernel.reducer {
+        if let Some(reducer) = kernel.reducer.as_ref().filter(|_| !finishes) {
             let grid = [reduce::blocks::<f32>(m, n) as u32, batch, 1];
             run(&reducer.entry, grid, reduce::THREADS, 0, &[arguments[0], arguments[5]]);
         }
@@ -500,16 +516,16 @@ fn errors_are_no_larger_than_those_of_f32() {
     }
 }
 
-/// As sums of f32 in parts of 64 that are added up in the end, where those of f32 in one go are three times as far off, and those that take over only every 32
-/// of k, or add to one sum every 16, twice.
+/// As sums of f32 in parts of 64 that are added up in the end, with K split and without. Those that take over every 32 of k, or add to one sum every 16, are twice as far
+/// off.
 #[test]
-fn errors_of_narrow_tiles_do_not_grow_with_the_depth() {
-    let product = Product { a: uniform, b: uniform, ..product(48, 64, 512) };
+fn errors_of_sums_in_two_steps_do_not_grow_with_the_depth() {
+    let product = Product { a: uniform, b: uniform, family: IN_SLICES, ..product(48, 64, 512) };
     let in_parts = product.errors(&product.in_f32_by_parts(64));
-    for family in [NARROW, IN_SLICES] {
-        let found = product.errors(&Product { family, ..product }.run(Layouts::NN).d);
-        assert!(found.0 <= 1.2 * in_parts.0, "{family}: {found:?}, f32 in parts {in_parts:?}");
-        assert!(found.1 <= 1.2 * in_parts.1, "{family}: {found:?}, f32 in parts {in_parts:?}");
+    for slice in [SLICE, 512] {
+        let found = product.errors(&Product { slice, ..product }.run(Layouts::NN).d);
+        assert!(found.0 <= 1.2 * in_parts.0, "{slice}: {found:?}, f32 in parts {in_parts:?}");
+        assert!(found.1 <= 1.2 * in_parts.1, "{slice}: {found:?}, f32 in parts {in_parts:?}");
     }
 }
 
@@ -522,17 +538,17 @@ fn slice_of_b<const FIRST: u32>(_: u32, k: u32, col: u32) -> f32 {
     uniform(2, FIRST + k, col)
 }
 
-/// Each slice is what the kernel without slices makes of it, and they are added up in order, the last one shorter than the others.
+/// Each slice is what a block that finishes makes of it, and they are added up in order, the last one shorter than the others.
 #[test]
 fn slices_are_products_of_their_own() {
-    let slice = |a: Values, b: Values, k, family| {
-        let product = Product { family, a, b, ..product(20, 30, k) };
+    let slice = |a: Values, b: Values, k| {
+        let product = Product { family: IN_SLICES, a, b, ..product(20, 30, k) };
         product.run(Layouts::NT).d
     };
-    let whole = slice(slice_of_a::<0>, slice_of_b::<0>, 2 * SLICE + 40, IN_SLICES);
-    let first = slice(slice_of_a::<0>, slice_of_b::<0>, SLICE, NARROW);
-    let second = slice(slice_of_a::<SLICE>, slice_of_b::<SLICE>, SLICE, NARROW);
-    let third = slice(slice_of_a::<{ 2 * SLICE }>, slice_of_b::<{ 2 * SLICE }>, 40, NARROW);
+    let whole = slice(slice_of_a::<0>, slice_of_b::<0>, 2 * SLICE + 40);
+    let first = slice(slice_of_a::<0>, slice_of_b::<0>, SLICE);
+    let second = slice(slice_of_a::<SLICE>, slice_of_b::<SLICE>, SLICE);
+    let third = slice(slice_of_a::<{ 2 * SLICE }>, slice_of_b::<{ 2 * SLICE }>, 40);
     for (i, &found) in whole.iter().enumerate() {
         assert_eq!(found.to_bits(), ((first[i] + second[i]) + third[i]).to_bits(), "{i}");
     }
@@ -543,9 +559,9 @@ fn slices_are_products_of_their_own() {
 fn slices_beyond_f32_are_infinite() {
     let b: Values = |_, k, _| if k < SLICE { 1e19 } else { -1e19 };
     let product = Product { a: |_, _, _| 1e19, b, ..product(2, 3, 2 * SLICE) };
-    let run = |family| Product { family, ..product }.run(Layouts::NN).d;
-    assert!(run(NARROW).iter().all(|&d| d == 0.0));
-    assert!(run(IN_SLICES).iter().all(|d| d.is_nan()));
+    let run = |slice| Product { family: IN_SLICES, slice, ..product }.run(Layouts::NN).d;
+    assert!(run(2 * SLICE).iter().all(|&d| d == 0.0));
+    assert!(run(SLICE).iter().all(|d| d.is_nan()));
 }
 
 /// Three products on tensor cores, whose operands lie in shared memory without conflicts of banks, and as bulk copies bring them.

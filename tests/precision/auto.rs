@@ -126,7 +126,7 @@ fn shallow_products_are_exact_and_launch_one_kernel() -> Result<()> {
     Ok(())
 }
 
-/// So deep that K is split where there are several multiprocessors. Neither launch of the way that is not taken touches D, which is C as well.
+/// So deep that K is split where there are more than two multiprocessors. Neither launch of the way that is not taken touches D, which is C as well.
 #[test]
 fn deep_products_leave_c_to_the_way_that_is_taken() -> Result<()> {
     for device in devices() {

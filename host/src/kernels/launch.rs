@@ -283,7 +283,7 @@ impl Sharing {
     }
 
     /// As many slices as give every multiprocessor the blocks that it has room for, once, but none that loads too little.
-    pub fn fill(&self) -> u32 {
+    fn fill(&self) -> u32 {
         u32::try_from(self.blocks.min(self.slices)).unwrap_or(u32::MAX).max(1)
     }
 }

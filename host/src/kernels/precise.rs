@@ -8,10 +8,6 @@ use crate::precision::Precision;
 use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule};
 use regemm_kernels::table::{HALVES, IF_MARKED, ROUNDED, TF32};
 
-/// Values of k that a block must be spared at least where others share its tile: what it takes to sum them is as long as another launch and the way of
-/// sums through memory.
-const LEAST_SPARED: u32 = 512;
-
 /// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other types, for [`Precision::Exact`].
 pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
     match precision {
@@ -23,8 +19,9 @@ pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
 }
 
 /// The kernel of a precision for a problem on a device: the first that can compute it, or where it has fewer tiles than there are multiprocessors
-/// - one among whose blocks K is split, if the device has room for several to a tile and K is [deep enough](LEAST_SPARED),
-/// - else one like it with smaller tiles: as many of them at least, and by halves more accurate ([`regemm_kernels::halves`]).
+/// - the one like it among whose blocks K may be split, if the device has room for several of them to a tile: by halves its sums are also those that are as accurate
+///   as others' are for such a D ([`regemm_kernels::split_halves`]),
+/// - else one like it with smaller tiles, unless these are more than there are multiprocessors: then two of them take longer than one of the others.
 ///
 /// Of those of a rung, if one is given.
 ///
@@ -55,26 +52,21 @@ pub(crate) fn choose(
         let [rows, cols] = [problem.m.div_ceil(kernel.tile.bm), problem.n.div_ceil(kernel.tile.bn)];
         (u64::from(rows) * u64::from(cols)).saturating_mul(problem.batch.into())
     };
-    if tiles(fastest) >= device.multiprocessors.into() {
+    let all = u64::from(device.multiprocessors);
+    if tiles(fastest) >= all {
         return Ok(fastest);
     }
-    let alike = able.filter(|kernel| kernel.needs == fastest.needs);
-    let (split, smallest) =
-        alike.fold((None, None), |(split, smallest), kernel| match kernel.schedule {
-            Schedule::SplitK => (split.or(Some(kernel)), smallest),
-            _ if smallest.is_some_and(|known| tiles(known) > tiles(kernel)) => (split, smallest),
-            _ => (split, Some(kernel)),
-        });
-    if let Some(split) = split.filter(|kernel| split_pays(kernel, problem, device)) {
-        return Ok(split);
+    let mut chosen = fastest;
+    for kernel in able.filter(|kernel| kernel.needs == fastest.needs) {
+        if kernel.schedule == Schedule::SplitK {
+            if Sharing::of(kernel, problem, device).blocks > 1 {
+                return Ok(kernel);
+            }
+        } else if (tiles(chosen) + 1..=all).contains(&tiles(kernel)) {
+            chosen = kernel;
+        }
     }
-    Ok(smallest.unwrap_or(fastest))
-}
-
-/// Whether it saves time to split K among the blocks of such a kernel.
-fn split_pays(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
-    let slices = Sharing::of(kernel, problem, device).fill();
-    problem.k - problem.k / slices >= LEAST_SPARED
+    Ok(chosen)
 }
 
 /// The kernel behind one by halves that computes exactly what halves cannot stand for.
@@ -154,29 +146,35 @@ mod tests {
         };
         assert_eq!(tile(1024, 1024, 1), (128, 64));
         assert_eq!(tile(1024, 1024, 3), (128, 128));
+        assert_eq!(tile(1280, 1280, 1), (128, 128), "200 of the others would take two rounds");
         assert_eq!(tile(2048, 2048, 1), (128, 128));
-        assert_eq!(tile(64, 40, 1), (128, 64));
     }
 
     #[test]
-    fn few_deep_products_by_halves_split_k() {
+    fn tiles_by_halves_that_are_few_may_have_several_blocks_each() {
         let device = h200();
-        let name = |m, n, k, batch| {
-            let problem = Problem { batch, ..Problem::new(Dtype::F32, m, n, k) };
-            choose(Precision::Split, &problem, &device, None).unwrap().name
+        let problem = |m, n, k| Problem::new(Dtype::F32, m, n, k);
+        let name = |problem| choose(Precision::Split, &problem, &device, None).unwrap().name;
+        for (m, n, k) in [(1, 1, 1), (256, 256, 16384), (512, 512, 1024), (16, 1024, 65536)] {
+            assert_eq!(name(problem(m, n, k)), "split_halves_f32", "{m} x {n} x {k}");
+        }
+        let batch = Problem { batch: 16, ..problem(256, 256, 4096) };
+        assert_eq!(name(batch), "halves64_f32", "there are tiles of others in the batch");
+        for (m, n, name_of_it) in [(768, 768, "halves64_f32"), (4096, 4096, "halves_f32")] {
+            assert_eq!(name(problem(m, n, 4096)), name_of_it, "there are tiles enough");
+        }
+        let shape = |k, asked| {
+            let kernel = find(Precision::Split, "split_halves", &problem(256, 256, k), &device);
+            LaunchShape::new(kernel.unwrap(), &problem(256, 256, k), &device, asked)
         };
-        assert_eq!(name(256, 256, 16384, 1), "split_halves_f32");
-        assert_eq!(name(512, 512, 1024, 1), "split_halves_f32");
-        assert_eq!(name(16, 1024, 65536, 1), "split_halves_f32");
-        assert_eq!(name(256, 256, 512, 1), "halves64_f32", "it is not deep enough");
-        assert_eq!(name(256, 256, 4096, 16), "halves64_f32", "there are others of the batch");
-        assert_eq!(name(1024, 1024, 4096, 1), "halves64_f32", "there are tiles for all");
-        assert_eq!(name(4096, 4096, 4096, 1), "halves_f32");
-        let problem = Problem::new(Dtype::F32, 256, 256, 16384);
-        let kernel = choose(Precision::Split, &problem, &device, None).unwrap();
-        let shape = LaunchShape::new(kernel, &problem, &device, None);
-        assert_eq!((shape.main, shape.slice_depth), (Some([8, 16]), 1024));
-        assert!(shape.reduce.is_some() && shape.workspace.partial_bytes == 16 * 256 * 256 * 4);
+        let deep = shape(16384, None);
+        assert_eq!((deep.main, deep.slice_depth), (Some([8, 16]), 1024));
+        assert!(deep.reduce.is_some());
+        assert_eq!(deep.workspace.partial_bytes, 16 * 256 * 256 * 4);
+        let one = shape(300, None);
+        assert_eq!((one.main, one.reduce), (Some([8, 1]), None));
+        assert_eq!(one.workspace.partial_bytes, 0);
+        assert_eq!(shape(300, Some(3)).main, Some([8, 3]));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Sums of one warpgroup's products of halves, on their way to those of f32.
 //!
-//! Threads take over every 32 values of k what tensor cores have added up of the high halves, two instructions. How that goes is a matter of their registers.
+//! Threads take over every 32 values of k what tensor cores have added up of the high halves, two instructions. There are two ways from there.
 //!
-//! | columns | registers of a thread | high halves | then |
-//! |---:|---|---|---|
-//! | 128 | 3 x 64 | 32 of k in one sum | are added to the sums |
-//! | 64 | 5 x 32 | 16 of k each in two sums | are added to *recent* sums, and these to the sums every 64 of k, while what rounding takes from them is kept for the next time |
+//! | | registers of a thread, for each of its sums | high halves | then |
+//! |---|---:|---|---|
+//! | [`InOneStep`] | 3 | 32 of k in one sum | are added to the sums |
+//! | [`InTwoSteps`] | 5, so that tiles have 64 columns | 16 of k each in two sums | are added to *recent* sums, and these to the sums every 64 of k, while what rounding takes from them is kept for the next time |
 //!
-//! With one sum both errors grow. The fewer products tensor cores add up, the less they cut off, always in the direction of zero: from the second
+//! With one step both errors grow. The fewer products tensor cores add up, the less they cut off, always in the direction of zero: from the second
 //! instruction on the sum so far decides which bits of 16 products count. But the sums of threads are rounded the more often, and the error of that grows with the root of
 //! `k`. With 32 both are about as large at a depth of 1024, and 16 is worse from there on. (On uniform data in \[0, 1), in norm, in parts of 1e-7: 1.0, 1.2 and 1.7 at 512, 1024 and
 //! 4096 with 32, and 1.0, 1.2 and 2.2 with 16.)
@@ -15,17 +15,35 @@
 //! With recent sums, which are small, hardly anything is lost by adding to them often. And what is lost when they are added to the sum can be
 //! known: `next = sum + recent` leaves out `recent - (next - sum)`, without error where the sum is the larger one (T. J. Dekker, "A Floating-Point Technique for
 //! Extending the Available Precision", 1971). With that the recent sums begin anew (W. Kahan, "Further remarks on reducing truncation errors", 1965, does so for single
-//! numbers). So the error does not grow with the depth: 0.5 at all of these.
+//! numbers). So the error does not grow with the depth: 0.5 at all of these. It costs a tenth of the speed.
 
 use super::{BK, PROMOTED, Slice};
 use crate::bulk_panels::BulkPanel;
 use crate::split::LOW_FACTOR;
 use crate::warpgroup_tile::WarpgroupTile;
+use core::marker::PhantomData;
 use cuda_std::unroll;
 use cuda_std::wgmma::{self, Accumulators, K, Major};
 
-/// Most columns of which a thread has room for recent sums.
-const MOST_RECENT_COLS: usize = 64;
+/// How the sums of high halves are added up: in two steps, or one.
+pub(crate) trait Steps {
+    /// Whether there are recent sums.
+    const TWO: bool;
+}
+
+/// See the table of the module.
+pub(crate) struct InOneStep;
+
+/// See the table of the module.
+pub(crate) struct InTwoSteps;
+
+impl Steps for InOneStep {
+    const TWO: bool = false;
+}
+
+impl Steps for InTwoSteps {
+    const TWO: bool = true;
+}
 
 /// What is to be done with each register `$i` of a thread that has those of `$n` columns. Registers have names and no indices.
 macro_rules! for_each_register {
@@ -43,13 +61,14 @@ macro_rules! for_each_register {
 }
 
 /// The sums of high halves, and of low ones, which are multiplied by [`LOW_FACTOR`]; set 0 is the finished ones.
-pub(crate) struct Products<const N: usize> {
+pub(crate) struct Products<S, const N: usize> {
     high: Accumulators<N, 1>,
     low: Accumulators<N, 2>,
     recent: Option<Recent<N>>,
+    steps: PhantomData<S>,
 }
 
-/// What a thread has besides where there is room.
+/// What a thread has besides for two steps.
 struct Recent<const N: usize> {
     /// Sums of high halves since they were last added to the finished ones.
     sums: Accumulators<N, 3>,
@@ -57,7 +76,7 @@ struct Recent<const N: usize> {
     second: Accumulators<N, 4>,
 }
 
-impl<const N: usize> Products<N> {
+impl<S: Steps, const N: usize> Products<S, N> {
     /// The registers, of undefined values.
     ///
     /// # Safety
@@ -68,12 +87,12 @@ impl<const N: usize> Products<N> {
         // SAFETY: as promised by the caller.
         unsafe {
             let (high, low) = (Accumulators::declare(), Accumulators::declare());
-            let recent = if const { N <= MOST_RECENT_COLS } {
+            let recent = if const { S::TWO } {
                 Some(Recent { sums: Accumulators::declare(), second: Accumulators::declare() })
             } else {
                 None
             };
-            Products { high, low, recent }
+            Products { high, low, recent, steps: PhantomData }
         }
     }
 
@@ -150,21 +169,24 @@ impl<const N: usize> Products<N> {
         }
     }
 
-    /// Adds recent sums, where there are some, to those of the threads; what rounding takes from them is recent afterwards. Products may be under way.
+    /// Adds half of the recent sums, where there are some, to those of the threads, those of this `parity`; what rounding takes from them is recent afterwards.
+    /// Products may be under way. It is half of them, for there are other additions to do, and all are to take as long in each part of a slice.
     ///
     /// # Safety
-    /// All threads of the warpgroup get here together.
+    /// As for [`WarpgroupTile::set`], whatever products are under way.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn settle(&mut self, sums: &mut WarpgroupTile<N>) {
+    pub unsafe fn settle(&mut self, sums: &mut WarpgroupTile<N>, parity: usize) {
         if let Some(recent) = &mut self.recent {
             for_each_register!(N, I, {
-                // SAFETY: as promised by the caller.
-                unsafe {
-                    let (sum, addend) = (sums.get::<I>(), recent.sums.get::<I>());
-                    let next = sum + addend;
-                    recent.sums.set::<I>(addend - (next - sum));
-                    sums.set::<I>(next);
+                if I % 2 == parity {
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        let (sum, addend) = (sums.get::<I>(), recent.sums.get::<I>());
+                        let next = sum + addend;
+                        recent.sums.set::<I>(addend - (next - sum));
+                        sums.set::<I>(next);
+                    }
                 }
             });
         }
