@@ -197,6 +197,19 @@ macro_rules! __reducer {
     };
 }
 
+/// Whether a test of its decision says that a kernel runs, or there is none.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __decided {
+    () => {
+        true
+    };
+    ($only:ident) => {
+        // SAFETY: the launcher keeps the decision's contract.
+        unsafe { $only.$only() }
+    };
+}
+
 /// Instantiates [reducers](crate::reduce): one PTX entry a row, and a table of all rows.
 ///
 /// A row is `name = T, epilogue = E;`. Behind a kernel of which the GPU [decides](crate::decision) whether it runs, the reducer decides the same:
@@ -223,13 +236,11 @@ macro_rules! reducers {
                 $($only: $crate::decision::Decision,)?
             ) {
                 ::cuda_std::early_start::wait();
-                // SAFETY: the launcher keeps the contract, and that of the decision.
-                unsafe {
-                    $(if !$only.$only() {
-                        return;
-                    })?
-                    $crate::reduce::reduce(params.of_block())
+                if !$crate::__decided!($($only)?) {
+                    return;
                 }
+                // SAFETY: the launcher keeps the contract.
+                unsafe { $crate::reduce::reduce(params.of_block()) }
             }
         )*
 
