@@ -14,6 +14,7 @@ use regemm::{
     Activation, BiasAxis, Device, Error, Gemm, KernelChoice, Layout, Precision, Result, f16,
     kernels,
 };
+use std::num::NonZeroU32;
 
 /// The simulator, and the first GPU that has tensor cores for f16.
 fn devices() -> Vec<Device> {
@@ -29,11 +30,20 @@ fn devices() -> Vec<Device> {
     [Some(Device::sim()), gpu].into_iter().flatten().collect()
 }
 
+fn has_warpgroups(device: &Device) -> bool {
+    device.info().compute_capability.is_none_or(|(major, _)| major == 9)
+}
+
 /// What can be asked for, and the family of kernels that there is then.
-fn choices(device: &Device) -> [(KernelChoice, &'static str); 2] {
-    let has_warpgroups = device.info().compute_capability.is_none_or(|(major, _)| major == 9);
-    let family = if has_warpgroups { "halves" } else { "warp_halves" };
-    [(KernelChoice::Auto, family), (KernelChoice::Named("warp_halves".into()), "warp_halves")]
+fn choices(device: &Device) -> Vec<(KernelChoice, &'static str)> {
+    let named = |name: &'static str| (KernelChoice::Named(name.into()), name);
+    let mut choices = vec![(KernelChoice::Auto, "warp_halves"), named("warp_halves")];
+    if has_warpgroups(device) {
+        // Which of its kernels is chosen depends on how many multiprocessors there are.
+        choices[0].1 = "halves";
+        choices.push(named("split_halves"));
+    }
+    choices
 }
 
 fn random(seed: u64, rows: usize, cols: usize) -> Array2<f32> {
@@ -88,7 +98,9 @@ fn products_of_all_layouts_and_sizes() -> Result<()> {
                         _ => "asked for",
                     };
                     let report = gemm.precision(Precision::Split).kernel(choice).run(&mut d)?;
-                    assert!(report.kernel.name.starts_with(family), "{}", report.kernel.name);
+                    let name = report.kernel.name;
+                    assert!(name.contains(family), "{name}");
+                    assert_eq!(name.contains("warp"), family.contains("warp"), "{name}");
                     assert!(report.launched && report.why.to_string().contains(why));
                     assert_right(split(&a, &b), &d.to_array()?);
                 }
@@ -128,6 +140,49 @@ fn views_and_epilogues() -> Result<()> {
             gemm.clone().kernel(choice).run(&mut d)?;
             assert_right(problem, &d.to_array()?);
         }
+    }
+    Ok(())
+}
+
+/// Slices of K that do not divide it, by blocks that share a tile: all that an epilogue does, products of a batch, rows of magnitudes far from one, and the same
+/// bits each time.
+#[test]
+fn products_in_slices_of_k() -> Result<()> {
+    for device in devices().into_iter().filter(has_warpgroups) {
+        let (a, b, c) = (random(21, 2 * 30, 300), random(22, 2 * 300, 70), random(23, 30, 70));
+        let (mut a, bias) = (a, random(24, 1, 30).into_raw_vec_and_offset().0);
+        a.row_mut(3).mapv_inplace(|x| x * 1e30);
+        a.row_mut(4).mapv_inplace(|x| x * 1e-30);
+        let a = a.into_shape_with_order((2, 30, 300)).unwrap();
+        let b = b.into_shape_with_order((2, 300, 70)).unwrap();
+        let (batch_a, batch_b) = (device.upload_batch(&a.view())?, device.upload_batch(&b.view())?);
+        let (on_device_c, on_device_bias) = (device.upload(&c.view())?, device.vector(&bias)?);
+        let gemm = || {
+            Gemm::new(&batch_a, &batch_b)
+                .alpha(0.5)
+                .c(-2.0, &on_device_c)
+                .bias_per_row(&on_device_bias)
+                .activation(Activation::Relu)
+                .precision(Precision::Split)
+                .kernel(KernelChoice::Named("split_halves".into()))
+                .slices(NonZeroU32::new(3).unwrap())
+        };
+        let problem = |p| Problem {
+            c: Some(c.view()),
+            bias: Some((BiasAxis::Row, &bias)),
+            alpha: 0.5,
+            beta: -2.0,
+            activation: Activation::Relu,
+            precision: Precision::Split,
+            ..Problem::product(a.slice(s![p, .., ..]), b.slice(s![p, .., ..]))
+        };
+        let mut d = device.batch(2, 30, 70)?;
+        assert_eq!(gemm().workspace_size(&mut d)?.partial_bytes, 2 * 3 * 30 * 72 * 4);
+        gemm().run(&mut d)?;
+        let first = d.to_array()?;
+        assert!(check_batch(&[problem(0), problem(1)], &first.view(), 0).unwrap().pass());
+        gemm().run(&mut d)?;
+        assert!(d.to_array()? == first);
     }
     Ok(())
 }

@@ -12,6 +12,10 @@
 //! are only ever of [`PROMOTED`] values of k. Then threads add them to sums of their own, which are rounded as
 //! sums of f32 are. That of the low halves counts 2^-11 as much, and can stay where it is until the end.
 //!
+//! So the error grows with the root of the depth: it is a third to a quarter of that of sums of f32 in the order of k. Where D is small others have sums that are more
+//! accurate than those, since who has few tiles splits K. So does this, and its kernel for that, [`crate::split_halves`], adds up in two steps, with an error that does not grow
+//! (`halves/products.rs`).
+//!
 //! Both kinds of sums have registers of their own. That makes the additions cheap: while threads take over what the high halves gave, the tensor cores
 //! are busy with the low ones.
 //!
@@ -26,6 +30,7 @@
 //! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
 //! any other kernel's: the epilogue does not know.
 
+mod products;
 pub(crate) mod scale;
 
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
@@ -39,21 +44,21 @@ use crate::outbox::{self, Outbox};
 use crate::params::GemmParams;
 use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP};
-use crate::split::{HALVES, LOW_FACTOR};
+use crate::split::HALVES;
 use crate::tile::Origin;
 use crate::warpgroup::{CONSUMERS_MEET, PRODUCERS, become_consumer, become_producer};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use core::ops::Range;
-use cuda_std::wgmma::{self, Accumulators, K, M, Major, THREADS};
+use cuda_std::wgmma::{self, M, THREADS};
 use cuda_std::{
     bulk_copy, cluster, early_start, hint, named_barrier, registers, shared, thread, unroll,
 };
 use half::f16;
-use scale::divide;
+pub(crate) use products::{InOneStep, InTwoSteps, Products, Steps};
+use scale::Powers;
 
-/// Values of k whose products of high halves tensor cores add up before threads take them over. A multiple of what one instruction
-/// takes, and as little as leaves threads the time.
+/// Values of k whose products of high halves tensor cores add up before threads take them over: two instructions, as little as leaves threads the time.
 pub const PROMOTED: usize = 32;
 
 /// Values of k in a slice: the row of a box of bulk copies.
@@ -62,35 +67,14 @@ const BK: usize = 64;
 /// Lanes that hold a row of sums together.
 const LANES_OF_ROW: u32 = 4;
 
-/// What is to be done with each register `$i` of a thread that has those of `$n` columns. Registers have names and no indices.
-macro_rules! for_each_register {
-    ($n:ident, $i:ident, $body:expr) => {
-        for_each_register!(@ $n, $i, $body, 0 32 64 96)
-    };
-    (@ $n:ident, $i:ident, $body:expr, $($first:literal)*) => {$(
-        unroll!(j < 32, {
-            if const { $first + j < $n / 2 } {
-                const $i: usize = $first + j;
-                $body;
-            }
-        });
-    )*};
-}
-
-/// The sums of high halves, and of low ones, which are multiplied by [`LOW_FACTOR`]; set 0 is the finished ones.
-struct Products<const N: usize> {
-    high: Accumulators<N, 1>,
-    low: Accumulators<N, 2>,
-}
-
 /// The high and the low halves of something.
-struct Halved<P> {
+pub(crate) struct Halved<P> {
     high: P,
     low: P,
 }
 
 /// The operands of a slice.
-struct Slice<A, B, const BM: usize, const BN: usize> {
+pub(crate) struct Slice<A, B, const BM: usize, const BN: usize> {
     a: Halved<BulkPanel<f16, A, BM, BK>>,
     b: Halved<BulkPanel<f16, B, BN, BK>>,
 }
@@ -145,8 +129,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         // SAFETY: as for `Warpgroup`, whose blocks divide in the same way.
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
-            let mut products =
-                Products { high: Accumulators::declare(), low: Accumulators::declare() };
+            let mut products = Products::<InOneStep, BN>::declare();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
             if thread >= Self::CONSUMERS {
                 become_producer();
@@ -171,7 +154,9 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
             {
                 let origin = Origin { row: row + first, col };
                 sums.clear();
-                Self::consume(&mut sums, &mut products, &mut ring, first, slices);
+                let powers = || Self::powers(&p, origin);
+                let powers =
+                    Self::consume(&mut sums, &mut products, &mut ring, first, slices, powers);
                 if is_left {
                     sums.leave(&of_block(block), meet);
                     continue;
@@ -179,10 +164,9 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
                 for helper in (first_helper..block).step_by(CLUSTER as usize) {
                     sums.collect(&of_block(helper), meet);
                 }
-                if p.k > 0 {
-                    divide(&mut sums, &p, origin);
-                }
+                // On the way while sums are divided. Any earlier there would be no registers for it.
                 let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
+                powers.divide(&mut sums);
                 sums.store(&p, origin, fetched, &mut outbox);
             }
             ring.leave_cluster();
@@ -211,10 +195,11 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     const STAGE_BYTES: u32 = HALVES * (Self::PANEL_BYTES[0] + Self::PANEL_BYTES[1]);
 
     /// Where the consumers' outboxes lie in shared memory: behind the stages.
-    const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
+    pub(crate) const OUTBOXES: u32 =
+        (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
 
     /// Where the ring's barriers lie, behind the outboxes.
-    const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
+    pub(crate) const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
 
     /// What is in a stage.
     #[inline(always)]
@@ -234,7 +219,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     /// One thread does so; the parameters have maps of the halves of A and B.
     #[inline(always)]
     #[track_caller]
-    unsafe fn produce<E>(
+    pub(crate) unsafe fn produce<E>(
         p: &GemmParams<f16, E, f32>,
         ring: &mut Ring<STAGES>,
         parts: impl IntoIterator<Item = (Origin, Range<u32>)>,
@@ -263,33 +248,45 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         }
     }
 
-    /// Adds the products of so many slices of a tile to the sums: of its 64 rows from `first` on.
+    /// The powers of two of a warpgroup's part of D that begins at `origin`.
+    ///
+    /// # Safety
+    /// The parameters have the lines of both factors, unless there is no depth.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) unsafe fn powers<E>(p: &GemmParams<f16, E, f32>, origin: Origin) -> Powers<BN> {
+        // SAFETY: as promised by the caller.
+        if p.k > 0 { unsafe { Powers::load(p, origin) } } else { Powers::NONE }
+    }
+
+    /// Adds the products of so many slices of a tile to the sums: of its 64 rows from `first` on. Before it waits for the last ones it does something
+    /// `meanwhile`, whose result it gives back.
     ///
     /// # Safety
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
     #[inline(always)]
     #[track_caller]
-    unsafe fn consume(
+    pub(crate) unsafe fn consume<S: Steps, R>(
         sums: &mut WarpgroupTile<BN>,
-        products: &mut Products<BN>,
+        products: &mut Products<S, BN>,
         ring: &mut Ring<STAGES>,
         first: u32,
         slices: Range<u32>,
-    ) {
+        meanwhile: impl FnOnce() -> R,
+    ) -> R {
         let slices = slices.end - slices.start;
         if slices == 0 {
-            return;
+            return meanwhile();
         }
-        // Not by a flag of the first instruction, as high ones: then they would keep their registers from one tile to the next.
-        // SAFETY: no products are under way.
-        for_each_register!(BN, I, unsafe { products.low.set::<I>(0.0) });
         // SAFETY: as promised by the caller. A stage is given back when its last products have been waited for: those of its low halves,
         // with the next high ones.
         unsafe {
+            products.clear();
             for slice in 0..slices {
                 let operands = Self::slice(ring.wait_full());
                 unroll!(part < BK / PROMOTED, {
                     products.begin(&operands, first, part);
+                    products.settle(sums, part);
                     wgmma::wait_group::<1>();
                     if part == 0 && slice > 0 {
                         ring.emptied();
@@ -297,72 +294,12 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
                     products.promote(sums);
                 });
             }
+            let result = meanwhile();
             wgmma::wait_group::<0>();
             ring.emptied_last();
             products.finish(sums);
+            result
         }
-    }
-}
-
-impl<const N: usize> Products<N> {
-    /// Begins to add up the products of the `part`-th [`PROMOTED`] values of k of a slice, those of high halves first: of 64 rows of A, from the `row`-th
-    /// of its panels on, and all columns of B. Sums of high halves begin anew, those of low ones with the `first` part of a tile.
-    ///
-    /// # Safety
-    /// As for [`WarpgroupTile::begin_products`].
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn begin<A: Major, B: Major, const BM: usize>(
-        &mut self,
-        Slice { a, b }: &Slice<A, B, BM, N>,
-        row: u32,
-        part: usize,
-    ) {
-        const STEPS: usize = PROMOTED / K;
-        let (a_high, a_low) = (a.high.operand(row), a.low.operand(row));
-        let (b_high, b_low) = (b.high.operand(0), b.low.operand(0));
-        let of_a =
-            |half, step| BulkPanel::<f16, A, BM, BK>::step(half, (part * STEPS + step) as u32);
-        let of_b =
-            |half, step| BulkPanel::<f16, B, N, BK>::step(half, (part * STEPS + step) as u32);
-        // SAFETY: as promised by the caller.
-        unsafe {
-            wgmma::fence();
-            self.high.mma_async(of_a(a_high, 0), of_b(b_high, 0), false);
-            self.high.mma_async(of_a(a_high, 1), of_b(b_high, 1), true);
-            wgmma::commit_group();
-            self.low.mma_async(of_a(a_high, 0), of_b(b_low, 0), true);
-            self.low.mma_async(of_a(a_low, 0), of_b(b_high, 0), true);
-            self.low.mma_async(of_a(a_high, 1), of_b(b_low, 1), true);
-            self.low.mma_async(of_a(a_low, 1), of_b(b_high, 1), true);
-            wgmma::commit_group();
-        }
-        const { assert!(STEPS == 2, "as many instructions as are written out") }
-    }
-
-    /// Adds the sums of high halves to those of the threads.
-    ///
-    /// # Safety
-    /// The products of high halves have been waited for.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn promote(&self, sums: &mut WarpgroupTile<N>) {
-        // SAFETY: as promised by the caller.
-        for_each_register!(N, I, unsafe { sums.add::<I>(self.high.get::<I>()) });
-    }
-
-    /// Adds those of low halves.
-    ///
-    /// # Safety
-    /// All products have been waited for.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn finish(&self, sums: &mut WarpgroupTile<N>) {
-        // SAFETY: as promised by the caller.
-        for_each_register!(N, I, unsafe {
-            let sum = self.low.scaled::<I>(1.0 / LOW_FACTOR, sums.get::<I>());
-            sums.set::<I>(sum);
-        });
     }
 }
 

@@ -197,14 +197,28 @@ macro_rules! __reducer {
     };
 }
 
+/// Whether a test of its decision says that a kernel runs, or there is none.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __decided {
+    () => {
+        true
+    };
+    ($only:ident) => {
+        // SAFETY: the launcher keeps the decision's contract.
+        unsafe { $only.$only() }
+    };
+}
+
 /// Instantiates [reducers](crate::reduce): one PTX entry a row, and a table of all rows.
 ///
-/// A row is `name = T, epilogue = E;`.
+/// A row is `name = T, epilogue = E;`. Behind a kernel of which the GPU [decides](crate::decision) whether it runs, the reducer decides the same:
+/// `name = T, epilogue = E, only = unmarked;`.
 #[macro_export]
 macro_rules! reducers {
     (
         $(#[$doc:meta])* $table:ident:
-        $($name:ident = $element:ty, epilogue = $epilogue:ty;)*
+        $($name:ident = $element:ty, epilogue = $epilogue:ty $(, only = $only:ident)?;)*
     ) => {
         $(
             /// A row of the table: see there.
@@ -216,8 +230,15 @@ macro_rules! reducers {
                 min_blocks = $crate::reduce::MIN_BLOCKS,
                 early_start
             )]
-            pub unsafe fn $name(params: $crate::params::GemmParams<$element, $epilogue>) {
+            pub unsafe fn $name(
+                params: $crate::params::GemmParams<$element, $epilogue>,
+                // Named after its test.
+                $($only: $crate::decision::Decision,)?
+            ) {
                 ::cuda_std::early_start::wait();
+                if !$crate::__decided!($($only)?) {
+                    return;
+                }
                 // SAFETY: the launcher keeps the contract.
                 unsafe { $crate::reduce::reduce(params.of_block()) }
             }

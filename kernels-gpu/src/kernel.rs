@@ -104,7 +104,8 @@ pub enum Summation {
     /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
     Warpgroups,
     /// Of numbers in two halves: products of high ones as `Warpgroups` or `TensorCores` does, but only [`PROMOTED`](crate::halves::PROMOTED) values
-    /// of k at a time, whose sums are added up as f32 is; then those of high ones with low ones, all as it does, are added to that.
+    /// of k at a time, or half as many, whose sums are added up as f32 is, in one step or two ([`crate::halves`]); then those of high ones with low ones,
+    /// all as it does, are added to that. The same bits with kernels of tiles as wide, for the same slices of K.
     Halves,
     /// Of numbers rounded to one half: as `Warpgroups` does.
     Rounded,

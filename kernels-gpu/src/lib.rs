@@ -11,7 +11,7 @@
 //! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
 //! | [`warp_specialised`] | warps that only copy, warps that only multiply, and registers to match |
 //! | [`sliced_k`] | small tiles for small D: groups of warps share the depth of one |
-//! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small ([`split_sliced_k`], [`split_warpgroup`] and [`cluster_split`] do so with other tiles) |
+//! | [`split_k`] | several blocks for one tile, each for a slice of K: work for all multiprocessors where D is small ([`split_sliced_k`], [`split_warpgroup`], [`split_halves`] and [`cluster_split`] do so with other tiles) |
 //! | [`skinny`] | few rows or columns of D: the large factor is read once, at the speed of memory |
 //! | [`stream_k`] | the last tiles are cut so that all multiprocessors have the same to do |
 //! | [`tensor_core`] | a warp multiplies matrices of half precision on tensor cores |
@@ -77,6 +77,7 @@ pub mod skinny;
 pub mod sliced_k;
 pub mod slices;
 pub mod split;
+pub mod split_halves;
 pub mod split_k;
 pub mod split_sliced_k;
 pub mod split_warpgroup;

@@ -19,6 +19,7 @@ use crate::rounded::Rounded;
 use crate::skinny::{FewCols, FewRows, Skinny};
 use crate::sliced_k::SlicedK;
 use crate::split::{self, Split};
+use crate::split_halves::SplitHalves;
 use crate::split_k::SplitK;
 use crate::split_sliced_k::SplitSlicedK;
 use crate::split_warpgroup::SplitWarpgroup;
@@ -40,6 +41,8 @@ reducers! {
     reduce_f32 = f32, epilogue = Linear<f32>;
     reduce_f16 = f16, epilogue = Linear<f16>;
     reduce_bf16 = bf16, epilogue = Linear<bf16>;
+    // Of halves: it leaves at once where the kernel before it has.
+    reduce_unmarked_f32 = f32, epilogue = Linear<f32>, only = unmarked;
 }
 
 /// The launch before a product whose factors bulk copies cannot take as they are.
@@ -106,6 +109,12 @@ gemm_kernels! {
     halves64_nt_f32 = Halves<128, 64, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
     halves64_tn_f32 = Halves<128, 64, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
     halves64_tt_f32 = Halves<128, 64, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, only = unmarked;
+
+    // SplitHalves<BM, BN, STAGES, layouts>: several blocks for a tile where tiles are few and K is deep.
+    split_halves_f32 = SplitHalves<128, 64, 4>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_unmarked_f32, factors = mapped, only = unmarked;
+    split_halves_nt_f32 = SplitHalves<128, 64, 4, Nt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_unmarked_f32, factors = mapped, only = unmarked;
+    split_halves_tn_f32 = SplitHalves<128, 64, 4, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_unmarked_f32, factors = mapped, only = unmarked;
+    split_halves_tt_f32 = SplitHalves<128, 64, 4, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_unmarked_f32, factors = mapped, only = unmarked;
 
     // WarpHalves<BM, BN, TM, TN, STAGES, layouts>: for devices that cannot run those.
     warp_halves_f32 = WarpHalves<128, 128, 8, 8, 3>, epilogue = Linear<f32>, min_blocks = 1, only = unmarked;

@@ -13,6 +13,8 @@ use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::partials::Partials;
+use regemm_kernels::reduce;
 use regemm_kernels::split::{self, HALVES, Part, Split};
 use regemm_kernels::table::{self, SPLITTER};
 use std::ffi::c_void;
@@ -22,7 +24,12 @@ type Values = fn(u32, u32, u32) -> f32;
 
 /// The names of kernels without layouts and types.
 const WARPGROUPS: &str = "halves";
-const FAMILIES: [&str; 2] = [WARPGROUPS, "warp_halves"];
+/// With sums that are added up in two steps, and K split.
+const IN_SLICES: &str = "split_halves";
+const FAMILIES: [&str; 4] = [WARPGROUPS, "halves64", IN_SLICES, "warp_halves"];
+
+/// Values of k in a slice where K is split, unless a product has others.
+const SLICE: u32 = 64;
 
 /// `D = A * B` of so many products, and the values of both factors: element `(row, col)` of product `p`.
 #[derive(Clone, Copy)]
@@ -33,6 +40,8 @@ struct Product {
     /// Blocks of the launch, and how many of them share the first tiles.
     blocks: u32,
     shared: (u32, u32),
+    /// Values of k in a slice.
+    slice: u32,
     /// Elements behind each row of D.
     gap: u32,
     a: Values,
@@ -42,7 +51,17 @@ struct Product {
 fn product(m: u32, n: u32, k: u32) -> Product {
     let (a, b) = (|p, row, col| normal(2 * p + 1, row, col), |p, row, col| normal(2 * p, row, col));
     let family = WARPGROUPS;
-    Product { family, shape: (m, n, k), batch: 1, blocks: 2, shared: (0, 0), gap: 0, a, b }
+    Product {
+        family,
+        shape: (m, n, k),
+        batch: 1,
+        blocks: 2,
+        shared: (0, 0),
+        slice: SLICE,
+        gap: 0,
+        a,
+        b,
+    }
 }
 
 /// The product by the kernels of each family.
@@ -175,7 +194,7 @@ impl Product {
         layouts: Layouts,
         epilogue: impl Fn(&Simulator, Linear<f32>) -> Linear<f32>,
     ) -> Outcome {
-        let Product { shape: (m, n, k), batch, blocks, shared, gap, .. } = *self;
+        let Product { shape: (m, n, k), batch, blocks, shared, gap, slice, .. } = *self;
         let kernel = kernel(self.family, layouts);
         let simulator = Simulator::new();
         let a = Factor::new(&simulator, batch, (layouts.a, false), (m, k), self.a);
@@ -195,7 +214,12 @@ impl Product {
         let d = write(&simulator, &vec![f32::NAN; (batch * m * ld) as usize]);
         let first = MatrixRef::<f32> { data: GlobalPtr::from_address(d), ld: ld.into() };
         let ((lines_a, a_stride), (lines_b, b_stride)) = (a.lines(), b.lines());
-        let tile = (kernel.tile.bm * kernel.tile.bn) as usize;
+        let of_slices = Partials::new::<f16>(m, n, k, slice);
+        let sums = match kernel.schedule {
+            Schedule::SplitK => u64::from(batch) * of_slices.product(),
+            _ => u64::from(blocks * kernel.tile.bm * kernel.tile.bn),
+        };
+        let finishes = kernel.finishes && of_slices.slices == 1;
         let signals = vec![0_u32; blocks as usize];
         let params = GemmParams {
             a: lines_a,
@@ -206,15 +230,19 @@ impl Product {
             m,
             n,
             k,
-            slice_depth: k.max(1),
+            slice_depth: slice,
             shared_tiles: shared.0,
             sharing_blocks: shared.1,
-            workspace: Workspace {
-                partials: GlobalPtr::from_address(write(
-                    &simulator,
-                    &vec![0.0_f32; blocks as usize * tile],
-                )),
-                signals: GlobalPtr::from_address(write(&simulator, &signals)),
+            workspace: if finishes {
+                Workspace::NONE
+            } else {
+                Workspace {
+                    partials: GlobalPtr::from_address(write(
+                        &simulator,
+                        &vec![f32::NAN; sums as usize],
+                    )),
+                    signals: GlobalPtr::from_address(write(&simulator, &signals)),
+                }
             },
             maps: Maps::NONE,
             epilogue: epilogue(&simulator, Linear::identity()),
@@ -247,12 +275,21 @@ impl Product {
             (&raw const d_is_mapped).cast(),
             (&raw const decision).cast(),
         ];
-        let blocks = match kernel.schedule {
-            Schedule::Persistent => blocks,
-            _ => kernel.blocks(m, n) as u32,
+        let (blocks, slices) = match kernel.schedule {
+            Schedule::Persistent => (blocks, 1),
+            Schedule::SplitK => (kernel.blocks(m, n) as u32, of_slices.slices),
+            _ => (kernel.blocks(m, n) as u32, 1),
         };
-        let (grid, arguments) = ([blocks, batch, 1], &arguments[..kernel.entry.parameters.len()]);
-        let counters = run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes, arguments);
+        let taken = &arguments[..kernel.entry.parameters.len()];
+        let mut counters = Counters::default();
+        if slices > 0 {
+            let (grid, threads) = ([blocks, batch, slices], kernel.threads());
+            counters = run(&kernel.entry, grid, threads, kernel.shared_bytes, taken);
+        }
+        if let Some(reducer) = kernel.reducer.as_ref().filter(|_| !finishes) {
+            let grid = [reduce::blocks::<f32>(m, n) as u32, batch, 1];
+            run(&reducer.entry, grid, reduce::THREADS, 0, &[arguments[0], arguments[5]]);
+        }
 
         let mut bytes = vec![0; (batch * m * ld) as usize * size_of::<f32>()];
         simulator.read(d, &mut bytes).unwrap();
@@ -312,6 +349,21 @@ impl Product {
                 }
             }
             d.append(&mut sums);
+        }
+        d
+    }
+
+    /// The product as sums of f32 of so many values of k each, added up in order.
+    fn in_f32_by_parts(&self, depth: u32) -> Vec<f32> {
+        let (m, n, k) = self.shape;
+        let mut d = Vec::new();
+        for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
+            let product = |k| f64::from((self.a)(0, row, k)) * f64::from((self.b)(0, k, col));
+            let part = |first| {
+                (first..k.min(first + depth))
+                    .fold(0.0_f32, |sum, k| (product(k) + f64::from(sum)) as f32)
+            };
+            d.push((0..k).step_by(depth as usize).map(part).sum());
         }
         d
     }
@@ -389,7 +441,7 @@ fn tiles_that_blocks_share() {
 
 #[test]
 fn the_epilogue_does_not_know() {
-    let plain = Product { a: integer, b: integer, ..product(70, 72, 64) };
+    let plain = Product { a: integer, b: integer, ..product(70, 72, 130) };
     let sums = plain.exact().0;
     for plain in by_all(plain) {
         let with_bias = plain.run_with(Layouts::TN, |simulator, identity| Linear {
@@ -450,7 +502,7 @@ fn tf32(x: f32) -> f32 {
 fn errors_are_no_larger_than_those_of_f32() {
     let kinds: [(&str, Values); 3] = [("normal", normal), ("uniform", uniform), ("wide", wide)];
     for (name, values) in kinds {
-        for k in [64, 512, 2048] {
+        for k in [64, 512, 1024] {
             let product = Product { a: values, b: values, ..product(64, 96, k) };
             let f32 = product.errors(&product.in_f32(|x| x));
             for by in by_all(product) {
@@ -462,6 +514,54 @@ fn errors_are_no_larger_than_those_of_f32() {
             assert!(tf32.0 > 8.0 * f32.0 && tf32.1 > 8.0 * f32.1, "{name}, {k}: {tf32:?}");
         }
     }
+}
+
+/// As sums of f32 in parts of 64 that are added up in the end, with K split and without. Those that take over every 32 of k, or add to one sum every 16, are twice as far
+/// off.
+#[test]
+fn errors_of_sums_in_two_steps_do_not_grow_with_the_depth() {
+    let product = Product { a: uniform, b: uniform, family: IN_SLICES, ..product(48, 64, 512) };
+    let in_parts = product.errors(&product.in_f32_by_parts(64));
+    for slice in [SLICE, 512] {
+        let found = product.errors(&Product { slice, ..product }.run(Layouts::NN).d);
+        assert!(found.0 <= 1.2 * in_parts.0, "{slice}: {found:?}, f32 in parts {in_parts:?}");
+        assert!(found.1 <= 1.2 * in_parts.1, "{slice}: {found:?}, f32 in parts {in_parts:?}");
+    }
+}
+
+/// Those of its values of k that begin with the `FIRST`.
+fn slice_of_a<const FIRST: u32>(_: u32, row: u32, k: u32) -> f32 {
+    uniform(1, row, FIRST + k)
+}
+
+fn slice_of_b<const FIRST: u32>(_: u32, k: u32, col: u32) -> f32 {
+    uniform(2, FIRST + k, col)
+}
+
+/// Each slice is what a block that finishes makes of it, and they are added up in order, the last one shorter than the others.
+#[test]
+fn slices_are_products_of_their_own() {
+    let slice = |a: Values, b: Values, k| {
+        let product = Product { family: IN_SLICES, a, b, ..product(20, 30, k) };
+        product.run(Layouts::NT).d
+    };
+    let whole = slice(slice_of_a::<0>, slice_of_b::<0>, 2 * SLICE + 40);
+    let first = slice(slice_of_a::<0>, slice_of_b::<0>, SLICE);
+    let second = slice(slice_of_a::<SLICE>, slice_of_b::<SLICE>, SLICE);
+    let third = slice(slice_of_a::<{ 2 * SLICE }>, slice_of_b::<{ 2 * SLICE }>, 40);
+    for (i, &found) in whole.iter().enumerate() {
+        assert_eq!(found.to_bits(), ((first[i] + second[i]) + third[i]).to_bits(), "{i}");
+    }
+}
+
+/// Both slices lie beyond the largest f32, though all of the sum is zero.
+#[test]
+fn slices_beyond_f32_are_infinite() {
+    let b: Values = |_, k, _| if k < SLICE { 1e19 } else { -1e19 };
+    let product = Product { a: |_, _, _| 1e19, b, ..product(2, 3, 2 * SLICE) };
+    let run = |slice| Product { family: IN_SLICES, slice, ..product }.run(Layouts::NN).d;
+    assert!(run(2 * SLICE).iter().all(|&d| d == 0.0));
+    assert!(run(SLICE).iter().all(|d| d.is_nan()));
 }
 
 /// Three products on tensor cores, whose operands lie in shared memory without conflicts of banks, and as bulk copies bring them.

@@ -57,15 +57,16 @@ fn mul_computes_in_the_precision_that_is_asked_for() {
     write_f32(folder.path(), "a.npy", "(1, 1)", &[between]);
     write_f32(folder.path(), "b.npy", "(1, 1)", &[1.0]);
     for (precision, kernel, expected) in [
-        ("exact", "naive_f32", between),
-        ("split", "halves_f32", between),
-        ("tf32", "tf32_f32", 1.0 + 2.0_f32.powi(-10)),
-        ("fast", "rounded_f32", 1.0),
+        ("exact", "naive_f32: ", between),
+        // Which of them depends on how many multiprocessors there are.
+        ("split", "halves", between),
+        ("tf32", "tf32_f32: ", 1.0 + 2.0_f32.powi(-10)),
+        ("fast", "rounded_f32: ", 1.0),
     ] {
         let options = format!("--device sim --verify --explain --precision {precision}");
         let said = succeed(folder.path(), &format!("mul a.npy b.npy -o d.npy --force {options}"));
         assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 1)"), [expected], "{precision}");
-        assert!(said.contains(&format!("{kernel}: ")), "{said}");
+        assert!(said.contains(kernel), "{said}");
         let otherwise = said.contains("with --precision exact it would be naive_f32: ");
         assert_eq!(otherwise, precision != "exact", "{said}");
     }
@@ -162,7 +163,7 @@ fn mul_says_what_it_computed_in() {
             (&precision.into(), &computed.into())
         );
         let weighed = document["weighed"].as_str().unwrap_or_default();
-        assert_eq!(weighed.starts_with("halves_f32 unless"), precision == "auto", "{weighed}");
+        assert_eq!(weighed.starts_with("halves"), precision == "auto", "{weighed}");
         if file == "wide.npy" && precision == "auto" {
             let said = succeed(folder.path(), &line);
             assert!(said.contains("computed exact (precision auto)"), "{said}");

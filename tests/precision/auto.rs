@@ -126,6 +126,32 @@ fn shallow_products_are_exact_and_launch_one_kernel() -> Result<()> {
     Ok(())
 }
 
+/// So deep that K is split where there are more than two multiprocessors. Neither launch of the way that is not taken touches D, which is C as well.
+#[test]
+fn deep_products_leave_c_to_the_way_that_is_taken() -> Result<()> {
+    for device in devices() {
+        let (a, b) = (random(31, 9, 1024), random(32, 1024, 11));
+        let c = random(33, 9, 11);
+        for (a, expected) in [(a.clone(), SPLIT), (with(&a, (8, 1000), 1e-30), EXACT)] {
+            let case = Case::new(&device, &a, &b, Layouts::NN)?;
+            let run = |precision| -> Result<_> {
+                let mut d = device.upload(&c.view())?;
+                let gemm = Gemm::new(&case.a, &case.b).accumulate(2.0).precision(precision);
+                let gemm = match precision {
+                    Precision::Exact => gemm.kernel(KernelChoice::Named(EXACT_KERNEL.to_owned())),
+                    _ => gemm.auto_at_any_size(),
+                };
+                Ok((gemm.run(&mut d)?.computed, bits(&d.to_array()?)))
+            };
+            let (computed, found) = run(Precision::Auto)?;
+            let Computed::In(way) = expected else { unreachable!("a single product") };
+            assert_eq!(computed, expected);
+            assert!(found == run(way)?.1, "not the bits of {way}");
+        }
+    }
+    Ok(())
+}
+
 /// The memory is the same, with whatever the product before left in it.
 #[test]
 fn marks_do_not_outlive_their_product() -> Result<()> {

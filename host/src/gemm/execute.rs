@@ -176,7 +176,9 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         });
         let main = shape.main.map(|blocks| step(plan.kernel.code(), blocks));
         let reducer = plan.kernel.reducer().zip(shape.reduce);
-        let reduce = reducer.map(|(code, blocks)| step(code, [blocks, 1]));
+        // It has no maps.
+        let reduce =
+            reducer.map(|(code, blocks)| Step { arguments: &plain, ..step(code, [blocks, 1]) });
         let of_exact =
             exact_params.as_ref().map(|params| [(&raw const *params).cast(), of_decision]);
         let exact = exactly.as_ref().zip(of_exact.as_ref()).and_then(|(exactly, arguments)| {
@@ -184,7 +186,7 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
             Some(Step { arguments, ..step(exactly.source.code(), blocks) })
         });
         let steps = [copies, main, reduce, exact].into_iter().flatten();
-        let steps: SmallVec<[Step; 3]> = steps.collect();
+        let steps: SmallVec<[Step; 4]> = steps.collect();
         let launch = Launch { steps: &steps, reads: &reads, writes: &writes };
         // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's launches
         // use the workspace before those that are put on the stream here.

@@ -1,10 +1,11 @@
 //! Kernels for the precisions of f32.
 
+use super::launch::Sharing;
 use super::{Problem, base_name, family_name, kernels, supports};
 use crate::device::info::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::precision::Precision;
-use regemm_kernels::kernel::{KernelInfo, Needs, Rung};
+use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule};
 use regemm_kernels::table::{HALVES, IF_MARKED, ROUNDED, TF32};
 
 /// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other types, for [`Precision::Exact`].
@@ -17,8 +18,12 @@ pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
     }
 }
 
-/// The kernel of a precision for a problem on a device: the first that can compute it, or one like it with smaller tiles where it has fewer than there
-/// are multiprocessors. Of those of a rung, if one is given.
+/// The kernel of a precision for a problem on a device: the first that can compute it, or where it has fewer tiles than there are multiprocessors
+/// - the one like it among whose blocks K may be split, if the device has room for several of them to a tile: by halves its sums are also those that are as accurate
+///   as others' are for such a D ([`regemm_kernels::split_halves`]),
+/// - else one like it with smaller tiles, unless these are more than there are multiprocessors: then two of them take longer than one of the others.
+///
+/// Of those of a rung, if one is given.
 ///
 /// # Errors
 /// [`Error::Precision`] where the device does not have what the precision takes, or the precision has no such kernel; else as for [`supports`], for the
@@ -47,12 +52,21 @@ pub(crate) fn choose(
         let [rows, cols] = [problem.m.div_ceil(kernel.tile.bm), problem.n.div_ceil(kernel.tile.bn)];
         (u64::from(rows) * u64::from(cols)).saturating_mul(problem.batch.into())
     };
-    if tiles(fastest) >= device.multiprocessors.into() {
+    let all = u64::from(device.multiprocessors);
+    if tiles(fastest) >= all {
         return Ok(fastest);
     }
-    let alike = able.filter(|kernel| kernel.needs == fastest.needs);
-    let smallest = alike.max_by_key(|kernel| tiles(kernel));
-    Ok(smallest.filter(|kernel| tiles(kernel) > tiles(fastest)).unwrap_or(fastest))
+    let mut chosen = fastest;
+    for kernel in able.filter(|kernel| kernel.needs == fastest.needs) {
+        if kernel.schedule == Schedule::SplitK {
+            if Sharing::of(kernel, problem, device).blocks > 1 {
+                return Ok(kernel);
+            }
+        } else if (tiles(chosen) + 1..=all).contains(&tiles(kernel)) {
+            chosen = kernel;
+        }
+    }
+    Ok(chosen)
 }
 
 /// The kernel behind one by halves that computes exactly what halves cannot stand for.
@@ -108,6 +122,7 @@ fn no_such_kernel(precision: Precision) -> Error {
 mod tests {
     use super::*;
     use crate::device::info::tests::h200;
+    use crate::kernels::LaunchShape;
     use regemm_kernels::element::Dtype;
     use regemm_kernels::layout::Layouts;
 
@@ -116,7 +131,7 @@ mod tests {
         layouts: Layouts,
         capability: (u32, u32),
     ) -> Result<&'static str> {
-        let problem = Problem::packed(Dtype::F32, (64, 40, 100), layouts);
+        let problem = Problem::packed(Dtype::F32, (3000, 2000, 100), layouts);
         let device = DeviceInfo { compute_capability: Some(capability), ..h200() };
         choose(precision, &problem, &device, None).map(|kernel| kernel.name)
     }
@@ -131,9 +146,35 @@ mod tests {
         };
         assert_eq!(tile(1024, 1024, 1), (128, 64));
         assert_eq!(tile(1024, 1024, 3), (128, 128));
+        assert_eq!(tile(1280, 1280, 1), (128, 128), "200 of the others would take two rounds");
         assert_eq!(tile(2048, 2048, 1), (128, 128));
-        // Half of a tile is enough here.
-        assert_eq!(tile(64, 40, 1), (128, 128));
+    }
+
+    #[test]
+    fn tiles_by_halves_that_are_few_may_have_several_blocks_each() {
+        let device = h200();
+        let problem = |m, n, k| Problem::new(Dtype::F32, m, n, k);
+        let name = |problem| choose(Precision::Split, &problem, &device, None).unwrap().name;
+        for (m, n, k) in [(1, 1, 1), (256, 256, 16384), (512, 512, 1024), (16, 1024, 65536)] {
+            assert_eq!(name(problem(m, n, k)), "split_halves_f32", "{m} x {n} x {k}");
+        }
+        let batch = Problem { batch: 16, ..problem(256, 256, 4096) };
+        assert_eq!(name(batch), "halves64_f32", "there are tiles of others in the batch");
+        for (m, n, name_of_it) in [(768, 768, "halves64_f32"), (4096, 4096, "halves_f32")] {
+            assert_eq!(name(problem(m, n, 4096)), name_of_it, "there are tiles enough");
+        }
+        let shape = |k, asked| {
+            let kernel = find(Precision::Split, "split_halves", &problem(256, 256, k), &device);
+            LaunchShape::new(kernel.unwrap(), &problem(256, 256, k), &device, asked)
+        };
+        let deep = shape(16384, None);
+        assert_eq!((deep.main, deep.slice_depth), (Some([8, 16]), 1024));
+        assert!(deep.reduce.is_some());
+        assert_eq!(deep.workspace.partial_bytes, 16 * 256 * 256 * 4);
+        let one = shape(300, None);
+        assert_eq!((one.main, one.reduce), (Some([8, 1]), None));
+        assert_eq!(one.workspace.partial_bytes, 0);
+        assert_eq!(shape(300, Some(3)).main, Some([8, 3]));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Pair {
 /// Divides sums by the powers of two that their rows of A and columns of B were multiplied by. Those of a warpgroup begin at `origin`.
 ///
 /// # Safety
-/// All lanes of the warp get here together; all products have been waited for; the parameters have the lines of both factors.
+/// As for [`Powers::load`] and [`Powers::divide`].
 #[inline(always)]
 #[track_caller]
 pub(crate) unsafe fn divide<const N: usize, E>(
@@ -58,11 +58,37 @@ pub(crate) unsafe fn divide<const N: usize, E>(
     p: &GemmParams<f16, E, f32>,
     origin: Origin,
 ) {
-    const { assert!(N.is_multiple_of(COLS_OF_WARP) && N <= PAIRS * COLS_OF_WARP, "whole pairs") };
-    let (warp, lane) = (thread::thread_idx_x() % THREADS / warp::WARP_SIZE, warp::lane_id());
-    let row = origin.row + warp * outbox::ROWS as u32 + lane / LANES_OF_ROW;
-    // SAFETY: lines are loaded where there are some, and all lanes pass theirs on together.
-    unsafe {
+    // SAFETY: as promised by the caller.
+    unsafe { Powers::<N>::load(p, origin).divide(sums) }
+}
+
+/// The powers of two of a lane's rows and of its warp's `N` columns: to be loaded while there is something else to wait for.
+#[derive(Clone, Copy)]
+pub(crate) struct Powers<const N: usize> {
+    /// Exponents of this lane's upper row and lower row.
+    rows: [i32; 2],
+    /// Of columns, which lanes pass on.
+    pairs: [Pair; PAIRS],
+    /// Whether one round is enough, as far as this lane knows.
+    near: bool,
+}
+
+impl<const N: usize> Powers<N> {
+    /// All one.
+    pub const NONE: Self = Powers { rows: [0; 2], pairs: [Pair(0); PAIRS], near: true };
+
+    /// Loads those of a warpgroup's sums, which begin at `origin`.
+    ///
+    /// # Safety
+    /// The parameters have the lines of both factors.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load<E>(p: &GemmParams<f16, E, f32>, origin: Origin) -> Self {
+        const { assert!(N.is_multiple_of(COLS_OF_WARP) && N <= PAIRS * COLS_OF_WARP, "whole pairs") };
+        let (warp, lane) = (thread::thread_idx_x() % THREADS / warp::WARP_SIZE, warp::lane_id());
+        let row = origin.row + warp * outbox::ROWS as u32 + lane / LANES_OF_ROW;
+        // SAFETY: lines are loaded where there are some.
+        let exponent = |lines, line, count| unsafe { exponent(lines, line, count) };
         let rows = [0, EIGHT].map(|below| exponent(p.a, row + below, p.m));
         let mut near = is_near(rows);
         let mut pairs = [Pair(0); PAIRS];
@@ -72,23 +98,39 @@ pub(crate) unsafe fn divide<const N: usize, E>(
             near &= is_near(cols);
             pairs[i] = Pair::new(cols);
         }
+        Powers { rows, pairs, near }
+    }
+
+    /// Divides sums by them.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together; all products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn divide(self, sums: &mut WarpgroupTile<N>) {
+        let Powers { rows, pairs, near } = self;
+        let lane = warp::lane_id();
         macro_rules! divide {
             ($of_rows:ident, $pairs:ident: $($j:literal)*) => {$(
                 if const { $j * (EIGHT as usize) < N } {
                     // Four lanes' pairs, one for each lane of a row, are 8 columns.
                     const OF_WARP: usize = COLS_OF_WARP / EIGHT as usize;
                     let from = ($j % OF_WARP) as u32 * LANES_OF_ROW + lane % LANES_OF_ROW;
-                    let pair = Pair(warp::shuffle(warp::FULL_MASK, $pairs[$j / OF_WARP].0, from));
+                    // SAFETY: all lanes get here together.
+                    let pair = unsafe { warp::shuffle(warp::FULL_MASK, $pairs[$j / OF_WARP].0, from) };
+                    let pair = Pair(pair);
                     let of_cols = pair.exponents().map(|exponent| power_of_two(-exponent));
                     divide!(@ $j, $of_rows, of_cols: 0 0 0, 1 0 1, 2 1 0, 3 1 1);
                 }
             )*};
             (@ $j:literal, $of_rows:ident, $of_cols:ident: $($i:literal $row:literal $col:literal),*) => {$({
                 const I: usize = $j * 4 + $i;
-                sums.set::<I>(sums.get::<I>() * $of_rows[$row] * $of_cols[$col]);
+                // SAFETY: all products have been waited for.
+                unsafe { sums.set::<I>(sums.get::<I>() * $of_rows[$row] * $of_cols[$col]) };
             })*};
         }
-        let rounds = if all(near) { 1 } else { 2 };
+        // SAFETY: as promised by the caller.
+        let rounds = if unsafe { all(near) } { 1 } else { 2 };
         for round in 0..rounds {
             let part = |exponent: i32| match (rounds, round) {
                 (1, _) => exponent,
