@@ -25,7 +25,7 @@ mod why;
 
 pub use launch::LaunchShape;
 pub(crate) use launch::{MAX_PRODUCTS, shares};
-pub use precise::kernels_of;
+pub use precise::{kernels_of, of_all_precisions};
 pub use repack::Repack;
 pub(crate) use rule::{Order, choose_untuned};
 pub use rule::{Rule, choose, rank};

@@ -74,7 +74,7 @@ fn every_kernel_has_a_row_on_every_gpu() {
             let document = json(&format!("occupancy --gpu {} --dtype {dtype}", gpu.id));
             assert_eq!(document["gpu"], gpu.name);
             let kernels = document["kernels"].as_array().unwrap();
-            let table = regemm::kernels::kernels().iter();
+            let table = regemm::kernels::of_all_precisions();
             let row_major =
                 table.clone().filter(|k| Types::of(k).name() == dtype && k.layouts == Layouts::NN);
             assert_eq!(kernels.len(), row_major.count());
@@ -102,6 +102,14 @@ fn every_kernel_has_a_row_on_every_gpu() {
             }
         }
     }
+}
+
+#[test]
+fn kernels_of_precisions_have_names_like_others() {
+    let document = json("occupancy --gpu h200 --kernels tf32,halves64_nt_f32,tiled16");
+    let names: Vec<_> =
+        document["kernels"].as_array().unwrap().iter().map(|kernel| &kernel["kernel"]).collect();
+    assert_eq!(names, ["tf32_f32", "halves64_nt_f32", "tiled16_f32"]);
 }
 
 /// The stand-in for a driver gives every kernel 32 registers and as many blocks as there are threads for. That is wrong where

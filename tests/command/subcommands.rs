@@ -2,6 +2,7 @@
 
 use crate::harness::*;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -101,5 +102,7 @@ fn info_lists_devices_and_kernels_without_a_driver() {
     assert_eq!(devices.len() == 1, document["without_gpu"].is_string(), "{document}");
     let kernels = document["kernels"].as_array().unwrap();
     assert!(kernels.iter().all(|kernel| kernel["threads"].as_u64() > Some(0)));
-    assert!(kernels.len() >= 16);
+    let names: HashSet<_> = kernels.iter().map(|kernel| kernel["name"].as_str()).collect();
+    let all = regemm::kernels::of_all_precisions().count();
+    assert_eq!((kernels.len(), names.len()), (all, all), "each once");
 }

@@ -4,9 +4,7 @@ use super::exit::Failure;
 use super::options::DeviceOption;
 use super::output::{Output, bytes, count, or_dash, table};
 use super::progress;
-use regemm::{
-    Device, DeviceInfo, DeviceKind, Dtype, Error, KernelInfo, KernelReport, Precision, kernels,
-};
+use regemm::{Device, DeviceInfo, DeviceKind, Dtype, Error, KernelInfo, KernelReport, kernels};
 use serde_json::{Value, json};
 
 /// Show the devices with their limits, and the kernels with what they take of a device
@@ -38,9 +36,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     devices.push(Device::sim());
 
     let spinner = progress::spinner("compiling kernels");
-    let reports = Precision::ALL
-        .into_iter()
-        .flat_map(kernels::kernels_of)
+    let reports = kernels::of_all_precisions()
         .map(|kernel| Ok((kernel, selected.kernel_report(kernel)?)))
         .collect::<Result<Vec<_>, Error>>()?;
     spinner.finish_and_clear();

@@ -6,12 +6,12 @@ use super::options::{self, DeviceOption};
 use super::output::{Output, count};
 use super::progress;
 use regemm::gpus::{self, Gpu};
-use regemm::kernels::Types;
+use regemm::kernels::{self, Types};
 use regemm::occupancy::{
     CannotLaunch, Demand, Limits, Occupancy, RegisterSteps, compiled, occupancy, recorded_with,
     register_steps,
 };
-use regemm::{Device, Error, KernelInfo};
+use regemm::{Device, Error, KernelInfo, Layouts};
 use serde_json::{Value, json};
 
 /// Show how many blocks and warps of each kernel a multiprocessor holds, what limits them, and what a register more or
@@ -293,12 +293,28 @@ fn one_block(
     output.text(block_text(&limits, &entry))
 }
 
+/// The kernels of these element types and of any precision with these names, in this order; where no names are given all of them for
+/// row-major factors.
+fn kernels(types: Types, names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
+    let of_types = kernels::of_all_precisions().filter(|kernel| Types::of(kernel) == types);
+    if names.is_empty() {
+        return Ok(of_types.filter(|kernel| kernel.layouts == Layouts::NN).collect());
+    }
+    let named = |name: &String| {
+        let in_full = format!("{name}_{types}");
+        let mut found =
+            of_types.clone().filter(|kernel| kernel.name == *name || kernel.name == in_full);
+        found.next().map_or_else(|| kernels::find_for(name, types), Ok)
+    };
+    names.iter().map(named).collect()
+}
+
 fn all_kernels(
     arguments: &Arguments,
     machine: &Machine,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let kernels = options::kernels(arguments.dtype, &arguments.kernels)?;
+    let kernels = kernels(arguments.dtype, &arguments.kernels)?;
     let limits = machine.limits();
     let spinner = progress::spinner("compiling kernels");
     let mut exact = true;

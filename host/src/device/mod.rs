@@ -323,16 +323,15 @@ impl Device {
         PrecisionRecord::new(self, products)
     }
 
-    /// What a kernel of [`kernels`](crate::kernels::kernels), or of another [precision](crate::kernels::kernels_of), takes of this device. On a GPU this compiles the kernel if
-    /// it has not been used yet.
+    /// What a kernel [of any precision](crate::kernels::of_all_precisions) takes of this device. On a GPU this compiles the kernel if it has not been
+    /// used yet.
     ///
     /// # Errors
     /// [`Error::UnknownKernel`], [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::DriverTooOld`], [`Error::KernelDoesNotFit`], or a failure of the
     /// driver.
     pub fn kernel_report(&self, kernel: &KernelInfo) -> Result<KernelReport> {
         // Anyone can make a value of this type, so only its name is trusted.
-        let mut known = Precision::ALL.into_iter().flat_map(kernels::kernels_of);
-        let found = known.find(|known| known.name == kernel.name);
+        let found = kernels::of_all_precisions().find(|known| known.name == kernel.name);
         let kernel = found.map_or_else(|| kernels::find(kernel.name), Ok)?;
         self.report(KernelSource::embedded(kernel))
     }

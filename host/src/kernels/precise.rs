@@ -18,6 +18,11 @@ pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
     }
 }
 
+/// All kernels with the built-in epilogue, each once: [`kernels`], and what the other precisions have besides.
+pub fn of_all_precisions() -> impl DoubleEndedIterator<Item = &'static KernelInfo> + Clone {
+    kernels().iter().chain(HALVES).chain(IF_MARKED).chain(ROUNDED).chain(TF32)
+}
+
 /// The kernel of a precision for a problem on a device: the first that can compute it, or where it has fewer tiles than there are multiprocessors
 /// - the one like it among whose blocks K may be split, if the device has room for several of them to a tile: by halves its sums are also those that are as accurate
 ///   as others' are for such a D ([`regemm_kernels::split_halves`]),

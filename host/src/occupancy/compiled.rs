@@ -64,11 +64,9 @@ fn row(line: &'static str) -> Option<(&'static str, Compiled)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::kernels;
+    use crate::kernels::of_all_precisions;
     use crate::occupancy::{CannotLaunch, Demand, Limits, occupancy};
-    use regemm_kernels::table::{
-        HALVES, IF_MARKED, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32,
-    };
+    use regemm_kernels::table::{REDUCERS, REPACKER, ROUNDER, SPLITTER};
 
     /// Names of the columns.
     const HEADING: &str = "kernel,arch,registers,static_shared_bytes,local_bytes";
@@ -87,16 +85,15 @@ mod tests {
 
     #[test]
     fn every_kernel_is_recorded_for_every_capability_and_nothing_else() {
-        for kernel in kernels().iter().chain(HALVES).chain(IF_MARKED).chain(TF32).chain(ROUNDED) {
+        for kernel in of_all_precisions() {
             for capability in Limits::CAPABILITIES {
                 let found = compiled(kernel.entry.name, capability);
                 assert!(found.is_some(), "{} for {capability:?}: {RENEW}", kernel.name);
             }
         }
-        let own = kernels().iter().filter(|kernel| kernel.name == kernel.entry.name).count();
+        let own = of_all_precisions().filter(|kernel| kernel.name == kernel.entry.name).count();
         let launched_around = REDUCERS.len() + [REPACKER, SPLITTER, ROUNDER].len();
-        let entries =
-            own + HALVES.len() + IF_MARKED.len() + TF32.len() + ROUNDED.len() + launched_around;
+        let entries = own + launched_around;
         assert_eq!(ROWS.len(), entries * Limits::CAPABILITIES.len(), "{RENEW}");
         assert_eq!(compiled("naive_f32", (9, 9)), None);
         assert_eq!(compiled("naive", (9, 0)), None);
@@ -105,7 +102,7 @@ mod tests {
     /// The launch bounds of the table promise the assembler so many blocks, so it must have found registers for them.
     #[test]
     fn every_kernel_has_the_blocks_that_the_table_asks_for() {
-        for kernel in kernels().iter().chain(HALVES).chain(IF_MARKED).chain(TF32).chain(ROUNDED) {
+        for kernel in of_all_precisions() {
             for capability in Limits::CAPABILITIES {
                 let limits = Limits::of(capability).unwrap();
                 let compiled = compiled(kernel.entry.name, capability).unwrap();
