@@ -135,7 +135,7 @@ impl Order {
         let covered = Reverse(blocks.saturating_mul(area.unsigned_abs()));
         if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order::LAST, Rule::NoAsyncCopies)
-        } else if kernel.needs == Needs::DoubleTensorCores && !device.is_made_for_doubles() {
+        } else if is_double_tensor_core(kernel) && !device.is_made_for_doubles() {
             (Order::LAST, Rule::SlowTensorCores)
         } else if !repack_pays(Repack::of(kernel, problem), problem) {
             (Order::LAST, Rule::RepackCosts)
@@ -212,6 +212,11 @@ fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
     let area = u64::from(kernel.tile.bm * kernel.tile.bn);
     let covered = kernel.blocks(problem.m, problem.n).saturating_mul(area);
     3 * u64::from(problem.m) * u64::from(problem.n) >= covered.saturating_mul(2)
+}
+
+/// Whether a kernel is one for tensor cores in double precision.
+fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
+    matches!(kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
 }
 
 /// Whether the rule has an opinion of a kernel's tiles for this D. Of the large ones of warpgroups those that are higher than wide are for a D
