@@ -1,7 +1,8 @@
 //! Two blocks for one tile of [`crate::double_tensor_core`], each for half of K, that add up their sums without a second launch.
 //!
-//! This is [`crate::cluster_split`] in double precision, for D that has tiles for half of the multiprocessors. The sums of a warp are half of its
-//! registers, and each block finishes those of half of its warps:
+//! This is [`crate::cluster_split`] in double precision, for D that has tiles for half of the multiprocessors. Small tiles would do for all of
+//! them, too, but at 512 x 512 what holds those back is the L2 cache: tiles of 64 x 32 take 1.5 times as much from it as half of K for tiles of
+//! 64 x 64. The blocks of a cluster give each other their sums through shared memory, and each finishes those of half of its warps:
 //!
 //! ```text
 //! block 0, first half of the warps | products of its half | wait | add block 1's sums | epilogue
@@ -9,6 +10,9 @@
 //! block 1, first half of the warps | products of its half | write sums |
 //!          second half             | products of its half | wait | add block 0's sums | epilogue
 //! ```
+//!
+//! Gain: 1.04 times the speed of tiles of 64 x 32 at 512 (H200), and none at 384. With tiles of 128 x 128 at 1024 it is 0.94 times that of tiles of
+//! 128 x 64: the way of 64 KB from each block to the other takes longer than what is saved.
 
 use crate::double_sums::PAIR;
 use crate::double_tensor_core::DoubleTensorCore;

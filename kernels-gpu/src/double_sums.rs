@@ -16,7 +16,7 @@ use cuda_std::{hint, warp};
 pub const PAIR: usize = VECTOR_BYTES / size_of::<f64>();
 
 /// Rows that a thread stores together.
-const ROWS: usize = 4;
+pub const ROWS: usize = 4;
 
 /// Pairs that fill all banks.
 const LINE: u32 = (BANKS_BYTES / VECTOR_BYTES) as u32;

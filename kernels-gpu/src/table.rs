@@ -405,10 +405,6 @@ gemm_kernels! {
     tensor_core32_tn_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4, Tn>, epilogue = Linear<f64>, min_blocks = 2;
     tensor_core32_tt_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4, Tt>, epilogue = Linear<f64>, min_blocks = 2;
     // DoubleClusterSplit<BM, BN, BK, TM, TN, STAGES, layouts>: two blocks for a tile.
-    cluster_split_f64 = DoubleClusterSplit<128, 128, 16, 4, 16, 4>, epilogue = Linear<f64>, min_blocks = 1;
-    cluster_split_nt_f64 = DoubleClusterSplit<128, 128, 16, 4, 16, 4, Nt>, epilogue = Linear<f64>, min_blocks = 1;
-    cluster_split_tn_f64 = DoubleClusterSplit<128, 128, 16, 4, 16, 4, Tn>, epilogue = Linear<f64>, min_blocks = 1;
-    cluster_split_tt_f64 = DoubleClusterSplit<128, 128, 16, 4, 16, 4, Tt>, epilogue = Linear<f64>, min_blocks = 1;
     cluster_split64_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4>, epilogue = Linear<f64>, min_blocks = 1;
     cluster_split64_nt_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, Nt>, epilogue = Linear<f64>, min_blocks = 1;
     cluster_split64_tn_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, Tn>, epilogue = Linear<f64>, min_blocks = 1;

@@ -4,7 +4,7 @@ use super::{Launch, Sums};
 use crate::traffic::WARP_LANES;
 use crate::traffic::request::Request;
 use regemm_kernels::double_panels::CHUNK;
-use regemm_kernels::double_sums::PAIR;
+use regemm_kernels::double_sums::{PAIR, ROWS};
 use regemm_kernels::double_tile::STEP;
 use regemm_kernels::kernel::Tile;
 use regemm_kernels::layout::{Layout, Layouts};
@@ -12,7 +12,7 @@ use regemm_kernels::sums_on_the_way::LANES;
 
 impl Launch {
     /// Slices lie in shared memory as they do in global memory, and fragments are read element by element. The sums take a way
-    /// through shared memory to D, by 2 a lane.
+    /// through shared memory to D, by 2 in each of 4 rows a lane.
     pub(super) fn double_tensor_cores(&self) -> Sums {
         let Tile { bm, bn, bk, tm, tn, stages } = self.tile;
         let [bm, bn, bk, tm, tn, stages] = [bm, bn, bk, tm, tn, stages].map(u64::from);
@@ -29,7 +29,8 @@ impl Launch {
         let slice_bytes = copied * u128::from(bk * (bm + bn) * bytes);
         let (pairs, pair) = (cols / PAIR as u64, PAIR as u64);
         let piece = if self.n.is_multiple_of(pair) { pair } else { 1 };
-        let store = Request::spread((WARP_LANES / pairs, 1), (pairs, pair), piece);
+        // The rows that a warp stores at once are apart.
+        let store = Request::spread((1, 1), (pairs, pair), piece);
         let mut sums = Sums {
             store_sectors: store.sectors(self.m, self.n, self.result_bytes),
             shared_load_bytes: warps * u128::from(fragments * bytes) + sum_bytes,
@@ -37,7 +38,8 @@ impl Launch {
             // One for the first slice, one for each, and one before the sums take their place.
             barriers: self.block_slices() + 2 * self.blocks(),
             fma: block_threads * u128::from(multiplied * tm * tn)
-                + u128::from(self.m) * u128::from(self.n.next_multiple_of(pair)),
+                + u128::from(self.m.next_multiple_of(ROWS as u64))
+                    * u128::from(self.n.next_multiple_of(pair)),
             ..Sums::default()
         };
         let chunk = u64::from(CHUNK);
