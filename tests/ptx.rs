@@ -5,7 +5,7 @@
 
 use regemm::kernels::kernels;
 use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
-use regemm_kernels::kernel::Schedule;
+use regemm_kernels::kernel::{Needs, Schedule};
 use regemm_kernels::table::{
     HALVES, IF_MARKED, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32,
 };
@@ -108,6 +108,11 @@ impl Module {
         let finishes =
             self.kernel.rung == Rung::Warpgroup || self.kernel.schedule == Schedule::ClusterK;
         self.kernel.boxes.is_some() && finishes
+    }
+
+    /// Whether tensor cores multiply in double precision.
+    fn multiplies_doubles(&self) -> bool {
+        matches!(self.kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
     }
 
     /// Every load and store but those of parameters.
@@ -384,6 +389,7 @@ fn every_access_names_its_state_space() {
         if module.kernel.rung != Rung::SplitK
             || !module.copies_asynchronously()
             || module.finishes_in_bulk()
+            || module.multiplies_doubles()
         {
             expected.insert(("ld", "global"));
         }
@@ -395,6 +401,7 @@ fn every_access_names_its_state_space() {
         // Slices that are not copied asynchronously, or the sums on their way to D.
         let by_hand = (module.kernel.producers > 0 && !in_bulk)
             || module.kernel.rung == Rung::TensorCore
+            || module.multiplies_doubles()
             || module.stores_pairs_of_f32()
             // What of A's slices lies outside of it.
             || (in_bulk && module.kernel.rung == Rung::SplitK);
@@ -423,7 +430,8 @@ fn accesses_are_as_wide_as_meant() {
     for module in modules() {
         let wide = |access: &str| module.accesses().any(|word| word == format!("{access}.{WIDE}"));
         let name = module.name();
-        match module.kernel.rung {
+        let doubles = module.multiplies_doubles();
+        match if doubles { Rung::TensorCore } else { module.kernel.rung } {
             Rung::Naive | Rung::Tiled => {
                 let any = module.accesses().find(|access| access.contains(".v"));
                 assert_eq!(any, None, "{name}");
@@ -549,6 +557,15 @@ fn barriers_are_as_designed() {
     for module in modules() {
         let barrier = |word: &&str| word.starts_with("bar.") || word.starts_with("barrier.");
         let mut found: Vec<_> = module.words().filter(barrier).collect();
+        if module.multiplies_doubles() {
+            // Before the first slice, in the loop and after it, of which there is one for each length of copies, and among the lanes that have
+            // written sums; then those of a cluster, of which the compiler may write some once for either half of the warps.
+            let count = |word: &str| found.iter().filter(|&&found| found == word).count();
+            assert_eq!((count("bar.sync"), count("bar.warp.sync")), (6, 1), "{}", module.name());
+            let of_cluster = found.iter().filter(|word| word.starts_with("barrier.cluster."));
+            assert_eq!(of_cluster.count() > 0, module.kernel.cluster > 1, "{}", module.name());
+            continue;
+        }
         let expected: &[&str] = match module.kernel.rung {
             Rung::Naive => &[],
             Rung::Tiled | Rung::Microkernel | Rung::DoubleBuffered => &["bar.sync"; 2],
@@ -645,7 +662,8 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
         let name = module.name();
         assert!(!module.words().any(|word| word == module.other_fma()), "{name}");
         // Tensor cores multiply otherwise, and the operands of skinny products come from two memories.
-        let otherwise = [Rung::TensorCore, Rung::Skinny].contains(&module.kernel.rung);
+        let otherwise = [Rung::TensorCore, Rung::Skinny].contains(&module.kernel.rung)
+            || module.multiplies_doubles();
         if otherwise || module.kernel.boxes.is_some() {
             continue;
         }
@@ -705,28 +723,37 @@ fn tensor_cores_multiply_while_the_next_fragments_are_read() {
     }
 }
 
-/// The same in double precision, where an instruction is the largest that the architecture has. Copies, which may be of two kinds, are
-/// in between, so a slice is several blocks.
+/// The same in double precision, and branches between the products of a slice, before which tensor cores would run dry. There is a loop for
+/// each of the two lengths of copies.
 #[test]
-fn tensor_cores_for_f64_read_each_fragment_once() {
-    let of_doubles = |module: &&Module| {
-        module.kernel.rung == Rung::TensorCore && module.kernel.dtype == Dtype::F64
-    };
-    for module in modules().iter().filter(of_doubles) {
+fn tensor_cores_for_f64_multiply_without_branches() {
+    for module in modules().iter().filter(|module| module.multiplies_doubles()) {
         let (name, tile) = (module.name(), module.kernel.tile);
-        let count =
-            |start: &str| module.words().filter(|word| word.starts_with(start)).count() as u32;
         let (shape, in_product) =
-            if module.ptx.arch == "sm_80" { ("m8n8k4", 8) } else { ("m16n8k16", 1) };
-        let products = count(&format!("mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"));
-        assert_eq!(products, count("mma."), "{name}");
-        let steps = tile.bk / 16;
-        assert_eq!(products, steps * (tile.tm / 2) * (tile.tn / 2) * in_product, "{name}");
-        // Those of the main loop, and before it of 16 rows and 16 columns.
-        let of_step = (tile.tm + tile.tn / 2) * 16 / 4;
+            if module.ptx.arch == "sm_80" { ("m8n8k4", 2) } else { ("m16n8k4", 1) };
+        let mma = format!("mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64");
+        let steps = tile.bk / 4;
+        let of_step = tile.tm + tile.tn / 2;
+        let mut copies = Vec::new();
+        for block in module.blocks() {
+            let count =
+                |start: &str| block.iter().filter(|word| word.starts_with(start)).count() as u32;
+            let products = count("mma.");
+            if products == 0 {
+                continue;
+            }
+            assert_eq!(products, count(&mma), "{name}");
+            assert_eq!(products, steps * (tile.tm / 2) * (tile.tn / 2) * in_product, "{name}");
+            let read = |word: &&&str| word.starts_with("ld.shared") && bytes(word) == 8;
+            assert_eq!(block.iter().filter(read).count() as u32, steps * of_step, "{name}");
+            copies.push((count("cp.async.cg."), count("cp.async.ca.")));
+        }
+        copies.sort_unstable();
+        let elements = (tile.bm + tile.bn) * tile.bk / tile.threads();
+        assert_eq!(copies, [(0, elements), (elements / 2, 0)], "{name}");
         let read =
             module.accesses().filter(|word| word.starts_with("ld.shared") && bytes(word) == 8);
-        assert_eq!(read.count() as u32, steps * of_step + (2 + 2) * 16 / 4, "{name}");
+        assert_eq!(read.count() as u32, 2 * (steps + 1) * of_step, "{name}: and the first step");
     }
 }
 

@@ -9,10 +9,12 @@
 
 use crate::element::Element;
 use crate::kernel::GemmKernel;
+use crate::layout::{Layout, Layouts};
 use crate::panels::{CHUNK_BYTES, LINE, Panel, PanelA, PanelB, Panels};
 use crate::params::{GemmParams, MatrixRef};
 use crate::tile::Origin;
 use core::marker::PhantomData;
+use core::ops::Range;
 use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::mma::double::SMALLEST_K;
@@ -75,12 +77,12 @@ impl<P: Panel> DoubleReader<P> {
     }
 }
 
-/// A thread's share in copying the panels of a factor: the same place of every panel, in several *turns* of all threads.
+/// A thread's share in copying the panels of a factor, `LEN` elements at a time: the same place of every panel, in several *turns* of
+/// all threads.
 ///
-/// It is one of two ways: by chunks where all rows that are stored consist of whole, aligned ones, else by elements, each of which is
-/// a copy's worth. Either way threads lie along rows, so that a warp reads consecutive addresses and writes to all banks. Addresses
-/// are worked out once and move on from slice to slice.
-struct Share<T, P> {
+/// Threads lie along rows, so that a warp reads consecutive addresses and writes to all banks. Addresses are worked out once and move on from
+/// slice to slice.
+struct Share<T, P, const LEN: u32> {
     /// The thread's first element of the current panel, in the first turn.
     source: GlobalPtr<T>,
     /// Elements from one row of what is stored to the next.
@@ -91,77 +93,49 @@ struct Share<T, P> {
     shape: (u32, u32),
     /// Bytes from the start of a panel to where it goes.
     target: u32,
-    by_chunks: bool,
     panel: PhantomData<P>,
 }
 
-impl<T: Element, P: Panel> Share<T, P> {
+impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
     /// Elements in a row of a panel.
     const ROW: u32 = P::CHUNKS * P::IN_CHUNK;
 
-    /// Rows that all threads copy in a turn, so many elements each.
-    const fn rows_of_turn(len: u32) -> u32 {
-        P::THREADS / (Self::ROW / len)
-    }
+    /// Rows that all threads copy in a turn.
+    const ROWS_OF_TURN: u32 = P::THREADS / (Self::ROW / LEN);
 
-    /// Turns that a panel takes, so many elements a thread each.
-    const fn turns(len: u32) -> u32 {
-        P::ROWS / Self::rows_of_turn(len)
-    }
+    /// Turns that a panel takes.
+    const TURNS: u32 = {
+        let turns = P::ROWS / Self::ROWS_OF_TURN;
+        assert!(P::THREADS * turns * LEN == P::ROWS * Self::ROW, "threads copy the same number");
+        turns
+    };
 
-    /// For the panels of `WIDTH` rows of A or columns of B of which the first is `first`, of `width` by `depth`.
+    /// For the panels of `WIDTH` rows of A or columns of B of which the first is `first.0`, of a factor of `shape.0` of them, from the value
+    /// of k `first.1` on, of `shape.1`.
     #[inline(always)]
-    fn new(matrix: MatrixRef<T>, first: u32, width: u32, depth: u32) -> Self {
-        const {
-            assert!(
-                P::THREADS * Self::turns(1) == P::ROWS * Self::ROW
-                    && P::THREADS * Self::turns(P::IN_CHUNK) * P::IN_CHUNK == P::ROWS * Self::ROW,
-                "threads copy the same number"
-            );
-        }
-        let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
-        let shape = stored(width, depth);
-        let by_chunks = matrix.has_vectors(P::IN_CHUNK) && shape.1.is_multiple_of(P::IN_CHUNK);
-        let of_way = |of: fn(u32) -> u32| if by_chunks { of(P::IN_CHUNK) } else { of(1) };
+    fn new(matrix: MatrixRef<T>, first: (u32, u32), shape: (u32, u32)) -> Self {
+        let stored = |(width, depth)| if P::ALONG_K { (width, depth) } else { (depth, width) };
         let thread = thread::thread_idx_x();
-        let row = thread / of_way(|len| Self::ROW / len);
-        let col = thread % of_way(|len| Self::ROW / len) * of_way(|len| len);
+        let (row, col) = (thread / (Self::ROW / LEN), thread % (Self::ROW / LEN) * LEN);
         let in_chunk = col % P::IN_CHUNK * P::ELEMENT_BYTES;
-        let (first_row, first_col) = stored(first, 0);
+        let (first_row, first_col) = stored(first);
         let place_in_matrix = (first_row + row, first_col + col);
         Share {
             source: matrix.at(place_in_matrix.0, place_in_matrix.1),
             ld: matrix.ld,
             place: place_in_matrix,
-            shape,
+            shape: stored(shape),
             target: place::<P>(row, col / P::IN_CHUNK) + in_chunk,
-            by_chunks,
             panel: PhantomData,
         }
     }
 
-    /// Copies part `part` of `parts` of the share.
+    /// Copies part `part` of `parts` of the share, each so many turns or one more.
     #[inline(always)]
     #[track_caller]
     unsafe fn copy(&self, part: u32, parts: u32, panel: u32) {
-        // SAFETY: as promised by the caller of `DoubleCopier::copy`.
-        unsafe {
-            if self.by_chunks {
-                self.copy_by(P::IN_CHUNK, part, parts, panel);
-            } else {
-                self.copy_by(1, part, parts, panel);
-            }
-        }
-    }
-
-    /// The same by so many elements at a time, all of which lie in the matrix or none.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn copy_by(&self, len: u32, part: u32, parts: u32, panel: u32) {
-        let turns = Self::turns(len) / parts;
-        assert!(turns * parts == Self::turns(len), "parts are turns");
-        for turn in part * turns..(part + 1) * turns {
-            let rows = turn * Self::rows_of_turn(len);
+        for turn in part * Self::TURNS / parts..(part + 1) * Self::TURNS / parts {
+            let rows = turn * Self::ROWS_OF_TURN;
             // Rows fill all banks, so that so many below only the swizzle differs.
             let target = (panel + self.target + rows * P::ROW_BYTES)
                 ^ (rows % SWIZZLED * TOGETHER * CHUNK_BYTES);
@@ -169,9 +143,9 @@ impl<T: Element, P: Panel> Share<T, P> {
             let rows = hint::opaque(rows);
             let source = self.source.add(u64::from(rows) * self.ld);
             let inside = self.place.0 + rows < self.shape.0 && self.place.1 < self.shape.1;
-            // SAFETY: as promised by the caller; what is copied at once is aligned, or a single element.
+            // SAFETY: as promised by the caller of `DoubleCopier::copy`; what is copied at once is aligned, or a single element.
             unsafe {
-                copy_elements_async(SharedPtr::from_address(target), source, len as usize, inside);
+                copy_elements_async(SharedPtr::from_address(target), source, LEN as usize, inside);
             }
         }
     }
@@ -189,26 +163,49 @@ impl<T: Element, P: Panel> Share<T, P> {
     }
 }
 
-/// Copies the panels that a block needs to shared memory, slice after slice, all threads together.
-pub struct DoubleCopier<K: GemmKernel> {
-    a: Share<K::Element, PanelA<K>>,
-    b: Share<K::Element, PanelB<K>>,
+/// Elements of the longer copies: a chunk.
+pub const CHUNK: u32 = CHUNK_BYTES / size_of::<f64>() as u32;
+
+/// Whether all rows that are stored of both factors consist of whole, aligned chunks. The same for all threads.
+#[inline(always)]
+pub fn has_chunks<K: GemmKernel, E, D: Element>(params: &GemmParams<K::Element, E, D>) -> bool {
+    let row = |layout: Layout, shape: (u32, u32)| layout.stored(shape.0, shape.1).1;
+    let GemmParams { a, b, m, n, k, .. } = *params;
+    let Layouts { a: of_a, b: of_b } = K::LAYOUTS;
+    a.has_vectors(CHUNK)
+        && b.has_vectors(CHUNK)
+        && (row(of_a, (m, k)) | row(of_b, (k, n))).is_multiple_of(CHUNK)
 }
 
-impl<K: GemmKernel> DoubleCopier<K> {
-    /// For the block whose tile of D starts at `origin`, from the first slice on.
+/// Copies the panels that a block needs to shared memory, slice after slice, all threads together: `LEN` elements at a time, a [`CHUNK`] where
+/// both factors [have them](has_chunks), else one.
+pub struct DoubleCopier<K: GemmKernel, const LEN: u32> {
+    a: Share<K::Element, PanelA<K>, LEN>,
+    b: Share<K::Element, PanelB<K>, LEN>,
+}
+
+impl<K: GemmKernel, const LEN: u32> DoubleCopier<K, LEN> {
+    /// For the block whose tile of D starts at `origin`, over some slices: those after them become zero.
     #[inline(always)]
-    pub fn new<E, D: Element>(params: &GemmParams<K::Element, E, D>, origin: Origin) -> Self {
+    pub fn new<E, D: Element>(
+        params: &GemmParams<K::Element, E, D>,
+        origin: Origin,
+        slices: &Range<u32>,
+    ) -> Self {
         let GemmParams { a, b, m, n, k, .. } = *params;
-        DoubleCopier { a: Share::new(a, origin.row, m, k), b: Share::new(b, origin.col, n, k) }
+        let (first, k) = (slices.start * K::TILE.bk, k.min(slices.end * K::TILE.bk));
+        DoubleCopier {
+            a: Share::new(a, (origin.row, first), (m, k)),
+            b: Share::new(b, (origin.col, first), (n, k)),
+        }
     }
 
-    /// Copies part `part` of `parts` of this thread's share of a slice, asynchronously. What lies outside the matrices becomes zero.
-    /// Both numbers are constants, and the parts as large as each other.
+    /// Copies part `part` of `parts` of this thread's share of a slice, asynchronously. What lies outside the matrices or after the slices becomes
+    /// zero. Both numbers are constants.
     ///
     /// # Safety
-    /// A and B are valid for their shapes. No thread reads or writes the panels from the last barrier until this thread has waited
-    /// for its copies and met the others at another barrier.
+    /// A and B are valid for their shapes, and consist of copies of `LEN`. No thread reads or writes the panels from the last barrier until this
+    /// thread has waited for its copies and met the others at another barrier.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn copy(&self, part: usize, parts: usize, panels: Panels) {

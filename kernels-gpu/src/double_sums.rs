@@ -3,18 +3,20 @@
 //! A quarter of the warp writes at a time, 4 pairs in each of 2 rows, which are half of what fills all banks. So in every second row
 //! the halves change places.
 
-use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES};
 use crate::params::GemmParams;
 use crate::sums_on_the_way::LANES;
-use crate::thread_tile::store_vector;
+use crate::thread_tile::store_vectors;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
 use cuda_std::{hint, warp};
 
 /// Sums that a thread stores together.
 pub const PAIR: usize = VECTOR_BYTES / size_of::<f64>();
+
+/// Rows that a thread stores together.
+pub const ROWS: usize = 4;
 
 /// Pairs that fill all banks.
 const LINE: u32 = (BANKS_BYTES / VECTOR_BYTES) as u32;
@@ -67,25 +69,26 @@ impl DoubleSums {
     /// `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn store<T: Element, E: Epilogue<D>, D: Element<Acc = f64>>(
-        &self,
-        params: &GemmParams<T, E, D>,
-        origin: Origin,
-    ) {
+    pub unsafe fn store<E: Epilogue<f64>>(&self, params: &GemmParams<f64, E>, origin: Origin) {
         let pairs = self.cols / PAIR as u32;
         let wide = params.d.has_vectors(PAIR as u32) && params.n.is_multiple_of(PAIR as u32);
+        // Lanes have the same columns of several rows each.
+        let rows_of_turn = warp::WARP_SIZE / pairs * ROWS as u32;
+        let (first, pair) = (warp::lane_id() / pairs * ROWS as u32, warp::lane_id() % pairs);
+        let col = origin.col + pair * PAIR as u32;
         // SAFETY: as promised by the caller; all lanes are here.
         unsafe { warp::sync_warp(warp::FULL_MASK) };
-        for turn in 0..hint::opaque(self.rows * pairs / warp::WARP_SIZE) {
-            let pair = turn * warp::WARP_SIZE + warp::lane_id();
-            let (row, pair) = (pair / pairs, pair % pairs);
-            // SAFETY: the warp has written all parts.
-            let mut values = unsafe { self.place(row, pair).load_vec::<PAIR>() };
+        for turn in 0..hint::opaque(self.rows / rows_of_turn) {
+            let row = turn * rows_of_turn + first;
+            let mut values = [[0.0; PAIR]; ROWS];
+            for (i, values) in (0..).zip(&mut values) {
+                // SAFETY: the warp has written all parts.
+                *values = unsafe { self.place(row + i, pair).load_vec::<PAIR>() };
+            }
             let row = origin.row + row;
-            let col = origin.col + pair * PAIR as u32;
             if row < params.m && col < params.n {
-                // SAFETY: as promised by the caller; the vector starts inside of D.
-                unsafe { store_vector(params, row, col, &mut values, wide) };
+                // SAFETY: as promised by the caller; the first vector starts inside of D.
+                unsafe { store_vectors(params, row, col, &mut values, wide) };
             }
         }
     }

@@ -98,8 +98,8 @@ pub enum Summation {
     /// as many groups and the same `BK`, in all layouts, on the simulator and on every GPU.
     InGroups,
     /// In ascending order of k by as many at a time as an instruction takes, which tensor cores add up in a way of their own: 16 of
-    /// half precision and 8 of TF32 ([`cuda_std::mma`]), and 16 or 4 of f64, as the machine has it ([`cuda_std::mma::double`]). The same bits
-    /// with every such kernel on one machine, but not on another.
+    /// half precision and 8 of TF32 ([`cuda_std::mma`]), and 4 of f64 ([`cuda_std::mma::double`]). The same bits
+    /// with every such kernel of the same [`Schedule`] on one machine, but not on another.
     TensorCores,
     /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
     Warpgroups,
@@ -188,6 +188,8 @@ pub enum Needs {
     TensorCores,
     /// Tensor cores that multiply f64 ([`cuda_std::mma::double`]): compute capability 8.0 and later. Not all are fast.
     DoubleTensorCores,
+    /// The same, and [clusters](cuda_std::cluster) of blocks: compute capability 9.0 and later.
+    DoubleTensorCoresInClusters,
     /// Warpgroups that hand registers over to others ([`cuda_std::registers`]): compute capability 9.0.
     RegisterTransfers,
     /// Instructions of whole warpgroups ([`cuda_std::wgmma`]), and bulk copies to feed them: compute capability 9.0.
@@ -200,6 +202,9 @@ impl fmt::Display for Needs {
             Needs::Nothing => "nothing",
             Needs::TensorCores => "tensor cores for f16, bf16 and TF32 (compute capability 8.0)",
             Needs::DoubleTensorCores => "tensor cores for f64 (compute capability 8.0)",
+            Needs::DoubleTensorCoresInClusters => {
+                "tensor cores for f64, and clusters of blocks (compute capability 9.0)"
+            }
             Needs::RegisterTransfers => {
                 "warpgroups that hand registers over (compute capability 9.0)"
             }
@@ -216,6 +221,7 @@ impl Needs {
         match self {
             Needs::Nothing => true,
             Needs::TensorCores | Needs::DoubleTensorCores => major >= 8,
+            Needs::DoubleTensorCoresInClusters => major >= 9,
             Needs::RegisterTransfers | Needs::WarpgroupProducts => major == 9 && minor == 0,
         }
     }

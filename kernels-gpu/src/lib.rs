@@ -44,6 +44,7 @@ pub mod copies;
 pub mod decision;
 pub mod decoupled;
 pub mod double_buffered;
+pub mod double_cluster_split;
 pub mod double_panels;
 pub mod double_sums;
 pub mod double_tensor_core;

@@ -7,6 +7,7 @@
 use crate::cluster_split::ClusterSplit;
 use crate::decoupled::Decoupled;
 use crate::double_buffered::DoubleBuffered;
+use crate::double_cluster_split::DoubleClusterSplit;
 use crate::double_tensor_core::DoubleTensorCore;
 use crate::epilogue::Linear;
 use crate::halves::Halves;
@@ -386,15 +387,28 @@ gemm_kernels! {
     tensor_core64_nt_bf16_f32 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Nt, f32>, epilogue = Linear<f32>, min_blocks = 4;
     tensor_core64_tn_bf16_f32 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tn, f32>, epilogue = Linear<f32>, min_blocks = 4;
     tensor_core64_tt_bf16_f32 = TensorCore<bf16, 64, 64, 64, 4, 8, 3, Tt, f32>, epilogue = Linear<f32>, min_blocks = 4;
-    // DoubleTensorCore<BM, BN, BK, TM, TN, STAGES, layouts>: 32 x 64 for a warp, of 32 x 32 for small D.
+    // DoubleTensorCore<BM, BN, BK, TM, TN, STAGES, layouts>: 32 x 64 for a warp, and less for smaller D.
     tensor_core_f64 = DoubleTensorCore<128, 128, 16, 4, 16, 4>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core_nt_f64 = DoubleTensorCore<128, 128, 16, 4, 16, 4, Nt>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core_tn_f64 = DoubleTensorCore<128, 128, 16, 4, 16, 4, Tn>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core_tt_f64 = DoubleTensorCore<128, 128, 16, 4, 16, 4, Tt>, epilogue = Linear<f64>, min_blocks = 1;
-    tensor_core64_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3>, epilogue = Linear<f64>, min_blocks = 3;
-    tensor_core64_nt_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Nt>, epilogue = Linear<f64>, min_blocks = 3;
-    tensor_core64_tn_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Tn>, epilogue = Linear<f64>, min_blocks = 3;
-    tensor_core64_tt_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 3, Tt>, epilogue = Linear<f64>, min_blocks = 3;
+    tensor_core128x64_f64 = DoubleTensorCore<128, 64, 32, 4, 8, 4>, epilogue = Linear<f64>, min_blocks = 1;
+    tensor_core128x64_nt_f64 = DoubleTensorCore<128, 64, 32, 4, 8, 4, Nt>, epilogue = Linear<f64>, min_blocks = 1;
+    tensor_core128x64_tn_f64 = DoubleTensorCore<128, 64, 32, 4, 8, 4, Tn>, epilogue = Linear<f64>, min_blocks = 1;
+    tensor_core128x64_tt_f64 = DoubleTensorCore<128, 64, 32, 4, 8, 4, Tt>, epilogue = Linear<f64>, min_blocks = 1;
+    tensor_core64_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 4>, epilogue = Linear<f64>, min_blocks = 3;
+    tensor_core64_nt_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 4, Nt>, epilogue = Linear<f64>, min_blocks = 3;
+    tensor_core64_tn_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 4, Tn>, epilogue = Linear<f64>, min_blocks = 3;
+    tensor_core64_tt_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 4, Tt>, epilogue = Linear<f64>, min_blocks = 3;
+    tensor_core32_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4>, epilogue = Linear<f64>, min_blocks = 2;
+    tensor_core32_nt_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4, Nt>, epilogue = Linear<f64>, min_blocks = 2;
+    tensor_core32_tn_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4, Tn>, epilogue = Linear<f64>, min_blocks = 2;
+    tensor_core32_tt_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4, Tt>, epilogue = Linear<f64>, min_blocks = 2;
+    // DoubleClusterSplit<BM, BN, BK, TM, TN, STAGES, layouts>: two blocks for a tile.
+    cluster_split64_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4>, epilogue = Linear<f64>, min_blocks = 1;
+    cluster_split64_nt_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, Nt>, epilogue = Linear<f64>, min_blocks = 1;
+    cluster_split64_tn_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, Tn>, epilogue = Linear<f64>, min_blocks = 1;
+    cluster_split64_tt_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, Tt>, epilogue = Linear<f64>, min_blocks = 1;
 
     // Warpgroup<T, BM, BN, BK, STAGES, layouts, CLUSTER>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
     // are for smaller D.

@@ -1,22 +1,23 @@
-//! Products of f64 on tensor cores, [`regemm_kernels::double_tensor_core`]: in all layouts, wherever matrices lie and whatever their
-//! shapes, the bits of fused multiply-adds in ascending order of k, which is how the simulator adds up; and what the kernels do, in exact
-//! counts.
+//! Products of f64 on tensor cores, [`regemm_kernels::double_tensor_core`] and [`regemm_kernels::double_cluster_split`]: in all layouts,
+//! wherever matrices lie and whatever their shapes, the bits of fused multiply-adds in ascending order of k, which is how the simulator adds
+//! up, over all of K or half of it; and what the kernels do, in exact counts.
 
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::double_tensor_core::DoubleTensorCore;
-use regemm_kernels::element::Dtype;
+use regemm_kernels::double_tile::STEP;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
-use regemm_kernels::kernel::{KernelInfo, Rung};
+use regemm_kernels::kernel::{KernelInfo, Needs};
 use regemm_kernels::layout::{Layout, Layouts, Tn};
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::table::KERNELS;
 use std::ffi::c_void;
+use std::ops::Range;
 
 regemm_kernels::gemm_kernels! {
-    /// What the table has no row for: slices of several steps, which are more than a line of the banks, and the other numbers of stages.
+    /// What the table has no row for: slices that are more than a line of the banks, and other numbers of stages.
     OTHERS:
 
     tensor_core_deep_f64 = DoubleTensorCore<64, 64, 32, 4, 8, 3>, epilogue = Linear<f64>, min_blocks = 1;
@@ -26,10 +27,6 @@ regemm_kernels::gemm_kernels! {
 /// Threads of a warp, and bytes of a sector of global memory.
 const WARP: u64 = 32;
 const SECTOR: u64 = 32;
-
-/// Values of k that a warp multiplies together, and the rows of A and columns of B of which it reads them before.
-const STEP: u32 = 16;
-const AHEAD: u64 = 16 + 16;
 
 /// What is in memory where no element is: a NaN, which would spread to every sum.
 const CANARY: f64 = f64::from_bits(u64::MAX);
@@ -103,6 +100,18 @@ fn upload(
     Stored { first: MatrixRef { data, ld: ld.into() }, stride, address, elements }
 }
 
+/// The sum of `k` products in a kernel's order: ascending, where blocks share K over the part of each.
+fn sum_of(kernel: &KernelInfo, k: u32, factors: impl Fn(u32) -> (f64, f64)) -> f64 {
+    let sum = |range: Range<u32>| {
+        range.fold(0.0, |sum, p| {
+            let (a, b) = factors(p);
+            f64::mul_add(a, b, sum)
+        })
+    };
+    let part = k.div_ceil(kernel.tile.bk).div_ceil(kernel.cluster) * kernel.tile.bk;
+    if part < k { sum(0..part) + sum(part..k) } else { sum(0..k) }
+}
+
 impl Product {
     /// Runs a kernel, and checks every bit of D and that nothing beside it is written.
     fn check(&self, kernel: &KernelInfo) -> Counters {
@@ -160,8 +169,7 @@ impl Product {
 
         let expected = upload(&simulator, self, (m, n), |index, row, col| {
             let [seed_a, seed_b, seed_c, seed_bias] = seeds(index);
-            let sum = (0..k)
-                .fold(0.0, |sum, p| number(seed_a, row, p).mul_add(number(seed_b, p, col), sum));
+            let sum = sum_of(kernel, k, |p| (number(seed_a, row, p), number(seed_b, p, col)));
             let bias = match self.bias {
                 BiasAxis::None => 0.0,
                 BiasAxis::Column => number(seed_bias, 0, col),
@@ -183,23 +191,27 @@ impl Product {
     }
 }
 
-/// The kernels of the table.
+/// The kernels of the table: one block for a tile, and two.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
-    KERNELS.iter().filter(|kernel| kernel.rung == Rung::TensorCore && kernel.dtype == Dtype::F64)
+    const NEEDS: [Needs; 2] = [Needs::DoubleTensorCores, Needs::DoubleTensorCoresInClusters];
+    KERNELS.iter().filter(|kernel| NEEDS.contains(&kernel.needs))
 }
 
 /// The other tests loop over what is there.
 #[test]
-fn there_are_two_tiles_in_all_layouts() {
-    for tile in [128, 64] {
+fn there_are_tiles_of_all_sizes_in_all_layouts() {
+    const TILES: [(u32, u32, u32); 5] =
+        [(128, 128, 1), (128, 64, 1), (64, 64, 1), (64, 32, 1), (64, 64, 2)];
+    for (bm, bn, cluster) in TILES {
         for layouts in Layouts::ALL {
             let fits = |kernel: &&KernelInfo| {
-                (kernel.tile.bm, kernel.tile.bn, kernel.layouts) == (tile, tile, layouts)
+                let tile = kernel.tile;
+                (tile.bm, tile.bn, kernel.cluster, kernel.layouts) == (bm, bn, cluster, layouts)
             };
-            assert_eq!(kernels().filter(fits).count(), 1, "{tile}, {layouts}");
+            assert_eq!(kernels().filter(fits).count(), 1, "{bm} x {bn}, {cluster}, {layouts}");
         }
     }
-    assert_eq!(kernels().count(), 8);
+    assert_eq!(kernels().count(), TILES.len() * Layouts::ALL.len());
 }
 
 /// No slice at all, less than one, whole ones, fewer than stages, as many, and more.
@@ -218,8 +230,11 @@ fn sums_are_in_ascending_order_for_all_depths() {
 fn matrices_lie_anywhere() {
     for kernel in kernels().chain(OTHERS) {
         let (bm, bn) = (kernel.tile.bm, kernel.tile.bn);
-        for (m, n, k) in [(1, 1, 1), (bm + 3, bn - 5, 37), (bm - 2, 2 * bn + 2, 38)] {
-            for (start, gap) in [(0, 0), (0, 2), (1, 1), (2, 3)] {
+        let (odd, even) = ((bm + 3, bn - 5, 37), (bm - 2, bn + 2, 38));
+        for (start, gap, shapes) in
+            [(0, 0, [(1, 1, 1), odd]), (0, 2, [(2, 2, 2), even]), (1, 1, [odd, even])]
+        {
+            for (m, n, k) in shapes {
                 Product { start, gap, ..Product::new(m, n, k) }.check(kernel);
             }
         }
@@ -235,22 +250,18 @@ fn tiles_are_counted_in_groups() {
 
 #[test]
 fn the_epilogue_is_fused() {
+    // Rows of whole vectors, and others.
+    let plain = Product::new(66, 70, 19);
+    let odd = Product { start: 1, ..Product::new(66, 71, 19) };
     for kernel in kernels() {
-        for n in [70, 71] {
-            let plain = Product { start: n % 2, ..Product::new(66, n, 19) };
-            for product in [
-                Product { alpha: -0.75, beta: 0.5, ..plain },
-                Product { bias: BiasAxis::Row, activation: Activation::GeluErf, ..plain },
-                Product {
-                    beta: -2.0,
-                    bias: BiasAxis::Column,
-                    activation: Activation::Relu,
-                    ..plain
-                },
-                Product { k: 0, beta: 1.5, bias: BiasAxis::Row, ..plain },
-            ] {
-                product.check(kernel);
-            }
+        for product in [
+            Product { alpha: -0.75, beta: 0.5, ..plain },
+            Product { alpha: -0.75, beta: 0.5, ..odd },
+            Product { bias: BiasAxis::Row, activation: Activation::GeluErf, ..plain },
+            Product { beta: -2.0, bias: BiasAxis::Column, activation: Activation::Relu, ..odd },
+            Product { k: 0, beta: 1.5, bias: BiasAxis::Row, ..plain },
+        ] {
+            product.check(kernel);
         }
     }
 }
@@ -280,26 +291,32 @@ fn no_lanes_meet_in_a_bank() {
 
             let loads = 2 * u64::from(k) * u64::from(m + n);
             assert_eq!(counters.global_load_elements, loads, "{name}");
-            assert_eq!(counters.async_copies * bytes_of_copy, 8 * loads, "{name}");
+            // As many slices of zeros as are under way follow the last.
+            let blocks = kernel.cluster;
+            let beyond = blocks * (tile.stages - 1) * tile.bk;
+            let copied = 2 * u64::from(k + beyond) * u64::from(m + n);
+            assert_eq!(counters.async_copies * bytes_of_copy, 8 * copied, "{name}");
             if odd == 0 {
                 assert_eq!(counters.global_load_sectors * SECTOR, 8 * loads, "{name}");
                 assert_eq!(counters.global_store_sectors * SECTOR, 8 * u64::from(m * n), "{name}");
             }
 
-            // A warp reads its rows of A and columns of B for each k, and those that a step begins with once more.
+            // A warp reads its rows of A and columns of B for each k, and for one step more.
             let (rows, cols) = (u64::from(8 * tile.tm), u64::from(4 * tile.tn));
             let warps = u64::from(m * n) / (rows * cols);
-            let fragments = warps * ((rows + cols) * u64::from(k) + AHEAD * u64::from(STEP));
+            let fragments = warps * (rows + cols) * u64::from(k + blocks * STEP as u32);
+            // Each sum goes there and back on its way to D; before that each block leaves half of its own there for the other.
             let sums = u64::from(m * n);
-            assert_eq!(counters.shared_load_elements, fragments + sums, "{name}");
-            let requests = fragments / WARP + sums / 2 / WARP;
+            let left = u64::from(blocks - 1) * sums;
+            assert_eq!(counters.shared_load_elements, fragments + sums + left, "{name}");
+            let requests = (fragments + (sums + left) / 2) / WARP;
             assert_eq!(counters.shared_load_requests, requests, "{name}");
-            assert_eq!(counters.shared_store_elements, loads + sums, "{name}");
+            assert_eq!(counters.shared_store_elements, copied + sums + left, "{name}");
 
             // One for the first slice, one for each, and one before the sums take the stages' place.
-            let slices = u64::from(k / tile.bk);
-            assert_eq!(counters.block_barriers, 4 * (slices + 2), "{name}");
-            let products = u64::from(m * n) * u64::from(k);
+            let barriers = k / tile.bk + 2 * blocks;
+            assert_eq!(counters.block_barriers, 4 * u64::from(barriers), "{name}");
+            let products = sums * u64::from(k);
             assert_eq!((counters.tensor_fma, counters.fma), (products, sums), "{name}");
         }
     }

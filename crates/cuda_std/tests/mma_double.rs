@@ -35,9 +35,9 @@ const WAYS: [Way; 6] = [
     Way { index: 1, m: 16, k: 4 },
     Way { index: 2, m: 16, k: 8 },
     Way { index: 3, m: 16, k: 16 },
-    // By what the target has, and in eight parts.
-    Way { index: 4, m: 16, k: 16 },
-    Way { index: 5, m: 16, k: 16 },
+    // By what the target has, and in two parts.
+    Way { index: 4, m: 16, k: 4 },
+    Way { index: 5, m: 16, k: 4 },
 ];
 
 /// Each lane multiplies the fragments that it finds: A's registers from the first on, B's from the ninth, C's from the thirteenth.
@@ -56,8 +56,8 @@ unsafe fn multiply(way: u32, operands: GlobalPtr<f64>, d: GlobalPtr<f64>) {
             1 => multiply_add_16x8x4([a[0], a[1]], [b[0]], c),
             2 => multiply_add_16x8x8([a[0], a[1], a[2], a[3]], [b[0], b[1]], c),
             3 => multiply_add_16x8x16(a, b, c),
-            4 => multiply_add(a, b, c),
-            _ => multiply_add_in_parts(a, b, c),
+            4 => multiply_add([a[0], a[1]], [b[0]], c),
+            _ => multiply_add_in_parts([a[0], a[1]], [b[0]], c),
         };
         for (i, &sum) in sums.iter().enumerate() {
             d.add(lane * RESULTS as u64 + i as u64).store(sum);

@@ -36,12 +36,17 @@ const SLICES_WORTH_SHARING: u64 = 8;
 /// Slices of a skinny kernel's loop below which starting it takes longer than running it.
 const DEEP_FOR_SKINNY: u32 = 2;
 
-/// The depth from which on it pays to split K among two blocks of a cluster.
+/// The depth from which on it pays to split K among two blocks of a cluster; in double precision each k takes longer.
 const DEEP_FOR_CLUSTERS: u32 = 1024;
+const DEEP_FOR_CLUSTERS_OF_DOUBLES: u32 = 512;
 
 /// Multiply-adds that a GPU does in the time in which its memory delivers an element of 4 bytes: an H200 33e12 a second, and
 /// 1.05e12.
 const MULTIPLY_ADDS_A_LOAD: u64 = 32;
+
+/// Multiply-adds of f64 that a multiprocessor could do on tensor cores while it waits for each element of a tile's slices: fits the times of an
+/// H200 at 768 to 2048.
+const DOUBLES_A_LOAD: u64 = 10;
 
 /// Multiply-adds that an H200 does on tensor cores with rows at odd places, 30e12 a second, in the time in which an element of 2
 /// bytes is repacked, which moves it twice at 3.5e12 bytes a second; and in the 3 us of the launch that does so.
@@ -135,7 +140,7 @@ impl Order {
         let covered = Reverse(blocks.saturating_mul(area.unsigned_abs()));
         if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
             (Order::LAST, Rule::NoAsyncCopies)
-        } else if kernel.needs == Needs::DoubleTensorCores && !device.is_made_for_doubles() {
+        } else if is_double_tensor_core(kernel) && !device.is_made_for_doubles() {
             (Order::LAST, Rule::SlowTensorCores)
         } else if !repack_pays(Repack::of(kernel, problem), problem) {
             (Order::LAST, Rule::RepackCosts)
@@ -149,14 +154,18 @@ impl Order {
             if fits {
                 // Of kernels with the same tiles the one with producers.
                 let producers = i64::from(kernel.producers > 0);
-                let time = time_of_tiles(kernel, blocks).saturating_mul(2);
+                let time = time_of_tiles(kernel, blocks, MULTIPLY_ADDS_A_LOAD).saturating_mul(2);
                 (Order::new(4, 0, false, producers - time), Rule::SharesTiles)
             } else {
                 (Order::LAST, Rule::NothingToShare)
             }
         } else if kernel.schedule == Schedule::ClusterK {
+            let deep = match kernel.dtype {
+                Dtype::F64 => DEEP_FOR_CLUSTERS_OF_DOUBLES,
+                _ => DEEP_FOR_CLUSTERS,
+            };
             // One round in which nearly all multiprocessors have a block.
-            if (all.div_ceil(2)..=all).contains(&blocks) && problem.k >= DEEP_FOR_CLUSTERS {
+            if (all.div_ceil(2)..=all).contains(&blocks) && problem.k >= deep {
                 (Order::new(4, 1, false, -area), Rule::SharesTiles)
             } else {
                 (Order::LAST, Rule::NothingToShare)
@@ -171,6 +180,10 @@ impl Order {
             (Order(4, area as u64, alone, 0, covered), Rule::FillsDevice)
         } else if small && kernel.rung == Rung::Naive {
             (Order::new(3, 0, false, 0), Rule::LittleToReuse)
+        } else if is_double_tensor_core(kernel) && blocks >= enough {
+            // What is short is tensor cores: what counts is how long the multiprocessor with the most tiles takes.
+            let time = time_of_tiles(kernel, blocks.div_ceil(all.max(1)), DOUBLES_A_LOAD);
+            (Order(2, kernel.rung as u64, true, -time, covered), Rule::FillsDevice)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
@@ -214,6 +227,11 @@ fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
     3 * u64::from(problem.m) * u64::from(problem.n) >= covered.saturating_mul(2)
 }
 
+/// Whether a kernel is one for tensor cores in double precision.
+fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
+    matches!(kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
+}
+
 /// Whether the rule has an opinion of a kernel's tiles for this D. Of the large ones of warpgroups those that are higher than wide are for a D
 /// of as many columns or a little fewer; and what 192 columns gain depends on how D divides into them among the multiprocessors, which only
 /// measurements tell.
@@ -252,11 +270,11 @@ fn repack_pays(repack: Repack, problem: &Problem) -> bool {
     repack.is_nothing() || work >= copies.saturating_add(MULTIPLY_ADDS_OF_A_LAUNCH)
 }
 
-/// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and what
-/// could be done while their elements are loaded.
-fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
+/// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and so many that
+/// could be done while each of their elements is loaded.
+fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
     let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
-    let of_tile = bm * bn + MULTIPLY_ADDS_A_LOAD * (bm + bn);
+    let of_tile = bm * bn + a_load * (bm + bn);
     i64::try_from(tiles.saturating_mul(of_tile)).unwrap_or(i64::MAX)
 }
 
@@ -282,7 +300,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64) -> i64 {
 /// Kernels for which factors must be [repacked](Repack) come last where that takes longer than they gain: where the product is small or
 /// shallow, or elements are used only a few times.
 ///
-/// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else.
+/// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else. Of their tiles those come first with which the
+/// multiprocessor that has most to do takes the least time, for its multiply-adds and loads.
 ///
 /// [`Rung::Pipelined`] and the rungs above it count from compute capability 8.0 on: before that copies are not asynchronous.
 ///

@@ -12,10 +12,10 @@
 //! | C and D, 8 x 8 and 16 x 8 | 0, 1 | row `g`, columns `2t` and `2t + 1` |
 //! | 16 x 8 only | 2, 3 | row `g + 8`, the same columns |
 //!
-//! So a product of 16 x 16 by 16 x 8 is that of two halves of A's rows by four parts of the depth, and its registers are those of the
-//! eight products of the smallest shape. [`multiply_add`] is this product by what a target has: one instruction on sm_90, which is
-//! one of the machine's, too (`DMMA.16x8x16`); elsewhere eight. Compiled for sm_100 ptxas 13.0 makes eight of the machine's
-//! (`DMMA.8x8x4`) of the one of PTX.
+//! So a product of 16 x 4 by 4 x 8 is that of two halves of A's rows, and its registers are those of two products of the smallest shape; larger
+//! ones are several such in ascending order of k. [`multiply_add`] is this product by what a target has: one instruction on sm_90, which is
+//! one of the machine's, too (`DMMA.16x8x4`), and as fast as the larger ones; elsewhere two. On an H200 the smallest shape has half the speed of
+//! the others.
 //!
 //! # Precision
 //!
@@ -77,38 +77,34 @@ shapes! {
     multiply_add_16x8x16 = dmma_16x8x16(8, 4, 4);
 }
 
-/// `A * B + C` of 16 x 16, 16 x 8 and 16 x 8 elements by the largest instruction that the target has: k is in ascending order by 16 at a
-/// time or by 4.
+/// `A * B + C` of 16 x 4, 4 x 8 and 16 x 8 elements, by one instruction where the target [has it](HAS_LARGE_SHAPES), else by
+/// [two](multiply_add_in_parts).
 ///
 /// # Safety
 /// All 32 lanes of the warp must execute the same call together, on a target where it is [`AVAILABLE`].
 #[inline(always)]
 #[track_caller]
-pub unsafe fn multiply_add(a: [f64; 8], b: [f64; 4], c: [f64; 4]) -> [f64; 4] {
+pub unsafe fn multiply_add(a: [f64; 2], b: [f64; 1], c: [f64; 4]) -> [f64; 4] {
     // SAFETY: as promised by the caller; the target has what is asked for.
     unsafe {
         if const { HAS_LARGE_SHAPES } {
-            multiply_add_16x8x16(a, b, c)
+            multiply_add_16x8x4(a, b, c)
         } else {
             multiply_add_in_parts(a, b, c)
         }
     }
 }
 
-/// [`multiply_add`] by eight instructions of the smallest shape.
+/// [`multiply_add`] by two instructions of the smallest shape.
 ///
 /// # Safety
 /// As for [`multiply_add`].
 #[inline(always)]
 #[track_caller]
-pub unsafe fn multiply_add_in_parts(a: [f64; 8], b: [f64; 4], c: [f64; 4]) -> [f64; 4] {
-    let [mut upper, mut lower] = [[c[0], c[1]], [c[2], c[3]]];
-    for i in 0..K / SMALLEST_K {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            upper = multiply_add_8x8x4([a[2 * i]], [b[i]], upper);
-            lower = multiply_add_8x8x4([a[2 * i + 1]], [b[i]], lower);
-        }
-    }
+pub unsafe fn multiply_add_in_parts(a: [f64; 2], b: [f64; 1], c: [f64; 4]) -> [f64; 4] {
+    // SAFETY: as promised by the caller.
+    let [upper, lower] = unsafe {
+        [multiply_add_8x8x4([a[0]], b, [c[0], c[1]]), multiply_add_8x8x4([a[1]], b, [c[2], c[3]])]
+    };
     [upper[0], upper[1], lower[0], lower[1]]
 }

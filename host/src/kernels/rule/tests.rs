@@ -117,12 +117,26 @@ fn double_precision_takes_tensor_cores_where_they_are_fast() {
     };
     for layouts in Layouts::ALL {
         for data_centre in [(8, 0), (9, 0), (10, 0)] {
-            for (size, bn) in [(512, 64), (1024, 64), (1023, 64), (2048, 128), (8191, 128)] {
+            for (size, tile) in [
+                (384, (64, 32)),
+                (768, (64, 32)),
+                (1024, (128, 64)),
+                (1023, (128, 64)),
+                (1536, (64, 64)),
+                (2048, (128, 128)),
+                (4096, (128, 128)),
+                (8191, (128, 128)),
+            ] {
                 let selection = chosen(size, layouts, data_centre);
-                let kernel = selection.kernel;
-                assert_eq!((kernel.rung, kernel.tile.bn), (Rung::TensorCore, bn), "{size}");
+                let KernelInfo { rung, tile: Tile { bm, bn, .. }, .. } = *selection.kernel;
+                assert_eq!((rung, (bm, bn)), (Rung::TensorCore, tile), "{size}");
                 assert!(selection.to_string().contains("keep the device busy"), "{selection}");
             }
+            let has_clusters = data_centre >= (9, 0);
+            let KernelInfo { rung, cluster, tile, .. } = *chosen(512, layouts, data_centre).kernel;
+            let (expected, bn) =
+                if has_clusters { (Rung::SplitK, 64) } else { (Rung::TensorCore, 32) };
+            assert_eq!((rung, cluster == 2, tile.bn), (expected, has_clusters, bn));
             assert!(chosen(100, layouts, data_centre).kernel.rung < Rung::TensorCore);
         }
         for other in [(7, 5), (8, 6), (8, 9), (12, 0)] {
@@ -132,7 +146,7 @@ fn double_precision_takes_tensor_cores_where_they_are_fast() {
     let ada = DeviceInfo { compute_capability: Some((8, 9)), ..h200() };
     let problem = Problem::new(Dtype::F64, 4096, 4096, 4096);
     let last = rank(&problem, &ada).pop().unwrap().to_string();
-    assert!(last.contains("tensor_core") && last.contains("no fast tensor cores"), "{last}");
+    assert!(last.contains("_f64") && last.contains("no fast tensor cores"), "{last}");
     let asked = choose(&problem, &ada, Some(Rung::TensorCore)).unwrap();
     assert_eq!(asked.kernel.dtype, Dtype::F64, "it can, if asked to");
     let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
