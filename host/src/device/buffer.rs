@@ -82,7 +82,7 @@ impl Buffer {
 
     /// Remembers work on `stream` that ends at `point`.
     pub fn remember(&self, stream: &CudaStream, point: &Point, kind: Use) {
-        self.pending().add(stream.id(), point.clone(), kind);
+        self.pending().add(stream.id(), point, kind);
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending<Point>> {

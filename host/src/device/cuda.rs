@@ -37,6 +37,7 @@ use queue::{CudaStream, Point};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tensor_map::Maps;
 
 /// The GPUs that are open in this process, by index.
 static OPEN: Mutex<Vec<(usize, Weak<CudaDevice>)>> = Mutex::new(Vec::new());
@@ -51,6 +52,7 @@ pub(crate) struct CudaDevice {
     copies: CudaStream,
     /// By entry name and address of the PTX that it was found in: tables of different crates may use the same name.
     kernels: Mutex<FxHashMap<(&'static str, usize), Arc<LoadedKernel>>>,
+    maps: Maps,
     /// Memory of dropped buffers that outstanding work may still use.
     released: Mutex<Vec<(u64, Pending<Point>)>>,
     context: Arc<Context>,
@@ -72,6 +74,7 @@ impl CudaDevice {
             foreground: CudaStream::new(&context)?,
             copies: CudaStream::new(&context)?,
             kernels: Mutex::default(),
+            maps: Maps::default(),
             released: Mutex::default(),
             context,
         });

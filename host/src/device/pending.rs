@@ -59,18 +59,18 @@ impl<M: Marker> Pending<M> {
 
     /// Remembers work that ends at `last` on `stream`. Forgets what is done where another stream comes in, so that there are
     /// never many entries, and where a write is followed by a read; repeated use by one stream asks the driver nothing.
-    pub fn add(&mut self, stream: u64, last: M, kind: Use) {
+    pub fn add(&mut self, stream: u64, last: &M, kind: Use) {
         match self.accesses.iter_mut().find(|access| access.stream == stream) {
             Some(access) => {
                 let is_downgraded = kind == Use::Read && access.kind == Use::Write;
                 if !is_downgraded || access.last.is_reached() {
                     access.kind = kind;
                 }
-                access.last = last;
+                access.last.clone_from(last);
             }
             None => {
                 self.forget_reached();
-                self.accesses.push(Access { stream, last, kind });
+                self.accesses.push(Access { stream, last: last.clone(), kind });
             }
         }
     }
@@ -124,8 +124,8 @@ mod tests {
     fn readers_wait_for_writers_and_writers_for_everyone() {
         let (read, write) = (event(), event());
         let mut pending = Pending::default();
-        pending.add(1, read.clone(), Use::Read);
-        pending.add(2, write.clone(), Use::Write);
+        pending.add(1, &read, Use::Read);
+        pending.add(2, &write, Use::Write);
         assert!(same(&pending.before(Use::Read, None), &[&write]));
         assert!(same(&pending.before(Use::Write, None), &[&read, &write]));
     }
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_stream_does_not_wait_for_itself() {
         let mut pending = Pending::default();
-        pending.add(1, event(), Use::Write);
+        pending.add(1, &event(), Use::Write);
         assert!(pending.before(Use::Write, Some(1)).is_empty());
         assert_eq!(pending.before(Use::Read, Some(2)).len(), 1);
     }
@@ -142,8 +142,8 @@ mod tests {
     fn a_later_read_of_the_same_stream_does_not_hide_its_write() {
         let last = event();
         let mut pending = Pending::default();
-        pending.add(1, event(), Use::Write);
-        pending.add(1, last.clone(), Use::Read);
+        pending.add(1, &event(), Use::Write);
+        pending.add(1, &last, Use::Read);
         assert!(same(&pending.before(Use::Read, Some(2)), &[&last]));
     }
 
@@ -151,8 +151,8 @@ mod tests {
     fn writers_of_two_streams_are_both_remembered() {
         let (first, second) = (event(), event());
         let mut pending = Pending::default();
-        pending.add(1, first.clone(), Use::Write);
-        pending.add(2, second.clone(), Use::Write);
+        pending.add(1, &first, Use::Write);
+        pending.add(2, &second, Use::Write);
         assert!(same(&pending.before(Use::Read, None), &[&first, &second]));
     }
 
@@ -160,9 +160,9 @@ mod tests {
     fn a_read_after_a_write_that_is_done_is_only_a_read() {
         let mut pending = Pending::default();
         let write = event();
-        pending.add(1, write.clone(), Use::Write);
+        pending.add(1, &write, Use::Write);
         write.wait().unwrap();
-        pending.add(1, event(), Use::Read);
+        pending.add(1, &event(), Use::Read);
         assert!(pending.before(Use::Read, Some(2)).is_empty());
     }
 
@@ -183,7 +183,7 @@ mod tests {
             let mut pending = Pending::default();
             for _ in 0..3 {
                 assert!(pending.before(kind, Some(1)).is_empty());
-                pending.add(1, Silent, kind);
+                pending.add(1, &Silent, kind);
             }
             assert_eq!(pending.accesses.len(), 1);
         }
@@ -194,7 +194,7 @@ mod tests {
         let mut pending = Pending::default();
         for stream in 0..100 {
             let last = event();
-            pending.add(stream, last.clone(), Use::Read);
+            pending.add(stream, &last, Use::Read);
             last.wait().unwrap();
         }
         assert_eq!(pending.accesses.len(), 1);
@@ -204,9 +204,9 @@ mod tests {
     fn what_is_done_is_forgotten() {
         let (done, outstanding) = (event(), event());
         let mut pending = Pending::default();
-        pending.add(1, done.clone(), Use::Write);
+        pending.add(1, &done, Use::Write);
         done.wait().unwrap();
-        pending.add(2, outstanding.clone(), Use::Write);
+        pending.add(2, &outstanding, Use::Write);
         assert!(same(&pending.before(Use::Write, None), &[&outstanding]));
         pending.wait_for_all();
         assert!(pending.is_empty() && outstanding.is_reached());

@@ -146,7 +146,12 @@ mod tests {
             let map =
                 matrix.view().tensor_map((3, 800), boxes(128, 64, Swizzle::Bytes128)).unwrap();
             assert_eq!(map.opaque[0], matrix.view().address());
+            // It is told once for all maps of the same memory in the same boxes.
+            let same = matrix.view().tensor_map((3, 800), boxes(128, 64, Swizzle::Bytes128));
+            assert_eq!(same.unwrap(), map);
+            matrix.view().tensor_map((3, 800), boxes(64, 64, Swizzle::Bytes128)).unwrap();
             let log = std::fs::read_to_string(log).unwrap();
+            assert_eq!(log.lines().filter(|line| line.starts_with("tensor map")).count(), 2);
             let expected = "tensor map type 9 dims [70, 10, 3] strides [144, 1600] box [64, 128, 1] steps [1, 1, 1] interleave 0 swizzle 3 \
                             promotion 2 fill 0";
             assert!(log.lines().any(|line| line == expected), "{log}");
