@@ -48,7 +48,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Debug, Default)]
 pub enum KernelChoice {
     /// The library chooses: by measured times if there are some ([`tuning`](crate::tuning)), else by rule
-    /// ([`kernels::rank`]).
+    /// ([`rank`](crate::kernels::rank)).
     #[default]
     Auto,
     /// By name: that of an entry (`tiled16_nt_f32`), the part before the element type (`tiled16_nt`), or the part before the
