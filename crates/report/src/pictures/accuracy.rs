@@ -19,7 +19,7 @@ const AXIS: i32 = 62;
 /// Room for the depths below a panel.
 const BELOW: i32 = 34;
 /// Room for the names of curves at their ends.
-const NAMES: i32 = 88;
+const NAMES: i32 = 102;
 /// Least distances of these names from one another, and of depths.
 const NAME: i32 = 14;
 const DEPTH: i32 = 40;
