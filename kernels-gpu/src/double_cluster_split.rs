@@ -63,6 +63,7 @@ impl<
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
+        cluster::require();
         mma::require();
         let (tile, rank) = (thread::block_idx_x() / BLOCKS, cluster::rank());
         // Worked out twice: kept over the main loop it would take registers from the sums.

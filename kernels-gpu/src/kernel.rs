@@ -188,7 +188,7 @@ pub enum Needs {
     TensorCores,
     /// Tensor cores that multiply f64 ([`cuda_std::mma::double`]): compute capability 8.0 and later. Not all are fast.
     DoubleTensorCores,
-    /// The same, and [clusters](cuda_std::cluster) of blocks: compute capability 9.0 and later.
+    /// The same, and [clusters](cuda_std::cluster) of blocks: compute capability 9.0, for which alone kernels are compiled that have them.
     DoubleTensorCoresInClusters,
     /// Warpgroups that hand registers over to others ([`cuda_std::registers`]): compute capability 9.0.
     RegisterTransfers,
@@ -221,8 +221,9 @@ impl Needs {
         match self {
             Needs::Nothing => true,
             Needs::TensorCores | Needs::DoubleTensorCores => major >= 8,
-            Needs::DoubleTensorCoresInClusters => major >= 9,
-            Needs::RegisterTransfers | Needs::WarpgroupProducts => major == 9 && minor == 0,
+            Needs::DoubleTensorCoresInClusters
+            | Needs::RegisterTransfers
+            | Needs::WarpgroupProducts => major == 9 && minor == 0,
         }
     }
 }
