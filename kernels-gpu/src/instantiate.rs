@@ -5,6 +5,10 @@
 ///
 /// A row is `name = Kernel<..>, epilogue = E, min_blocks = n;`. Kernel crates of users call it with their own epilogues.
 ///
+/// A family of kernels, the same for all layouts or for several element types, is one row: `{L}` in a name stands for layouts and `{T}` for types, `L`
+/// and `T` for the types themselves. `name{L}_{T} = Kernel<T, .., L>, epilogue = E<T>, min_blocks = n, for T in [f16, bf16];` is eight rows, from
+/// `name_f16` and `name_nt_f16` to `name_tt_bf16` (`kernel_families`).
+///
 /// A kernel of [`Schedule::SplitK`](crate::kernel::Schedule) also names its reducer, one of [`reducers!`](crate::reducers)
 /// with the same epilogue: `.., min_blocks = n, reducer = name;`.
 ///
@@ -18,6 +22,17 @@
 /// same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own.
 #[macro_export]
 macro_rules! gemm_kernels {
+    ($(#[$doc:meta])* $table:ident: $($rows:tt)*) => {
+        $crate::families! {
+            { $crate } { $crate::__gemm_kernels! } { $(#[$doc])* $table: } { $($rows)* }
+        }
+    };
+}
+
+/// [`gemm_kernels!`] when families are written out.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __gemm_kernels {
     (
         $(#[$doc:meta])* $table:ident:
         $(

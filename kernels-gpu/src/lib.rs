@@ -100,3 +100,6 @@ pub mod warp_tile;
 pub mod warp_tiled;
 pub mod warpgroup;
 pub mod warpgroup_tile;
+
+#[doc(hidden)]
+pub use kernel_families::families;

@@ -24,8 +24,9 @@ const REACH: f64 = 2.25;
 /// Most measured shapes that a prediction is made from: those around a cell of a grid in three directions.
 const NEIGHBOURS: usize = 8;
 
-/// Sizes from here on are alike, as far as distances go: every device is full. A binary logarithm.
-const FULL: f64 = 14.0;
+/// Sizes of m, n and k from here on are alike, as far as distances go. Binary logarithms. With so many rows or columns every device is full;
+/// depth goes on to matter, since where D is small it is what fills the device.
+const ALIKE: [f64; 3] = [14.0, 14.0, 16.0];
 
 /// Bytes of a line of the L2 cache.
 const LINE_BYTES: u64 = 128;
@@ -223,7 +224,8 @@ impl Near<'_> {
 
 /// Where a shape lies: binary logarithms of its sizes.
 fn place(shape: Shape) -> [f64; 3] {
-    [shape.m, shape.n, shape.k].map(|size| f64::from(size.max(1)).log2().min(FULL))
+    let sizes = [shape.m, shape.n, shape.k];
+    std::array::from_fn(|axis| f64::from(sizes[axis].max(1)).log2().min(ALIKE[axis]))
 }
 
 /// Whether the rows of packed row-major matrices are whole lines. False where the type is not known.
@@ -335,6 +337,26 @@ pub(super) mod tests {
         assert!((seconds(1024, 1024, 2048) - 200e-6).abs() < 1e-9, "twice the depth");
         assert!((seconds(1024, 1056, 1024) - 200e-6).abs() < 1e-9, "a second round of blocks");
         assert!((seconds(900, 1024, 1024) - 100e-6).abs() < 1e-9, "fewer blocks, as many rounds");
+    }
+
+    /// Small D is shared by its depth, of which there is always more to share.
+    #[test]
+    fn depth_counts_where_rows_and_columns_no_longer_do() {
+        let mut table = Table::new(Dtype::F32);
+        let deep = [(16384, 20.0, 21.0), (65536, 50.0, 40.0)];
+        for (k, one, other) in deep {
+            let times = [("split_k_f32", one), ("split_sliced_k_f32", other)];
+            table.insert(entry((128, 128, k), &times));
+        }
+        let model = model(&table);
+        for (k, one, other) in deep {
+            let near = model.near(shape(128, 128, k)).unwrap();
+            assert!(near.exact, "{k}");
+            let seconds = [0, 1].map(|kernel| near.seconds(kernel).unwrap());
+            assert!((seconds[0] / seconds[1] - one / other).abs() < 1e-9, "{k}: {seconds:?}");
+        }
+        let wide = model.near(shape(1 << 20, 128, 16384));
+        assert!(wide.is_none(), "too far away");
     }
 
     /// A shape whose rows are no whole lines is nearest, and slow for bulk copies: it says little about one with whole lines.

@@ -15,10 +15,10 @@ const GRID: [u32; 5] = [32, 128, 512, 2048, 8192];
 const FEW: [u32; 2] = [1, 8];
 const LARGE: [u32; 3] = [512, 2048, 8192];
 
-/// Small D and great depth, which blocks share: into how many parts, and of which tiles, is not seen from less depth. More depth is
-/// like this one ([`model`](super::model)).
+/// Small D and great depth, which blocks share: into how many parts, and of which tiles, is not seen from less depth. More than the last is
+/// like that one ([`model`](super::model)).
 const DEEP_SIDES: [u32; 4] = [32, 128, 512, 1024];
-const DEPTH: u32 = 16384;
+const DEPTHS: [u32; 2] = [16384, 65536];
 
 /// The same as before, but for depth, for rows that are no whole vectors.
 const UNALIGNED_SQUARES: [u32; 7] = [127, 255, 511, 1023, 2047, 4095, 8191];
@@ -46,7 +46,7 @@ pub fn default_shapes(device: &DeviceInfo, dtype: Dtype) -> Vec<Shape> {
         sizes.extend(products(large, few, large));
         sizes.extend(products(large, large, few));
     }
-    sizes.extend(products(&DEEP_SIDES, &DEEP_SIDES, &[DEPTH]));
+    sizes.extend(products(&DEEP_SIDES, &DEEP_SIDES, &DEPTHS));
     let square = |size: &[u32; 3]| size[0] == size[1] && size[1] == size[2];
     let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();
     let bytes = |&[m, n, k]: &[u32; 3]| {
@@ -91,7 +91,10 @@ mod tests {
             let work = |shape: &Shape| u64::from(shape.m) * u64::from(shape.n) * u64::from(shape.k);
             assert!(shapes.is_sorted_by_key(work));
             assert!((100..400).contains(&shapes.len()), "{}", shapes.len());
-            assert!(shapes.iter().any(|s| (s.m, s.n, s.k, s.aligned) == (128, 128, DEPTH, true)));
+            for depth in DEPTHS {
+                let deep = (128, 128, depth, true);
+                assert!(shapes.iter().any(|s| (s.m, s.n, s.k, s.aligned) == deep), "{depth}");
+            }
             for aligned in [true, false] {
                 assert!(shapes.iter().filter(|shape| shape.aligned == aligned).count() > 50);
             }
