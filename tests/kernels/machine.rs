@@ -75,7 +75,7 @@ impl Machines {
     /// Which tests ran where.
     pub fn summary(&self) -> String {
         let on_simulator = format!(
-            "{} tests of kernels ran on the simulator ({} of bf16 left to their twins of f16)",
+            "{} tests of kernels ran on the simulator ({} left to twins that are the same code)",
             self.simulator.tests(),
             self.simulator.left_to_twins.load(Ordering::Relaxed)
         );

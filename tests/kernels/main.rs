@@ -2,8 +2,9 @@
 //!
 //! Tests are made at run time, one for each machine, kernel and theme: `sim::double_buffered_f32::edges`. Names filter as
 //! usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1` a
-//! missing GPU is a failure. On the simulator kernels of bf16 are tested by those themes alone that are about values: in all else they are
-//! the same code as their twins of f16, which run all of them. On a GPU every kernel runs every theme.
+//! missing GPU is a failure. On the simulator, which takes its time, some themes are left to a twin that is the same code there: kernels of
+//! bf16 run those alone that are about values, and leave the others to their twins of f16; other layouts leave those about what becomes of sums to
+//! their twins of row-major factors. On a GPU every kernel runs every theme.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -18,7 +19,7 @@ mod themes;
 use case::TestElement;
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::Machine;
-use regemm::{Dtype, KernelInfo, Yields, bf16, f16};
+use regemm::{Dtype, KernelInfo, Layouts, Yields, bf16, f16};
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -47,17 +48,29 @@ fn main() {
     conclusion.exit();
 }
 
-/// Every kernel of bf16 has a twin of f16, with the same tiles, which runs the themes that it leaves out.
+/// Every kernel that leaves themes to a twin has one, of the same name but for types or layouts; and it runs them, as it is not itself one that leaves them.
 fn twins_are_there(trials: &mut Vec<Trial>) {
-    trials.push(Trial::test("kernels_of_bf16_have_twins", || {
-        let kernels = regemm::kernels::kernels();
-        for kernel in kernels.iter().filter(|kernel| kernel.dtype == Dtype::Bf16) {
-            let name = kernel.name.replace("bf16", "f16");
-            let is_twin = |twin: &&KernelInfo| {
-                twin.name == name && (twin.tile, twin.layouts) == (kernel.tile, kernel.layouts)
-            };
-            if !kernels.iter().any(|twin| is_twin(&twin)) {
-                return Err(Failed::from(format!("{} has no twin {name}", kernel.name)));
+    trials.push(Trial::test("themes_are_left_to_kernels_that_run_them", || {
+        for kernel in regemm::kernels::kernels() {
+            let twin = |name: String| regemm::kernels::kernels().iter().find(|k| k.name == name);
+            let missing = |what| Err(Failed::from(format!("{} has no twin {what}", kernel.name)));
+            if kernel.dtype == Dtype::Bf16 {
+                let of_f16 = twin(kernel.name.replace("bf16", "f16"));
+                let is_alike =
+                    |t: &KernelInfo| (t.tile, t.layouts) == (kernel.tile, kernel.layouts);
+                if !of_f16.is_some_and(is_alike) {
+                    return missing("of f16");
+                }
+            }
+            if kernel.layouts != Layouts::NN {
+                let infix = format!("_{}_", kernel.layouts.name());
+                let row_major = twin(kernel.name.replacen(&infix, "_", 1));
+                let is_alike = |t: &KernelInfo| {
+                    (t.rung, t.layouts, t.target) == (kernel.rung, Layouts::NN, kernel.target)
+                };
+                if !row_major.is_some_and(is_alike) {
+                    return missing("of row-major factors");
+                }
             }
         }
         Ok(())
@@ -69,10 +82,8 @@ fn add_kernel<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
 ) {
-    // On the simulator, which takes its time, the other themes are left to the kernel's twin of f16.
-    let all = !machine.is_simulator() || kernel.dtype != Dtype::Bf16;
     for (theme, test) in themes::of::<T, D>(kernel) {
-        if !all && !themes::is_about_values(theme) {
+        if machine.is_simulator() && is_left_to_twin(theme, kernel) {
             machine.count_left_to_twin();
             continue;
         }
@@ -83,4 +94,11 @@ fn add_kernel<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
             test(&machine, kernel).map_err(Failed::from)
         }));
     }
+}
+
+/// Whether a kernel leaves a theme to one that is the same code in what the theme is about.
+fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
+    let of_type = kernel.dtype == Dtype::Bf16 && !themes::is_about_values(theme);
+    let of_layouts = kernel.layouts != Layouts::NN && themes::is_about_results(theme);
+    of_type || of_layouts
 }
