@@ -1,0 +1,216 @@
+//! Memory: state spaces, widths, and how much is shared.
+
+use crate::module::{bytes, modules};
+use regemm::{Dtype, Layout, Layouts, Rung};
+use regemm_kernels::kernel::Schedule;
+use std::collections::BTreeSet;
+
+/// Catches generic accesses: a pointer that went round `cuda_std`, which the simulator cannot see and for which the GPU
+/// has to find out the state space.
+#[test]
+fn every_access_names_its_state_space() {
+    for module in modules() {
+        let shared = module.kernel.rung == Rung::Tiled || module.kernel.shared_bytes > 0;
+        let mut loads_and_stores = BTreeSet::new();
+        for access in module.accesses() {
+            let mut parts = access.split('.');
+            loads_and_stores.insert((parts.next().unwrap(), parts.next().unwrap()));
+        }
+        let mut expected = BTreeSet::from([("st", "global")]);
+        // Tiles of both factors may come by themselves, and the epilogue may be another kernel's: then nothing is left to load.
+        if module.kernel.rung != Rung::SplitK
+            || !module.copies_asynchronously()
+            || module.finishes_in_bulk()
+            || module.multiplies_doubles()
+        {
+            expected.insert(("ld", "global"));
+        }
+        // Warpgroups multiply from shared memory, and pass their sums through it only if they end in the epilogue.
+        let in_bulk = module.kernel.boxes.is_some();
+        if shared && (!in_bulk || module.finishes_in_bulk()) {
+            expected.insert(("ld", "shared"));
+        }
+        // Slices that are not copied asynchronously, or the sums on their way to D.
+        let by_hand = (module.kernel.producers > 0 && !in_bulk)
+            || module.kernel.rung == Rung::TensorCore
+            || module.multiplies_doubles()
+            || module.stores_pairs_of_f32()
+            // What of A's slices lies outside of it.
+            || (in_bulk && module.kernel.rung == Rung::SplitK);
+        if shared && (!module.copies_asynchronously() || by_hand) {
+            expected.insert(("st", "shared"));
+        }
+        // Signals to other blocks.
+        if matches!(module.kernel.rung, Rung::StreamK | Rung::Warpgroup) {
+            expected.extend([("ld", "acquire"), ("st", "release"), ("st", "relaxed")]);
+        }
+        // Sums of the other block.
+        if module.kernel.schedule == Schedule::ClusterK {
+            expected.insert(("ld", "shared::cluster"));
+        }
+        assert_eq!(loads_and_stores, expected, "{}", module.name());
+        let copies = module.words().any(|word| word.starts_with("cp.async."));
+        assert_eq!(copies, module.copies_asynchronously(), "{}", module.name());
+    }
+}
+
+/// Catches wide accesses that fell apart into single ones, and ones where they were not meant. Each access of the upper
+/// rungs has a narrow twin for matrices whose rows are not whole vectors, so both must be there.
+#[test]
+fn accesses_are_as_wide_as_meant() {
+    const WIDE: &str = "v4.b32";
+    for module in modules() {
+        let wide = |access: &str| module.accesses().any(|word| word == format!("{access}.{WIDE}"));
+        let name = module.name();
+        let doubles = module.multiplies_doubles();
+        match if doubles { Rung::TensorCore } else { module.kernel.rung } {
+            Rung::Naive | Rung::Tiled => {
+                let any = module.accesses().find(|access| access.contains(".v"));
+                assert_eq!(any, None, "{name}");
+            }
+            Rung::Microkernel | Rung::DoubleBuffered => {
+                // Rows and columns of a thread tile may be shorter than a vector, and so are its accesses.
+                let tile = module.kernel.tile;
+                let short = tile.tm.min(tile.tn) * module.operand_bytes() < 16;
+                let b64 = |start: &str| {
+                    module.accesses().any(|word| word.starts_with(start) && bytes(word) == 8)
+                };
+                let as_wide = |access: &str| if short { b64(access) } else { wide(access) };
+                assert!(as_wide("ld.shared"), "{name}: the thread tiles' operands");
+                assert!(wide("st.shared"), "{name}: the slice of B");
+                // A thread's share of a slice of half-precision elements may be only 8 bytes, and so its vectors.
+                let half = matches!(module.kernel.dtype, Dtype::F16 | Dtype::Bf16);
+                if half {
+                    assert!(b64("ld.global"), "{name}: loads of A and B");
+                } else {
+                    assert!(wide("ld.global"), "{name}: loads of A and B");
+                    assert!(as_wide("st.global"), "{name}: stores of D");
+                }
+            }
+            Rung::TensorCore => {
+                assert!(wide("ld.shared"), "{name}: sums on their way to D");
+                // 4 results, or a vector of them.
+                let stored_bytes = (4 * module.kernel.target.bytes() as u32).min(16);
+                let stored =
+                    |word: &str| word.starts_with("st.global") && bytes(word) == stored_bytes;
+                assert!(module.accesses().any(stored), "{name}: stores of D");
+                for copy in ["cp.async.cg.shared.global", "cp.async.ca.shared.global"] {
+                    assert!(module.words().any(|word| word == copy), "{name}: {copy}");
+                }
+            }
+            Rung::Warpgroup => {
+                let count = |word: &str| module.words().filter(|&found| found == word).count();
+                // The compiler may write them once for each kind of part that a block sums.
+                module.check_bulk_loads();
+                // D leaves in boxes as wide, each at a place of its own where it is only scaled, and else all at one.
+                let of_d = module.parts_of_d() + 1;
+                let store = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";
+                assert_eq!(count(store), of_d, "{name}");
+                assert_eq!(count("fence.proxy.async.shared::cta"), of_d, "{name}");
+                assert_eq!(count("cp.async.bulk.commit_group"), of_d, "{name}");
+                assert_eq!(count("cp.async.bulk.wait_group.read"), of_d + 1, "{name}");
+                let written = count("stmatrix.sync.aligned.m8n8.x4.shared.b16");
+                let most = if module.stores_pairs_of_f32() {
+                    let pairs = |word: &&str| word.starts_with("st.shared") && bytes(word) == 8;
+                    assert_eq!(module.accesses().filter(pairs).count(), 8 * of_d, "{name}: pairs");
+                    assert_eq!(written, 0, "{name}");
+                    8
+                } else {
+                    assert_eq!(written, 4 * (of_d - 1) + 2, "{name}: blocks of D");
+                    4
+                };
+                // Elements of the epilogue in pairs, and of a D that is not mapped words.
+                // But for sums that are handed over, in vectors.
+                let sums = ["ld.global.v4.b32", "st.global.v4.b32"];
+                let of_lane = module.kernel.tile.tm * module.kernel.tile.tn;
+                assert_eq!(sums.map(count), [of_lane as usize / 4; 2], "{name}: handed over");
+                let others = || module.accesses().filter(|word| !sums.contains(word));
+                let wider = others().find(|word| bytes(word) > most);
+                assert_eq!(wider, None, "{name}");
+                let stored = |word: &&str| word.starts_with("st.global") && bytes(word) > 4;
+                assert_eq!(others().find(stored), None, "{name}");
+            }
+            _ if module.kernel.boxes.is_some() => {
+                // A transposed A is brought by a loop over what there is of it.
+                if module.kernel.layouts.a == Layout::RowMajor {
+                    // The compiler may write those of several slices after each other.
+                    module.check_bulk_loads();
+                }
+                let of_lane = module.kernel.tile.tm * module.kernel.tile.tn;
+                if module.kernel.schedule == Schedule::ClusterK {
+                    let count = |word: &str| module.words().filter(|&found| found == word).count();
+                    let loads = count("ld.shared::cluster.v4.b32");
+                    assert_eq!(loads as u32, of_lane / 4, "{name}: sums of the other block");
+                    continue;
+                }
+                let pairs = module.words().filter(|&word| word == "st.global.b64").count();
+                assert_eq!(pairs as u32, of_lane / 2, "{name}: sums of a slice");
+            }
+            Rung::Skinny => assert!(wide("ld.global"), "{name}: the large factor"),
+            _ if module.kernel.producers > 0 => {
+                assert!(
+                    wide("ld.shared"),
+                    "{name}: the thread tiles' operands, sums on their way to D"
+                );
+                assert!(wide("st.global"), "{name}: stores of D");
+                // Rows of slices are copied to their places, and columns to places of the producers' own.
+                let vector = module.words().any(|word| word == "cp.async.cg.shared.global");
+                assert!(vector, "{name}: copies of whole vectors");
+            }
+            Rung::Pipelined
+            | Rung::WarpTiled
+            | Rung::Decoupled
+            | Rung::WarpSpecialised
+            | Rung::SlicedK
+            | Rung::SplitK
+            | Rung::StreamK => {
+                assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
+                assert!(wide("st.global"), "{name}: stores of D");
+                // A factor whose rows are columns of its slices is transposed on the way, element by element.
+                let Layouts { a, b } = module.kernel.layouts;
+                let straight = a == Layout::Transposed || b == Layout::RowMajor;
+                if module.copies_asynchronously() {
+                    // Only copies of 16 bytes go past the L1 cache.
+                    let vector = module.words().any(|word| word == "cp.async.cg.shared.global");
+                    assert_eq!(vector, straight, "{name}: copies of whole vectors");
+                } else if straight {
+                    assert!(wide("st.shared") && wide("ld.global"), "{name}: whole vectors");
+                }
+            }
+        }
+    }
+}
+
+/// Catches static tiles of the wrong size, which would limit the resident blocks or overlap, and a kernel whose shared
+/// memory is neither declared nor asked for in the launch.
+#[test]
+fn shared_memory_is_as_large_as_the_tiles() {
+    for module in modules() {
+        let name = module.name();
+        let mut arrays = Vec::new();
+        let mut dynamic = 0;
+        for line in module.lines().filter(|line| line.contains(".shared .align")) {
+            let (_, size) = line.split_once('[').unwrap();
+            match size.split_once(']').unwrap().0 {
+                "" => dynamic += 1,
+                size => arrays.push(size.parse::<u32>().unwrap()),
+            }
+        }
+        let tile = module.kernel.tile;
+        let expected = match module.kernel.rung {
+            Rung::Tiled => {
+                let bytes = |elements: u32| elements * module.operand_bytes();
+                // Rows of a tile that is turned on the way are padded by the columns that a warp stores in one pass.
+                let pass = 128 / module.operand_bytes();
+                let padding = match module.kernel.layouts.b {
+                    Layout::RowMajor => 0,
+                    Layout::Transposed => (pass / tile.bn).max(1),
+                };
+                vec![bytes(tile.bm * tile.bk), bytes(tile.bk * (tile.bn + padding))]
+            }
+            _ => Vec::new(),
+        };
+        assert_eq!(arrays, expected, "{name}");
+        assert_eq!(dynamic, u32::from(module.kernel.shared_bytes > 0), "{name}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Barriers, as many as the design has.
+
+use crate::module::modules;
+use regemm::Rung;
+use regemm_kernels::kernel::Schedule;
+
+/// Catches a barrier that was lost, or one too many: the design has two around the use of the slices, with two stages
+/// one for the first slices and one for each after them, and in a pipeline one for each.
+#[test]
+fn barriers_are_as_designed() {
+    const SLICED: &[&str] = &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.sync"];
+    for module in modules() {
+        let barrier = |word: &&str| word.starts_with("bar.") || word.starts_with("barrier.");
+        let mut found: Vec<_> = module.words().filter(barrier).collect();
+        if module.multiplies_doubles() {
+            // Before the first slice, in the loop and after it, of which there is one for each length of copies, and among the lanes that have
+            // written sums; then those of a cluster, of which the compiler may write some once for either half of the warps.
+            let count = |word: &str| found.iter().filter(|&&found| found == word).count();
+            assert_eq!((count("bar.sync"), count("bar.warp.sync")), (6, 1), "{}", module.name());
+            let of_cluster = found.iter().filter(|word| word.starts_with("barrier.cluster."));
+            assert_eq!(of_cluster.count() > 0, module.kernel.cluster > 1, "{}", module.name());
+            continue;
+        }
+        let expected: &[&str] = match module.kernel.rung {
+            Rung::Naive => &[],
+            Rung::Tiled | Rung::Microkernel | Rung::DoubleBuffered => &["bar.sync"; 2],
+            Rung::Pipelined => &["bar.sync"],
+            // As with warp specialisation, but that the sums are added up on their way, for which all consumers have to be there.
+            Rung::SlicedK => SLICED,
+            // As below, where nobody reads the stages any more, between the writes and the reads of sums, and after these; what comes then
+            // the compiler writes once for either warpgroup.
+            Rung::SplitK if module.kernel.schedule == Schedule::ClusterK => {
+                const FIRST: [&str; 7] = [
+                    "bar.sync",
+                    "bar.warp.sync",
+                    "bar.warp.sync",
+                    "bar.sync",
+                    "barrier.cluster.arrive",
+                    "barrier.cluster.wait",
+                    "barrier.cluster.arrive",
+                ];
+                assert_eq!(found[..FIRST.len()], FIRST, "{}", module.name());
+                assert_eq!(found.last(), Some(&"barrier.cluster.wait"), "{}", module.name());
+                let syncs = found.iter().filter(|&&word| word == "bar.sync").count();
+                assert_eq!(syncs, 2, "{}", module.name());
+                continue;
+            }
+            // Where the memory barriers are made, and among the lanes that have read a stage, before the last and the last itself.
+            Rung::SplitK if module.kernel.boxes.is_some() => {
+                &["bar.sync", "bar.warp.sync", "bar.warp.sync"]
+            }
+            Rung::SplitK if module.kernel.producers > 0 => SLICED,
+            // Before the first slice, and before the last k of each.
+            Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
+            // Before the sums of groups are added up.
+            Rung::Skinny => &["bar.sync"],
+            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, and
+            // around the way of the sums through shared memory.
+            Rung::WarpSpecialised => {
+                &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.warp.sync"]
+            }
+            // As one of these for what is left to others, whose consumers meet, and for what is stored, for which they meet twice.
+            Rung::StreamK => &[
+                "bar.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.sync",
+                "bar.warp.sync",
+                "bar.warp.sync",
+                "bar.sync",
+                "bar.sync",
+                if module.kernel.depth_groups > 1 { "bar.sync" } else { "bar.warp.sync" },
+            ],
+            // Where the memory barriers are made, and among the lanes that have read a stage.
+            Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
+            Rung::Decoupled => &["bar.sync"; 2],
+            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, where
+            // sums are left to others and where they are collected, around the writes of each part of D that is only scaled, of a
+            // part of any other, and before one that is not mapped is read back.
+            Rung::Warpgroup => {
+                const ALL: [&str; 24] = {
+                    let mut barriers = ["bar.warp.sync"; 24];
+                    barriers[0] = "bar.sync";
+                    (barriers[3], barriers[4]) = ("bar.sync", "bar.sync");
+                    barriers
+                };
+                &ALL[..8 + 2 * module.parts_of_d()]
+            }
+            // As with warp tiles, and around the way of the sums through shared memory.
+            Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],
+        };
+        let mut expected = expected.to_vec();
+        if module.kernel.cluster > 1 {
+            // Where the memory barriers are made the cluster waits, and in the end. A barrier that the compiler copies to where only some
+            // threads come would be another one.
+            const OF_CLUSTER: [&str; 2] = ["barrier.cluster.arrive", "barrier.cluster.wait"];
+            expected.splice(..1, OF_CLUSTER);
+            expected.extend(OF_CLUSTER);
+        }
+        if module.kernel.rung == Rung::Warpgroup {
+            // Which of the ways that sums take comes first in the text is the compiler's choice.
+            let ends = [found.first(), found.last()];
+            assert_eq!(ends, [expected.first(), expected.last()], "{}", module.name());
+            found.sort_unstable();
+            expected.sort_unstable();
+        }
+        assert_eq!(found, expected, "{}", module.name());
+    }
+}

@@ -1,0 +1,237 @@
+//! Modules of PTX, and what tests look for in them.
+
+use regemm::kernels::kernels;
+use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
+use regemm_kernels::kernel::{Needs, Schedule};
+use std::sync::LazyLock;
+
+/// What the library is compiled for, and the threads that a multiprocessor of it can hold (CUDA C++ Programming Guide,
+/// "Technical Specifications per Compute Capability").
+pub const ARCHS: [(&str, u32); 3] = [("sm_75", 1024), ("sm_80", 2048), ("sm_90a", 2048)];
+
+/// All modules and their PTX.
+pub static TEXTS: LazyLock<Vec<(&PtxModule, String)>> = LazyLock::new(|| {
+    let text = |module: &'static PtxModule| (module, module.text().unwrap());
+    ptx_modules().iter().map(text).collect()
+});
+
+/// The one module of an entry for an architecture, and its PTX.
+pub fn module_of(entry: &str, arch: &str) -> (&'static PtxModule, &'static str) {
+    let found = TEXTS.iter().filter(|(module, _)| module.entry == entry && module.arch == arch);
+    let found: Vec<_> = found.collect();
+    let [(module, text)] = found[..] else {
+        panic!("{} modules of {entry} for {arch}", found.len())
+    };
+    (module, text)
+}
+
+/// A module that belongs to a kernel of the table.
+pub struct Module {
+    pub kernel: &'static KernelInfo,
+    pub ptx: &'static PtxModule,
+    pub text: &'static str,
+    pub resident_threads: u32,
+}
+
+impl Module {
+    /// For messages.
+    pub fn name(&self) -> String {
+        format!("{} for {}", self.ptx.entry, self.ptx.arch)
+    }
+
+    /// The text without comments.
+    pub fn lines(&self) -> impl Iterator<Item = &'static str> {
+        self.text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+    }
+
+    /// The words of the text: opcodes, directives and operands without the punctuation between them.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.lines().flat_map(words)
+    }
+
+    /// The bulk loads.
+    pub fn bulk_loads(&self) -> Vec<&'static str> {
+        self.words()
+            .filter(|word| {
+                word.starts_with("cp.async.bulk.tensor") && word.contains(".global.tile.")
+            })
+            .collect()
+    }
+
+    /// Those of a slice: rows across k come in boxes of 64, and of B each block of a cluster brings its part to all.
+    pub fn expected_bulk_loads(&self) -> Vec<&'static str> {
+        const ONE: &str =
+            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+        const TO_ALL: &str = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
+        let Layouts { a, b } = self.kernel.layouts;
+        let of_a = if a == Layout::Transposed { self.kernel.tile.bm / 64 } else { 1 };
+        let of_b = if b == Layout::RowMajor { self.kernel.tile.bn / 64 } else { 1 };
+        let mut expected = vec![ONE; of_a as usize];
+        match self.kernel.cluster {
+            1 => expected.extend(vec![ONE; of_b as usize]),
+            _ if self.kernel.schedule == Schedule::ClusterK => {
+                expected.extend(vec![ONE; of_b as usize])
+            }
+            blocks => expected.extend(vec![TO_ALL; of_b.div_ceil(blocks) as usize]),
+        }
+        expected
+    }
+
+    /// Checks that the bulk loads are those of whole slices.
+    pub fn check_bulk_loads(&self) {
+        let (loads, expected) = (self.bulk_loads(), self.expected_bulk_loads());
+        assert!(!loads.is_empty(), "{}", self.name());
+        for loads in loads.chunks(expected.len()) {
+            assert_eq!(loads, expected, "{}", self.name());
+        }
+    }
+
+    /// Whether warpgroups end in the epilogue.
+    pub fn finishes_in_bulk(&self) -> bool {
+        let finishes =
+            self.kernel.rung == Rung::Warpgroup || self.kernel.schedule == Schedule::ClusterK;
+        self.kernel.boxes.is_some() && finishes
+    }
+
+    /// Whether tensor cores multiply in double precision.
+    pub fn multiplies_doubles(&self) -> bool {
+        matches!(self.kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
+    }
+
+    /// Every load and store but those of parameters.
+    pub fn accesses(&self) -> impl Iterator<Item = &'static str> {
+        self.words()
+            .filter(|word| word.starts_with("ld.") || word.starts_with("st."))
+            .filter(|word| !word.starts_with("ld.param."))
+    }
+
+    /// Whether slices come to shared memory by `cp.async`, which exists from sm_80 on (section 9.7.9.25.3.1).
+    pub fn copies_asynchronously(&self) -> bool {
+        let in_stages = self.kernel.rung >= Rung::Pipelined && self.kernel.tile.stages > 0;
+        in_stages && self.ptx.arch != "sm_75"
+    }
+
+    /// Whether the target has the kernel's instructions; where it does not, the host refuses to launch it.
+    pub fn can_run(&self) -> bool {
+        let capability = match self.ptx.arch {
+            "sm_75" => (7, 5),
+            "sm_80" => (8, 0),
+            "sm_90a" => (9, 0),
+            arch => panic!("the compute capability of {arch}"),
+        };
+        self.kernel.needs.met_by(capability)
+    }
+
+    /// The basic blocks: runs of words between labels and branches.
+    pub fn blocks(&self) -> Vec<Vec<&'static str>> {
+        let mut blocks = vec![Vec::new()];
+        for line in self.lines() {
+            let words: Vec<_> = words(line).collect();
+            let label =
+                words.first().is_some_and(|word| word.starts_with('$') && word.ends_with(':'));
+            let branch =
+                words.iter().any(|word| word.starts_with("bra") || word.starts_with("brx"));
+            if label || branch {
+                blocks.push(Vec::new());
+            } else if let Some(block) = blocks.last_mut() {
+                block.extend(words);
+            }
+        }
+        blocks
+    }
+
+    /// The blocks that multiply: those with fused multiply-adds and at least two loads of operands. The epilogue's
+    /// blocks load one operand at most.
+    pub fn multiplying_blocks(&self) -> Vec<Vec<&'static str>> {
+        let mut blocks = self.blocks();
+        blocks.retain(|block| {
+            let loads = block.iter().filter(|word| word.starts_with(self.operand_load())).count();
+            loads >= 2 && block.contains(&self.fma())
+        });
+        blocks
+    }
+
+    /// The multiply-add of the kernel's sums.
+    pub fn fma(&self) -> &'static str {
+        match self.kernel.dtype {
+            Dtype::F64 => "fma.rn.f64",
+            _ => "fma.rn.f32",
+        }
+    }
+
+    /// The multiply-add of the other precision.
+    pub fn other_fma(&self) -> &'static str {
+        match self.kernel.dtype {
+            Dtype::F64 => "fma.rn.f32",
+            _ => "fma.rn.f64",
+        }
+    }
+
+    /// How the main loop gets its operands.
+    pub fn operand_load(&self) -> &'static str {
+        match self.kernel.rung {
+            Rung::Naive => "ld.global.",
+            _ => "ld.shared.",
+        }
+    }
+
+    /// Pieces of 64 rows that each of two warpgroups has of a tile.
+    pub fn pieces(&self) -> u32 {
+        self.kernel.tile.bm / 2 / 64
+    }
+
+    /// Parts of 128 bytes a row in which a warp's rows of a tile of D leave.
+    pub fn parts_of_d(&self) -> usize {
+        self.pieces() as usize * self.kernel.tile.bn as usize * self.kernel.target.bytes() / 128
+    }
+
+    /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.
+    pub fn stores_pairs_of_f32(&self) -> bool {
+        self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32
+    }
+
+    /// Bytes of a loaded operand: an element, or where it comes from shared memory one as wide as the sums.
+    pub fn operand_bytes(&self) -> u32 {
+        match (self.kernel.dtype, self.kernel.rung) {
+            (Dtype::F64, _) => 8,
+            (Dtype::F16 | Dtype::Bf16, Rung::Naive) => 2,
+            _ => 4,
+        }
+    }
+}
+
+pub fn words(line: &'static str) -> impl Iterator<Item = &'static str> {
+    line.split(|c: char| c.is_whitespace() || ";{},()".contains(c)).filter(|word| !word.is_empty())
+}
+
+/// Bytes that a load or store moves, from the types at its end: `.v4.b32`, `.b64`.
+pub fn bytes(access: &str) -> u32 {
+    let mut parts = access.rsplit('.');
+    let bits: u32 = parts.next().unwrap()[1..].parse().unwrap();
+    let count = parts.next().unwrap().strip_prefix('v').map_or(1, |count| count.parse().unwrap());
+    bits / 8 * count
+}
+
+/// The module of every kernel of the table for every architecture that can run it.
+pub fn modules() -> Vec<Module> {
+    let mut modules = all_modules();
+    modules.retain(Module::can_run);
+    modules
+}
+
+/// The kernels of the table that have an entry of their own, and do not share that of another.
+pub fn kernels_with_entries() -> impl Iterator<Item = &'static KernelInfo> {
+    kernels().iter().filter(|kernel| kernel.entry.name == kernel.name)
+}
+
+/// The module of every kernel of the table for every architecture; each exists once.
+pub fn all_modules() -> Vec<Module> {
+    let mut modules = Vec::new();
+    for kernel in kernels_with_entries() {
+        for (arch, resident_threads) in ARCHS {
+            let (ptx, text) = module_of(kernel.name, arch);
+            modules.push(Module { kernel, ptx, text, resident_threads });
+        }
+    }
+    modules
+}
