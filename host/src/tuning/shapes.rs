@@ -5,8 +5,12 @@ use crate::device::info::DeviceInfo;
 use regemm_kernels::element::Dtype;
 use std::collections::BTreeMap;
 
-/// Square products, which are what people try first, in half octaves: where choices change is known best there.
-const SQUARES: [u32; 13] = [128, 184, 256, 360, 512, 728, 1024, 1448, 2048, 2896, 4096, 5792, 8192];
+/// Square products, which are what people try first, in half octaves, and multiples of 128 and 256 between: where choices change is known best
+/// there, and how tiles come out even on the multiprocessors is not seen from neighbours.
+const SQUARES: [u32; 25] = [
+    128, 184, 256, 360, 512, 640, 728, 768, 896, 1024, 1152, 1280, 1448, 1536, 1792, 2048, 2304,
+    2560, 2896, 3072, 3584, 4096, 5120, 5792, 8192,
+];
 
 /// All other products of large matrices are near one whose sizes are among these: two octaves apart.
 const GRID: [u32; 5] = [32, 128, 512, 2048, 8192];
@@ -32,7 +36,7 @@ const MOST_WORK: u64 = 1 << 35;
 /// A product's matrices may take this share of a device's memory.
 const MEMORY_SHARE: u64 = 4;
 
-/// Shapes whose times say enough about all others, in ascending order of work: squares in half octaves; all combinations of
+/// Shapes whose times say enough about all others, in ascending order of work: squares; all combinations of
 /// sizes two octaves apart, so that everything between lies in a cell of measured shapes; few rows, columns or little
 /// depth; small D and great depth; and most of them, fewer, for rows that are no whole vectors. Products too large for the device are left out.
 pub fn default_shapes(device: &DeviceInfo, dtype: Dtype) -> Vec<Shape> {
