@@ -21,10 +21,10 @@ use cuda_std::mma::double::SMALLEST_K;
 use cuda_std::{hint, thread, warp};
 
 /// Rows of A or columns of B in a fragment's register.
-const EIGHT: u32 = 8;
+pub(crate) const EIGHT: u32 = 8;
 
 /// Values of k in a fragment's register.
-const FOUR: u32 = SMALLEST_K as u32;
+pub(crate) const FOUR: u32 = SMALLEST_K as u32;
 
 /// Rows after which the swizzle begins again, and chunks that stay together: so many fill all banks.
 const SWIZZLED: u32 = 4;
@@ -45,10 +45,37 @@ pub struct DoubleReader<P> {
     panel: PhantomData<P>,
 }
 
-impl<P: Panel> DoubleReader<P> {
+/// How a lane reads its elements of fragments from panels, and which rows of A or columns of B these are. Eight of them are in a fragment's
+/// register, the `g`-th for the lanes `4 g` to `4 g + 3`.
+pub trait FragmentReader {
+    /// Of the rows of an eighth, in ascending order, where the second four begin: the others follow each other.
+    const SECOND_FOUR: u32;
+
     /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of what fills all banks.
+    fn new(first: u32) -> Self;
+
+    /// Reads the lane's element of the `eight`-th 8 rows or columns of the warp's part, at the `four`-th 4 values of k.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together; the panel is written, and nobody writes it before the next barrier.
+    #[track_caller]
+    unsafe fn read(&self, panel: u32, eight: usize, four: usize) -> f64;
+
+    /// Bytes from the start of a panel to the lane's first element.
+    fn offset(&self) -> u32;
+
+    /// The first row or column of the `eight`-th 8 of the warp's part.
+    fn of_eight(eight: usize) -> u32;
+
+    /// How far behind that the `g`-th of them is. An even one is followed by the next.
+    fn of_lanes(g: u32) -> u32;
+}
+
+impl<P: Panel> FragmentReader for DoubleReader<P> {
+    const SECOND_FOUR: u32 = EIGHT / 2;
+
     #[inline(always)]
-    pub fn new(first: u32) -> Self {
+    fn new(first: u32) -> Self {
         let lane = warp::lane_id();
         let (across, deep) = (first + lane / FOUR, lane % FOUR);
         let (row, col) = if P::ALONG_K { (across, deep) } else { (deep, across) };
@@ -56,16 +83,11 @@ impl<P: Panel> DoubleReader<P> {
         DoubleReader { offset: place::<P>(row, col / P::IN_CHUNK) + in_chunk, panel: PhantomData }
     }
 
-    /// Reads the lane's element of the `eight`-th 8 rows or columns of the warp's part, at the `four`-th 4 values of k.
-    ///
     /// 4 or 8 elements further on in a row change bits of the address that the swizzle has not mixed with those of the other elements
     /// which the warp reads, and it is the same 4 or 8 rows below. So both are constants to exclude, or to add.
-    ///
-    /// # Safety
-    /// All lanes of the warp call it together; the panel is written, and nobody writes it before the next barrier.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn read(&self, panel: u32, eight: usize, four: usize) -> f64 {
+    unsafe fn read(&self, panel: u32, eight: usize, four: usize) -> f64 {
         const LINE_BYTES: u32 = LINE * CHUNK_BYTES;
         let (eight, four) = (eight as u32 * EIGHT, four as u32 * FOUR);
         let (in_row, rows) = if P::ALONG_K { (four, eight) } else { (eight, four) };
@@ -74,6 +96,21 @@ impl<P: Panel> DoubleReader<P> {
         let lines = in_row / LINE_BYTES * LINE_BYTES;
         // SAFETY: as promised by the caller; elements are aligned.
         unsafe { SharedPtr::from_address(start + lines + rows * P::ROW_BYTES).load() }
+    }
+
+    #[inline(always)]
+    fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    #[inline(always)]
+    fn of_eight(eight: usize) -> u32 {
+        eight as u32 * EIGHT
+    }
+
+    #[inline(always)]
+    fn of_lanes(g: u32) -> u32 {
+        g
     }
 }
 

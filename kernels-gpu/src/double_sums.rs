@@ -1,12 +1,12 @@
 //! The way of tensor cores' sums in f64 to D through shared memory: [`crate::sums_on_the_way`], where a lane's pair is a vector.
 //!
-//! A quarter of the warp writes at a time, 4 pairs in each of 2 rows, which are half of what fills all banks. So in every second row
-//! the halves change places.
+//! A quarter of the warp writes at a time, 4 pairs in each of 2 rows, which are half of what fills all banks. Which rows and pairs these are is
+//! the [reader's](crate::double_panels::FragmentReader::of_lanes) to say: rows that differ in their first bit or else in their second, and pairs that follow each
+//! other or are two and two of a line's halves. So in one of the two rows [these](TURN) change places.
 
 use crate::epilogue::Epilogue;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES};
 use crate::params::GemmParams;
-use crate::sums_on_the_way::LANES;
 use crate::thread_tile::store_vectors;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
@@ -21,8 +21,11 @@ pub const ROWS: usize = 4;
 /// Pairs that fill all banks.
 const LINE: u32 = (BANKS_BYTES / VECTOR_BYTES) as u32;
 
-/// Pairs in a row of 8 sums, one for each lane of it.
-const OF_LANES: u32 = LANES.1 as u32;
+/// What the places of pairs are exclusively ored with in one of two rows.
+const TURN: u32 = 6;
+
+/// Rows of which some may lie apart from the others in D.
+const FOUR: u32 = ROWS as u32;
 
 /// Room for `ROWS x COLS` sums of a warp.
 #[derive(Clone, Copy)]
@@ -31,61 +34,66 @@ pub struct DoubleSums {
     sums: SharedPtr<f64>,
     rows: u32,
     cols: u32,
+    /// Rows of D from the first of four rows to the first of the next four.
+    four: u32,
 }
 
 impl DoubleSums {
-    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows fill all banks.
+    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows fill all banks. In D every four rows begin
+    /// `four` below the four before.
     #[inline(always)]
-    pub fn new(sums: SharedPtr<f64>, rows: usize, cols: usize) -> Self {
+    pub fn new(sums: SharedPtr<f64>, rows: usize, cols: usize, four: u32) -> Self {
         debug_assert!(cols.is_multiple_of(LINE as usize * PAIR), "rows fill all banks");
-        DoubleSums { sums, rows: rows as u32, cols: cols as u32 }
+        DoubleSums { sums, rows: rows as u32, cols: cols as u32, four }
     }
 
     /// Where a pair of a row lies.
     #[inline(always)]
     fn place(&self, row: u32, pair: u32) -> SharedPtr<f64> {
-        let swizzled = pair ^ (row % (LINE / OF_LANES) * OF_LANES);
+        let swizzled = pair ^ ((row ^ row >> 1) % 2 * TURN);
         self.sums.add(row * self.cols + swizzled * PAIR as u32)
     }
 
-    /// Writes this lane's pair of an 8 x 8 part of the sums, the `i`-th along a column and the `j`-th along a row.
+    /// Writes a pair of neighbouring sums, the `pair`-th of a row.
     ///
     /// # Safety
-    /// All lanes do so together, and none reads the part at that time.
+    /// None of the lanes reads it at that time.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn write(&self, i: usize, j: usize, pair: [f64; PAIR]) {
-        let lane = warp::lane_id();
-        let row = (i * LANES.0) as u32 + lane / OF_LANES;
+    pub unsafe fn write(&self, row: u32, pair: u32, sums: [f64; PAIR]) {
         // SAFETY: as promised by the caller.
-        unsafe { self.place(row, j as u32 * OF_LANES + lane % OF_LANES).store_vec(pair) };
+        unsafe { self.place(row, pair).store_vec(sums) };
     }
 
     /// Puts the sums, which begin at `origin` in D, through the epilogue and stores what lies in D, in vectors where D's rows
-    /// consist of them.
+    /// consist of them, a lane `R` rows at a time.
     ///
     /// # Safety
     /// All lanes get here together, and all parts are written. D and the epilogue's operands are valid for the shapes in
     /// `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn store<E: Epilogue<f64>>(&self, params: &GemmParams<f64, E>, origin: Origin) {
+    pub unsafe fn store<const R: usize, E: Epilogue<f64>>(
+        &self,
+        params: &GemmParams<f64, E>,
+        origin: Origin,
+    ) {
         let pairs = self.cols / PAIR as u32;
         let wide = params.d.has_vectors(PAIR as u32) && params.n.is_multiple_of(PAIR as u32);
         // Lanes have the same columns of several rows each.
-        let rows_of_turn = warp::WARP_SIZE / pairs * ROWS as u32;
-        let (first, pair) = (warp::lane_id() / pairs * ROWS as u32, warp::lane_id() % pairs);
+        let rows_of_turn = warp::WARP_SIZE / pairs * R as u32;
+        let (first, pair) = (warp::lane_id() / pairs * R as u32, warp::lane_id() % pairs);
         let col = origin.col + pair * PAIR as u32;
         // SAFETY: as promised by the caller; all lanes are here.
         unsafe { warp::sync_warp(warp::FULL_MASK) };
         for turn in 0..hint::opaque(self.rows / rows_of_turn) {
             let row = turn * rows_of_turn + first;
-            let mut values = [[0.0; PAIR]; ROWS];
+            let mut values = [[0.0; PAIR]; R];
             for (i, values) in (0..).zip(&mut values) {
                 // SAFETY: the warp has written all parts.
                 *values = unsafe { self.place(row + i, pair).load_vec::<PAIR>() };
             }
-            let row = origin.row + row;
+            let row = origin.row + row / FOUR * self.four + row % FOUR;
             if row < params.m && col < params.n {
                 // SAFETY: as promised by the caller; the first vector starts inside of D.
                 unsafe { store_vectors(params, row, col, &mut values, wide) };

@@ -9,18 +9,19 @@
 //!
 //! The sums go to D [through shared memory](crate::double_sums), where slices are no longer needed by then.
 
-use crate::double_panels::DoubleReader;
-use crate::double_sums::{DoubleSums, PAIR};
+use crate::double_panels::{DoubleReader, FragmentReader};
+use crate::double_sums::{self, DoubleSums, PAIR};
+use crate::element::Accumulator;
 use crate::epilogue::Epilogue;
 use crate::kernel::GemmKernel;
-use crate::panels::{PanelA, PanelB, Panels};
+use crate::panels::{Panel, PanelA, PanelB, Panels};
 use crate::params::GemmParams;
 use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::mma::double;
-use cuda_std::{shared, thread, unroll, warp};
+use cuda_std::{hint, shared, thread, unroll, warp};
 
 /// Values of k of a step.
 pub const STEP: usize = double::SMALLEST_K;
@@ -34,14 +35,27 @@ pub struct Fragments<const TM: usize, const TN: usize> {
 }
 
 /// A thread's part of the sums of its warp's part of D.
-pub struct DoubleTile<K: GemmKernel, const TM: usize, const TN: usize> {
+pub struct DoubleTile<
+    K: GemmKernel,
+    const TM: usize,
+    const TN: usize,
+    A = DoubleReader<PanelA<K>>,
+    B = DoubleReader<PanelB<K>>,
+> {
     sums: [[f64; TN]; TM],
-    a: DoubleReader<PanelA<K>>,
-    b: DoubleReader<PanelB<K>>,
+    a: A,
+    b: B,
     kernel: PhantomData<K>,
 }
 
-impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<K, TM, TN> {
+impl<
+    K: GemmKernel<Element = f64>,
+    const TM: usize,
+    const TN: usize,
+    A: FragmentReader,
+    B: FragmentReader,
+> DoubleTile<K, TM, TN, A, B>
+{
     /// Rows and columns of D that a warp owns.
     const ROWS: usize = LANES.0 * TM;
     const COLS: usize = LANES.1 * TN;
@@ -49,26 +63,34 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
     const WARPS_N: usize = K::TILE.bn as usize / Self::COLS;
     /// Bytes of shared memory that the sums of a block take on their way.
     pub const BYTES: u32 = K::TILE.bm * K::TILE.bn * size_of::<f64>() as u32;
+    /// The same where each warp takes this way with [8 rows](Self::store_in_parts) at a time.
+    pub const PART_BYTES: u32 = Self::BYTES / TM as u32;
 
     /// The tile of this thread, all sums zero.
     #[inline(always)]
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
-        let (row, col) = Self::of_warp();
+        let (row, col) = Self::of_warp(thread::thread_idx_x());
         DoubleTile {
             sums: [[0.0; TN]; TM],
-            a: DoubleReader::new(row),
-            b: DoubleReader::new(col),
+            a: A::new(row),
+            b: B::new(col),
             kernel: PhantomData,
         }
     }
 
-    /// First row and column of the warp's part of the block's tile.
+    /// First row and column of the part of the block's tile that belongs to the warp of a thread.
     #[inline(always)]
-    fn of_warp() -> (u32, u32) {
-        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+    fn of_warp(thread: u32) -> (u32, u32) {
+        let warp = thread / warp::WARP_SIZE;
         let warps = Self::WARPS_N as u32;
         (warp / warps * Self::ROWS as u32, warp % warps * Self::COLS as u32)
+    }
+
+    /// Which of `parts` equal parts of the block's rows the warp's are in. It is worked out each time anew, of what is in a register anyway.
+    #[inline(always)]
+    pub fn part_of_rows(&self, parts: u32) -> u32 {
+        hint::opaque(self.a.offset()) / (PanelA::<K>::BYTES / parts)
     }
 
     /// Reads the fragments of step `step` of a slice.
@@ -112,6 +134,28 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
         });
     }
 
+    /// Adds the products of two steps, by instructions that take them at once.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together, on a target that has them.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn multiply_two(&mut self, [first, second]: &[Fragments<TM, TN>; 2]) {
+        unroll!(j < TN / 2, {
+            for i in 0..TM / 2 {
+                let (upper, lower, left, right) = (2 * i, 2 * i + 1, 2 * j, 2 * j + 1);
+                let a = [first.a[upper], first.a[lower], second.a[upper], second.a[lower]];
+                let sums = &mut self.sums;
+                let c =
+                    [sums[upper][left], sums[upper][right], sums[lower][left], sums[lower][right]];
+                // SAFETY: as promised by the caller.
+                let d = unsafe { double::multiply_add_16x8x8(a, [first.b[j], second.b[j]], c) };
+                [sums[upper][left], sums[upper][right]] = [d[0], d[1]];
+                [sums[lower][left], sums[lower][right]] = [d[2], d[3]];
+            }
+        });
+    }
+
     /// Gives each pair of neighbouring sums to `take`, with its number.
     #[inline(always)]
     pub fn for_each_pair(&self, take: impl Fn(usize, [f64; PAIR])) {
@@ -136,6 +180,14 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
         });
     }
 
+    /// Row and column of a thread's first sums in an 8 x 8 part.
+    #[inline(always)]
+    fn of_lane(thread: u32) -> (u32, u32) {
+        let lane = thread % warp::WARP_SIZE;
+        let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
+        (A::of_lanes(g), B::of_lanes(t * PAIR as u32))
+    }
+
     /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
     ///
     /// # Safety
@@ -144,17 +196,109 @@ impl<K: GemmKernel<Element = f64>, const TM: usize, const TN: usize> DoubleTile<
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<f64>>(self, params: &GemmParams<f64, E>, origin: Origin) {
-        let sums = DoubleSums::new(Self::room(), Self::ROWS, Self::COLS);
-        let (row, col) = Self::of_warp();
+        const { assert!(A::SECOND_FOUR == double_sums::ROWS as u32, "rows follow each other") };
+        let sums = DoubleSums::new(Self::room(), Self::ROWS, Self::COLS, A::SECOND_FOUR);
+        let (row, col) = Self::of_warp(thread::thread_idx_x());
         let origin = Origin { row: origin.row + row, col: origin.col + col };
+        let (row, col) = Self::of_lane(thread::thread_idx_x());
         // SAFETY: as promised by the caller; a warp reads what it has written itself.
         unsafe {
             unroll!(i < TM, {
                 unroll!(j < TN / 2, {
-                    sums.write(i, j, [self.sums[i][2 * j], self.sums[i][2 * j + 1]]);
+                    let pair = (B::of_eight(j) + col) / PAIR as u32;
+                    let of_pair = [self.sums[i][2 * j], self.sums[i][2 * j + 1]];
+                    sums.write(A::of_eight(i) + row, pair, of_pair);
                 });
             });
-            sums.store(params, origin);
+            sums.store::<{ double_sums::ROWS }, _>(params, origin);
+        }
+    }
+
+    /// The same 8 rows after 8 others, by way of `room`, where all warps have [`PART_BYTES`](Self::PART_BYTES). One copy of the epilogue's code
+    /// works on the first of them, and the others move up.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together, and nobody else uses its part of the room. D and the epilogue's operands are valid for the shapes
+    /// in `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_in_parts<E: Epilogue<f64>>(
+        mut self,
+        params: &GemmParams<f64, E>,
+        origin: Origin,
+        room: SharedPtr<f64>,
+    ) {
+        // All that follows is worked out after the sums: kept all the while it would take registers from them.
+        let thread = hint::opaque(thread::thread_idx_x());
+        let room = room.add(thread / warp::WARP_SIZE * (LANES.0 * Self::COLS) as u32);
+        let sums = DoubleSums::new(room, LANES.0, Self::COLS, A::SECOND_FOUR);
+        let (row, col) = Self::of_warp(thread);
+        let (row_of_lane, col_of_lane) = Self::of_lane(thread);
+        // The second four rows follow the first there.
+        let (four, second) = (double_sums::ROWS as u32, row_of_lane / A::SECOND_FOUR);
+        let row_of_lane = row_of_lane % four + second * four;
+        for part in 0..hint::opaque(TM as u32) {
+            let row = origin.row + row + A::of_eight(part as usize);
+            // SAFETY: as promised by the caller; a warp reads what it has written itself, and writes again when all lanes have read.
+            unsafe {
+                unroll!(j < TN / 2, {
+                    let pair = (B::of_eight(j) + col_of_lane) / PAIR as u32;
+                    sums.write(row_of_lane, pair, [self.sums[0][2 * j], self.sums[0][2 * j + 1]]);
+                });
+                sums.store::<PAIR, _>(params, Origin { row, col: origin.col + col });
+                warp::sync_warp(warp::FULL_MASK);
+            }
+            for i in 1..TM {
+                self.sums[i - 1] = self.sums[i];
+            }
+        }
+    }
+
+    /// Stores the sums that lie in D straight from registers, multiplied with a factor: by pairs, of which four lanes fill two sectors.
+    ///
+    /// # Safety
+    /// D is valid for the shape in `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_scaled<E>(&self, params: &GemmParams<f64, E>, origin: Origin, alpha: f64) {
+        // Worked out after the sums, as above.
+        let thread = hint::opaque(thread::thread_idx_x());
+        let (row, col) = Self::of_warp(thread);
+        let (row_of_lane, col_of_lane) = Self::of_lane(thread);
+        let (row, col) = (origin.row + row + row_of_lane, origin.col + col + col_of_lane);
+        let d = params.d.of_block();
+        let first = d.at(row, col);
+        let scaled = |sum| f64::fma(alpha, sum, 0.0);
+        // Worked out anew for each row: kept they would take registers from the sums.
+        let target = |down| first.add(u64::from(hint::opaque(down)) * d.ld);
+        let wide = d.has_vectors(PAIR as u32) && params.n.is_multiple_of(PAIR as u32);
+        // SAFETY: as promised by the caller; where rows consist of pairs all of one lies in D where its first element does.
+        unsafe {
+            if wide {
+                unroll!(i < TM, {
+                    let down = A::of_eight(i);
+                    let (target, inside) = (target(down), row + down < params.m);
+                    unroll!(j < TN / 2, {
+                        let right = B::of_eight(j);
+                        let pair = [scaled(self.sums[i][2 * j]), scaled(self.sums[i][2 * j + 1])];
+                        let inside = inside && col + right < params.n;
+                        target.add(right.into()).store_vec_if(inside, pair);
+                    });
+                });
+            } else {
+                unroll!(i < TM, {
+                    let down = A::of_eight(i);
+                    let (target, inside) = (target(down), row + down < params.m);
+                    unroll!(j < TN / 2, {
+                        for e in 0..PAIR {
+                            let right = B::of_eight(j) + e as u32;
+                            let inside = inside && col + right < params.n;
+                            let value = scaled(self.sums[i][2 * j + e]);
+                            target.add(right.into()).store_if(inside, value);
+                        }
+                    });
+                });
+            }
         }
     }
 

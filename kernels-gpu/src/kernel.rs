@@ -149,7 +149,7 @@ pub enum Schedule {
     /// clusters it is these that are counted, and each takes as many tiles as it has blocks, one above the other.
     ///
     /// The tiles of a last round that would keep only some of the blocks busy may be shared among them as with
-    /// [`StreamK`](Schedule::StreamK): then these are the first ones, and all blocks begin with them. Without that there is no workspace,
+    /// [`StreamK`](Schedule::StreamK), if the kernel [can](KernelInfo::shares_tiles): then these are the first ones, and all blocks begin with them. Without that there is no workspace,
     /// and the bits are those that `Tiles` would give.
     Persistent,
     /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to
@@ -365,6 +365,15 @@ impl KernelInfo {
     /// Whether it takes factors in halves.
     pub const fn takes_halves(&self) -> bool {
         self.halves() > 0
+    }
+
+    /// Whether its blocks can share tiles, and hand their sums over to each other. Those of f64 cannot.
+    pub const fn shares_tiles(&self) -> bool {
+        match self.schedule {
+            Schedule::StreamK => true,
+            Schedule::Persistent => !matches!(self.dtype, Dtype::F64),
+            _ => false,
+        }
     }
 
     /// Threads in a block.

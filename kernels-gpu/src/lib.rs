@@ -44,6 +44,8 @@ pub mod copies;
 pub mod decision;
 pub mod decoupled;
 pub mod double_buffered;
+pub mod double_bulk;
+pub mod double_bulk_panels;
 pub mod double_cluster_split;
 pub mod double_panels;
 pub mod double_sums;

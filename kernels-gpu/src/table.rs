@@ -7,6 +7,7 @@
 use crate::cluster_split::ClusterSplit;
 use crate::decoupled::Decoupled;
 use crate::double_buffered::DoubleBuffered;
+use crate::double_bulk::DoubleBulk;
 use crate::double_cluster_split::DoubleClusterSplit;
 use crate::double_tensor_core::DoubleTensorCore;
 use crate::epilogue::Linear;
@@ -230,6 +231,8 @@ gemm_kernels! {
     tensor_core128x64{L}_f64 = DoubleTensorCore<128, 64, 32, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core64{L}_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
     tensor_core32{L}_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4, L>, epilogue = Linear<f64>, min_blocks = 2;
+    // DoubleBulk<BM, BN, BK, TM, TN, STAGES, CLUSTER, layouts>: the same in bulk, for large D.
+    tensor_core_bulk{L}_f64 = DoubleBulk<128, 128, 16, 4, 16, 6, 2, L>, epilogue = Linear<f64>, min_blocks = 1, factors = mapped;
     // DoubleClusterSplit<BM, BN, BK, TM, TN, STAGES, layouts>: two blocks for a tile.
     cluster_split64{L}_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
 

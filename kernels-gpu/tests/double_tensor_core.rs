@@ -1,16 +1,20 @@
-//! Products of f64 on tensor cores, [`regemm_kernels::double_tensor_core`] and [`regemm_kernels::double_cluster_split`]: in all layouts,
+//! Products of f64 on tensor cores, [`regemm_kernels::double_tensor_core`], [`regemm_kernels::double_cluster_split`] and
+//! [`regemm_kernels::double_bulk`]: in all layouts,
 //! wherever matrices lie and whatever their shapes, the bits of fused multiply-adds in ascending order of k, which is how the simulator adds
 //! up, over all of K or half of it; and what the kernels do, in exact counts.
 
+use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
+use cuda_std::tensor_map::{ElementType, TiledTensor};
 use regemm_kernels::activation::Activation;
 use regemm_kernels::double_tensor_core::DoubleTensorCore;
 use regemm_kernels::double_tile::STEP;
+use regemm_kernels::element::Dtype;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
-use regemm_kernels::kernel::{KernelInfo, Needs};
+use regemm_kernels::kernel::{KernelInfo, Needs, Schedule, Tile};
 use regemm_kernels::layout::{Layout, Layouts, Tn};
-use regemm_kernels::maps::Maps;
+use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::table::KERNELS;
 use std::ffi::c_void;
@@ -41,6 +45,8 @@ struct Product {
     start: u32,
     gap: u32,
     batch: u32,
+    /// Clusters that take all tiles, where blocks take several.
+    clusters: u32,
     alpha: f64,
     beta: f64,
     bias: BiasAxis,
@@ -52,7 +58,7 @@ impl Product {
     const fn new(m: u32, n: u32, k: u32) -> Self {
         let (alpha, beta) = (1.0, 0.0);
         let (bias, activation) = (BiasAxis::None, Activation::None);
-        Product { m, n, k, start: 0, gap: 0, batch: 1, alpha, beta, bias, activation }
+        Product { m, n, k, start: 0, gap: 0, batch: 1, clusters: 1, alpha, beta, bias, activation }
     }
 }
 
@@ -109,7 +115,7 @@ fn sum_of(kernel: &KernelInfo, k: u32, factors: impl Fn(u32) -> (f64, f64)) -> f
         })
     };
     let part = k.div_ceil(kernel.tile.bk).div_ceil(kernel.cluster) * kernel.tile.bk;
-    if part < k { sum(0..part) + sum(part..k) } else { sum(0..k) }
+    if kernel.schedule == Schedule::ClusterK && part < k { sum(0..part) + sum(part..k) } else { sum(0..k) }
 }
 
 impl Product {
@@ -156,14 +162,42 @@ impl Product {
             maps: Maps::NONE,
             epilogue,
         };
+        let blocks = match kernel.schedule {
+            Schedule::Persistent => self.clusters * kernel.cluster,
+            _ => kernel.blocks(m, n) as u32,
+        };
         let launch = Launch {
-            grid: [kernel.blocks(m, n) as u32, batch, 1],
+            grid: [blocks, batch, 1],
             block: [kernel.threads(), 1, 1],
             dynamic_shared: kernel.shared_bytes,
         };
-        let argument = (&raw const params).cast::<c_void>();
-        // SAFETY: the one argument points to a value of the kernel's parameter type.
-        let launched = unsafe { simulator.launch(&kernel.entry, launch, &[argument]) };
+        let map = |stored: &Stored, (rows, cols): (u32, u32), boxes: BoxShape| {
+            let tensor = TiledTensor::matrices(
+                ElementType::F64,
+                stored.first.data.address(),
+                (batch.into(), rows.max(1).into(), cols.max(1).into()),
+                // Without depth there is nothing to copy.
+                (8 * stored.stride.max(2), 8 * stored.first.ld.max(2)),
+                (boxes.rows, boxes.cols),
+                boxes.swizzle,
+            );
+            simulator.tensor_map(&tensor).unwrap()
+        };
+        let maps: Option<[TensorMap; 3]> = kernel.boxes.map(|boxes| {
+            [
+                map(&a, kernel.layouts.a.stored(m, k), boxes.a),
+                map(&b, kernel.layouts.b.stored(k, n), boxes.b),
+                map(&a, kernel.layouts.a.stored(m, k), boxes.a), // of D nobody asks
+            ]
+        });
+        let d_is_mapped = 0_u32;
+        let mut arguments = vec![(&raw const params).cast::<c_void>()];
+        if let Some(maps) = &maps {
+            arguments.extend(maps.iter().map(|map| (&raw const *map).cast::<c_void>()));
+            arguments.push((&raw const d_is_mapped).cast());
+        }
+        // SAFETY: the arguments point to values of the types of the kernel's parameters.
+        let launched = unsafe { simulator.launch(&kernel.entry, launch, &arguments) };
         let counters =
             launched.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", kernel.name));
 
@@ -191,10 +225,16 @@ impl Product {
     }
 }
 
-/// The kernels of the table: one block for a tile, and two.
+/// The kernels of the table whose threads copy: one block for a tile, and two.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
     const NEEDS: [Needs; 2] = [Needs::DoubleTensorCores, Needs::DoubleTensorCoresInClusters];
-    KERNELS.iter().filter(|kernel| NEEDS.contains(&kernel.needs))
+    let of_doubles = KERNELS.iter().filter(|kernel| NEEDS.contains(&kernel.needs));
+    of_doubles.filter(|kernel| kernel.boxes.is_none())
+}
+
+/// Those with bulk copies.
+fn bulk_kernels() -> impl Iterator<Item = &'static KernelInfo> {
+    KERNELS.iter().filter(|kernel| kernel.target == Dtype::F64 && kernel.boxes.is_some())
 }
 
 /// The other tests loop over what is there.
@@ -318,6 +358,79 @@ fn no_lanes_meet_in_a_bank() {
             assert_eq!(counters.block_barriers, 4 * u64::from(barriers), "{name}");
             let products = sums * u64::from(k);
             assert_eq!((counters.tensor_fma, counters.fma), (products, sums), "{name}");
+        }
+    }
+}
+
+#[test]
+fn bulk_copies_are_there_in_all_layouts() {
+    let layouts: Vec<_> = bulk_kernels().map(|kernel| kernel.layouts).collect();
+    assert_eq!(layouts, Layouts::ALL);
+}
+
+/// Rows of any length that begin at multiples of 16 bytes; depths of no slice, of one, of as many as stages, and of more; D of one tile, and
+/// of a pair of which one lies outside.
+#[test]
+fn bulk_copies_bring_what_there_is() {
+    for kernel in bulk_kernels() {
+        let Tile { bm, bn, bk, stages, .. } = kernel.tile;
+        for (m, n, k) in [
+            (2 * bm, bn, 2 * bk),
+            (1, 1, 1),
+            (bm + 3, bn - 5, stages * bk),
+            (33, 18, 0),
+            (35, 20, 2 * stages * bk + 5),
+        ] {
+            // As many elements as make all rows even.
+            for gap in [0, 1, 2] {
+                let odd = |(_, cols): (u32, u32)| (cols + gap) % 2 == 1;
+                let Layouts { a, b } = kernel.layouts;
+                if !odd(a.stored(m, k)) && !odd(b.stored(k, n)) {
+                    Product { gap, ..Product::new(m, n, k) }.check(kernel);
+                }
+            }
+        }
+    }
+}
+
+/// Clusters that have one pair of tiles after another, some one more than others, some none; and the epilogue of each of them.
+#[test]
+fn bulk_copies_go_on_with_the_next_tile() {
+    for kernel in bulk_kernels() {
+        let Tile { bm, bn, bk, .. } = kernel.tile;
+        let plain = Product::new(3 * bm - 2, 2 * bn - 6, 2 * bk + 2);
+        for product in [
+            Product { clusters: 3, ..plain },
+            Product { clusters: 5, alpha: -0.75, beta: 0.5, ..plain },
+            Product { bias: BiasAxis::Column, activation: Activation::GeluErf, ..plain },
+            Product { gap: 2, beta: 0.25, bias: BiasAxis::Row, ..plain },
+            Product { k: 0, clusters: 2, beta: 1.5, ..plain },
+            Product { batch: 2, clusters: 2, m: 66, ..plain },
+        ] {
+            product.check(kernel);
+        }
+    }
+}
+
+/// What both blocks of a cluster need is fetched once, and neither fragments nor sums on their way to D meet in a bank.
+#[test]
+fn bulk_copies_and_fragments_in_exact_counts() {
+    for kernel in bulk_kernels() {
+        let Tile { bm, bn, bk, .. } = kernel.tile;
+        let (m, n, k) = (2 * bm, 2 * bn, 4 * bk);
+        for (alpha, beta) in [(-0.75, 0.0), (1.0, 0.5)] {
+            let counters = Product { alpha, beta, ..Product::new(m, n, k) }.check(kernel);
+            let name = kernel.name;
+            let conflicts = (counters.shared_load_conflicts, counters.shared_store_conflicts);
+            assert_eq!(conflicts, (0, 0), "{name}");
+            // Two tiles for each block, and one slice beyond the last, which lies outside.
+            let slices = u64::from(2 * k + bk);
+            assert_eq!(counters.bulk_bytes, 8 * slices * u64::from(2 * bm + bn), "{name}");
+            let elements = u64::from(m * n);
+            let products = elements * u64::from(k);
+            let of_epilogue = elements * if beta == 0.0 { 1 } else { 2 };
+            assert_eq!((counters.tensor_fma, counters.fma), (products, of_epilogue), "{name}");
+            assert_eq!(counters.global_store_sectors * SECTOR, 8 * elements, "{name}");
         }
     }
 }

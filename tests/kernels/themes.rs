@@ -33,7 +33,7 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         ("slices", slices::<T, D>),
         ("random_cases", random_cases::<T, D>),
     ];
-    if matches!(kernel.schedule, Schedule::StreamK | Schedule::Persistent) {
+    if kernel.shares_tiles() {
         themes.push(("shared_tiles", shared_tiles::<T, D>));
     }
     if kernel.schedule == Schedule::Persistent {

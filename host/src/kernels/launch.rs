@@ -208,7 +208,7 @@ fn shares_of(
 /// multiprocessors, or as a number that is asked for. Nothing is shared
 /// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
 ///   for warpgroups it is too short for what that costs ([`COST_OF_SHARING`]),
-/// - where there is nothing to sum, or more slices than a kernel can count.
+/// - where there is nothing to sum, or more slices than a kernel can count, or it cannot share.
 ///
 /// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. For warpgroups, where
 /// sums are dear to hand over, it is enough that they can be cut at all; and as each block that helps with a tile costs as much again,
@@ -226,7 +226,7 @@ pub(crate) fn shares(
     let all = (multiprocessors / kernel.cluster).max(1);
     let last = tiles % all;
     let slices_of_last = u64::from(last) * u64::from(slices);
-    if last == 0 || k == 0 || slices_of_last >= 1 << u32::BITS {
+    if !kernel.shares_tiles() || last == 0 || k == 0 || slices_of_last >= 1 << u32::BITS {
         return nothing;
     }
     let most = slices_of_last as u32;
