@@ -71,12 +71,7 @@ impl<
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
         let (row, col) = Self::of_warp(thread::thread_idx_x());
-        DoubleTile {
-            sums: [[0.0; TN]; TM],
-            a: A::new(row),
-            b: B::new(col),
-            kernel: PhantomData,
-        }
+        DoubleTile { sums: [[0.0; TN]; TM], a: A::new(row), b: B::new(col), kernel: PhantomData }
     }
 
     /// First row and column of the part of the block's tile that belongs to the warp of a thread.

@@ -34,7 +34,7 @@ pub enum Rung {
     Skinny,
     /// [`crate::stream_k`]
     StreamK,
-    /// [`crate::tensor_core`] and [`crate::double_tensor_core`]
+    /// [`crate::tensor_core`], [`crate::double_tensor_core`] and [`crate::double_bulk`]
     TensorCore,
     /// [`crate::warpgroup`]
     Warpgroup,

@@ -58,11 +58,15 @@ impl Module {
             .collect()
     }
 
-    /// Those of a slice: rows across k come in boxes of 64, and of B each block of a cluster brings its part to all.
+    /// Those of a slice: rows across k come in boxes of 64, and of B each block of a cluster brings its part to all. In double precision there is a
+    /// loop over the boxes of each factor.
     pub fn expected_bulk_loads(&self) -> Vec<&'static str> {
         const ONE: &str =
             "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
         const TO_ALL: &str = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
+        if self.multiplies_doubles() {
+            return vec![ONE, TO_ALL];
+        }
         let Layouts { a, b } = self.kernel.layouts;
         let of_a = if a == Layout::Transposed { self.kernel.tile.bm / 64 } else { 1 };
         let of_b = if b == Layout::RowMajor { self.kernel.tile.bn / 64 } else { 1 };
@@ -79,7 +83,11 @@ impl Module {
 
     /// Checks that the bulk loads are those of whole slices.
     pub fn check_bulk_loads(&self) {
-        let (loads, expected) = (self.bulk_loads(), self.expected_bulk_loads());
+        let (mut loads, expected) = (self.bulk_loads(), self.expected_bulk_loads());
+        if self.multiplies_doubles() {
+            // The compiler writes out some rounds of these loops.
+            loads.dedup();
+        }
         assert!(!loads.is_empty(), "{}", self.name());
         for loads in loads.chunks(expected.len()) {
             assert_eq!(loads, expected, "{}", self.name());
