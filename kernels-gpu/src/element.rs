@@ -202,7 +202,7 @@ macro_rules! element {
     (
         $t:ident, $acc:ident, $dtype:ident, $zero:expr, $widen:expr, $narrow:expr
         $(, activate = $activate:path)?
-        $(, gelu = $gelu:path, of = $has_gelu:expr)?
+        $(, gelu = $gelu:expr, of = $has_gelu:expr)?
     ) => {
         impl Element for $t {
             type Acc = $acc;
@@ -242,7 +242,16 @@ macro_rules! element {
     };
 }
 
-element!(f32, f32, F32, 0.0, |x| x, |x| x, gelu = short_gelu_tanh::<N>, of = |by_tanh| by_tanh);
+element!(
+    f32,
+    f32,
+    F32,
+    0.0,
+    |x| x,
+    |x| x,
+    gelu = |_, values| short_gelu_tanh::<N>(values),
+    of = |by_tanh| by_tanh
+);
 element!(f64, f64, F64, 0.0, |x| x, |x| x);
 element!(
     f16,

@@ -17,7 +17,7 @@
 //! fit `P` falls to minus infinity and the weight to zero.
 
 use crate::activation::Activation;
-use crate::math::polynomial;
+use crate::math::{Elementary, polynomial};
 use cuda_std::math::{exp2_approx_f32, fma_f32, magnitude_up_to_f32, reciprocal_approx_f32};
 use cuda_std::unroll;
 use half::{bf16, f16};
@@ -109,7 +109,8 @@ pub fn apply_to_each<T: Rounded, const N: usize>(
 }
 
 /// GELU of several values, `max(x, 0) - |x| 2^P(|x|)`: by tanh or the exact one, in the same code.
-#[inline(always)]
+#[cfg_attr(target_arch = "nvptx64", inline(always))]
+#[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
 pub fn gelu<T: Rounded, const N: usize>(by_tanh: bool, mut values: [f32; N]) -> [f32; N] {
     let degree = const { T::GELU_ERF.len() - 1 };
     let coefficient = |i: usize| if by_tanh { T::GELU_TANH[i] } else { T::GELU_ERF[i] };
@@ -125,28 +126,33 @@ pub fn gelu<T: Rounded, const N: usize>(by_tanh: bool, mut values: [f32; N]) -> 
     values
 }
 
-/// [`gelu_tanh`](crate::math::gelu_tanh) of an even number of values in a third of its instructions.
+/// Bound on the error of [`short_gelu_tanh`] in ulp, in the sense of [`Elementary::GELU_TANH_ULPS`](crate::math::Elementary::GELU_TANH_ULPS).
 ///
-/// It is the same formula, with `2^t` and the reciprocal by the special function unit: one reciprocal, of the product of the divisors, for
-/// each two values.
-#[inline(always)]
-pub fn short_gelu_tanh<const N: usize>(by_tanh: bool, mut values: [f32; N]) -> [f32; N] {
-    debug_assert!(by_tanh, "there is no other");
-    /// From here on `2^t` is no normal number.
-    const LIMIT: f32 = 10.03;
+/// In roundings of half an ulp, for the weight `e / (1 + e)` where it is one half: two of `2^t`, which has four, one each of `1 + e`, of the product
+/// of divisors and of both products with its reciprocal, two of that; and one of the last step.
+pub const SHORT_GELU_TANH_ULPS: f64 = 5.0;
+
+/// [`gelu_tanh`](crate::math::gelu_tanh) of an even number of f32, in half of its instructions.
+///
+/// It is the same formula, with `2^t` and the reciprocal by the special function unit. That has a quarter of the lanes that others have, so two values
+/// share one reciprocal, that of the product of their divisors, which lies between 1 and 4.
+#[cfg_attr(target_arch = "nvptx64", inline(always))]
+#[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+pub fn short_gelu_tanh<const N: usize>(mut values: [f32; N]) -> [f32; N] {
+    const { assert!(N.is_multiple_of(2), "pairs") };
     /// `-2 sqrt(2 / pi) log2(e)`.
-    const FACTOR: f32 = -2.302_208_2;
-    const CUBIC: f32 = (-2.302_208_198_144_325 * 0.044_715) as f32;
+    const FACTOR: f64 = -2.302_208_198_144_325;
+    const CUBIC: f32 = (FACTOR * 0.044_715) as f32;
     unroll!(half < N / 2, {
         let x = [values[2 * half], values[2 * half + 1]];
-        let magnitude = x.map(|x| magnitude_up_to_f32(x, LIMIT));
-        let e = magnitude.map(|a| exp2_approx_f32(a * fma_f32(a * a, CUBIC, FACTOR)));
-        let divisor = e.map(|e| 1.0 + e);
+        let magnitude = x.map(|x| magnitude_up_to_f32(x, f32::GELU_TANH_LIMIT));
+        let e = magnitude.map(|a| exp2_approx_f32(a * fma_f32(a * a, CUBIC, FACTOR as f32)));
+        // At most 2 in any case, but if it is NaN: that must not get into the other value's weight.
+        let divisor = e.map(|e| 1.0 + e.min(1.0));
         let reciprocal = reciprocal_approx_f32(divisor[0] * divisor[1]);
-        for j in 0..2 {
-            let weight = e[j] * divisor[1 - j] * reciprocal;
-            values[2 * half + j] = fma_f32(-magnitude[j], weight, x[j].max(0.0));
-        }
+        let weight = [e[0] * divisor[1] * reciprocal, e[1] * divisor[0] * reciprocal];
+        values[2 * half] = fma_f32(-magnitude[0], weight[0], x[0].max(0.0));
+        values[2 * half + 1] = fma_f32(-magnitude[1], weight[1], x[1].max(0.0));
     });
     values
 }
@@ -228,6 +234,13 @@ mod tests {
             assert_eq!(of(activation, f32::NEG_INFINITY), low, "{activation:?}");
             assert_eq!(of(activation, f32::INFINITY), high, "{activation:?}");
             assert!(of(activation, f32::NAN).is_nan(), "{activation:?}");
+        }
+        // In f16 once they are rounded.
+        for activation in [GeluErf, GeluTanh] {
+            let of = |x| f16::from_f32(apply_to_each::<f16, 1>(activation, [x], 0.0)[0]);
+            assert_eq!(of(f32::NEG_INFINITY), f16::ZERO, "{activation:?}");
+            assert_eq!(of(f32::INFINITY), f16::INFINITY, "{activation:?}");
+            assert!(of(f32::NAN).is_nan(), "{activation:?}");
         }
     }
 }

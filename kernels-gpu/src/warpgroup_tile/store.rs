@@ -198,7 +198,8 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "nvptx64", inline(always))]
+    #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
     #[track_caller]
     unsafe fn store_short<D: Outgoing>(
         &self,
