@@ -1,7 +1,7 @@
 //! The number types of matrices and of the sums made from them.
 
 use crate::activation::Activation;
-use crate::fast_activation::apply_to_each;
+use crate::fast_activation::{apply_to_each, gelu, short_gelu_tanh};
 use crate::math::Elementary;
 use core::fmt;
 use cuda_std::hint;
@@ -108,6 +108,20 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
         }
         values
     }
+
+    /// Whether there is a [short](Self::short_gelu) form of GELU, by tanh or the exact one.
+    #[inline(always)]
+    fn has_short_gelu(by_tanh: bool) -> bool {
+        let _ = by_tanh;
+        false
+    }
+
+    /// GELU of values, in code so short that a kernel may have many copies of it ([`fast_activation`](crate::fast_activation)).
+    #[inline(always)]
+    fn short_gelu<const N: usize>(by_tanh: bool, values: [Self::Acc; N]) -> [Self::Acc; N] {
+        let _ = by_tanh;
+        values
+    }
 }
 
 /// A type in which products are summed: f32 or f64.
@@ -188,6 +202,7 @@ macro_rules! element {
     (
         $t:ident, $acc:ident, $dtype:ident, $zero:expr, $widen:expr, $narrow:expr
         $(, activate = $activate:path)?
+        $(, gelu = $gelu:expr, of = $has_gelu:expr)?
     ) => {
         impl Element for $t {
             type Acc = $acc;
@@ -212,11 +227,31 @@ macro_rules! element {
                     $activate(activation, values, slope)
                 }
             )?
+            $(
+                #[inline(always)]
+                fn has_short_gelu(by_tanh: bool) -> bool {
+                    $has_gelu(by_tanh)
+                }
+
+                #[inline(always)]
+                fn short_gelu<const N: usize>(by_tanh: bool, values: [$acc; N]) -> [$acc; N] {
+                    $gelu(by_tanh, values)
+                }
+            )?
         }
     };
 }
 
-element!(f32, f32, F32, 0.0, |x| x, |x| x);
+element!(
+    f32,
+    f32,
+    F32,
+    0.0,
+    |x| x,
+    |x| x,
+    gelu = |_, values| short_gelu_tanh::<N>(values),
+    of = |by_tanh| by_tanh
+);
 element!(f64, f64, F64, 0.0, |x| x, |x| x);
 element!(
     f16,
@@ -225,7 +260,9 @@ element!(
     f16::ZERO,
     scalar::f16_to_f32,
     scalar::f32_to_f16,
-    activate = apply_to_each::<f16, N>
+    activate = apply_to_each::<f16, N>,
+    gelu = gelu::<f16, N>,
+    of = |_| true
 );
 element!(
     bf16,
@@ -234,5 +271,7 @@ element!(
     bf16::ZERO,
     scalar::bf16_to_f32,
     scalar::f32_to_bf16,
-    activate = apply_to_each::<bf16, N>
+    activate = apply_to_each::<bf16, N>,
+    gelu = gelu::<bf16, N>,
+    of = |_| true
 );

@@ -27,6 +27,13 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         None
     }
 
+    /// What becomes of sums, where that is so little that a kernel may have a copy of its code for each of them; the same for all threads
+    /// of a launch. A kernel may then do that instead of calling [`addends`](Self::addends) and [`finish`](Self::finish).
+    #[inline(always)]
+    fn short(&self) -> Option<Short<T::Acc>> {
+        None
+    }
+
     /// Begins to read what the epilogue needs for some pairs ([`crate::pairs`]), which a kernel may do long before it asks for
     /// [`addends`](Self::addends). They are those of this lane; other lanes have others.
     ///
@@ -121,6 +128,17 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     }
 }
 
+/// A short epilogue: `gelu(factor * sum + addend)`, or without GELU, with an addend for each column that is fetched like [`FetchedVectors::of_cols`].
+#[derive(Clone, Copy, Debug)]
+pub struct Short<A> {
+    /// What sums are multiplied with.
+    pub factor: A,
+    /// Whether GELU is applied.
+    pub has_gelu: bool,
+    /// Whether that is GELU by tanh, and not the exact one.
+    pub by_tanh: bool,
+}
+
 /// The epilogue of the product that the running block computes, which it becomes where it is used: see
 /// [`TargetRef`](crate::params::TargetRef).
 #[repr(transparent)]
@@ -131,6 +149,11 @@ impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
     #[inline(always)]
     fn only_scales(&self) -> Option<T::Acc> {
         self.0.only_scales()
+    }
+
+    #[inline(always)]
+    fn short(&self) -> Option<Short<T::Acc>> {
+        self.0.short()
     }
 
     #[inline(always)]

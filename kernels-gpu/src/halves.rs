@@ -24,7 +24,7 @@
 //! threads                 | sums += high 0         | sums += high 1
 //! ```
 //!
-//! All else is as in [`crate::warpgroup`]: a producer, a ring of stages that bulk copies fill, blocks that stay and share the last tiles. The
+//! All else is as in [`crate::warpgroup`]: warpgroups that end a tile one after the other, a producer, a ring of stages that bulk copies fill, blocks that stay and share the last tiles. The
 //! tiles are smaller, since an element of D takes three registers. A stage holds four panels: both halves of A and of B.
 //!
 //! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
@@ -46,7 +46,7 @@ use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP};
 use crate::split::HALVES;
 use crate::tile::Origin;
-use crate::warpgroup::{CONSUMERS_MEET, PRODUCERS, become_consumer, become_producer};
+use crate::warpgroup::{CONSUMERS_MEET, HELD_MEET, PRODUCERS, become_consumer, become_producer};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -282,17 +282,34 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         // with the next high ones.
         unsafe {
             products.clear();
-            for slice in 0..slices {
-                let operands = Self::slice(ring.wait_full());
-                unroll!(part < BK / PROMOTED, {
-                    products.begin(&operands, first, part);
-                    products.settle(sums, part);
-                    wgmma::wait_group::<1>();
-                    if part == 0 && slice > 0 {
-                        ring.emptied();
-                    }
-                    products.promote(sums);
-                });
+            let is_held = slices > STAGES;
+            let hold = if is_held && first != 0 { slices - STAGES } else { slices };
+            let mut slice = 0;
+            loop {
+                let (begin, end) = (slice, if slice < hold { hold } else { slices });
+                while slice < end {
+                    let operands = Self::slice(ring.wait_full());
+                    unroll!(part < BK / PROMOTED, {
+                        products.begin(&operands, first, part);
+                        products.settle(sums, part);
+                        wgmma::wait_group::<1>();
+                        if part == 0 && slice > begin {
+                            ring.emptied();
+                        }
+                        products.promote(sums);
+                    });
+                    slice += 1;
+                }
+                if end == slices {
+                    break;
+                }
+                // The first warpgroup needs all stages for its last slices.
+                wgmma::wait_group::<0>();
+                ring.emptied_last();
+                named_barrier::sync(HELD_MEET, Self::CONSUMERS);
+            }
+            if is_held && first == 0 {
+                named_barrier::arrive(HELD_MEET, Self::CONSUMERS);
             }
             let result = meanwhile();
             wgmma::wait_group::<0>();

@@ -157,7 +157,7 @@ macro_rules! __gemm_entry {
                 }
             )?
             let factors = [a, b];
-            let maps = $crate::maps::Maps::new(&factors, (d_is_mapped != 0).then_some(d));
+            let maps = $crate::maps::Maps::new(&factors, d, d_is_mapped != 0);
             let params = $crate::params::GemmParams { maps, ..params.of_block() };
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }

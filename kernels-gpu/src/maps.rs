@@ -17,7 +17,7 @@ use crate::element::Element;
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::thread;
+use cuda_std::{hint, thread};
 
 /// What one bulk copy brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,22 +76,22 @@ pub type Factors<'a> = [&'a TensorMap; 2];
 pub struct Maps {
     /// In the entry, which the kernel is compiled into: so that it knows them.
     factors: *const Factors<'static>,
-    /// Null where D is not mapped.
+    /// The same, of D.
     d: *const TensorMap,
+    /// Zero where D is not mapped.
+    d_is_mapped: u32,
 }
 
 impl Maps {
     /// None.
-    pub const NONE: Self = Maps { factors: core::ptr::null(), d: core::ptr::null() };
+    pub const NONE: Self =
+        Maps { factors: core::ptr::null(), d: core::ptr::null(), d_is_mapped: 0 };
 
-    /// Those of A and B, and of D where it is mapped. They are used as long as the factors live.
+    /// Those of A and B, and of D where that is mapped. They are used as long as the factors live.
     #[inline(always)]
-    pub const fn new(factors: &Factors<'_>, d: Option<&TensorMap>) -> Self {
-        let d = match d {
-            Some(map) => core::ptr::from_ref(map),
-            None => core::ptr::null(),
-        };
-        Maps { factors: core::ptr::from_ref(factors).cast(), d }
+    pub const fn new(factors: &Factors<'_>, d: &TensorMap, d_is_mapped: bool) -> Self {
+        let factors = core::ptr::from_ref(factors).cast();
+        Maps { factors, d: core::ptr::from_ref(d), d_is_mapped: d_is_mapped as u32 }
     }
 }
 
@@ -119,9 +119,10 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     /// D of the running block's product, where it is mapped.
     #[inline(always)]
     pub fn mapped_d(&self) -> Option<Mapped<'_>> {
-        // SAFETY: as above; it is null where there is none.
-        let map = unsafe { self.maps.d.as_ref() };
-        map.map(|map| mapped(map, self.d.stride))
+        // Asked each time anew: a pointer that may be null would take registers all the while.
+        let is_mapped = hint::opaque(self.maps.d_is_mapped) != 0;
+        // SAFETY: as above.
+        is_mapped.then(|| mapped(unsafe { &*self.maps.d }, self.d.stride))
     }
 }
 

@@ -13,6 +13,9 @@
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
 //!   thread, which the producers give up ([`crate::warpgroup_tile`]). Where D is narrow they share 256 x 128, which is as many: then each has
 //!   two pieces of 64 rows, and two instructions to every step along k;
+//! - the second warpgroup leaves the tensor cores to the first for the last slices of a tile, and has them for its own last ones
+//!   after that: while one takes its sums to D the other multiplies. Without that both would end at the same time, and nobody would multiply
+//!   for all of the epilogue;
 //! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
 //!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
@@ -23,8 +26,8 @@
 //!
 //! ```text
 //! producer     | fill 0 | fill 1 | fill 2 | fill 3 | wait, fill 0 | ..      all tiles of the block, without a break
-//! consumer 0            | 0 ------ | 1 ------ | 2 ------ | ..  store |      rows 0 to 63 of the tile
-//! consumer 1            | 0 ------ | 1 ------ | 2 ------ | ..  store |      rows 64 to 127
+//! consumer 0            | 0 ------ | 1 ------ | ..  | last -- | store    | 0 ------ | ..      rows 0 to 63 of the tile
+//! consumer 1            | 0 ------ | 1 ------ | ..            | last --- | store    | ..      rows 64 to 127
 //! ```
 //!
 //! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes ([`crate::maps`]);
@@ -59,6 +62,9 @@ const CONSUMER_REGISTERS: u32 = 232;
 
 /// The named barrier of all threads that multiply.
 pub const CONSUMERS_MEET: u32 = 1;
+
+/// The named barrier at which the second warpgroup waits before its [last slices](Warpgroup::HELD) of a tile.
+pub const HELD_MEET: u32 = 2;
 
 /// Threads among which a row of sums is divided.
 const THREADS_OF_ROW: usize = 4;
@@ -191,11 +197,16 @@ impl<
             let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
-            for Part { origin: Origin { row, col }, slices, is_left, first_helper } in
-                Parts::<CLUSTER>::new::<Self, _>(p)
-            {
+            let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);
+            let mut next = parts.next();
+            while let Some(part) = next.take() {
+                let Part { origin: Origin { row, col }, slices, is_left, first_helper } = part;
                 let origin = Origin { row: row + first, col };
-                let fetch = || WarpgroupTile::<BN, BM>::fetch(p, origin);
+                // Where the next part is takes a while to work out: so that is done while products are under way, too.
+                let fetch = || {
+                    next = parts.next();
+                    WarpgroupTile::<BN, BM>::fetch(p, origin)
+                };
                 let slices = slices.end - slices.start;
                 let fetched = Self::consume(&mut sums, &mut ring, first, slices, fetch);
                 if is_left {
@@ -215,6 +226,12 @@ impl<
 
     /// Threads that multiply.
     const CONSUMERS: u32 = Self::TILE.threads();
+
+    /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
+    /// by then, and the first needs all others.
+    ///
+    /// A tile of no more slices than stages is begun and ended by both alike: the first could come to the barrier for the next tile too early.
+    const HELD: u32 = STAGES - 1;
 
     /// Bytes of a stage.
     const STAGE_BYTES: u32 = {
@@ -344,13 +361,21 @@ impl<
                 sums.clear();
                 return meanwhile();
             }
+            let is_held = slices > STAGES;
+            let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
             for slice in 0..slices {
+                if slice == hold {
+                    named_barrier::sync(HELD_MEET, Self::CONSUMERS);
+                }
                 let (a, b) = Self::panels(ring.wait_full());
                 sums.begin_products((a, first), b, slice == 0);
                 if slice > 0 {
                     sums.wait::<1>();
                     ring.emptied();
                 }
+            }
+            if is_held && first == 0 {
+                named_barrier::arrive(HELD_MEET, Self::CONSUMERS);
             }
             let result = meanwhile();
             sums.wait::<0>();

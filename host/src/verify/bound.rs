@@ -183,14 +183,26 @@ pub(super) fn evaluation(p: Precision, activation: Activation, sign: f64, x: f64
         // The argument x / sqrt(2) has two roundings (the constant's and the product's), and erf passes on at most the
         // same relative error.
         Activation::GeluErf => gelu(p, 2.0 + 2.0 * ERF_ULPS, sign, x, v),
-        Activation::GeluTanh => gelu_tanh(p, sign, x, v),
+        Activation::GeluTanh => gelu_tanh(p, GELU_TANH_ULPS, sign, x, v),
     }
 }
 
 /// What kernels may add to that for results of this type, with the same arguments: shorter formulas, the errors of which are a small
 /// part of the conversion's (step 4), and for which subnormal numbers are zero ([`fast_activation`]).
-pub(super) fn approximation(dtype: Dtype, activation: Activation, x: f64, v: f64) -> f64 {
+///
+/// In f32 that is GELU by tanh alone, whose short form has a larger error than the other.
+pub(super) fn approximation(
+    dtype: Dtype,
+    activation: Activation,
+    sign: f64,
+    x: f64,
+    v: f64,
+) -> f64 {
     let gelu = match dtype {
+        Dtype::F32 if activation == Activation::GeluTanh => {
+            let ulps = fast_activation::SHORT_GELU_TANH_ULPS;
+            return gelu_tanh(Precision::of_sums(dtype), ulps, sign, x, v);
+        }
         Dtype::F32 | Dtype::F64 => return 0.0,
         Dtype::F16 => <f16 as Rounded>::GELU_ERROR,
         Dtype::Bf16 => <bf16 as Rounded>::GELU_ERROR,
@@ -222,7 +234,7 @@ fn gelu(p: Precision, roundings: f64, sign: f64, x: f64, v: f64) -> f64 {
 ///
 /// The reference's formula in double precision has up to eight roundings in `2u`, so an error of up to `8 ln 2` roundings for each
 /// unit of `t`: within the same bound.
-fn gelu_tanh(p: Precision, sign: f64, x: f64, v: f64) -> f64 {
+fn gelu_tanh(p: Precision, ulps: f64, sign: f64, x: f64, v: f64) -> f64 {
     let surely_positive = x < 2.0 * sign;
     let exponent = if surely_positive {
         0.0
@@ -232,6 +244,6 @@ fn gelu_tanh(p: Precision, sign: f64, x: f64, v: f64) -> f64 {
         2.0 * (2.0 / PI).sqrt() * LOG2_E * (0.044715 * x.powi(3) + x)
     };
     let smallest_normal = p.smallest / (2.0 * p.unit_roundoff);
-    let relative = 2.0 * GELU_TANH_ULPS * (1.0 + exponent) * p.unit_roundoff;
+    let relative = 2.0 * ulps * (1.0 + exponent) * p.unit_roundoff;
     SECOND_ORDER * relative * v + math::GELU_TANH_TAIL * smallest_normal
 }

@@ -150,7 +150,7 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let error = propagated
             + evaluation(Precision::of_sums(T::DTYPE))
             + evaluation(Precision::DOUBLE)
-            + bound::approximation(D::DTYPE, activation, x, v);
+            + bound::approximation(D::DTYPE, activation, z.value, x, v);
         (value, bound::conversion(D::DTYPE, value, error))
     }
 }

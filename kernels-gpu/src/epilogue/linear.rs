@@ -1,6 +1,6 @@
 //! The built-in epilogue.
 
-use super::Epilogue;
+use super::{Epilogue, Short};
 use crate::activation::Activation;
 use crate::element::{Accumulator, Element};
 use crate::mover::VECTOR_BYTES;
@@ -82,6 +82,20 @@ impl<T: Element> Epilogue<T> for Linear<T> {
             && self.bias_axis == BiasAxis::None
             && self.activation == Activation::None;
         plain.then_some(self.alpha)
+    }
+
+    #[inline(always)]
+    fn short(&self) -> Option<Short<T::Acc>> {
+        // What is worked out here stays here: in registers all through the loops before it would take them from the sums.
+        let activation = hint::opaque(self.activation as u32);
+        let bias_axis = hint::opaque(self.bias_axis as u32);
+        let reads_c = hint::opaque(u32::from(self.beta != T::Acc::ZERO)) != 0;
+        let by_tanh = activation == Activation::GeluTanh as u32;
+        let has_gelu = by_tanh || activation == Activation::GeluErf as u32;
+        let is_short = !reads_c
+            && bias_axis != BiasAxis::Row as u32
+            && (has_gelu && T::has_short_gelu(by_tanh) || activation == Activation::None as u32);
+        is_short.then_some(Short { factor: self.alpha, has_gelu, by_tanh })
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! GELU by `tanh`: positive arguments, the tail of negative ones, and the limits.
 
 use crate::{check, spacing_f32, spacing_f64};
+use regemm_kernels::fast_activation::{SHORT_GELU_TANH_ULPS, short_gelu_tanh};
 use regemm_kernels::math::{Elementary, GELU_TANH_TAIL, gelu_tanh};
 
 /// The exact value, to a few units in the last place of double precision times `1 + |t|`, and `t`.
@@ -18,12 +19,38 @@ fn share(x: f64, t: f64) -> f64 {
 
 #[test]
 fn of_single_precision() {
+    sweep_f32(gelu_tanh, f32::GELU_TANH_ULPS);
+}
+
+#[test]
+fn short_form_of_single_precision() {
+    sweep_f32(|x| short_gelu_tanh([x, 1.0])[0], SHORT_GELU_TANH_ULPS);
+}
+
+/// Values share a reciprocal, and nothing else.
+#[test]
+fn short_forms_of_two_values_do_not_depend_on_each_other() {
+    const ALONE: [f32; 2] = [f32::NAN, f32::NAN];
+    for x in [f32::NEG_INFINITY, f32::INFINITY, -0.0, 0.0, -11.0, 1e30] {
+        let expected = if x > 0.0 { x } else { 0.0 };
+        for other in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -3.0, 3.0] {
+            let [first, _] = short_gelu_tanh([x, other]);
+            let [_, second] = short_gelu_tanh([other, x]);
+            assert_eq!([first, second], [expected; 2], "{x} beside {other}");
+        }
+    }
+    assert!(short_gelu_tanh(ALONE).iter().all(|y| y.is_nan()));
+    let [not_a_number, three] = short_gelu_tanh([f32::NAN, 3.0]);
+    assert!(not_a_number.is_nan() && (three - gelu_tanh(3.0)).abs() < 1e-6, "{three}");
+}
+
+fn sweep_f32(function: impl Fn(f32) -> f32, ulps: f64) {
     /// Prime, so that all patterns of low bits occur at every magnitude.
     const STRIDE: usize = 61;
     let tail = GELU_TANH_TAIL * f64::from(f32::MIN_POSITIVE);
     for bits in (0..=u32::MAX).step_by(STRIDE) {
         let x = f32::from_bits(bits);
-        let result = gelu_tanh(x);
+        let result = function(x);
         if !x.is_finite() {
             continue;
         }
@@ -32,7 +59,7 @@ fn of_single_precision() {
         if x < -1.0 && exact > -tail {
             assert!(error <= tail, "gelu_tanh({x:?}) is {result:?}, not {exact:?}");
         } else {
-            let bound = f32::GELU_TANH_ULPS * share(f64::from(x), t);
+            let bound = ulps * share(f64::from(x), t);
             check("gelu_tanh", x, error / spacing_f32(exact), bound);
         }
     }
