@@ -61,7 +61,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
             match (params.epilogue.only_scales(), params.mapped_d()) {
                 (Some(factor), Some(d)) => self.store_scaled::<D>(d, factor, origin, outbox),
                 (_, d) => match (params.epilogue.short(), d) {
-                    (Some(short), Some(d)) => {
+                    (Some(short), Some(d)) if const { Self::has_room::<D>() } => {
                         self.store_short::<D>(short, d, origin, fetched.vectors, outbox)
                     }
                     _ => self.store_by_epilogue(params, d, origin, fetched, outbox),
@@ -241,6 +241,12 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
             )*};
         }
         store!(0 1 2 3 4 5 6 7);
+    }
+
+    /// Whether registers are left beside the sums for a short epilogue: a bias of f32 takes twice as many of them as one of half precision.
+    const fn has_room<D>() -> bool {
+        const MOST_BESIDE_F32: usize = 64;
+        size_of::<D>() < size_of::<f32>() || Self::SUMS <= MOST_BESIDE_F32
     }
 
     /// How many times [`pairs::COLS`] columns are a part of D on its way.
