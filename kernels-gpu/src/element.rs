@@ -1,7 +1,7 @@
 //! The number types of matrices and of the sums made from them.
 
 use crate::activation::Activation;
-use crate::fast_activation::{apply_to_each, gelu, short_gelu_tanh};
+use crate::fast_activation::{apply_to_each, gelu, gelu_by_tanh};
 use crate::math::Elementary;
 use core::fmt;
 use cuda_std::hint;
@@ -202,7 +202,7 @@ macro_rules! element {
     (
         $t:ident, $acc:ident, $dtype:ident, $zero:expr, $widen:expr, $narrow:expr
         $(, activate = $activate:path)?
-        $(, gelu = $gelu:expr, of = $has_gelu:expr)?
+        $(, gelu = $gelu:path, of = $has_gelu:expr)?
     ) => {
         impl Element for $t {
             type Acc = $acc;
@@ -242,16 +242,7 @@ macro_rules! element {
     };
 }
 
-element!(
-    f32,
-    f32,
-    F32,
-    0.0,
-    |x| x,
-    |x| x,
-    gelu = |_, values| short_gelu_tanh::<N>(values),
-    of = |by_tanh| by_tanh
-);
+element!(f32, f32, F32, 0.0, |x| x, |x| x, gelu = gelu_by_tanh::<N>, of = |by_tanh| by_tanh);
 element!(f64, f64, F64, 0.0, |x| x, |x| x);
 element!(
     f16,

@@ -157,6 +157,12 @@ pub fn short_gelu_tanh<const N: usize>(mut values: [f32; N]) -> [f32; N] {
     values
 }
 
+/// [`short_gelu_tanh`] of values of which it has been asked whether there is [another](crate::element::Element::has_short_gelu).
+#[inline(always)]
+pub(crate) fn gelu_by_tanh<const N: usize>(_by_tanh: bool, values: [f32; N]) -> [f32; N] {
+    short_gelu_tanh(values)
+}
+
 /// `1 / (1 + 2^(-x log2(e)))`.
 #[inline(always)]
 fn sigmoid(x: f32) -> f32 {

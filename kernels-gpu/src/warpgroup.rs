@@ -198,13 +198,16 @@ impl<
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
             let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);
-            let mut next = parts.next();
-            while let Some(part) = next.take() {
+            let mut next = if const { Self::HAS_ROOM } { parts.next() } else { None };
+            loop {
+                let part = if const { Self::HAS_ROOM } { next.take() } else { parts.next() };
+                let Some(part) = part else { break };
                 let Part { origin: Origin { row, col }, slices, is_left, first_helper } = part;
                 let origin = Origin { row: row + first, col };
-                // Where the next part is takes a while to work out: so that is done while products are under way, too.
                 let fetch = || {
-                    next = parts.next();
+                    if const { Self::HAS_ROOM } {
+                        next = parts.next();
+                    }
                     WarpgroupTile::<BN, BM>::fetch(p, origin)
                 };
                 let slices = slices.end - slices.start;
@@ -226,6 +229,10 @@ impl<
 
     /// Threads that multiply.
     const CONSUMERS: u32 = Self::TILE.threads();
+
+    /// Whether consumers have registers for two things more, which results of f32 leave none for: to work out while products are under way
+    /// where the next part is, and to end a tile [one after the other](Self::HELD).
+    const HAS_ROOM: bool = size_of::<D>() < size_of::<f32>();
 
     /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
     /// by then, and the first needs all others.
@@ -361,7 +368,7 @@ impl<
                 sums.clear();
                 return meanwhile();
             }
-            let is_held = slices > STAGES;
+            let is_held = const { Self::HAS_ROOM } && slices > STAGES;
             let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
             for slice in 0..slices {
                 if slice == hold {
