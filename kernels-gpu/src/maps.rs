@@ -17,7 +17,7 @@ use crate::element::Element;
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{hint, thread};
+use cuda_std::thread;
 
 /// What one bulk copy brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,8 +119,7 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     /// D of the running block's product, where it is mapped.
     #[inline(always)]
     pub fn mapped_d(&self) -> Option<Mapped<'_>> {
-        // Asked each time anew: a pointer that may be null would take registers all the while.
-        let is_mapped = hint::opaque(self.maps.d_is_mapped) != 0;
+        let is_mapped = self.maps.d_is_mapped != 0;
         // SAFETY: as above.
         is_mapped.then(|| mapped(unsafe { &*self.maps.d }, self.d.stride))
     }

@@ -371,7 +371,7 @@ impl<
             let is_held = const { Self::HAS_ROOM } && slices > STAGES;
             let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
             for slice in 0..slices {
-                if slice == hold {
+                if const { Self::HAS_ROOM } && slice == hold {
                     named_barrier::sync(HELD_MEET, Self::CONSUMERS);
                 }
                 let (a, b) = Self::panels(ring.wait_full());

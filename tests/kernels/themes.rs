@@ -292,8 +292,12 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         Summation::Warpgroups | Summation::Halves | Summation::Rounded => {
             (kernel.summation, u32::from(kernel.reducer.is_some()), 0)
         }
-        // Blocks of a cluster sum over a part of K each.
-        Summation::TensorCores => (kernel.summation, kernel.cluster, 0),
+        // Two blocks may sum over half of K each, and in bulk an instruction takes more values of k.
+        Summation::TensorCores => (
+            kernel.summation,
+            u32::from(kernel.schedule == Schedule::ClusterK),
+            u32::from(kernel.boxes.is_some()),
+        ),
         order => (order, 1, 0),
     };
     let kind = |kernel: &KernelInfo| (Types::of(kernel), order(kernel));

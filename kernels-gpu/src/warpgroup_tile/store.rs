@@ -60,12 +60,15 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         unsafe {
             match (params.epilogue.only_scales(), params.mapped_d()) {
                 (Some(factor), Some(d)) => self.store_scaled::<D>(d, factor, origin, outbox),
-                (_, d) => match (params.epilogue.short(), d) {
-                    (Some(short), Some(d)) if const { Self::has_room::<D>() } => {
-                        self.store_short::<D>(short, d, origin, fetched.vectors, outbox)
+                (_, d) => {
+                    if const { Self::has_room::<D>() }
+                        && let (Some(short), Some(d)) = (params.epilogue.short(), d)
+                    {
+                        self.store_short::<D>(short, d, origin, fetched.vectors, outbox);
+                    } else {
+                        self.store_by_epilogue(params, d, origin, fetched, outbox);
                     }
-                    _ => self.store_by_epilogue(params, d, origin, fetched, outbox),
-                },
+                }
             }
         }
     }
