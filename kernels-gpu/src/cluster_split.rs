@@ -109,7 +109,11 @@ impl<
             let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
             let slices = slices.end - slices.start;
             let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
-                &mut sums, &mut ring, first, slices, fetch,
+                &mut sums,
+                &mut ring,
+                (first, false),
+                slices,
+                fetch,
             );
 
             let place = |vector: usize| {

@@ -185,6 +185,8 @@ impl<
     #[inline(always)]
     fn tiles<E>(p: &GemmParams<f64, E>) -> core::iter::StepBy<core::ops::Range<u32>> {
         let (first, step) = (thread::block_idx_x() / CLUSTER, thread::grid_dim_x() / CLUSTER);
+        // There is at least one; saying so spares the compiler a check.
+        let step = step.max(1);
         (first..tiles(&Self::TOGETHER, p.m, p.n)).step_by(step as usize)
     }
 

@@ -17,7 +17,7 @@ use crate::element::Element;
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::thread;
+use cuda_std::{hint, thread};
 
 /// What one bulk copy brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,9 +119,19 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     /// D of the running block's product, where it is mapped.
     #[inline(always)]
     pub fn mapped_d(&self) -> Option<Mapped<'_>> {
-        let is_mapped = self.maps.d_is_mapped != 0;
+        self.d_if(self.maps.d_is_mapped)
+    }
+
+    /// The same, asked each time anew: the answer takes no register all the while, but code for each time.
+    #[inline(always)]
+    pub fn mapped_d_anew(&self) -> Option<Mapped<'_>> {
+        self.d_if(hint::opaque(self.maps.d_is_mapped))
+    }
+
+    #[inline(always)]
+    fn d_if(&self, is_mapped: u32) -> Option<Mapped<'_>> {
         // SAFETY: as above.
-        is_mapped.then(|| mapped(unsafe { &*self.maps.d }, self.d.stride))
+        (is_mapped != 0).then(|| mapped(unsafe { &*self.maps.d }, self.d.stride))
     }
 }
 

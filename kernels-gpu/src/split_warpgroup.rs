@@ -89,7 +89,7 @@ impl<
             Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
                 &mut sums,
                 &mut ring,
-                first,
+                (first, false),
                 slices,
                 || (),
             );

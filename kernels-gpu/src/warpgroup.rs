@@ -211,7 +211,8 @@ impl<
                     WarpgroupTile::<BN, BM>::fetch(p, origin)
                 };
                 let slices = slices.end - slices.start;
-                let fetched = Self::consume(&mut sums, &mut ring, first, slices, fetch);
+                let fetched =
+                    Self::consume(&mut sums, &mut ring, (first, Self::HAS_ROOM), slices, fetch);
                 if is_left {
                     sums.leave(&of_block(block), meet);
                     continue;
@@ -348,7 +349,8 @@ impl<
         }
     }
 
-    /// Sums the products of so many slices of a tile: of a warpgroup's rows of it, from `first` on. Before it waits for the last ones it does something `meanwhile`,
+    /// Sums the products of so many slices of a tile: of a warpgroup's rows of it, from `first` on. The second warpgroup may [hold](Self::HELD) before its last slices,
+    /// which pays where tiles follow each other. Before it waits for the last ones it does something `meanwhile`,
     /// whose result it gives back.
     ///
     /// # Safety
@@ -358,7 +360,7 @@ impl<
     pub unsafe fn consume<R>(
         sums: &mut WarpgroupTile<BN, BM>,
         ring: &mut Ring<STAGES>,
-        first: u32,
+        (first, holds): (u32, bool),
         slices: u32,
         meanwhile: impl FnOnce() -> R,
     ) -> R {
@@ -368,10 +370,10 @@ impl<
                 sums.clear();
                 return meanwhile();
             }
-            let is_held = const { Self::HAS_ROOM } && slices > STAGES;
+            let is_held = holds && slices > STAGES;
             let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
             for slice in 0..slices {
-                if const { Self::HAS_ROOM } && slice == hold {
+                if holds && slice == hold {
                     named_barrier::sync(HELD_MEET, Self::CONSUMERS);
                 }
                 let (a, b) = Self::panels(ring.wait_full());

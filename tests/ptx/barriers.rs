@@ -1,7 +1,7 @@
 //! Barriers, as many as the design has.
 
 use crate::module::modules;
-use regemm::Rung;
+use regemm::{Dtype, Rung};
 use regemm_kernels::kernel::Schedule;
 
 /// Catches a barrier that was lost, or one too many: the design has two around the use of the slices, with two stages
@@ -84,7 +84,7 @@ fn barriers_are_as_designed() {
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],
             // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, where
-            // sums are left to others and where they are collected, around the writes of each part of D that is only scaled, of a
+            // sums are left to others and where they are collected, around the writes of each part of D where they are written out, of a
             // part of any other, and before one that is not mapped is read back.
             Rung::Warpgroup => {
                 const ALL: [&str; 24] = {
@@ -93,7 +93,7 @@ fn barriers_are_as_designed() {
                     (barriers[3], barriers[4]) = ("bar.sync", "bar.sync");
                     barriers
                 };
-                &ALL[..8 + 2 * module.parts_of_d()]
+                &ALL[..8 + 2 * module.ways_written_out() * module.parts_of_d()]
             }
             // As with warp tiles, and around the way of the sums through shared memory.
             Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],
@@ -105,6 +105,11 @@ fn barriers_are_as_designed() {
             const OF_CLUSTER: [&str; 2] = ["barrier.cluster.arrive", "barrier.cluster.wait"];
             expected.splice(..1, OF_CLUSTER);
             expected.extend(OF_CLUSTER);
+        }
+        if module.kernel.rung == Rung::Warpgroup && module.kernel.target != Dtype::F32 {
+            // Where one warpgroup holds, and the other says that it need not any more.
+            expected.insert(1, "bar.sync");
+            expected.insert(1, "bar.arrive");
         }
         if module.kernel.rung == Rung::Warpgroup {
             // Which of the ways that sums take comes first in the text is the compiler's choice.

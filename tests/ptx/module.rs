@@ -193,6 +193,12 @@ impl Module {
         self.pieces() as usize * self.kernel.tile.bn as usize * self.kernel.target.bytes() / 128
     }
 
+    /// Ways by which whole parts of D leave that are all written out: of sums that are only scaled, and of bias and GELU where there are registers for it.
+    pub fn ways_written_out(&self) -> usize {
+        let tile = self.kernel.tile;
+        if self.kernel.target != Dtype::F32 || tile.tm * tile.tn <= 64 { 2 } else { 1 }
+    }
+
     /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.
     pub fn stores_pairs_of_f32(&self) -> bool {
         self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32

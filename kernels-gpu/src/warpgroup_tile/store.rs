@@ -58,7 +58,12 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         let origin = of_warp(origin);
         // SAFETY: as promised by the caller.
         unsafe {
-            match (params.epilogue.only_scales(), params.mapped_d()) {
+            let d = if const { Self::has_room::<D>() } {
+                params.mapped_d_anew()
+            } else {
+                params.mapped_d()
+            };
+            match (params.epilogue.only_scales(), d) {
                 (Some(factor), Some(d)) => self.store_scaled::<D>(d, factor, origin, outbox),
                 (_, d) => {
                     if const { Self::has_room::<D>() }
