@@ -113,8 +113,7 @@ fn barriers_are_as_designed() {
         }
         if module.kernel.rung == Rung::Warpgroup {
             // Which of the ways that sums take comes first in the text is the compiler's choice.
-            let ends = [found.first(), found.last()];
-            assert_eq!(ends, [expected.first(), expected.last()], "{}", module.name());
+            assert_eq!(found.first(), expected.first(), "{}", module.name());
             found.sort_unstable();
             expected.sort_unstable();
         }
