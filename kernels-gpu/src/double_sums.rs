@@ -2,7 +2,7 @@
 //!
 //! A quarter of the warp writes at a time, 4 pairs in each of 2 rows, which are half of what fills all banks. Which rows and pairs these are is
 //! the [reader's](crate::double_panels::FragmentReader::of_lanes) to say: rows that differ in their first bit or else in their second, and pairs that follow each
-//! other or are two and two of a line's halves. So in one of the two rows [these](TURN) change places.
+//! other or are two and two of a line's halves. So in one of the two rows these change places.
 
 use crate::epilogue::Epilogue;
 use crate::mover::{BANKS_BYTES, VECTOR_BYTES};

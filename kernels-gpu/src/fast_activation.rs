@@ -126,7 +126,7 @@ pub fn gelu<T: Rounded, const N: usize>(by_tanh: bool, mut values: [f32; N]) -> 
     values
 }
 
-/// Bound on the error of [`short_gelu_tanh`] in ulp, in the sense of [`Elementary::GELU_TANH_ULPS`](crate::math::Elementary::GELU_TANH_ULPS).
+/// Bound on the error of [`short_gelu_tanh`] in ulp, in the sense of [`Elementary::GELU_TANH_ULPS`].
 ///
 /// In roundings of half an ulp, for the weight `e / (1 + e)` where it is one half: two of `2^t`, which has four, one each of `1 + e`, of the product
 /// of divisors and of both products with its reciprocal, two of that; and one of the last step.

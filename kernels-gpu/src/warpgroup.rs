@@ -63,7 +63,7 @@ const CONSUMER_REGISTERS: u32 = 232;
 /// The named barrier of all threads that multiply.
 pub const CONSUMERS_MEET: u32 = 1;
 
-/// The named barrier at which the second warpgroup waits before its [last slices](Warpgroup::HELD) of a tile.
+/// The named barrier at which the second warpgroup waits before its last slices of a tile.
 pub const HELD_MEET: u32 = 2;
 
 /// Threads among which a row of sums is divided.
@@ -349,7 +349,7 @@ impl<
         }
     }
 
-    /// Sums the products of so many slices of a tile: of a warpgroup's rows of it, from `first` on. The second warpgroup may [hold](Self::HELD) before its last slices,
+    /// Sums the products of so many slices of a tile: of a warpgroup's rows of it, from `first` on. The second warpgroup may hold before its last slices,
     /// which pays where tiles follow each other. Before it waits for the last ones it does something `meanwhile`,
     /// whose result it gives back.
     ///
