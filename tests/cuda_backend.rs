@@ -269,7 +269,7 @@ fn odd_factors_are_repacked_first_and_without_new_memory() {
         let workspace = device.workspace(gemm.workspace_size(&mut d).unwrap()).unwrap();
         let mut log = Log::new(path);
         let report = gemm.clone().workspace(&workspace).enqueue(&stream, &mut d).unwrap();
-        assert_eq!(report.repacked, Repack { a: 0, b: 1 });
+        assert_eq!(report.repacked, Repack::new(0, 1));
         let lines = log.next();
         let launches: Vec<_> = lines.iter().filter(|line| line.starts_with("launch")).collect();
         // 264 rows of 33 vectors, 1024 to a block; and 3 x 5 tiles.

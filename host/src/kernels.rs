@@ -27,7 +27,8 @@ pub use launch::LaunchShape;
 pub(crate) use launch::{MAX_PRODUCTS, shares};
 pub use precise::{kernels_of, of_all_precisions};
 pub use repack::Repack;
-pub(crate) use rule::{Order, choose_untuned};
+pub(crate) use repack::Way;
+pub(crate) use rule::{Order, choose_untuned, in_the_faster_way};
 pub use rule::{Rule, choose, rank};
 pub use types::Types;
 pub use weigh::{AgainstHalves, Either, weigh};
@@ -189,10 +190,10 @@ impl Problem {
         let (_, row_of_a) = layouts.a.stored(m, k);
         let (_, row_of_b) = layouts.b.stored(k, n);
         let whole = BULK_ALIGNMENT / dtype.bytes() as u64;
-        let repack = Repack {
-            a: !(row_of_a as u64).is_multiple_of(whole) as u32,
-            b: !(row_of_b as u64).is_multiple_of(whole) as u32,
-        };
+        let repack = Repack::new(
+            !(row_of_a as u64).is_multiple_of(whole) as u32,
+            !(row_of_b as u64).is_multiple_of(whole) as u32,
+        );
         let (batch, matrices, kept) = (1, [1; 2], [false; 2]);
         Problem { dtype, target: dtype, m, n, k, layouts, batch, repack, matrices, kept }
     }
@@ -292,9 +293,9 @@ mod tests {
             assert!(!takes((4, 4, 4), layouts) && !takes((7, 7, 7), layouts), "{layouts}");
         }
         assert!(!takes((1, 16, 8), Layouts::TN), "a column of A is a row of what is stored");
-        assert_eq!(repack((4, 4, 4), Layouts::NN), Repack { a: 1, b: 1 });
-        assert_eq!(repack((1, 16, 7), Layouts::NN), Repack { a: 1, b: 0 });
-        assert_eq!(repack((1, 7, 16), Layouts::NN), Repack { a: 0, b: 1 });
+        assert_eq!(repack((4, 4, 4), Layouts::NN), Repack::new(1, 1));
+        assert_eq!(repack((1, 16, 7), Layouts::NN), Repack::new(1, 0));
+        assert_eq!(repack((1, 7, 16), Layouts::NN), Repack::new(0, 1));
         assert!(takes((1, 7, 16), Layouts::NT), "rows of B lie along k");
         assert!(Problem::new(Dtype::F32, 1, 4, 12).repack.is_nothing());
     }
@@ -305,12 +306,12 @@ mod tests {
             let problem = Problem::new(Dtype::Bf16, 255, 255, k);
             Repack::of(find(name).unwrap(), &problem)
         };
-        assert_eq!(of("warpgroup_bf16", 255), Repack { a: 1, b: 1 });
+        assert_eq!(of("warpgroup_bf16", 255), Repack::new(1, 1));
         assert!(of("tensor_core_bf16", 255).is_nothing());
         assert!(of("warpgroup_bf16", 0).is_nothing());
         let both = of("warpgroup_bf16", 255).to_string();
         assert!(both.starts_with("A and B are repacked"), "{both}");
-        assert!(Repack { a: 0, b: 7 }.to_string().starts_with("B is repacked"));
+        assert!(Repack::new(0, 7).to_string().starts_with("B is repacked"));
     }
 
     #[test]
@@ -318,7 +319,7 @@ mod tests {
         let kernel = find("warpgroup_bf16").unwrap();
         let info = crate::device::Device::sim().info().clone();
         let endless = Problem {
-            repack: Repack { a: u32::MAX, b: 0 },
+            repack: Repack::new(u32::MAX, 0),
             batch: u32::MAX,
             ..Problem::new(Dtype::Bf16, 1 << 20, 7, 1 << 20)
         };

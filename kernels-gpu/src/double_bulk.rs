@@ -38,13 +38,12 @@ use crate::double_tile::{DoubleTile, STEP};
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
-use crate::maps::{BoxShape, Boxes};
+use crate::maps::Boxes;
 use crate::panels::{PanelA, PanelB, Panels};
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP, after};
 use crate::tile::{Origin, tiles, tiles_of_cluster_at};
 use core::marker::PhantomData;
-use cuda_std::swizzle::Swizzle;
 use cuda_std::{
     bulk_copy, cluster, early_start, hint, mma, named_barrier, registers, shared, thread, unroll,
 };
@@ -115,8 +114,7 @@ impl<
         a: DoubleBulkPanel::<PanelA<Self>>::box_of(1),
         fits_a: false,
         b: DoubleBulkPanel::<PanelB<Self>>::box_of(CLUSTER),
-        // Nobody stores D so.
-        d: BoxShape { rows: 8, cols: 16, swizzle: Swizzle::Bytes128 },
+        d: None,
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;

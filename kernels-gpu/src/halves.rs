@@ -116,7 +116,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         a: BulkPanel::<f16, L::A, BM, BK>::BOX,
         fits_a: false,
         b: BulkPanel::<f16, L::B, BN, BK>::box_of(CLUSTER),
-        d: outbox::box_of::<f32>(),
+        d: Some(outbox::box_of::<f32>()),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;

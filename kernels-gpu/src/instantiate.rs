@@ -19,7 +19,8 @@
 /// parameter, its last, and runs only if one of the tests there says so: `.., min_blocks = n, only = unmarked;`.
 ///
 /// A kernel that differs from that of an earlier row in the type of its results alone, and leaves all of them to its reducer, is the
-/// same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own.
+/// same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own. So is one whose factors are
+/// [transposed](crate::transposed) before. Of a family one row may be that of the entry: `name{L}_f32 = .., entry = name_tn_f32;`.
 #[macro_export]
 macro_rules! gemm_kernels {
     ($(#[$doc:meta])* $table:ident: $($rows:tt)*) => {
@@ -54,7 +55,8 @@ macro_rules! __gemm_kernels {
                 dtype: <$kernel as $crate::kernel::GemmKernel>::DTYPE,
                 target: <<$kernel as $crate::kernel::GemmKernel>::Target
                     as $crate::element::Element>::DTYPE,
-                layouts: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,
+                layouts: <$kernel as $crate::kernel::GemmKernel>::STORED,
+                multiplied: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,
                 summation: <$kernel as $crate::kernel::GemmKernel>::SUMMATION,
                 tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,

@@ -248,6 +248,8 @@ pub trait GemmKernel {
     const RUNG: Rung;
     /// How A and B lie in memory.
     const LAYOUTS: Layouts = Layouts::NN;
+    /// How they are stored: where that differs, a launch before the kernel [transposes](crate::transposed) them.
+    const STORED: Layouts = Self::LAYOUTS;
     /// In which order it adds up products.
     const SUMMATION: Summation = Summation::Ascending;
     /// Its tile sizes.
@@ -322,8 +324,10 @@ pub struct KernelInfo {
     pub dtype: Dtype,
     /// Element type of D, C and the bias.
     pub target: Dtype,
-    /// How A and B lie in memory.
+    /// How A and B are stored.
     pub layouts: Layouts,
+    /// How they lie in memory when it multiplies them: in the same way, unless a launch before it [transposes](crate::transposed) them.
+    pub multiplied: Layouts,
     /// In which order it adds up products.
     pub summation: Summation,
     /// Its tile sizes.
@@ -365,6 +369,12 @@ impl KernelInfo {
     /// Whether it takes factors in halves.
     pub const fn takes_halves(&self) -> bool {
         self.halves() > 0
+    }
+
+    /// Whether A, and B, is transposed by a launch before it.
+    pub fn transposes(&self) -> [bool; 2] {
+        let (stored, multiplied) = (self.layouts, self.multiplied);
+        [stored.a != multiplied.a, stored.b != multiplied.b]
     }
 
     /// Whether its blocks can share tiles, and hand their sums over to each other. Those of f64 cannot.

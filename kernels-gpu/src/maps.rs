@@ -39,8 +39,8 @@ pub struct Boxes {
     pub fits_a: bool,
     /// Of B.
     pub b: BoxShape,
-    /// Of D.
-    pub d: BoxShape,
+    /// Of D, if the kernel stores it by bulk copies.
+    pub d: Option<BoxShape>,
 }
 
 /// Rows of the box of a factor that has `rows`, where a box has `most` otherwise: no more than are needed to hold it, in powers of two.

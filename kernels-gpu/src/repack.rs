@@ -21,6 +21,10 @@
 //! Nothing is read but elements of the factor. A vector that reaches out of it, at the ends of rows with gaps between them or of
 //! the whole where there are none, is loaded element by element instead. What the last vector of a row has behind the row's end
 //! becomes zero, and the rest of the copy's row is left alone: bulk copies know where rows end, and read neither.
+//!
+//! A factor that lies otherwise than a kernel takes it is [transposed](transpose) on the way, by another launch.
+
+pub mod transpose;
 
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
@@ -96,6 +100,10 @@ pub struct Part {
     blocks_of_matrix: u32,
     /// Blocks that copy all of them.
     blocks: u32,
+    /// Of the blocks of a matrix that is copied by [squares](Part::squares), those along its rows; nobody else asks.
+    squares_across: u32,
+    /// Zero where it is copied as it lies.
+    is_transposed: u32,
 }
 
 impl Part {
@@ -112,6 +120,8 @@ impl Part {
         last: 0,
         blocks_of_matrix: 0,
         blocks: 0,
+        squares_across: 0,
+        is_transposed: 0,
     };
 
     /// `count` matrices of `rows x cols` units that begin `stride` units apart, and whose copies are to begin at `to`, a multiple
@@ -137,8 +147,39 @@ impl Part {
             last: (cols - vectors.saturating_sub(1) * UNITS) as u32,
             blocks_of_matrix,
             blocks: blocks_of_matrix.saturating_mul(count),
+            ..Part::NONE
         }
     }
+
+    /// The same for elements of four bytes, which [`transpose`] copies in squares, with rows and columns exchanged or not: `cols` is in units
+    /// all the same, and copies are as for [`new`](Part::new), with `cols / 2` rows of `2 * rows` units where they are transposed.
+    pub const fn squares(
+        from: MatrixRef<Unit>,
+        (rows, cols): (u32, u64),
+        (count, stride): (u32, u64),
+        to: GlobalPtr<Unit>,
+        is_transposed: bool,
+    ) -> Part {
+        let part = Part::new(from, (rows, cols), (count, stride), to);
+        let (across, of_matrix) = transpose::blocks(rows, cols / UNITS_OF_ELEMENT);
+        let of_row = if is_transposed { rows as u64 * UNITS_OF_ELEMENT } else { cols };
+        Part {
+            copied_pitch: ld(of_row) * UNIT_BYTES,
+            blocks_of_matrix: of_matrix as u32,
+            blocks: (of_matrix as u32).saturating_mul(count),
+            squares_across: across as u32,
+            is_transposed: is_transposed as u32,
+            ..part
+        }
+    }
+}
+
+/// Units of an element that [`transpose`] copies.
+const UNITS_OF_ELEMENT: u64 = transpose::ELEMENT_BYTES / UNIT_BYTES;
+
+/// Blocks that copy a matrix of so many rows, and units in a row, in [squares](Part::squares).
+pub const fn blocks_of_squares(rows: u32, cols: u64) -> u64 {
+    transpose::blocks(rows, cols / UNITS_OF_ELEMENT).1
 }
 
 /// What one launch copies.
@@ -155,6 +196,12 @@ impl Repack {
     /// Blocks of the launch, all along x.
     pub const fn blocks(&self) -> u32 {
         self.a.blocks.saturating_add(self.b.blocks)
+    }
+
+    /// The part of a block, and which of its blocks it is.
+    #[inline(always)]
+    fn part(&self, block: u32) -> (Part, u32) {
+        if block < self.a.blocks { (self.a, block) } else { (self.b, block - self.a.blocks) }
     }
 }
 
@@ -217,8 +264,7 @@ impl Place {
 /// their own.
 #[inline(always)]
 pub unsafe fn repack(p: Repack) {
-    let block = thread::block_idx_x();
-    let (part, block) = if block < p.a.blocks { (p.a, block) } else { (p.b, block - p.a.blocks) };
+    let (part, block) = p.part(thread::block_idx_x());
     // SAFETY: as promised by the caller.
     unsafe { copy::<VECTORS>(part, block) }
 }

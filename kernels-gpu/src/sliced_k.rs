@@ -17,19 +17,20 @@ use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
+use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::ring::Ring;
-use crate::staged::producers_shared_bytes;
+use crate::slices_in_bulk::boxes;
 use crate::tile::grouped_block_tile;
 use crate::warp_specialised::{
-    MOST_FOR_CONSUMERS, PRODUCERS, become_consumer, become_producer, consume, consumers_meet,
-    is_producer, produce, ring,
+    Bring, MOST_FOR_CONSUMERS, OnTheWay, PRODUCERS, become_consumer, become_producer,
+    bytes_to_bring, consume, consumers_meet, is_producer,
 };
 use core::marker::PhantomData;
 use cuda_std::{registers, shared};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
-/// depth, and factors in the layouts `L`.
+/// depth, and factors in the layouts `L`, of which slices come in the way `H`.
 pub struct SlicedK<
     T,
     const BM: usize,
@@ -40,7 +41,8 @@ pub struct SlicedK<
     const STAGES: u32,
     const GROUPS: u32,
     L = Nn,
->(PhantomData<(T, L)>);
+    H = OnTheWay,
+>(PhantomData<(T, L, H)>);
 
 impl<
     T: Element<Acc = T>,
@@ -52,7 +54,8 @@ impl<
     const STAGES: u32,
     const GROUPS: u32,
     L: OperandLayouts,
-> GemmKernel for SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L>
+    H: Bring,
+> GemmKernel for SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L, H>
 {
     type Element = T;
     type Target = T;
@@ -70,7 +73,8 @@ impl<
     const DEPTH_GROUPS: u32 = GROUPS;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::RegisterTransfers;
-    const SHARED_BYTES: u32 = producers_shared_bytes::<T, Self>() + Ring::<STAGES>::BYTES;
+    const BOXES: Option<Boxes> = if H::IN_BULK { Some(boxes::<Self>()) } else { None };
+    const SHARED_BYTES: u32 = bytes_to_bring::<T, Self, H>() + Ring::<STAGES>::BYTES;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
@@ -79,10 +83,10 @@ impl<
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices.
         unsafe {
-            let mut ring = ring::<Self, STAGES>();
+            let mut ring = H::ring::<Self, STAGES>();
             if is_producer::<Self>() {
                 become_producer::<{ MOST_FOR_CONSUMERS.producer }>();
-                produce::<Self, _, STAGES>(&p, &mut ring, origin, 0..p.k);
+                H::produce::<Self, _, STAGES>(&p, &mut ring, origin, 0..p.k);
             } else {
                 become_consumer::<{ MOST_FOR_CONSUMERS.consumer }>();
                 let sums = consume::<Self, TM, TN, STAGES>(&mut ring, 0..p.k);

@@ -32,8 +32,6 @@ const TOGETHER: usize = 4;
 impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
     /// Rows and columns of a warp's part of the tile.
     const PART: (usize, usize) = (TM * P::GROUP.0, TN * P::GROUP.1);
-    /// Groups of threads that have sums of the whole tile.
-    const GROUPS: usize = K::DEPTH_GROUPS as usize;
     /// Elements of the tile.
     const TILE_LEN: u32 = K::TILE.bm * K::TILE.bn;
 
@@ -58,18 +56,10 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
                 Self::COL_VECTOR == VECTOR && P::GROUP.0 == VECTOR,
                 "as many turns as rows of lanes"
             );
-            assert!(
-                Self::PART.1 == WARP as usize * VECTOR,
-                "a vector for each lane in a row of the part"
-            );
             let bytes = K::TILE.bm * K::TILE.bn * size_of::<Acc<K>>() as u32;
             assert!(
                 bytes * K::DEPTH_GROUPS <= shared_bytes::<K>(),
                 "the stages have room for the tile of every group"
-            );
-            assert!(
-                Self::PART.0.is_multiple_of(Self::GROUPS * TOGETHER),
-                "groups store as many rows each"
             );
             assert!(Self::ROW_VECTOR == TOGETHER, "rows that are stored together are turned alike");
         }
@@ -99,16 +89,20 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 
             let first_row = origin.row + (part / Self::GROUPS_N * rows) as u32;
             let first_col = origin.col + (part % Self::GROUPS_N * cols) as u32;
-            let col = first_col + (lane * VECTOR) as u32;
             let wide = Self::wide(params);
-            // One copy of the epilogue's code for all rows.
-            let own_rows = (rows / Self::GROUPS) as u32;
-            for r in (0..hint::opaque(own_rows)).step_by(TOGETHER) {
-                let r = group * own_rows + r;
-                let row = first_row + r;
-                if row < params.m && col < params.n {
+            // Vectors, one below the other, that a thread stores together, of which the lanes of all groups take one after another.
+            let of_row = (cols / VECTOR) as u32;
+            let stacks = (rows / TOGETHER) as u32 * of_row;
+            let lanes = K::DEPTH_GROUPS * WARP;
+            // One copy of the epilogue's code for all of them.
+            for round in 0..hint::opaque(stacks.div_ceil(lanes)) {
+                let stack = round * lanes + group * WARP + lane as u32;
+                let (r, vector) = (stack / of_row * TOGETHER as u32, stack % of_row);
+                let (row, col) = (first_row + r, first_col + vector * VECTOR as u32);
+                let is_one = stacks.is_multiple_of(lanes) || stack < stacks;
+                if is_one && row < params.m && col < params.n {
                     let turns = r as usize / Self::ROW_VECTOR % P::GROUP.0;
-                    let at = r as usize * cols + lane * VECTOR;
+                    let at = r as usize * cols + vector as usize * VECTOR;
                     let row_of = |i| {
                         let sums = Self::sum_of_groups(scratch, at + i * cols);
                         turned_back(sums, turns)

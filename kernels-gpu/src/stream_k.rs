@@ -19,22 +19,23 @@ use crate::epilogue::Epilogue;
 use crate::hand_over::HandOver;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
+use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::shares::{Segment, Share, Shares};
 use crate::sliced_k::order_of_groups;
-use crate::staged::producers_shared_bytes;
+use crate::slices_in_bulk::boxes;
 use crate::tile::{grouped_tile_at, tiles};
 use crate::warp_specialised::{
-    MOST_FOR_CONSUMERS, PRODUCERS, become_consumer, become_producer, consume, consumers_meet,
-    is_producer, produce, ring,
+    Bring, MOST_FOR_CONSUMERS, OnTheWay, PRODUCERS, become_consumer, become_producer,
+    bytes_to_bring, consume, consumers_meet, is_producer,
 };
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::{hint, registers, shared, thread};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
-/// depth, and factors in the layouts `L`.
+/// depth, and factors in the layouts `L`, of which slices come in the way `H`.
 pub struct StreamK<
     T,
     const BM: usize,
@@ -45,7 +46,8 @@ pub struct StreamK<
     const STAGES: u32,
     const GROUPS: u32,
     L = Nn,
->(PhantomData<(T, L)>);
+    H = OnTheWay,
+>(PhantomData<(T, L, H)>);
 
 impl<
     T: Element<Acc = T>,
@@ -57,7 +59,8 @@ impl<
     const STAGES: u32,
     const GROUPS: u32,
     L: OperandLayouts,
-> GemmKernel for StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L>
+    H: Bring,
+> GemmKernel for StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, L, H>
 {
     type Element = T;
     type Target = T;
@@ -76,7 +79,8 @@ impl<
     const DEPTH_GROUPS: u32 = GROUPS;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::RegisterTransfers;
-    const SHARED_BYTES: u32 = producers_shared_bytes::<T, Self>() + Ring::<STAGES>::BYTES;
+    const BOXES: Option<Boxes> = if H::IN_BULK { Some(boxes::<Self>()) } else { None };
+    const SHARED_BYTES: u32 = bytes_to_bring::<T, Self, H>() + Ring::<STAGES>::BYTES;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
@@ -90,11 +94,11 @@ impl<
         // through the same slices. Who has the end of a tile collects what the blocks before it have left, each of which has a
         // part of that tile to leave.
         unsafe {
-            let mut ring = ring::<Self, STAGES>();
+            let mut ring = H::ring::<Self, STAGES>();
             if is_producer::<Self>() {
                 become_producer::<{ MOST_FOR_CONSUMERS.producer }>();
-                produce::<Self, _, STAGES>(&p, &mut ring, origin(unfinished), depth(unfinished));
-                produce::<Self, _, STAGES>(&p, &mut ring, origin(finished), depth(finished));
+                H::produce::<Self, _, STAGES>(&p, &mut ring, origin(unfinished), depth(unfinished));
+                H::produce::<Self, _, STAGES>(&p, &mut ring, origin(finished), depth(finished));
                 return;
             }
             become_consumer::<{ MOST_FOR_CONSUMERS.consumer }>();

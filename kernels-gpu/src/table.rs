@@ -20,6 +20,7 @@ use crate::repack::{self, Repack};
 use crate::rounded::Rounded;
 use crate::skinny::{FewCols, FewRows, Skinny};
 use crate::sliced_k::SlicedK;
+use crate::slices_in_bulk::InBulk;
 use crate::split::{self, Split};
 use crate::split_halves::SplitHalves;
 use crate::split_k::SplitK;
@@ -28,6 +29,7 @@ use crate::split_warpgroup::SplitWarpgroup;
 use crate::stream_k::StreamK;
 use crate::tensor_core::TensorCore;
 use crate::tiled::Tiled;
+use crate::transposed::Transposed;
 use crate::warp_halves::WarpHalves;
 use crate::warp_specialised::WarpSpecialised;
 use crate::warp_tiled::WarpTiled;
@@ -62,6 +64,22 @@ pub unsafe fn repack_factors(params: Repack) {
 /// [`repack_factors()`] as the host sees it.
 #[cfg(not(target_arch = "nvptx64"))]
 pub static REPACKER: cuda_std::entry::KernelEntry = repack_factors::ENTRY;
+
+/// The launch before a product of f32 of which a factor is to be transposed.
+///
+/// # Safety
+/// As [`transpose`](repack::transpose::transpose).
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+#[cuda_std::kernel(max_threads = repack::THREADS, min_blocks = repack::transpose::MIN_BLOCKS, early_start)]
+pub unsafe fn transpose_factors(params: Repack) {
+    cuda_std::early_start::wait();
+    // SAFETY: the launcher keeps the contract.
+    unsafe { repack::transpose::transpose(params) }
+}
+
+/// [`transpose_factors()`] as the host sees it.
+#[cfg(not(target_arch = "nvptx64"))]
+pub static TRANSPOSER: cuda_std::entry::KernelEntry = transpose_factors::ENTRY;
 
 /// The launch before a product of f32 that tensor cores multiply by halves.
 ///
@@ -190,16 +208,23 @@ gemm_kernels! {
     // WarpSpecialised<T, BM, BN, BK, TM, TN, STAGES, layouts>: a warpgroup of producers beside the two that multiply.
     warp_specialised_f32 = WarpSpecialised<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
 
-    // SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: a quarter of the tile for all consumers, each a quarter of the depth.
+    // SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts, how slices come>: a quarter of the tile for all consumers, each a quarter of the depth.
     sliced_k{L}_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, L>, epilogue = Linear<f32>, min_blocks = 1;
+    // The same in bulk, for factors that lie as slices do or are transposed before.
+    sliced_k_bulk{L}_f32 = Transposed<SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k_bulk_tn_f32;
+    sliced_k48_bulk{L}_f32 = Transposed<SlicedK<f32, 48, 96, 64, 12, 12, 5, 8, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k48_bulk_tn_f32;
+    sliced_k32_bulk{L}_f32 = Transposed<SlicedK<f32, 32, 64, 128, 8, 8, 4, 8, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k32_bulk_tn_f32;
 
-    // StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: the tiles of `warp_specialised` or `sliced_k`, and nobody idle at the end.
+    // StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts, how slices come>: the tiles of `warp_specialised` or `sliced_k`, and nobody idle at the end.
     stream_k{L}_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1, L>, epilogue = Linear<f32>, min_blocks = 1;
     stream_k64{L}_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4, L>, epilogue = Linear<f32>, min_blocks = 1;
 
+    stream_k_bulk{L}_f32 = Transposed<StreamK<f32, 128, 256, 32, 8, 16, 4, 1, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = stream_k_bulk_tn_f32;
+    stream_k64_bulk{L}_f32 = Transposed<StreamK<f32, 64, 128, 64, 8, 16, 4, 4, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = stream_k64_bulk_tn_f32;
+
     // SplitK<T, BM, BN, BK, TM, TN, STAGES, layouts>: the tiles of `warp_tiled`.
     split_k{L}_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
-    // SplitSlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: the tiles of `sliced_k`.
+    // SplitSlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts, how slices come>: the tiles of `sliced_k`.
     split_sliced_k{L}_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, L>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     // A few rows of D, more than are `skinny`.
     split_k16{L}_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;

@@ -24,7 +24,7 @@ use crate::kernel::{GemmKernel, Needs, Rung, Tile, consumers};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
-use crate::slices::Slices;
+use crate::slices::{Slices, shared_bytes};
 use crate::staged::producers_shared_bytes;
 use crate::thread_tile::{InWarps, ThreadTile, own_depth};
 use crate::tile::{Origin, grouped_block_tile};
@@ -121,6 +121,61 @@ impl<
     }
 }
 
+/// How producers bring slices.
+pub trait Bring: 'static {
+    /// Whether by bulk copies.
+    const IN_BULK: bool;
+
+    /// The ring of a kernel's block.
+    ///
+    /// # Safety
+    /// All threads of the block get here together, and the kernel's shared memory is that [for slices](bytes_to_bring) and the ring behind it.
+    unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAGES: u32>()
+    -> Ring<STAGES>;
+
+    /// Brings the slices for some values of k, of which the first is a multiple of `BK`, for the tile that begins at `origin`.
+    ///
+    /// # Safety
+    /// All producers get here together; A and B are valid for their shapes, and the parameters have maps of them where slices come in bulk.
+    unsafe fn produce<K: GemmKernel<Element: Element<Acc = K::Element>>, E, const STAGES: u32>(
+        p: &GemmParams<K::Element, E>,
+        ring: &mut Ring<STAGES>,
+        origin: Origin,
+        depth: Range<u32>,
+    );
+}
+
+/// By copies of the producers' threads, which transpose on the way what has to be transposed.
+pub struct OnTheWay;
+
+impl Bring for OnTheWay {
+    const IN_BULK: bool = false;
+
+    #[inline(always)]
+    unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAGES: u32>()
+    -> Ring<STAGES> {
+        // SAFETY: as promised by the caller.
+        unsafe { ring::<K, STAGES>() }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn produce<K: GemmKernel<Element: Element<Acc = K::Element>>, E, const STAGES: u32>(
+        p: &GemmParams<K::Element, E>,
+        ring: &mut Ring<STAGES>,
+        origin: Origin,
+        depth: Range<u32>,
+    ) {
+        // SAFETY: as promised by the caller.
+        unsafe { produce::<K, E, STAGES>(p, ring, origin, depth) }
+    }
+}
+
+/// Bytes of dynamic shared memory that a kernel needs for slices that come so.
+pub const fn bytes_to_bring<T: Element<Acc = T>, K: GemmKernel<Element = T>, H: Bring>() -> u32 {
+    if H::IN_BULK { shared_bytes::<K>() } else { producers_shared_bytes::<T, K>() }
+}
+
 /// The ring of a kernel's block: producers fill it both ways, the warps of consumers empty it.
 ///
 /// # Safety
@@ -130,8 +185,9 @@ pub unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAG
 -> Ring<STAGES> {
     // SAFETY: as promised by the caller.
     unsafe {
-        let offset = producers_shared_bytes::<K::Element, K>();
-        Ring::new(offset, 2 * K::PRODUCERS, consumers::<K>() / WARP)
+        let (offset, readers) =
+            (producers_shared_bytes::<K::Element, K>(), consumers::<K>() / WARP);
+        Ring::new(offset, 2 * K::PRODUCERS, readers)
     }
 }
 

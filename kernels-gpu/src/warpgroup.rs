@@ -137,7 +137,7 @@ impl<
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
         fits_a: false,
         b: BulkPanel::<T, L::B, BN, BK>::box_of(CLUSTER),
-        d: outbox::box_of::<D>(),
+        d: Some(outbox::box_of::<D>()),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
@@ -266,7 +266,7 @@ impl<
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
         fits_a: true,
         b: BulkPanel::<T, L::B, BN, BK>::BOX,
-        d: outbox::box_of::<D>(),
+        d: Some(outbox::box_of::<D>()),
     };
 
     /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row is `row`, where A has `m`.

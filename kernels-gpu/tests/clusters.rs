@@ -130,7 +130,7 @@ impl Product {
         let maps: [TensorMap; 3] = [
             map(stored_a, a_stride, kernel.layouts.a.stored(m, k), boxes.a),
             map(stored_b, b_stride, kernel.layouts.b.stored(k, n), boxes.b),
-            map(d, d_stride, (m, n), boxes.d),
+            map(d, d_stride, (m, n), boxes.d.expect("D leaves by bulk copies")),
         ];
         // Bulk stores write whole chunks.
         let d_is_mapped = u32::from(n.is_multiple_of(CHUNK));

@@ -255,14 +255,15 @@ impl Product {
             .filter(|_| k > 0)
             .map(|boxes| [a.map(&simulator, batch, boxes.a), b.map(&simulator, batch, boxes.b)]);
         let maps = maps.unwrap_or([nothing; 2]);
-        let d_map = boxes.filter(|_| d_is_mapped == 1).map_or(nothing, |boxes| {
+        let of_d_map = boxes.and_then(|boxes| boxes.d).filter(|_| d_is_mapped == 1);
+        let d_map = of_d_map.map_or(nothing, |boxes| {
             let d_tensor = TiledTensor::matrices(
                 ElementType::F32,
                 d,
                 (batch.into(), of_d.0.into(), of_d.1.into()),
                 (u64::from(m * ld) * 4, u64::from(of_d.2) * 4),
-                (boxes.d.rows, boxes.d.cols),
-                boxes.d.swizzle,
+                (boxes.rows, boxes.cols),
+                boxes.swizzle,
             );
             simulator.tensor_map(&d_tensor).unwrap()
         });

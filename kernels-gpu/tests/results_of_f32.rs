@@ -189,7 +189,7 @@ impl Product {
             [
                 map(&simulator, a_matrix, a_stored, boxes.a),
                 map(&simulator, b_matrix, b_stored, boxes.b),
-                map(&simulator, of_d, d_shape, boxes.d),
+                map(&simulator, of_d, d_shape, boxes.d.expect("D leaves by bulk copies")),
             ]
         });
         let mut arguments: Vec<*const c_void> = vec![(&raw const params).cast()];

@@ -103,7 +103,7 @@ fn each_factor_is_repacked_if_it_must_be_and_not_otherwise() {
                 (ODD_START, ODD_ROWS, (1, 1)),
             ] {
                 let report = single::<T>(layouts, a, b);
-                assert_eq!(report.repacked, Repack { a: repacked.0, b: repacked.1 }, "{layouts}");
+                assert_eq!(report.repacked, Repack::new(repacked.0, repacked.1), "{layouts}");
                 // Beside what the kernel loads anyway each element that is repacked is loaded at least once, in one or two vectors.
                 let elements = repacked.0 as usize * M * K + repacked.1 as usize * K * N;
                 let loaded = elements_loaded::<T>(&report) - elements_loaded::<T>(&in_place);
@@ -160,7 +160,7 @@ fn batches_are_repacked_by_matrices_and_what_is_shared_once() {
                 (true, _) => 0,
                 (false, _) => repacked as u32,
             };
-            assert_eq!(report.repacked, Repack { a: of(shared.0), b: of(shared.1) });
+            assert_eq!(report.repacked, Repack::new(of(shared.0), of(shared.1)));
         }
     }
 }
@@ -179,7 +179,7 @@ fn nothing_is_repacked_for_other_kernels_or_where_nothing_is_multiplied() {
     assert_eq!(report.repacked, Repack::default());
     let gemm = Gemm::new(&a, &b).kernel(warpgroup());
     let report = gemm.clone().run(&mut d).unwrap();
-    assert_eq!(report.repacked, Repack { a: 1, b: 1 });
+    assert_eq!(report.repacked, Repack::new(1, 1));
 
     let unread = gemm.clone().alpha(0.0);
     assert_eq!(unread.workspace_size(&mut d).unwrap(), WorkspaceSize::default());
@@ -235,7 +235,7 @@ fn large_odd_products_are_repacked_by_themselves() {
     };
     let report = chosen(129, 131);
     assert_eq!(report.kernel.rung, Rung::Warpgroup);
-    assert_eq!(report.repacked, Repack { a: 1, b: 1 });
+    assert_eq!(report.repacked, Repack::new(1, 1));
     let report = chosen(129, 33);
     assert_eq!(report.kernel.rung, Rung::TensorCore);
     assert!(report.repacked.is_nothing());
@@ -255,7 +255,7 @@ fn no_alignment_is_refused() {
         let problem = Problem { target: kernel.target, ..problem };
         kernels::supports(kernel, &problem, device.info()).unwrap();
         let shape = LaunchShape::new(kernel, &problem, device.info(), None);
-        assert_eq!(shape.repack, Repack { a: 1, b: 1 }, "{}", kernel.name);
+        assert_eq!(shape.repack, Repack::new(1, 1), "{}", kernel.name);
         found += 1;
     }
     assert!(found > 0);

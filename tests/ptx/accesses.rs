@@ -26,17 +26,17 @@ fn every_access_names_its_state_space() {
             expected.insert(("ld", "global"));
         }
         // Warpgroups multiply from shared memory, and pass their sums through it only if they end in the epilogue.
-        let in_bulk = module.kernel.boxes.is_some();
-        if shared && (!in_bulk || module.finishes_in_bulk() || module.multiplies_doubles()) {
+        let in_warpgroups = module.multiplies_in_warpgroups();
+        if shared && (!in_warpgroups || module.finishes_in_bulk() || module.multiplies_doubles()) {
             expected.insert(("ld", "shared"));
         }
         // Slices that are not copied asynchronously, or the sums on their way to D.
-        let by_hand = (module.kernel.producers > 0 && !in_bulk)
+        let by_hand = (module.kernel.producers > 0 && !in_warpgroups)
             || module.kernel.rung == Rung::TensorCore
             || module.multiplies_doubles()
             || module.stores_pairs_of_f32()
             // What of A's slices lies outside of it.
-            || (in_bulk && module.kernel.rung == Rung::SplitK);
+            || (in_warpgroups && module.kernel.rung == Rung::SplitK);
         if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
@@ -133,6 +133,13 @@ fn accesses_are_as_wide_as_meant() {
                 assert_eq!(wider, None, "{name}");
                 let stored = |word: &&str| word.starts_with("st.global") && bytes(word) > 4;
                 assert_eq!(others().find(stored), None, "{name}");
+            }
+            _ if module.kernel.boxes.is_some() && !module.multiplies_in_warpgroups() => {
+                module.check_bulk_loads();
+                assert!(wide("ld.shared"), "{name}: the thread tiles' operands");
+                assert!(wide("st.global"), "{name}: stores of D");
+                let copy = module.words().find(|word| word.starts_with("cp.async.c"));
+                assert_eq!(copy, None, "{name}: all comes in bulk");
             }
             _ if module.kernel.boxes.is_some() => {
                 // A transposed A is brought by a loop over what there is of it.

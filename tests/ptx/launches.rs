@@ -1,7 +1,7 @@
 //! The launches before and behind a product.
 
 use crate::module::{ARCHS, module_of, words};
-use regemm_kernels::table::{REDUCERS, REPACKER, ROUNDER, SPLITTER};
+use regemm_kernels::table::{REDUCERS, REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
 
 /// Every reducer for every architecture: one entry, no local memory, and wide loads of which many are in flight, because they
 /// come one after another with nothing between that waits for them.
@@ -41,6 +41,24 @@ fn the_repacker_loads_all_its_vectors_together() {
         // Each vector of a row lies in two.
         assert_eq!((loads.len(), stores.len()), (2 * VECTORS, VECTORS), "{arch}");
         assert!(loads.iter().max() < stores.iter().min(), "{arch}");
+        assert!(!text.contains(".local"), "{arch}");
+    }
+}
+
+/// The transposer for every architecture: the loads of a square, whole or element by element, before its stores, and a register for each element.
+#[test]
+fn the_transposer_loads_a_square_together() {
+    for (arch, _) in ARCHS {
+        let (_, text) = module_of(TRANSPOSER.name, arch);
+        let code: Vec<_> = text.lines().flat_map(words).collect();
+        let at = |access: &str| {
+            let places = code.iter().enumerate().filter(|(_, word)| **word == access);
+            places.map(|(place, _)| place).collect::<Vec<_>>()
+        };
+        let [whole, single, stores] =
+            ["ld.global.v4.b32", "ld.global.b32", "st.global.v4.b32"].map(at);
+        assert_eq!((whole.len(), single.len(), stores.len()), (4, 16, 4), "{arch}");
+        assert!(whole.iter().chain(&single).max() < stores.iter().min(), "{arch}");
         assert!(!text.contains(".local"), "{arch}");
     }
 }

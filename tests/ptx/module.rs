@@ -59,13 +59,16 @@ impl Module {
     }
 
     /// Those of a slice: rows across k come in boxes of 64, and of B each block of a cluster brings its part to all. In double precision there is a
-    /// loop over the boxes of each factor.
+    /// loop over the boxes of each factor; in f32 each is one box.
     pub fn expected_bulk_loads(&self) -> Vec<&'static str> {
         const ONE: &str =
             "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
         const TO_ALL: &str = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
         if self.multiplies_doubles() {
             return vec![ONE, TO_ALL];
+        }
+        if !self.multiplies_in_warpgroups() {
+            return vec![ONE; 2];
         }
         let Layouts { a, b } = self.kernel.layouts;
         let of_a = if a == Layout::Transposed { self.kernel.tile.bm / 64 } else { 1 };
@@ -99,6 +102,11 @@ impl Module {
         let finishes =
             self.kernel.rung == Rung::Warpgroup || self.kernel.schedule == Schedule::ClusterK;
         self.kernel.boxes.is_some() && finishes
+    }
+
+    /// Whether warpgroups multiply what bulk copies bring.
+    pub fn multiplies_in_warpgroups(&self) -> bool {
+        self.kernel.needs == Needs::WarpgroupProducts
     }
 
     /// Whether tensor cores multiply in double precision.

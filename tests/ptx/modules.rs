@@ -3,7 +3,7 @@
 use crate::module::{ARCHS, TEXTS, all_modules, kernels_with_entries, modules, words};
 use regemm::ptx_modules;
 use regemm_kernels::table::{
-    HALVES, IF_MARKED, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32,
+    HALVES, IF_MARKED, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32, TRANSPOSER,
 };
 
 /// All PTX together stays below this many bytes. What it costs is the time to build the library: a megabyte takes the compiler
@@ -23,7 +23,7 @@ fn every_kernel_has_one_module_for_each_architecture() {
     let found = all_modules().len();
     assert_eq!(found, kernels_with_entries().count() * ARCHS.len());
     let of_precisions = HALVES.len() + IF_MARKED.len() + TF32.len() + ROUNDED.len();
-    let others = REDUCERS.len() + [REPACKER, SPLITTER, ROUNDER].len() + of_precisions;
+    let others = REDUCERS.len() + [REPACKER, TRANSPOSER, SPLITTER, ROUNDER].len() + of_precisions;
     let others = others * ARCHS.len();
     assert_eq!(ptx_modules().len(), found + others, "a module belongs to no kernel of the table");
     let text: usize = TEXTS.iter().map(|(_, text)| text.len()).sum();

@@ -14,7 +14,7 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
         // Tensor cores multiply otherwise, and the operands of skinny products come from two memories.
         let otherwise = [Rung::TensorCore, Rung::Skinny].contains(&module.kernel.rung)
             || module.multiplies_doubles();
-        if otherwise || module.kernel.boxes.is_some() {
+        if otherwise || module.multiplies_in_warpgroups() {
             continue;
         }
         let blocks = module.multiplying_blocks();
@@ -118,8 +118,7 @@ fn tensor_cores_for_f64_multiply_without_branches() {
 /// that the compiler has got hold of.
 #[test]
 fn warpgroups_multiply_a_slice_in_one_go() {
-    let of_warpgroups =
-        |module: &&Module| module.kernel.boxes.is_some() && !module.multiplies_doubles();
+    let of_warpgroups = |module: &&Module| module.multiplies_in_warpgroups();
     for module in modules().iter().filter(of_warpgroups) {
         let (name, tile) = (module.name(), module.kernel.tile);
         let products_of_slice = tile.bk / 16 * module.pieces();

@@ -7,7 +7,8 @@ use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 /// The input is `{ path to the crate } { path to the macro } { what comes before the rows } { rows }`. A row ends with a semicolon. One whose name holds `{L}` is four, of the
 /// layouts `Nn`, `Nt`, `Tn` and `Tt` of that crate; one that ends in `for T in [a, b]` is one for each of those types, which `{T}` in its
 /// name stands for. So `name{L}_{T} = Kernel<T, 8, L>, .., for T in [f16, bf16];` is eight rows, `name_f16`, `name_nt_f16` and so on, by type and then by layout.
-/// `L` and `T` are replaced wherever they stand alone, and names made of them in the rest of the row as in its own.
+/// `L` and `T` are replaced wherever they stand alone, and names made of them in the rest of the row as in its own. A row that ends in `entry = name` with
+/// the name of its own loses that: so one of a family may be the one whose entry the others share.
 #[proc_macro]
 pub fn families(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     match write_out(input.into()) {
@@ -73,11 +74,26 @@ fn family(row: &[TokenTree], home: &TokenStream) -> Result<TokenStream, Problem>
                 TYPE => t.as_ref().map(|t| (t.to_string(), TokenTree::from(t.clone()).into())),
                 _ => None,
             };
-            written.extend(replaced(row, &value)?);
+            written.extend(with_entry(replaced(row, &value)?));
             written.extend(";".parse::<TokenStream>());
         }
     }
     Ok(written)
+}
+
+/// A row without `, entry = name` at its end, if that is its own name.
+fn with_entry(row: TokenStream) -> TokenStream {
+    let tokens: Vec<_> = row.into_iter().collect();
+    let words: Vec<_> = tokens.iter().map(ToString::to_string).collect();
+    let kept = match &words[..] {
+        [name, .., comma, entry, equals, of]
+            if (&comma[..], &entry[..], &equals[..]) == (",", "entry", "=") && of == name =>
+        {
+            tokens.len() - 4
+        }
+        _ => tokens.len(),
+    };
+    tokens.into_iter().take(kept).collect()
 }
 
 /// Divides the row from `for T in [..]` at its end.
@@ -220,6 +236,18 @@ mod tests {
             }
         }
         assert_eq!(written.unwrap(), plain(&expected));
+    }
+
+    #[test]
+    fn one_of_a_family_has_the_entry_of_all() {
+        let written = rows("k{L}_f32 = K<Tn, L>, factors = mapped, entry = k_tn_f32;").unwrap();
+        let mut expected = String::new();
+        for (layout, infix) in LAYOUTS {
+            let entry = if infix == "_tn" { "" } else { ", entry = k_tn_f32" };
+            expected +=
+                &format!("k{infix}_f32 = K<Tn, home::layout::{layout}>, factors = mapped{entry};");
+        }
+        assert_eq!(written, plain(&expected));
     }
 
     #[test]

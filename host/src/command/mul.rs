@@ -223,6 +223,7 @@ where
         "computed": report.computed.to_string(),
         "weighed": weighed,
         "repacked": report.repacked.factors().collect::<Vec<_>>(),
+        "transposed": report.repacked.transposed_factors().collect::<Vec<_>>(),
         "explanation": explanation.as_ref().map(explanation_json),
         "launched": report.launched,
         "seconds": product_seconds,

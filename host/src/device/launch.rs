@@ -4,7 +4,7 @@ use super::Buffer;
 use super::ptx::{self, PtxModule};
 use cuda_std::entry::KernelEntry;
 use regemm_kernels::kernel::{KernelInfo, Reducer};
-use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER};
+use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
 use regemm_kernels::{reduce, repack, split};
 use std::ffi::c_void;
 
@@ -55,9 +55,11 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// That of the kernel of this library which is launched before one that makes bulk copies, if they cannot take a factor.
-    pub fn repacker() -> Code {
-        let (entry, threads) = (&REPACKER, repack::THREADS);
+    /// That of the kernel of this library which is launched before one that makes bulk copies, if they cannot take a factor, or it takes one in
+    /// another layout.
+    pub fn repacker(transposes: bool) -> Code {
+        let entry = if transposes { &TRANSPOSER } else { &REPACKER };
+        let threads = repack::THREADS;
         Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
     }
 

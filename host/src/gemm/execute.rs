@@ -144,14 +144,13 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         // Where there is nothing to multiply there may be no matrix to map.
         let boxes = kernel.boxes.filter(|_| k > 0);
         let of_factors =
-            |boxes: Boxes| [boxes.of_a(m, kernel.layouts.a == Layout::Transposed), boxes.b];
+            |boxes: Boxes| [boxes.of_a(m, kernel.multiplied.a == Layout::Transposed), boxes.b];
         let maps = boxes.map(|boxes| prepared.maps(parts, of_factors(boxes))).transpose()?;
         let [a_map, b_map] = maps.unwrap_or([UNUSED; 2]);
         // Where bulk copies cannot take D the kernel stores it in another way.
-        let boxes_of_d = boxes.filter(|_| d.takes_bulk_stores());
-        let d_map =
-            boxes_of_d.map_or(Ok(UNUSED), |boxes| d.tensor_map((first, products), boxes.d))?;
-        let d_is_mapped = u32::from(boxes_of_d.is_some());
+        let box_of_d = boxes.and_then(|boxes| boxes.d).filter(|_| d.takes_bulk_stores());
+        let d_map = box_of_d.map_or(Ok(UNUSED), |of_d| d.tensor_map((first, products), of_d))?;
+        let d_is_mapped = u32::from(box_of_d.is_some());
         // What the GPU decides by comes last; kernels that do not take it take the first ones.
         let of_decision = (&raw const decision).cast();
         let mapped = [

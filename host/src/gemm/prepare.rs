@@ -4,7 +4,7 @@ use super::execute::Plan;
 use super::repack::Repacked;
 use crate::device::Code;
 use crate::error::Result;
-use crate::kernels::LaunchShape;
+use crate::kernels::{LaunchShape, Repack as Repacks};
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
@@ -61,6 +61,8 @@ pub(super) trait Prepared<'a, T: Element>: Sized {
 pub(super) struct AsStored<'a, T: Element> {
     a: Repacked<'a, T>,
     b: Repacked<'a, T>,
+    /// Whether one of them is transposed.
+    transposes: bool,
 }
 
 impl<'a, T: Element> Prepared<'a, T> for AsStored<'a, T> {
@@ -69,11 +71,13 @@ impl<'a, T: Element> Prepared<'a, T> for AsStored<'a, T> {
 
     unsafe fn new(plan: &Plan<'a, T>, shape: &LaunchShape, copies: u64) -> Result<Self> {
         let [bytes_of_a, _] = shape.repack.bytes(&plan.problem);
+        let (Repacks { a, b, .. }, [way_of_a, way_of_b]) = (shape.repack, shape.repack.ways());
         // SAFETY: as promised by the caller; the copies of both lie one behind the other.
         unsafe {
             Ok(AsStored {
-                a: Repacked::new(plan.a.stored, shape.repack.a, copies)?,
-                b: Repacked::new(plan.b.stored, shape.repack.b, copies + bytes_of_a)?,
+                a: Repacked::new(plan.a.stored, (a, way_of_a), copies)?,
+                b: Repacked::new(plan.b.stored, (b, way_of_b), copies + bytes_of_a)?,
+                transposes: shape.repack.transposes(),
             })
         }
     }
@@ -92,6 +96,6 @@ impl<'a, T: Element> Prepared<'a, T> for AsStored<'a, T> {
 
     fn before(&self, products: (u32, u32)) -> Before<Repack> {
         let parameters = Repack { a: self.a.part(products), b: self.b.part(products) };
-        Before { code: Code::repacker(), blocks: parameters.blocks(), parameters }
+        Before { code: Code::repacker(self.transposes), blocks: parameters.blocks(), parameters }
     }
 }

@@ -3,7 +3,7 @@
 use super::operands::{Repeat, Term};
 use super::prepare::Reference;
 use crate::error::Result;
-use crate::kernels::MAX_PRODUCTS;
+use crate::kernels::{MAX_PRODUCTS, Way};
 use crate::matrix::view::MatrixView;
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
@@ -14,28 +14,34 @@ use regemm_kernels::repack::{self, Part, Unit};
 pub(super) struct Repacked<'a, T: Element> {
     stored: Term<'a, T>,
     copies: Option<Term<'a, T>>,
+    way: Way,
 }
 
 impl<'a, T: Element> Repacked<'a, T> {
-    /// Of a factor of which so many matrices are repacked: into the memory from `address` on.
+    /// Of a factor of which so many matrices are repacked in this way: into the memory from `address` on.
     ///
     /// # Errors
     /// As for [`MatrixView::from_raw`].
     ///
     /// # Safety
     /// There is memory for as many of them as one launch has products, to be used until the work is done.
-    pub unsafe fn new(stored: Term<'a, T>, matrices: u32, address: u64) -> Result<Self> {
+    pub unsafe fn new(
+        stored: Term<'a, T>,
+        (matrices, way): (u32, Way),
+        address: u64,
+    ) -> Result<Self> {
         if matrices == 0 {
-            return Ok(Repacked { stored, copies: None });
+            return Ok(Repacked { stored, copies: None, way });
         }
         let (rows, cols) = (stored.first.rows(), stored.first.cols());
+        let (rows, cols) = if way == Way::Transposed { (cols, rows) } else { (rows, cols) };
         let ld = repack::ld(units::<T>(cols)) as usize / Self::UNITS;
         // SAFETY: as promised by the caller; whoever reads the copies is ordered after the launch that makes them.
         let first =
             unsafe { MatrixView::from_raw(stored.first.device(), address, rows, cols, ld)? };
         let count = matrices.min(MAX_PRODUCTS) as usize;
         let batch = stored.is_repeated().then_some(Repeat { count, stride: rows * ld });
-        Ok(Repacked { stored, copies: Some(Term { first, batch }) })
+        Ok(Repacked { stored, copies: Some(Term { first, batch }), way })
     }
 
     /// Units of an element.
@@ -55,7 +61,13 @@ impl<'a, T: Element> Repacked<'a, T> {
         // All dimensions are below 2^31.
         let shape = (self.stored.first.rows() as u32, units::<T>(self.stored.first.cols()));
         let count = if repeated { products } else { 1 };
-        Part::new(from, shape, (count, stride), GlobalPtr::from_address(copies.first.address()))
+        let to = GlobalPtr::from_address(copies.first.address());
+        let matrices = (count, stride);
+        match self.way {
+            Way::Vectors => Part::new(from, shape, matrices, to),
+            Way::Squares => Part::squares(from, shape, matrices, to, false),
+            Way::Transposed => Part::squares(from, shape, matrices, to, true),
+        }
     }
 
     /// The factor as it is stored, from product `first` on.
@@ -86,7 +98,7 @@ mod tests {
     fn repacked<'a>(first: MatrixView<'a, f16>, batch: Option<Repeat>) -> Repacked<'a, f16> {
         let matrices = batch.map_or(1, |batch| batch.count as u32);
         // SAFETY: nothing is launched.
-        unsafe { Repacked::new(Term { first, batch }, matrices, 4096).unwrap() }
+        unsafe { Repacked::new(Term { first, batch }, (matrices, Way::Vectors), 4096).unwrap() }
     }
 
     fn blocks(part: Part) -> u32 {
@@ -124,7 +136,7 @@ mod tests {
         let matrix = device.matrix::<f16>(5, 8).unwrap();
         let stored = Term { first: matrix.view(), batch: None };
         // SAFETY: nothing is copied.
-        let left = unsafe { Repacked::new(stored, 0, 0).unwrap() };
+        let left = unsafe { Repacked::new(stored, (0, Way::Vectors), 0).unwrap() };
         assert_eq!(blocks(left.part((0, 1))), 0);
         let (mapped, index) = left.mapped(MAX_PRODUCTS);
         assert_eq!((mapped.first.address(), index), (matrix.view().address(), MAX_PRODUCTS));

@@ -37,7 +37,7 @@ pub(super) fn problem<T: Element, D: Element>(
         k: dimension("k", gemm.a.cols())?,
         layouts: Layouts { a: gemm.a.layout(), b: gemm.b.layout() },
         batch: dimension("the number of products", d.count().unwrap_or(1))?,
-        repack: Repack { a: to_repack(&gemm.a)?, b: to_repack(&gemm.b)? },
+        repack: Repack::new(to_repack(&gemm.a)?, to_repack(&gemm.b)?),
         matrices: [matrices(&gemm.a)?, matrices(&gemm.b)?],
         kept: [&gemm.a, &gemm.b].map(|factor| takes_halves && factor.halves.is_some()),
     })

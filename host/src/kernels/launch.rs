@@ -390,12 +390,12 @@ mod tests {
             shape.workspace.copy_bytes
         };
         let (a, b) = (100 * 256, 65 * 256);
-        assert_eq!(bytes("warpgroup_bf16", Repack { a: 1, b: 1 }, 1), a + b);
-        assert_eq!(bytes("warpgroup_bf16", Repack { a: 1, b: 0 }, 1), a);
-        assert_eq!(bytes("warpgroup_bf16", Repack { a: 1, b: 5 }, 5), a + 5 * b);
-        assert_eq!(bytes("warpgroup_bf16", Repack { a: 1, b: 100_000 }, 100_000), a + 65_535 * b);
+        assert_eq!(bytes("warpgroup_bf16", Repack::new(1, 1), 1), a + b);
+        assert_eq!(bytes("warpgroup_bf16", Repack::new(1, 0), 1), a);
+        assert_eq!(bytes("warpgroup_bf16", Repack::new(1, 5), 5), a + 5 * b);
+        assert_eq!(bytes("warpgroup_bf16", Repack::new(1, 100_000), 100_000), a + 65_535 * b);
         assert_eq!(bytes("warpgroup_bf16", Repack::default(), 1), 0);
-        assert_eq!(bytes("tensor_core_bf16", Repack { a: 1, b: 1 }, 1), 0);
+        assert_eq!(bytes("tensor_core_bf16", Repack::new(1, 1), 1), 0);
     }
 
     #[test]

@@ -1,5 +1,10 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
+mod slices;
+
+pub(crate) use slices::in_the_faster_way;
+
+use self::slices::{bulk_pays, come_in_bulk};
 use super::launch::{LaunchShape, Sharing};
 use super::{
     NotTuned, Problem, Repack, Selection, Types, Why, kernels, kernels_for, supports, unknown,
@@ -142,7 +147,7 @@ impl Order {
             (Order::LAST, Rule::NoAsyncCopies)
         } else if is_double_tensor_core(kernel) && !device.is_made_for_doubles() {
             (Order::LAST, Rule::SlowTensorCores)
-        } else if !repack_pays(Repack::of(kernel, problem), problem) {
+        } else if !repack_pays(kernel, problem) {
             (Order::LAST, Rule::RepackCosts)
         } else if !has_tiles_for(kernel, problem) {
             (Order::LAST, Rule::OtherShapes)
@@ -175,9 +180,10 @@ impl Order {
             && keeps_busy(kernel, problem, device, nearly_all)
             && fills_tiles(kernel, problem)
         {
-            // Of kernels with the same tiles the one that need not share them.
+            // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk.
             let alone = kernel.schedule == Schedule::Tiles;
-            (Order(4, area as u64, alone, 0, covered), Rule::FillsDevice)
+            let in_bulk = i64::from(come_in_bulk(kernel));
+            (Order(4, area as u64, alone, in_bulk, covered), Rule::FillsDevice)
         } else if small && kernel.rung == Rung::Naive {
             (Order::new(3, 0, false, 0), Rule::LittleToReuse)
         } else if is_double_tensor_core(kernel) && blocks >= enough {
@@ -262,7 +268,11 @@ fn is_worth_sharing(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo)
 }
 
 /// Whether a product that needs factors repacked gains more than that costs, beside one that takes them as they are.
-fn repack_pays(repack: Repack, problem: &Problem) -> bool {
+fn repack_pays(kernel: &KernelInfo, problem: &Problem) -> bool {
+    if come_in_bulk(kernel) {
+        return bulk_pays(kernel, problem);
+    }
+    let repack = Repack::of(kernel, problem);
     let Problem { m, n, k, batch, .. } = *problem;
     let elements = u64::from(m).saturating_mul(n.into()).saturating_mul(batch.into());
     let work = elements.max(LEAST_D).saturating_mul(k.into());

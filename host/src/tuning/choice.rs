@@ -4,7 +4,8 @@ use super::class::Shape;
 use super::model::Model;
 use crate::device::info::DeviceInfo;
 use crate::kernels::{
-    NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, supports, twin_of_types,
+    NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, in_the_faster_way, supports,
+    twin_of_types,
 };
 use regemm_kernels::kernel::{KernelInfo, Rung};
 use regemm_kernels::layout::Layouts;
@@ -16,7 +17,8 @@ const TIE: f64 = 0.005;
 
 /// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given. Times
 /// are of row-major factors, and of results of the same type: for others it is the twin of the kernel that would be chosen for
-/// those. Not all kernels have one for results of another type, and only those that have are asked.
+/// those, or the kernel of the same tiles whose slices come in another way, if that is [faster](in_the_faster_way) in these layouts. Not all kernels
+/// have a twin for results of another type, and only those that have are asked.
 ///
 /// # Errors
 /// Why there is none.
@@ -40,6 +42,7 @@ pub(super) fn choose(
     if problem.layouts != Layouts::NN || other_types {
         let measured = selection.kernel;
         selection.kernel = twin_of_types(measured, problem.types(), problem.layouts)
+            .map(|twin| in_the_faster_way(twin, problem))
             .filter(|twin| supports(twin, problem, device).is_ok())
             .ok_or(NotTuned::NoTwin(measured.name))?;
         if let Why::Tuned(tuned) = &mut selection.why {
@@ -186,6 +189,26 @@ mod tests {
         let none = choose_in(&table, &h200(), transposed(4096)).unwrap_err();
         assert_eq!(none, NotTuned::NoTwin("pipelined_f32"));
         assert!(none.to_string().contains("pipelined_f32, has no twin"), "{none}");
+    }
+
+    /// What is measured in NN says nothing of what it takes to transpose both factors, or none.
+    #[test]
+    fn other_layouts_take_slices_in_the_faster_way() {
+        let times = [("sliced_k_f32", 1.0), ("sliced_k_bulk_f32", 1.1), ("tiled16_f32", 9.0)];
+        let mut table = Table::new(Dtype::F32);
+        table.insert(entry((512, 640, 512), &times));
+        table.insert(entry((1024, 1152, 1024), &times));
+        let chosen = |(m, n, k), layouts| {
+            let problem = Problem { layouts, ..problem(m, n, k) };
+            choose_in(&table, &h200(), problem).unwrap().kernel.name
+        };
+        let large = (1024, 1152, 1024);
+        assert_eq!(chosen(large, Layouts::NN), "sliced_k_f32", "as measured");
+        assert_eq!(chosen(large, Layouts::NT), "sliced_k_bulk_nt_f32", "both are transposed");
+        assert_eq!(chosen(large, Layouts::TN), "sliced_k_bulk_tn_f32", "none is");
+        let small = (512, 640, 512);
+        assert_eq!(chosen(small, Layouts::NT), "sliced_k_nt_f32", "for too little");
+        assert_eq!(chosen(small, Layouts::TN), "sliced_k_bulk_tn_f32");
     }
 
     #[test]

@@ -100,6 +100,7 @@ pub fn explanation_json(explanation: &Explanation) -> Value {
             Err(error) => error.to_string(),
         },
         "repacked": explanation.repack().factors().collect::<Vec<_>>(),
+        "transposed": explanation.repack().transposed_factors().collect::<Vec<_>>(),
         "tuned": selection.is_ok() && explanation.not_tuned().is_none(),
         "ranking": ranking.iter().map(candidate).collect::<Vec<_>>(),
     })

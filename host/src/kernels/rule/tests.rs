@@ -166,7 +166,7 @@ fn repacking_must_pay() {
     assert_eq!(chosen(shallow), Rung::TensorCore);
     assert_eq!(chosen(Problem { repack: Repack::default(), ..shallow }), Rung::Warpgroup);
     // The copy of all products' factors takes its time, that of one which they share does not.
-    let batch = |a, b| Problem { batch: 10_000, repack: Repack { a, b }, ..odd(33, 33, 64) };
+    let batch = |a, b| Problem { batch: 10_000, repack: Repack::new(a, b), ..odd(33, 33, 64) };
     assert_eq!(chosen(batch(10_000, 10_000)), Rung::TensorCore);
     assert_eq!(chosen(batch(0, 1)), Rung::Warpgroup);
     let last = rank(&shallow, &h200()).last().unwrap().to_string();

@@ -1,0 +1,44 @@
+//! A kernel for factors in one pair of layouts, as one for those in another.
+//!
+//! A launch before it transposes what lies otherwise ([`mod@crate::repack`]), and the kernel does not know. Each element then goes through the
+//! multiprocessors once more, where kernels that transpose slices on their way ([`crate::staged`]) do so for each tile of D.
+
+use crate::element::Dtype;
+use crate::epilogue::Epilogue;
+use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
+use crate::layout::{Layouts, OperandLayouts};
+use crate::maps::Boxes;
+use crate::params::GemmParams;
+use core::marker::PhantomData;
+
+/// The kernel `K`, for factors that are stored in the layouts `L`. It makes bulk copies: others are not told where copies of factors lie.
+pub struct Transposed<K, L>(PhantomData<(K, L)>);
+
+impl<K: GemmKernel, L: OperandLayouts> GemmKernel for Transposed<K, L> {
+    type Element = K::Element;
+    type Target = K::Target;
+    const DTYPE: Dtype = K::DTYPE;
+    const RUNG: Rung = K::RUNG;
+    const LAYOUTS: Layouts = K::LAYOUTS;
+    const STORED: Layouts = L::LAYOUTS;
+    const SUMMATION: Summation = K::SUMMATION;
+    const TILE: Tile = K::TILE;
+    const SCHEDULE: Schedule = K::SCHEDULE;
+    const FINISHES: bool = K::FINISHES;
+    const DEPTH_GROUPS: u32 = K::DEPTH_GROUPS;
+    const PRODUCERS: u32 = K::PRODUCERS;
+    const CLUSTER: u32 = K::CLUSTER;
+    const NEEDS: Needs = K::NEEDS;
+    const BOXES: Option<Boxes> = {
+        assert!(K::BOXES.is_some(), "bulk copies are told where copies of factors lie");
+        K::BOXES
+    };
+    const SHARED_BYTES: u32 = K::SHARED_BYTES;
+    const WAITS: bool = K::WAITS;
+
+    #[inline(always)]
+    unsafe fn run<E: Epilogue<Self::Target>>(params: GemmParams<Self::Element, E, Self::Target>) {
+        // SAFETY: as promised by the caller: the factors are in the layouts of `K` by now.
+        unsafe { K::run(params) }
+    }
+}
