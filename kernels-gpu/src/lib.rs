@@ -24,7 +24,7 @@
 //!
 //! What they share: [`params`] is what a launch passes, [`element`] the number types, [`layout`] how A and B lie in memory,
 //! [`tile`] which part of D a block owns, [`mover`] and [`slices`] bring operands into shared memory, [`copies`] does so for
-//! factors in any layout, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
+//! factors in any layout and [`slices_in_bulk`] in boxes, [`transposed`] has factors transposed before, [`ring`] is the stages of shared memory in turn, [`thread_tile`] the micro-kernel in registers,
 //! [`panels`] and [`warp_tile`] the same for tensor cores, [`warp_pipeline`] the frame around them, [`double_panels`], [`double_bulk_panels`], [`double_tile`] and [`double_sums`] in double precision, [`bulk_panels`] and [`warpgroup_tile`] for warpgroups of them, [`maps`]
 //! what bulk copies must be told, [`mod@repack`] the launch that copies factors which they cannot take, [`mod@split`] the one that makes halves of f32, [`decision`] what decides whether they are used, [`sums_on_the_way`] and [`outbox`] how sums get to D in rows, [`pairs`] how an epilogue works on them
 //! in registers, [`fast_activation`] what it may leave out where results are rounded to half precision, [`partials`] the sums of slices of K, and [`reduce`] the launch that

@@ -11,7 +11,12 @@
 //! which they take anyway, they are added up ([`crate::store_rows`]).
 //!
 //! The price is that twice as much is copied for each multiply-add as with tiles of 128 x 256. So this is for D that has too few of
-//! those.
+//! those. With eight groups of one warp each tiles are smaller still: 48 x 96, of which 768 x 768 has 128, and 32 x 64 for 512 x 512.
+//!
+//! As a slice is so little to multiply, the producers' instructions weigh more than elsewhere: where factors lie as slices do, or are
+//! [transposed](crate::transposed) before, slices come in [bulk](crate::slices_in_bulk).
+//!
+//! Gain of that: 1.03 times the speed at 1024 in TN, 1.06 in NT with both factors transposed before (f32, H200).
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;

@@ -212,6 +212,7 @@ gemm_kernels! {
     sliced_k{L}_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, L>, epilogue = Linear<f32>, min_blocks = 1;
     // The same in bulk, for factors that lie as slices do or are transposed before.
     sliced_k_bulk{L}_f32 = Transposed<SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k_bulk_tn_f32;
+    // For D of fewer rows and columns: a warp for a whole tile, eight of which share the depth.
     sliced_k48_bulk{L}_f32 = Transposed<SlicedK<f32, 48, 96, 64, 12, 12, 5, 8, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k48_bulk_tn_f32;
     sliced_k32_bulk{L}_f32 = Transposed<SlicedK<f32, 32, 64, 128, 8, 8, 4, 8, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k32_bulk_tn_f32;
 

@@ -1,4 +1,4 @@
-//! Copies of elements of four bytes whose rows become columns.
+//! Copies of elements of four bytes whose rows become columns: the launch before kernels that are [`Transposed`](crate::transposed::Transposed).
 //!
 //! A thread takes a square of 4 x 4 elements. It loads 16 bytes of each of four rows, which lie in neighbouring registers, and stores
 //! 16 bytes to each of four rows of the copy, one element of each load: what is transposed is which registers an instruction names.
