@@ -73,7 +73,7 @@ pub struct Report {
     pub counters: Option<Counters>,
     /// Whether a kernel was launched: not where D has no elements.
     pub launched: bool,
-    /// What was copied first, since the kernel's bulk copies cannot take it as it is stored.
+    /// What was copied first, since the kernel's bulk copies cannot take it as it is stored, or transposed.
     pub repacked: Repack,
 }
 
@@ -119,7 +119,8 @@ enum Addend<'a, D: Element> {
 /// same elements of D, and where A or B is repacked. Factors in half precision whose address, leading dimension or distance to the
 /// next of a batch is no multiple of 16 bytes are out of the reach of the fastest kernels on Hopper. Where it pays, as in all but
 /// small products, such a factor is copied into aligned rows first ([`Report::repacked`]), which takes as much memory again as it
-/// has, and somewhat more. A stream's first product of that kind allocates that memory, later ones use it again; a
+/// has, and somewhat more. In f32 it is factors in other layouts than A transposed and B row-major which are copied, and transposed, where that is
+/// faster than to do so for each tile of D. A stream's first product of that kind allocates that memory, later ones use it again; a
 /// [workspace](Gemm::workspace) that is given is never too small unnoticed, and nothing is allocated then.
 ///
 /// # Examples

@@ -315,6 +315,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_kernel_takes_in_another_layout_is_transposed() {
+        let of = |name: &str, n| {
+            let kernel = find(name).unwrap();
+            let problem = Problem::packed(Dtype::F32, (300, n, 200), kernel.layouts);
+            Repack::of(kernel, &Problem { matrices: [1, 7], ..problem })
+        };
+        let transposed =
+            |a: u32, b: u32| Repack { transposed: [a > 0, b > 0], ..Repack::new(a, b) };
+        assert_eq!(of("sliced_k_bulk_f32", 400), transposed(1, 0));
+        assert_eq!(of("sliced_k_bulk_nt_f32", 400), transposed(1, 7));
+        assert_eq!(of("sliced_k_bulk_tn_f32", 400), Repack::default());
+        assert_eq!(of("sliced_k_bulk_tt_f32", 400), transposed(0, 7));
+        assert_eq!(of("sliced_k_bulk_nt_f32", 400).to_string(), "A and B are transposed first");
+        // Rows of B that bulk copies cannot take are copied with A.
+        let both = of("sliced_k_bulk_f32", 401);
+        assert_eq!(both, Repack { b: 1, ..transposed(1, 0) });
+        let text = both.to_string();
+        assert!(text.starts_with("B is repacked first"), "{text}");
+        assert!(text.ends_with("; A is transposed first"), "{text}");
+        assert_eq!(both.transposed_factors().collect::<Vec<_>>(), ["A"]);
+    }
+
+    #[test]
     fn more_copies_than_a_grid_has_blocks_are_refused() {
         let kernel = find("warpgroup_bf16").unwrap();
         let info = crate::device::Device::sim().info().clone();

@@ -399,6 +399,16 @@ mod tests {
     }
 
     #[test]
+    fn transposed_copies_have_columns_for_rows() {
+        let kernel = find("sliced_k_bulk_nt_f32").unwrap();
+        let problem = Problem::packed(Dtype::F32, (100, 70, 65), kernel.layouts);
+        let shape = LaunchShape::new(kernel, &problem, &h200(), None);
+        // 65 rows of 100 and of 70 elements, at multiples of 128 bytes.
+        assert_eq!(shape.workspace.copy_bytes, 65 * (512 + 384));
+        assert_eq!(shape.repack.blocks(&problem), (2 + 2) * 2, "squares of 64 x 64");
+    }
+
+    #[test]
     fn slices_fill_the_device_once() {
         let found = shape("split_k_f32", (256, 256, 1 << 20), None);
         let resident = 132 * 4;

@@ -325,3 +325,23 @@ fn a_kernel_that_does_not_fit_is_passed_over() {
     let selection = choose(&problem(100, 100, 100), &narrow, None).unwrap();
     assert!(selection.kernel.threads() <= 256, "{selection}");
 }
+
+#[test]
+fn slices_of_f32_come_in_the_faster_way() {
+    let chosen = |size, layouts| {
+        let problem = Problem::packed(Dtype::F32, (size, size, size), layouts);
+        choose(&problem, &h200(), None).unwrap().kernel.name
+    };
+    assert_eq!(chosen(1024, Layouts::TN), "sliced_k_bulk_tn_f32", "nothing to transpose");
+    assert_eq!(chosen(1024, Layouts::NT), "sliced_k_bulk_nt_f32", "both");
+    assert_eq!(chosen(1024, Layouts::NN), "sliced_k_f32", "A alone costs more than it gains");
+    assert_eq!(chosen(8192, Layouts::NN), "stream_k_bulk_f32", "but for large products");
+    // Of a batch each factor is transposed for one product.
+    let batch = Problem {
+        batch: 64,
+        matrices: [64; 2],
+        ..Problem::packed(Dtype::F32, (256, 256, 256), Layouts::NT)
+    };
+    let name = choose(&batch, &h200(), None).unwrap().kernel.name;
+    assert!(!name.contains("bulk"), "{name}");
+}
