@@ -65,9 +65,12 @@ impl<
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
         cluster::require();
         mma::require();
-        let (tile, rank) = (thread::block_idx_x() / BLOCKS, cluster::rank());
+        let rank = cluster::rank();
         // Worked out twice: kept over the main loop it would take registers from the sums.
-        let origin = || grouped_tile_at(&Self::TILE, hint::opaque(p.m), hint::opaque(p.n), tile);
+        let origin = || {
+            let tile = hint::opaque(thread::block_idx_x()) / BLOCKS;
+            grouped_tile_at(&Self::TILE, hint::opaque(p.m), hint::opaque(p.n), tile)
+        };
         // The first block's half is the longer one. The other may have nothing at all.
         let slices = p.k.div_ceil(BK as u32);
         let half = slices.div_ceil(BLOCKS);
@@ -80,22 +83,24 @@ impl<
                 DoubleTensorCore::<BM, BN, BK, TM, TN, STAGES, L>::sum(&p, origin(), slices);
             let room =
                 DoubleTile::<DoubleTensorCore<BM, BN, BK, TM, TN, STAGES, L>, TM, TN>::room();
+            // Behind the half that the sums take on their way to D.
+            let others = room.add((TM * TN) as u32 / BLOCKS * warp::WARP_SIZE);
             let place = |pair: usize| {
-                room.add((pair as u32 * warp::WARP_SIZE + warp::lane_id()) * PAIR as u32)
+                others.add((pair as u32 * warp::WARP_SIZE + warp::lane_id()) * PAIR as u32)
             };
-            let first_half = thread::thread_idx_x() < Self::TILE.threads() / BLOCKS;
-            let finishes = hint::uniform(u32::from(first_half == (rank == 0))) != 0;
-            if !finishes {
-                sums.for_each_pair(|number, pair| place(number).store_vec(pair));
+            if rank == 0 {
+                sums.for_each_pair_of::<1>(|number, pair| place(number).store_vec(pair));
+            } else {
+                sums.for_each_pair_of::<0>(|number, pair| place(number).store_vec(pair));
             }
             cluster::sync();
-            if finishes {
-                sums.add_pairs(|number| cluster::load_vector(place(number), BLOCKS - 1 - rank));
+            if rank == 0 {
+                sums.add_pairs_to::<0>(|number| cluster::load_vector(place(number), 1));
+            } else {
+                sums.add_pairs_to::<1>(|number| cluster::load_vector(place(number), 0));
             }
             cluster::arrive();
-            if finishes {
-                sums.store(&p, origin());
-            }
+            sums.store_half(&p, origin(), rank);
             cluster::wait();
         }
     }

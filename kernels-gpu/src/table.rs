@@ -231,9 +231,12 @@ gemm_kernels! {
     tensor_core128x64{L}_f64 = DoubleTensorCore<128, 64, 32, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core64{L}_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
     tensor_core32{L}_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4, L>, epilogue = Linear<f64>, min_blocks = 2;
+    tensor_core96{L}_f64 = DoubleTensorCore<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 2;
+    tensor_core128x96{L}_f64 = DoubleTensorCore<128, 96, 16, 4, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
     // DoubleBulk<BM, BN, BK, TM, TN, STAGES, CLUSTER, layouts>: the same in bulk, for large D.
     tensor_core_bulk{L}_f64 = DoubleBulk<128, 128, 16, 4, 16, 6, 2, L>, epilogue = Linear<f64>, min_blocks = 1, factors = mapped;
     // DoubleClusterSplit<BM, BN, BK, TM, TN, STAGES, layouts>: two blocks for a tile.
+    cluster_split96{L}_f64 = DoubleClusterSplit<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
     cluster_split64{L}_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
 
     // Warpgroup<T, BM, BN, BK, STAGES, layouts, CLUSTER, D>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles

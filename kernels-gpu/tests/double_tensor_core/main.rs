@@ -38,8 +38,16 @@ fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
 /// The other tests loop over what is there.
 #[test]
 fn there_are_tiles_of_all_sizes_in_all_layouts() {
-    const TILES: [(u32, u32, u32); 5] =
-        [(128, 128, 1), (128, 64, 1), (64, 64, 1), (64, 32, 1), (64, 64, 2)];
+    const TILES: [(u32, u32, u32); 8] = [
+        (128, 128, 1),
+        (128, 96, 1),
+        (128, 64, 1),
+        (96, 96, 1),
+        (64, 64, 1),
+        (64, 32, 1),
+        (96, 96, 2),
+        (64, 64, 2),
+    ];
     for (bm, bn, cluster) in TILES {
         for layouts in Layouts::ALL {
             let fits = |kernel: &&KernelInfo| {
