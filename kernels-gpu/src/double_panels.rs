@@ -114,11 +114,16 @@ impl<P: Panel> FragmentReader for DoubleReader<P> {
     }
 }
 
+/// Elements of a panel's row that threads lie along: all of them where that is a power of two, else a part.
+pub const fn part_of_row(row: u32) -> u32 {
+    1 << row.trailing_zeros()
+}
+
 /// A thread's share in copying the panels of a factor, `LEN` elements at a time: the same place of every panel, in several *turns* of
 /// all threads.
 ///
-/// Threads lie along rows, so that a warp reads consecutive addresses and writes to all banks: along all of a row where that has a power of two of
-/// elements, else along a part of it. Addresses are worked out once and move on from slice to slice.
+/// Threads lie along rows [or parts of them](part_of_row), so that a warp reads consecutive addresses and writes to all banks. Addresses are worked
+/// out once and move on from slice to slice.
 struct Share<T, P, const LEN: u32> {
     /// The thread's first element of the current panel, in the first turn.
     source: GlobalPtr<T>,
@@ -135,8 +140,8 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
     /// Elements in a row of a panel.
     const ROW: u32 = P::CHUNKS * P::IN_CHUNK;
 
-    /// Those of the part of a row that threads lie along, and such parts.
-    const PART: u32 = 1 << Self::ROW.trailing_zeros();
+    /// Those that threads lie along, and such parts.
+    const PART: u32 = part_of_row(Self::ROW);
     const PARTS: u32 = Self::ROW / Self::PART;
 
     /// Rows of which all threads copy a part in a turn.

@@ -25,7 +25,7 @@ const LINE: u32 = (BANKS_BYTES / VECTOR_BYTES) as u32;
 const TURN: u32 = 6;
 
 /// Pairs of a row that lanes store in a turn: a power of two of them, all or a part.
-const fn pairs_of_turn(cols: usize) -> usize {
+pub const fn pairs_of_turn(cols: usize) -> usize {
     1 << (cols / PAIR).trailing_zeros()
 }
 
