@@ -142,6 +142,21 @@ fn double_precision_takes_tensor_cores_where_they_are_fast() {
                 };
                 assert_eq!((rung, cluster, (bm, bn)), (expected, blocks, tile), "{size}");
             }
+            // Two blocks for a tile in more than one round, and tiles in bulk where those without take as many.
+            for (size, shared, of_two, alone) in [
+                (896, true, (64, 64), (64, 32)),
+                (1152, true, (64, 64), (64, 32)),
+                (1280, true, (96, 96), (128, 128)),
+                (3072, false, (128, 96), (96, 96)),
+                (4096, false, (128, 128), (128, 128)),
+            ] {
+                let kernel = chosen(size, layouts, data_centre).kernel;
+                let Tile { bm, bn, .. } = kernel.tile;
+                let tile = if has_clusters { of_two } else { alone };
+                assert_eq!((bm, bn), tile, "{size}");
+                assert_eq!(kernel.schedule == Schedule::ClusterK, has_clusters && shared, "{size}");
+                assert_eq!(kernel.producers > 0, has_clusters && !shared, "{size}");
+            }
             assert!(chosen(100, layouts, data_centre).kernel.rung < Rung::TensorCore);
         }
         for other in [(7, 5), (8, 6), (8, 9), (12, 0)] {
