@@ -114,20 +114,23 @@ impl<P: Panel> FragmentReader for DoubleReader<P> {
     }
 }
 
+/// Elements of a panel's row that threads lie along: all of them where that is a power of two, else a part.
+pub const fn part_of_row(row: u32) -> u32 {
+    1 << row.trailing_zeros()
+}
+
 /// A thread's share in copying the panels of a factor, `LEN` elements at a time: the same place of every panel, in several *turns* of
 /// all threads.
 ///
-/// Threads lie along rows, so that a warp reads consecutive addresses and writes to all banks. Addresses are worked out once and move on from
-/// slice to slice.
+/// Threads lie along rows [or parts of them](part_of_row), so that a warp reads consecutive addresses and writes to all banks. Addresses are worked
+/// out once and move on from slice to slice.
 struct Share<T, P, const LEN: u32> {
     /// The thread's first element of the current panel, in the first turn.
     source: GlobalPtr<T>,
     /// Elements from one row of what is stored to the next.
     ld: u64,
-    /// Row and column of that element in what is stored.
-    place: (u32, u32),
-    /// Rows and columns of what is stored.
-    shape: (u32, u32),
+    /// Rows and columns of what is stored from that element on, none where it lies outside.
+    left: (u32, u32),
     /// Bytes from the start of a panel to where it goes.
     target: u32,
     panel: PhantomData<P>,
@@ -137,12 +140,16 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
     /// Elements in a row of a panel.
     const ROW: u32 = P::CHUNKS * P::IN_CHUNK;
 
-    /// Rows that all threads copy in a turn.
-    const ROWS_OF_TURN: u32 = P::THREADS / (Self::ROW / LEN);
+    /// Those that threads lie along, and such parts.
+    const PART: u32 = part_of_row(Self::ROW);
+    const PARTS: u32 = Self::ROW / Self::PART;
+
+    /// Rows of which all threads copy a part in a turn.
+    const ROWS_OF_TURN: u32 = P::THREADS / (Self::PART / LEN);
 
     /// Turns that a panel takes.
     const TURNS: u32 = {
-        let turns = P::ROWS / Self::ROWS_OF_TURN;
+        let turns = P::ROWS / Self::ROWS_OF_TURN * Self::PARTS;
         assert!(P::THREADS * turns * LEN == P::ROWS * Self::ROW, "threads copy the same number");
         turns
     };
@@ -153,15 +160,15 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
     fn new(matrix: MatrixRef<T>, first: (u32, u32), shape: (u32, u32)) -> Self {
         let stored = |(width, depth)| if P::ALONG_K { (width, depth) } else { (depth, width) };
         let thread = thread::thread_idx_x();
-        let (row, col) = (thread / (Self::ROW / LEN), thread % (Self::ROW / LEN) * LEN);
+        let (row, col) = (thread / (Self::PART / LEN), thread % (Self::PART / LEN) * LEN);
         let in_chunk = col % P::IN_CHUNK * P::ELEMENT_BYTES;
         let (first_row, first_col) = stored(first);
-        let place_in_matrix = (first_row + row, first_col + col);
+        let (row_in_matrix, col_in_matrix) = (first_row + row, first_col + col);
+        let (rows, cols) = stored(shape);
         Share {
-            source: matrix.at(place_in_matrix.0, place_in_matrix.1),
+            source: matrix.at(row_in_matrix, col_in_matrix),
             ld: matrix.ld,
-            place: place_in_matrix,
-            shape: stored(shape),
+            left: (rows.saturating_sub(row_in_matrix), cols.saturating_sub(col_in_matrix)),
             target: place::<P>(row, col / P::IN_CHUNK) + in_chunk,
             panel: PhantomData,
         }
@@ -172,14 +179,16 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
     #[track_caller]
     unsafe fn copy(&self, part: u32, parts: u32, panel: u32) {
         for turn in part * Self::TURNS / parts..(part + 1) * Self::TURNS / parts {
-            let rows = turn * Self::ROWS_OF_TURN;
-            // Rows fill all banks, so that so many below only the swizzle differs.
-            let target = (panel + self.target + rows * P::ROW_BYTES)
-                ^ (rows % SWIZZLED * TOGETHER * CHUNK_BYTES);
+            let (rows, cols) =
+                (turn / Self::PARTS * Self::ROWS_OF_TURN, turn % Self::PARTS * Self::PART);
+            // Rows and parts of them fill all banks, so that so many further on only the swizzle differs.
+            let further = rows * P::ROW_BYTES + cols * P::ELEMENT_BYTES;
+            let target =
+                (panel + self.target + further) ^ (rows % SWIZZLED * TOGETHER * CHUNK_BYTES);
             // Worked out anew each time: kept over the whole loop these would take registers from the sums.
             let rows = hint::opaque(rows);
-            let source = self.source.add(u64::from(rows) * self.ld);
-            let inside = self.place.0 + rows < self.shape.0 && self.place.1 < self.shape.1;
+            let source = self.source.add(u64::from(rows) * self.ld).add(cols.into());
+            let inside = rows < self.left.0 && cols < self.left.1;
             // SAFETY: as promised by the caller of `DoubleCopier::copy`; what is copied at once is aligned, or a single element.
             unsafe {
                 copy_elements_async(SharedPtr::from_address(target), source, LEN as usize, inside);
@@ -192,10 +201,10 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
     fn advance(&mut self) {
         if P::ALONG_K {
             self.source = self.source.add(P::DEPTH.into());
-            self.place.1 += P::DEPTH;
+            self.left.1 = self.left.1.saturating_sub(P::DEPTH);
         } else {
             self.source = self.source.add(u64::from(hint::opaque(P::DEPTH)) * self.ld);
-            self.place.0 += P::DEPTH;
+            self.left.0 = self.left.0.saturating_sub(P::DEPTH);
         }
     }
 }

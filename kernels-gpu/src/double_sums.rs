@@ -24,6 +24,16 @@ const LINE: u32 = (BANKS_BYTES / VECTOR_BYTES) as u32;
 /// What the places of pairs are exclusively ored with in one of two rows.
 const TURN: u32 = 6;
 
+/// Pairs of a row that lanes store in a turn: a power of two of them, all or a part.
+pub const fn pairs_of_turn(cols: usize) -> usize {
+    1 << (cols / PAIR).trailing_zeros()
+}
+
+/// Rows that lanes store in a turn, each so many of them at a time.
+pub const fn rows_of_turn(cols: usize, rows: usize) -> usize {
+    warp::WARP_SIZE as usize / pairs_of_turn(cols) * rows
+}
+
 /// Rows of which some may lie apart from the others in D.
 const FOUR: u32 = ROWS as u32;
 
@@ -78,22 +88,24 @@ impl DoubleSums {
         params: &GemmParams<f64, E>,
         origin: Origin,
     ) {
-        let pairs = self.cols / PAIR as u32;
+        let pairs = pairs_of_turn(self.cols as usize) as u32;
+        let parts = self.cols / PAIR as u32 / pairs;
         let wide = params.d.has_vectors(PAIR as u32) && params.n.is_multiple_of(PAIR as u32);
         // Lanes have the same columns of several rows each.
-        let rows_of_turn = warp::WARP_SIZE / pairs * R as u32;
+        let rows_of_turn = rows_of_turn(self.cols as usize, R) as u32;
+        debug_assert!(self.rows.is_multiple_of(rows_of_turn), "turns have all rows");
         let (first, pair) = (warp::lane_id() / pairs * R as u32, warp::lane_id() % pairs);
-        let col = origin.col + pair * PAIR as u32;
         // SAFETY: as promised by the caller; all lanes are here.
         unsafe { warp::sync_warp(warp::FULL_MASK) };
-        for turn in 0..hint::opaque(self.rows / rows_of_turn) {
-            let row = turn * rows_of_turn + first;
+        for turn in 0..hint::opaque(self.rows / rows_of_turn * parts) {
+            let (row, pair) = (turn / parts * rows_of_turn + first, turn % parts * pairs + pair);
             let mut values = [[0.0; PAIR]; R];
             for (i, values) in (0..).zip(&mut values) {
                 // SAFETY: the warp has written all parts.
                 *values = unsafe { self.place(row + i, pair).load_vec::<PAIR>() };
             }
             let row = origin.row + row / FOUR * self.four + row % FOUR;
+            let col = origin.col + pair * PAIR as u32;
             if row < params.m && col < params.n {
                 // SAFETY: as promised by the caller; the first vector starts inside of D.
                 unsafe { store_vectors(params, row, col, &mut values, wide) };

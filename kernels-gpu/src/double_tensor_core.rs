@@ -8,7 +8,8 @@
 //!   is two of them. A warp's 32 x 64 sums are half of all that a thread can have.
 //! - 8 warps of 32 x 64 are what the registers of a multiprocessor hold, a block tile of 128 x 128. For each k it takes 2 KB from the
 //!   L2 cache and has 128 clocks for it: 16 bytes a clock, 4.2 TB/s on an H200 at its highest clock. Smaller tiles take more, so
-//!   they are for small D.
+//!   they are for small D, and for such as multiprocessors have a better number of: at 1536 there are 256 tiles of 96 x 96, two blocks
+//!   of 4 warps with 48 x 48 sums each on nearly every one, all at once.
 //! - Shared memory delivers 128 bytes a clock. Fragments take 96 elements for each k of a warp, 6 KB in 128 clocks for all, and
 //!   copies 2 KB: half of that. The panels are swizzled so that no access takes longer ([`crate::double_panels`]).
 //!

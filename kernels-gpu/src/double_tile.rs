@@ -151,26 +151,27 @@ impl<
         });
     }
 
-    /// Gives each pair of neighbouring sums to `take`, with its number.
+    /// Gives each pair of neighbouring sums of the first or second half of the warp's rows to `take`, with its number in that.
     #[inline(always)]
-    pub fn for_each_pair(&self, take: impl Fn(usize, [f64; PAIR])) {
-        unroll!(i < TM, {
+    pub fn for_each_pair_of<const HALF: usize>(&self, take: impl Fn(usize, [f64; PAIR])) {
+        unroll!(i < TM / 2, {
             unroll!(j < TN / 2, {
-                take(i * TN / 2 + j, [self.sums[i][2 * j], self.sums[i][2 * j + 1]]);
+                let row = &self.sums[HALF * TM / 2 + i];
+                take(i * TN / 2 + j, [row[2 * j], row[2 * j + 1]]);
             });
         });
     }
 
-    /// Adds to each pair of neighbouring sums what `load` gives for its number.
+    /// Adds to each pair of neighbouring sums of such a half what `load` gives for its number. From then on these are the sums of the first half.
     #[inline(always)]
-    pub fn add_pairs(&mut self, load: impl Fn(usize) -> [f64; PAIR]) {
-        unroll!(i < TM, {
+    pub fn add_pairs_to<const HALF: usize>(&mut self, load: impl Fn(usize) -> [f64; PAIR]) {
+        unroll!(i < TM / 2, {
             let mut others = [0.0; TN];
             for j in 0..TN / 2 {
                 [others[2 * j], others[2 * j + 1]] = load(i * TN / 2 + j);
             }
             for j in 0..TN {
-                self.sums[i][j] += others[j];
+                self.sums[i][j] = self.sums[HALF * TM / 2 + i][j] + others[j];
             }
         });
     }
@@ -191,21 +192,62 @@ impl<
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<f64>>(self, params: &GemmParams<f64, E>, origin: Origin) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.store_part::<1, _>(params, origin, 0) }
+    }
+
+    /// The same for the sums of the first half, which are those of the `half`-th half of the warp's rows of D. They take the first half of its room.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_half<E: Epilogue<f64>>(
+        self,
+        params: &GemmParams<f64, E>,
+        origin: Origin,
+        half: u32,
+    ) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.store_part::<2, _>(params, origin, half) }
+    }
+
+    /// [`store`](Self::store) for the `part`-th of `PARTS` equal parts of the warp's rows.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn store_part<const PARTS: usize, E: Epilogue<f64>>(
+        self,
+        params: &GemmParams<f64, E>,
+        origin: Origin,
+        part: u32,
+    ) {
         const { assert!(A::SECOND_FOUR == double_sums::ROWS as u32, "rows follow each other") };
-        let sums = DoubleSums::new(Self::room(), Self::ROWS, Self::COLS, A::SECOND_FOUR);
+        let rows = Self::ROWS / PARTS;
+        let sums = DoubleSums::new(Self::room(), rows, Self::COLS, A::SECOND_FOUR);
         let (row, col) = Self::of_warp(thread::thread_idx_x());
-        let origin = Origin { row: origin.row + row, col: origin.col + col };
+        let origin = Origin { row: origin.row + row + part * rows as u32, col: origin.col + col };
         let (row, col) = Self::of_lane(thread::thread_idx_x());
         // SAFETY: as promised by the caller; a warp reads what it has written itself.
         unsafe {
-            unroll!(i < TM, {
+            unroll!(i < TM / PARTS, {
                 unroll!(j < TN / 2, {
                     let pair = (B::of_eight(j) + col) / PAIR as u32;
                     let of_pair = [self.sums[i][2 * j], self.sums[i][2 * j + 1]];
                     sums.write(A::of_eight(i) + row, pair, of_pair);
                 });
             });
-            sums.store::<{ double_sums::ROWS }, _>(params, origin);
+            if const {
+                Self::ROWS.is_multiple_of(
+                    PARTS * double_sums::rows_of_turn(Self::COLS, double_sums::ROWS),
+                )
+            } {
+                sums.store::<{ double_sums::ROWS }, _>(params, origin);
+            } else {
+                sums.store::<PAIR, _>(params, origin);
+            }
         }
     }
 

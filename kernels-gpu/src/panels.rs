@@ -81,7 +81,7 @@ pub trait Panel {
     /// Bytes of the panel.
     const BYTES: u32 = {
         assert!(
-            Self::CHUNKS.is_power_of_two() && Self::CHUNKS >= LINE / 2,
+            Self::CHUNKS.is_multiple_of(LINE) || Self::CHUNKS == LINE / 2,
             "rows that the swizzle knows"
         );
         Self::ROWS * Self::ROW_BYTES
@@ -271,7 +271,10 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
     #[track_caller]
     unsafe fn copy(&self, thread: u32, k: u32, panel: u32) {
         const {
-            assert!(P::ROWS.is_multiple_of(Self::ROWS_OF_TURN), "threads copy the same number");
+            assert!(
+                P::THREADS.is_multiple_of(P::CHUNKS) && P::ROWS.is_multiple_of(Self::ROWS_OF_TURN),
+                "threads copy the same number"
+            );
         }
         let stored = |width, depth| if P::ALONG_K { (width, depth) } else { (depth, width) };
         let (rows, cols) = stored(self.width, self.depth);

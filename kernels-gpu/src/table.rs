@@ -252,15 +252,19 @@ gemm_kernels! {
     tensor_core64{L}_{T} = TensorCore<T, 64, 64, 64, 4, 8, 3, L>, epilogue = Linear<T>, min_blocks = 4, for T in [f16, bf16];
     tensor_core{L}_{T}_f32 = TensorCore<T, 128, 128, 32, 8, 16, 4, L, f32>, epilogue = Linear<f32>, min_blocks = 2, for T in [f16, bf16];
     tensor_core64{L}_{T}_f32 = TensorCore<T, 64, 64, 64, 4, 8, 3, L, f32>, epilogue = Linear<f32>, min_blocks = 4, for T in [f16, bf16];
-    // DoubleTensorCore<BM, BN, BK, TM, TN, STAGES, layouts>: 32 x 64 for a warp, and less for smaller D.
+    // DoubleTensorCore<BM, BN, BK, TM, TN, STAGES, layouts>: 32 x 64 for a warp, less for smaller D, and 48 x 48.
     tensor_core{L}_f64 = DoubleTensorCore<128, 128, 16, 4, 16, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core128x64{L}_f64 = DoubleTensorCore<128, 64, 32, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
     tensor_core64{L}_f64 = DoubleTensorCore<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
     tensor_core32{L}_f64 = DoubleTensorCore<64, 32, 32, 4, 4, 4, L>, epilogue = Linear<f64>, min_blocks = 2;
+    tensor_core96{L}_f64 = DoubleTensorCore<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 2;
     // DoubleBulk<BM, BN, BK, TM, TN, STAGES, CLUSTER, layouts>: the same in bulk, for large D.
     tensor_core_bulk{L}_f64 = DoubleBulk<128, 128, 16, 4, 16, 6, 2, L>, epilogue = Linear<f64>, min_blocks = 1, factors = mapped;
-    // DoubleClusterSplit<BM, BN, BK, TM, TN, STAGES, layouts>: two blocks for a tile.
+    tensor_core_bulk128x96{L}_f64 = DoubleBulk<128, 96, 16, 4, 12, 7, 2, L>, epilogue = Linear<f64>, min_blocks = 1, factors = mapped;
+    // DoubleClusterSplit<BM, BN, BK, TM, TN, STAGES, layouts>: two blocks for a tile, one of them a multiprocessor or, with shorter slices, three.
     cluster_split64{L}_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
+    cluster_split64k16{L}_f64 = DoubleClusterSplit<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
+    cluster_split96{L}_f64 = DoubleClusterSplit<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
 
     // Warpgroup<T, BM, BN, BK, STAGES, layouts, CLUSTER, D>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
     // are for smaller D.

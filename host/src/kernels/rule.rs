@@ -49,6 +49,9 @@ const DEEP_FOR_CLUSTERS_OF_DOUBLES: u32 = 512;
 /// 1.05e12.
 const MULTIPLY_ADDS_A_LOAD: u64 = 32;
 
+/// Multiply-adds of f64 that a multiprocessor could do on tensor cores while two blocks of a cluster give each other their sums: 1.6 microseconds.
+const DOUBLES_OF_AN_EXCHANGE: u64 = 400_000;
+
 /// Multiply-adds of f64 that a multiprocessor could do on tensor cores while it waits for each element of a tile's slices: fits the times of an
 /// H200 at 768 to 2048.
 const DOUBLES_A_LOAD: u64 = 10;
@@ -165,13 +168,16 @@ impl Order {
                 (Order::LAST, Rule::NothingToShare)
             }
         } else if kernel.schedule == Schedule::ClusterK {
-            let deep = match kernel.dtype {
-                Dtype::F64 => DEEP_FOR_CLUSTERS_OF_DOUBLES,
-                _ => DEEP_FOR_CLUSTERS,
+            let (deep, least) = match kernel.dtype {
+                Dtype::F64 => (DEEP_FOR_CLUSTERS_OF_DOUBLES, nearly_all),
+                _ => (DEEP_FOR_CLUSTERS, all.div_ceil(2)),
             };
+            let deep = problem.k >= deep;
             // One round in which nearly all multiprocessors have a block.
-            if (all.div_ceil(2)..=all).contains(&blocks) && problem.k >= deep {
+            if (least..=all).contains(&blocks) && deep {
                 (Order::new(4, 1, false, -area), Rule::SharesTiles)
+            } else if is_double_tensor_core(kernel) && blocks > all && deep {
+                (Order::of_doubles(kernel, problem.k, blocks, all, covered), Rule::SharesTiles)
             } else {
                 (Order::LAST, Rule::NothingToShare)
             }
@@ -187,9 +193,7 @@ impl Order {
         } else if small && kernel.rung == Rung::Naive {
             (Order::new(3, 0, false, 0), Rule::LittleToReuse)
         } else if is_double_tensor_core(kernel) && blocks >= enough {
-            // What is short is tensor cores: what counts is how long the multiprocessor with the most tiles takes.
-            let time = time_of_tiles(kernel, blocks.div_ceil(all.max(1)), DOUBLES_A_LOAD);
-            (Order(2, kernel.rung as u64, true, -time, covered), Rule::FillsDevice)
+            (Order::of_doubles(kernel, problem.k, blocks, all, covered), Rule::FillsDevice)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
@@ -197,6 +201,31 @@ impl Order {
         } else {
             (Order::new(1, blocks, false, kernel.rung as i64), Rule::FewTiles)
         }
+    }
+}
+
+impl Order {
+    /// For a kernel on tensor cores in double precision. What is short is tensor cores: what counts is how long the multiprocessor that has most to do
+    /// takes, and of those that take as long the one with producers comes first.
+    fn of_doubles(
+        kernel: &KernelInfo,
+        k: u32,
+        blocks: u64,
+        all: u64,
+        covered: Reverse<u64>,
+    ) -> Order {
+        let rounds = |at_once: u64| blocks.div_ceil(all.saturating_mul(at_once).max(1));
+        let of_tiles = time_of_tiles(kernel, rounds(1), DOUBLES_A_LOAD);
+        // Twice the time: blocks that share a tile take half of it.
+        let time = if kernel.schedule == Schedule::ClusterK {
+            let exchange = 2 * DOUBLES_OF_AN_EXCHANGE / u64::from(k.max(1));
+            let exchanges = rounds(kernel.entry.min_blocks.unwrap_or(1).into());
+            of_tiles.saturating_add_unsigned(exchanges.saturating_mul(exchange))
+        } else {
+            of_tiles.saturating_mul(2)
+        };
+        let later = time.saturating_mul(2).saturating_add((kernel.producers == 0).into());
+        Order(2, Rung::TensorCore as u64, true, -later, covered)
     }
 }
 
@@ -311,7 +340,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// shallow, or elements are used only a few times.
 ///
 /// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else. Of their tiles those come first with which the
-/// multiprocessor that has most to do takes the least time, for its multiply-adds and loads.
+/// multiprocessor that has most to do takes the least time, for its multiply-adds and loads; two blocks that share a tile take half of its time each, and
+/// a while to give each other their sums.
 ///
 /// [`Rung::Pipelined`] and the rungs above it count from compute capability 8.0 on: before that copies are not asynchronous.
 ///

@@ -15,8 +15,11 @@ fn bulk_kernels() -> impl Iterator<Item = &'static KernelInfo> {
 
 #[test]
 fn bulk_copies_are_there_in_all_layouts() {
-    let layouts: Vec<_> = bulk_kernels().map(|kernel| kernel.layouts).collect();
-    assert_eq!(layouts, Layouts::ALL);
+    let of = |kernel: &KernelInfo| ((kernel.tile.bm, kernel.tile.bn), kernel.layouts);
+    let found: Vec<_> = bulk_kernels().map(of).collect();
+    let tiles = [(128, 128), (128, 96)];
+    let all = tiles.into_iter().flat_map(|tile| Layouts::ALL.map(|layouts| (tile, layouts)));
+    assert_eq!(found, all.collect::<Vec<_>>());
 }
 
 /// Rows of any length that begin at multiples of 16 bytes; depths of no slice, of one, of as many as stages, and of more; D of one tile, and

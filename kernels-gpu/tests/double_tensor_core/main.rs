@@ -38,15 +38,28 @@ fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
 /// The other tests loop over what is there.
 #[test]
 fn there_are_tiles_of_all_sizes_in_all_layouts() {
-    const TILES: [(u32, u32, u32); 5] =
-        [(128, 128, 1), (128, 64, 1), (64, 64, 1), (64, 32, 1), (64, 64, 2)];
-    for (bm, bn, cluster) in TILES {
+    const TILES: [((u32, u32, u32), u32); 8] = [
+        ((128, 128, 16), 1),
+        ((128, 64, 32), 1),
+        ((96, 96, 16), 1),
+        ((64, 64, 16), 1),
+        ((64, 32, 32), 1),
+        ((96, 96, 16), 2),
+        ((64, 64, 32), 2),
+        ((64, 64, 16), 2),
+    ];
+    for ((bm, bn, bk), cluster) in TILES {
         for layouts in Layouts::ALL {
             let fits = |kernel: &&KernelInfo| {
                 let tile = kernel.tile;
-                (tile.bm, tile.bn, kernel.cluster, kernel.layouts) == (bm, bn, cluster, layouts)
+                (tile.bm, tile.bn, tile.bk, kernel.cluster, kernel.layouts)
+                    == (bm, bn, bk, cluster, layouts)
             };
-            assert_eq!(kernels().filter(fits).count(), 1, "{bm} x {bn}, {cluster}, {layouts}");
+            assert_eq!(
+                kernels().filter(fits).count(),
+                1,
+                "{bm} x {bn} x {bk}, {cluster}, {layouts}"
+            );
         }
     }
     assert_eq!(kernels().count(), TILES.len() * Layouts::ALL.len());

@@ -119,10 +119,9 @@ fn double_precision_takes_tensor_cores_where_they_are_fast() {
         for data_centre in [(8, 0), (9, 0), (10, 0)] {
             for (size, tile) in [
                 (384, (64, 32)),
-                (768, (64, 32)),
                 (1024, (128, 64)),
                 (1023, (128, 64)),
-                (1536, (64, 64)),
+                (1536, (96, 96)),
                 (2048, (128, 128)),
                 (4096, (128, 128)),
                 (8191, (128, 128)),
@@ -134,10 +133,30 @@ fn double_precision_takes_tensor_cores_where_they_are_fast() {
             }
             // Kernels in clusters are compiled for Hopper alone.
             let has_clusters = data_centre == (9, 0);
-            let KernelInfo { rung, cluster, tile, .. } = *chosen(512, layouts, data_centre).kernel;
-            let (expected, bn) =
-                if has_clusters { (Rung::SplitK, 64) } else { (Rung::TensorCore, 32) };
-            assert_eq!((rung, cluster == 2, tile.bn), (expected, has_clusters, bn));
+            for (size, of_two) in [(512, (64, 64)), (768, (96, 96))] {
+                let KernelInfo { rung, cluster, tile: Tile { bm, bn, .. }, .. } =
+                    *chosen(size, layouts, data_centre).kernel;
+                let (expected, blocks, tile) = match has_clusters {
+                    true => (Rung::SplitK, 2, of_two),
+                    false => (Rung::TensorCore, 1, (64, 32)),
+                };
+                assert_eq!((rung, cluster, (bm, bn)), (expected, blocks, tile), "{size}");
+            }
+            // Two blocks for a tile in more than one round, and tiles in bulk where those without take as many.
+            for (size, shared, of_two, alone) in [
+                (896, true, (64, 64), (64, 32)),
+                (1152, true, (64, 64), (64, 32)),
+                (1280, true, (96, 96), (128, 128)),
+                (3072, false, (128, 96), (96, 96)),
+                (4096, false, (128, 128), (128, 128)),
+            ] {
+                let kernel = chosen(size, layouts, data_centre).kernel;
+                let Tile { bm, bn, .. } = kernel.tile;
+                let tile = if has_clusters { of_two } else { alone };
+                assert_eq!((bm, bn), tile, "{size}");
+                assert_eq!(kernel.schedule == Schedule::ClusterK, has_clusters && shared, "{size}");
+                assert_eq!(kernel.producers > 0, has_clusters && !shared, "{size}");
+            }
             assert!(chosen(100, layouts, data_centre).kernel.rung < Rung::TensorCore);
         }
         for other in [(7, 5), (8, 6), (8, 9), (12, 0)] {

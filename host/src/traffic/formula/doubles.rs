@@ -3,8 +3,8 @@
 use super::{Launch, Sums};
 use crate::traffic::WARP_LANES;
 use crate::traffic::request::Request;
-use regemm_kernels::double_panels::CHUNK;
-use regemm_kernels::double_sums::{PAIR, ROWS};
+use regemm_kernels::double_panels::{CHUNK, part_of_row};
+use regemm_kernels::double_sums::{PAIR, ROWS, pairs_of_turn};
 use regemm_kernels::double_tile::STEP;
 use regemm_kernels::kernel::Tile;
 use regemm_kernels::layout::{Layout, Layouts};
@@ -27,7 +27,7 @@ impl Launch {
         // As many slices of zeros as are under way follow the last.
         let copied = self.blocks() * u128::from(self.slices + stages - 1);
         let slice_bytes = copied * u128::from(bk * (bm + bn) * bytes);
-        let (pairs, pair) = (cols / PAIR as u64, PAIR as u64);
+        let (pairs, pair) = (pairs_of_turn(cols as usize) as u64, PAIR as u64);
         let piece = if self.n.is_multiple_of(pair) { pair } else { 1 };
         // The rows that a warp stores at once are apart.
         let store = Request::spread((1, 1), (pairs, pair), piece);
@@ -48,7 +48,8 @@ impl Launch {
         let by_chunks = rows.iter().all(|row| row.is_multiple_of(chunk));
         let request = |layout: Layout, tile: (u64, u64)| {
             let len = if by_chunks { chunk } else { 1 };
-            let across = WARP_LANES.min(layout.stored(tile.0, tile.1).1 / len);
+            let row = layout.stored(tile.0, tile.1).1;
+            let across = WARP_LANES.min(u64::from(part_of_row(row as u32)) / len);
             Request::rectangle(WARP_LANES / across, across * len)
         };
         let of_a = request(a, (bm, bk));
