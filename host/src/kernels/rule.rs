@@ -4,7 +4,7 @@ mod slices;
 
 pub(crate) use slices::in_the_faster_way;
 
-use self::slices::{bulk_pays, come_in_bulk};
+use self::slices::{SMALLEST_ON_THE_WAY, bulk_pays, come_in_bulk};
 use super::launch::{LaunchShape, Sharing};
 use super::{
     NotTuned, Problem, Repack, Selection, Types, Why, kernels, kernels_for, supports, unknown,
@@ -63,6 +63,9 @@ const MULTIPLY_ADDS_OF_A_LAUNCH: u64 = 90_000_000;
 
 /// Elements of D below which such a product is no faster: each value of k takes as long as for so many.
 const LEAST_D: u64 = 1024 * 1024;
+
+/// Rows and columns of D that small tiles of outer products are for.
+const SOME_ROWS: u32 = 256;
 
 /// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
 const ASYNC_COPIES: (u32, u32) = (8, 0);
@@ -269,7 +272,8 @@ fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
 
 /// Whether the rule has an opinion of a kernel's tiles for this D. Of the large ones of warpgroups those that are higher than wide are for a D
 /// of as many columns or a little fewer; and what 192 columns gain depends on how D divides into them among the multiprocessors, which only
-/// measurements tell.
+/// measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
+/// has few of either, it is known to be fast that blocks share K.
 fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
     let Tile { bm, bn, .. } = kernel.tile;
     let large = i64::from(bm * bn) >= LARGE_TILE;
@@ -278,6 +282,9 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
             problem.n <= bn && 2 * u64::from(problem.n) > bn.into()
         }
         Rung::Warpgroup => bn.is_power_of_two(),
+        Rung::SlicedK if i64::from(bm * bn) < SMALLEST_ON_THE_WAY => {
+            problem.m.min(problem.n) >= SOME_ROWS
+        }
         _ => true,
     }
 }

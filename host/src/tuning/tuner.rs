@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(not_tuned(chosen(&tuner, &gpu(), 64)), NotTuned::NothingNear);
         tuner.set_policy(Tuning::Rule);
         let selection = chosen(&tuner, &gpu(), 4096);
-        assert_eq!(selection.kernel.name, "stream_k_f32");
+        assert_eq!(selection.kernel.name, "stream_k_bulk_f32");
         assert_eq!(not_tuned(selection), NotTuned::NotAsked);
     }
 

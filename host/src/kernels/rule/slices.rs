@@ -8,14 +8,18 @@ use super::LARGE_TILE;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::KernelInfo;
 
-/// Multiply-adds that are done in the time in which an element is copied, 2 ps at 26e12 a second, and in that of a launch.
-const MULTIPLY_ADDS_A_COPY: u64 = 52;
+/// Multiply-adds that are done in the time in which an element is copied, 1.9 ps at 26e12 a second, and in that of a launch.
+const MULTIPLY_ADDS_A_COPY: u64 = 50;
 const MULTIPLY_ADDS_OF_A_LAUNCH: u64 = 26_000_000;
 
 /// The part of the time, one in so many, which producers take from a product if they transpose neither factor, A, B, or both: of
 /// small tiles and of large ones.
 const TAKEN_BY_SMALL_TILES: [u64; 4] = [36, 19, 10, 8];
 const TAKEN_BY_LARGE_TILES: [u64; 4] = [36, 64, 64, 16];
+
+/// Elements of the smallest tile of which slices come in either way, 64 x 128, and the part of the time that smaller tiles gain where they fit.
+pub(super) const SMALLEST_ON_THE_WAY: i64 = 64 * 128;
+const GAINED_BY_SMALLER_TILES: [u64; 4] = [36, 4, 4, 4];
 
 /// Whether a kernel's slices are those of outer products and come in bulk.
 pub(crate) fn come_in_bulk(kernel: &KernelInfo) -> bool {
@@ -31,8 +35,11 @@ pub(super) fn bulk_pays(kernel: &KernelInfo, problem: &Problem) -> bool {
     if repack.is_nothing() {
         return true;
     }
-    let large = i64::from(kernel.tile.bm * kernel.tile.bn) >= LARGE_TILE;
-    let taken = if large { TAKEN_BY_LARGE_TILES } else { TAKEN_BY_SMALL_TILES };
+    let taken = match i64::from(kernel.tile.bm * kernel.tile.bn) {
+        LARGE_TILE.. => TAKEN_BY_LARGE_TILES,
+        ..SMALLEST_ON_THE_WAY => GAINED_BY_SMALLER_TILES,
+        _ => TAKEN_BY_SMALL_TILES,
+    };
     let [a, b] = kernel.transposes().map(usize::from);
     let Problem { m, n, k, batch, .. } = *problem;
     let products = [n, k, batch]
