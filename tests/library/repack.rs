@@ -255,7 +255,8 @@ fn no_alignment_is_refused() {
         let problem = Problem { target: kernel.target, ..problem };
         kernels::supports(kernel, &problem, device.info()).unwrap();
         let shape = LaunchShape::new(kernel, &problem, device.info(), None);
-        assert_eq!(shape.repack, Repack::new(1, 1), "{}", kernel.name);
+        let both = Repack { transposed: kernel.transposes(), ..Repack::new(1, 1) };
+        assert_eq!(shape.repack, both, "{}", kernel.name);
         found += 1;
     }
     assert!(found > 0);

@@ -214,11 +214,11 @@ fn blocks_share_tiles_where_there_are_few_and_k_is_deep() {
         (1536, "stream_k64_f32"),
         (2048, "warp_specialised_f32"),
         (4096, "stream_k_bulk_f32"),
-        (5000, "stream_k_f32"),
+        (5000, "stream_k_bulk_f32"),
     ] {
         assert_eq!(chosen(size, size, size), name, "{size}");
     }
-    assert_eq!(chosen(1024, 1024, 16384), "sliced_k_f32");
+    assert_eq!(chosen(1024, 1024, 16384), "sliced_k_bulk_f32");
 }
 
 #[test]
