@@ -211,7 +211,7 @@ fn blocks_share_tiles_where_there_are_few_and_k_is_deep() {
     for (size, name) in [
         (512, "warp_tiled32_f32"),
         (1024, "sliced_k_f32"),
-        (1536, "stream_k64_f32"),
+        (1536, "stream_k64_bulk_f32"),
         (2048, "warp_specialised_f32"),
         (4096, "stream_k_bulk_f32"),
         (5000, "stream_k_bulk_f32"),
@@ -355,7 +355,12 @@ fn slices_of_f32_come_in_the_faster_way() {
     assert_eq!(chosen(1024, Layouts::NT), "sliced_k_bulk_nt_f32", "both");
     assert_eq!(chosen(1024, Layouts::NN), "sliced_k_f32", "A alone costs more than it gains");
     assert_eq!(chosen(8192, Layouts::NN), "stream_k_bulk_f32", "but for large products");
-    assert_eq!(chosen(768, Layouts::NT), "sliced_k48_bulk_nt_f32", "no other tiles fit");
+    let of_a_warp = find("sliced_k48_bulk_nt_f32").unwrap();
+    let offers = |size, layouts| {
+        let problem = Problem::packed(Dtype::F32, (size, size, size), layouts);
+        rank(&problem, &h200()).iter().take(3).any(|found| found.kernel.name == of_a_warp.name)
+    };
+    assert!(offers(768, Layouts::NT) && !offers(512, Layouts::NT), "where its tiles fit");
     // Of a batch each factor is transposed for one product.
     let batch = Problem {
         batch: 64,
