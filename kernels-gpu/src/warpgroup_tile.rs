@@ -14,7 +14,10 @@
 //!
 //! Registers have names and no indices, so of all code that names them there must be a copy for each (`store.rs`).
 
+mod parked;
 mod store;
+
+pub use parked::Parked;
 
 use crate::bulk_panels::BulkPanel;
 use crate::element::Element;

@@ -9,17 +9,22 @@
 //! Where all is written out nothing but the sums depends on what is known at run time. One copy costs twice as much as it is long: a jump to the sums
 //! and one to the activation, each of which waits for where to, and what the sums are copied to.
 
-use super::{FetchedAhead, OF_EIGHT, WarpgroupTile, of_warp, pairs_at};
+use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp, pairs_at};
 use crate::element::Element;
 use crate::epilogue::{Epilogue, Short};
-use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
-use crate::pairs::{self, FetchedVectors, Pairs};
+use crate::pairs::{self, Pairs};
 use crate::params::GemmParams;
 use crate::tile::Origin;
 use core::hint::unreachable_unchecked;
-use cuda_std::hint;
 use cuda_std::wgmma::M;
+use cuda_std::{hint, unroll};
+
+/// How many times [`pairs::COLS`] columns there is one copy of a long epilogue for.
+const HALF: u32 = 4;
+
+/// A lane's sums of [`pairs::COLS`] columns.
+const OF_TURN: usize = pairs::ROWS * pairs::PAIRS * 2;
 
 /// A lane's sums of the `$turn`-th [`pairs::COLS`] columns, each multiplied by a factor and added to its addend, for code in which
 /// reading them is safe. A macro, since registers have names and no indices.
@@ -39,6 +44,18 @@ macro_rules! scaled {
     };
 }
 
+/// The same, as an epilogue makes values of them that are to be written.
+macro_rules! packed {
+    ($sums:expr, $turn:literal, $factor:expr, $of_cols:expr, $finish:expr) => {{
+        let mut values = scaled!($sums, $turn, $factor, [$of_cols; pairs::ROWS]);
+        let flat = values.as_flattened_mut().as_flattened_mut();
+        let mut all = [0.0; OF_TURN];
+        all.copy_from_slice(flat);
+        flat.copy_from_slice(&$finish(all));
+        D::pack(values)
+    }};
+}
+
 impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
     ///
@@ -48,34 +65,70 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store<T: Element, E: Epilogue<D>, D: Outgoing>(
-        &self,
+        &mut self,
         params: &GemmParams<T, E, D>,
         origin: Origin,
         fetched: FetchedAhead,
         outbox: &mut Outbox,
     ) {
+        // SAFETY: as promised by the caller. Nothing is parked.
+        unsafe { self.store_or_park::<T, E, D, false>(params, origin, fetched, outbox) };
+    }
+
+    /// [`store`](Self::store), which may leave what the outbox has no room for [to be sent](Self::send_parked) later.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_or_park<T: Element, E: Epilogue<D>, D: Outgoing, const PARKS: bool>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        fetched: FetchedAhead,
+        outbox: &mut Outbox,
+    ) -> Parked<D> {
         const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         let origin = of_warp(origin);
+        let is_mapped = if const { Self::has_room::<D>() } {
+            params.d_is_mapped_anew()
+        } else {
+            params.d_is_mapped()
+        };
         // SAFETY: as promised by the caller.
         unsafe {
-            let d = if const { Self::has_room::<D>() } {
-                params.mapped_d_anew()
-            } else {
-                params.mapped_d()
-            };
-            match (params.epilogue.only_scales(), d) {
-                (Some(factor), Some(d)) => self.store_scaled::<D>(d, factor, origin, outbox),
-                (_, d) => {
-                    if const { Self::has_room::<D>() }
-                        && let (Some(short), Some(d)) = (params.epilogue.short(), d)
-                    {
-                        self.store_short::<D>(short, d, origin, fetched.vectors, outbox);
+            if is_mapped {
+                if let Some(factor) = params.epilogue.only_scales() {
+                    let nothing = |_| [[0.0; 2]; pairs::PAIRS];
+                    return self.store_written_out::<T, E, D, PARKS>(
+                        params,
+                        (factor, nothing),
+                        |values| values,
+                        (origin, outbox),
+                    );
+                }
+                if const { Self::has_room::<D>() }
+                    && let Some(Short { factor, has_gelu, by_tanh }) = params.epilogue.short()
+                {
+                    let vectors = fetched.vectors;
+                    let addends = |turn| {
+                        let of_cols = vectors.of_turn::<D>(turn).of_cols;
+                        of_cols.map(|words| pairs::unpack::<D>(words).map(D::widen))
+                    };
+                    let gelu = |values| D::short_gelu(by_tanh, values);
+                    let (scale, at) = ((factor, addends), (origin, outbox));
+                    return if !has_gelu {
+                        self.store_written_out::<T, E, D, PARKS>(params, scale, |values| values, at)
+                    } else if const { PARKS && Self::TURNS > HALF } {
+                        self.store_in_halves(params, scale, gelu, at)
                     } else {
-                        self.store_by_epilogue(params, d, origin, fetched, outbox);
-                    }
+                        self.store_written_out::<T, E, D, PARKS>(params, scale, gelu, at)
+                    };
                 }
             }
+            self.store_by_epilogue(params, is_mapped, origin, fetched, outbox);
         }
+        Parked::nothing()
     }
 
     /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
@@ -88,12 +141,12 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     unsafe fn store_by_epilogue<T: Element, E: Epilogue<D>, D: Outgoing>(
         &self,
         params: &GemmParams<T, E, D>,
-        d: Option<Mapped<'_>>,
+        is_mapped: bool,
         origin: Origin,
         ahead: FetchedAhead,
         outbox: &mut Outbox,
     ) {
-        let turns = const { Self::turns_of_part::<D>() };
+        let turns = const { turns_of_part::<D>() };
         let FetchedAhead { mut vectors, first: mut fetched } = ahead;
         let in_words = const { size_of::<D>() == size_of::<u32>() }
             || params.d.has_vectors(2) && params.n.is_multiple_of(2);
@@ -113,17 +166,18 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 }
                 let mut values = self.scaled(turn, factor, addends);
                 params.epilogue.finish(&mut values, &at);
-                if d.is_some() && turn % turns == 0 {
+                if is_mapped && turn % turns == 0 {
                     outbox.wait();
                 }
-                D::write(outbox, turn % turns, values);
+                D::write(outbox, turn % turns, D::pack(values));
                 if turn % turns == turns - 1 {
-                    let col = piece.col + turn_of_piece / turns * outbox::cols::<D>() as u32;
-                    let origin = Origin { col, ..piece };
-                    match d {
-                        Some(d) => outbox.send(d, origin),
-                        None if in_words => outbox.send_rows::<T, E, D, u32>(params, origin),
-                        None => outbox.send_rows::<T, E, D, u16>(params, origin),
+                    let part = Self::part_at::<D>(origin, turn);
+                    if is_mapped {
+                        outbox.send(params.mapped_d(), part);
+                    } else if in_words {
+                        outbox.send_rows::<T, E, D, u32>(params, part);
+                    } else {
+                        outbox.send_rows::<T, E, D, u16>(params, part);
                     }
                 }
             }
@@ -139,6 +193,14 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         }
         let row = origin.row + turn / Self::TURNS_OF_PIECE * M as u32;
         (Origin { row, ..origin }, turn % Self::TURNS_OF_PIECE)
+    }
+
+    /// Where the part begins that the `turn`-th [`pairs::COLS`] columns belong to, of the parts of a warp that begin at `origin`.
+    #[inline(always)]
+    pub(super) fn part_at<D>(origin: Origin, turn: u32) -> Origin {
+        let (piece, turn_of_piece) = Self::in_piece(origin, turn);
+        let part = turn_of_piece / const { turns_of_part::<D>() };
+        Origin { col: piece.col + part * outbox::cols::<D>() as u32, ..piece }
     }
 
     /// The sums of the `turn`-th [`pairs::COLS`] columns, each multiplied by `factor` and added to its addend.
@@ -163,92 +225,134 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         of_turn!(0 1 2 3 4 5 6 7)
     }
 
-    /// [`store`](Self::store) where sums are only multiplied by `factor` and D is mapped. Nothing in between depends on what is known at run time, so
-    /// it is all written out.
-    ///
-    /// # Safety
-    /// As for [`store`](Self::store); `origin` is that of the warp's part.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn store_scaled<D: Outgoing>(
-        &self,
-        d: Mapped<'_>,
-        factor: f32,
-        origin: Origin,
-        outbox: &mut Outbox,
-    ) {
-        let turns = const { Self::turns_of_part::<D>() };
-        let nothing: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
-        macro_rules! store {
-            ($($turn:literal)*) => {$(
-                if const { $turn < Self::TURNS } {
-                    let (piece, turn_of_piece) = Self::in_piece(origin, $turn);
-                    // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
-                    unsafe {
-                        if $turn % turns == 0 {
-                            outbox.wait();
-                        }
-                        let values = scaled!(self.sums, $turn, factor, nothing);
-                        D::write(outbox, $turn % turns, values);
-                        if $turn % turns == turns - 1 {
-                            let part = turn_of_piece / turns;
-                            let col = piece.col + part * outbox::cols::<D>() as u32;
-                            outbox.send(d, Origin { col, ..piece });
-                        }
-                    }
-                }
-            )*};
-        }
-        store!(0 1 2 3 4 5 6 7);
-    }
-
-    /// [`store`](Self::store) for an epilogue that [is short](Epilogue::short) and a mapped D: it is all written out.
+    /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
+    /// Sums are multiplied by a factor and added to what is the addend of their column; `finish` makes the values of that.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[cfg_attr(target_arch = "nvptx64", inline(always))]
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
     #[track_caller]
-    unsafe fn store_short<D: Outgoing>(
+    unsafe fn store_written_out<T: Element, E, D: Outgoing, const PARKS: bool>(
         &self,
-        short: Short<f32>,
-        d: Mapped<'_>,
-        origin: Origin,
-        vectors: FetchedVectors,
-        outbox: &mut Outbox,
-    ) {
-        let turns = const { Self::turns_of_part::<D>() };
-        let Short { factor, has_gelu, by_tanh } = short;
+        params: &GemmParams<T, E, D>,
+        (factor, addends): (f32, impl Fn(u32) -> [[f32; 2]; pairs::PAIRS]),
+        finish: impl Fn([f32; OF_TURN]) -> [f32; OF_TURN],
+        (origin, outbox): (Origin, &mut Outbox),
+    ) -> Parked<D> {
+        let turns = const { turns_of_part::<D>() };
+        let mut parked = Parked { origin, ..Parked::nothing() };
+        let mut next = addends(0);
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
-                    let (piece, turn_of_piece) = Self::in_piece(origin, $turn);
+                    let of_cols = next;
+                    if const { $turn + 1 < Self::TURNS } {
+                        // To fetch them takes a while.
+                        next = addends(($turn + 1) % Self::TURNS_OF_PIECE);
+                    }
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
-                        let of_cols = vectors.of_turn::<D>(turn_of_piece).of_cols;
-                        let of_cols = of_cols.map(|words| pairs::unpack::<D>(words).map(D::widen));
-                        let addends = [of_cols; pairs::ROWS];
-                        let mut values = scaled!(self.sums, $turn, factor, addends);
-                        if has_gelu {
-                            let flat = values.as_flattened_mut().as_flattened_mut();
-                            let mut all = [0.0; pairs::ROWS * pairs::PAIRS * 2];
-                            all.copy_from_slice(flat);
-                            flat.copy_from_slice(&D::short_gelu(by_tanh, all));
-                        }
-                        if $turn % turns == 0 {
-                            outbox.wait();
-                        }
-                        D::write(outbox, $turn % turns, values);
-                        if $turn % turns == turns - 1 {
-                            let part = turn_of_piece / turns;
-                            let col = piece.col + part * outbox::cols::<D>() as u32;
-                            outbox.send(d, Origin { col, ..piece });
+                        let packed = packed!(self.sums, $turn, factor, of_cols, finish);
+                        if const { PARKS && $turn >= Self::first_parked::<D>() } {
+                            parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
+                            parked.is_there = true;
+                        } else {
+                            if $turn % turns == 0 {
+                                outbox.wait();
+                            }
+                            D::write(outbox, $turn % turns, packed);
+                            if $turn % turns == turns - 1 {
+                                outbox.send(params.mapped_d(), Self::part_at::<D>(origin, $turn));
+                            }
                         }
                     }
                 }
             )*};
         }
         store!(0 1 2 3 4 5 6 7);
+        parked
+    }
+
+    /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the other half is moved: a
+    /// multiprocessor's instruction cache has no room for all of an epilogue like GELU beside the loop, and instructions that are not there
+    /// take longer than those that move. The second half is parked.
+    ///
+    /// # Safety
+    /// As for [`store_written_out`](Self::store_written_out). There are more than [`HALF`] turns.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn store_in_halves<T: Element, E, D: Outgoing>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        (factor, addends): (f32, impl Fn(u32) -> [[f32; 2]; pairs::PAIRS]),
+        finish: impl Fn([f32; OF_TURN]) -> [f32; OF_TURN],
+        (origin, outbox): (Origin, &mut Outbox),
+    ) -> Parked<D> {
+        const { assert!(Self::first_parked::<D>() == HALF, "what is not parked is one half") };
+        let turns = const { turns_of_part::<D>() };
+        let mut parked = Parked { origin, is_there: true, ..Parked::nothing() };
+        for half in 0..hint::opaque(2) {
+            if half != 0 {
+                macro_rules! send {
+                    ($($turn:literal)*) => {$(
+                        // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
+                        unsafe {
+                            if $turn % turns == 0 {
+                                outbox.wait();
+                            }
+                            D::write(outbox, $turn % turns, parked.packed[$turn]);
+                            if $turn % turns == turns - 1 {
+                                outbox.send(params.mapped_d(), Self::part_at::<D>(origin, $turn));
+                            }
+                        }
+                    )*};
+                }
+                send!(0 1 2 3);
+                // SAFETY: as promised by the caller.
+                unsafe { self.move_half() };
+            }
+            let first = half * HALF;
+            let mut next = addends(first % Self::TURNS_OF_PIECE);
+            macro_rules! pack {
+                ($($turn:literal)*) => {$(
+                    // The second half may be shorter.
+                    if const { HALF + $turn < Self::TURNS } || half == 0 {
+                        let of_cols = next;
+                        next = addends((first + $turn + 1) % Self::TURNS_OF_PIECE);
+                        // SAFETY: as promised by the caller.
+                        parked.packed[$turn] =
+                            unsafe { packed!(self.sums, $turn, factor, of_cols, finish) };
+                    }
+                )*};
+            }
+            pack!(0 1 2 3);
+        }
+        parked
+    }
+
+    /// Moves the sums of the second half of all turns to where those of the first are.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn move_half(&mut self) {
+        const SUMS: usize = HALF as usize * OF_TURN;
+        macro_rules! of_eight {
+            ($($first:literal)*) => {$(
+                unroll!(i < 8, {
+                    if const { SUMS + $first + i < Self::SUMS } {
+                        // SAFETY: as promised by the caller.
+                        unsafe {
+                            let sum = self.sums.get::<{ SUMS + $first + i }>();
+                            self.sums.set::<{ $first + i }>(sum);
+                        }
+                    }
+                });
+            )*};
+        }
+        of_eight!(0 8 16 24 32 40 48 56);
     }
 
     /// Whether registers are left beside the sums for a short epilogue: a bias of f32 takes twice as many of them as one of half precision.
@@ -256,9 +360,9 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         const MOST_BESIDE_F32: usize = 64;
         size_of::<D>() < size_of::<f32>() || Self::SUMS <= MOST_BESIDE_F32
     }
+}
 
-    /// How many times [`pairs::COLS`] columns are a part of D on its way.
-    const fn turns_of_part<D>() -> u32 {
-        (outbox::cols::<D>() / pairs::COLS) as u32
-    }
+/// How many times [`pairs::COLS`] columns are a part of D on its way.
+pub(super) const fn turns_of_part<D>() -> u32 {
+    (outbox::cols::<D>() / pairs::COLS) as u32
 }
