@@ -116,13 +116,14 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
         (mapped(a, self.a_stride), mapped(b, self.b_stride))
     }
 
-    /// Whether D is mapped.
+    /// D of the running block's product, where it is mapped.
     #[inline(always)]
-    pub fn d_is_mapped(&self) -> bool {
-        self.maps.d_is_mapped != 0
+    pub fn d_if_mapped(&self) -> Option<Mapped<'_>> {
+        // SAFETY: it is mapped.
+        (self.maps.d_is_mapped != 0).then(|| unsafe { self.mapped_d() })
     }
 
-    /// The same, asked each time anew: the answer takes no register all the while, but code for each time.
+    /// Whether D is mapped, asked each time anew: the answer takes no register all the while, but code for each time.
     #[inline(always)]
     pub fn d_is_mapped_anew(&self) -> bool {
         hint::opaque(self.maps.d_is_mapped) != 0
@@ -131,7 +132,7 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     /// D of the running block's product.
     ///
     /// # Safety
-    /// It is [mapped](Self::d_is_mapped).
+    /// It is [mapped](Self::d_is_mapped_anew).
     #[inline(always)]
     pub unsafe fn mapped_d(&self) -> Mapped<'_> {
         // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.

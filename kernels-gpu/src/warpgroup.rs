@@ -17,7 +17,8 @@
 //!   after that: while one takes its sums to D the other multiplies. Without that both would end at the same time, and nobody would multiply
 //!   for all of the epilogue;
 //! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
-//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so
+//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]), with the last of it still in registers
+//!   ([`crate::warpgroup_tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);

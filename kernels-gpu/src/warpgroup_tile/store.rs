@@ -3,7 +3,8 @@
 //! | an epilogue that | on the way | code |
 //! |---|---|---|
 //! | only scales, as most do | one multiplication | all written out |
-//! | [is short](Epilogue::short): a bias per column, GELU | 12 instructions for each sum | the same |
+//! | [is short](Epilogue::short): a bias per column | one multiply-add | all written out |
+//! | the same with GELU | 10 instructions for each sum, 12 in f16 | written out for one half of the sums, to which the other is moved |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
 //! Where all is written out nothing but the sums depends on what is known at run time. One copy costs twice as much as it is long: a jump to the sums
@@ -12,11 +13,13 @@
 use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp, pairs_at};
 use crate::element::Element;
 use crate::epilogue::{Epilogue, Short};
+use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
-use crate::pairs::{self, Pairs};
+use crate::pairs::{self, FetchedVectors, Pairs};
 use crate::params::GemmParams;
 use crate::tile::Origin;
 use core::hint::unreachable_unchecked;
+use core::mem::replace;
 use cuda_std::wgmma::M;
 use cuda_std::{hint, unroll};
 
@@ -46,12 +49,14 @@ macro_rules! scaled {
 
 /// The same, as an epilogue makes values of them that are to be written.
 macro_rules! packed {
-    ($sums:expr, $turn:literal, $factor:expr, $of_cols:expr, $finish:expr) => {{
+    ($sums:expr, $turn:literal, $factor:expr, $of_cols:expr, $gelu:expr, $by_tanh:expr) => {{
         let mut values = scaled!($sums, $turn, $factor, [$of_cols; pairs::ROWS]);
-        let flat = values.as_flattened_mut().as_flattened_mut();
-        let mut all = [0.0; OF_TURN];
-        all.copy_from_slice(flat);
-        flat.copy_from_slice(&$finish(all));
+        if const { $gelu } {
+            let flat = values.as_flattened_mut().as_flattened_mut();
+            let mut all = [0.0; OF_TURN];
+            all.copy_from_slice(flat);
+            flat.copy_from_slice(&D::short_gelu($by_tanh, all));
+        }
         D::pack(values)
     }};
 }
@@ -90,43 +95,35 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     ) -> Parked<D> {
         const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         let origin = of_warp(origin);
-        let is_mapped = if const { Self::has_room::<D>() } {
-            params.d_is_mapped_anew()
-        } else {
-            params.d_is_mapped()
-        };
+        // Where registers are short its map is in one all the while, which takes fewer of them.
+        let d = if const { Self::has_room::<D>() } { None } else { params.d_if_mapped() };
+        let is_mapped = d.is_some() || const { Self::has_room::<D>() } && params.d_is_mapped_anew();
         // SAFETY: as promised by the caller.
         unsafe {
             if is_mapped {
                 if let Some(factor) = params.epilogue.only_scales() {
-                    let nothing = |_| [[0.0; 2]; pairs::PAIRS];
-                    return self.store_written_out::<T, E, D, PARKS>(
+                    let by = Short { factor, has_gelu: false, by_tanh: false };
+                    return self.store_written_out::<T, E, D, PARKS, false>(
                         params,
-                        (factor, nothing),
-                        |values| values,
+                        d,
+                        (by, None),
                         (origin, outbox),
                     );
                 }
                 if const { Self::has_room::<D>() }
-                    && let Some(Short { factor, has_gelu, by_tanh }) = params.epilogue.short()
+                    && let Some(short) = params.epilogue.short()
                 {
-                    let vectors = fetched.vectors;
-                    let addends = |turn| {
-                        let of_cols = vectors.of_turn::<D>(turn).of_cols;
-                        of_cols.map(|words| pairs::unpack::<D>(words).map(D::widen))
-                    };
-                    let gelu = |values| D::short_gelu(by_tanh, values);
-                    let (scale, at) = ((factor, addends), (origin, outbox));
-                    return if !has_gelu {
-                        self.store_written_out::<T, E, D, PARKS>(params, scale, |values| values, at)
-                    } else if const { PARKS && Self::TURNS > HALF } {
-                        self.store_in_halves(params, scale, gelu, at)
+                    let (by, at) = ((short, Some(fetched.vectors)), (origin, outbox));
+                    return if !short.has_gelu {
+                        self.store_written_out::<T, E, D, PARKS, false>(params, d, by, at)
+                    } else if const { PARKS && Self::TURNS == 2 * HALF } {
+                        self.store_in_halves(params, short, fetched.vectors, at)
                     } else {
-                        self.store_written_out::<T, E, D, PARKS>(params, scale, gelu, at)
+                        self.store_written_out::<T, E, D, PARKS, true>(params, d, by, at)
                     };
                 }
             }
-            self.store_by_epilogue(params, is_mapped, origin, fetched, outbox);
+            self.store_by_epilogue(params, (is_mapped, d), origin, fetched, outbox);
         }
         Parked::nothing()
     }
@@ -141,7 +138,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     unsafe fn store_by_epilogue<T: Element, E: Epilogue<D>, D: Outgoing>(
         &self,
         params: &GemmParams<T, E, D>,
-        is_mapped: bool,
+        (is_mapped, d): (bool, Option<Mapped<'_>>),
         origin: Origin,
         ahead: FetchedAhead,
         outbox: &mut Outbox,
@@ -173,7 +170,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 if turn % turns == turns - 1 {
                     let part = Self::part_at::<D>(origin, turn);
                     if is_mapped {
-                        outbox.send(params.mapped_d(), part);
+                        outbox.send(target(params, d), part);
                     } else if in_words {
                         outbox.send_rows::<T, E, D, u32>(params, part);
                     } else {
@@ -233,27 +230,31 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     #[cfg_attr(target_arch = "nvptx64", inline(always))]
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
     #[track_caller]
-    unsafe fn store_written_out<T: Element, E, D: Outgoing, const PARKS: bool>(
+    unsafe fn store_written_out<T: Element, E, D: Outgoing, const PARKS: bool, const GELU: bool>(
         &self,
         params: &GemmParams<T, E, D>,
-        (factor, addends): (f32, impl Fn(u32) -> [[f32; 2]; pairs::PAIRS]),
-        finish: impl Fn([f32; OF_TURN]) -> [f32; OF_TURN],
+        d: Option<Mapped<'_>>,
+        (Short { factor, by_tanh, .. }, vectors): (Short<f32>, Option<FetchedVectors>),
         (origin, outbox): (Origin, &mut Outbox),
     ) -> Parked<D> {
         let turns = const { turns_of_part::<D>() };
         let mut parked = Parked { origin, ..Parked::nothing() };
-        let mut next = addends(0);
+        // SAFETY: as promised by the caller.
+        let mut next = unsafe { addends_of::<D>(vectors, 0) };
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
-                    let of_cols = next;
-                    if const { $turn + 1 < Self::TURNS } {
-                        // To fetch them takes a while.
-                        next = addends(($turn + 1) % Self::TURNS_OF_PIECE);
-                    }
+                    // To fetch them takes a while.
+                    let following = if const { $turn + 1 < Self::TURNS } {
+                        // SAFETY: as promised by the caller.
+                        unsafe { addends_of::<D>(vectors, ($turn + 1) % Self::TURNS_OF_PIECE) }
+                    } else {
+                        [[0.0; 2]; pairs::PAIRS]
+                    };
+                    let of_cols = replace(&mut next, following);
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
-                        let packed = packed!(self.sums, $turn, factor, of_cols, finish);
+                        let packed = packed!(self.sums, $turn, factor, of_cols, GELU, by_tanh);
                         if const { PARKS && $turn >= Self::first_parked::<D>() } {
                             parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
                             parked.is_there = true;
@@ -263,7 +264,8 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                             }
                             D::write(outbox, $turn % turns, packed);
                             if $turn % turns == turns - 1 {
-                                outbox.send(params.mapped_d(), Self::part_at::<D>(origin, $turn));
+                                let part = Self::part_at::<D>(origin, $turn);
+                                outbox.send(target(params, d), part);
                             }
                         }
                     }
@@ -279,17 +281,21 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// take longer than those that move. The second half is parked.
     ///
     /// # Safety
-    /// As for [`store_written_out`](Self::store_written_out). There are more than [`HALF`] turns.
+    /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].
     #[inline(always)]
     #[track_caller]
     unsafe fn store_in_halves<T: Element, E, D: Outgoing>(
         &mut self,
         params: &GemmParams<T, E, D>,
-        (factor, addends): (f32, impl Fn(u32) -> [[f32; 2]; pairs::PAIRS]),
-        finish: impl Fn([f32; OF_TURN]) -> [f32; OF_TURN],
+        Short { factor, by_tanh, .. }: Short<f32>,
+        vectors: FetchedVectors,
         (origin, outbox): (Origin, &mut Outbox),
     ) -> Parked<D> {
-        const { assert!(Self::first_parked::<D>() == HALF, "what is not parked is one half") };
+        const {
+            // Results of f32 do not get here.
+            let fits = Self::first_parked::<D>() == HALF || size_of::<D>() == size_of::<f32>();
+            assert!(fits, "what is not parked is one half");
+        };
         let turns = const { turns_of_part::<D>() };
         let mut parked = Parked { origin, is_there: true, ..Parked::nothing() };
         for half in 0..hint::opaque(2) {
@@ -313,16 +319,21 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 unsafe { self.move_half() };
             }
             let first = half * HALF;
-            let mut next = addends(first % Self::TURNS_OF_PIECE);
+            let vectors = Some(vectors);
+            // SAFETY: as promised by the caller.
+            let mut next = unsafe { addends_of::<D>(vectors, first % Self::TURNS_OF_PIECE) };
             macro_rules! pack {
                 ($($turn:literal)*) => {$(
-                    // The second half may be shorter.
-                    if const { HALF + $turn < Self::TURNS } || half == 0 {
-                        let of_cols = next;
-                        next = addends((first + $turn + 1) % Self::TURNS_OF_PIECE);
-                        // SAFETY: as promised by the caller.
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        let following = if const { $turn + 1 < HALF } {
+                            addends_of::<D>(vectors, (first + $turn + 1) % Self::TURNS_OF_PIECE)
+                        } else {
+                            [[0.0; 2]; pairs::PAIRS]
+                        };
+                        let of_cols = replace(&mut next, following);
                         parked.packed[$turn] =
-                            unsafe { packed!(self.sums, $turn, factor, of_cols, finish) };
+                            packed!(self.sums, $turn, factor, of_cols, true, by_tanh);
                     }
                 )*};
             }
@@ -365,4 +376,36 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
 /// How many times [`pairs::COLS`] columns are a part of D on its way.
 pub(super) const fn turns_of_part<D>() -> u32 {
     (outbox::cols::<D>() / pairs::COLS) as u32
+}
+
+/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece: zeros where nothing has been fetched.
+///
+/// # Safety
+/// As for [`FetchedVectors::of_turn`].
+#[inline(always)]
+#[track_caller]
+unsafe fn addends_of<D: Outgoing>(
+    vectors: Option<FetchedVectors>,
+    turn: u32,
+) -> [[f32; 2]; pairs::PAIRS] {
+    match vectors {
+        // SAFETY: as promised by the caller.
+        Some(vectors) => unsafe { vectors.of_turn::<D>(turn) }
+            .of_cols
+            .map(|words| pairs::unpack::<D>(words).map(D::widen)),
+        None => [[0.0; 2]; pairs::PAIRS],
+    }
+}
+
+/// A mapped D, of which the map may be known already.
+///
+/// # Safety
+/// D is mapped.
+#[inline(always)]
+unsafe fn target<'a, T: Element, E, D: Outgoing>(
+    params: &'a GemmParams<T, E, D>,
+    d: Option<Mapped<'a>>,
+) -> Mapped<'a> {
+    // SAFETY: as promised by the caller.
+    d.unwrap_or_else(|| unsafe { params.mapped_d() })
 }
