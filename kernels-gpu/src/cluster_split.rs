@@ -113,7 +113,7 @@ impl<
                 &mut ring,
                 (first, false),
                 slices,
-                fetch,
+                (|| (), fetch),
             );
 
             let place = |vector: usize| {

@@ -118,20 +118,25 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
 
     /// D of the running block's product, where it is mapped.
     #[inline(always)]
-    pub fn mapped_d(&self) -> Option<Mapped<'_>> {
-        self.d_if(self.maps.d_is_mapped)
+    pub fn d_if_mapped(&self) -> Option<Mapped<'_>> {
+        // SAFETY: it is mapped.
+        (self.maps.d_is_mapped != 0).then(|| unsafe { self.mapped_d() })
     }
 
-    /// The same, asked each time anew: the answer takes no register all the while, but code for each time.
+    /// Whether D is mapped, asked each time anew: the answer takes no register all the while, but code for each time.
     #[inline(always)]
-    pub fn mapped_d_anew(&self) -> Option<Mapped<'_>> {
-        self.d_if(hint::opaque(self.maps.d_is_mapped))
+    pub fn d_is_mapped_anew(&self) -> bool {
+        hint::opaque(self.maps.d_is_mapped) != 0
     }
 
+    /// D of the running block's product.
+    ///
+    /// # Safety
+    /// It is [mapped](Self::d_is_mapped_anew).
     #[inline(always)]
-    fn d_if(&self, is_mapped: u32) -> Option<Mapped<'_>> {
-        // SAFETY: as above.
-        (is_mapped != 0).then(|| mapped(unsafe { &*self.maps.d }, self.d.stride))
+    pub unsafe fn mapped_d(&self) -> Mapped<'_> {
+        // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
+        mapped(unsafe { &*self.maps.d }, self.d.stride)
     }
 }
 

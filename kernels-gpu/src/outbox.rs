@@ -57,8 +57,11 @@ const BLOCK_BYTES: u32 = (BLOCK * size_of::<u16>()) as u32;
 /// Bytes of f32 from one of a lane's pairs to the next in its row.
 const STEP_BYTES: u32 = pairs::STEP * size_of::<f32>() as u32;
 
+/// Parts that a warp has room for.
+pub const ROOMS: u32 = 2;
+
 /// Bytes of shared memory of one warp.
-pub const BYTES: u32 = 2 * PART_BYTES;
+pub const BYTES: u32 = ROOMS * PART_BYTES;
 
 /// What the room of a warp begins at a multiple of.
 pub const ALIGNMENT: u32 = SWIZZLE.repeats_after();
@@ -215,27 +218,38 @@ impl Outbox {
 
 /// An element of D that leaves through an outbox.
 pub trait Outgoing: Element<Acc = f32> {
+    /// A lane's values of [`pairs::COLS`] columns as they are written.
+    type Packed: Copy + Default;
+
+    /// Makes them of the values.
+    fn pack(values: Pairs<f32>) -> Self::Packed;
+
     /// Writes a lane's values of the `turn`-th [`pairs::COLS`] columns of the part.
     ///
     /// # Safety
     /// All lanes of the warp get here together. The room is the warp's own, and a part has so many columns.
     #[track_caller]
-    unsafe fn write(outbox: &Outbox, turn: u32, values: Pairs<f32>);
+    unsafe fn write(outbox: &Outbox, turn: u32, packed: Self::Packed);
 }
 
 macro_rules! rounded {
     ($($t:ident)*) => {$(
         impl Outgoing for $t {
+            type Packed = [[u32; 4]; pairs::COLS / BLOCK];
+
+            #[inline(always)]
+            fn pack(values: Pairs<f32>) -> Self::Packed {
+                let [upper, lower] = values.map(|row| row.map(wgmma::pack::<$t>));
+                [0, 2].map(|j| [upper[j], lower[j], upper[j + 1], lower[j + 1]])
+            }
+
             #[inline(always)]
             #[track_caller]
-            unsafe fn write(outbox: &Outbox, turn: u32, values: Pairs<f32>) {
-                const BLOCKS: usize = pairs::COLS / BLOCK;
-                let [upper, lower] = values.map(|row| row.map(wgmma::pack::<$t>));
-                for block in 0..BLOCKS {
-                    let (j, place) = (2 * block, turn * BLOCKS as u32 + block as u32);
-                    let words = [upper[j], lower[j], upper[j + 1], lower[j + 1]];
+            unsafe fn write(outbox: &Outbox, turn: u32, packed: Self::Packed) {
+                let first = turn * packed.len() as u32;
+                for (block, words) in packed.into_iter().enumerate() {
                     // SAFETY: as promised by the caller.
-                    unsafe { outbox.write_block(place, words) };
+                    unsafe { outbox.write_block(first + block as u32, words) };
                 }
             }
         }
@@ -245,6 +259,13 @@ macro_rules! rounded {
 rounded!(f16 bf16);
 
 impl Outgoing for f32 {
+    type Packed = Pairs<f32>;
+
+    #[inline(always)]
+    fn pack(values: Pairs<f32>) -> Self::Packed {
+        values
+    }
+
     /// Of the four pairs of a row the first two and the last two change places in odd rows. With that the pieces that 16 lanes write
     /// at a time are all eight.
     #[inline(always)]

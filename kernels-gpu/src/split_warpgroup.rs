@@ -91,7 +91,7 @@ impl<
                 &mut ring,
                 (first, false),
                 slices,
-                || (),
+                (|| (), || ()),
             );
             let Origin { row, col } = origin;
             sums.store_sums(slice.sums, p.m, Origin { row: row + first, col });

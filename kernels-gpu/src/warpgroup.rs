@@ -17,7 +17,8 @@
 //!   after that: while one takes its sums to D the other multiplies. Without that both would end at the same time, and nobody would multiply
 //!   for all of the epilogue;
 //! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
-//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]); and the tiles of all blocks lie together, so
+//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]), with the last of it still in registers
+//!   ([`crate::warpgroup_tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
@@ -45,7 +46,7 @@ use crate::params::GemmParams;
 use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP};
 use crate::tile::Origin;
-use crate::warpgroup_tile::WarpgroupTile;
+use crate::warpgroup_tile::{Parked, WarpgroupTile};
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::wgmma::{self, THREADS};
@@ -65,6 +66,10 @@ pub const CONSUMERS_MEET: u32 = 1;
 
 /// The named barrier at which the second warpgroup waits before its last slices of a tile.
 pub const HELD_MEET: u32 = 2;
+
+/// The slice of a tile during whose products the rest of the tile before it leaves. By then what has been sent of that has been read, and two slices'
+/// products are under way.
+const EARLY: u32 = 2;
 
 /// Threads among which a row of sums is divided.
 const THREADS_OF_ROW: usize = 4;
@@ -199,6 +204,7 @@ impl<
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
             let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);
             let mut next = if const { Self::HAS_ROOM } { parts.next() } else { None };
+            let mut parked = Parked::nothing();
             loop {
                 let part = if const { Self::HAS_ROOM } { next.take() } else { parts.next() };
                 let Some(part) = part else { break };
@@ -211,8 +217,15 @@ impl<
                     WarpgroupTile::<BN, BM>::fetch(p, origin)
                 };
                 let slices = slices.end - slices.start;
+                let send = || {
+                    if const { Self::HAS_ROOM } {
+                        WarpgroupTile::<BN, BM>::send_parked(p, &parked, &mut outbox);
+                    }
+                };
+                let holds = Self::HAS_ROOM;
                 let fetched =
-                    Self::consume(&mut sums, &mut ring, (first, Self::HAS_ROOM), slices, fetch);
+                    Self::consume(&mut sums, &mut ring, (first, holds), slices, (send, fetch));
+                parked = Parked::nothing();
                 if is_left {
                     sums.leave(&of_block(block), meet);
                     continue;
@@ -221,7 +234,14 @@ impl<
                     sums.collect(&of_block(helper), meet);
                 }
                 change(&mut sums, origin);
-                sums.store(p, origin, fetched, &mut outbox);
+                if const { Self::HAS_ROOM } {
+                    parked = sums.store_or_park::<_, _, _, true>(p, origin, fetched, &mut outbox);
+                } else {
+                    sums.store(p, origin, fetched, &mut outbox);
+                }
+            }
+            if const { Self::HAS_ROOM } {
+                WarpgroupTile::<BN, BM>::send_parked(p, &parked, &mut outbox);
             }
             ring.leave_cluster();
             outbox.finish();
@@ -231,8 +251,8 @@ impl<
     /// Threads that multiply.
     const CONSUMERS: u32 = Self::TILE.threads();
 
-    /// Whether consumers have registers for two things more, which results of f32 leave none for: to work out while products are under way
-    /// where the next part is, and to end a tile [one after the other](Self::HELD).
+    /// Whether consumers have registers for three things more, which results of f32 leave none for: to work out while products are under way
+    /// where the next part is, to end a tile [one after the other](Self::HELD), and to keep the last of it until [later](Parked).
     const HAS_ROOM: bool = size_of::<D>() < size_of::<f32>();
 
     /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
@@ -350,8 +370,8 @@ impl<
     }
 
     /// Sums the products of so many slices of a tile: of a warpgroup's rows of it, from `first` on. The second warpgroup may hold before its last slices,
-    /// which pays where tiles follow each other. Before it waits for the last ones it does something `meanwhile`,
-    /// whose result it gives back.
+    /// which pays where tiles follow each other. While products are under way it does two things `meanwhile`: the first as soon as there are some, the
+    /// second, whose result it gives back, before it waits for the last ones.
     ///
     /// # Safety
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
@@ -362,14 +382,17 @@ impl<
         ring: &mut Ring<STAGES>,
         (first, holds): (u32, bool),
         slices: u32,
-        meanwhile: impl FnOnce() -> R,
+        meanwhile: (impl FnMut(), impl FnOnce() -> R),
     ) -> R {
         // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
         unsafe {
+            let (mut early, late) = meanwhile;
             if slices == 0 {
+                early();
                 sums.clear();
-                return meanwhile();
+                return late();
             }
+            let is_early = (slices - 1).min(EARLY);
             let is_held = holds && slices > STAGES;
             let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
             for slice in 0..slices {
@@ -382,11 +405,14 @@ impl<
                     sums.wait::<1>();
                     ring.emptied();
                 }
+                if slice == is_early {
+                    early();
+                }
             }
             if is_held && first == 0 {
                 named_barrier::arrive(HELD_MEET, Self::CONSUMERS);
             }
-            let result = meanwhile();
+            let result = late();
             sums.wait::<0>();
             ring.emptied_last();
             result

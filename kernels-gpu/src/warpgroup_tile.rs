@@ -10,11 +10,14 @@
 //! While a warpgroup works on the way of its sums to D it does not multiply, so all of that is to be short. A lane keeps its
 //! sums in registers until they are what D is to hold, 16 at a time, so that there is always another to go on with while one waits for
 //! an instruction's result. As they are or rounded to half their size they leave through an [outbox], from which hardware takes them
-//! to D.
+//! to D. What that has no room for is [parked](Parked).
 //!
 //! Registers have names and no indices, so of all code that names them there must be a copy for each (`store.rs`).
 
+mod parked;
 mod store;
+
+pub use parked::Parked;
 
 use crate::bulk_panels::BulkPanel;
 use crate::element::Element;

@@ -107,7 +107,7 @@ fn accesses_are_as_wide_as_meant() {
                 // The compiler may write them once for each kind of part that a block sums.
                 module.check_bulk_loads();
                 // D leaves in boxes as wide, each at a place of its own where all is written out, and else all at one.
-                let of_d = module.ways_written_out() * module.parts_of_d() + 1;
+                let of_d = module.written_out() + 1;
                 let store = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";
                 assert_eq!(count(store), of_d, "{name}");
                 assert_eq!(count("fence.proxy.async.shared::cta"), of_d, "{name}");

@@ -87,13 +87,13 @@ fn barriers_are_as_designed() {
             // sums are left to others and where they are collected, around the writes of each part of D where they are written out, of a
             // part of any other, and before one that is not mapped is read back.
             Rung::Warpgroup => {
-                const ALL: [&str; 24] = {
-                    let mut barriers = ["bar.warp.sync"; 24];
+                const ALL: [&str; 48] = {
+                    let mut barriers = ["bar.warp.sync"; 48];
                     barriers[0] = "bar.sync";
                     (barriers[3], barriers[4]) = ("bar.sync", "bar.sync");
                     barriers
                 };
-                &ALL[..8 + 2 * module.ways_written_out() * module.parts_of_d()]
+                &ALL[..8 + 2 * module.written_out()]
             }
             // As with warp tiles, and around the way of the sums through shared memory.
             Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],

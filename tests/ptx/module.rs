@@ -201,10 +201,17 @@ impl Module {
         self.pieces() as usize * self.kernel.tile.bn as usize * self.kernel.target.bytes() / 128
     }
 
-    /// Ways by which whole parts of D leave that are all written out: of sums that are only scaled, and of bias and GELU where there are registers for it.
-    pub fn ways_written_out(&self) -> usize {
-        let tile = self.kernel.tile;
-        if self.kernel.target != Dtype::F32 || tile.tm * tile.tn <= 64 { 2 } else { 1 }
+    /// Where in the code parts leave for a mapped D that are all written out. Three ways of sums are: of such as are only scaled, and with a bias, without GELU or with
+    /// it, where there are registers for it. Where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
+    /// there is nothing to multiply, and in the end.
+    pub fn written_out(&self) -> usize {
+        const ROOMS: usize = 2;
+        let (tile, parts) = (self.kernel.tile, self.parts_of_d());
+        if self.kernel.target != Dtype::F32 {
+            3 * parts.min(ROOMS) + 3 * parts.saturating_sub(ROOMS)
+        } else {
+            parts * if tile.tm * tile.tn <= 64 { 3 } else { 1 }
+        }
     }
 
     /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.

@@ -3,13 +3,14 @@
 //! | an epilogue that | on the way | code |
 //! |---|---|---|
 //! | only scales, as most do | one multiplication | all written out |
-//! | [is short](Epilogue::short): a bias per column, GELU | 12 instructions for each sum | the same |
+//! | [is short](Epilogue::short): a bias per column | one multiply-add | all written out |
+//! | the same with GELU | 10 instructions for each sum, 12 in f16 | written out for one half of the sums, to which the other is moved |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
 //! Where all is written out nothing but the sums depends on what is known at run time. One copy costs twice as much as it is long: a jump to the sums
 //! and one to the activation, each of which waits for where to, and what the sums are copied to.
 
-use super::{FetchedAhead, OF_EIGHT, WarpgroupTile, of_warp, pairs_at};
+use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp, pairs_at};
 use crate::element::Element;
 use crate::epilogue::{Epilogue, Short};
 use crate::maps::Mapped;
@@ -18,8 +19,15 @@ use crate::pairs::{self, FetchedVectors, Pairs};
 use crate::params::GemmParams;
 use crate::tile::Origin;
 use core::hint::unreachable_unchecked;
-use cuda_std::hint;
+use core::mem::replace;
 use cuda_std::wgmma::M;
+use cuda_std::{hint, unroll};
+
+/// How many times [`pairs::COLS`] columns there is one copy of a long epilogue for.
+const HALF: u32 = 4;
+
+/// A lane's sums of [`pairs::COLS`] columns.
+const OF_TURN: usize = pairs::ROWS * pairs::PAIRS * 2;
 
 /// A lane's sums of the `$turn`-th [`pairs::COLS`] columns, each multiplied by a factor and added to its addend, for code in which
 /// reading them is safe. A macro, since registers have names and no indices.
@@ -39,6 +47,20 @@ macro_rules! scaled {
     };
 }
 
+/// The same, as an epilogue makes values of them that are to be written.
+macro_rules! packed {
+    ($sums:expr, $turn:literal, $factor:expr, $of_cols:expr, $gelu:expr, $by_tanh:expr) => {{
+        let mut values = scaled!($sums, $turn, $factor, [$of_cols; pairs::ROWS]);
+        if const { $gelu } {
+            let flat = values.as_flattened_mut().as_flattened_mut();
+            let mut all = [0.0; OF_TURN];
+            all.copy_from_slice(flat);
+            flat.copy_from_slice(&D::short_gelu($by_tanh, all));
+        }
+        D::pack(values)
+    }};
+}
+
 impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
     ///
@@ -48,34 +70,62 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store<T: Element, E: Epilogue<D>, D: Outgoing>(
-        &self,
+        &mut self,
         params: &GemmParams<T, E, D>,
         origin: Origin,
         fetched: FetchedAhead,
         outbox: &mut Outbox,
     ) {
+        // SAFETY: as promised by the caller. Nothing is parked.
+        unsafe { self.store_or_park::<T, E, D, false>(params, origin, fetched, outbox) };
+    }
+
+    /// [`store`](Self::store), which may leave what the outbox has no room for [to be sent](Self::send_parked) later.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_or_park<T: Element, E: Epilogue<D>, D: Outgoing, const PARKS: bool>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        fetched: FetchedAhead,
+        outbox: &mut Outbox,
+    ) -> Parked<D> {
         const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         let origin = of_warp(origin);
+        // Where registers are short its map is in one all the while, which takes fewer of them.
+        let d = if const { Self::has_room::<D>() } { None } else { params.d_if_mapped() };
+        let is_mapped = d.is_some() || const { Self::has_room::<D>() } && params.d_is_mapped_anew();
         // SAFETY: as promised by the caller.
         unsafe {
-            let d = if const { Self::has_room::<D>() } {
-                params.mapped_d_anew()
-            } else {
-                params.mapped_d()
-            };
-            match (params.epilogue.only_scales(), d) {
-                (Some(factor), Some(d)) => self.store_scaled::<D>(d, factor, origin, outbox),
-                (_, d) => {
-                    if const { Self::has_room::<D>() }
-                        && let (Some(short), Some(d)) = (params.epilogue.short(), d)
-                    {
-                        self.store_short::<D>(short, d, origin, fetched.vectors, outbox);
+            if is_mapped {
+                if let Some(factor) = params.epilogue.only_scales() {
+                    let by = Short { factor, has_gelu: false, by_tanh: false };
+                    return self.store_written_out::<T, E, D, PARKS, false>(
+                        params,
+                        d,
+                        (by, None),
+                        (origin, outbox),
+                    );
+                }
+                if const { Self::has_room::<D>() }
+                    && let Some(short) = params.epilogue.short()
+                {
+                    let (by, at) = ((short, Some(fetched.vectors)), (origin, outbox));
+                    return if !short.has_gelu {
+                        self.store_written_out::<T, E, D, PARKS, false>(params, d, by, at)
+                    } else if const { PARKS && Self::TURNS == 2 * HALF } {
+                        self.store_in_halves(params, short, fetched.vectors, at)
                     } else {
-                        self.store_by_epilogue(params, d, origin, fetched, outbox);
-                    }
+                        self.store_written_out::<T, E, D, PARKS, true>(params, d, by, at)
+                    };
                 }
             }
+            self.store_by_epilogue(params, (is_mapped, d), origin, fetched, outbox);
         }
+        Parked::nothing()
     }
 
     /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
@@ -88,12 +138,12 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     unsafe fn store_by_epilogue<T: Element, E: Epilogue<D>, D: Outgoing>(
         &self,
         params: &GemmParams<T, E, D>,
-        d: Option<Mapped<'_>>,
+        (is_mapped, d): (bool, Option<Mapped<'_>>),
         origin: Origin,
         ahead: FetchedAhead,
         outbox: &mut Outbox,
     ) {
-        let turns = const { Self::turns_of_part::<D>() };
+        let turns = const { turns_of_part::<D>() };
         let FetchedAhead { mut vectors, first: mut fetched } = ahead;
         let in_words = const { size_of::<D>() == size_of::<u32>() }
             || params.d.has_vectors(2) && params.n.is_multiple_of(2);
@@ -113,17 +163,18 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 }
                 let mut values = self.scaled(turn, factor, addends);
                 params.epilogue.finish(&mut values, &at);
-                if d.is_some() && turn % turns == 0 {
+                if is_mapped && turn % turns == 0 {
                     outbox.wait();
                 }
-                D::write(outbox, turn % turns, values);
+                D::write(outbox, turn % turns, D::pack(values));
                 if turn % turns == turns - 1 {
-                    let col = piece.col + turn_of_piece / turns * outbox::cols::<D>() as u32;
-                    let origin = Origin { col, ..piece };
-                    match d {
-                        Some(d) => outbox.send(d, origin),
-                        None if in_words => outbox.send_rows::<T, E, D, u32>(params, origin),
-                        None => outbox.send_rows::<T, E, D, u16>(params, origin),
+                    let part = Self::part_at::<D>(origin, turn);
+                    if is_mapped {
+                        outbox.send(target(params, d), part);
+                    } else if in_words {
+                        outbox.send_rows::<T, E, D, u32>(params, part);
+                    } else {
+                        outbox.send_rows::<T, E, D, u16>(params, part);
                     }
                 }
             }
@@ -139,6 +190,14 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         }
         let row = origin.row + turn / Self::TURNS_OF_PIECE * M as u32;
         (Origin { row, ..origin }, turn % Self::TURNS_OF_PIECE)
+    }
+
+    /// Where the part begins that the `turn`-th [`pairs::COLS`] columns belong to, of the parts of a warp that begin at `origin`.
+    #[inline(always)]
+    pub(super) fn part_at<D>(origin: Origin, turn: u32) -> Origin {
+        let (piece, turn_of_piece) = Self::in_piece(origin, turn);
+        let part = turn_of_piece / const { turns_of_part::<D>() };
+        Origin { col: piece.col + part * outbox::cols::<D>() as u32, ..piece }
     }
 
     /// The sums of the `turn`-th [`pairs::COLS`] columns, each multiplied by `factor` and added to its addend.
@@ -163,92 +222,148 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         of_turn!(0 1 2 3 4 5 6 7)
     }
 
-    /// [`store`](Self::store) where sums are only multiplied by `factor` and D is mapped. Nothing in between depends on what is known at run time, so
-    /// it is all written out.
-    ///
-    /// # Safety
-    /// As for [`store`](Self::store); `origin` is that of the warp's part.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn store_scaled<D: Outgoing>(
-        &self,
-        d: Mapped<'_>,
-        factor: f32,
-        origin: Origin,
-        outbox: &mut Outbox,
-    ) {
-        let turns = const { Self::turns_of_part::<D>() };
-        let nothing: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
-        macro_rules! store {
-            ($($turn:literal)*) => {$(
-                if const { $turn < Self::TURNS } {
-                    let (piece, turn_of_piece) = Self::in_piece(origin, $turn);
-                    // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
-                    unsafe {
-                        if $turn % turns == 0 {
-                            outbox.wait();
-                        }
-                        let values = scaled!(self.sums, $turn, factor, nothing);
-                        D::write(outbox, $turn % turns, values);
-                        if $turn % turns == turns - 1 {
-                            let part = turn_of_piece / turns;
-                            let col = piece.col + part * outbox::cols::<D>() as u32;
-                            outbox.send(d, Origin { col, ..piece });
-                        }
-                    }
-                }
-            )*};
-        }
-        store!(0 1 2 3 4 5 6 7);
-    }
-
-    /// [`store`](Self::store) for an epilogue that [is short](Epilogue::short) and a mapped D: it is all written out.
+    /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
+    /// Sums are multiplied by a factor and added to what is the addend of their column; `finish` makes the values of that.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[cfg_attr(target_arch = "nvptx64", inline(always))]
     #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
     #[track_caller]
-    unsafe fn store_short<D: Outgoing>(
+    unsafe fn store_written_out<T: Element, E, D: Outgoing, const PARKS: bool, const GELU: bool>(
         &self,
-        short: Short<f32>,
-        d: Mapped<'_>,
-        origin: Origin,
-        vectors: FetchedVectors,
-        outbox: &mut Outbox,
-    ) {
-        let turns = const { Self::turns_of_part::<D>() };
-        let Short { factor, has_gelu, by_tanh } = short;
+        params: &GemmParams<T, E, D>,
+        d: Option<Mapped<'_>>,
+        (Short { factor, by_tanh, .. }, vectors): (Short<f32>, Option<FetchedVectors>),
+        (origin, outbox): (Origin, &mut Outbox),
+    ) -> Parked<D> {
+        let turns = const { turns_of_part::<D>() };
+        let mut parked = Parked { origin, ..Parked::nothing() };
+        // SAFETY: as promised by the caller.
+        let mut next = unsafe { addends_of::<D>(vectors, 0) };
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
-                    let (piece, turn_of_piece) = Self::in_piece(origin, $turn);
+                    // To fetch them takes a while.
+                    let following = if const { $turn + 1 < Self::TURNS } {
+                        // SAFETY: as promised by the caller.
+                        unsafe { addends_of::<D>(vectors, ($turn + 1) % Self::TURNS_OF_PIECE) }
+                    } else {
+                        [[0.0; 2]; pairs::PAIRS]
+                    };
+                    let of_cols = replace(&mut next, following);
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
-                        let of_cols = vectors.of_turn::<D>(turn_of_piece).of_cols;
-                        let of_cols = of_cols.map(|words| pairs::unpack::<D>(words).map(D::widen));
-                        let addends = [of_cols; pairs::ROWS];
-                        let mut values = scaled!(self.sums, $turn, factor, addends);
-                        if has_gelu {
-                            let flat = values.as_flattened_mut().as_flattened_mut();
-                            let mut all = [0.0; pairs::ROWS * pairs::PAIRS * 2];
-                            all.copy_from_slice(flat);
-                            flat.copy_from_slice(&D::short_gelu(by_tanh, all));
-                        }
-                        if $turn % turns == 0 {
-                            outbox.wait();
-                        }
-                        D::write(outbox, $turn % turns, values);
-                        if $turn % turns == turns - 1 {
-                            let part = turn_of_piece / turns;
-                            let col = piece.col + part * outbox::cols::<D>() as u32;
-                            outbox.send(d, Origin { col, ..piece });
+                        let packed = packed!(self.sums, $turn, factor, of_cols, GELU, by_tanh);
+                        if const { PARKS && $turn >= Self::first_parked::<D>() } {
+                            parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
+                            parked.is_there = true;
+                        } else {
+                            if $turn % turns == 0 {
+                                outbox.wait();
+                            }
+                            D::write(outbox, $turn % turns, packed);
+                            if $turn % turns == turns - 1 {
+                                let part = Self::part_at::<D>(origin, $turn);
+                                outbox.send(target(params, d), part);
+                            }
                         }
                     }
                 }
             )*};
         }
         store!(0 1 2 3 4 5 6 7);
+        parked
+    }
+
+    /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the other half is moved: a
+    /// multiprocessor's instruction cache has no room for all of an epilogue like GELU beside the loop, and instructions that are not there
+    /// take longer than those that move. The second half is parked.
+    ///
+    /// # Safety
+    /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn store_in_halves<T: Element, E, D: Outgoing>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        Short { factor, by_tanh, .. }: Short<f32>,
+        vectors: FetchedVectors,
+        (origin, outbox): (Origin, &mut Outbox),
+    ) -> Parked<D> {
+        const {
+            // Results of f32 do not get here.
+            let fits = Self::first_parked::<D>() == HALF || size_of::<D>() == size_of::<f32>();
+            assert!(fits, "what is not parked is one half");
+        };
+        let turns = const { turns_of_part::<D>() };
+        let mut parked = Parked { origin, is_there: true, ..Parked::nothing() };
+        for half in 0..hint::opaque(2) {
+            if half != 0 {
+                macro_rules! send {
+                    ($($turn:literal)*) => {$(
+                        // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
+                        unsafe {
+                            if $turn % turns == 0 {
+                                outbox.wait();
+                            }
+                            D::write(outbox, $turn % turns, parked.packed[$turn]);
+                            if $turn % turns == turns - 1 {
+                                outbox.send(params.mapped_d(), Self::part_at::<D>(origin, $turn));
+                            }
+                        }
+                    )*};
+                }
+                send!(0 1 2 3);
+                // SAFETY: as promised by the caller.
+                unsafe { self.move_half() };
+            }
+            let first = half * HALF;
+            let vectors = Some(vectors);
+            // SAFETY: as promised by the caller.
+            let mut next = unsafe { addends_of::<D>(vectors, first % Self::TURNS_OF_PIECE) };
+            macro_rules! pack {
+                ($($turn:literal)*) => {$(
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        let following = if const { $turn + 1 < HALF } {
+                            addends_of::<D>(vectors, (first + $turn + 1) % Self::TURNS_OF_PIECE)
+                        } else {
+                            [[0.0; 2]; pairs::PAIRS]
+                        };
+                        let of_cols = replace(&mut next, following);
+                        parked.packed[$turn] =
+                            packed!(self.sums, $turn, factor, of_cols, true, by_tanh);
+                    }
+                )*};
+            }
+            pack!(0 1 2 3);
+        }
+        parked
+    }
+
+    /// Moves the sums of the second half of all turns to where those of the first are.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn move_half(&mut self) {
+        const SUMS: usize = HALF as usize * OF_TURN;
+        macro_rules! of_eight {
+            ($($first:literal)*) => {$(
+                unroll!(i < 8, {
+                    if const { SUMS + $first + i < Self::SUMS } {
+                        // SAFETY: as promised by the caller.
+                        unsafe {
+                            let sum = self.sums.get::<{ SUMS + $first + i }>();
+                            self.sums.set::<{ $first + i }>(sum);
+                        }
+                    }
+                });
+            )*};
+        }
+        of_eight!(0 8 16 24 32 40 48 56);
     }
 
     /// Whether registers are left beside the sums for a short epilogue: a bias of f32 takes twice as many of them as one of half precision.
@@ -256,9 +371,41 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         const MOST_BESIDE_F32: usize = 64;
         size_of::<D>() < size_of::<f32>() || Self::SUMS <= MOST_BESIDE_F32
     }
+}
 
-    /// How many times [`pairs::COLS`] columns are a part of D on its way.
-    const fn turns_of_part<D>() -> u32 {
-        (outbox::cols::<D>() / pairs::COLS) as u32
+/// How many times [`pairs::COLS`] columns are a part of D on its way.
+pub(super) const fn turns_of_part<D>() -> u32 {
+    (outbox::cols::<D>() / pairs::COLS) as u32
+}
+
+/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece: zeros where nothing has been fetched.
+///
+/// # Safety
+/// As for [`FetchedVectors::of_turn`].
+#[inline(always)]
+#[track_caller]
+unsafe fn addends_of<D: Outgoing>(
+    vectors: Option<FetchedVectors>,
+    turn: u32,
+) -> [[f32; 2]; pairs::PAIRS] {
+    match vectors {
+        // SAFETY: as promised by the caller.
+        Some(vectors) => unsafe { vectors.of_turn::<D>(turn) }
+            .of_cols
+            .map(|words| pairs::unpack::<D>(words).map(D::widen)),
+        None => [[0.0; 2]; pairs::PAIRS],
     }
+}
+
+/// A mapped D, of which the map may be known already.
+///
+/// # Safety
+/// D is mapped.
+#[inline(always)]
+unsafe fn target<'a, T: Element, E, D: Outgoing>(
+    params: &'a GemmParams<T, E, D>,
+    d: Option<Mapped<'a>>,
+) -> Mapped<'a> {
+    // SAFETY: as promised by the caller.
+    d.unwrap_or_else(|| unsafe { params.mapped_d() })
 }

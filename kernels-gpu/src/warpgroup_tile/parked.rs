@@ -1,0 +1,86 @@
+//! The last parts of a tile on their way to D, in registers while the next tile is multiplied.
+//!
+//! An [outbox] has room for two parts. Who has more to send waits until hardware has read the first of them, for longer than all instructions of an
+//! epilogue take, and nobody multiplies meanwhile. So the third and the fourth part stay where they are, packed into half as many registers as
+//! their sums had, and leave when the next tile's products are under way:
+//!
+//! ```text
+//! products   ..  last |                          | 0 | 1 | 2 | 3 ..    the next tile
+//! sums                | 0 send  1 send  2   3    |
+//! parked                              ----------------- | wait, 2 send, wait, 3 send
+//! ```
+
+use super::WarpgroupTile;
+use super::store::turns_of_part;
+use crate::element::Element;
+use crate::outbox::{self, Outbox, Outgoing};
+use crate::params::GemmParams;
+use crate::tile::Origin;
+
+/// How many times [`pairs::COLS`](crate::pairs::COLS) columns of 16 bits are parked at most.
+pub(super) const TURNS: usize = 4;
+
+/// What is left of a warp's part of D, if anything is.
+#[derive(Clone, Copy)]
+pub struct Parked<D: Outgoing> {
+    /// By [`pairs::COLS`](crate::pairs::COLS) columns.
+    pub(super) packed: [D::Packed; TURNS],
+    /// Where the warp's part of D begins.
+    pub(super) origin: Origin,
+    /// Whether anything is left.
+    pub(super) is_there: bool,
+}
+
+impl<D: Outgoing> Parked<D> {
+    /// Nothing.
+    #[inline(always)]
+    pub fn nothing() -> Self {
+        Parked {
+            packed: [D::Packed::default(); TURNS],
+            origin: Origin { row: 0, col: 0 },
+            is_there: false,
+        }
+    }
+}
+
+impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+    /// The first of the turns that are parked: parts before it find room in the outbox.
+    pub(super) const fn first_parked<D>() -> u32 {
+        outbox::ROOMS * turns_of_part::<D>()
+    }
+
+    /// Sends what is left of a warp's part of D.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together. D is valid for the shape in `params`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn send_parked<T: Element, E, D: Outgoing>(
+        params: &GemmParams<T, E, D>,
+        parked: &Parked<D>,
+        outbox: &mut Outbox,
+    ) {
+        if !parked.is_there {
+            return;
+        }
+        let turns = const { turns_of_part::<D>() };
+        macro_rules! send {
+            ($($i:literal)*) => {$(
+                if const { Self::first_parked::<D>() + $i < Self::TURNS } {
+                    // SAFETY: as promised by the caller; only of a mapped D parts are left. A part is sent when all of its turns have been written.
+                    unsafe {
+                        if $i % turns == 0 {
+                            outbox.wait();
+                        }
+                        D::write(outbox, $i % turns, parked.packed[$i]);
+                        if $i % turns == turns - 1 {
+                            let turn = const { Self::first_parked::<D>() + $i };
+                            outbox.send(params.mapped_d(), Self::part_at::<D>(parked.origin, turn));
+                        }
+                    }
+                }
+            )*};
+        }
+        send!(0 1 2 3);
+    }
+}
