@@ -170,7 +170,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 if turn % turns == turns - 1 {
                     let part = Self::part_at::<D>(origin, turn);
                     if is_mapped {
-                        outbox.send(target(params, d), part);
+                        outbox.send(Self::target(params, d), part);
                     } else if in_words {
                         outbox.send_rows::<T, E, D, u32>(params, part);
                     } else {
@@ -265,7 +265,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                             D::write(outbox, $turn % turns, packed);
                             if $turn % turns == turns - 1 {
                                 let part = Self::part_at::<D>(origin, $turn);
-                                outbox.send(target(params, d), part);
+                                outbox.send(Self::target(params, d), part);
                             }
                         }
                     }
@@ -366,6 +366,21 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         of_eight!(0 8 16 24 32 40 48 56);
     }
 
+    /// A mapped D: `d`, where registers are short, and what that is elsewhere.
+    ///
+    /// # Safety
+    /// D is mapped.
+    #[inline(always)]
+    unsafe fn target<'a, T: Element, E, D: Outgoing>(
+        params: &'a GemmParams<T, E, D>,
+        d: Option<Mapped<'a>>,
+    ) -> Mapped<'a> {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { Self::has_room::<D>() } { params.mapped_d() } else { d.unwrap_unchecked() }
+        }
+    }
+
     /// Whether registers are left beside the sums for a short epilogue: a bias of f32 takes twice as many of them as one of half precision.
     const fn has_room<D>() -> bool {
         const MOST_BESIDE_F32: usize = 64;
@@ -395,17 +410,4 @@ unsafe fn addends_of<D: Outgoing>(
             .map(|words| pairs::unpack::<D>(words).map(D::widen)),
         None => [[0.0; 2]; pairs::PAIRS],
     }
-}
-
-/// A mapped D, of which the map may be known already.
-///
-/// # Safety
-/// D is mapped.
-#[inline(always)]
-unsafe fn target<'a, T: Element, E, D: Outgoing>(
-    params: &'a GemmParams<T, E, D>,
-    d: Option<Mapped<'a>>,
-) -> Mapped<'a> {
-    // SAFETY: as promised by the caller.
-    d.unwrap_or_else(|| unsafe { params.mapped_d() })
 }
