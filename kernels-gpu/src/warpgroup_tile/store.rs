@@ -100,16 +100,25 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         let is_mapped = d.is_some() || const { Self::has_room::<D>() } && params.d_is_mapped_anew();
         // SAFETY: as promised by the caller.
         unsafe {
-            if is_mapped {
-                if let Some(factor) = params.epilogue.only_scales() {
-                    let by = Short { factor, has_gelu: false, by_tanh: false };
-                    return self.store_written_out::<T, E, D, PARKS, false>(
+            let scaled = |factor| (Short { factor, has_gelu: false, by_tanh: false }, None);
+            // Two ways to ask the same: where registers are short, ptxas has enough of them for this one alone.
+            match (params.epilogue.only_scales(), d) {
+                (Some(factor), Some(d)) if const { !Self::has_room::<D>() } => {
+                    let (by, at) = (scaled(factor), (origin, outbox));
+                    return self.store_written_out::<_, _, _, PARKS, false>(
                         params,
-                        d,
-                        (by, None),
-                        (origin, outbox),
+                        Some(d),
+                        by,
+                        at,
                     );
                 }
+                (Some(factor), _) if const { Self::has_room::<D>() } && is_mapped => {
+                    let (by, at) = (scaled(factor), (origin, outbox));
+                    return self.store_written_out::<_, _, _, PARKS, false>(params, None, by, at);
+                }
+                _ => {}
+            }
+            if is_mapped {
                 if const { Self::has_room::<D>() }
                     && let Some(short) = params.epilogue.short()
                 {
@@ -169,12 +178,15 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 D::write(outbox, turn % turns, D::pack(values));
                 if turn % turns == turns - 1 {
                     let part = Self::part_at::<D>(origin, turn);
-                    if is_mapped {
-                        outbox.send(Self::target(params, d), part);
-                    } else if in_words {
-                        outbox.send_rows::<T, E, D, u32>(params, part);
+                    let d = if const { Self::has_room::<D>() } {
+                        is_mapped.then(|| params.mapped_d())
                     } else {
-                        outbox.send_rows::<T, E, D, u16>(params, part);
+                        d
+                    };
+                    match d {
+                        Some(d) => outbox.send(d, part),
+                        None if in_words => outbox.send_rows::<T, E, D, u32>(params, part),
+                        None => outbox.send_rows::<T, E, D, u16>(params, part),
                     }
                 }
             }
