@@ -34,6 +34,8 @@
 //! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes ([`crate::maps`]);
 //! others are copied into such rows before ([`crate::repack`]), and the kernel does not know.
 
+mod inside;
+
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -279,61 +281,6 @@ impl<
     fn panels(stage: u32) -> (BulkPanel<T, L::A, BM, BK>, BulkPanel<T, L::B, BN, BK>) {
         let a = shared::dynamic::<u8>().address() + stage * Self::STAGE_BYTES;
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
-    }
-
-    /// The boxes in which A, B and D are copied where A [may have few rows](Self::produce_inside).
-    pub const FITTED_BOXES: Boxes = Boxes {
-        a: BulkPanel::<T, L::A, BM, BK>::BOX,
-        fits_a: true,
-        b: BulkPanel::<T, L::B, BN, BK>::BOX,
-        d: Some(outbox::box_of::<D>()),
-    };
-
-    /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row is `row`, where A has `m`.
-    ///
-    /// # Safety
-    /// All threads of the block do so, before the ring is made.
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn clear_outside(row: u32, m: u32) {
-        if row + BM as u32 > m {
-            for stage in 0..STAGES {
-                let (a, _) = Self::panels(stage);
-                let threads = (thread::thread_idx_x(), crate::kernel::threads::<Self>());
-                // SAFETY: as promised by the caller; the ring is made with a barrier.
-                unsafe { a.clear_outside((row, m), threads) };
-            }
-            bulk_copy::fence_shared();
-        }
-    }
-
-    /// Brings some slices of a tile, and of A only what there is of it.
-    ///
-    /// # Safety
-    /// As for [`produce`](Self::produce), with the maps that [`FITTED_BOXES`](Self::FITTED_BOXES) say; what lies outside is [cleared](Self::clear_outside).
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn produce_inside<E>(
-        p: &GemmParams<T, E, D>,
-        ring: &mut Ring<STAGES>,
-        Origin { row, col }: Origin,
-        slices: Range<u32>,
-    ) {
-        if slices.start >= slices.end {
-            return;
-        }
-        // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
-        unsafe {
-            let (a, b) = p.mapped_factors();
-            let of_a = BulkPanel::<T, L::A, BM, BK>::bytes_inside(row, p.m);
-            for slice in slices {
-                let k = slice * BK as u32;
-                let (to_a, to_b) = Self::panels(ring.wait_empty());
-                let full = ring.expect(of_a + BulkPanel::<T, L::B, BN, BK>::BYTES);
-                to_a.load_inside(a, (row, p.m), k, full);
-                to_b.load(b, col, k, full);
-            }
-        }
     }
 
     /// Brings some slices each of some tiles.
