@@ -118,19 +118,18 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 }
                 _ => {}
             }
-            if is_mapped {
-                if const { Self::has_room::<D>() }
-                    && let Some(short) = params.epilogue.short()
-                {
-                    let (by, at) = ((short, Some(fetched.vectors)), (origin, outbox));
-                    return if !short.has_gelu {
-                        self.store_written_out::<T, E, D, PARKS, false>(params, d, by, at)
-                    } else if const { PARKS && Self::TURNS == 2 * HALF } {
-                        self.store_in_halves(params, short, fetched.vectors, at)
-                    } else {
-                        self.store_written_out::<T, E, D, PARKS, true>(params, d, by, at)
-                    };
-                }
+            if const { Self::has_room::<D>() }
+                && is_mapped
+                && let Some(short) = params.epilogue.short()
+            {
+                let (by, at) = ((short, Some(fetched.vectors)), (origin, outbox));
+                return if !short.has_gelu {
+                    self.store_written_out::<T, E, D, PARKS, false>(params, d, by, at)
+                } else if const { PARKS && Self::TURNS == 2 * HALF } {
+                    self.store_in_halves(params, short, fetched.vectors, at)
+                } else {
+                    self.store_written_out::<T, E, D, PARKS, true>(params, d, by, at)
+                };
             }
             self.store_by_epilogue(params, (is_mapped, d), origin, fetched, outbox);
         }
