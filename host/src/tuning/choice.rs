@@ -280,7 +280,8 @@ mod tests {
         for gpu in shipped::gpus().filter(|gpu| *gpu == h200().name) {
             for dtype in Dtype::ALL {
                 let Some(table) = shipped::table(gpu, dtype) else { continue };
-                let mut losses: Vec<f64> = Vec::new();
+                // A kernel that came later was not measured on all shapes.
+                let (mut losses, mut unknown) = (Vec::<f64>::new(), 0);
                 for left_out in table.entries() {
                     let mut others = Table::new(dtype);
                     let rest = table.entries().filter(|entry| entry.shape != left_out.shape);
@@ -289,8 +290,12 @@ mod tests {
                     let problem = Problem::new(dtype, m, n, k);
                     let selection = choose_in(&others, &h200(), problem).unwrap();
                     let fastest = left_out.fastest().unwrap().seconds;
-                    losses.push(left_out.seconds(selection.kernel).unwrap() / fastest - 1.0);
+                    match left_out.seconds(selection.kernel) {
+                        Some(seconds) => losses.push(seconds / fastest - 1.0),
+                        None => unknown += 1,
+                    }
                 }
+                assert!(unknown * 10 < losses.len(), "{dtype}: of {unknown} nobody knows");
                 losses.sort_by(f64::total_cmp);
                 let mean = losses.iter().sum::<f64>() / losses.len() as f64;
                 let tenth = losses[losses.len() * 9 / 10];
