@@ -1,8 +1,8 @@
 //! Slices of A and B by bulk copies, for factors that lie as slices do: A transposed, B row-major.
 //!
 //! Of such factors a slice is a box, `BK` rows of `BM` or `BN` elements, and a box is what one instruction copies ([`crate::maps`]). One
-//! thread brings all slices with two instructions each, where [`crate::copies`] issues twelve of each of 128 threads and as many
-//! instructions again for their addresses. Those go through the same schedulers as the multiply-adds, so that what is spared is time.
+//! thread brings all slices with two instructions each, where each of 128 threads issues 24 copies for a slice of `sliced_k` ([`crate::copies`]),
+//! and what their addresses take. Those go through the same schedulers as the multiply-adds, so that what is spared is time.
 //! What of a box lies outside of the matrix arrives as zeros, so nobody asks where it ends.
 //!
 //! Factors that lie otherwise are transposed before, all at once, in a launch of its own: [`crate::transposed`].
