@@ -36,13 +36,15 @@
 use crate::double_bulk_panels::{ALIGNMENT, DoubleBulkPanel};
 use crate::double_tile::{DoubleTile, STEP};
 use crate::epilogue::Epilogue;
+use crate::hand_over::HandOver;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::maps::Boxes;
 use crate::panels::{PanelA, PanelB, Panels};
 use crate::params::GemmParams;
+use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP, after};
-use crate::tile::{Origin, tiles, tiles_of_cluster_at};
+use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::{
     bulk_copy, cluster, early_start, hint, mma, named_barrier, registers, shared, thread, unroll,
@@ -64,10 +66,12 @@ const AHEAD: u32 = 3;
 /// Steps of k that an instruction takes.
 const STEPS: usize = 2;
 
-/// The named barriers at which a group learns that a slice is there, those where it says that it has read one, and that of the start.
+/// The named barriers at which a group learns that a slice is there, those where it says that it has read one, that of the start, and that of both
+/// groups where a block hands its sums over.
 const FULL: u32 = 1;
 const EMPTY: u32 = FULL + GROUPS;
 const START: u32 = EMPTY + GROUPS;
+const MEET: u32 = START + 1;
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, clusters of as many blocks, and
 /// factors in the layouts `L`.
@@ -176,26 +180,6 @@ impl<
     /// Where the ring's barriers lie, behind that.
     const RING: u32 = Self::ROOM + DoubleTile::<Self, TM, TN>::PART_BYTES;
 
-    /// The tiles of a cluster, as one.
-    const TOGETHER: Tile = Tile { bm: CLUSTER * BM as u32, ..Self::TILE };
-
-    /// The numbers of the cluster's tiles.
-    #[inline(always)]
-    fn tiles<E>(p: &GemmParams<f64, E>) -> core::iter::StepBy<core::ops::Range<u32>> {
-        let (first, step) = (thread::block_idx_x() / CLUSTER, thread::grid_dim_x() / CLUSTER);
-        // There is at least one; saying so spares the compiler a check.
-        let step = step.max(1);
-        (first..tiles(&Self::TOGETHER, p.m, p.n)).step_by(step as usize)
-    }
-
-    /// Where the block's tile of those of the cluster begins.
-    #[inline(always)]
-    fn origin<E>(p: &GemmParams<f64, E>, tile: u32) -> Origin {
-        let (m, n) = (hint::opaque(p.m), hint::opaque(p.n));
-        let Origin { row, col } = tiles_of_cluster_at(&Self::TOGETHER, m, n, tile);
-        Origin { row: row + Self::rank() * BM as u32, col }
-    }
-
     /// Which of the cluster's blocks this is.
     #[inline(always)]
     fn rank() -> u32 {
@@ -227,10 +211,12 @@ impl<
                     part,
                 );
             };
-            for tile in Self::tiles(p) {
-                let origin = Self::origin(p, tile);
-                for slice in 0..p.k.div_ceil(BK as u32) {
-                    copy(origin, slice * BK as u32);
+            let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);
+            loop {
+                parts = parts.anew::<Self, _>(p);
+                let Some(part) = parts.next() else { break };
+                for slice in part.slices {
+                    copy(part.origin, slice * BK as u32);
                 }
             }
             copy(Origin { row: 0, col: 0 }, p.k.next_multiple_of(BK as u32));
@@ -244,7 +230,8 @@ impl<
     #[inline(always)]
     #[track_caller]
     unsafe fn announce<E>(p: &GemmParams<f64, E>, ring: &mut Ring<STAGES>, group: u32) {
-        let slices = Self::tiles(p).len() as u32 * p.k.div_ceil(BK as u32);
+        let parts = Parts::<CLUSTER>::new::<Self, _>(p);
+        let slices = parts.map(|part| part.slices.len() as u32).sum::<u32>();
         let ahead = AHEAD.min(slices);
         // SAFETY: as promised by the caller; all that come to a barrier have seen that it was complete before.
         unsafe {
@@ -272,15 +259,21 @@ impl<
     #[inline(always)]
     #[track_caller]
     unsafe fn multiply<E: Epilogue<f64>>(p: &GemmParams<f64, E>) {
-        let slices = p.k.div_ceil(BK as u32);
+        let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
+        let meet = || named_barrier::sync(MEET, Self::CONSUMERS);
+        let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);
         let mut stage = 0;
-        // SAFETY: as promised by the caller; nobody writes a slice before the warps of its group have said that they have read it.
+        // SAFETY: as promised by the caller; nobody writes a slice before the warps of its group have said that they have read it. Who has the end of a
+        // tile collects what the blocks before it have left, each of which has a part of that tile to leave.
         unsafe {
-            if slices > 0 {
+            if p.k > 0 {
                 let group = thread::thread_idx_x() / Self::OF_GROUP;
                 named_barrier::sync(FULL + group, Self::OF_GROUP + WARP);
             }
-            for number in Self::tiles(p) {
+            loop {
+                parts = parts.anew::<Self, _>(p);
+                let Some(part) = parts.next() else { break };
+                let slices = hint::uniform(part.slices.end - part.slices.start);
                 let mut tile = DoubleTile::<
                     Self,
                     TM,
@@ -311,7 +304,16 @@ impl<
                         panels = next;
                     }
                 }
-                let origin = Self::origin(p, number);
+                parts = parts.anew::<Self, _>(p);
+                let Part { origin, is_left, first_helper, .. } = parts.current();
+                let block = hint::opaque(thread::block_idx_x());
+                if is_left {
+                    tile.leave(&of_block(block), meet);
+                    continue;
+                }
+                for helper in (first_helper..block).step_by(CLUSTER as usize) {
+                    tile.collect(&of_block(helper), meet);
+                }
                 match p.epilogue.only_scales() {
                     Some(alpha) => tile.store_scaled(p, origin, alpha),
                     None => {

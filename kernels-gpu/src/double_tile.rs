@@ -176,6 +176,21 @@ impl<
         });
     }
 
+    /// Adds to each pair of neighbouring sums what `load` gives for its number, as if the second half of the rows followed the first; those of a row are loaded
+    /// together.
+    #[inline(always)]
+    pub fn add_pairs(&mut self, load: impl Fn(usize) -> [f64; PAIR]) {
+        unroll!(i < TM, {
+            let mut others = [0.0; TN];
+            for j in 0..TN / 2 {
+                [others[2 * j], others[2 * j + 1]] = load(i * TN / 2 + j);
+            }
+            for j in 0..TN {
+                self.sums[i][j] += others[j];
+            }
+        });
+    }
+
     /// Row and column of a thread's first sums in an 8 x 8 part.
     #[inline(always)]
     fn of_lane(thread: u32) -> (u32, u32) {

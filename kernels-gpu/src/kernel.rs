@@ -377,13 +377,9 @@ impl KernelInfo {
         [stored.a != multiplied.a, stored.b != multiplied.b]
     }
 
-    /// Whether its blocks can share tiles, and hand their sums over to each other. Those of f64 cannot.
+    /// Whether its blocks can share tiles, and hand their sums over to each other.
     pub const fn shares_tiles(&self) -> bool {
-        match self.schedule {
-            Schedule::StreamK => true,
-            Schedule::Persistent => !matches!(self.dtype, Dtype::F64),
-            _ => false,
-        }
+        matches!(self.schedule, Schedule::StreamK | Schedule::Persistent)
     }
 
     /// Threads in a block.

@@ -66,10 +66,57 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
         Parts { together, m: p.m, n: p.n, slices, shares, step }
     }
 
+    /// The same parts, worked out anew but for where in them the block is: that is all that need stay in a register while one of them is summed.
+    #[inline(always)]
+    pub fn anew<K: GemmKernel, E>(&self, p: &GemmParams<K::Element, E, K::Target>) -> Self {
+        let slices = hint::opaque(p.k).div_ceil(K::TILE.bk);
+        let (tiles, blocks) = (hint::opaque(p.shared_tiles), hint::opaque(p.sharing_blocks));
+        Parts {
+            together: self.together,
+            m: hint::opaque(p.m),
+            n: hint::opaque(p.n),
+            slices,
+            shares: Shares::new(tiles, blocks, slices),
+            step: self.step,
+        }
+    }
+
     /// What the cluster shares. It is worked out each time anew: values that stay in registers all the while take them from the sums.
     #[inline(always)]
     fn share(&self) -> Share {
         self.shares.of(hint::opaque(thread::block_idx_x()) / CLUSTER)
+    }
+
+    /// The part that was given last.
+    #[inline(always)]
+    pub fn current(&self) -> Part {
+        match self.step {
+            0 | 1 => Part { is_left: true, ..self.part(self.share().unfinished) },
+            SHARED => self.finished(),
+            step => self.whole(step - 1),
+        }
+    }
+
+    /// The end of a shared tile.
+    #[inline(always)]
+    fn finished(&self) -> Part {
+        let Share { finished, first_helper, .. } = self.share();
+        let rank = thread::block_idx_x() % CLUSTER;
+        Part { first_helper: first_helper * CLUSTER + rank, ..self.part(finished) }
+    }
+
+    /// The whole tile of a step.
+    #[inline(always)]
+    fn whole(&self, step: u32) -> Part {
+        let tile = self.tile(step);
+        self.part(Segment { tile, first: 0, end: self.slices })
+    }
+
+    /// The number of the whole tile of a step: fewer than 2^31, and no more blocks than that.
+    #[inline(always)]
+    fn tile(&self, step: u32) -> u32 {
+        let (cluster, clusters) = (thread::block_idx_x() / CLUSTER, thread::grid_dim_x() / CLUSTER);
+        self.shares.tiles() + cluster + (step - SHARED) * clusters
     }
 
     /// The part of a tile of the cluster.
@@ -102,20 +149,15 @@ impl<const CLUSTER: u32> Iterator for Parts<CLUSTER> {
         }
         if self.step == 1 {
             self.step = SHARED;
-            let Share { finished, first_helper, .. } = self.share();
-            if !finished.is_empty() {
-                let rank = thread::block_idx_x() % CLUSTER;
-                let first_helper = first_helper * CLUSTER + rank;
-                return Some(Part { first_helper, ..self.part(finished) });
+            let part = self.finished();
+            if !part.slices.is_empty() {
+                return Some(part);
             }
         }
-        let (cluster, clusters) = (thread::block_idx_x() / CLUSTER, thread::grid_dim_x() / CLUSTER);
-        // Fewer than 2^31 tiles, and no more blocks than that.
-        let tile = self.shares.tiles() + cluster + (self.step - SHARED) * clusters;
-        if tile >= tiles(&self.together, self.m, self.n) {
+        if self.tile(self.step) >= tiles(&self.together, self.m, self.n) {
             return None;
         }
         self.step += 1;
-        Some(self.part(Segment { tile, first: 0, end: self.slices }))
+        Some(self.whole(self.step - 1))
     }
 }

@@ -34,6 +34,9 @@ const IDLE_WORTH_SHARING: u64 = 95;
 /// (10 microseconds, H200), however large the tile is.
 const COST_OF_SHARING: u64 = 14 * 128 * 256;
 
+/// The same in double precision, in slices of 16 values of k: about as long as 9 slices of 128 x 128 take.
+const COST_OF_SHARING_DOUBLES: u64 = 9 * 128 * 128;
+
 /// What a launch of a kernel looks like.
 ///
 /// It depends on the kernel, the problem, the device's multiprocessors and the number of slices that was asked for, and on
@@ -207,10 +210,10 @@ fn shares_of(
 /// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks as
 /// multiprocessors, or as a number that is asked for. Nothing is shared
 /// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
-///   for warpgroups it is too short for what that costs ([`COST_OF_SHARING`]),
+///   where blocks stay it is too short for what that costs ([`COST_OF_SHARING`], [`COST_OF_SHARING_DOUBLES`]),
 /// - where there is nothing to sum, or more slices than a kernel can count, or it cannot share.
 ///
-/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. For warpgroups, where
+/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. Where blocks stay, and
 /// sums are dear to hand over, it is enough that they can be cut at all; and as each block that helps with a tile costs as much again,
 /// they are as many as make the tile's time shortest: about the root of half its slices.
 pub(crate) fn shares(
@@ -247,7 +250,11 @@ pub(crate) fn shares(
     };
     let spared = u64::from(slices) - slices_of_last.div_ceil(blocks.into());
     let of_slice = u64::from(kernel.tile.bm) * u64::from(kernel.tile.bn);
-    let pays = !persistent || spared * of_slice >= COST_OF_SHARING;
+    let cost = match kernel.dtype {
+        Dtype::F64 => COST_OF_SHARING_DOUBLES,
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => COST_OF_SHARING,
+    };
+    let pays = !persistent || spared * of_slice >= cost;
     if blocks == last || !pays { nothing } else { Shares::new(last, blocks, slices) }
 }
 
@@ -358,6 +365,23 @@ mod tests {
         assert_eq!(of(8192, 2, None), (Some([64 * 32, 1]), 0, 0, nothing), "batches");
         let (main, tiles, blocks, _) = of(512, 1, Some(7));
         assert_eq!((main, tiles, blocks), (Some([14, 1]), 4, 7), "as asked");
+    }
+
+    #[test]
+    fn doubles_share_the_last_round_where_that_pays() {
+        let kernel = find("tensor_core_bulk_f64").unwrap();
+        let of = |size| {
+            let problem = Problem::new(Dtype::F64, size, size, size);
+            let shape = LaunchShape::new(kernel, &problem, &h200(), None);
+            (shape.main, shape.shared_tiles, shape.sharing_blocks, shape.workspace)
+        };
+        let nothing = WorkspaceSize::default();
+        assert_eq!(of(2048), (Some([132, 1]), 0, 0, nothing), "62 of 66 have work");
+        let (main, tiles, blocks, workspace) = of(4096);
+        assert_eq!((main, tiles, blocks), (Some([132, 1]), 50, 66));
+        assert_eq!((workspace.partial_bytes, workspace.signals), (132 * 128 * 128 * 8, 132));
+        let (_, tiles, blocks, _) = of(8192);
+        assert_eq!((tiles, blocks), (2, 32), "not too many help");
     }
 
     /// A slice of a tile that is as large takes as long, wherever it has its rows and columns.

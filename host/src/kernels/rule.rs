@@ -180,7 +180,7 @@ impl Order {
             if (least..=all).contains(&blocks) && deep {
                 (Order::new(4, 1, false, -area), Rule::SharesTiles)
             } else if is_double_tensor_core(kernel) && blocks > all && deep {
-                (Order::of_doubles(kernel, problem.k, blocks, all, covered), Rule::SharesTiles)
+                (Order::of_doubles(kernel, problem, device, covered), Rule::SharesTiles)
             } else {
                 (Order::LAST, Rule::NothingToShare)
             }
@@ -196,7 +196,7 @@ impl Order {
         } else if small && kernel.rung == Rung::Naive {
             (Order::new(3, 0, false, 0), Rule::LittleToReuse)
         } else if is_double_tensor_core(kernel) && blocks >= enough {
-            (Order::of_doubles(kernel, problem.k, blocks, all, covered), Rule::FillsDevice)
+            (Order::of_doubles(kernel, problem, device, covered), Rule::FillsDevice)
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
@@ -212,20 +212,23 @@ impl Order {
     /// takes, and of those that take as long the one with producers comes first.
     fn of_doubles(
         kernel: &KernelInfo,
-        k: u32,
-        blocks: u64,
-        all: u64,
+        problem: &Problem,
+        device: &DeviceInfo,
         covered: Reverse<u64>,
     ) -> Order {
+        let all = u64::from(device.multiprocessors);
+        let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
         let rounds = |at_once: u64| blocks.div_ceil(all.saturating_mul(at_once).max(1));
-        let of_tiles = time_of_tiles(kernel, rounds(1), DOUBLES_A_LOAD);
+        let of_tiles = |tiles: u64| time_of_tiles(kernel, tiles, DOUBLES_A_LOAD);
         // Twice the time: blocks that share a tile take half of it.
         let time = if kernel.schedule == Schedule::ClusterK {
-            let exchange = 2 * DOUBLES_OF_AN_EXCHANGE / u64::from(k.max(1));
+            let exchange = 2 * DOUBLES_OF_AN_EXCHANGE / u64::from(problem.k.max(1));
             let exchanges = rounds(kernel.entry.min_blocks.unwrap_or(1).into());
-            of_tiles.saturating_add_unsigned(exchanges.saturating_mul(exchange))
+            of_tiles(rounds(1)).saturating_add_unsigned(exchanges.saturating_mul(exchange))
+        } else if LaunchShape::new(kernel, problem, device, None).shared_tiles > 0 {
+            of_tiles(blocks.saturating_mul(2)) / i64::from(device.multiprocessors.max(1))
         } else {
-            of_tiles.saturating_mul(2)
+            of_tiles(rounds(1)).saturating_mul(2)
         };
         let later = time.saturating_mul(2).saturating_add((kernel.producers == 0).into());
         Order(2, Rung::TensorCore as u64, true, -later, covered)
