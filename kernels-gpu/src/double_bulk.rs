@@ -259,13 +259,13 @@ impl<
     #[inline(always)]
     #[track_caller]
     unsafe fn multiply<E: Epilogue<f64>>(p: &GemmParams<f64, E>) {
-        let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
-        let meet = || named_barrier::sync(MEET, Self::CONSUMERS);
         let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);
         let mut stage = 0;
         // SAFETY: as promised by the caller; nobody writes a slice before the warps of its group have said that they have read it. Who has the end of a
         // tile collects what the blocks before it have left, each of which has a part of that tile to leave.
         unsafe {
+            let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
+            let meet = || named_barrier::sync(MEET, Self::CONSUMERS);
             if p.k > 0 {
                 let group = thread::thread_idx_x() / Self::OF_GROUP;
                 named_barrier::sync(FULL + group, Self::OF_GROUP + WARP);
