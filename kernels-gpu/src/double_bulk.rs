@@ -230,9 +230,11 @@ impl<
     #[inline(always)]
     #[track_caller]
     unsafe fn announce<E>(p: &GemmParams<f64, E>, ring: &mut Ring<STAGES>, group: u32) {
-        let parts = Parts::<CLUSTER>::new::<Self, _>(p);
-        let slices = parts.map(|part| part.slices.len() as u32).sum::<u32>();
-        let ahead = AHEAD.min(slices);
+        let mut parts = Parts::<CLUSTER>::new::<Self, _>(p).map(|part| part.slices.len() as u32);
+        let of_first = parts.next().unwrap_or(0);
+        let slices = of_first + parts.sum::<u32>();
+        // At the end of what it leaves to another block the first group waits for the second.
+        let ahead = AHEAD.min(of_first);
         // SAFETY: as promised by the caller; all that come to a barrier have seen that it was complete before.
         unsafe {
             if group > 0 {
