@@ -66,6 +66,24 @@ fn bulk_copies_go_on_with_the_next_tile() {
     }
 }
 
+/// Clusters that share tiles, and go on with whole ones: parts of two tiles for one cluster, of three clusters in one tile, of one slice and of more than the
+/// groups of a block are apart, before whole tiles and without.
+#[test]
+fn clusters_share_tiles() {
+    for kernel in bulk_kernels() {
+        let Tile { bm, bn, bk, .. } = kernel.tile;
+        for (tiles, shared, slices) in
+            [(2, (2, 3), 5), (1, (1, 3), 9), (5, (2, 3), 4), (3, (1, 2), 2)]
+        {
+            let (m, n, k) = (bm + 2, tiles * bn - 6, slices * bk - 2);
+            let (_, clusters) = shared;
+            for beta in [0.0, 0.5] {
+                Product { clusters, shared, beta, ..Product::new(m, n, k) }.check(kernel);
+            }
+        }
+    }
+}
+
 /// What both blocks of a cluster need is fetched once, and neither fragments nor sums on their way to D meet in a bank.
 #[test]
 fn bulk_copies_and_fragments_in_exact_counts() {

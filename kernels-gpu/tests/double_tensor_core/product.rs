@@ -10,6 +10,7 @@ use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::shares::{Segment, Share, Shares};
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -32,6 +33,8 @@ pub struct Product {
     pub batch: u32,
     /// Clusters that take all tiles, where blocks take several.
     pub clusters: u32,
+    /// How many pairs of tiles, all in one row of them, are shared by how many of those clusters.
+    pub shared: (u32, u32),
     pub alpha: f64,
     pub beta: f64,
     pub bias: BiasAxis,
@@ -43,7 +46,9 @@ impl Product {
     pub const fn new(m: u32, n: u32, k: u32) -> Self {
         let (alpha, beta) = (1.0, 0.0);
         let (bias, activation) = (BiasAxis::None, Activation::None);
-        Product { m, n, k, start: 0, gap: 0, batch: 1, clusters: 1, alpha, beta, bias, activation }
+        let (batch, clusters, shared) = (1, 1, (0, 0));
+        let (start, gap) = (0, 0);
+        Product { m, n, k, start, gap, batch, clusters, shared, alpha, beta, bias, activation }
     }
 }
 
@@ -91,20 +96,38 @@ fn upload(
     Stored { first: MatrixRef { data, ld: ld.into() }, stride, address, elements }
 }
 
-/// The sum of `k` products in a kernel's order: ascending, where blocks share K over the part of each.
-fn sum_of(kernel: &KernelInfo, k: u32, factors: impl Fn(u32) -> (f64, f64)) -> f64 {
-    let sum = |range: Range<u32>| {
-        range.fold(0.0, |sum, p| {
+/// The parts of K whose sums a kernel adds up for an element in column `col`, in that order: all of it, where the blocks of a cluster share K the part
+/// of each, where clusters share tiles that of the one which ends the tile and then those of its helpers.
+fn parts_of(kernel: &KernelInfo, product: &Product, col: u32) -> Vec<Range<u32>> {
+    let (k, bk) = (product.k, kernel.tile.bk);
+    let slices = k.div_ceil(bk);
+    let tile = col / kernel.tile.bn;
+    let (tiles, clusters) = product.shared;
+    let part = slices.div_ceil(kernel.cluster) * bk;
+    if kernel.schedule == Schedule::ClusterK && part < k {
+        vec![0..part, part..k]
+    } else if tile < tiles {
+        let shares = Shares::new(tiles, clusters, slices);
+        let of = |Segment { first, end, .. }: Segment| first * bk..k.min(end * bk);
+        let ends = |share: &Share| share.finished.tile == tile && !share.finished.is_empty();
+        let last = (0..clusters).find(|&cluster| ends(&shares.of(cluster))).unwrap();
+        let Share { finished, first_helper, .. } = shares.of(last);
+        let helpers = (first_helper..last).map(|helper| of(shares.of(helper).unfinished));
+        [of(finished)].into_iter().chain(helpers).collect()
+    } else {
+        vec![0..k]
+    }
+}
+
+/// The sums of such parts, each in ascending order, added up.
+fn sum_of(parts: &[Range<u32>], factors: impl Fn(u32) -> (f64, f64)) -> f64 {
+    let sum = |range: &Range<u32>| {
+        range.clone().fold(0.0, |sum, p| {
             let (a, b) = factors(p);
             f64::mul_add(a, b, sum)
         })
     };
-    let part = k.div_ceil(kernel.tile.bk).div_ceil(kernel.cluster) * kernel.tile.bk;
-    if kernel.schedule == Schedule::ClusterK && part < k {
-        sum(0..part) + sum(part..k)
-    } else {
-        sum(0..k)
-    }
+    parts.iter().map(sum).reduce(|sum, part| sum + part).unwrap_or_default()
 }
 
 impl Product {
@@ -135,6 +158,13 @@ impl Product {
             activation: self.activation,
             ..Linear::identity()
         };
+        let sharing = u64::from(self.shared.1 * kernel.cluster);
+        let of_tile = u64::from(kernel.tile.bm * kernel.tile.bn) * size_of::<f64>() as u64;
+        let partials = simulator.alloc((sharing * of_tile).max(1)).unwrap();
+        let signal_bytes = vec![0; (sharing * size_of::<u32>() as u64).max(4) as usize];
+        let signals = simulator.alloc(signal_bytes.len() as u64).unwrap();
+        simulator.write(signals, &signal_bytes).unwrap();
+        let signals = GlobalPtr::from_address(signals);
         let params = GemmParams {
             a: a.first,
             b: b.first,
@@ -145,9 +175,9 @@ impl Product {
             n,
             k,
             slice_depth: 0,
-            shared_tiles: 0,
-            sharing_blocks: 0,
-            workspace: Workspace::NONE,
+            shared_tiles: self.shared.0,
+            sharing_blocks: self.shared.1,
+            workspace: Workspace { partials: GlobalPtr::from_address(partials), signals },
             maps: Maps::NONE,
             epilogue,
         };
@@ -192,7 +222,8 @@ impl Product {
 
         let expected = upload(&simulator, self, (m, n), |index, row, col| {
             let [seed_a, seed_b, seed_c, seed_bias] = seeds(index);
-            let sum = sum_of(kernel, k, |p| (number(seed_a, row, p), number(seed_b, p, col)));
+            let parts = parts_of(kernel, self, col);
+            let sum = sum_of(&parts, |p| (number(seed_a, row, p), number(seed_b, p, col)));
             let bias = match self.bias {
                 BiasAxis::None => 0.0,
                 BiasAxis::Column => number(seed_bias, 0, col),
