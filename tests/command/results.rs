@@ -278,7 +278,7 @@ fn mul_takes_files_that_hold_transposed_matrices() {
         }
     }
     let refused = "mul at.npy b.npy -o e.npy --transpose-a --device sim --kernel microkernel";
-    fail(folder.path(), refused, USAGE, &["microkernel_f32", "`tn`", "choose naive_tn_f32"]);
+    fail(folder.path(), refused, USAGE, &["microkernel_f32", "`tn`", "such as naive_tn_f32"]);
     let wrong = "mul a.npy b.npy -o e.npy --transpose-a --device sim";
     fail(folder.path(), wrong, FILE, &["b.npy", "3 x 2", "2 rows", "3 x 2 when transposed"]);
 }
@@ -353,7 +353,7 @@ fn ladders_are_of_row_major_factors_unless_others_are_asked_for() {
     let others = succeed(folder.path(), "ladder --sizes 20x30x40 --device sim --layouts nt");
     assert!(others.contains("tiled16_nt_f32") && !others.contains("tiled16_f32"), "{others}");
     let refused = "ladder --sizes 20 --device sim --kernels tiled16_nt";
-    fail(folder.path(), refused, USAGE, &["tiled16_nt_f32", "`nn`", "choose naive_f32"]);
+    fail(folder.path(), refused, USAGE, &["tiled16_nt_f32", "`nn`", "such as tiled16_f32"]);
     let traffic = succeed(folder.path(), "traffic --size 64 --kernels tiled16_tt,naive_nt");
     assert!(traffic.contains("tiled16_tt_f32") && traffic.contains("naive_nt_f32"), "{traffic}");
 }
