@@ -253,6 +253,11 @@ fn mul_multiplies_the_sample_of_the_repository() {
         .unwrap();
     assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
     assert_eq!(read_f32(&folder.path().join("d.npy"), "(200, 250)").len(), 50_000);
+    // The first command that a newcomer tries, and what the README shows of it.
+    let line = format!("mul {} {} -o first.npy --verify", a.display(), b.display());
+    let said = succeed(folder.path(), &line).replace("first.npy", "d.npy");
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains(&format!("```text\n{said}```")), "the README lacks:\n{said}");
 }
 
 #[test]
@@ -342,6 +347,7 @@ fn verify_covers_transposed_factors_and_batches() {
     let line = "verify --cases 10 --seed 3 --max-size 20 --kernel tiled16_nt --device sim --json";
     let said: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
     let kernels = said["kernels"].as_array().unwrap();
+    assert!(!kernels.is_empty());
     assert!(kernels.iter().all(|kernel| kernel["kernel"].as_str().unwrap().contains("_nt_")));
 }
 
