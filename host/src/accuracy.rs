@@ -75,6 +75,7 @@ pub fn is_unavailable(error: &Error) -> bool {
             | Error::GpuTooOld { .. }
             | Error::DriverTooOld { .. }
             | Error::NoPtx { .. }
+            | Error::DeviceWithoutPrecision { .. }
             | Error::Precision { .. }
     )
 }

@@ -11,7 +11,9 @@ use cuda_std::sim::SimError;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Needs;
 use regemm_kernels::layout::Layouts;
-use wording::{batch_of, gpu_suggestion, layouts_remedy, number_of_devices, same_kind, suggestion};
+use wording::{
+    any_of, batch_of, gpu_suggestion, layouts_remedy, number_of_devices, same_kind, suggestion,
+};
 
 pub use subject::{Operand, Resource, Shape};
 
@@ -260,6 +262,26 @@ pub enum Error {
         near: Vec<&'static str>,
     },
 
+    /// No kernel of this name is for these element types, but some are for others.
+    #[error("there is no kernel `{name}` for matrices of {expected}, only for {}", any_of(found))]
+    KernelWithoutDtype {
+        /// The name.
+        name: String,
+        /// Those of the matrices.
+        expected: Types,
+        /// Those that there are kernels of this name for.
+        found: Vec<Types>,
+    },
+
+    /// A kernel that computes in another precision than the product's.
+    #[error("kernel {kernel} computes in precision {precision}: ask for that precision too")]
+    KernelOfPrecision {
+        /// The kernel.
+        kernel: &'static str,
+        /// What it computes in.
+        precision: Precision,
+    },
+
     /// No GPU of this name is known.
     #[error("no GPU `{name}` is known; {}", gpu_suggestion(near, known))]
     UnknownGpu {
@@ -285,7 +307,7 @@ pub enum Error {
     /// A kernel for factors that lie otherwise in memory.
     #[error(
         "kernel {kernel} takes A and B as `{found}` but these are `{expected}` (n: row-major, t: transposed, A first): {}",
-        layouts_remedy(fitting)
+        layouts_remedy(kernel, fitting)
     )]
     KernelLayouts {
         /// The kernel.
@@ -362,6 +384,15 @@ pub enum Error {
         part: &'static str,
         /// What would be right.
         remedy: &'static str,
+    },
+
+    /// A device does not have what a precision takes.
+    #[error("precision {precision} does not go with this device: it takes {takes}")]
+    DeviceWithoutPrecision {
+        /// The precision.
+        precision: Precision,
+        /// The compute capability it takes.
+        takes: &'static str,
     },
 
     /// A product cannot be computed in this precision.

@@ -65,7 +65,7 @@ pub fn kernels_for(
 /// The kernel of this name, such as `tiled16_f32`.
 ///
 /// # Errors
-/// [`Error::UnknownKernel`], which lists similar names.
+/// [`Error::UnknownKernel`], which lists similar names; [`Error::KernelOfPrecision`].
 pub fn find(name: &str) -> Result<&'static KernelInfo> {
     kernels().iter().find(|kernel| kernel.name == name).ok_or_else(|| unknown(name))
 }
@@ -74,14 +74,22 @@ pub fn find(name: &str) -> Result<&'static KernelInfo> {
 /// (`tiled16`).
 ///
 /// # Errors
-/// [`Error::UnknownKernel`], [`Error::KernelDtype`] where the name is that of a kernel for other element types.
+/// [`Error::UnknownKernel`]; [`Error::KernelDtype`] and [`Error::KernelWithoutDtype`] where the name, in its two forms, is that of a kernel
+/// for other element types; [`Error::KernelOfPrecision`] where it is that of one for another precision.
 pub fn find_for(name: &str, types: impl Into<Types>) -> Result<&'static KernelInfo> {
     let types = types.into();
     let short = |kernel: &&KernelInfo| Types::of(kernel) == types && base_name(kernel) == name;
-    match kernels().iter().find(short) {
-        Some(kernel) => Ok(kernel),
-        None => find(name).and_then(|kernel| check_types(kernel, types)),
+    if let Some(kernel) = kernels().iter().find(short) {
+        return Ok(kernel);
     }
+    let of_name = |of: &Types| {
+        kernels().iter().any(|kernel| Types::of(kernel) == *of && base_name(kernel) == name)
+    };
+    let found: Vec<Types> = Types::ALL.into_iter().filter(of_name).collect();
+    if !found.is_empty() {
+        return Err(Error::KernelWithoutDtype { name: name.to_owned(), expected: types, found });
+    }
+    find(name).and_then(|kernel| check_types(kernel, types))
 }
 
 /// As [`find_for`], but a name without layouts (`tiled16`) means the kernel of that name for factors in these layouts, if
@@ -150,6 +158,9 @@ pub fn check_layouts(kernel: &'static KernelInfo, expected: Layouts) -> Result<(
 }
 
 fn unknown(name: &str) -> Error {
+    if let Some((precision, kernel)) = precise::of_name(name) {
+        return Error::KernelOfPrecision { kernel: kernel.name, precision };
+    }
     let names = kernels().iter().flat_map(|kernel| [kernel.name, base_name(kernel)]);
     Error::UnknownKernel { name: name.to_owned(), near: near(name, names) }
 }
@@ -363,6 +374,24 @@ mod tests {
         assert!(error.to_string().contains("did you mean naive_f32"), "{error}");
         let error = find("qqq").unwrap_err();
         assert!(error.to_string().contains("regemm info"), "{error}");
+    }
+
+    #[test]
+    fn names_of_kernels_for_other_types_or_precisions_are_known() {
+        let error = find_for("warpgroup", Dtype::F32).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no kernel `warpgroup` for matrices of f32, only for f16, bf16, \
+             f16 with results of f32, bf16 with results of f32"
+        );
+        for (name, precision) in [("halves", "split"), ("tf32_nt_f32", "tf32"), ("rounded", "fast")]
+        {
+            let error = find_for(name, Dtype::F32).unwrap_err().to_string();
+            assert!(
+                error.ends_with(&format!("in precision {precision}: ask for that precision too")),
+                "{error}"
+            );
+        }
     }
 
     #[test]

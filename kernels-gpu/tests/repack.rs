@@ -30,7 +30,7 @@ const fn packed(rows: u32, cols: u32) -> Factor {
 struct Uploaded {
     factor: Factor,
     from: MatrixRef<Unit>,
-    to: u64,
+    to: GlobalPtr<Unit>,
 }
 
 impl Factor {
@@ -64,32 +64,31 @@ impl Factor {
                 units.extend((0..cols).map(|col| self.unit(matrix, row, col)));
             }
         }
-        let address = write(simulator, &units);
-        let data = GlobalPtr::from_address(address).add(start.into());
+        let data = write(simulator, &units).add(start.into());
         let to = write(simulator, &vec![CANARY; self.copied()]);
         Uploaded { factor: self, from: MatrixRef { data, ld: self.ld().into() }, to }
     }
 }
 
-fn write(simulator: &Simulator, units: &[Unit]) -> u64 {
+fn write(simulator: &Simulator, units: &[Unit]) -> GlobalPtr<Unit> {
     let bytes: Vec<u8> = units.iter().flat_map(|unit| unit.to_ne_bytes()).collect();
     let address = simulator.alloc(bytes.len().max(1) as u64).unwrap();
     simulator.write(address, &bytes).unwrap();
-    address
+    GlobalPtr::from_address(address)
 }
 
 impl Uploaded {
     fn part(&self) -> Part {
         let Factor { rows, cols, count, .. } = self.factor;
         let (shape, matrices) = ((rows, cols.into()), (count, self.factor.stride().into()));
-        Part::new(self.from, shape, matrices, GlobalPtr::from_address(self.to))
+        Part::new(self.from, shape, matrices, self.to)
     }
 
     /// Panics unless the copies hold the units, zeros up to a whole vector, and behind them what was there.
     fn check(&self, simulator: &Simulator) {
         let Factor { rows, cols, count, .. } = self.factor;
         let mut bytes = vec![0; self.factor.copied() * size_of::<Unit>()];
-        simulator.read(self.to, &mut bytes).unwrap();
+        simulator.read(self.to.address(), &mut bytes).unwrap();
         let (found, _) = bytes.as_chunks::<2>();
         let ld = repack::ld(cols.into()) as u32;
         let expected = (0..count * rows).flat_map(|row| {
@@ -214,7 +213,7 @@ fn launches_that_are_not_of_these_factors_are_caught() {
         }
     };
     let alone = |a| Repack { a, b: Part::NONE };
-    let to = |factor: &Uploaded, units| GlobalPtr::from_address(factor.to).add(units);
+    let to = |factor: &Uploaded, units| factor.to.add(units);
     let more_rows = fault(&|factor| {
         let part = Part::new(factor.from, (41, 77), (1, 0), to(factor, 0));
         (alone(part), part_blocks(part))

@@ -345,14 +345,18 @@ fn no_lanes_meet_in_a_bank_on_the_way_to_d() {
 
 #[test]
 fn kernels_that_share_an_entry_say_so() {
+    let (mut transposing, mut widening) = (0, 0);
     for kernel in KERNELS.iter().filter(|kernel| kernel.name != kernel.entry.name) {
         let other = KERNELS.iter().find(|other| other.name == kernel.entry.name).unwrap();
         if kernel.transposes().contains(&true) {
             assert_eq!((other.layouts, kernel.multiplied), (other.multiplied, other.multiplied));
+            transposing += 1;
         } else {
+            widening += 1;
             assert_eq!(kernel.name, format!("{}_{}", kernel.entry.name, kernel.target));
             assert!(!kernel.finishes && kernel.reducer.is_some(), "{}", kernel.name);
         }
         assert_eq!((other.shared_bytes, other.tile), (kernel.shared_bytes, kernel.tile));
     }
+    assert!(transposing > 0 && widening > 0, "{transposing} and {widening}");
 }

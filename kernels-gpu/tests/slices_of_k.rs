@@ -46,6 +46,9 @@ fn every_tile_is_there_in_all_layouts_with_a_reducer() {
     let of_all = ["skinny_rows", "skinny_cols"];
     let of_f32 = ["split_k", "split_sliced_k", "split_k16"];
     let mut count = 0;
+    // By rungs tests below know them.
+    let is_skinny = |name: &str| name.starts_with("skinny");
+    assert!(kernels().all(|kernel| is_skinny(kernel.name) == (kernel.rung == Rung::Skinny)));
     for (dtype, families) in [
         (Dtype::F32, &[&of_all[..], &of_f32[..]].concat()[..]),
         (Dtype::F16, &of_all),

@@ -30,8 +30,8 @@ const fn packed(rows: u32, cols: u32) -> Factor {
 /// A factor in the memory of a simulator.
 struct Uploaded {
     factor: Factor,
-    from: u64,
-    to: u64,
+    from: GlobalPtr<u32>,
+    to: GlobalPtr<u32>,
 }
 
 impl Factor {
@@ -68,18 +68,18 @@ impl Factor {
                 elements.extend((0..self.cols).map(|col| self.element(matrix, row, col)));
             }
         }
-        let from = write(simulator, &elements) + 4 * u64::from(self.start);
+        let from = write(simulator, &elements).add(self.start.into());
         let copies = self.count * self.copied().0 * self.copied_ld();
         let to = write(simulator, &vec![CANARY; copies as usize]);
         Uploaded { factor: self, from, to }
     }
 }
 
-fn write(simulator: &Simulator, elements: &[u32]) -> u64 {
+fn write(simulator: &Simulator, elements: &[u32]) -> GlobalPtr<u32> {
     let bytes: Vec<u8> = elements.iter().flat_map(|element| element.to_ne_bytes()).collect();
     let address = simulator.alloc(bytes.len().max(1) as u64).unwrap();
     simulator.write(address, &bytes).unwrap();
-    address
+    GlobalPtr::from_address(address)
 }
 
 impl Uploaded {
@@ -87,14 +87,12 @@ impl Uploaded {
         self.part_of(self.factor.rows, self.to)
     }
 
-    fn part_of(&self, rows: u32, to: u64) -> Part {
+    fn part_of(&self, rows: u32, to: GlobalPtr<u32>) -> Part {
         let Factor { cols, count, is_transposed, .. } = self.factor;
-        let from = MatrixRef {
-            data: GlobalPtr::<Unit>::from_address(self.from),
-            ld: 2 * u64::from(self.factor.ld()),
-        };
+        let from =
+            MatrixRef { data: self.from.cast::<Unit>(), ld: 2 * u64::from(self.factor.ld()) };
         let (shape, stride) = ((rows, 2 * u64::from(cols)), 2 * u64::from(self.factor.stride()));
-        Part::squares(from, shape, (count, stride), GlobalPtr::from_address(to), is_transposed)
+        Part::squares(from, shape, (count, stride), to.cast(), is_transposed)
     }
 
     /// Panics unless the copies hold the elements, zeros up to a whole vector, and behind them what was there.
@@ -102,7 +100,7 @@ impl Uploaded {
         let factor = self.factor;
         let ((rows, cols), ld) = (factor.copied(), factor.copied_ld());
         let mut bytes = vec![0; (factor.count * rows * ld * 4) as usize];
-        simulator.read(self.to, &mut bytes).unwrap();
+        simulator.read(self.to.address(), &mut bytes).unwrap();
         let (found, _) = bytes.as_chunks::<4>();
         for (index, found) in found.iter().enumerate() {
             let (row, col) = (index as u32 / ld, index as u32 % ld);
@@ -188,16 +186,16 @@ fn all_is_loaded_and_stored_once() {
 
 #[test]
 fn launches_that_are_not_of_these_factors_are_caught() {
-    let fault = |rows: u32, further: u64| {
+    let fault = |rows: u32, elements_further: u64| {
         let simulator = Simulator::new();
         let factor = Factor { start: 1, ..packed(40, 77) }.upload(&simulator);
-        let part = factor.part_of(rows, factor.to + further);
+        let part = factor.part_of(rows, factor.to.add(elements_further));
         match launch(&simulator, Repack { a: part, b: Part::NONE }) {
             Err(SimError::Fault(fault)) => fault.kind,
             other => panic!("{other:?}"),
         }
     };
     assert_eq!(fault(41, 0), FaultKind::OutOfBounds, "more rows");
-    assert_eq!(fault(40, 128), FaultKind::OutOfBounds, "less room");
-    assert_eq!(fault(40, 4), FaultKind::Misaligned);
+    assert_eq!(fault(40, 32), FaultKind::OutOfBounds, "less room");
+    assert_eq!(fault(40, 1), FaultKind::Misaligned);
 }

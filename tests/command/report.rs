@@ -99,11 +99,13 @@ fn what_is_no_document_is_refused() {
     fs::write(at.join("a.json"), RECORD).expect("written");
     fs::write(at.join("other.json"), "{\"x\": 1}").expect("written");
     fs::write(at.join("broken.json"), "{").expect("written");
+    fs::write(at.join("picture.png"), b"\x89PNG\r\n\x1a\n").expect("written");
     keep(at, "info --json", "info.json");
     fail(at, "report a.json other.json -o r.html", FILE, &["other.json", "reports show ladder"]);
     fail(at, "report broken.json -o r.html", FILE, &["broken.json", "is no JSON"]);
+    fail(at, "report picture.png -o r.html", FILE, &["picture.png", "no JSON", "--json"]);
     fail(at, "report info.json -o r.html", FILE, &["info.json", "regemm info"]);
-    fail(at, "report missing.json -o r.html", FILE, &["missing.json", "cannot be read"]);
+    fail(at, "report missing.json -o r.html", FILE, &["missing.json", "no such file"]);
 }
 
 #[test]

@@ -253,6 +253,11 @@ fn mul_multiplies_the_sample_of_the_repository() {
         .unwrap();
     assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
     assert_eq!(read_f32(&folder.path().join("d.npy"), "(200, 250)").len(), 50_000);
+    // The first command that a newcomer tries, and what the README shows of it.
+    let line = format!("mul {} {} -o first.npy --verify", a.display(), b.display());
+    let said = succeed(folder.path(), &line).replace("first.npy", "d.npy");
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains(&format!("```text\n{said}```")), "the README lacks:\n{said}");
 }
 
 #[test]
@@ -278,7 +283,7 @@ fn mul_takes_files_that_hold_transposed_matrices() {
         }
     }
     let refused = "mul at.npy b.npy -o e.npy --transpose-a --device sim --kernel microkernel";
-    fail(folder.path(), refused, USAGE, &["microkernel_f32", "`tn`", "choose naive_tn_f32"]);
+    fail(folder.path(), refused, USAGE, &["microkernel_f32", "`tn`", "such as naive_tn_f32"]);
     let wrong = "mul a.npy b.npy -o e.npy --transpose-a --device sim";
     fail(folder.path(), wrong, FILE, &["b.npy", "3 x 2", "2 rows", "3 x 2 when transposed"]);
 }
@@ -342,6 +347,7 @@ fn verify_covers_transposed_factors_and_batches() {
     let line = "verify --cases 10 --seed 3 --max-size 20 --kernel tiled16_nt --device sim --json";
     let said: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
     let kernels = said["kernels"].as_array().unwrap();
+    assert!(!kernels.is_empty());
     assert!(kernels.iter().all(|kernel| kernel["kernel"].as_str().unwrap().contains("_nt_")));
 }
 
@@ -353,7 +359,7 @@ fn ladders_are_of_row_major_factors_unless_others_are_asked_for() {
     let others = succeed(folder.path(), "ladder --sizes 20x30x40 --device sim --layouts nt");
     assert!(others.contains("tiled16_nt_f32") && !others.contains("tiled16_f32"), "{others}");
     let refused = "ladder --sizes 20 --device sim --kernels tiled16_nt";
-    fail(folder.path(), refused, USAGE, &["tiled16_nt_f32", "`nn`", "choose naive_f32"]);
+    fail(folder.path(), refused, USAGE, &["tiled16_nt_f32", "`nn`", "such as tiled16_f32"]);
     let traffic = succeed(folder.path(), "traffic --size 64 --kernels tiled16_tt,naive_nt");
     assert!(traffic.contains("tiled16_tt_f32") && traffic.contains("naive_nt_f32"), "{traffic}");
 }

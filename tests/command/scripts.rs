@@ -53,6 +53,9 @@ fn exit_codes_tell_what_went_wrong() {
         ("mul a.npy b.npy -o d.npy --beta 2", USAGE),
         ("mul a.npy b.npy -o d.npy --bias-axis row", USAGE),
         ("mul a.npy b.npy -o d.npy --kernel microkernl", USAGE),
+        ("mul a.npy b.npy -o d.npy --precision split --kernel naive --device sim", USAGE),
+        ("mul a.npy b.npy -o d.npy --precision split --as f16 --device sim", USAGE),
+        ("mul a.npy b.npy -o d.npy --activation relu --leaky-slope 0.1", USAGE),
         ("ladder --sizes 0", USAGE),
         ("ladder --kernels naive_f64", USAGE),
         ("verify --case 3", USAGE),
@@ -84,6 +87,10 @@ fn exit_messages_suggest_what_would_be_right() {
     let folder = sample();
     let wrong_kernel = "mul a.npy b.npy -o d.npy --kernel microkernl";
     fail(folder.path(), wrong_kernel, USAGE, &["microkernl", "did you mean", "microkernel"]);
+    for (kernel, words) in [("warpgroup", "only for f16, bf16"), ("halves", "in precision split")] {
+        let line = format!("mul a.npy b.npy -o d.npy --device sim --kernel {kernel}");
+        fail(folder.path(), &line, USAGE, &[words]);
+    }
     let no_gpu = "mul a.npy b.npy -o d.npy --device cuda:7";
     fail(folder.path(), no_gpu, DEVICE, &["driver"]);
 }

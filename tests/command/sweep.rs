@@ -41,8 +41,8 @@ fn wrong_options_are_refused() {
 fn a_build_without_the_kernels_says_how_to_get_them() {
     let folder = tempfile::tempdir().unwrap();
     for command in ["sweep", "pipelining"] {
-        let words = ["cargo run --release --features sweep"];
-        fail(folder.path(), &format!("{command} --device sim"), USAGE, &words);
+        let how = format!("cargo run --release --features sweep -- {command}");
+        fail(folder.path(), &format!("{command} --device sim"), USAGE, &[&how]);
     }
     fail(folder.path(), "sweep --device sim --output s.json", USAGE, &["--features sweep"]);
 }

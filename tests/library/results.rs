@@ -113,6 +113,12 @@ fn kernels_for_other_results_are_refused_by_both_types() {
     let mut of_halves = device.matrix::<bf16>(4, 4).unwrap();
     let error = short.run(&mut of_halves).unwrap_err();
     assert!(matches!(error, Error::KernelDtype { found: WIDE, .. }), "{error}");
+    let error = named("pipelined").run(&mut d).unwrap_err();
+    let others = error.to_string();
+    assert!(
+        others.contains("`pipelined` for matrices of bf16 with results of f32, only for f32, "),
+        "{others}"
+    );
     // There is no such rung for results of f32.
     let error = Gemm::widening(&a, &a).kernel(KernelChoice::Rung(Rung::Tiled)).run(&mut d);
     assert!(matches!(error.unwrap_err(), Error::UnknownKernel { .. }));

@@ -56,7 +56,10 @@ fn a_product_may_ask_for_another_precision_or_for_a_kernel() -> Result<()> {
     assert_eq!(report.computed, Computed::In(Precision::Exact));
     let named = KernelChoice::Named("halves".to_owned());
     let refused = run(&a, |gemm| gemm.kernel(named));
-    assert!(matches!(refused, Err(Error::UnknownKernel { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::KernelOfPrecision { precision: Precision::Split, .. })),
+        "{refused:?}"
+    );
     Ok(())
 }
 

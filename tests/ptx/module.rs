@@ -248,6 +248,14 @@ pub fn modules() -> Vec<Module> {
     modules
 }
 
+/// Those of them that fulfil a condition. There are some: else a test of each would test nothing.
+pub fn modules_that(condition: impl Fn(&Module) -> bool) -> Vec<Module> {
+    let mut modules = modules();
+    modules.retain(condition);
+    assert!(!modules.is_empty());
+    modules
+}
+
 /// The kernels of the table that have an entry of their own, and do not share that of another.
 pub fn kernels_with_entries() -> impl Iterator<Item = &'static KernelInfo> {
     kernels().iter().filter(|kernel| kernel.entry.name == kernel.name)

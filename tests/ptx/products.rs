@@ -1,6 +1,6 @@
 //! The main loops: multiply-adds, the products of tensor cores, and what hides what.
 
-use crate::module::{Module, bytes, modules};
+use crate::module::{Module, bytes, modules, modules_that};
 use regemm::{Dtype, Layout, Layouts, Rung};
 
 /// Catches products that are not fused with their sum (two roundings and half the speed), sums in the wrong precision,
@@ -8,6 +8,7 @@ use regemm::{Dtype, Layout, Layouts, Rung};
 /// multiply-adds, or multiply-adds would be apart from the loads.
 #[test]
 fn the_main_loop_is_fused_and_loads_each_operand_once() {
+    let mut checked = 0;
     for module in modules() {
         let name = module.name();
         assert!(!module.words().any(|word| word == module.other_fma()), "{name}");
@@ -17,6 +18,7 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
         if otherwise || module.multiplies_in_warpgroups() {
             continue;
         }
+        checked += 1;
         let blocks = module.multiplying_blocks();
         assert!(!blocks.is_empty(), "{name}: no block multiplies");
         for block in blocks {
@@ -41,16 +43,17 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
             assert_eq!(loaded, operands * module.operand_bytes(), "{name}: {steps} steps");
         }
     }
+    assert!(checked > 0);
 }
 
 /// Catches instructions of another shape or type than meant, fragments that are read more than once, and products that are apart
 /// from the loads that they hide.
 #[test]
 fn tensor_cores_multiply_while_the_next_fragments_are_read() {
-    let of_halves = |module: &&Module| {
+    let of_halves = |module: &Module| {
         module.kernel.rung == Rung::TensorCore && module.kernel.dtype != Dtype::F64
     };
-    for module in modules().iter().filter(of_halves) {
+    for module in modules_that(of_halves) {
         let (name, tile) = (module.name(), module.kernel.tile);
         let format = module.kernel.dtype.name();
         let mma = format!("mma.sync.aligned.m16n8k16.row.col.f32.{format}.{format}.f32");
@@ -81,7 +84,7 @@ fn tensor_cores_multiply_while_the_next_fragments_are_read() {
 /// each of the two lengths of copies, and one alone where threads that multiply do not copy: then instructions take two steps.
 #[test]
 fn tensor_cores_for_f64_multiply_without_branches() {
-    for module in modules().iter().filter(|module| module.multiplies_doubles()) {
+    for module in modules_that(Module::multiplies_doubles) {
         let (name, tile) = (module.name(), module.kernel.tile);
         let in_bulk = module.kernel.boxes.is_some();
         let (shape, in_product, steps_of_product) = match (in_bulk, module.ptx.arch) {
@@ -122,8 +125,7 @@ fn tensor_cores_for_f64_multiply_without_branches() {
 /// that the compiler has got hold of.
 #[test]
 fn warpgroups_multiply_a_slice_in_one_go() {
-    let of_warpgroups = |module: &&Module| module.multiplies_in_warpgroups();
-    for module in modules().iter().filter(of_warpgroups) {
+    for module in modules_that(Module::multiplies_in_warpgroups) {
         let (name, tile) = (module.name(), module.kernel.tile);
         let products_of_slice = tile.bk / 16 * module.pieces();
         let format = module.kernel.dtype.name();

@@ -70,11 +70,11 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-Two errors against double precision: in norm, ||D - AB|| / ||AB||, and the largest |D - AB| / (|A||B|) of an element. A and B
-hold normal numbers (sums cancel), uniform ones in [0, 1) (nothing cancels), or normal ones spread over 16 powers of two.
-Every result is verified against the bound of its precision; a wrong one is named, has no error, and the exit code is 1.
-Precisions that the device cannot compute in are left out, and it says so. The simulator adds as tensor cores do.
-`cargo bench --bench accuracy` puts the vendor's library beside.
+Two errors against double precision: in norm, ||D - AB|| / ||AB||, and the largest |D - AB| / (|A||B|) of an element. \
+A and B hold normal numbers (sums cancel), uniform ones in [0, 1) (nothing cancels), or normal ones spread over 16 \
+powers of two. Every result is verified against the bound of its precision; a wrong one is named, has no error, and \
+the exit code is 1. Precisions that the device cannot compute in are left out, and it says so. The simulator adds as \
+tensor cores do. `cargo bench --bench accuracy` puts the vendor's library beside.
 
 Examples:
   regemm accuracy

@@ -71,6 +71,9 @@ impl Failure {
             Failure::Interrupted(_) => INTERRUPTED,
             Failure::Library(error) => match error {
                 Error::UnknownKernel { .. }
+                | Error::KernelWithoutDtype { .. }
+                | Error::KernelOfPrecision { .. }
+                | Error::Precision { .. }
                 | Error::UnknownGpu { .. }
                 | Error::KernelLayouts { .. }
                 | Error::KernelDtype { .. }

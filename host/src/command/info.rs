@@ -16,8 +16,8 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-Registers, local memory and resident blocks come from the driver, which compiles each kernel for the GPU; the simulator
-does not know them. --device says for which device kernels are described.
+Registers, local memory and resident blocks come from the driver, which compiles each kernel for the GPU; the \
+simulator does not know them. --device says for which device kernels are described.
 
 Examples:
   regemm info

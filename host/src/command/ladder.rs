@@ -44,7 +44,7 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-Every result is verified before its speed is printed. Times come from events on the GPU, after warm-up, with operands
+Every result is verified before its speed is printed. Times come from events on the GPU, after warm-up, with operands \
 rotated through more memory than its L2 cache holds. The simulator counts what a kernel does and gives no times.
 
 Examples:

@@ -203,7 +203,8 @@ fn read_data<T: Stored>(header: NpyHeader, reader: impl Read) -> io::Result<Arra
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-fn cannot_open(error: &io::Error) -> String {
+/// Why a file cannot be opened.
+pub fn cannot_open(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file".into(),
         io::ErrorKind::PermissionDenied => "no permission to read it".into(),

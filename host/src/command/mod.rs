@@ -37,6 +37,8 @@ mod progress;
 mod report;
 mod save;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod traffic;
 mod tune;
 mod verdict;
@@ -70,8 +72,8 @@ Experiments, and the commands that make them:
   software pipelining             pipelining
   resident blocks and limits      occupancy
   errors by precision             accuracy
-  a fused epilogue                mul --bias BIAS.npy --activation gelu
-  all of it on one page           report";
+  a fused epilogue                mul A.npy B.npy -o D.npy --bias BIAS.npy --activation gelu-erf
+  all of it on one page           report ladder.json traffic.json -o report.html";
 
 #[derive(Subcommand)]
 enum Command {

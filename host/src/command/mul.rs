@@ -62,9 +62,9 @@ pub struct Arguments {
     /// The function to apply to each element at the end
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = options::activation())]
     activation: Activation,
-    /// Slope of leaky ReLU below zero
-    #[arg(long, value_name = "SLOPE", default_value_t = 0.01, allow_negative_numbers = true)]
-    leaky_slope: f64,
+    /// Slope of leaky ReLU below zero [default: 0.01]
+    #[arg(long, value_name = "SLOPE", allow_negative_numbers = true)]
+    leaky_slope: Option<f64>,
     /// Convert float32 files to this type to compute in; D is float32 again
     #[arg(long = "as", value_name = "TYPE")]
     compute_as: Option<Half>,
@@ -89,9 +89,10 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-All files hold float32, float64 or float16, all the same, but for --results: with it C, the bias and D hold float32
-beside factors of float16. C and Fortran order and both byte orders are understood. NaN and infinities are computed with as IEEE 754 says. An array of three dimensions is a batch of matrices: then D
-is one too, and matrices in other files are shared by all products (a bias of two dimensions has a row for each).
+All files hold float32, float64 or float16, all the same, but for --results: with it C, the bias and D hold float32 \
+beside factors of float16. C and Fortran order and both byte orders are understood. NaN and infinities are computed \
+with as IEEE 754 says. An array of three dimensions is a batch of matrices: then D is one too, and matrices in other \
+files are shared by all products (a bias of two dimensions has a row for each).
 
 Examples:
   regemm mul a.npy b.npy -o d.npy
@@ -117,6 +118,15 @@ enum Half {
 /// The seed of `--verify` on products so large that rows, columns and vectors are drawn.
 const VERIFY_SEED: u64 = 0;
 
+/// The slope that is meant where none is given.
+const LEAKY_SLOPE: f64 = 0.01;
+
+impl Arguments {
+    fn slope(&self) -> f64 {
+        self.leaky_slope.unwrap_or(LEAKY_SLOPE)
+    }
+}
+
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let layout = |transposed| if transposed { Layout::Transposed } else { Layout::RowMajor };
@@ -128,6 +138,12 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         bias_axis: arguments.bias_axis,
         layouts: Layouts { a: layout(arguments.transpose_a), b: layout(arguments.transpose_b) },
     };
+    if arguments.leaky_slope.is_some() && arguments.activation != Activation::LeakyRelu {
+        let activation = arguments.activation.name();
+        return Err(Failure::Usage(format!(
+            "--leaky-slope is for --activation leaky-relu, but the activation is {activation}: leave one out"
+        )));
+    }
     interrupt::install();
     let destination = Destination::new(&arguments.output, arguments.force, &files.paths())?;
     let contents = files.load(arguments.results.map(|Results::F32| Dtype::F32))?;
@@ -336,7 +352,7 @@ fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     let mut gemm = Gemm::widening(a, b)
         .alpha(constant(arguments.alpha))
         .activation(arguments.activation)
-        .leaky_slope(constant(arguments.leaky_slope));
+        .leaky_slope(constant(arguments.slope()));
     if let Some(c) = &c {
         gemm = gemm.c(constant(arguments.beta), c.term());
     }
@@ -386,7 +402,7 @@ fn verify<T: Element, D: Element>(
         alpha: exactly(arguments.alpha),
         beta: exactly(arguments.beta),
         activation: arguments.activation,
-        slope: exactly(arguments.leaky_slope),
+        slope: exactly(arguments.slope()),
         precision: arguments.precision,
         ..Problem::of_factors(
             operands.a.factor(index, layout_a),

@@ -259,8 +259,9 @@ fn matrices<S: Stored>(path: &Path, loaded: Loaded) -> Result<Matrices<S>, Failu
             _ => "",
         };
         let count = shape.len();
+        let s = if count == 1 { "" } else { "s" };
         let problem = format!(
-            "has {count} dimensions {shape:?} but a matrix has 2 and a batch of them 3{remedy}"
+            "has {count} dimension{s} {shape:?} but a matrix has 2 and a batch of them 3{remedy}"
         );
         Failure::file(path, problem)
     })?;

@@ -45,7 +45,10 @@ impl FromStr for Size {
         match numbers.as_deref() {
             Some(&[n]) => Ok(Size::square(n)),
             Some(&[m, n, k]) => Ok(Size { m, n, k }),
-            _ => Err("a size is N or MxNxK, such as 512 or 100x200x300".to_owned()),
+            _ => {
+                Err("a size is N or MxNxK with numbers from 1, such as 512 or 100x200x300"
+                    .to_owned())
+            }
         }
     }
 }

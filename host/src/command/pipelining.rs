@@ -32,10 +32,9 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-The rows: one stage, where loading and multiplying take turns; two stages through registers; a
-software pipeline of asynchronous copies with two and three stages; and the pipeline with twice its
-buffers, which is double buffering on top of it. More buffers take shared memory, and with it
-resident blocks: the table shows both.
+The rows: one stage, where loading and multiplying take turns; two stages through registers; a software pipeline of \
+asynchronous copies with two and three stages; and the pipeline with twice its buffers, which is double buffering on \
+top of it. More buffers take shared memory, and with it resident blocks: the table shows both.
 
 The kernels are those of `regemm sweep`, which are part of builds with the feature `sweep` only:
   cargo run --release --features sweep -- pipelining
@@ -51,7 +50,7 @@ const SIMULATOR_SIZES: [usize; 1] = [128];
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let mut subjects = space::subjects()?;
+    let mut subjects = space::subjects("pipelining")?;
     let filter = Filter {
         order: vec!["k_innermost".into()],
         tile: vec![arguments.tile.clone()],

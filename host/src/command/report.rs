@@ -1,6 +1,7 @@
 //! `regemm report`: what other subcommands have measured, as one page.
 
 use super::exit::Failure;
+use super::load::cannot_open;
 use super::output::Output;
 use super::save::Destination;
 use regemm_report::document::Document;
@@ -33,8 +34,9 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-The page needs nothing else: no script, no other file, no network. It follows the browser's light or dark scheme and can be
-printed. Every file becomes a section, in the order in which they are named; what they are is told from what they hold.
+The page needs nothing else: no script, no other file, no network. It follows the browser's light or dark scheme and \
+can be printed. Every file becomes a section, in the order in which they are named; what they are is told from what \
+they hold.
 
 Examples:
   regemm report docs/measurements/2026-11-21-h200-ladder-f32.json --output report.html
@@ -71,9 +73,12 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     written.iter().try_for_each(|path| output.text(format_args!("wrote {path}")))
 }
 
+const NO_TEXT: &str =
+    "is no text, so no JSON; reports show what other subcommands print with --json";
+
 fn read(path: &Path) -> Result<Document, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?;
+    let bytes = fs::read(path).map_err(|error| Failure::file(path, cannot_open(&error)))?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::file(path, NO_TEXT))?;
     Document::parse(&text).map_err(|error| Failure::file(path, error))
 }
 

@@ -79,10 +79,9 @@ Stagings: how slices of A and B come to shared memory.
   double           two stages, through registers
   async2 to 4      two to four stages, asynchronous copies (compute capability 8.0 and newer)
 
-Every result is verified before a speed is kept. Times come from events on the GPU; all
-configurations take turns in several passes, so that clocks and temperature are the same for all.
-The simulator counts what a kernel does and gives no times. Ctrl-C keeps what was measured. The
-kernels are part of builds with the feature `sweep` only:
+Every result is verified before a speed is kept. Times come from events on the GPU; all configurations take turns in \
+several passes, so that clocks and temperature are the same for all. The simulator counts what a kernel does and \
+gives no times. Ctrl-C keeps what was measured. The kernels are part of builds with the feature `sweep` only:
   cargo run --release --features sweep -- sweep
 
 Examples:
@@ -98,7 +97,7 @@ const SIMULATOR_SIZES: [usize; 1] = [256];
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let mut subjects = space::subjects()?;
+    let mut subjects = space::subjects("sweep")?;
     arguments.filter.apply(&mut subjects, |subject| &subject.entry.config)?;
     let device = Device::open(arguments.device.device)?;
     let defaults: &[usize] = if device.is_sim() { &SIMULATOR_SIZES } else { &GPU_SIZES };

@@ -58,15 +58,14 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-Counts come from the simulator, also on a machine with a GPU: they are exact and the same
-everywhere. Beside them stands what a formula gives for the kernel's tile sizes. Where the two must
-be equal and are not, the exit code is 1.
+Counts come from the simulator, also on a machine with a GPU: they are exact and the same everywhere. Beside them \
+stands what a formula gives for the kernel's tile sizes. Where the two must be equal and are not, the exit code is 1.
 
-The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a kernel attain: at most
-its peak, and at most what its memories deliver for each operation. Caches decide how much really
-comes from global memory, so there are two answers: as if there were none, and as if they were
-perfect. The picture shows the first; a kernel whose circle is below the roof is held back by shared
-memory, one that was measured above its circle was helped by the caches.
+The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a kernel attain: at most its peak, and at \
+most what its memories deliver for each operation. Caches decide how much really comes from global memory, so there \
+are two answers: as if there were none, and as if they were perfect. The picture shows the first; a kernel whose \
+circle is below the roof is held back by shared memory, one that was measured above its circle was helped by the \
+caches.
 
 Examples:
   regemm traffic

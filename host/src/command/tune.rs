@@ -80,10 +80,9 @@ pub struct Arguments {
 const MODES: [&str; 4] = ["show", "clear", "explain", "check"];
 
 const HELP: &str = "\
-Times go to a file in the user's cache folder, where every program that uses the library on
-this GPU finds them; they count as long as driver and kernels stay the same. Measuring one
-element type takes a minute or two of a large GPU. Ctrl-C keeps what was measured. For some GPUs
-the library brings times with it: --show lists them.
+Times go to a file in the user's cache folder, where every program that uses the library on this GPU finds them; they \
+count as long as driver and kernels stay the same. Measuring one element type takes a minute or two of a large GPU. \
+Ctrl-C keeps what was measured. For some GPUs the library brings times with it: --show lists them.
 
 Environment:
   REGEMM_TUNING     how kernels are chosen: rule, table (by measured times if there are some; the

@@ -44,10 +44,11 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-Shapes, layouts, leading dimensions, alpha, beta, bias, activation and elements are random, and a quarter of the problems are
-batches. A kernel named without layouts runs transposed factors where it can, else row-major ones. All elements of D are
-compared with a bound that follows from the number of roundings, or exactly where the elements are integers. D is NaN before each
-run, and canaries around it and in its gaps show stray writes. A failure prints the command that repeats it.
+Shapes, layouts, leading dimensions, alpha, beta, bias, activation and elements are random, and a quarter of the \
+problems are batches. A kernel named without layouts runs transposed factors where it can, else row-major ones. All \
+elements of D are compared with a bound that follows from the number of roundings, or exactly where the elements are \
+integers. D is NaN before each run, and canaries around it and in its gaps show stray writes. A failure prints the \
+command that repeats it.
 
 Examples:
   regemm verify

@@ -11,6 +11,21 @@ use std::time::Duration;
 /// Work on two streams that uses the same matrix is put in order by the library. Dropping a stream does not stop its
 /// work. On the simulator work is done when `enqueue` returns.
 ///
+/// # Examples
+/// ```
+/// use regemm::ndarray::Array2;
+/// use regemm::{Device, Gemm};
+///
+/// let device = Device::sim();
+/// let (one, other) = (device.stream()?, device.stream()?);
+/// let a = device.upload(&Array2::from_elem((8, 16), 0.5f32).view())?;
+/// let (mut b, mut d) = (device.matrix(8, 8)?, device.matrix(8, 8)?);
+/// Gemm::new(&a, a.t()).enqueue(&one, &mut b)?; // returns at once
+/// Gemm::new(&b, &b).enqueue(&other, &mut d)?; // begins when b is there
+/// assert!(d.to_array()?.iter().all(|&x| x == 128.0)); // waits for d
+/// # Ok::<(), regemm::Error>(())
+/// ```
+///
 /// # Capture in a CUDA graph
 ///
 /// What [`enqueue`](crate::Gemm::enqueue) puts on a stream are launches of kernels and nothing else, so that a stream can be captured

@@ -1,6 +1,8 @@
 //! Parts of messages that depend on what was found.
 
 use crate::device::DeviceSpec;
+use crate::kernels::Types;
+use crate::near::near;
 
 pub fn number_of_devices(count: usize) -> String {
     match count {
@@ -17,11 +19,18 @@ pub fn batch_of(count: Option<usize>) -> String {
     }
 }
 
-pub fn layouts_remedy(fitting: &[&str]) -> String {
-    match fitting {
-        [] => "instantiate the kernel for these layouts".to_owned(),
-        fitting => format!("choose {}", fitting.join(", ")),
+/// The kernels that are most like the one that does not fit; all of them would be dozens.
+pub fn layouts_remedy(kernel: &str, fitting: &[&'static str]) -> String {
+    let near = near(kernel, fitting.iter().copied());
+    match (fitting, &near[..]) {
+        ([], _) => "instantiate the kernel for these layouts".to_owned(),
+        (_, []) => format!("choose one for these, such as {}", fitting[0]),
+        (_, near) => format!("choose one for these, such as {}", near.join(", ")),
     }
+}
+
+pub fn any_of(types: &[Types]) -> String {
+    types.iter().map(Types::to_string).collect::<Vec<_>>().join(", ")
 }
 
 pub fn same_kind(found: DeviceSpec, expected: DeviceSpec) -> &'static str {

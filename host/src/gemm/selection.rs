@@ -78,7 +78,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         let precision = Precision::Auto;
         is_of_f32(precision, problem)?;
         if !matches!(self.kernel, KernelChoice::Auto) {
-            let remedy = "it has kernels of its own";
+            let remedy = kernels::precise::OWN_KERNELS;
             return Err(Error::Precision { precision, with: "a choice of kernel", remedy });
         }
         let problem = self.without_factors_of_zero(*problem);
@@ -137,7 +137,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
 }
 
 fn is_of_f32(precision: Precision, problem: &Problem) -> Result<()> {
-    let (with, remedy) = ("these element types", "it is one of f32");
+    let (with, remedy) = ("these element types", "it is for products of f32");
     match problem.types() == Types::same(Dtype::F32) {
         true => Ok(()),
         false => Err(Error::Precision { precision, with, remedy }),

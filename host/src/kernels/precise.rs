@@ -31,8 +31,8 @@ pub fn of_all_precisions() -> impl DoubleEndedIterator<Item = &'static KernelInf
 /// Of those of a rung, if one is given.
 ///
 /// # Errors
-/// [`Error::Precision`] where the device does not have what the precision takes, or the precision has no such kernel; else as for [`supports`], for the
-/// last kernel for the problem's layouts, which needs least of a device.
+/// [`Error::DeviceWithoutPrecision`]; [`Error::Precision`] where the precision has no such kernel; else as for [`supports`], for the last kernel for the
+/// problem's layouts, which needs least of a device.
 pub(crate) fn choose(
     precision: Precision,
     problem: &Problem,
@@ -48,7 +48,7 @@ pub(crate) fn choose(
         let last = for_layouts().next_back().ok_or_else(|| no_such_kernel(precision))?;
         return supports(last, problem, device).map(|()| last).map_err(|error| match error {
             Error::KernelNeeds { needs, .. } => {
-                Error::Precision { precision, with: "this device", remedy: takes(needs) }
+                Error::DeviceWithoutPrecision { precision, takes: takes(needs) }
             }
             other => other,
         });
@@ -91,8 +91,8 @@ pub(crate) fn choose_if_marked(
 /// What a device must have that meets the needs.
 fn takes(needs: Needs) -> &'static str {
     match needs {
-        Needs::WarpgroupProducts | Needs::RegisterTransfers => "it takes compute capability 9.0",
-        _ => "it takes compute capability 8.0 or later",
+        Needs::WarpgroupProducts | Needs::RegisterTransfers => "compute capability 9.0",
+        _ => "compute capability 8.0 or later",
     }
 }
 
@@ -115,13 +115,21 @@ pub(crate) fn find(
     supports(kernel, problem, device).map(|()| kernel)
 }
 
-fn no_such_kernel(precision: Precision) -> Error {
-    Error::Precision {
-        precision,
-        with: "this choice of kernel",
-        remedy: "it has kernels of its own",
-    }
+/// The kernel of this name that computes in some precision but `Exact`, and that precision.
+pub(super) fn of_name(name: &str) -> Option<(Precision, &'static KernelInfo)> {
+    let all = Precision::ALL.into_iter().filter(|precision| *precision != Precision::Exact);
+    let mut kernels = all.flat_map(|p| kernels_of(p).iter().map(move |kernel| (p, kernel)));
+    kernels.find(|(_, kernel)| kernel.name == name || base_name(kernel) == name)
 }
+
+fn no_such_kernel(precision: Precision) -> Error {
+    let (with, remedy) = ("this choice of kernel", OWN_KERNELS);
+    Error::Precision { precision, with, remedy }
+}
+
+/// What to do where a kernel of another precision is asked for.
+pub(crate) const OWN_KERNELS: &str =
+    "it has kernels of its own; leave the choice to the library, or the precision at exact";
 
 #[cfg(test)]
 mod tests {
@@ -225,7 +233,7 @@ mod tests {
     #[test]
     fn devices_that_lack_something_are_refused_by_precision() {
         let refused = |precision, capability| match chosen(precision, Layouts::NN, capability) {
-            Err(error @ Error::Precision { .. }) => error.to_string(),
+            Err(error @ Error::DeviceWithoutPrecision { .. }) => error.to_string(),
             other => panic!("{precision} for {capability:?}: {other:?}"),
         };
         for capability in [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)] {

@@ -23,13 +23,13 @@ pub enum Fit {
     CannotRun(String),
 }
 
-/// All configurations, in the order of the space.
+/// All configurations, in the order of the space, for a subcommand.
 ///
 /// # Errors
 /// This build has none: how to get them.
-pub fn subjects() -> Result<Vec<Subject>, Failure> {
+pub fn subjects(command: &str) -> Result<Vec<Subject>, Failure> {
     let subject = |candidate| Subject { entry: built::entry(&candidate), candidate };
-    Ok(built::candidates()?.into_iter().map(subject).collect())
+    Ok(built::candidates(command)?.into_iter().map(subject).collect())
 }
 
 impl Subject {
@@ -75,7 +75,7 @@ mod built {
 
     pub use regemm::sweep::Candidate;
 
-    pub fn candidates() -> Result<Vec<Candidate>, Failure> {
+    pub fn candidates(_command: &str) -> Result<Vec<Candidate>, Failure> {
         Ok(regemm::sweep::candidates())
     }
 
@@ -121,12 +121,11 @@ mod built {
     /// There are none.
     pub enum Candidate {}
 
-    pub fn candidates() -> Result<Vec<Candidate>, Failure> {
-        Err(Failure::Usage(
+    pub fn candidates(command: &str) -> Result<Vec<Candidate>, Failure> {
+        Err(Failure::Usage(format!(
             "this build is without the kernels of the sweep, which take minutes to compile; build it with them: \
-             cargo run --release --features sweep -- sweep"
-                .into(),
-        ))
+             cargo run --release --features sweep -- {command}"
+        )))
     }
 
     pub fn entry(candidate: &Candidate) -> Entry {

@@ -302,7 +302,7 @@ fn only_kernels_of_the_layouts_are_chosen() {
     let problem = Problem { layouts: Layouts::TN, ..problem(1000, 1000, 1000) };
     let error = choose(&problem, &h200(), Some(Rung::Microkernel)).unwrap_err();
     let text = error.to_string();
-    for part in ["microkernel_f32", "`nn`", "`tn`", "tiled16_tn_f32"] {
+    for part in ["microkernel_f32", "`nn`", "`tn`", "naive_tn_f32"] {
         assert!(text.contains(part), "{text}");
     }
 }

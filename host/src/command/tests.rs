@@ -1,0 +1,102 @@
+//! What the help and the documents say is what the command takes.
+
+use super::{Cli, EXPERIMENTS};
+use clap::{Command, CommandFactory, Parser};
+
+const README: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+const RECORDS: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/measurements/README.md"));
+const EXAMPLE: &str = "  regemm ";
+const WITH_CARGO: &str = "cargo run --release ";
+
+/// The command with all that it takes, and its subcommands but `help`.
+fn built() -> (Command, Vec<Command>) {
+    let mut command = Cli::command();
+    command.build();
+    let named = command.get_subcommands().filter(|found| found.get_name() != "help");
+    let subcommands = named.cloned().collect();
+    (command, subcommands)
+}
+
+fn after_help(command: &Command) -> String {
+    command.get_after_help().unwrap_or_else(|| panic!("{}", command.get_name())).to_string()
+}
+
+/// Panics unless the command takes all that a line of a shell gives it.
+#[track_caller]
+fn is_taken(line: &str) {
+    for line in line.split("&&") {
+        let words = line.split_whitespace().take_while(|word| *word != ">");
+        if let Err(error) = Cli::try_parse_from(words) {
+            panic!("{line}\n{error}");
+        }
+    }
+}
+
+#[test]
+fn all_examples_are_taken() {
+    for subcommand in built().1 {
+        let help = after_help(&subcommand);
+        let examples: Vec<_> = help.lines().filter(|line| line.starts_with(EXAMPLE)).collect();
+        assert!(!examples.is_empty(), "{}", subcommand.get_name());
+        examples.into_iter().for_each(is_taken);
+    }
+}
+
+#[test]
+fn all_experiments_are_taken() {
+    let experiments: Vec<_> = EXPERIMENTS.lines().skip(1).collect();
+    assert!(experiments.len() >= 10);
+    for experiment in experiments {
+        let (_, line) = experiment.rsplit_once("  ").expect(experiment);
+        is_taken(&format!("regemm {line}"));
+    }
+}
+
+/// Help is wrapped for the terminal; where a paragraph has breaks of its own as well its lines are long and short by turns.
+#[test]
+fn paragraphs_have_no_breaks_of_their_own() {
+    let (command, subcommands) = built();
+    for command in subcommands.iter().chain([&command]) {
+        let help = after_help(command);
+        let lines: Vec<_> = help.lines().collect();
+        let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        for pair in lines.windows(2) {
+            assert!(!pair.iter().all(|line| is_text(line)), "{}: {pair:?}", command.get_name());
+        }
+    }
+}
+
+/// The commands of the documents, as they run with `cargo run --release`.
+#[test]
+fn command_lines_of_the_readme_are_taken() {
+    let lines = README.lines().filter_map(|line| line.split_once(WITH_CARGO));
+    let lines: Vec<_> = lines.filter_map(|(_, line)| line.split_once("-- ")).collect();
+    assert!(lines.len() >= 4, "{lines:?}");
+    for (_, line) in lines {
+        is_taken(&format!("regemm {line}"));
+    }
+}
+
+/// In running text they may be short of what is required.
+#[test]
+fn subcommands_and_options_that_documents_mention_exist() {
+    let (_, subcommands) = built();
+    let spans = README.split('`').chain(RECORDS.split('`')).skip(1).step_by(2);
+    let lines: Vec<_> = spans.filter_map(|span| span.strip_prefix("regemm ")).collect();
+    for line in &lines {
+        let mut words = line.split_whitespace();
+        let subcommand = words
+            .next()
+            .and_then(|name| subcommands.iter().find(|found| found.get_name() == name))
+            .unwrap_or_else(|| panic!("regemm {line}"));
+        for option in words.filter_map(|word| word.strip_prefix("--")) {
+            let mut known = subcommand.get_arguments().filter_map(|known| known.get_long());
+            assert!(known.any(|known| known == option), "regemm {line}");
+        }
+    }
+    for subcommand in &subcommands {
+        let name = subcommand.get_name();
+        assert!(lines.contains(&name), "the README's table lacks {name}");
+    }
+}
