@@ -5,9 +5,8 @@
 //!
 //! - `Along`: its rows are rows of the slice (A transposed, B row-major). Neighbours stay neighbours, so 16 bytes travel at a
 //!   time where rows are aligned.
-//! - `Across`: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by element.
-//!
-//! - in two steps ([`crate::staged`]), for producers, which have time for that: transposed as above, but 16 bytes at a time.
+//! - `Across`: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by element; by producers,
+//!   which have time for two steps, 16 bytes at a time ([`crate::staged`]).
 //!
 //! Elements outside of the matrix arrive as zeros, which add nothing to a sum. Most slices lie inside all the way: whether one
 //! does is asked once, and then no copy of it needs a check.

@@ -87,11 +87,11 @@ macro_rules! __gemm_entry {
         /// # Safety
         /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
         #[::cuda_std::kernel(
-                                            max_threads = $crate::kernel::threads::<$kernel>(),
-                                            min_blocks = $min_blocks,
-                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
-                                            early_start
-                                        )]
+            max_threads = $crate::kernel::threads::<$kernel>(),
+            min_blocks = $min_blocks,
+            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
+            early_start
+        )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
                 <$kernel as $crate::kernel::GemmKernel>::Element,
@@ -125,11 +125,11 @@ macro_rules! __gemm_entry {
         /// # Safety
         /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
         #[::cuda_std::kernel(
-                                            max_threads = $crate::kernel::threads::<$kernel>(),
-                                            min_blocks = $min_blocks,
-                                            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
-                                            early_start
-                                        )]
+            max_threads = $crate::kernel::threads::<$kernel>(),
+            min_blocks = $min_blocks,
+            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
+            early_start
+        )]
         pub unsafe fn $name(
             params: $crate::params::GemmParams<
                 <$kernel as $crate::kernel::GemmKernel>::Element,

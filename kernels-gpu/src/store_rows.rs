@@ -11,6 +11,8 @@
 //! A sum is written alone ([`crate::hand_over`] says why), and lanes that have rows in different places write the elements of a
 //! vector in different orders: first, second, third and fourth, or second, third, fourth and first, and so on. So the 32 lanes
 //! write to 32 banks. A row that is read is turned back.
+//!
+//! Sums that are only scaled need no copies of a long epilogue, and so can leave this way out: [`ThreadTile::store_scaled`].
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;

@@ -6,11 +6,13 @@
 //! | `conditions` | clock and power; what is measured in short bursts |
 //! | `accuracy` | errors beside those of the vendor's libraries |
 //! | `summary` | ratios, and their geometric means by group |
-//! | `tables` | a record as tables, and as a page of Markdown |
+//! | `tables` | a record as tables |
+//! | `page` | a record as a page of Markdown |
 
 mod accuracy;
 mod case;
 mod conditions;
+mod page;
 mod summary;
 #[cfg(test)]
 pub(crate) mod synthetic;

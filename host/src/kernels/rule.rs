@@ -1,14 +1,14 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
+mod repack;
 mod slices;
 
 pub(crate) use slices::in_the_faster_way;
 
-use self::slices::{SMALLEST_ON_THE_WAY, bulk_pays, come_in_bulk};
+use self::repack::repack_pays;
+use self::slices::{SMALLEST_ON_THE_WAY, come_in_bulk};
 use super::launch::{LaunchShape, Sharing};
-use super::{
-    NotTuned, Problem, Repack, Selection, Types, Why, kernels, kernels_for, supports, unknown,
-};
+use super::{NotTuned, Problem, Selection, Types, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
 use regemm_kernels::element::Dtype;
@@ -55,14 +55,6 @@ const DOUBLES_OF_AN_EXCHANGE: u64 = 400_000;
 /// Multiply-adds of f64 that a multiprocessor could do on tensor cores while it waits for each element of a tile's slices: fits the times of an
 /// H200 at 768 to 2048.
 const DOUBLES_A_LOAD: u64 = 10;
-
-/// Multiply-adds that an H200 does on tensor cores with rows at odd places, 30e12 a second, in the time in which an element of 2
-/// bytes is repacked, which moves it twice at 3.5e12 bytes a second; and in the 3 us of the launch that does so.
-const MULTIPLY_ADDS_A_COPY: u64 = 35;
-const MULTIPLY_ADDS_OF_A_LAUNCH: u64 = 90_000_000;
-
-/// Elements of D below which such a product is no faster: each value of k takes as long as for so many.
-const LEAST_D: u64 = 1024 * 1024;
 
 /// Rows and columns of D that small tiles of outer products are for.
 const SOME_ROWS: u32 = 256;
@@ -306,19 +298,6 @@ fn is_worth_sharing(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo)
     blocks >= BLOCKS_WORTH_SHARING && slices >= SLICES_WORTH_SHARING
 }
 
-/// Whether a product that needs factors repacked gains more than that costs, beside one that takes them as they are.
-fn repack_pays(kernel: &KernelInfo, problem: &Problem) -> bool {
-    if come_in_bulk(kernel) {
-        return bulk_pays(kernel, problem);
-    }
-    let repack = Repack::of(kernel, problem);
-    let Problem { m, n, k, batch, .. } = *problem;
-    let elements = u64::from(m).saturating_mul(n.into()).saturating_mul(batch.into());
-    let work = elements.max(LEAST_D).saturating_mul(k.into());
-    let copies = repack.elements(problem).saturating_mul(MULTIPLY_ADDS_A_COPY);
-    repack.is_nothing() || work >= copies.saturating_add(MULTIPLY_ADDS_OF_A_LAUNCH)
-}
-
 /// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and so many that
 /// could be done while each of their elements is loaded.
 fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
@@ -333,8 +312,10 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// The rule, in this order:
 /// 1. the kernel with producers and the largest tiles whose blocks keep nearly all multiprocessors busy to the end, those that share
 ///    the last tiles among them ([`Schedule::StreamK`]), if its tiles lie mostly in D;
-/// 2. else, where K is deep and D has few tiles, or few rows or columns, the kernel among whose blocks K is split
-///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
+/// 2. else, where K is deep, the kernel with the smallest tiles of which two blocks that share K ([`Schedule::ClusterK`]) give half of the
+///    multiprocessors a block, nearly all in double precision, and none a second one; and where D has fewer tiles still, or few rows or columns,
+///    the kernel among whose blocks K is split ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them,
+///    and loads;
 /// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
 ///    all if they are large, and any with tensor cores for half precision; within it the largest tiles of
@@ -344,9 +325,10 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// Of a batch the tiles of all products count.
 ///
 /// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
-/// for narrow D alone, and those of 192 columns, for which there is no rule, come last.
+/// for narrow D alone, and those of 192 columns, for which there is no rule, come last. The smallest tiles of outer products are for D of some
+/// hundred rows and columns.
 ///
-/// Kernels for which factors must be [repacked](Repack) come last where that takes longer than they gain: where the product is small or
+/// Kernels for which factors must be [repacked](super::Repack) come last where that takes longer than they gain: where the product is small or
 /// shallow, or elements are used only a few times.
 ///
 /// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else. Of their tiles those come first with which the

@@ -4,21 +4,21 @@
 //! |---|---|---|
 //! | only scales, as most do | one multiplication | all written out |
 //! | [is short](Epilogue::short): a bias per column | one multiply-add | all written out |
-//! | the same with GELU | 10 instructions for each sum, 12 in f16 | written out for one half of the sums, to which the other is moved |
+//! | the same with GELU | 10 instructions for each sum, 12 in f16 | written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
-//! Where all is written out nothing but the sums depends on what is known at run time. One copy costs twice as much as it is long: a jump to the sums
-//! and one to the activation, each of which waits for where to, and what the sums are copied to.
+//! Where all is written out (`written_out.rs`) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
+//! much as it is long: a jump to the sums and one to the activation, each of which waits for where to, and what the sums are copied to.
+//!
+//! This file chooses the way, has that in halves, and says where parts of D lie.
 
-use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp, pairs_at};
+use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp};
 use crate::element::Element;
 use crate::epilogue::{Epilogue, Short};
-use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
-use crate::pairs::{self, FetchedVectors, Pairs};
+use crate::pairs::{self, FetchedVectors};
 use crate::params::GemmParams;
 use crate::tile::Origin;
-use core::hint::unreachable_unchecked;
 use core::mem::replace;
 use cuda_std::wgmma::M;
 use cuda_std::{hint, unroll};
@@ -60,6 +60,10 @@ macro_rules! packed {
         D::pack(values)
     }};
 }
+
+// Behind the macros that they use.
+mod in_one_copy;
+mod written_out;
 
 impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
@@ -136,62 +140,6 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         Parked::nothing()
     }
 
-    /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
-    /// at a time. What it needs for the next ones is fetched meanwhile.
-    ///
-    /// # Safety
-    /// As for [`store`](Self::store); `origin` is that of the warp's part.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn store_by_epilogue<T: Element, E: Epilogue<D>, D: Outgoing>(
-        &self,
-        params: &GemmParams<T, E, D>,
-        (is_mapped, d): (bool, Option<Mapped<'_>>),
-        origin: Origin,
-        ahead: FetchedAhead,
-        outbox: &mut Outbox,
-    ) {
-        let turns = const { turns_of_part::<D>() };
-        let FetchedAhead { mut vectors, first: mut fetched } = ahead;
-        let in_words = const { size_of::<D>() == size_of::<u32>() }
-            || params.d.has_vectors(2) && params.n.is_multiple_of(2);
-        for turn in 0..hint::opaque(Self::TURNS) {
-            let (piece, turn_of_piece) = Self::in_piece(origin, turn);
-            let at = pairs_at(params.m, params.n, piece, turn_of_piece);
-            // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
-            unsafe {
-                let of_turn = vectors.of_turn::<D>(turn_of_piece);
-                let (factor, addends) = params.epilogue.addends(&of_turn, &fetched);
-                let (next, next_turn) = Self::in_piece(origin, turn + 1);
-                fetched = params.epilogue.fetch(&pairs_at(params.m, params.n, next, next_turn));
-                if const { Self::PIECES > 1 } && turn + 1 == Self::TURNS_OF_PIECE {
-                    // The second piece has other rows.
-                    let at = pairs_at(params.m, params.n, next, pairs::turn_of_lane());
-                    vectors = params.epilogue.fetch_vectors(&at);
-                }
-                let mut values = self.scaled(turn, factor, addends);
-                params.epilogue.finish(&mut values, &at);
-                if is_mapped && turn % turns == 0 {
-                    outbox.wait();
-                }
-                D::write(outbox, turn % turns, D::pack(values));
-                if turn % turns == turns - 1 {
-                    let part = Self::part_at::<D>(origin, turn);
-                    let d = if const { Self::has_room::<D>() } {
-                        is_mapped.then(|| params.mapped_d())
-                    } else {
-                        d
-                    };
-                    match d {
-                        Some(d) => outbox.send(d, part),
-                        None if in_words => outbox.send_rows::<T, E, D, u32>(params, part),
-                        None => outbox.send_rows::<T, E, D, u16>(params, part),
-                    }
-                }
-            }
-        }
-    }
-
     /// Where the piece begins in which the `turn`-th [`pairs::COLS`] columns are, of the pieces of a part that begins at `origin`; and how many
     /// such come before in that piece.
     #[inline(always)]
@@ -209,82 +157,6 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         let (piece, turn_of_piece) = Self::in_piece(origin, turn);
         let part = turn_of_piece / const { turns_of_part::<D>() };
         Origin { col: piece.col + part * outbox::cols::<D>() as u32, ..piece }
-    }
-
-    /// The sums of the `turn`-th [`pairs::COLS`] columns, each multiplied by `factor` and added to its addend.
-    ///
-    /// # Safety
-    /// All products have been waited for, and there are so many columns.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn scaled(&self, turn: u32, factor: f32, addends: Pairs<f32>) -> Pairs<f32> {
-        macro_rules! of_turn {
-            ($($turn:literal)*) => {
-                match turn {
-                    $($turn if const { $turn < Self::TURNS } => {
-                        // SAFETY: as promised by the caller.
-                        unsafe { scaled!(self.sums, $turn, factor, addends) }
-                    })*
-                    // SAFETY: as promised by the caller.
-                    _ => unsafe { unreachable_unchecked() },
-                }
-            };
-        }
-        of_turn!(0 1 2 3 4 5 6 7)
-    }
-
-    /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
-    /// Sums are multiplied by a factor and added to what is the addend of their column; `finish` makes the values of that.
-    ///
-    /// # Safety
-    /// As for [`store`](Self::store); `origin` is that of the warp's part.
-    #[cfg_attr(target_arch = "nvptx64", inline(always))]
-    #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
-    #[track_caller]
-    unsafe fn store_written_out<T: Element, E, D: Outgoing, const PARKS: bool, const GELU: bool>(
-        &self,
-        params: &GemmParams<T, E, D>,
-        d: Option<Mapped<'_>>,
-        (Short { factor, by_tanh, .. }, vectors): (Short<f32>, Option<FetchedVectors>),
-        (origin, outbox): (Origin, &mut Outbox),
-    ) -> Parked<D> {
-        let turns = const { turns_of_part::<D>() };
-        let mut parked = Parked { origin, ..Parked::nothing() };
-        // SAFETY: as promised by the caller.
-        let mut next = unsafe { addends_of::<D>(vectors, 0) };
-        macro_rules! store {
-            ($($turn:literal)*) => {$(
-                if const { $turn < Self::TURNS } {
-                    // To fetch them takes a while.
-                    let following = if const { $turn + 1 < Self::TURNS } {
-                        // SAFETY: as promised by the caller.
-                        unsafe { addends_of::<D>(vectors, ($turn + 1) % Self::TURNS_OF_PIECE) }
-                    } else {
-                        [[0.0; 2]; pairs::PAIRS]
-                    };
-                    let of_cols = replace(&mut next, following);
-                    // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
-                    unsafe {
-                        let packed = packed!(self.sums, $turn, factor, of_cols, GELU, by_tanh);
-                        if const { PARKS && $turn >= Self::first_parked::<D>() } {
-                            parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
-                            parked.is_there = true;
-                        } else {
-                            if $turn % turns == 0 {
-                                outbox.wait();
-                            }
-                            D::write(outbox, $turn % turns, packed);
-                            if $turn % turns == turns - 1 {
-                                let part = Self::part_at::<D>(origin, $turn);
-                                outbox.send(Self::target(params, d), part);
-                            }
-                        }
-                    }
-                }
-            )*};
-        }
-        store!(0 1 2 3 4 5 6 7);
-        parked
     }
 
     /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the other half is moved: a
@@ -375,21 +247,6 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
             )*};
         }
         of_eight!(0 8 16 24 32 40 48 56);
-    }
-
-    /// A mapped D: `d`, where registers are short, and what that is elsewhere.
-    ///
-    /// # Safety
-    /// D is mapped.
-    #[inline(always)]
-    unsafe fn target<'a, T: Element, E, D: Outgoing>(
-        params: &'a GemmParams<T, E, D>,
-        d: Option<Mapped<'a>>,
-    ) -> Mapped<'a> {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            if const { Self::has_room::<D>() } { params.mapped_d() } else { d.unwrap_unchecked() }
-        }
     }
 
     /// Whether registers are left beside the sums for a short epilogue: a bias of f32 takes twice as many of them as one of half precision.

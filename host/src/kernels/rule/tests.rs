@@ -1,6 +1,6 @@
 //! The choice by rule, for products and devices of many kinds, and beside what was measured.
 
-use super::super::find;
+use super::super::{Repack, find};
 use super::*;
 use crate::device::info::tests::h200;
 use crate::error::{Error, Resource};

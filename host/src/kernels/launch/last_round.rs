@@ -1,0 +1,152 @@
+//! Which tiles several blocks share where the last round has too few for all multiprocessors, and how many blocks that are.
+
+use crate::device::info::DeviceInfo;
+use crate::kernels::Problem;
+use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::{KernelInfo, Schedule};
+use regemm_kernels::shares::Shares;
+
+/// Slices of k, at least, of each block that shares tiles with others.
+const LEAST_SLICES: u32 = 4;
+
+/// Blocks, at most, that share one tile of f32: their sums are added up by one of them.
+const MOST_HELPERS: u32 = 8;
+
+/// The share of the multiprocessors, in per cent, that may have work without others being worth the cost of sharing.
+const IDLE_WORTH_SHARING: u64 = 95;
+
+/// What it costs warpgroups to share tiles, in slices of 64 values of k by one element of D: about as long as 14 slices of 128 x 256 take
+/// (10 microseconds, H200), however large the tile is.
+const COST_OF_SHARING: u64 = 14 * 128 * 256;
+
+/// The same in double precision, in slices of 16 values of k: about as long as 9 slices of 128 x 128 take.
+const COST_OF_SHARING_DOUBLES: u64 = 9 * 128 * 128;
+
+/// [`shares`] of a problem: nothing in a batch, whose other products fill the device.
+pub(super) fn shares_of(
+    kernel: &KernelInfo,
+    problem: &Problem,
+    device: &DeviceInfo,
+    asked: Option<u32>,
+) -> Shares {
+    let Problem { m, n, k, batch, .. } = *problem;
+    if batch > 1 {
+        return Shares::new(0, 0, 1);
+    }
+    shares(kernel, [m, n, k], device.multiprocessors, asked)
+}
+
+/// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks as
+/// multiprocessors, or as a number that is asked for. Nothing is shared
+/// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
+///   where blocks stay it is too short for what that costs ([`COST_OF_SHARING`], [`COST_OF_SHARING_DOUBLES`]),
+/// - where there is nothing to sum, or more slices than a kernel can count, or it cannot share.
+///
+/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. Where blocks stay, and
+/// sums are dear to hand over, it is enough that they can be cut at all; and as each block that helps with a tile costs as much again,
+/// they are as many as make the tile's time shortest: about the root of half its slices.
+pub(crate) fn shares(
+    kernel: &KernelInfo,
+    [m, n, k]: [u32; 3],
+    multiprocessors: u32,
+    asked: Option<u32>,
+) -> Shares {
+    // `supports` has compared them with the largest grid.
+    let tiles = kernel.blocks(m, n) as u32 / kernel.cluster;
+    let slices = k.div_ceil(kernel.tile.bk).max(1);
+    let nothing = Shares::new(0, 0, slices);
+    let all = (multiprocessors / kernel.cluster).max(1);
+    let last = tiles % all;
+    let slices_of_last = u64::from(last) * u64::from(slices);
+    if !kernel.shares_tiles() || last == 0 || k == 0 || slices_of_last >= 1 << u32::BITS {
+        return nothing;
+    }
+    let most = slices_of_last as u32;
+    if let Some(asked) = asked {
+        return Shares::new(last, asked.clamp(last, most), slices);
+    }
+    // Neither blocks with hardly anything to sum nor many that pass their sums to one.
+    let deep_enough = most / LEAST_SLICES;
+    let persistent = kernel.schedule == Schedule::Persistent;
+    let helpers = if persistent { (slices / 2).isqrt() } else { MOST_HELPERS };
+    let blocks = all.min(deep_enough).min(last.saturating_mul(helpers)).max(last);
+    let equal = blocks / last * last;
+    let idle = |blocks: u32| u64::from(blocks) * 100 < u64::from(all) * IDLE_WORTH_SHARING;
+    let blocks = match persistent {
+        true if equal > last => equal,
+        false if !idle(equal) => equal,
+        _ => blocks,
+    };
+    let spared = u64::from(slices) - slices_of_last.div_ceil(blocks.into());
+    let of_slice = u64::from(kernel.tile.bm) * u64::from(kernel.tile.bn);
+    let cost = match kernel.dtype {
+        Dtype::F64 => COST_OF_SHARING_DOUBLES,
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => COST_OF_SHARING,
+    };
+    let pays = !persistent || spared * of_slice >= cost;
+    if blocks == last || !pays { nothing } else { Shares::new(last, blocks, slices) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::info::tests::h200;
+    use crate::device::workspace::WorkspaceSize;
+    use crate::kernels::launch::LaunchShape;
+    use crate::kernels::{Problem, find};
+    use regemm_kernels::element::Dtype;
+
+    #[test]
+    fn persistent_blocks_share_the_last_round_where_that_pays() {
+        let kernel = find("warpgroup_pair_bf16").unwrap();
+        let of = |size, batch, slices| {
+            let problem = Problem { batch, ..Problem::new(Dtype::Bf16, size, size, size) };
+            let shape = LaunchShape::new(kernel, &problem, &h200(), slices);
+            (shape.main, shape.shared_tiles, shape.sharing_blocks, shape.workspace)
+        };
+        let nothing = WorkspaceSize::default();
+        assert_eq!(of(4096, 1, None), (Some([132, 1]), 0, 0, nothing), "58 of 66 have work");
+        let (main, tiles, blocks, workspace) = of(8192, 1, None);
+        assert_eq!((main, tiles, blocks), (Some([132, 1]), 34, 66));
+        assert_eq!((workspace.partial_bytes, workspace.signals), (132 * 128 * 256 * 4, 132));
+        let (main, tiles, blocks, _) = of(16384, 1, None);
+        assert_eq!((main, tiles, blocks), (Some([132, 1]), 4, 44), "not too many help");
+        assert_eq!(of(8192, 2, None), (Some([64 * 32, 1]), 0, 0, nothing), "batches");
+        let (main, tiles, blocks, _) = of(512, 1, Some(7));
+        assert_eq!((main, tiles, blocks), (Some([14, 1]), 4, 7), "as asked");
+    }
+
+    #[test]
+    fn doubles_share_the_last_round_where_that_pays() {
+        let kernel = find("tensor_core_bulk_f64").unwrap();
+        let of = |size| {
+            let problem = Problem::new(Dtype::F64, size, size, size);
+            let shape = LaunchShape::new(kernel, &problem, &h200(), None);
+            (shape.main, shape.shared_tiles, shape.sharing_blocks, shape.workspace)
+        };
+        let nothing = WorkspaceSize::default();
+        assert_eq!(of(2048), (Some([132, 1]), 0, 0, nothing), "62 of 66 have work");
+        let (main, tiles, blocks, workspace) = of(4096);
+        assert_eq!((main, tiles, blocks), (Some([132, 1]), 50, 66));
+        assert_eq!((workspace.partial_bytes, workspace.signals), (132 * 128 * 128 * 8, 132));
+        let (_, tiles, blocks, _) = of(8192);
+        assert_eq!((tiles, blocks), (2, 32), "not too many help");
+    }
+
+    /// A slice of a tile that is as large takes as long, wherever it has its rows and columns.
+    #[test]
+    fn high_tiles_are_shared_as_wide_ones() {
+        let of = |name, [m, n, k]: [u32; 3]| {
+            let problem = Problem::new(Dtype::Bf16, m, n, k);
+            let shape = LaunchShape::new(find(name).unwrap(), &problem, &h200(), None);
+            (shape.shared_tiles, shape.sharing_blocks, shape.workspace)
+        };
+        let (tiles, blocks, workspace) = of("warpgroup_tall_bf16", [8192, 128, 8192]);
+        assert_eq!((tiles, blocks), (32, 128));
+        assert_eq!(workspace.partial_bytes, 128 * 256 * 128 * 4);
+        for k in (1..40).map(|slices| 64 * slices) {
+            let high = of("warpgroup_tall_bf16", [16 * 256, 3 * 128, k]);
+            assert_eq!(high, of("warpgroup_bf16", [16 * 128, 3 * 256, k]), "{k}");
+        }
+        assert_eq!(of("warpgroup_tall_bf16", [4096, 384, u32::MAX]).0, 48, "no count is too large");
+    }
+}

@@ -1,0 +1,208 @@
+//! Predictions beside a GPU that does not exist, whose times are known for every shape, and beside tables of a few shapes.
+
+use super::super::shapes::default_shapes;
+use super::super::table::{Entry, Time, tests::entry};
+use super::*;
+use crate::device::info::tests::h200;
+use crate::kernels::{find, kernels_for};
+use crate::verify::rng;
+use rand::RngExt;
+use regemm_kernels::kernel::Schedule;
+use regemm_kernels::layout::Layouts;
+
+/// The time in seconds of a kernel on a GPU that does not exist but has what makes choices hard: blocks that hide each
+/// other's latency as far as they are resident together, rounds of blocks, memory that is slower than arithmetic, a
+/// fixed time for each launch, and slower loads where rows are no vectors.
+pub(crate) fn imagined(kernel: &KernelInfo, shape: Shape) -> f64 {
+    const LAUNCH: f64 = 3e-6;
+    const CLOCK: f64 = 1.8e9;
+    const LATENCY_OF_A_STEP: f64 = 30.0;
+    const BLOCKS_BEGUN: f64 = 600.0;
+    const BANDWIDTH: f64 = 4e12;
+    const MULTIPROCESSORS: f64 = 132.0;
+    const LANES: f64 = 128.0;
+    let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
+    let tile = kernel.tile;
+    let resident = (2048.0 / f64::from(kernel.threads())).clamp(1.0, 8.0);
+    // Where K is split all multiprocessors share all tiles.
+    let whole = |rounds: f64| match kernel.schedule {
+        Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK => rounds.ceil(),
+        Schedule::SplitK | Schedule::StreamK => rounds,
+    };
+    let rounds = whole(kernel.blocks(shape.m, shape.n) as f64 / MULTIPROCESSORS);
+    let outputs = f64::from(tile.tm * tile.tn);
+    // What of the arithmetic's time goes to operands: the more, the smaller the thread's tile.
+    let reuse = outputs / (outputs + 2.0 * f64::from(tile.tm + tile.tn));
+    let depth = f64::from(shape.k.next_multiple_of(tile.bk));
+    let work = f64::from(tile.bm * tile.bn) / LANES / reuse;
+    let latency = LATENCY_OF_A_STEP / f64::from(tile.stages.max(1));
+    let hidden = (latency * whole(rounds / resident)).max(work * rounds);
+    let loads =
+        if shape.aligned { 1.0 } else { 1.0 + 0.6 * f64::from(tile.stages) / outputs.sqrt() };
+    let computing = (depth * hidden * loads + BLOCKS_BEGUN * whole(rounds / resident)) / CLOCK;
+    let bytes = 4.0 * (m * k + k * n + 2.0 * m * n);
+    LAUNCH + (computing.powi(4) + (bytes / BANDWIDTH).powi(4)).powf(0.25)
+}
+
+/// A table of the imagined GPU.
+pub(crate) fn imagined_table(shapes: &[Shape]) -> Table {
+    let mut table = Table::new(Dtype::F32);
+    for &shape in shapes {
+        let of_type = kernels_for(Dtype::F32, Layouts::NN);
+        let times = of_type.map(|kernel| Time { kernel, seconds: imagined(kernel, shape) });
+        table.insert(Entry { shape, times: times.collect() });
+    }
+    table
+}
+
+fn shape(m: u32, n: u32, k: u32) -> Shape {
+    Shape::packed(Dtype::F32, m, n, k)
+}
+
+fn model(table: &Table) -> Model {
+    Model::new(&h200(), &[(Source::Measured, table)])
+}
+
+#[test]
+fn on_a_measured_shape_the_time_is_the_measured_one() {
+    let table = imagined_table(&default_shapes(&h200(), Dtype::F32));
+    let model = model(&table);
+    for entry in table.entries() {
+        let near = model.near(entry.shape).unwrap();
+        assert!(near.exact && near.nearest() == (entry.shape, Source::Measured));
+        for (index, kernel) in model.kernels().iter().enumerate() {
+            let (predicted, measured) =
+                (near.seconds(index).unwrap(), entry.seconds(kernel).unwrap());
+            assert!((predicted / measured - 1.0).abs() < 1e-9, "{} {}", kernel.name, entry.shape);
+        }
+    }
+}
+
+#[test]
+fn one_measured_shape_scales_by_work() {
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((1024, 1024, 1024), &[("pipelined_f32", 100.0)]));
+    let model = model(&table);
+    let seconds = |m, n, k| model.near(shape(m, n, k)).unwrap().seconds(0).unwrap();
+    assert!((seconds(1024, 1024, 2048) - 200e-6).abs() < 1e-9, "twice the depth");
+    assert!((seconds(1024, 1056, 1024) - 200e-6).abs() < 1e-9, "a second round of blocks");
+    assert!((seconds(900, 1024, 1024) - 100e-6).abs() < 1e-9, "fewer blocks, as many rounds");
+}
+
+/// Small D is shared by its depth, of which there is always more to share.
+#[test]
+fn depth_counts_where_rows_and_columns_no_longer_do() {
+    let mut table = Table::new(Dtype::F32);
+    let deep = [(16384, 20.0, 21.0), (65536, 50.0, 40.0)];
+    for (k, one, other) in deep {
+        let times = [("split_k_f32", one), ("split_sliced_k_f32", other)];
+        table.insert(entry((128, 128, k), &times));
+    }
+    let model = model(&table);
+    for (k, one, other) in deep {
+        let near = model.near(shape(128, 128, k)).unwrap();
+        assert!(near.exact, "{k}");
+        let seconds = [0, 1].map(|kernel| near.seconds(kernel).unwrap());
+        assert!((seconds[0] / seconds[1] - one / other).abs() < 1e-9, "{k}: {seconds:?}");
+    }
+    let wide = model.near(shape(1 << 20, 128, 16384));
+    assert!(wide.is_none(), "too far away");
+}
+
+/// A shape whose rows are no whole lines is nearest, and slow for bulk copies: it says little about one with whole lines.
+#[test]
+fn bulk_copies_are_predicted_from_rows_of_their_kind() {
+    let mut table = Table::new(Dtype::Bf16);
+    for (size, micros) in [(2048, 24.0), (2896, 99.0), (4096, 185.0)] {
+        let time = |name| Time { kernel: find(name).unwrap(), seconds: micros * 1e-6 };
+        let times = ["warpgroup128_bf16", "tensor_core_bf16"].map(time).to_vec();
+        table.insert(Entry { shape: Shape::packed(Dtype::Bf16, size, size, size), times });
+    }
+    let model = model(&table);
+    let correction = |size: u32, name: &str| {
+        let shape = Shape::packed(Dtype::Bf16, size, size, size);
+        let index = model.kernels().iter().position(|kernel| kernel.name == name).unwrap();
+        let trend = model.aligned.trends[index].unwrap();
+        let terms = terms(model.kernels()[index], shape, h200().multiprocessors);
+        model.near(shape).unwrap().seconds(index).unwrap() / trend.seconds(&terms)
+    };
+    let at = |size| correction(size, "warpgroup128_bf16");
+    // Two, five and eight rounds of tiles: those of the middle size take longer for their depth.
+    let [low, high] = [at(4096), at(2896)];
+    assert!(at(2048) < high && low < high);
+    let middle = (low + high) / 2.0;
+    assert!(at(3072) < middle && at(3080) > middle, "{low} {} {} {high}", at(3072), at(3080));
+    let (other, nearest) = ("tensor_core_bf16", correction(2896, "tensor_core_bf16"));
+    assert!((correction(3072, other) / nearest - 1.0).abs() < 0.01, "it makes no bulk copies");
+}
+
+#[test]
+fn only_shapes_nearby_and_of_the_same_alignment_count() {
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((1024, 1024, 1024), &[("naive_f32", 100.0), ("tiled16_f32", 50.0)]));
+    let model = model(&table);
+    assert!(model.near(shape(4096, 1024, 1024)).is_some());
+    assert!(model.near(shape(1024, 8192, 1024)).is_none(), "three octaves");
+    assert!(model.near(shape(1024, 1023, 1024)).is_none(), "unaligned");
+    assert!(model.has(shape(1050, 1000, 1024).class()) && !model.has(shape(2048, 64, 1).class()));
+    assert!(Model::new(&h200(), &[]).near(shape(1, 1, 1)).is_none());
+    let edges = [shape(0, 0, 0), shape(u32::MAX, u32::MAX, u32::MAX), shape(1, u32::MAX, 0)];
+    for edge in edges {
+        assert!(model.near(edge).is_none_or(|near| near.seconds(0).is_some()));
+    }
+}
+
+#[test]
+fn later_tables_replace_classes_of_earlier_ones() {
+    let mut shipped = Table::new(Dtype::F32);
+    shipped.insert(entry((1024, 1024, 1024), &[("naive_f32", 100.0)]));
+    shipped.insert(entry((256, 256, 256), &[("naive_f32", 10.0)]));
+    let mut cached = Table::new(Dtype::F32);
+    cached.insert(entry((1000, 1024, 1024), &[("naive_f32", 90.0)]));
+    let tables = [(Source::Shipped, &shipped), (Source::Measured, &cached)];
+    let model = Model::new(&h200(), &tables);
+    let near = |m, n, k| model.near(shape(m, n, k)).unwrap().nearest();
+    assert_eq!(near(1024, 1024, 1024), (shape(1000, 1024, 1024), Source::Measured));
+    assert_eq!(near(256, 256, 256), (shape(256, 256, 256), Source::Shipped));
+}
+
+#[test]
+fn a_kernel_measured_only_far_away_is_not_compared() {
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((1024, 1024, 1024), &[("naive_f32", 100.0)]));
+    table.insert(entry((2048, 2048, 1024), &[("naive_f32", 400.0), ("tiled16_f32", 1.0)]));
+    let model = model(&table);
+    let near = model.near(shape(1000, 1024, 1024)).unwrap();
+    let index = |name| model.kernels().iter().position(|kernel| kernel.name == name).unwrap();
+    assert!(near.seconds(index("naive_f32")).is_some());
+    assert_eq!(near.seconds(index("tiled16_f32")), None);
+}
+
+/// Random sizes: the kernel with the shortest predicted time is mostly as fast as the fastest, and little slower where
+/// it is not.
+#[test]
+fn predictions_hold_between_measured_shapes() {
+    let model = model(&imagined_table(&default_shapes(&h200(), Dtype::F32)));
+    let rng = &mut rng(1, 0);
+    for multiple in [4, 1] {
+        let mut losses = Vec::new();
+        for _ in 0..4000 {
+            let draw = |()| rng.random_range(5.0..13.0_f64).exp2() as u32 / multiple * multiple;
+            let [m, n, k] = [(); 3].map(draw);
+            let problem = shape(m, n, k);
+            let near = model.near(problem).unwrap();
+            let times = model.kernels().iter().enumerate();
+            let times: Vec<(f64, f64)> = times
+                .map(|(index, kernel)| (near.seconds(index).unwrap(), imagined(kernel, problem)))
+                .collect();
+            let best = times.iter().map(|(_, actual)| *actual).fold(f64::INFINITY, f64::min);
+            let chosen = times.iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap().1;
+            losses.push(chosen / best - 1.0);
+        }
+        losses.sort_by(f64::total_cmp);
+        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+        let share = |limit: f64| losses.partition_point(|loss| *loss <= limit) as f64 / 4000.0;
+        assert!(mean < 0.01, "{mean}");
+        assert!(share(0.01) > 0.9, "{} are within 1 %", share(0.01));
+    }
+}

@@ -1,0 +1,107 @@
+//! A kernel's description as a value, for the host: what [`GemmKernel`](super::GemmKernel) says as constants.
+
+use super::{Needs, Rung, Schedule, Summation, Tile};
+use crate::element::Dtype;
+use crate::layout::Layouts;
+use crate::maps::Boxes;
+
+/// The kernel of a second launch, which adds up what a kernel of [`Schedule::SplitK`] has left in the workspace:
+/// [`crate::reduce`].
+#[derive(Clone, Copy, Debug)]
+pub struct Reducer {
+    /// Name of the PTX entry, unique.
+    pub name: &'static str,
+    /// Element type of D.
+    pub dtype: Dtype,
+    /// How it is launched.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub entry: cuda_std::entry::KernelEntry,
+}
+
+/// A kernel of the table, as a value: what the host needs to choose, launch and report it.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelInfo {
+    /// Its name, unique. That of its PTX entry is the same, unless it [shares](crate::gemm_kernels) one with another kernel.
+    pub name: &'static str,
+    /// The idea it stands for.
+    pub rung: Rung,
+    /// Element type of A and B.
+    pub dtype: Dtype,
+    /// Element type of D, C and the bias.
+    pub target: Dtype,
+    /// How A and B are stored.
+    pub layouts: Layouts,
+    /// How they lie in memory when it multiplies them: in the same way, unless a launch before it [transposes](crate::transposed) them.
+    pub multiplied: Layouts,
+    /// In which order it adds up products.
+    pub summation: Summation,
+    /// Its tile sizes.
+    pub tile: Tile,
+    /// Bytes of dynamic shared memory a block needs.
+    pub shared_bytes: u32,
+    /// How its blocks share the sums.
+    pub schedule: Schedule,
+    /// Whether no reducer is launched where K is one slice.
+    pub finishes: bool,
+    /// Groups of threads that each own all of a block's tile.
+    pub depth_groups: u32,
+    /// Threads of a block that own no part of its tile.
+    pub producers: u32,
+    /// Blocks of a cluster: the launch's blocks along x are a multiple of that.
+    pub cluster: u32,
+    /// What it needs of a device.
+    pub needs: Needs,
+    /// The boxes of its bulk copies, if it makes some: what the launch makes maps for.
+    pub boxes: Option<Boxes>,
+    /// What is launched after it: where the schedule is [`Schedule::SplitK`].
+    pub reducer: Option<Reducer>,
+    /// How it is launched.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub entry: cuda_std::entry::KernelEntry,
+}
+
+impl KernelInfo {
+    /// In how many [halves](mod@crate::split) it takes each element of the factors, which a launch before it makes of them: two, one alone, or none
+    /// where it takes the factors as they are.
+    pub const fn halves(&self) -> u32 {
+        match self.summation {
+            Summation::Halves => 2,
+            Summation::Rounded => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether it takes factors in halves.
+    pub const fn takes_halves(&self) -> bool {
+        self.halves() > 0
+    }
+
+    /// Whether A, and B, is transposed by a launch before it.
+    pub fn transposes(&self) -> [bool; 2] {
+        let (stored, multiplied) = (self.layouts, self.multiplied);
+        [stored.a != multiplied.a, stored.b != multiplied.b]
+    }
+
+    /// Whether its blocks can share tiles, and hand their sums over to each other.
+    pub const fn shares_tiles(&self) -> bool {
+        matches!(self.schedule, Schedule::StreamK | Schedule::Persistent)
+    }
+
+    /// Threads in a block.
+    pub const fn threads(&self) -> u32 {
+        self.tile.threads() * self.depth_groups + self.producers
+    }
+
+    /// Tiles of an `m x n` matrix D, or all blocks where each is that of a [cluster](Schedule::ClusterK): the blocks of a launch, all along
+    /// x, unless the schedule says otherwise; of each product, in a batch. Those that clusters take are counted together, those outside of
+    /// D among them.
+    pub const fn blocks(&self, m: u32, n: u32) -> u64 {
+        if matches!(self.schedule, Schedule::ClusterK) {
+            return m.div_ceil(self.tile.bm) as u64
+                * n.div_ceil(self.tile.bn) as u64
+                * self.cluster as u64;
+        }
+        let rows = m.div_ceil(self.tile.bm).next_multiple_of(self.cluster);
+        rows as u64 * n.div_ceil(self.tile.bn) as u64
+    }
+}

@@ -1,0 +1,53 @@
+//! What a kernel needs of a device.
+
+use core::fmt;
+
+/// What a kernel needs of a device beyond room for its blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Needs {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Tensor cores that multiply f16, bf16 and TF32 ([`cuda_std::mma`]): compute capability 8.0 and later.
+    TensorCores,
+    /// Tensor cores that multiply f64 ([`cuda_std::mma::double`]): compute capability 8.0 and later. Not all are fast.
+    DoubleTensorCores,
+    /// The same, and [clusters](cuda_std::cluster) of blocks: compute capability 9.0, for which alone kernels are compiled that have them.
+    DoubleTensorCoresInClusters,
+    /// Warpgroups that hand registers over to others ([`cuda_std::registers`]): compute capability 9.0.
+    RegisterTransfers,
+    /// Instructions of whole warpgroups ([`cuda_std::wgmma`]), and bulk copies to feed them: compute capability 9.0.
+    WarpgroupProducts,
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Needs::Nothing => "nothing",
+            Needs::TensorCores => "tensor cores for f16, bf16 and TF32 (compute capability 8.0)",
+            Needs::DoubleTensorCores => "tensor cores for f64 (compute capability 8.0)",
+            Needs::DoubleTensorCoresInClusters => {
+                "tensor cores for f64, and clusters of blocks (compute capability 9.0)"
+            }
+            Needs::RegisterTransfers => {
+                "warpgroups that hand registers over (compute capability 9.0)"
+            }
+            Needs::WarpgroupProducts => {
+                "matrix instructions of warpgroups (compute capability 9.0)"
+            }
+        })
+    }
+}
+
+impl Needs {
+    /// Whether a device of this compute capability has it.
+    pub const fn met_by(self, (major, minor): (u32, u32)) -> bool {
+        match self {
+            Needs::Nothing => true,
+            Needs::TensorCores | Needs::DoubleTensorCores => major >= 8,
+            Needs::DoubleTensorCoresInClusters
+            | Needs::RegisterTransfers
+            | Needs::WarpgroupProducts => major == 9 && minor == 0,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The rungs of the ladder, by name.
+
+use core::fmt;
+
+/// A rung of the ladder: one idea more than the rung before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rung {
+    /// [`crate::naive`]
+    Naive,
+    /// [`crate::tiled`]
+    Tiled,
+    /// [`crate::microkernel`]
+    Microkernel,
+    /// [`crate::double_buffered`]
+    DoubleBuffered,
+    /// [`crate::pipelined`]
+    Pipelined,
+    /// [`crate::warp_tiled`]
+    WarpTiled,
+    /// [`crate::decoupled`]
+    Decoupled,
+    /// [`crate::warp_specialised`]
+    WarpSpecialised,
+    /// [`crate::sliced_k`]
+    SlicedK,
+    /// [`crate::split_k`]
+    SplitK,
+    /// [`crate::skinny`]
+    Skinny,
+    /// [`crate::stream_k`]
+    StreamK,
+    /// [`crate::tensor_core`], [`crate::double_tensor_core`] and [`crate::double_bulk`]
+    TensorCore,
+    /// [`crate::warpgroup`]
+    Warpgroup,
+}
+
+impl Rung {
+    /// All rungs, from the bottom up.
+    pub const ALL: [Rung; 14] = [
+        Rung::Naive,
+        Rung::Tiled,
+        Rung::Microkernel,
+        Rung::DoubleBuffered,
+        Rung::Pipelined,
+        Rung::WarpTiled,
+        Rung::Decoupled,
+        Rung::WarpSpecialised,
+        Rung::SlicedK,
+        Rung::SplitK,
+        Rung::Skinny,
+        Rung::StreamK,
+        Rung::TensorCore,
+        Rung::Warpgroup,
+    ];
+
+    /// The module's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rung::Naive => "naive",
+            Rung::Tiled => "tiled",
+            Rung::Microkernel => "microkernel",
+            Rung::DoubleBuffered => "double_buffered",
+            Rung::Pipelined => "pipelined",
+            Rung::WarpTiled => "warp_tiled",
+            Rung::Decoupled => "decoupled",
+            Rung::WarpSpecialised => "warp_specialised",
+            Rung::SlicedK => "sliced_k",
+            Rung::SplitK => "split_k",
+            Rung::Skinny => "skinny",
+            Rung::StreamK => "stream_k",
+            Rung::TensorCore => "tensor_core",
+            Rung::Warpgroup => "warpgroup",
+        }
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

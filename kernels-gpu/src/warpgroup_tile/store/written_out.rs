@@ -1,0 +1,89 @@
+//! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known at run time.
+
+use super::{OF_TURN, addends_of, turns_of_part};
+use crate::element::Element;
+use crate::epilogue::Short;
+use crate::maps::Mapped;
+use crate::outbox::{Outbox, Outgoing};
+use crate::pairs::{self, FetchedVectors};
+use crate::params::GemmParams;
+use crate::tile::Origin;
+use crate::warpgroup_tile::{OF_EIGHT, Parked, WarpgroupTile};
+use core::mem::replace;
+
+impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+    /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
+    /// Sums are multiplied by a factor and added to what is the addend of their column; `GELU` says whether it is applied to that.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store); `origin` is that of the warp's part.
+    #[cfg_attr(target_arch = "nvptx64", inline(always))]
+    #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+    #[track_caller]
+    pub(super) unsafe fn store_written_out<
+        T: Element,
+        E,
+        D: Outgoing,
+        const PARKS: bool,
+        const GELU: bool,
+    >(
+        &self,
+        params: &GemmParams<T, E, D>,
+        d: Option<Mapped<'_>>,
+        (Short { factor, by_tanh, .. }, vectors): (Short<f32>, Option<FetchedVectors>),
+        (origin, outbox): (Origin, &mut Outbox),
+    ) -> Parked<D> {
+        let turns = const { turns_of_part::<D>() };
+        let mut parked = Parked { origin, ..Parked::nothing() };
+        // SAFETY: as promised by the caller.
+        let mut next = unsafe { addends_of::<D>(vectors, 0) };
+        macro_rules! store {
+            ($($turn:literal)*) => {$(
+                if const { $turn < Self::TURNS } {
+                    // To fetch them takes a while.
+                    let following = if const { $turn + 1 < Self::TURNS } {
+                        // SAFETY: as promised by the caller.
+                        unsafe { addends_of::<D>(vectors, ($turn + 1) % Self::TURNS_OF_PIECE) }
+                    } else {
+                        [[0.0; 2]; pairs::PAIRS]
+                    };
+                    let of_cols = replace(&mut next, following);
+                    // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
+                    unsafe {
+                        let packed = packed!(self.sums, $turn, factor, of_cols, GELU, by_tanh);
+                        if const { PARKS && $turn >= Self::first_parked::<D>() } {
+                            parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
+                            parked.is_there = true;
+                        } else {
+                            if $turn % turns == 0 {
+                                outbox.wait();
+                            }
+                            D::write(outbox, $turn % turns, packed);
+                            if $turn % turns == turns - 1 {
+                                let part = Self::part_at::<D>(origin, $turn);
+                                outbox.send(Self::target(params, d), part);
+                            }
+                        }
+                    }
+                }
+            )*};
+        }
+        store!(0 1 2 3 4 5 6 7);
+        parked
+    }
+
+    /// A mapped D: `d`, where registers are short, and what that is elsewhere.
+    ///
+    /// # Safety
+    /// D is mapped.
+    #[inline(always)]
+    unsafe fn target<'a, T: Element, E, D: Outgoing>(
+        params: &'a GemmParams<T, E, D>,
+        d: Option<Mapped<'a>>,
+    ) -> Mapped<'a> {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { Self::has_room::<D>() } { params.mapped_d() } else { d.unwrap_unchecked() }
+        }
+    }
+}
