@@ -7,7 +7,8 @@
 //!   sums, which at the same power is a clock 1.5 to 3 % higher. 96 registers of fragments and 128 of sums leave 16 for all else. A lone number too
 //!   many is read back from local memory once a slice, so that what is not needed in the loop is worked out after it.
 //! - Blocks are in clusters of two, one above the other, which fetch each slice of B once for both.
-//! - A block stays and takes one tile after another, and copies never pause. Sums that are only scaled go from registers to D, others through
+//! - A block stays and takes one [part](crate::parts) of D after another, and copies never pause. Clusters share the tiles of the last round, where that
+//!   would leave many without work. Sums that are only scaled go from registers to D, others through
 //!   a place of their own, 8 rows at a time, so that slices may travel meanwhile.
 //!
 //! ```text
@@ -28,9 +29,9 @@
 //!
 //! # What the machine does
 //!
-//! On an H200 it takes 4.30 million clocks at 4096 and 560 thousand at 2048, where `double_tensor_core` takes 4.39 million and 568 thousand,
-//! and its products alone 4.19 million and 524 thousand (`ncu`). Beside cuBLAS, in samples that alternate, it is 1.00 to 1.02 times as fast at 2048 and 0.99
-//! to 1.00 times at 4096, where the other kernel has 0.97 to 0.99 and 0.98. Blocks for themselves take 1.02 times the clocks of clusters; all
+//! On an H200 whole tiles take 4.30 million clocks at 4096 and 560 thousand at 2048, where `double_tensor_core` takes 4.39 million and 568 thousand,
+//! and the products of 8 and 2 rounds alone 4.19 million and 524 thousand (`ncu`). Beside cuBLAS, in samples that alternate, it is as fast at 4096 so, and 1.025 times
+//! as fast with a shared last round, which at 2048 is full. Blocks for themselves take 1.02 times the clocks of clusters; all
 //! warps in one group are as much slower than two.
 
 use crate::double_bulk_panels::{ALIGNMENT, DoubleBulkPanel};

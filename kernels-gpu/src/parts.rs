@@ -92,23 +92,25 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
     pub fn current(&self) -> Part {
         match self.step {
             0 | 1 => Part { is_left: true, ..self.part(self.share().unfinished) },
-            SHARED => self.finished(),
-            step => self.whole(step - 1),
+            SHARED => {
+                let Share { finished, first_helper, .. } = self.share();
+                self.end(finished, first_helper)
+            }
+            step => self.whole(self.tile(step - 1)),
         }
     }
 
-    /// The end of a shared tile.
+    /// The end of a shared tile, of which the clusters from `first_helper` on have the beginning.
     #[inline(always)]
-    fn finished(&self) -> Part {
-        let Share { finished, first_helper, .. } = self.share();
+    fn end(&self, finished: Segment, first_helper: u32) -> Part {
         let rank = thread::block_idx_x() % CLUSTER;
-        Part { first_helper: first_helper * CLUSTER + rank, ..self.part(finished) }
+        let first_helper = first_helper * CLUSTER + rank;
+        Part { first_helper, ..self.part(finished) }
     }
 
-    /// The whole tile of a step.
+    /// A whole tile.
     #[inline(always)]
-    fn whole(&self, step: u32) -> Part {
-        let tile = self.tile(step);
+    fn whole(&self, tile: u32) -> Part {
         self.part(Segment { tile, first: 0, end: self.slices })
     }
 
@@ -149,15 +151,16 @@ impl<const CLUSTER: u32> Iterator for Parts<CLUSTER> {
         }
         if self.step == 1 {
             self.step = SHARED;
-            let part = self.finished();
-            if !part.slices.is_empty() {
-                return Some(part);
+            let Share { finished, first_helper, .. } = self.share();
+            if !finished.is_empty() {
+                return Some(self.end(finished, first_helper));
             }
         }
-        if self.tile(self.step) >= tiles(&self.together, self.m, self.n) {
+        let tile = self.tile(self.step);
+        if tile >= tiles(&self.together, self.m, self.n) {
             return None;
         }
         self.step += 1;
-        Some(self.whole(self.step - 1))
+        Some(self.whole(tile))
     }
 }

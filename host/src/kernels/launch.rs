@@ -2,6 +2,7 @@
 
 mod last_round;
 
+pub(in crate::kernels) use last_round::COST_OF_SHARING_DOUBLES;
 pub(crate) use last_round::shares;
 
 use self::last_round::shares_of;

@@ -7,7 +7,7 @@ pub(crate) use slices::in_the_faster_way;
 
 use self::repack::repack_pays;
 use self::slices::{SMALLEST_ON_THE_WAY, come_in_bulk};
-use super::launch::{LaunchShape, Sharing};
+use super::launch::{COST_OF_SHARING_DOUBLES, LaunchShape, Sharing};
 use super::{NotTuned, Problem, Selection, Types, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
@@ -218,7 +218,10 @@ impl Order {
             let exchanges = rounds(kernel.entry.min_blocks.unwrap_or(1).into());
             of_tiles(rounds(1)).saturating_add_unsigned(exchanges.saturating_mul(exchange))
         } else if LaunchShape::new(kernel, problem, device, None).shared_tiles > 0 {
-            of_tiles(blocks.saturating_mul(2)) / i64::from(device.multiprocessors.max(1))
+            let shared =
+                of_tiles(blocks.saturating_mul(2)) / i64::from(device.multiprocessors.max(1));
+            let slices = 2 * COST_OF_SHARING_DOUBLES * u64::from(kernel.tile.bk);
+            shared.saturating_add_unsigned(slices / u64::from(problem.k.max(1)))
         } else {
             of_tiles(rounds(1)).saturating_mul(2)
         };

@@ -19,8 +19,8 @@ const IDLE_WORTH_SHARING: u64 = 95;
 /// (10 microseconds, H200), however large the tile is.
 const COST_OF_SHARING: u64 = 14 * 128 * 256;
 
-/// The same in double precision, in slices of 16 values of k: about as long as 9 slices of 128 x 128 take.
-const COST_OF_SHARING_DOUBLES: u64 = 9 * 128 * 128;
+/// The same in double precision, in slices of 16 values of k: about as long as 12 slices of 128 x 128 take.
+pub(in crate::kernels) const COST_OF_SHARING_DOUBLES: u64 = 12 * 128 * 128;
 
 /// [`shares`] of a problem: nothing in a batch, whose other products fill the device.
 pub(super) fn shares_of(
