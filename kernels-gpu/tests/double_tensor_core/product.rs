@@ -115,7 +115,7 @@ fn parts_of(kernel: &KernelInfo, product: &Product, col: u32) -> Vec<Range<u32>>
         let helpers = (first_helper..last).map(|helper| of(shares.of(helper).unfinished));
         [of(finished)].into_iter().chain(helpers).collect()
     } else {
-        vec![0..k]
+        std::iter::once(0..k).collect()
     }
 }
 
