@@ -254,7 +254,7 @@ fn mul_multiplies_the_sample_of_the_repository() {
     assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
     assert_eq!(read_f32(&folder.path().join("d.npy"), "(200, 250)").len(), 50_000);
     // The first command that a newcomer tries, and what the README shows of it.
-    let line = format!("mul {} {} -o first.npy --verify", a.display(), b.display());
+    let line = format!("mul {} {} -o first.npy --verify --device sim", a.display(), b.display());
     let said = succeed(folder.path(), &line).replace("first.npy", "d.npy");
     let readme = include_str!("../../README.md");
     assert!(readme.contains(&format!("```text\n{said}```")), "the README lacks:\n{said}");

@@ -115,15 +115,18 @@ fn error(error: SimError) -> Error {
     }
 }
 
+/// Multiprocessors of the simulator: the same wherever it runs, so that the same kernels are chosen, and the same is counted. As few as can share tiles: blocks that
+/// stay are simulated one to each.
+const MULTIPROCESSORS: u32 = 2;
+
 /// The simulator's limits; those that it does not have itself are of compute capability 9.0 (CUDA C++ Programming Guide,
 /// "Technical Specifications per Compute Capability").
 fn info(memory_bytes: u64) -> DeviceInfo {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     DeviceInfo {
         name: "SIMT simulator".to_owned(),
         kind: DeviceKind::Sim,
         compute_capability: None,
-        multiprocessors: u32::try_from(cores).unwrap_or(u32::MAX),
+        multiprocessors: MULTIPROCESSORS,
         clock_khz: None,
         memory_bytes,
         memory_bandwidth: None,
