@@ -41,7 +41,8 @@ fn every_access_names_its_state_space() {
             expected.insert(("st", "shared"));
         }
         // Signals to other blocks.
-        if matches!(module.kernel.rung, Rung::StreamK | Rung::Warpgroup) {
+        let by_rung = matches!(module.kernel.rung, Rung::StreamK | Rung::Warpgroup);
+        if by_rung || module.kernel.shares_tiles() {
             expected.extend([("ld", "acquire"), ("st", "release"), ("st", "relaxed")]);
         }
         // Sums of the other block.
