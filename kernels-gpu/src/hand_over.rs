@@ -38,6 +38,37 @@ impl<K: GemmKernel> HandOver<K> {
             signal: workspace.signals.add(u64::from(block)),
         }
     }
+
+    /// Says that the sums are there. `barrier` is one of all threads that have a part of the tile.
+    ///
+    /// # Safety
+    /// All those threads get here together, and have stored their sums.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn say(&self, barrier: impl Fn()) {
+        barrier();
+        if thread::thread_idx_x() == 0 {
+            // SAFETY: as promised by the caller.
+            unsafe { signal::post(self.signal, READY) };
+        }
+    }
+
+    /// Waits until the sums are there, and takes back the signal.
+    ///
+    /// # Safety
+    /// As for [`say`](Self::say); the block that says so has a lower index, and leaves its sums for this one alone.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn hear(&self, barrier: impl Fn()) {
+        if thread::thread_idx_x() == 0 {
+            // SAFETY: as promised by the caller.
+            unsafe {
+                signal::wait(self.signal, READY);
+                signal::clear(self.signal);
+            }
+        }
+        barrier();
+    }
 }
 
 impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
@@ -58,11 +89,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
                 unsafe { target.add((i * TN + j) as u64 * Self::STEP).store(self.sums[i][j]) };
             }
         });
-        barrier();
-        if thread::thread_idx_x() == 0 {
-            // SAFETY: as promised by the caller; all threads have stored their sums.
-            unsafe { signal::post(to.signal, READY) };
-        }
+        // SAFETY: as promised by the caller; all threads have stored their sums.
+        unsafe { to.say(barrier) };
     }
 
     /// Adds the sums that another block has left or will leave, and takes back its signal.
@@ -73,13 +101,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     #[track_caller]
     pub unsafe fn collect(&mut self, from: &HandOver<K>, barrier: impl Fn()) {
         // SAFETY: as promised by the caller.
-        unsafe {
-            if thread::thread_idx_x() == 0 {
-                signal::wait(from.signal, READY);
-                signal::clear(from.signal);
-            }
-        }
-        barrier();
+        unsafe { from.hear(barrier) };
         let source = from.sums.add(thread::thread_idx_x().into());
         unroll!(batch < TM / TOGETHER, {
             let mut others = [[Acc::<K>::ZERO; TN]; TOGETHER];
@@ -122,10 +144,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         // SAFETY: as promised by the caller; all threads have stored their sums when the signal is given.
         unsafe {
             self.for_each_vector(|i, sums| vector(to, i).store_vec(sums));
-            barrier();
-            if thread::thread_idx_x() == 0 {
-                signal::post(to.signal, READY);
-            }
+            to.say(barrier);
         }
     }
 
@@ -142,11 +161,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     ) {
         // SAFETY: as promised by the caller; when the signal has been seen the sums are there.
         unsafe {
-            if thread::thread_idx_x() == 0 {
-                signal::wait(from.signal, READY);
-                signal::clear(from.signal);
-            }
-            barrier();
+            from.hear(barrier);
             self.add_vectors(|i| vector(from, i).load_vec());
         }
     }
@@ -228,10 +243,7 @@ impl<
         unsafe {
             self.for_each_pair_of::<0>(|i, sums| pair(to, i).store_vec(sums));
             self.for_each_pair_of::<1>(|i, sums| pair(to, TM * TN / 4 + i).store_vec(sums));
-            barrier();
-            if thread::thread_idx_x() == 0 {
-                signal::post(to.signal, READY);
-            }
+            to.say(barrier);
         }
     }
 
@@ -244,11 +256,7 @@ impl<
     pub unsafe fn collect(&mut self, from: &HandOver<K>, barrier: impl Fn()) {
         // SAFETY: as promised by the caller; when the signal has been seen the sums are there.
         unsafe {
-            if thread::thread_idx_x() == 0 {
-                signal::wait(from.signal, READY);
-                signal::clear(from.signal);
-            }
-            barrier();
+            from.hear(barrier);
             self.add_pairs(|i| pair(from, i).load_vec());
         }
     }
