@@ -272,10 +272,11 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// The number of slices into which a kernel of [`Schedule::SplitK`] divides K, or of blocks that share the tiles of the last round
-    /// with one of [`Schedule::StreamK`] or [`Schedule::Persistent`]; others do not ask. Unless set it depends on
-    /// the product and the device alone: as many as fill the device ([`LaunchShape`]). The same number gives the same
-    /// bits on every device. Products of less depth have fewer slices.
+    /// The number of slices into which a kernel of [`Schedule::SplitK`] divides K, or with one of [`Schedule::StreamK`] or
+    /// [`Schedule::Persistent`] of blocks, or clusters of them, that share the tiles of the last round, one of as many tiles as this number; others
+    /// do not ask. Unless set it depends on the product and the device's multiprocessors alone: as many as fill the device ([`LaunchShape`]). With
+    /// the same kernel the same number gives the same bits on every device, except by tensor cores, which are not the same everywhere.
+    /// Products of less depth have fewer slices.
     ///
     /// [`Schedule::SplitK`]: regemm_kernels::kernel::Schedule::SplitK
     /// [`Schedule::StreamK`]: regemm_kernels::kernel::Schedule::StreamK

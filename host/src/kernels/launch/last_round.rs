@@ -42,6 +42,9 @@ pub(super) fn shares_of(
 ///   where blocks stay it is too short for what that costs ([`COST_OF_SHARING`], [`COST_OF_SHARING_DOUBLES`]),
 /// - where there is nothing to sum, or more slices than a kernel can count, or it cannot share.
 ///
+/// A round has a tile for each multiprocessor; where a number of blocks is asked for, for each of these: which tiles are shared decides the
+/// bits as well as how many blocks do, and what is asked for shall give the same on every device.
+///
 /// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. Where blocks stay, and
 /// sums are dear to hand over, it is enough that they can be cut at all; and as each block that helps with a tile costs as much again,
 /// they are as many as make the tile's time shortest: about the root of half its slices.
@@ -55,15 +58,15 @@ pub(crate) fn shares(
     let tiles = kernel.blocks(m, n) as u32 / kernel.cluster;
     let slices = k.div_ceil(kernel.tile.bk).max(1);
     let nothing = Shares::new(0, 0, slices);
-    let all = (multiprocessors / kernel.cluster).max(1);
+    let all = asked.unwrap_or(multiprocessors / kernel.cluster).max(1);
     let last = tiles % all;
     let slices_of_last = u64::from(last) * u64::from(slices);
     if !kernel.shares_tiles() || last == 0 || k == 0 || slices_of_last >= 1 << u32::BITS {
         return nothing;
     }
     let most = slices_of_last as u32;
-    if let Some(asked) = asked {
-        return Shares::new(last, asked.clamp(last, most), slices);
+    if asked.is_some() {
+        return Shares::new(last, all.min(most), slices);
     }
     // Neither blocks with hardly anything to sum nor many that pass their sums to one.
     let deep_enough = most / LEAST_SLICES;
@@ -89,6 +92,7 @@ pub(crate) fn shares(
 
 #[cfg(test)]
 mod tests {
+    use super::shares;
     use crate::device::info::tests::h200;
     use crate::device::workspace::WorkspaceSize;
     use crate::kernels::launch::LaunchShape;
@@ -130,6 +134,31 @@ mod tests {
         assert_eq!((workspace.partial_bytes, workspace.signals), (132 * 128 * 128 * 8, 132));
         let (_, tiles, blocks, _) = of(8192);
         assert_eq!((tiles, blocks), (2, 32), "not too many help");
+    }
+
+    /// Which tiles are shared, and by how many blocks, depends on what is asked for and on nothing of the device.
+    #[test]
+    fn what_is_asked_for_is_the_same_on_every_device() {
+        let names =
+            ["stream_k_f32", "warpgroup_f16", "warpgroup_pair_bf16", "tensor_core_bulk_f64"];
+        for kernel in names.map(|name| find(name).unwrap()) {
+            let tile = kernel.tile;
+            for (m, n) in [(kernel.cluster * tile.bm, 3 * tile.bn), (4 * tile.bm, 5 * tile.bn)] {
+                let tiles = kernel.blocks(m, n) as u32 / kernel.cluster;
+                for asked in [1, 2, 3, 4, 7, 11, 20, 1000, u32::MAX] {
+                    let of = |multiprocessors| {
+                        shares(kernel, [m, n, 6 * tile.bk], multiprocessors, Some(asked))
+                    };
+                    let found = of(132);
+                    assert_eq!(found.tiles(), tiles % asked, "{} {asked}", kernel.name);
+                    let most = 6 * found.tiles();
+                    assert_eq!(found.blocks(), asked.min(most), "{} {asked}", kernel.name);
+                    for multiprocessors in [0, 1, 2, 3, 8, 13, 144] {
+                        assert_eq!(of(multiprocessors), found, "{} {asked}", kernel.name);
+                    }
+                }
+            }
+        }
     }
 
     /// A slice of a tile that is as large takes as long, wherever it has its rows and columns.
