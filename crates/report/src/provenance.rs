@@ -17,7 +17,7 @@ pub struct Provenance {
     /// The device's name.
     #[serde(alias = "gpu")]
     pub device: String,
-    /// Its multiprocessors; on the simulator the CPU cores that run blocks.
+    /// Its multiprocessors, also on the simulator.
     pub multiprocessors: u32,
     /// Its compute capability, major and minor; none on the simulator.
     #[serde(default)]

@@ -4,7 +4,7 @@ use super::exit::Failure;
 use super::options::DeviceOption;
 use super::output::{Output, bytes, count, or_dash, table};
 use super::progress;
-use regemm::{Device, DeviceInfo, DeviceKind, Dtype, Error, KernelInfo, KernelReport, kernels};
+use regemm::{Device, DeviceInfo, Dtype, Error, KernelInfo, KernelReport, kernels};
 use serde_json::{Value, json};
 
 /// Show the devices with their limits, and the kernels with what they take of a device
@@ -98,12 +98,7 @@ fn describe(info: &DeviceInfo) -> String {
         ));
     }
     let clock = info.clock_khz.map(|clock| format!(" at up to {} MHz", clock / 1000));
-    lines.push(match info.kind {
-        DeviceKind::Cuda { .. } => {
-            format!("{} multiprocessors{}", info.multiprocessors, clock.unwrap_or_default())
-        }
-        DeviceKind::Sim => format!("{} CPU cores", info.multiprocessors),
-    });
+    lines.push(format!("{} multiprocessors{}", info.multiprocessors, clock.unwrap_or_default()));
     let l2 = info.l2_bytes.map(|l2| format!(", L2 cache {}", bytes(l2)));
     lines.push(format!("memory {}{}", bytes(info.memory_bytes), l2.unwrap_or_default()));
     lines.push(format!(

@@ -25,7 +25,7 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// Compute capability, major and minor; none on the simulator.
     pub compute_capability: Option<(u32, u32)>,
-    /// Multiprocessors; on the simulator the CPU cores that run blocks.
+    /// Multiprocessors; on the simulator as many as it [was made with](crate::Device::sim_with_multiprocessors), two in general.
     pub multiprocessors: u32,
     /// Highest clock of the multiprocessors in kHz; none on the simulator.
     pub clock_khz: Option<u32>,

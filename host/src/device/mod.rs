@@ -40,7 +40,7 @@ use crate::matrix::vector::Vector;
 use crate::precision::{Precision, PrecisionRecord};
 use crate::tuning::{Tuner, Tuning};
 use cuda::CudaDevice;
-use cuda_std::sim::{Counters, Simulator};
+use cuda_std::sim::Counters;
 use info::{DeviceInfo, DeviceKind};
 use ndarray::{ArrayView2, ArrayView3};
 use regemm_kernels::element::Element;
@@ -108,22 +108,6 @@ impl Device {
         let device = CudaDevice::open(ordinal)?;
         let (info, tuner) = (device.info().clone(), Arc::clone(device.tuner()));
         Ok(Device::of(Inner { info, machine: Machine::Cuda(device), tuner }))
-    }
-
-    /// A new simulator with its own memory.
-    pub fn sim() -> Device {
-        Device::of_simulator(Simulator::new())
-    }
-
-    /// A new simulator with this many bytes of memory.
-    pub fn sim_with_memory(bytes: u64) -> Device {
-        Device::of_simulator(Simulator::with_memory(bytes))
-    }
-
-    fn of_simulator(simulator: Simulator) -> Device {
-        let machine = SimDevice::new(simulator);
-        let (info, tuner) = (machine.info(), Arc::new(Tuner::new()));
-        Device::of(Inner { info, machine: Machine::Sim(machine), tuner })
     }
 
     fn of(inner: Inner) -> Device {

@@ -3,13 +3,44 @@
 use super::info::{DeviceInfo, DeviceKind};
 use super::report::KernelReport;
 use super::workspace::{Grown, Held, Memory, WORD_BYTES, WorkspaceSize};
-use super::{DeviceSpec, Launch, Rows, Step};
+use super::{Device, DeviceSpec, Inner, Launch, Machine, Rows, Step};
 use crate::error::{Error, Result};
+use crate::tuning::Tuner;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::sim::{self, Counters, SimError, Simulator, limits};
 use cuda_std::tensor_map::TiledTensor;
 use regemm_kernels::kernel::KernelInfo;
-use std::sync::Mutex;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+
+/// Multiprocessors of a simulator unless another number is asked for: the same wherever it runs, so that the same kernels are chosen, and the same is counted.
+const MULTIPROCESSORS: NonZeroU32 = NonZeroU32::new(2).unwrap();
+
+/// Simulators.
+impl Device {
+    /// A new simulator with its own memory and two multiprocessors.
+    pub fn sim() -> Device {
+        Device::of_simulator(Simulator::new(), MULTIPROCESSORS)
+    }
+
+    /// A new simulator with this many bytes of memory.
+    pub fn sim_with_memory(bytes: u64) -> Device {
+        Device::of_simulator(Simulator::with_memory(bytes), MULTIPROCESSORS)
+    }
+
+    /// A new simulator with this many multiprocessors, to which work is dealt out as to those of a GPU: so a kernel of f32 gives the bits that it
+    /// gives there, also where [`Gemm::slices`](crate::Gemm::slices) is not set. It runs no faster with more of them: how many blocks
+    /// run at a time is up to the CPU.
+    pub fn sim_with_multiprocessors(multiprocessors: NonZeroU32) -> Device {
+        Device::of_simulator(Simulator::new(), multiprocessors)
+    }
+
+    fn of_simulator(simulator: Simulator, multiprocessors: NonZeroU32) -> Device {
+        let info = info(simulator.memory_usage().0, multiprocessors.get());
+        let machine = Machine::Sim(SimDevice::new(simulator));
+        Device::of(Inner { info, machine, tuner: Arc::new(Tuner::new()) })
+    }
+}
 
 /// A simulated GPU.
 pub(crate) struct SimDevice {
@@ -19,12 +50,8 @@ pub(crate) struct SimDevice {
 }
 
 impl SimDevice {
-    pub fn new(simulator: Simulator) -> SimDevice {
+    fn new(simulator: Simulator) -> SimDevice {
         SimDevice { simulator, workspace: Mutex::default() }
-    }
-
-    pub fn info(&self) -> DeviceInfo {
-        info(self.simulator.memory_usage().0)
     }
 
     /// Memory filled with 0xFF bytes.
@@ -115,18 +142,14 @@ fn error(error: SimError) -> Error {
     }
 }
 
-/// Multiprocessors of the simulator: the same wherever it runs, so that the same kernels are chosen, and the same is counted. As few as can share tiles: blocks that
-/// stay are simulated one to each.
-const MULTIPROCESSORS: u32 = 2;
-
 /// The simulator's limits; those that it does not have itself are of compute capability 9.0 (CUDA C++ Programming Guide,
 /// "Technical Specifications per Compute Capability").
-fn info(memory_bytes: u64) -> DeviceInfo {
+fn info(memory_bytes: u64, multiprocessors: u32) -> DeviceInfo {
     DeviceInfo {
         name: "SIMT simulator".to_owned(),
         kind: DeviceKind::Sim,
         compute_capability: None,
-        multiprocessors: MULTIPROCESSORS,
+        multiprocessors,
         clock_khz: None,
         memory_bytes,
         memory_bandwidth: None,
