@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use ndarray::Array2;
-use regemm::verify::{Case, Operands, compare, rng};
+use regemm::verify::{Case, Operands, Outcome, compare, rng};
 use regemm::{Accumulator, Element, KernelInfo, Yields, ndarray};
 
 /// An element whose bits can be compared.
@@ -53,7 +53,16 @@ pub fn check_with<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     kernel: &'static KernelInfo,
     change: impl FnOnce(&mut Operands<T, D>),
 ) -> Result<Array2<D>, String> {
-    run(case.fitted::<T>(kernel), machine, kernel, change)
+    Ok(run(case.fitted::<T>(kernel), machine, kernel, change)?.d)
+}
+
+/// As [`check`], with what is known of how the result was computed.
+pub fn run_fitted<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    case: Case,
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Result<Outcome<D>, String> {
+    run::<T, D>(case.fitted::<T>(kernel), machine, kernel, |_| {})
 }
 
 fn run<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
@@ -61,7 +70,7 @@ fn run<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
     change: impl FnOnce(&mut Operands<T, D>),
-) -> Result<Array2<D>, String> {
+) -> Result<Outcome<D>, String> {
     let failed = |why: String| format!("{case}: {why}");
     let seed = (case.m << 20 | case.n << 10 | case.k) as u64;
     let mut operands = case.operands_of::<T, D>(&mut rng(seed, 0));
@@ -78,7 +87,7 @@ fn run<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     if !comparison.pass() || comparison.elements != case.count() * case.m * case.n {
         return Err(failed(format!("{comparison:?}")));
     }
-    Ok(result.d)
+    Ok(result)
 }
 
 /// The bits of a checked result.

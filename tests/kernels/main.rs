@@ -11,9 +11,11 @@
 //! | `machine.rs` | the devices that tests run on |
 //! | `case.rs` | running a case and checking all that can be checked |
 //! | `themes.rs` | the tests of a kernel |
+//! | `sharing.rs` | those of kernels whose blocks share tiles or take several |
 
 mod case;
 mod machine;
+mod sharing;
 mod themes;
 
 use case::TestElement;

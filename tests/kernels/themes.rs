@@ -2,6 +2,7 @@
 
 use crate::case::{TestElement, bits, check, check_in_place, check_with, nan};
 use crate::machine::Machine;
+use crate::sharing;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use regemm::kernels::{Repack, Types};
@@ -11,7 +12,7 @@ use regemm::{
 };
 use std::num::NonZeroU32;
 
-type Outcome = Result<(), String>;
+pub type Outcome = Result<(), String>;
 type Test = fn(&Machine, &'static KernelInfo) -> Outcome;
 
 /// All themes for kernels of one pair of element types.
@@ -34,10 +35,13 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         ("random_cases", random_cases::<T, D>),
     ];
     if kernel.shares_tiles() {
-        themes.push(("shared_tiles", shared_tiles::<T, D>));
+        themes.push(("shared_tiles", sharing::shared_tiles::<T, D>));
+    }
+    if kernel.schedule == Schedule::StreamK {
+        themes.push(("as_many_multiprocessors", sharing::as_many_multiprocessors::<T, D>));
     }
     if kernel.schedule == Schedule::Persistent {
-        themes.push(("many_tiles", many_tiles::<T, D>));
+        themes.push(("many_tiles", sharing::many_tiles::<T, D>));
     }
     if kernel.boxes.is_some() {
         themes.push(("misaligned_factors", misaligned_factors::<T, D>));
@@ -63,7 +67,8 @@ pub fn is_about_values(theme: &str) -> bool {
 
 /// Whether a theme is about what becomes of sums, which is one code for all layouts of the factors.
 pub fn is_about_results(theme: &str) -> bool {
-    const ABOUT_RESULTS: [&str; 3] = ["epilogues", "addends", "nothing_read_for_zero_factors"];
+    const ABOUT_RESULTS: [&str; 4] =
+        ["epilogues", "addends", "nothing_read_for_zero_factors", "as_many_multiprocessors"];
     ABOUT_RESULTS.contains(&theme)
 }
 
@@ -330,7 +335,7 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 }
 
 /// Where a kernel's bits are to be looked up: tensor cores are not the same on all machines.
-fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
+pub fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
     match kernel.summation {
         Summation::Ascending | Summation::InGroups => Machine::new(Device::sim()),
         Summation::TensorCores | Summation::Warpgroups | Summation::Halves | Summation::Rounded => {
@@ -378,68 +383,6 @@ fn slices<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
                 return Err(format!("{case}: other bits than without slices"));
             }
         }
-    }
-    Ok(())
-}
-
-/// Tiles that more blocks share than there are tiles: blocks with parts of two of them, and tiles with parts of three blocks. The
-/// bits are those of the simulator with as many blocks, or of tensor cores another time, and within the bound.
-fn shared_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
-    machine: &Machine,
-    kernel: &'static KernelInfo,
-) -> Outcome {
-    let reference = reference_of(machine, kernel);
-    let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize);
-    for (blocks, k) in [(3, 5 * bk), (5, 3 * bk + 4), (7, 4 * bk - 1)] {
-        let case = Case {
-            slices: NonZeroU32::new(blocks),
-            beta: 0.5,
-            addend: Addend::Same,
-            bias: BiasAxis::Column,
-            ..Case::product(bm + 3, 2 * bn - 8, k)
-        };
-        let found = bits::<T, D>(case, machine, kernel)?;
-        if !machine.is_simulator() && found != bits::<T, D>(case, &reference, kernel)? {
-            return Err(format!("{case}: other bits than on {}", reference.name));
-        }
-    }
-    Ok(())
-}
-
-/// More tiles than multiprocessors, so that blocks have several: of one slice, of many, and of none. And those of the last round are
-/// shared, by few blocks and by many.
-fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
-    machine: &Machine,
-    kernel: &'static KernelInfo,
-) -> Outcome {
-    let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize);
-    let multiprocessors = machine.device.info().multiprocessors as usize;
-    let deep = kernel.tile.stages as usize * bk + 9;
-    let (rows, cols) = (2 * bm - 5, (multiprocessors + 1) * bn);
-    let of_any = |k| Case {
-        beta: 0.5,
-        addend: Addend::Same,
-        bias: BiasAxis::Row,
-        ..Case::product(rows, cols - 9, k)
-    };
-    // What warpgroups have code of its own for, where bulk copies can take D.
-    let of_short = |activation, k| Case {
-        bias: BiasAxis::Column,
-        activation,
-        ..Case::product(rows, cols - 16, k)
-    };
-    for (case, sharing) in [
-        (of_any(0), 0),
-        (of_any(7), 0),
-        // The last parts of a tile leave when the next one's products are under way, be they few or none.
-        (of_short(Activation::GeluTanh, 0), 0),
-        (of_short(Activation::None, 7), 0),
-        (of_short(Activation::GeluTanh, deep), 0),
-        (of_any(deep), 3),
-        (of_short(Activation::GeluErf, deep), 11),
-    ] {
-        let case = Case { slices: NonZeroU32::new(sharing), ..case };
-        check::<T, D>(case, machine, kernel)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@
 //! | `batches` | batches: their memory, and products of them |
 //! | `results` | results of f32 where factors are of half precision |
 //! | `repack` | factors that bulk copies cannot take |
+//! | `slices` | how work is dealt out to multiprocessors, and what that does to the bits |
 //! | `errors` | every error that can be provoked without a GPU, and what its message says |
 //! | `overlaps` | which operands may share memory |
 //! | `streams` | streams, events, and matrices that are dropped early |
@@ -22,6 +23,7 @@ mod overlaps;
 mod products;
 mod repack;
 mod results;
+mod slices;
 mod streams;
 
 use regemm::ndarray::{Array2, ArrayView2};

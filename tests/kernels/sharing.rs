@@ -1,0 +1,138 @@
+//! The tests of kernels whose blocks share tiles or take several of them, one after another.
+
+use crate::case::{TestElement, bits, check, run_fitted};
+use crate::machine::Machine;
+use crate::themes::{Outcome, reference_of};
+use regemm::kernels::{LaunchShape, Problem};
+use regemm::verify::{Addend, Case};
+use regemm::{Activation, BiasAxis, Device, KernelInfo, Yields};
+use std::num::NonZeroU32;
+
+/// Tiles that more blocks share than there are tiles: blocks with parts of two of them, and tiles with parts of three blocks. The
+/// bits are those of the simulator with as many blocks, or of tensor cores another time, and within the bound.
+pub fn shared_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
+    let reference = reference_of(machine, kernel);
+    let [bm, bn, bk] = sizes(kernel);
+    // Two rows of tiles, or of those of whole clusters.
+    let rows = kernel.cluster as usize * bm + 3;
+    for (blocks, k) in [(3, 5 * bk), (5, 3 * bk + 4), (7, 4 * bk - 1)] {
+        let case = Case {
+            slices: NonZeroU32::new(blocks),
+            beta: 0.5,
+            addend: Addend::Same,
+            bias: BiasAxis::Column,
+            ..Case::product(rows, 2 * bn - 8, k)
+        };
+        let found = shared::<T, D>(case, 4 % blocks, blocks, machine, kernel)?;
+        if !machine.is_simulator() && found != bits::<T, D>(case, &reference, kernel)? {
+            return Err(format!("{case}: other bits than on {}", reference.name));
+        }
+    }
+    Ok(())
+}
+
+/// Multiprocessors of a simulator that has more than the products here have tiles.
+const MANY: u32 = 8;
+
+/// Where nobody asks for a number of blocks it follows from the multiprocessors. A simulator that has as many gives the same bits, and any other
+/// where as many blocks are asked for.
+pub fn as_many_multiprocessors<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
+    let multiprocessors = match machine.is_simulator() {
+        true => MANY,
+        false => machine.device.info().multiprocessors,
+    };
+    let simulator = Device::sim_with_multiprocessors(NonZeroU32::new(multiprocessors).unwrap());
+    let simulator = Machine::new(simulator);
+    let [bm, bn, bk] = sizes(kernel);
+    let case = Case::product(2 * bm - 3, 2 * bn - 8, 5 * bk);
+    // No block has fewer than four slices of these twenty.
+    let expected = shared::<T, D>(case, 4, 5, &simulator, kernel)?;
+    if !machine.is_simulator() && bits::<T, D>(case, machine, kernel)? != expected {
+        return Err(format!("{case}: other bits than on a simulator of {multiprocessors}"));
+    }
+    let asked = Case { slices: NonZeroU32::new(5), ..case };
+    if shared::<T, D>(asked, 4, 5, machine, kernel)? != expected {
+        return Err(format!("{asked}: other bits than where that is chosen"));
+    }
+    Ok(())
+}
+
+/// More tiles than multiprocessors, so that blocks have several: of one slice, of many, and of none. And some are shared first, by few blocks
+/// and by many.
+pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
+    let [bm, bn, bk] = sizes(kernel);
+    let deep = kernel.tile.stages as usize * bk + 9;
+    // Two rows of tiles, or of those of whole clusters.
+    let rows = 2 * kernel.cluster as usize * bm - 5;
+    let resident = machine.device.info().multiprocessors / kernel.cluster;
+    let more = resident as usize + 1;
+    let of_any = |k, tiles| Case {
+        beta: 0.5,
+        addend: Addend::Same,
+        bias: BiasAxis::Row,
+        ..Case::product(rows, tiles * bn - 9, k)
+    };
+    // What warpgroups have code of its own for, where bulk copies can take D.
+    let of_short = |activation, k, tiles| Case {
+        bias: BiasAxis::Column,
+        activation,
+        ..Case::product(rows, tiles * bn - 16, k)
+    };
+    for case in [
+        of_any(0, more),
+        of_any(7, more),
+        // The last parts of a tile leave when the next one's products are under way, be they few or none.
+        of_short(Activation::GeluTanh, 0, more),
+        of_short(Activation::None, 7, more),
+        of_short(Activation::GeluTanh, deep, more),
+    ] {
+        check::<T, D>(case, machine, kernel)?;
+    }
+    // Three blocks share one or two of at least eight tiles, and have two more each.
+    let uneven = |asked, least| (more.max(least)..).find(|cols| cols % asked != 0).unwrap_or(more);
+    for (case, asked) in
+        [(of_any(deep, uneven(3, 4)), 3), (of_short(Activation::GeluErf, deep, uneven(11, 2)), 11)]
+    {
+        let case = Case { slices: NonZeroU32::new(asked), ..case };
+        let tiles = kernel.blocks(case.m as u32, case.n as u32) as u32 / kernel.cluster % asked;
+        // No more blocks than there are slices.
+        let blocks = asked.min(tiles * deep.div_ceil(bk) as u32);
+        shared::<T, D>(case, tiles, blocks, machine, kernel)?;
+    }
+    Ok(())
+}
+
+fn sizes(kernel: &KernelInfo) -> [usize; 3] {
+    [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize)
+}
+
+/// The bits of a checked result that so many blocks, or clusters of them, made which share so many tiles, or those of clusters.
+fn shared<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    case: Case,
+    tiles: u32,
+    blocks: u32,
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Result<Vec<u64>, String> {
+    let [m, n, k] = [case.m, case.n, case.k].map(|size| size as u32);
+    let problem = Problem::packed(kernel.dtype, (m, n, k), kernel.layouts);
+    let slices = case.slices.map(NonZeroU32::get);
+    let shape = LaunchShape::new(kernel, &problem, machine.device.info(), slices);
+    if (shape.shared_tiles, shape.sharing_blocks) != (tiles, blocks) || tiles >= blocks {
+        return Err(format!("{case}: {shape:?} instead of {blocks} blocks that share {tiles}"));
+    }
+    let outcome = run_fitted::<T, D>(case, machine, kernel)?;
+    if outcome.report.counters.is_some_and(|counters| counters.signal_posts == 0) {
+        return Err(format!("{case}: no block has left its sums to another"));
+    }
+    Ok(outcome.d.iter().map(|x| x.bits()).collect())
+}
