@@ -271,7 +271,7 @@ gemm_kernels! {
     warpgroup{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // A cluster of two blocks, each of which fetches one half of what both take from B.
     warpgroup_pair{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // The same for D of fewer tiles, or of little depth.
+    // The same for D of so few tiles that blocks share them, and K that is deep enough for that.
     warpgroup_pair128{L}_{T} = Warpgroup<T, 128, 128, 64, 6, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup128{L}_{T} = Warpgroup<T, 128, 128, 64, 6, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

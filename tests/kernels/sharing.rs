@@ -98,7 +98,7 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         check::<T, D>(case, machine, kernel)?;
     }
     // Three blocks share one or two of at least eight tiles, and have two more each.
-    let uneven = |asked, least| (more.max(least)..).find(|cols| cols % asked != 0).unwrap_or(more);
+    let uneven = |asked, least| (more.max(least)..).find(|cols| cols % asked != 0).unwrap();
     for (case, asked) in
         [(of_any(deep, uneven(3, 4)), 3), (of_short(Activation::GeluErf, deep, uneven(11, 2)), 11)]
     {

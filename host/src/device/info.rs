@@ -25,7 +25,7 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// Compute capability, major and minor; none on the simulator.
     pub compute_capability: Option<(u32, u32)>,
-    /// Multiprocessors; on the simulator as many as it [was made with](crate::Device::sim_with_multiprocessors), two in general.
+    /// Multiprocessors; on the simulator as many as it [was made with](crate::Device::sim_with_multiprocessors), two unless a number was asked for.
     pub multiprocessors: u32,
     /// Highest clock of the multiprocessors in kHz; none on the simulator.
     pub clock_khz: Option<u32>,

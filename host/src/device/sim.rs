@@ -13,7 +13,8 @@ use regemm_kernels::kernel::KernelInfo;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
-/// Multiprocessors of a simulator unless another number is asked for: the same wherever it runs, so that the same kernels are chosen, and the same is counted.
+/// Multiprocessors of a simulator unless another number is asked for: the same wherever it runs, so that the same kernels are chosen, and
+/// the same is counted.
 const MULTIPROCESSORS: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 /// Simulators.
@@ -23,7 +24,7 @@ impl Device {
         Device::of_simulator(Simulator::new(), MULTIPROCESSORS)
     }
 
-    /// A new simulator with this many bytes of memory.
+    /// A new simulator with this many bytes of memory and two multiprocessors.
     pub fn sim_with_memory(bytes: u64) -> Device {
         Device::of_simulator(Simulator::with_memory(bytes), MULTIPROCESSORS)
     }
