@@ -7,7 +7,7 @@ use crate::library::{Addresses, Product};
 use crate::lt::{Plan, Vendor};
 use crate::meter::Meter;
 use crate::product;
-use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
+use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate, products_a_sample};
 use regemm::ndarray::Array2;
 use regemm::verify::{Distribution, random_vector, rng};
 use regemm::{
@@ -24,11 +24,6 @@ type Error = Box<dyn std::error::Error>;
 /// The device is kept busy for so long before times are taken: clocks go up.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// Short products are repeated until a sample takes about this long, in seconds.
-const SAMPLE_SECONDS: f64 = 150e-6;
-/// Most products in a sample: so many that the queue of a stream holds several samples.
-const MOST_PRODUCTS: f64 = 64.0;
-
 /// Samples are taken for about this long, in seconds, unless their number is given; but at least and at most so many.
 const CASE_SECONDS: f64 = 1.5;
 const ROUNDS: (f64, f64) = (10.0, 200.0);
@@ -41,7 +36,7 @@ const CHOICE_SECONDS: f64 = 2.0;
 const CHOICE_ROUNDS: (f64, f64) = (2.0, 9.0);
 
 /// Samples by which the time of a product is estimated.
-const PILOT: Sampling = Sampling { warm_up: 1, rounds: 2, products: 1 };
+const PILOT: Sampling = Sampling { warm_up: 1, rounds: 2 };
 
 /// The stream of generators from which the bias is drawn.
 const BIAS_STREAM: u64 = 1;
@@ -273,13 +268,15 @@ impl<T: Element> Contest<'_, T> {
             admitted[contender].contender.enqueue(case, stream, operands.next_set()?).map(drop)
         };
         keep_busy(stream, &mut enqueue)?;
-        let pilot = alternate::<Error>(stream, admitted.len(), PILOT, &mut enqueue)?;
+        let pilot = alternate::<Error>(stream, &vec![1; admitted.len()], PILOT, &mut enqueue)?;
         let seconds = pilot.iter().map(|samples| samples.median().as_secs_f64());
-        let products = products(seconds.clone().fold(f64::INFINITY, f64::min));
+        let products = products_a_sample(seconds.clone().fold(f64::INFINITY, f64::min));
         let round = seconds.sum::<f64>() * products as f64;
         let rounds = self.rounds.unwrap_or_else(|| within(CASE_SECONDS / round, ROUNDS));
-        let sampling = Sampling { warm_up: 2, rounds, products };
-        let mut measure = || alternate::<Error>(stream, admitted.len(), sampling, &mut enqueue);
+        let sampling = Sampling { warm_up: 2, rounds };
+        // The same for all, whose times are compared.
+        let of_each = vec![products; admitted.len()];
+        let mut measure = || alternate::<Error>(stream, &of_each, sampling, &mut enqueue);
         let (samples, conditions) = match self.meter {
             Some(meter) => meter.during(READING_PAUSE, measure),
             None => (measure(), None),
@@ -326,13 +323,14 @@ impl<T: Element> Contest<'_, T> {
             contender(working[index]).enqueue(case, stream, operands.next_set()?).map(drop)
         };
         keep_busy(stream, &mut enqueue)?;
-        let pilot = alternate::<Error>(stream, 1, PILOT, &mut enqueue)?;
+        let pilot = alternate::<Error>(stream, &[1], PILOT, &mut enqueue)?;
         let seconds = pilot[0].median().as_secs_f64();
-        let products = products(seconds);
+        let products = products_a_sample(seconds);
         let round = working.len() as f64 * seconds * products as f64;
         let rounds = within(CHOICE_SECONDS / round, CHOICE_ROUNDS);
-        let sampling = Sampling { warm_up: 1, rounds, products };
-        let samples = alternate::<Error>(stream, working.len(), sampling, &mut enqueue)?;
+        let sampling = Sampling { warm_up: 1, rounds };
+        let of_each = vec![products; working.len()];
+        let samples = alternate::<Error>(stream, &of_each, sampling, &mut enqueue)?;
         let fastest = (0..working.len()).min_by_key(|&index| samples[index].median());
         Ok(fastest.map(|index| working[index]))
     }
@@ -349,11 +347,6 @@ fn keep_busy(
         stream.synchronize()?;
     }
     Ok(())
-}
-
-/// How many products of this many seconds a sample holds.
-fn products(seconds: f64) -> usize {
-    within(SAMPLE_SECONDS / seconds, (1.0, MOST_PRODUCTS))
 }
 
 /// A number rounded up and clamped; the least where it is no number.

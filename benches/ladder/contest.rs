@@ -73,7 +73,7 @@ impl Contest<'_> {
         let errors = self.verify(&stream, &contenders, &mut operands)?;
         let samples = alternate::<Box<dyn std::error::Error>>(
             &stream,
-            contenders.len(),
+            &vec![1; contenders.len()],
             Sampling::rounds(self.rounds),
             |contender| contenders[contender].enqueue(&stream, operands.next_set()?),
         )?;
@@ -111,7 +111,7 @@ impl Contest<'_> {
     ) -> Outcome<usize> {
         let samples: Vec<Samples> = alternate::<Box<dyn std::error::Error>>(
             stream,
-            plan.algorithms(),
+            &vec![1; plan.algorithms()],
             Sampling::rounds(ROUNDS_TO_CHOOSE),
             |algorithm| Contender::Vendor { plan, algorithm }.enqueue(stream, operands.next_set()?),
         )?;

@@ -20,6 +20,12 @@ use std::time::{Duration, Instant};
 /// Rounds before the first sample: modules are loaded, clocks go up.
 const WARM_UP: usize = 3;
 
+/// Short products are repeated until a sample takes about this long, in seconds.
+const SAMPLE_SECONDS: f64 = 150e-6;
+
+/// Most products in a sample: so many that the queue of a stream holds several samples.
+const MOST_PRODUCTS: f64 = 64.0;
+
 /// Rows, columns and depth of the product that keeps the device busy while the host queues a sample: about 50 us of the
 /// slowest kernel on a large GPU.
 const SPACER: usize = 512;
@@ -67,44 +73,50 @@ impl Samples {
     }
 }
 
-/// How many samples are taken, and of what.
+/// How many samples are taken of each contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
     /// Rounds before the first sample.
     pub warm_up: usize,
     /// Samples of each contender.
     pub rounds: usize,
-    /// Products in a sample, whose time is divided by their number: one event pair around a product of a few microseconds
-    /// measures mostly the start of the kernel.
-    pub products: usize,
 }
 
 impl Sampling {
-    /// So many samples of one product each, after the usual warm-up.
+    /// So many samples after the usual warm-up.
     pub fn rounds(rounds: usize) -> Sampling {
-        Sampling { warm_up: WARM_UP, rounds, products: 1 }
+        Sampling { warm_up: WARM_UP, rounds }
     }
 }
 
+/// How many products that take this many seconds a sample holds. One event pair around a product of a few microseconds
+/// measures mostly the start of the kernel, and does not see that a launch can begin while the one before it ends, from
+/// which some kernels gain and others do not.
+pub fn products_a_sample(seconds: f64) -> usize {
+    (SAMPLE_SECONDS / seconds).ceil().clamp(1.0, MOST_PRODUCTS) as usize
+}
+
 /// Measures contenders in turn: `enqueue(contender)` puts one product on the stream, with operands that are
-/// [next](Rotation::next_set). Gives one set of samples a contender.
+/// [next](Rotation::next_set). A sample of a contender holds as many products as `products` says of it, and is their time
+/// divided by their number. Gives one set of samples a contender.
 ///
 /// # Errors
 /// [`Error::NotMeasurable`](crate::Error::NotMeasurable) on the simulator, or what `enqueue` gives.
 pub fn alternate<E: From<crate::Error>>(
     stream: &Stream,
-    contenders: usize,
+    products: &[usize],
     sampling: Sampling,
     mut enqueue: impl FnMut(usize) -> std::result::Result<(), E>,
 ) -> std::result::Result<Vec<Samples>, E> {
-    let Sampling { warm_up, rounds, products } = sampling;
+    let Sampling { warm_up, rounds } = sampling;
+    let contenders = products.len();
     let mut spacer = Spacer::new(stream)?;
     // How long the host takes to queue a sample: the first round also loads modules, so the quickest counts.
     let mut queueing = vec![Duration::MAX; contenders];
     for _ in 0..warm_up {
         for (contender, quickest) in queueing.iter_mut().enumerate() {
             let start = Instant::now();
-            for _ in 0..products {
+            for _ in 0..products[contender] {
                 enqueue(contender)?;
             }
             *quickest = start.elapsed().min(*quickest);
@@ -122,13 +134,14 @@ pub fn alternate<E: From<crate::Error>>(
             let contender = (turn + round) % contenders;
             spacer.enqueue(stream)?;
             let start = stream.record()?;
-            for _ in 0..products {
+            for _ in 0..products[contender] {
                 enqueue(contender)?;
             }
             events.push((contender, start, stream.record()?));
         }
         for (contender, start, end) in events {
-            times[contender].push(end.elapsed_since(&start)?.div_f64(products.max(1) as f64));
+            let together = end.elapsed_since(&start)?;
+            times[contender].push(together.div_f64(products[contender].max(1) as f64));
         }
     }
     Ok(times.into_iter().filter_map(Samples::new).collect())
@@ -205,11 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn short_products_share_a_sample() {
+        assert_eq!([1.0, 150e-6, 149e-6].map(products_a_sample), [1, 1, 2]);
+        assert_eq!([10e-6, 3e-6, 1e-9, 0.0].map(products_a_sample), [15, 50, 64, 64]);
+    }
+
+    #[test]
     fn the_simulator_gives_no_times() {
         let device = Device::sim();
         let stream = device.stream().unwrap();
         let mut rotation = Rotation::<f32>::of_product(&device, (8, 8, 8), 1).unwrap();
-        let outcome = alternate::<Error>(&stream, 1, Sampling::rounds(1), |_| {
+        let outcome = alternate::<Error>(&stream, &[1], Sampling::rounds(1), |_| {
             let OperandSet { a, b, d } = rotation.next_set()?;
             Gemm::new(a, b).enqueue(&stream, d).map(drop)
         });

@@ -153,7 +153,8 @@ impl Ladder {
             (0..rungs.len()).filter(|&rung| rungs[rung].verification.pass()).collect();
         let stream = self.device.stream()?;
         let sampling = Sampling::rounds(self.reps);
-        let samples = alternate::<Error>(&stream, right.len(), sampling, |contender| {
+        let products = vec![1; right.len()];
+        let samples = alternate::<Error>(&stream, &products, sampling, |contender| {
             let OperandSet { a, b, d } = operands.next_set()?;
             let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
             let (a, b) = self.factors(a, b);

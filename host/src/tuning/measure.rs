@@ -1,7 +1,8 @@
 //! Measuring all kernels on a shape.
 //!
 //! Times are taken as [`crate::measure`] says. All kernels get a few samples; those that are far from the fastest get no
-//! more, the others get as many as their time allows. Each result is compared with that of the first kernel, bit by
+//! more, the others get as many as their time allows. Times of short products are of several launched one after another, as
+//! programs have them. Each result is compared with that of the first kernel, bit by
 //! bit if both sum in the same order, so that a kernel that is wrong on this device is never chosen for being fast.
 
 use super::class::Shape;
@@ -12,7 +13,9 @@ use crate::error::{Error, Result};
 use crate::gemm::{Gemm, KernelChoice};
 use crate::kernels::{Problem, kernels_for, supports};
 use crate::matrix::bytes_of;
-use crate::measure::{OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate};
+use crate::measure::{
+    OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate, products_a_sample,
+};
 use crate::verify::{Precision, relative_difference};
 use half::{bf16, f16};
 use ndarray::Array2;
@@ -28,7 +31,7 @@ const HOPELESS: f64 = 1.5;
 
 /// Each of the others gets samples for this long, in seconds, but at most this many times the least number.
 const SAMPLING_SECONDS: f64 = 30e-3;
-const MOST_TIMES_LEAST: usize = 10;
+const MOST_TIMES_LEAST: usize = 3;
 
 /// Rows and columns at the end of D, where tiles are cut, that are compared between kernels.
 const COMPARED: usize = 256;
@@ -49,6 +52,12 @@ pub fn entry(shape: Shape, measured: &[Measured]) -> Entry {
         seconds: samples.median().as_secs_f64(),
     };
     Entry { shape, times: measured.iter().map(time).collect() }
+}
+
+/// A kernel and how many of its products make a sample.
+struct Contender {
+    kernel: &'static KernelInfo,
+    products: usize,
 }
 
 /// Measures kernels of one element type on a device; keeps the memory of its operands from shape to shape.
@@ -84,23 +93,35 @@ impl<T: Element> Meter<T> {
         let layout = layout::<T>(shape);
         self.operands.fit(layout)?;
         let contenders = self.agreeing(&layout, self.runnable(shape))?;
-        let all: Vec<usize> = (0..contenders.len()).collect();
-        let first = self.sample(&contenders, &all, FIRST_SAMPLES)?;
+        let all: Vec<Contender> =
+            contenders.into_iter().map(|kernel| Contender { kernel, products: 1 }).collect();
+        let first = self.sample(&all, FIRST_SAMPLES)?;
+        let seconds = Vec::from_iter(first.iter().map(|first| first.median().as_secs_f64()));
+        let fastest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        let affordable =
+            (SAMPLING_SECONDS / (fastest * products_a_sample(fastest) as f64)) as usize;
+        let most = affordable.clamp(self.samples, self.samples * MOST_TIMES_LEAST);
 
-        let median = |samples: &Samples| samples.median().as_secs_f64();
-        let fastest = first.iter().map(median).fold(f64::INFINITY, f64::min);
-        let hopeful: Vec<usize> =
-            all.into_iter().filter(|&i| median(&first[i]) <= HOPELESS * fastest).collect();
-        let affordable = (SAMPLING_SECONDS / fastest) as usize;
-        let samples = affordable.clamp(self.samples, self.samples * MOST_TIMES_LEAST);
-        let more = self.sample(&contenders, &hopeful, samples)?;
-
-        let mut result = first;
-        for (index, samples) in hopeful.into_iter().zip(more) {
-            result[index] = samples;
+        let mut measured = Vec::with_capacity(all.len());
+        let (mut hopeful, mut hopeless) = (Vec::new(), Vec::new());
+        for ((Contender { kernel, .. }, first), seconds) in all.into_iter().zip(first).zip(seconds)
+        {
+            let contender = Contender { kernel, products: products_a_sample(seconds) };
+            if seconds <= HOPELESS * fastest {
+                hopeful.push(contender);
+            } else if contender.products > 1 {
+                hopeless.push(contender);
+            } else {
+                measured.push(Measured { kernel, samples: first });
+            }
         }
-        let measured = contenders.into_iter().zip(result);
-        Ok(measured.map(|(kernel, samples)| Measured { kernel, samples }).collect())
+        for (contenders, samples) in [(hopeless, FIRST_SAMPLES), (hopeful, most)] {
+            let samples = self.sample(&contenders, samples)?;
+            let kernels = contenders.into_iter().map(|contender| contender.kernel);
+            let pairs = kernels.zip(samples);
+            measured.extend(pairs.map(|(kernel, samples)| Measured { kernel, samples }));
+        }
+        Ok(measured)
     }
 
     /// The kernels that the device can run, compiled.
@@ -148,17 +169,13 @@ impl<T: Element> Meter<T> {
         Ok(agreeing)
     }
 
-    /// Samples of these contenders.
-    fn sample(
-        &mut self,
-        kernels: &[&'static KernelInfo],
-        contenders: &[usize],
-        samples: usize,
-    ) -> Result<Vec<Samples>> {
+    /// So many samples of each of these contenders.
+    fn sample(&mut self, contenders: &[Contender], samples: usize) -> Result<Vec<Samples>> {
         let Meter { stream, operands, .. } = self;
-        alternate::<Error>(stream, contenders.len(), Sampling::rounds(samples), |contender| {
+        let products = Vec::from_iter(contenders.iter().map(|contender| contender.products));
+        alternate::<Error>(stream, &products, Sampling::rounds(samples), |contender| {
             let OperandSet { a, b, d } = operands.next_set()?;
-            let kernel = KernelChoice::Info(kernels[contenders[contender]]);
+            let kernel = KernelChoice::Info(contenders[contender].kernel);
             Gemm::new(a, b).kernel(kernel).enqueue(stream, d).map(drop)
         })
     }
