@@ -62,6 +62,7 @@ macro_rules! __gemm_kernels {
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
                 schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
                 finishes: <$kernel as $crate::kernel::GemmKernel>::FINISHES,
+                keeps_pace: <$kernel as $crate::kernel::GemmKernel>::KEEPS_PACE,
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,

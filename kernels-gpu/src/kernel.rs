@@ -92,6 +92,8 @@ pub trait GemmKernel {
     const SHARED_BYTES: u32;
     /// Whether `run` itself [waits](cuda_std::early_start) for earlier launches, after what it can do before; else that has been done.
     const WAITS: bool = false;
+    /// Whether its blocks can [keep pace](crate::pace).
+    const KEEPS_PACE: bool = false;
 
     /// Runs one thread.
     ///

@@ -66,6 +66,7 @@ pub mod microkernel;
 pub mod mover;
 pub mod naive;
 pub mod outbox;
+pub mod pace;
 pub mod pairs;
 pub mod panels;
 pub mod params;

@@ -167,6 +167,9 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
     pub shared_tiles: u32,
     /// Blocks, or clusters of blocks, that share them in a [persistent](crate::kernel::Schedule::Persistent) launch; nobody else asks.
     pub sharing_blocks: u32,
+    /// Slices of K after each of which a block of a [persistent](crate::kernel::Schedule::Persistent) launch looks how far the others are
+    /// ([`crate::pace`]), zero where nobody looks; nobody else asks.
+    pub pace: u32,
     /// Memory for unfinished sums.
     pub workspace: Workspace<T>,
     /// Maps of A, B and D, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
@@ -182,7 +185,7 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     pub fn with_epilogue<F>(self, epilogue: F) -> GemmParams<T, F, D> {
         let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
         let GemmParams { m, n, k, slice_depth, shared_tiles, sharing_blocks, .. } = self;
-        let GemmParams { workspace, maps, .. } = self;
+        let GemmParams { pace, workspace, maps, .. } = self;
         GemmParams {
             a,
             b,
@@ -195,6 +198,7 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
             slice_depth,
             shared_tiles,
             sharing_blocks,
+            pace,
             workspace,
             maps,
             epilogue,

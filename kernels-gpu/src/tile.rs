@@ -59,7 +59,7 @@ fn in_groups_of(group_rows: u32, tile: &Tile, m: u32, n: u32, index: u32) -> Ori
 }
 
 /// Rows of D in a group of tiles of warpgroups, be they those of one block or of a cluster together.
-const ROWS_OF_GROUP: u32 = GROUP * 128;
+pub const ROWS_OF_GROUP: u32 = GROUP * 128;
 
 /// The same for tiles that are those of a cluster of blocks together, one above the other, or as high by themselves: a group has as many
 /// rows of D.

@@ -22,6 +22,7 @@
 //!   that most slices are in the L2 cache ([`crate::tile`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
+//! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::pace`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
 //!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss.
 //!
@@ -44,6 +45,7 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::outbox::{self, Outbox, Outgoing};
+use crate::pace::Pace;
 use crate::params::GemmParams;
 use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP};
@@ -148,6 +150,8 @@ impl<
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
+    // What large products take. Where each block is for itself, ptxas finds no registers for it.
+    const KEEPS_PACE: bool = CLUSTER > 1;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
@@ -192,7 +196,13 @@ impl<
                     early_start::wait();
                     let parts = Parts::<CLUSTER>::new::<Self, _>(p);
                     let parts = parts.map(|part| (part.origin, part.slices));
-                    Self::produce(p, &mut ring, parts);
+                    if const { Self::KEEPS_PACE } {
+                        let mut pace = Pace::new();
+                        Self::produce(p, &mut ring, parts, || pace.step::<Self, _>(p));
+                        pace.end::<Self, _>(p);
+                    } else {
+                        Self::produce(p, &mut ring, parts, || ());
+                    }
                 }
                 return;
             }
@@ -283,7 +293,7 @@ impl<
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
     }
 
-    /// Brings some slices each of some tiles.
+    /// Brings some slices each of some tiles. Does something `before` each slice.
     ///
     /// # Safety
     /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
@@ -293,6 +303,7 @@ impl<
         p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
         parts: impl IntoIterator<Item = (Origin, Range<u32>)>,
+        mut before: impl FnMut(),
     ) {
         if p.k == 0 {
             // Without depth there need be no factors, and so no maps of them.
@@ -306,6 +317,7 @@ impl<
             let rank = if CLUSTER > 1 { cluster::rank() } else { 0 };
             for (Origin { row, col }, slices) in parts {
                 for slice in slices {
+                    before();
                     let k = slice * BK as u32;
                     let (to_a, to_b) = Self::panels(ring.wait_empty());
                     let full = ring.expect(Self::STAGE_BYTES);

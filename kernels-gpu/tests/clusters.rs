@@ -17,6 +17,7 @@ use regemm_kernels::kernel::{GemmKernel, KernelInfo, Needs, Rung, Schedule, Summ
 use regemm_kernels::layout::{Layout, Layouts, Nn, Nt, Tn, Tt};
 use regemm_kernels::maps::{BoxShape, Boxes, Maps};
 use regemm_kernels::outbox::{self, Outbox};
+use regemm_kernels::pace;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::parts::{Part, Parts};
 use regemm_kernels::ring::{Ring, WARP};
@@ -56,6 +57,9 @@ struct Product {
     batch: u32,
     /// Clusters that share the tiles.
     clusters: u32,
+    /// Slices between two looks at how far others are, and the words in which clusters count, before the launch.
+    pace: u32,
+    words: [u32; pace::WORDS as usize],
 }
 
 /// Element of A and B, small enough for all sums to be exact in bf16.
@@ -90,7 +94,7 @@ fn upload(
 
 impl Product {
     const fn new(m: u32, n: u32, k: u32) -> Self {
-        Product { m, n, k, batch: 1, clusters: 1 }
+        Product { m, n, k, batch: 1, clusters: 1, pace: 0, words: [0; pace::WORDS as usize] }
     }
 
     /// Runs a kernel and checks all of D and what lies between its rows.
@@ -101,7 +105,7 @@ impl Product {
 
     /// Runs a kernel, and where it has not failed checks all of D and what lies between its rows.
     fn run(&self, kernel: &KernelInfo) -> Result<Counters, SimError> {
-        let Product { m, n, k, batch, clusters } = *self;
+        let Product { m, n, k, batch, clusters, pace, words } = *self;
         let simulator = Simulator::new();
         let factor = |layout: Layout, rows, cols, value: &dyn Fn(u32, u32, u32) -> f32| {
             let element = |product, stored_row, stored_col| {
@@ -132,6 +136,15 @@ impl Product {
             map(stored_b, b_stride, kernel.layouts.b.stored(k, n), boxes.b),
             map(d, d_stride, (m, n), boxes.d.expect("D leaves by bulk copies")),
         ];
+        let workspace = match pace {
+            0 => Workspace::NONE,
+            _ => {
+                let bytes = words.map(u32::to_ne_bytes);
+                let address = simulator.alloc(bytes.as_flattened().len() as u64).unwrap();
+                simulator.write(address, bytes.as_flattened()).unwrap();
+                Workspace { signals: GlobalPtr::from_address(address), ..Workspace::NONE }
+            }
+        };
         // Bulk stores write whole chunks.
         let d_is_mapped = u32::from(n.is_multiple_of(CHUNK));
         let params = GemmParams {
@@ -146,7 +159,8 @@ impl Product {
             slice_depth: k,
             shared_tiles: 0,
             sharing_blocks: 0,
-            workspace: Workspace::NONE,
+            pace,
+            workspace,
             maps: Maps::NONE,
             epilogue: Linear::<bf16>::identity(),
         };
@@ -210,6 +224,33 @@ fn clusters_take_one_pair_of_tiles_after_another() {
     for kernel in pairs().filter(|kernel| kernel.layouts == Layouts::NN) {
         let rows = 5 * kernel.tile.bm - 7;
         Product { clusters: 2, ..Product::new(rows, 3 * 128 - 1, 4 * 64 + 3) }.check(kernel);
+    }
+}
+
+#[test]
+fn clusters_keep_pace() {
+    // Slices of a piece that cut tiles evenly, unevenly and not at all; the simulator sees that words are left as they were.
+    for kernel in pairs().filter(|kernel| kernel.layouts == Layouts::NN) {
+        let rows = 5 * kernel.tile.bm - 7;
+        for pace in [1, 3, 4, 100] {
+            let product = Product::new(rows, 3 * 128 - 1, 4 * 64 + 3);
+            Product { clusters: 2, pace, ..product }.check(kernel);
+        }
+    }
+}
+
+#[test]
+fn clusters_that_keep_pace_count_what_they_ask_for() {
+    for kernel in pairs().filter(|kernel| kernel.layouts == Layouts::NN) {
+        for words in [[1, 0], [0, 1]] {
+            let product = Product { pace: 2, words, ..Product::new(200, 100, 300) };
+            let Err(SimError::Fault(fault)) = product.run(kernel) else {
+                panic!("{}", kernel.name)
+            };
+            assert_eq!(fault.kind, FaultKind::SignalNotZero { value: 1 }, "{}", kernel.name);
+        }
+        // Nobody looks where no pace is to be kept.
+        Product { words: [1, 1], ..Product::new(200, 100, 300) }.check(kernel);
     }
 }
 

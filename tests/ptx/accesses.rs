@@ -45,6 +45,10 @@ fn every_access_names_its_state_space() {
         if by_rung || module.kernel.shares_tiles() {
             expected.extend([("ld", "acquire"), ("st", "release"), ("st", "relaxed")]);
         }
+        // Counts of all blocks.
+        if module.kernel.keeps_pace {
+            expected.insert(("ld", "relaxed"));
+        }
         // Sums of the other block.
         if module.kernel.schedule == Schedule::ClusterK {
             expected.insert(("ld", "shared::cluster"));

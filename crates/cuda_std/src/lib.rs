@@ -18,6 +18,7 @@
 //! | [`named_barrier`] | barriers of some of a block's warps |
 //! | [`registers`] | registers that warpgroups hand over to others |
 //! | [`signal`] | blocks that wait for other blocks |
+//! | [`counter`] | counts that blocks keep together |
 //! | [`early_start`] | launches that begin before the one before them has ended |
 //! | [`mma`] | matrix products of a warp, on tensor cores |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
@@ -48,6 +49,7 @@ pub use cuda_std_macros::kernel;
 pub mod async_copy;
 pub mod bulk_copy;
 pub mod cluster;
+pub mod counter;
 pub mod early_start;
 pub mod hint;
 pub mod math;

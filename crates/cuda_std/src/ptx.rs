@@ -11,6 +11,8 @@ mod async_copy;
 mod bulk_copy;
 #[path = "ptx/cluster.rs"]
 mod cluster;
+#[path = "ptx/counter.rs"]
+mod counter;
 #[path = "ptx/early_start.rs"]
 mod early_start;
 #[path = "ptx/grid_constant.rs"]
@@ -32,6 +34,7 @@ pub use arithmetic::*;
 pub use async_copy::*;
 pub use bulk_copy::*;
 pub use cluster::*;
+pub use counter::*;
 pub use early_start::*;
 pub use grid_constant::*;
 pub use mbarrier::*;

@@ -1,11 +1,13 @@
 //! How a kernel is launched for a problem on a device: grid, slices of K and workspace.
 
 mod last_round;
+mod pace;
 
 pub(in crate::kernels) use last_round::COST_OF_SHARING_DOUBLES;
 pub(crate) use last_round::shares;
 
 use self::last_round::shares_of;
+use self::pace::pace_of;
 use super::halves::{Room, rooms};
 use super::{Problem, Repack};
 use crate::device::info::DeviceInfo;
@@ -44,6 +46,8 @@ pub struct LaunchShape {
     pub shared_tiles: u32,
     /// Blocks, or clusters of blocks, that share them.
     pub sharing_blocks: u32,
+    /// Slices of K between two looks of a block at how far the others are, zero where nobody looks: [`regemm_kernels::pace`].
+    pub pace: u32,
     /// What is copied in a launch before the main one.
     pub repack: Repack,
     /// Memory besides the operands.
@@ -87,7 +91,8 @@ impl LaunchShape {
                 let shares = shares_of(kernel, problem, device, slices);
                 let sharing = shares.blocks() * kernel.cluster;
                 let blocks = persistent_blocks(kernel, problem, device, tiles).max(sharing);
-                LaunchShape::of_whole_sums(blocks, k).with_shares(kernel, shares)
+                let pace = pace_of(kernel, problem, device, blocks);
+                LaunchShape::of_whole_sums(blocks, k).with_shares(kernel, shares).with_pace(pace)
             }
             Schedule::StreamK => {
                 let shares = shares_of(kernel, problem, device, slices);
@@ -113,6 +118,7 @@ impl LaunchShape {
                     slices: partials.slices,
                     shared_tiles: 0,
                     sharing_blocks: 0,
+                    pace: 0,
                     repack: Repack::default(),
                     workspace: WorkspaceSize { partial_bytes, ..WorkspaceSize::default() },
                     reduce: Some(reducer_blocks(kernel, problem) as u32),
@@ -129,6 +135,7 @@ impl LaunchShape {
             slices: k.min(1),
             shared_tiles: 0,
             sharing_blocks: 0,
+            pace: 0,
             repack: Repack::default(),
             workspace: WorkspaceSize::default(),
             reduce: None,
@@ -149,6 +156,15 @@ impl LaunchShape {
             },
             ..self
         }
+    }
+
+    /// The same where blocks keep pace, for which they count together.
+    fn with_pace(mut self, pace: u32) -> LaunchShape {
+        self.pace = pace;
+        if pace > 0 {
+            self.workspace.signals += u64::from(regemm_kernels::pace::WORDS);
+        }
+        self
     }
 
     /// Blocks of the first launch, of all products of a batch.

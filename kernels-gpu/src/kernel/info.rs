@@ -43,6 +43,8 @@ pub struct KernelInfo {
     pub schedule: Schedule,
     /// Whether no reducer is launched where K is one slice.
     pub finishes: bool,
+    /// Whether its blocks can [keep pace](crate::pace).
+    pub keeps_pace: bool,
     /// Groups of threads that each own all of a block's tile.
     pub depth_groups: u32,
     /// Threads of a block that own no part of its tile.

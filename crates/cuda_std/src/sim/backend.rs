@@ -11,6 +11,8 @@ mod async_copy;
 mod bulk_copy;
 #[path = "backend/cluster.rs"]
 mod cluster;
+#[path = "backend/counter.rs"]
+mod counter;
 #[path = "backend/early_start.rs"]
 mod early_start;
 #[path = "backend/mbarrier.rs"]
@@ -30,6 +32,7 @@ pub use arithmetic::*;
 pub use async_copy::*;
 pub use bulk_copy::*;
 pub use cluster::*;
+pub use counter::*;
 pub use early_start::*;
 pub use mbarrier::*;
 pub use memory::*;

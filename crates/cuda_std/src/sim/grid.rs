@@ -59,7 +59,11 @@ pub(super) unsafe fn run_grid(job: &Job<'_>, table: &Arc<Table>) -> Result<Count
     let outcome: Outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
     match outcome.error {
         Some((_, error)) => Err(error),
-        None => progress.signals.check_end(job).map(|()| outcome.counters),
+        None => {
+            progress.signals.check_end(job)?;
+            progress.counts.check_end(job)?;
+            Ok(outcome.counters)
+        }
     }
 }
 

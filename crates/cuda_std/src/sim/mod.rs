@@ -92,6 +92,12 @@
 //! its word that are no signals are not told from others, and that a value is overwritten before all who wait for it have seen it
 //! is not found: then, as on a GPU, it may depend on the host who sees it.
 //!
+//! # Counts
+//!
+//! A count is what all threads have added to it so far. That depends on which blocks run at the same time, so a thread that waits for one
+//! goes on at once ([`crate::counter`]), and one that arrives should ask for nothing but whether it is the last. As signals they must be
+//! zero before and after a launch.
+//!
 //! # Warpgroup matrix instructions
 //!
 //! The threads of a warpgroup wait for each other at each operation. An instruction reads its operands, and changes its
@@ -109,7 +115,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
@@ -125,6 +131,7 @@ mod bulk_copy;
 mod clocks;
 mod cluster;
 mod collective;
+mod counter;
 mod counters;
 mod divergence;
 mod double_mma;
@@ -172,6 +179,7 @@ pub(crate) use bulk_copy::{
 };
 pub(crate) use cluster::{cluster_arrive, cluster_load, cluster_rank, cluster_wait, map_shared};
 pub(crate) use collective::Shuffle;
+pub(crate) use counter::{counter_add, counter_clear, counter_look};
 pub(crate) use double_mma::{DoubleShape, multiply_add as multiply_add_doubles};
 pub(crate) use early_start::wait_for_earlier_launches;
 pub(crate) use mbarrier::{

@@ -1,5 +1,6 @@
 //! How far a launch has got: which blocks have begun, which have ended, and which have failed.
 
+use super::counter::Counts;
 use super::signal::Signals;
 use std::sync::atomic::{
     AtomicU64,
@@ -19,6 +20,7 @@ pub(super) struct Progress {
     /// [`NONE`] for those that have not begun or have ended.
     at: Vec<AtomicU64>,
     pub(super) signals: Signals,
+    pub(super) counts: Counts,
 }
 
 impl Progress {
@@ -28,6 +30,7 @@ impl Progress {
             failed: AtomicU64::new(NONE),
             at: (0..runners).map(|_| AtomicU64::new(NONE)).collect(),
             signals: Signals::default(),
+            counts: Counts::default(),
         }
     }
 
