@@ -4,7 +4,8 @@
 //! usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1` a
 //! missing GPU is a failure. On the simulator, which takes its time, some themes are left to a twin that is the same code there: kernels of
 //! bf16 run those alone that are about values, and leave the others to their twins of f16; other layouts leave those about what becomes of sums to
-//! their twins of row-major factors. On a GPU every kernel runs every theme.
+//! their twins of row-major factors; and a kernel of bf16 in another layout, which has both twins, runs what mixes values and layouts. On a GPU every
+//! kernel runs every theme.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -102,5 +103,6 @@ fn add_kernel<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
     let of_type = kernel.dtype == Dtype::Bf16 && !themes::is_about_values(theme);
     let of_layouts = kernel.layouts != Layouts::NN && themes::is_about_results(theme);
-    of_type || of_layouts
+    let of_both = kernel.dtype == Dtype::Bf16 && kernel.layouts != Layouts::NN;
+    of_type || of_layouts || of_both && !themes::mixes_values_and_layouts(theme)
 }

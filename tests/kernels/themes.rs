@@ -72,6 +72,11 @@ pub fn is_about_results(theme: &str) -> bool {
     ABOUT_RESULTS.contains(&theme)
 }
 
+/// Whether a theme is about values of a type at addresses of a layout.
+pub fn mixes_values_and_layouts(theme: &str) -> bool {
+    matches!(theme, "exact_integers" | "random_cases")
+}
+
 /// One less, exactly and one more than the block's tile in every direction, and the same around one.
 fn edges<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
