@@ -16,6 +16,7 @@
 //! cluster 2          |----|----|
 //! ```
 //!
+//! A cluster that has waited in vain a few times waits no more: then there are others that cannot run, since the GPU has other work as well.
 //! Where the factors of all tiles under way fit in the cache nobody need wait, and the host says so by [`GemmParams::pace`].
 
 use crate::kernel::{GemmKernel, Tile};
@@ -31,19 +32,24 @@ pub const WORDS: u32 = 2;
 /// Slices that a cluster may be ahead of the average.
 const AHEAD: u32 = 8;
 
+/// How many times a cluster waits in vain: for less than a millisecond in all.
+const PATIENCE: u32 = 16;
+
 /// How far the running block's cluster is.
 pub struct Pace {
     /// Slices that it has asked for or will before it looks again.
     asked: u32,
     /// Of these what is still to be asked for.
     left: u32,
+    /// How many times it may wait in vain from now on.
+    patience: u32,
 }
 
 impl Pace {
     /// At the beginning.
     #[inline(always)]
     pub fn new() -> Self {
-        Pace { asked: 0, left: 0 }
+        Pace { asked: 0, left: 0, patience: PATIENCE }
     }
 
     /// Before a slice is asked for: says so, and waits for those behind.
@@ -63,8 +69,9 @@ impl Pace {
             // SAFETY: as promised by the caller.
             unsafe {
                 counter::add(asked, p.pace);
-                if self.asked > AHEAD {
-                    counter::wait_a_while(asked, (self.asked - AHEAD) * clusters::<K>());
+                if self.asked > AHEAD && self.patience > 0 {
+                    let enough = (self.asked - AHEAD) * clusters::<K>();
+                    self.patience -= u32::from(!counter::wait_a_while(asked, enough));
                 }
             }
         }

@@ -4,8 +4,8 @@
 //! sees the sum ([`crate::signal`] is for that). Only who [`arrive`]s last knows that all others have added what they had to.
 //!
 //! Waiting for a count is a hint. A block may run with blocks that it would have to wait for still to be started, so nobody may wait
-//! without end for a block of higher index; [`wait_a_while`] waits for as long as a few hundred instructions take at most and then goes on.
-//! What a kernel computes must not depend on it. The simulator, in which no time passes, does not wait at all.
+//! without end for a block of higher index; [`wait_a_while`] looks a few times and then goes on. What a kernel computes must not depend on
+//! it. The simulator, in which no time passes, does not wait at all.
 //!
 //! All words are zero before a launch, and the kernel sets them back, as with signals; the simulator reports those that are not as
 //! `FaultKind::SignalNotZero`. During a launch nothing else may access them.
@@ -39,13 +39,14 @@ pub unsafe fn arrive(count: GlobalPtr<u32>) -> u32 {
     unsafe { backend::counter_arrive(count.address()) }
 }
 
-/// Waits until a count is at least as much, but not for long (`ld.relaxed.gpu`, [`LOOKS`] times at most).
+/// Waits until a count is at least as much, but not for long (`ld.relaxed.gpu`, [`LOOKS`] times at most), and says whether it was. On the
+/// simulator it always was.
 ///
 /// # Safety
 /// As for [`add`].
 #[inline(always)]
 #[track_caller]
-pub unsafe fn wait_a_while(count: GlobalPtr<u32>, at_least: u32) {
+pub unsafe fn wait_a_while(count: GlobalPtr<u32>, at_least: u32) -> bool {
     // SAFETY: as promised by the caller.
     unsafe { backend::counter_wait(count.address(), at_least, LOOKS) }
 }

@@ -24,7 +24,7 @@ pub unsafe fn counter_arrive(address: u64) -> u32 {
 
 /// Section 9.7.9.8, as above.
 #[inline(always)]
-pub unsafe fn counter_wait(address: u64, at_least: u32, looks: u32) {
+pub unsafe fn counter_wait(address: u64, at_least: u32, looks: u32) -> bool {
     for _ in 0..looks {
         let found: u32;
         // SAFETY: as promised by the caller.
@@ -32,9 +32,10 @@ pub unsafe fn counter_wait(address: u64, at_least: u32, looks: u32) {
             asm!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) found, in(reg64) address, options(nostack))
         }
         if found >= at_least {
-            return;
+            return true;
         }
     }
+    false
 }
 
 /// Section 9.7.9.11, as above.

@@ -17,8 +17,9 @@ pub unsafe fn counter_arrive(address: u64) -> u32 {
 
 #[inline(always)]
 #[track_caller]
-pub unsafe fn counter_wait(address: u64, _at_least: u32, _looks: u32) {
+pub unsafe fn counter_wait(address: u64, _at_least: u32, _looks: u32) -> bool {
     sim::counter_look(address, Location::caller());
+    true
 }
 
 #[inline(always)]
