@@ -59,16 +59,16 @@ impl Pace {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn step<K: GemmKernel, E>(&mut self, p: &GemmParams<K::Element, E, K::Target>) {
-        if p.pace == 0 || !counts::<K>() {
+        if p.pace() == 0 || !counts::<K>() {
             return;
         }
         if self.left == 0 {
-            self.left = p.pace;
-            self.asked += p.pace;
+            self.left = p.pace();
+            self.asked += p.pace();
             let asked = words::<K, E>(p);
             // SAFETY: as promised by the caller.
             unsafe {
-                counter::add(asked, p.pace);
+                counter::add(asked, p.pace());
                 if self.asked > AHEAD && self.patience > 0 {
                     let enough = (self.asked - AHEAD) * clusters::<K>();
                     self.patience -= u32::from(!counter::wait_a_while(asked, enough));
@@ -85,7 +85,7 @@ impl Pace {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn end<K: GemmKernel, E>(self, p: &GemmParams<K::Element, E, K::Target>) {
-        if p.pace == 0 || !counts::<K>() {
+        if p.pace() == 0 || !counts::<K>() {
             return;
         }
         let together = Tile { bm: K::CLUSTER * K::TILE.bm, ..K::TILE };

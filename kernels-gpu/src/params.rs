@@ -161,15 +161,13 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
     pub n: u32,
     /// Columns of A, rows of B. Zero makes the product zero, and neither A nor B is read.
     pub k: u32,
-    /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK); nobody else asks.
+    /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK). Where blocks can [keep
+    /// pace](crate::kernel::GemmKernel::KEEPS_PACE) it is their [pace](Self::pace); nobody else asks.
     pub slice_depth: u32,
     /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK); nobody else asks.
     pub shared_tiles: u32,
     /// Blocks, or clusters of blocks, that share them in a [persistent](crate::kernel::Schedule::Persistent) launch; nobody else asks.
     pub sharing_blocks: u32,
-    /// Slices of K after each of which a block of a [persistent](crate::kernel::Schedule::Persistent) launch looks how far the others are
-    /// ([`crate::pace`]), zero where nobody looks; nobody else asks.
-    pub pace: u32,
     /// Memory for unfinished sums.
     pub workspace: Workspace<T>,
     /// Maps of A, B and D, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
@@ -180,12 +178,21 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
 }
 
 impl<T: Element, E, D: Element> GemmParams<T, E, D> {
+    /// Slices after each of which a block of a kernel that can keep pace looks how far the others are, zero where nobody looks: [`crate::pace`].
+    ///
+    /// It has no word of its own, because no such kernel splits K, and one word more would move those behind it: ptxas then gives kernels
+    /// other registers, of which those of f32 are chosen by their banks.
+    #[inline(always)]
+    pub const fn pace(&self) -> u32 {
+        self.slice_depth
+    }
+
     /// The same with another epilogue.
     #[inline(always)]
     pub fn with_epilogue<F>(self, epilogue: F) -> GemmParams<T, F, D> {
         let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
         let GemmParams { m, n, k, slice_depth, shared_tiles, sharing_blocks, .. } = self;
-        let GemmParams { pace, workspace, maps, .. } = self;
+        let GemmParams { workspace, maps, .. } = self;
         GemmParams {
             a,
             b,
@@ -198,7 +205,6 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
             slice_depth,
             shared_tiles,
             sharing_blocks,
-            pace,
             workspace,
             maps,
             epilogue,

@@ -237,7 +237,6 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
         slice_depth: k,
         shared_tiles: 0,
         sharing_blocks: 0,
-        pace: 0,
         workspace: Workspace::NONE,
         maps: Maps::NONE,
         epilogue: Linear::identity(),

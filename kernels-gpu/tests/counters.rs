@@ -82,7 +82,6 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
         slice_depth,
         shared_tiles,
         sharing_blocks,
-        pace: 0,
         workspace,
         maps: Maps::NONE,
         epilogue,

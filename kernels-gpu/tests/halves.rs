@@ -233,7 +233,6 @@ impl Product {
             slice_depth: slice,
             shared_tiles: shared.0,
             sharing_blocks: shared.1,
-            pace: 0,
             workspace: if finishes {
                 Workspace::NONE
             } else {

@@ -177,7 +177,6 @@ impl Product {
             slice_depth,
             shared_tiles: 0,
             sharing_blocks: 0,
-            pace: 0,
             workspace: Workspace { partials: GlobalPtr::from_address(sums), ..Workspace::NONE },
             maps: Maps::NONE,
             epilogue,

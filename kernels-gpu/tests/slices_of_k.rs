@@ -209,7 +209,6 @@ fn unwritten<T: Element<Acc = f32>>(kernel: &KernelInfo, (m, n, k): (u32, u32, u
         slice_depth: kernel.tile.bk,
         shared_tiles: 0,
         sharing_blocks: 0,
-        pace: 0,
         workspace: Workspace { partials: GlobalPtr::from_address(sums), ..Workspace::NONE },
         maps: Maps::NONE,
         epilogue: Linear::<T>::identity(),

@@ -116,7 +116,7 @@ impl Exactly {
         let stored = unsafe { AsStored::new(plan, &self.shape, 0)? };
         let [(a, a_stride), (b, b_stride)] = stored.references(products);
         let GemmParams { d, m, n, k, epilogue, .. } = *halves;
-        let LaunchShape { slice_depth, shared_tiles, sharing_blocks, pace, .. } = self.shape;
+        let LaunchShape { slice_depth, shared_tiles, sharing_blocks, .. } = self.shape;
         Ok(GemmParams {
             a,
             b,
@@ -129,7 +129,6 @@ impl Exactly {
             slice_depth,
             shared_tiles,
             sharing_blocks,
-            pace,
             workspace: match (self.shape.workspace.partial_bytes, self.shape.workspace.signals) {
                 (0, 0) => Workspace::NONE,
                 _ => held.to_kernel(),

@@ -111,10 +111,9 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         m,
         n,
         k,
-        slice_depth: shape.slice_depth,
+        slice_depth: if kernel.keeps_pace { shape.pace } else { shape.slice_depth },
         shared_tiles: shape.shared_tiles,
         sharing_blocks: shape.sharing_blocks,
-        pace: shape.pace,
         // Kernels of which some blocks finish by themselves see by this that they do.
         workspace: match (shape.workspace.partial_bytes, shape.workspace.signals) {
             (0, 0) => SumsAndSignals::NONE,

@@ -219,7 +219,6 @@ impl Product {
             slice_depth,
             shared_tiles,
             sharing_blocks,
-            pace: 0,
             workspace,
             maps: Maps::NONE,
             epilogue,

@@ -177,7 +177,6 @@ impl Product {
             slice_depth: 0,
             shared_tiles: self.shared.0,
             sharing_blocks: self.shared.1,
-            pace: 0,
             workspace: Workspace { partials: GlobalPtr::from_address(partials), signals },
             maps: Maps::NONE,
             epilogue,
