@@ -36,8 +36,20 @@ impl Device {
         Device::of_simulator(Simulator::new(), multiprocessors)
     }
 
+    /// A new simulator that says that it has an L2 cache of so many bytes.
+    #[cfg(test)]
+    pub(crate) fn sim_with_l2(bytes: u64) -> Device {
+        let simulator = Simulator::new();
+        let info = info(simulator.memory_usage().0, MULTIPROCESSORS.get());
+        Device::with_info(simulator, DeviceInfo { l2_bytes: Some(bytes), ..info })
+    }
+
     fn of_simulator(simulator: Simulator, multiprocessors: NonZeroU32) -> Device {
         let info = info(simulator.memory_usage().0, multiprocessors.get());
+        Device::with_info(simulator, info)
+    }
+
+    fn with_info(simulator: Simulator, info: DeviceInfo) -> Device {
         let machine = Machine::Sim(SimDevice::new(simulator));
         Device::of(Inner { info, machine, tuner: Arc::new(Tuner::new()) })
     }

@@ -40,10 +40,15 @@ pub(super) fn pace_of(
 
 #[cfg(test)]
 mod tests {
+    use crate::device::Rows;
     use crate::device::info::DeviceInfo;
     use crate::device::info::tests::h200;
     use crate::kernels::launch::LaunchShape;
     use crate::kernels::{Problem, find};
+    use crate::{Device, Error, Gemm, KernelChoice};
+    use cuda_std::sim::{FaultKind, SimError};
+    use half::bf16;
+    use ndarray::Array2;
     use regemm_kernels::element::Dtype;
 
     fn shape(name: &str, (m, n, k): (u32, u32, u32), device: &DeviceInfo) -> LaunchShape {
@@ -63,6 +68,36 @@ mod tests {
         assert_eq!(pace("warpgroup_bf16", (16384, 16384, 16384)), 0, "it cannot");
         let simulator = DeviceInfo { l2_bytes: None, ..h200() };
         assert_eq!(shape(pair, (16384, 16384, 16384), &simulator).pace, 0, "no cache");
+    }
+
+    /// Three pairs of tiles for one cluster: the product is right, and what it counts in are the words of the workspace.
+    #[test]
+    fn blocks_keep_pace_in_the_words_of_the_workspace() {
+        let (m, n, k) = (3 * 256, 128, 10 * 64);
+        let ones = |rows, cols| Array2::from_elem((rows, cols), bf16::ONE);
+        let product = |l2: u64, first_word: u32| {
+            let device = Device::sim_with_l2(l2);
+            let (a, b) = (device.upload(&ones(m, k).view())?, device.upload(&ones(k, n).view())?);
+            let mut d = device.matrix(m, n)?;
+            let kernel = KernelChoice::Info(find("warpgroup_pair128_bf16").unwrap());
+            let gemm = Gemm::new(&a, &b).kernel(kernel);
+            let size = gemm.workspace_size(&mut d)?;
+            let workspace = device.workspace(size)?;
+            if size.signals > 0 {
+                let address = workspace.hold(size)?.signals();
+                let to = Rows { address, row_bytes: 4, pitch: 4, rows: 1 };
+                device.write_rows(&first_word.to_ne_bytes(), to)?;
+            }
+            gemm.workspace(&workspace).run(&mut d)?;
+            Ok::<_, Error>((size.signals, d.to_array()?))
+        };
+        let expected = Array2::from_elem((m, n), bf16::from_f32(k as f32));
+        assert_eq!(product(1 << 30, 0).unwrap(), (0, expected.clone()));
+        assert_eq!(product(1 << 10, 0).unwrap(), (2, expected));
+        let Err(Error::Simulator(SimError::Fault(fault))) = product(1 << 10, 1) else {
+            panic!("nobody has looked at the words")
+        };
+        assert_eq!(fault.kind, FaultKind::SignalNotZero { value: 1 });
     }
 
     #[test]
