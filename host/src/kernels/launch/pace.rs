@@ -11,7 +11,7 @@ use regemm_kernels::tile;
 const PACE: u32 = 8;
 
 /// Blocks keep pace where the factors of the tiles under way are more than as many halves of the L2 cache: at 8192 x 8192 x 8192, with 68 MB
-/// and a cache of 50, there is nothing to gain yet.
+/// and a cache of 63, there is nothing to gain yet.
 const HALVES_OF_L2: u64 = 3;
 
 /// Slices between two looks at how far the others are, for so many blocks that stay; zero where nobody looks.
