@@ -110,6 +110,9 @@ pub fn alternate<E: From<crate::Error>>(
 ) -> std::result::Result<Vec<Samples>, E> {
     let Sampling { warm_up, rounds } = sampling;
     let contenders = products.len();
+    if contenders == 0 {
+        return Ok(Vec::new());
+    }
     let mut spacer = Spacer::new(stream)?;
     // How long the host takes to queue a sample: the first round also loads modules, so the quickest counts.
     let mut queueing = vec![Duration::MAX; contenders];

@@ -16,7 +16,7 @@ use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::maps::Maps;
-use regemm_kernels::params::{GemmParams, Workspace};
+use regemm_kernels::params::GemmParams;
 
 /// The exact product behind one by halves, and where both find what decides between them.
 pub(super) struct Exactly {
@@ -129,10 +129,7 @@ impl Exactly {
             slice_depth,
             shared_tiles,
             sharing_blocks,
-            workspace: match (self.shape.workspace.partial_bytes, self.shape.workspace.signals) {
-                (0, 0) => Workspace::NONE,
-                _ => held.to_kernel(),
-            },
+            workspace: held.to_kernel(self.shape.workspace),
             maps: Maps::NONE,
             epilogue,
         })

@@ -18,7 +18,7 @@ use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{Boxes, Maps};
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace as SumsAndSignals};
+use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use smallvec::SmallVec;
 
 /// What is passed for a map where the kernel takes none, or does not copy.
@@ -114,11 +114,7 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         slice_depth: if kernel.keeps_pace { shape.pace } else { shape.slice_depth },
         shared_tiles: shape.shared_tiles,
         sharing_blocks: shape.sharing_blocks,
-        // Kernels of which some blocks finish by themselves see by this that they do.
-        workspace: match (shape.workspace.partial_bytes, shape.workspace.signals) {
-            (0, 0) => SumsAndSignals::NONE,
-            _ => workspace.to_kernel(),
-        },
+        workspace: workspace.to_kernel(shape.workspace),
         maps: Maps::NONE,
         epilogue,
     };

@@ -1,11 +1,12 @@
 //! Words in global memory that all blocks may add to: what the running kernel thread does with them. See "Counts" in [the
 //! module](crate::sim).
 
-use super::access::{Place, global};
+use super::access::Place;
 use super::backing;
-use super::block::{Job, coordinates};
-use super::fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, Space};
-use super::worker::{CachedAllocation, Worker, current, raise};
+use super::block::Job;
+use super::fault::{AccessKind, SimError};
+use super::word::{self, Who};
+use super::worker::{CachedAllocation, Worker, current};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,9 +16,12 @@ struct Count {
     /// Its value before the launch, and now.
     initial: u32,
     value: u32,
-    /// Who changed it last: the linear index of the block, and the thread.
-    last: Option<(u64, [u32; 3], Place)>,
+    /// Who changed it last.
+    last: Option<Who>,
 }
+
+/// What words are called here.
+const WHAT: &str = "count";
 
 /// The counts of a launch, by address.
 #[derive(Default)]
@@ -35,58 +39,32 @@ impl Counts {
     /// Checks that the kernel, which has ended, has set all counts back.
     pub(super) fn check_end(&self, job: &Job<'_>) -> Result<(), SimError> {
         for (&address, &Count { value, last, .. }) in &*self.lock() {
-            let Some((block, thread, place)) = last else { continue };
-            if value != 0 {
-                return Err(SimError::Fault(Box::new(Fault {
-                    kind: FaultKind::SignalNotZero { value },
-                    kernel: job.entry.name,
-                    block: coordinates(block, job.grid_dim),
-                    thread,
-                    access: Some(access(AccessKind::Write, address)),
-                    message: format!(
-                        "leaves a count at {value}: the kernel must set it back to zero"
-                    ),
-                    location: Some(place.into()),
-                })));
-            }
+            let Some(who) = last else { continue };
+            word::check_end(job, WHAT, (address, value), who)?;
         }
         Ok(())
     }
 }
 
-fn access(kind: AccessKind, address: u64) -> MemoryAccess {
-    MemoryAccess { space: Space::Global, kind, address, bytes: size_of::<u32>() as u32 }
-}
-
-/// The memory of a word that is used as a count. Raises a fault where there is none, or where it was not zero before the launch: in
-/// every thread that uses it, so that the fault that is reported is always the same one.
+/// The memory of a word that is used as a count.
 ///
 /// # Safety
-/// `worker` must be the current one, and no reference to it may be alive.
+/// As for [`word::word`].
 unsafe fn count(
     worker: *mut Worker,
     kind: AccessKind,
     address: u64,
     place: Place,
 ) -> (CachedAllocation, usize) {
-    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. Neither `state` nor the
-    // lock is kept when the fault is raised.
+    // SAFETY: as promised by the caller.
     unsafe {
-        let (allocation, offset) = global::<u32>(worker, kind, address, place);
-        let new = || {
-            let initial = backing::load(allocation.words, offset);
-            Count { initial, value: initial, last: None }
-        };
-        let state = &*worker;
-        let value = state.progress.counts.lock().entry(address).or_insert_with(new).initial;
-        if value != 0 {
-            let message = format!(
-                "uses as a count a word that was {value} before the launch, and must have been zero"
-            );
-            let kind = (FaultKind::SignalNotZero { value }, access(kind, address));
-            raise(worker, kind.0, Some(kind.1), message, place)
-        }
-        (allocation, offset)
+        word::word(worker, (kind, address, place), WHAT, |progress, read| {
+            let new = || {
+                let initial = read();
+                Count { initial, value: initial, last: None }
+            };
+            progress.counts.lock().entry(address).or_insert_with(new).initial
+        })
     }
 }
 
@@ -101,7 +79,7 @@ fn change(address: u64, place: Place, change: impl FnOnce(u32) -> u32) -> u32 {
         let Some(count) = counts.get_mut(&address) else { unreachable!("made above") };
         let before = count.value;
         count.value = change(before);
-        count.last = Some((state.block, state.thread_index, place));
+        count.last = Some(Who { block: state.block, thread: state.thread_index, place });
         backing::store(allocation.words, offset, count.value);
         before
     }

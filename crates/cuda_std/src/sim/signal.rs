@@ -1,11 +1,12 @@
 //! Words in global memory that blocks wait for: what the running kernel thread does with them, and which waiting threads may
 //! go on. See "Signals" in [the module](crate::sim).
 
-use super::access::{Place, global};
+use super::access::Place;
 use super::backing;
 use super::block::{Job, coordinates};
-use super::fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, Space};
-use super::worker::{CachedAllocation, State, Stop, Worker, current, raise, suspend};
+use super::fault::{AccessKind, FaultKind, SimError};
+use super::word::{self, Who, access};
+use super::worker::{CachedAllocation, State, Stop, Worker, current, suspend};
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,12 +20,12 @@ pub(super) struct SignalWait {
 }
 
 struct Post {
-    /// Linear index of the block.
-    block: u64,
+    who: Who,
     value: u32,
-    thread: [u32; 3],
-    place: Place,
 }
+
+/// What words are called here.
+const WHAT: &str = "signal";
 
 /// A word that the kernel uses as a signal.
 struct Signal {
@@ -36,14 +37,14 @@ struct Signal {
 
 impl Signal {
     fn post(&mut self, post: Post) {
-        while self.posts.pop_if(|before| before.block >= post.block).is_some() {}
+        while self.posts.pop_if(|before| before.who.block >= post.who.block).is_some() {}
         self.posts.push(post);
     }
 
     /// The value for a block, which sees what it and those before it post: what later ones do is nothing to wait for, and
     /// what it saw of them would depend on the host.
     fn seen_by(&self, block: u64) -> u32 {
-        let below = self.posts.partition_point(|post| post.block <= block);
+        let below = self.posts.partition_point(|post| post.who.block <= block);
         self.posts[..below].last().map_or(self.initial, |post| post.value)
     }
 }
@@ -70,55 +71,29 @@ impl Signals {
     /// Checks that the kernel, which has ended, has set all signals back.
     pub(super) fn check_end(&self, job: &Job<'_>) -> Result<(), SimError> {
         for (&address, signal) in &*self.lock() {
-            let Some(&Post { block, value, thread, place }) = signal.posts.last() else { continue };
-            if value != 0 {
-                return Err(SimError::Fault(Box::new(Fault {
-                    kind: FaultKind::SignalNotZero { value },
-                    kernel: job.entry.name,
-                    block: coordinates(block, job.grid_dim),
-                    thread,
-                    access: Some(access(AccessKind::Write, address)),
-                    message: format!(
-                        "leaves a signal at {value}: the kernel must set it back to zero"
-                    ),
-                    location: Some(place.into()),
-                })));
-            }
+            let Some(post) = signal.posts.last() else { continue };
+            word::check_end(job, WHAT, (address, post.value), post.who)?;
         }
         Ok(())
     }
 }
 
-fn access(kind: AccessKind, address: u64) -> MemoryAccess {
-    MemoryAccess { space: Space::Global, kind, address, bytes: size_of::<u32>() as u32 }
-}
-
-/// The memory of a word that is used as a signal. Raises a fault where there is none, or where it was not zero before the
-/// launch: in every thread that uses it, so that the fault that is reported is always the same one.
+/// The memory of a word that is used as a signal.
 ///
 /// # Safety
-/// `worker` must be the current one, and no reference to it may be alive.
+/// As for [`word::word`].
 unsafe fn signal(
     worker: *mut Worker,
     kind: AccessKind,
     address: u64,
     place: Place,
 ) -> (CachedAllocation, usize) {
-    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. Neither
-    // `state` nor the lock is kept at a suspension.
+    // SAFETY: as promised by the caller.
     unsafe {
-        let (allocation, offset) = global::<u32>(worker, kind, address, place);
-        let new = || Signal { initial: backing::load(allocation.words, offset), posts: Vec::new() };
-        let state = &*worker;
-        let value = state.progress.signals.lock().entry(address).or_insert_with(new).initial;
-        if value != 0 {
-            let message = format!(
-                "uses as a signal a word that was {value} before the launch, and must have been zero"
-            );
-            let kind = (FaultKind::SignalNotZero { value }, access(kind, address));
-            raise(worker, kind.0, Some(kind.1), message, place)
-        }
-        (allocation, offset)
+        word::word(worker, (kind, address, place), WHAT, |progress, read| {
+            let new = || Signal { initial: read(), posts: Vec::new() };
+            progress.signals.lock().entry(address).or_insert_with(new).initial
+        })
     }
 }
 
@@ -130,7 +105,8 @@ pub(crate) fn signal_post(address: u64, value: u32, place: Place) {
         let (allocation, offset) = signal(worker, AccessKind::Write, address, place);
         let state = &mut *worker;
         state.counters.signal_posts += 1;
-        let post = Post { block: state.block, value, thread: state.thread_index, place };
+        let who = Who { block: state.block, thread: state.thread_index, place };
+        let post = Post { who, value };
         let mut signals = state.progress.signals.lock();
         backing::store(allocation.words, offset, value);
         signals.entry(address).and_modify(|signal| signal.post(post));

@@ -2,7 +2,6 @@
 
 use crate::device::info::DeviceInfo;
 use crate::kernels::Problem;
-use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::tile;
 
@@ -31,8 +30,7 @@ pub(super) fn pace_of(
     let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
     let rows = u64::from(m).min(tile::ROWS_OF_GROUP.into());
     let cols = u64::from(n).min((u64::from(blocks) * bm * bn).div_ceil(rows));
-    let element = if kernel.takes_halves() { Dtype::F16 } else { kernel.dtype }.bytes() as u64;
-    let bytes = (rows + cols) * u64::from(k) * element;
+    let bytes = (rows + cols) * u64::from(k) * kernel.dtype.bytes() as u64;
     // What all clusters count together, and once more at their ends.
     let counted = u64::from(k.div_ceil(kernel.tile.bk)) * tiles * (u64::from(blocks) + 1);
     if 2 * bytes > HALVES_OF_L2 * l2 && counted < 1 << u32::BITS { PACE } else { 0 }
