@@ -372,5 +372,6 @@ fn entry<T: Element>(
         products,
         relative_error: admitted.relative_error,
         burst,
+        turn: None,
     }
 }

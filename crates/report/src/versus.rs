@@ -3,16 +3,20 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `case` | what is computed: groups, sizes, layouts |
-//! | `conditions` | clock and power; what is measured in short bursts |
+//! | `conditions` | clock and power; what is measured in short bursts and in long turns |
+//! | `ratios` | how a case compares with the vendor's best, and what an epilogue costs |
 //! | `accuracy` | errors beside those of the vendor's libraries |
-//! | `summary` | ratios, and their geometric means by group |
+//! | `summary` | geometric means of ratios by group |
 //! | `tables` | a record as tables |
+//! | `regimes` | the tables of short bursts and of long turns |
 //! | `page` | a record as a page of Markdown |
 
 mod accuracy;
 mod case;
 mod conditions;
 mod page;
+mod ratios;
+mod regimes;
 mod summary;
 #[cfg(test)]
 pub(crate) mod synthetic;
@@ -20,7 +24,7 @@ mod tables;
 
 pub use accuracy::{Accuracy, CLOSE};
 pub use case::{Case, Group, Layouts};
-pub use conditions::{Burst, Conditions};
+pub use conditions::{Burst, Conditions, Turn};
 pub use summary::{GroupSummary, SQUARES_THAT_COUNT, geometric_mean};
 
 use crate::provenance::Provenance;
@@ -109,6 +113,9 @@ pub struct Entry {
     /// The same on a device that has rested, where that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
+    /// The same by itself for a while, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
 }
 
 /// A contender that does not compute a case.
@@ -169,40 +176,6 @@ impl Measured {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The faster one of the vendor's libraries, with an epilogue where that is what the case is about.
-    pub fn best_of_vendor(&self) -> Option<&Entry> {
-        let has_epilogue = self.case.group == Group::Epilogue;
-        let compared = |entry: &&Entry| (entry.name == LT_WITH_EPILOGUE) == has_epilogue;
-        let of_vendor = self.entries.iter().filter(|entry| entry.is_of_vendor()).filter(compared);
-        of_vendor.min_by(|a, b| a.microseconds.total_cmp(&b.microseconds))
-    }
-
-    /// What is compared with the vendor's best: this library's choice, with an epilogue where that is what the case is about.
-    pub fn ours(&self) -> Option<&Entry> {
-        self.entry(if self.case.group == Group::Epilogue { WITH_EPILOGUE } else { REGEMM })
-    }
-
-    /// The speed of this library's choice relative to the vendor's best.
-    pub fn ratio(&self) -> Option<f64> {
-        Some(self.best_of_vendor()?.microseconds / self.ours()?.microseconds)
-    }
-
-    /// The same in short bursts: to the library that is the faster one there.
-    pub fn burst_ratio(&self) -> Option<f64> {
-        let of = |entry: &Entry| entry.burst.as_ref().map(|burst| burst.microseconds);
-        let of_vendor = self.entries.iter().filter(|entry| entry.is_of_vendor());
-        let best = of_vendor.filter_map(of).min_by(f64::total_cmp)?;
-        Some(best / of(self.entry(REGEMM)?)?)
-    }
-
-    /// What the fused epilogue costs, relative to the product without: of this library, and of cuBLASLt.
-    pub fn epilogue_costs(&self) -> [Option<f64>; 2] {
-        [[WITH_EPILOGUE, REGEMM], [LT_WITH_EPILOGUE, CUBLAS_LT]].map(|names| {
-            let [with, without] = names.map(|name| Some(self.entry(name)?.microseconds));
-            Some(with? / without? - 1.0)
-        })
-    }
-
     /// TB/s of the bytes that have to be moved.
     pub fn bandwidth_of(&self, entry: &Entry) -> f64 {
         self.bytes as f64 / entry.microseconds / 1e6
@@ -234,53 +207,24 @@ mod tests {
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
     }
 
+    /// Clock, power, bursts and turns came to the records later: they may be absent.
     #[test]
-    fn the_ratio_is_to_the_faster_library() {
-        let record = synthetic::record();
-        let case = &record.cases[0];
-        let times = case.entries.iter().map(|entry| (entry.name.as_str(), entry.microseconds));
-        let times: Vec<_> = times.collect();
-        assert_eq!(times, [(REGEMM, 20.0), (CUBLAS_LT, 16.0), (CUBLAS, 18.0)]);
-        assert_eq!(case.best_of_vendor().unwrap().name, CUBLAS_LT);
-        assert_eq!(case.ratio(), Some(0.8));
-    }
-
-    #[test]
-    fn in_bursts_the_vendor_has_a_best_of_its_own() {
-        let record = synthetic::record();
-        let burst = record.cases.iter().find(|case| case.case.m == 4096).unwrap();
-        assert_eq!((burst.ratio(), burst.burst_ratio()), (Some(0.8), Some(1.1)));
-        assert_eq!(record.cases[0].burst_ratio(), None);
-    }
-
-    /// Clock, power and bursts came to the records later: they may be absent.
-    #[test]
-    fn a_record_without_conditions_and_bursts_is_read() {
+    fn a_record_without_conditions_bursts_and_turns_is_read() {
         let mut value = serde_json::to_value(synthetic::record()).unwrap();
         for case in value["cases"].as_array_mut().unwrap() {
             case.as_object_mut().unwrap().remove("conditions");
             for entry in case["entries"].as_array_mut().unwrap() {
-                entry.as_object_mut().unwrap().remove("burst");
+                for later in ["burst", "turn"] {
+                    entry.as_object_mut().unwrap().remove(later);
+                }
             }
         }
         let record: Record = serde_json::from_value(value).unwrap();
         assert!(record.cases.iter().all(|case| case.conditions.is_none()));
-        assert!(record.burst_summary().is_none());
+        assert!(record.burst_summary().is_none() && record.turn_summary().is_none());
         let whole = synthetic::record();
-        assert!(
-            whole.cases.iter().any(|case| case.conditions.is_some())
-                && whole.burst_summary().is_some()
-        );
-    }
-
-    #[test]
-    fn there_is_no_ratio_without_either_side() {
-        let mut case = synthetic::record().cases.remove(0);
-        case.entries.retain(|entry| !entry.is_of_vendor());
-        assert_eq!(case.ratio(), None);
-        let mut case = synthetic::record().cases.remove(0);
-        case.entries.retain(Entry::is_of_vendor);
-        assert_eq!(case.ratio(), None);
+        assert!(whole.cases.iter().any(|case| case.conditions.is_some()));
+        assert!(whole.burst_summary().is_some() && whole.turn_summary().is_some());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the device did while something was measured, and measurements of a device that has rested.
+//! What the device did while something was measured, and measurements of a device that has rested or is one contender's alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,4 +35,33 @@ pub struct Burst {
     /// Clock during the bursts; none where it cannot be read. The power of so short a time cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_mhz: Option<f64>,
+}
+
+/// One contender by itself on a device that is at the limit of its power: about a second of its products at a stretch, of which the
+/// second half counts. Contenders that alternate share what one of them saves of the power; here each keeps it for itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Median over the turns of the mean time of a product, in microseconds.
+    pub microseconds: f64,
+    /// Speed in TFLOP/s at that time.
+    pub tflops: f64,
+    /// Distance of the quartiles of the turns relative to the median.
+    pub spread: f64,
+    /// Number of turns.
+    pub turns: usize,
+    /// Products in the half of each turn that counts.
+    pub products: usize,
+    /// Mean clock of the multiprocessors in MHz in those halves; none where it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_mhz: Option<f64>,
+    /// Mean power of the board in watts in those halves; none where it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watts: Option<f64>,
+}
+
+impl Turn {
+    /// Floating-point operations for the board's energy, in GFLOP/J; none where its power cannot be read.
+    pub fn gflop_a_joule(&self) -> Option<f64> {
+        self.watts.map(|watts| self.tflops * 1e3 / watts)
+    }
 }

@@ -92,7 +92,9 @@ mod tests {
             "- not measured: libother: not found\n",
             "| squares 512 to 8192 | 2 | 1.000 | 0.800 | 4096 | 1 |\n",
             "| large squares, in short bursts | 1 | 1.100 | 1.100 | 4096 | 0 |\n",
-            "| the same squares, sustained | 1 | 0.800 | 0.800 | 4096 | 1 |\n",
+            "| the same squares, sustained | 1 | 0.800 | 0.800 | 4096 | 1 |\n\
+             | large squares, in long turns | 1 | 0.950 | 0.950 | 4096 | 1 |\n",
+            "## Long turns\n",
             "library in 1 of 8 cases, and within 1.0 % of it in 1; at most 1.20 times as large (",
             "| Gemm::enqueue | 3.50 | 4.25 |\n",
             "| yes | tiled16_f32 at 1024 | 200.0 | 5.0 | 4.0 | 209.0 |\n",

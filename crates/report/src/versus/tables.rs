@@ -29,50 +29,18 @@ impl Record {
             };
             add(name, &summary);
         }
-        if let Some([bursts, sustained]) = self.burst_summary() {
-            add("large squares, in short bursts".to_owned(), &bursts);
-            add("the same squares, sustained".to_owned(), &sustained);
-        }
-        table
-    }
-
-    /// Large squares in short bursts and sustained, a row each; empty where nothing was measured in bursts.
-    pub fn burst_table(&self) -> Table {
-        let cases: Vec<&Measured> = self
-            .cases
-            .iter()
-            .filter(|measured| measured.entries.iter().any(|entry| entry.burst.is_some()))
-            .collect();
-        let names = names(&cases);
-        let of_each = |what: &str| -> Vec<String> {
-            names.iter().map(|name| format!("{name}, {what}")).collect()
-        };
-        let mut heading = vec!["m x n x k".to_owned()];
-        heading.extend(of_each("TFLOP/s in bursts"));
-        heading.extend(["ratio in bursts", "ratio sustained"].map(str::to_owned));
-        heading.extend(of_each("MHz in bursts"));
-        heading.push("MHz sustained".into());
-        heading.extend(["W before a burst", "W sustained"].map(str::to_owned));
-        heading.extend(of_each("spread of bursts"));
-        let mut table = Table::new("Short bursts and sustained", heading);
-        for measured in cases {
-            let bursts = || {
-                let of = |name: &&str| measured.entry(name).and_then(|entry| entry.burst.as_ref());
-                names.iter().map(of)
-            };
-            let mut row = vec![measured.case.label()];
-            row.extend(bursts().map(|burst| or_dash(burst.map(|burst| speed(burst.tflops)))));
-            row.extend([measured.burst_ratio(), measured.ratio()].map(|r| or_dash(r.map(ratio))));
-            let conditions = measured.conditions;
-            row.extend(bursts().map(|burst| whole(burst.and_then(|burst| burst.sm_mhz))));
-            row.push(whole(conditions.map(|conditions| conditions.sm_mhz)));
-            let before: Vec<f64> = bursts().flatten().filter_map(|b| b.watts_before).collect();
-            let count = before.len() as f64;
-            let mean = (!before.is_empty()).then(|| before.iter().sum::<f64>() / count);
-            row.push(whole(mean));
-            row.push(whole(conditions.and_then(|conditions| conditions.watts)));
-            row.extend(bursts().map(|burst| or_dash(burst.map(|burst| percent(burst.spread)))));
-            table.rows.push(row);
+        let mut shown = None;
+        for (name, summary) in [
+            ("large squares, in short bursts", self.burst_summary()),
+            ("large squares, in long turns", self.turn_summary()),
+        ] {
+            let Some([of_regime, sustained]) = summary else { continue };
+            add(name.to_owned(), &of_regime);
+            // Nearly always the same squares as those above.
+            if shown.as_ref() != Some(&sustained) {
+                add("the same squares, sustained".to_owned(), &sustained);
+                shown = Some(sustained);
+            }
         }
         table
     }
@@ -208,7 +176,7 @@ impl Record {
     /// All tables.
     pub fn tables(&self) -> Vec<Table> {
         let groups = Group::ALL.into_iter().filter_map(|group| self.group_table(group));
-        let first = [self.summary_table(), self.burst_table()];
+        let first = [self.summary_table(), self.burst_table(), self.turn_table()];
         let mut tables: Vec<Table> = first.into_iter().chain(groups).collect();
         tables.extend(self.host_tables());
         tables.push(self.error_table());
@@ -219,7 +187,7 @@ impl Record {
 
 /// The contenders of some cases, those that do not compute them too. The library itself comes first, whether or not it has all
 /// cases.
-fn names<'a>(cases: &[&'a Measured]) -> Vec<&'a str> {
+pub(super) fn names<'a>(cases: &[&'a Measured]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for measured in cases {
         let unsupported = measured.unsupported.iter().map(|missing| missing.name.as_str());
@@ -244,17 +212,17 @@ fn title(group: Group) -> &'static str {
     }
 }
 
-fn ratio(value: f64) -> String {
+pub(super) fn ratio(value: f64) -> String {
     format!("{value:.3}")
 }
 
 /// Clocks and power.
-fn whole(value: Option<f64>) -> String {
+pub(super) fn whole(value: Option<f64>) -> String {
     or_dash(value.map(|value| format!("{value:.0}")))
 }
 
 /// Three digits for small values and two decimals for large ones.
-fn speed(tflops: f64) -> String {
+pub(super) fn speed(tflops: f64) -> String {
     if tflops < 1.0 { format!("{tflops:.3}") } else { format!("{tflops:.2}") }
 }
 
@@ -290,36 +258,6 @@ mod tests {
         assert_eq!(table.rows.len(), 3);
         assert_eq!(table.rows[2][..4], ["4096", "NN", "tiled16_f32", "54.98"]);
         assert_eq!(table.rows[2][6..9], ["0.800", "2500.0", "1.0 %"]);
-    }
-
-    #[test]
-    fn bursts_stand_beside_what_is_sustained() {
-        let record = synthetic::record();
-        let table = record.burst_table();
-        assert_eq!(table.rows.len(), 1);
-        let cell = |heading: &str| {
-            let column = table.heading.iter().position(|found| found == heading);
-            table.rows[0][column.unwrap_or_else(|| panic!("{:?}", table.heading))].as_str()
-        };
-        for (heading, expected) in [
-            ("m x n x k", "4096"),
-            ("regemm, TFLOP/s in bursts", "68.72"),
-            ("ratio in bursts", "1.100"),
-            ("ratio sustained", "0.800"),
-            ("cuBLAS, MHz in bursts", "1965"),
-            ("MHz sustained", "1410"),
-            ("W before a burst", "150"),
-            ("W sustained", "698"),
-            ("regemm, spread of bursts", "2.0 %"),
-        ] {
-            assert_eq!(cell(heading), expected, "{heading}");
-        }
-        let mut without = record;
-        for entry in without.cases.iter_mut().flat_map(|case| &mut case.entries) {
-            entry.burst = None;
-        }
-        assert!(without.burst_table().rows.is_empty());
-        assert!(!without.markdown().contains("bursts"));
     }
 
     #[test]
