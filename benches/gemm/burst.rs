@@ -13,8 +13,8 @@ use std::time::Duration;
 
 type Error = Box<dyn std::error::Error>;
 
-/// The least size of squares that are measured in bursts: smaller ones leave the clock where it is.
-const LEAST_SIZE: usize = 2048;
+/// The least size of squares that are measured in bursts or in turns: smaller ones leave the clock where it is.
+pub const LEAST_SIZE: usize = 2048;
 
 /// A burst takes about this long, in seconds; one product that takes longer than the second number is none.
 const SECONDS: f64 = 5e-3;
@@ -96,6 +96,7 @@ pub fn measure(
     Ok(of_each.map(burst).collect())
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
+/// The mean; none of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

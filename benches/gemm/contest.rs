@@ -7,6 +7,7 @@ use crate::library::{Addresses, Product};
 use crate::lt::{Plan, Vendor};
 use crate::meter::Meter;
 use crate::product;
+use crate::turn;
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate, products_a_sample};
 use regemm::ndarray::Array2;
 use regemm::verify::{Distribution, random_vector, rng};
@@ -15,7 +16,7 @@ use regemm::{
 };
 use regemm_report::versus::{
     Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, LT_WITH_EPILOGUE, Measured, REGEMM,
-    Unsupported, WITH_EPILOGUE,
+    Turn, Unsupported, WITH_EPILOGUE,
 };
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,8 @@ pub struct Contest<'a, T> {
     pub rounds: Option<usize>,
     /// Whether large squares are measured in short bursts too.
     pub bursts: bool,
+    /// Whether large squares and those with an epilogue are measured in long turns too.
+    pub turns: bool,
     /// Where clock and power are read, if they can be.
     pub meter: Option<&'a Meter>,
     pub seed: u64,
@@ -118,6 +121,9 @@ struct Sustained {
     products: usize,
     conditions: Option<Conditions>,
 }
+
+/// What a contender does in short bursts and in long turns, where that is measured.
+type OtherRegimes = (Option<Burst>, Option<Turn>);
 
 /// A contender that is right, or of the vendor.
 struct Admitted<'a, T> {
@@ -200,12 +206,14 @@ impl<T: Element> Contest<'_, T> {
         let admitted = self.admit(case, contenders, &bias, &mut refuse)?;
         let Sustained { samples, products, conditions } = self.measure(case, &admitted)?;
         measured.conditions = conditions;
-        let bursts = self.bursts(case, &admitted, &samples)?;
+        let regimes = self.other_regimes(case, &admitted, &samples)?;
         measured.entries = admitted
             .iter()
             .zip(samples)
-            .zip(bursts)
-            .map(|((admitted, samples), burst)| entry(case, admitted, &samples, products, burst))
+            .zip(regimes)
+            .map(|((admitted, samples), regimes)| {
+                entry(case, admitted, &samples, products, regimes)
+            })
             .collect();
         Ok(measured)
     }
@@ -284,24 +292,33 @@ impl<T: Element> Contest<'_, T> {
         Ok(Sustained { samples: samples?, products, conditions })
     }
 
-    /// What the contenders do in short bursts, if that is measured of this case: none for each otherwise.
-    fn bursts(
+    /// What the contenders do in short bursts and in long turns, as far as that is measured of this case.
+    fn other_regimes(
         &mut self,
         case: &Case,
         admitted: &[Admitted<'_, T>],
         sustained: &[Samples],
-    ) -> Result<Vec<Option<Burst>>, Error> {
-        let longest = sustained.iter().map(|samples| samples.median().as_secs_f64());
-        let products = burst::products(case, longest.fold(0.0, f64::max));
-        let is_square = case.group == Group::Squares;
-        let Some(products) = products.filter(|_| self.bursts && is_square) else {
-            return Ok(vec![None; admitted.len()]);
-        };
+    ) -> Result<Vec<OtherRegimes>, Error> {
+        let seconds = sustained.iter().map(|samples| samples.median().as_secs_f64());
+        let seconds: Vec<f64> = seconds.collect();
+        let longest = seconds.iter().copied().fold(0.0, f64::max);
         let (stream, operands) = (self.stream, &mut self.operands);
-        let enqueue = |contender: usize| -> Result<(), Error> {
+        let mut enqueue = |contender: usize| -> Result<(), Error> {
             admitted[contender].contender.enqueue(case, stream, operands.next_set()?).map(drop)
         };
-        burst::measure(case, stream, self.meter, (admitted.len(), products), enqueue)
+        // Turns first: the device is hot now, and rests before bursts.
+        let mut turns = vec![None; admitted.len()];
+        if self.turns && turn::is_measured(case, longest) {
+            turns = turn::measure(case, stream, self.meter, &seconds, &mut enqueue)?;
+        }
+        let mut bursts = vec![None; admitted.len()];
+        let is_square = case.group == Group::Squares;
+        let products = burst::products(case, longest);
+        if let Some(products) = products.filter(|_| self.bursts && is_square) {
+            let of_all = (admitted.len(), products);
+            bursts = burst::measure(case, stream, self.meter, of_all, &mut enqueue)?;
+        }
+        Ok(bursts.into_iter().zip(turns).collect())
     }
 
     /// The fastest algorithm on this case; `None` if none works.
@@ -359,7 +376,7 @@ fn entry<T: Element>(
     admitted: &Admitted<'_, T>,
     samples: &Samples,
     products: usize,
-    burst: Option<Burst>,
+    (burst, turn): OtherRegimes,
 ) -> Entry {
     let seconds = samples.median().as_secs_f64();
     Entry {
@@ -372,6 +389,6 @@ fn entry<T: Element>(
         products,
         relative_error: admitted.relative_error,
         burst,
-        turn: None,
+        turn,
     }
 }

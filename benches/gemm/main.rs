@@ -12,6 +12,7 @@
 //! | `cases.rs` | what is measured |
 //! | `contest.rs` | verifying and measuring all contenders on one case |
 //! | `burst.rs` | measuring in short bursts |
+//! | `turn.rs` | measuring in long turns |
 //! | `meter.rs` | clock and power of the device |
 //! | `product.rs` | a case as this library computes it |
 //! | `check.rs` | whether a result is right |
@@ -38,6 +39,7 @@ mod library;
 mod lt;
 mod meter;
 mod product;
+mod turn;
 
 use clap::Parser;
 use common::{Recording, parse_dtype, write};
@@ -85,6 +87,10 @@ struct Arguments {
     /// Leave out what large squares do in short bursts
     #[arg(long)]
     skip_bursts: bool,
+
+    /// Leave out what large squares, and those with an epilogue, do in long turns
+    #[arg(long)]
+    skip_turns: bool,
 
     /// Given to the processes that this one starts: see first.rs
     #[arg(long, hide = true)]
@@ -192,6 +198,7 @@ fn measure<T: Element>(
         precision: arguments.precision,
         rounds: arguments.rounds,
         bursts: !arguments.skip_bursts,
+        turns: !arguments.skip_turns,
         meter: meter.as_ref().ok(),
         seed: arguments.recording.seed,
         operands,
@@ -226,8 +233,11 @@ fn in_short(measured: &Measured) -> String {
     if let Some(ratio) = measured.ratio() {
         line += &format!(", ratio {ratio:.3}");
     }
-    if let Some(ratio) = measured.burst_ratio() {
-        line += &format!(" (in bursts {ratio:.3})");
+    let others = [("in bursts", measured.burst_ratio()), ("in turns", measured.turn_ratio())];
+    let others = others.map(|(regime, ratio)| Some(format!("{regime} {:.3}", ratio?)));
+    let others: Vec<String> = others.into_iter().flatten().collect();
+    if !others.is_empty() {
+        line += &format!(" ({})", others.join(", "));
     }
     if let Some(conditions) = measured.conditions {
         line += &format!(", {:.0} MHz", conditions.sm_mhz);
@@ -235,9 +245,13 @@ fn in_short(measured: &Measured) -> String {
             line += &format!(", {watts:.0} W");
         }
     }
-    for (of_whom, cost) in ["", " of cuBLASLt"].into_iter().zip(measured.epilogue_costs()) {
+    let costs = measured.epilogue_costs().into_iter().zip(measured.epilogue_costs_in_turns());
+    for (of_whom, (cost, in_turns)) in ["", " of cuBLASLt"].into_iter().zip(costs) {
         if let Some(cost) = cost {
             line += &format!(", epilogue{of_whom} {}", table::percent(cost));
+        }
+        if let Some(cost) = in_turns {
+            line += &format!(" (in turns {})", table::percent(cost));
         }
     }
     for missing in &measured.unsupported {
