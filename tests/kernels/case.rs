@@ -41,9 +41,9 @@ pub fn check_in_place<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     case: Case,
     machine: &Machine,
     kernel: &'static KernelInfo,
-) -> Result<(), String> {
+) -> Result<Outcome<D>, String> {
     let case = Case { layouts: kernel.layouts, ..case };
-    run::<T, D>(case, machine, kernel, |_| {}).map(drop)
+    run::<T, D>(case, machine, kernel, |_| {})
 }
 
 /// As [`check`], after a change to the operands.

@@ -4,18 +4,22 @@
 //! usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1` a
 //! missing GPU is a failure. On the simulator, which takes its time, some themes are left to a twin that is the same code there: kernels of
 //! bf16 run those alone that are about values, and leave the others to their twins of f16; other layouts leave those about what becomes of sums to
-//! their twins of row-major factors; and a kernel of bf16 in another layout, which has both twins, runs what mixes values and layouts. On a GPU every
-//! kernel runs every theme.
+//! their twins of row-major factors; and a kernel of bf16 in another layout, which has both twins, runs what mixes values and layouts. Of themes with
+//! many cases kernels that have a twin run only some: fewer random cases, numbers of slices and operands that products of a batch share, in other
+//! layouts fewer activations, and no products without depth where blocks have several tiles. A kernel of whole tiles, which ignores slices, is asked
+//! for one number of them. On a GPU every kernel runs every theme with all its cases.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `machine.rs` | the devices that tests run on |
 //! | `case.rs` | running a case and checking all that can be checked |
 //! | `themes.rs` | the tests of a kernel |
+//! | `random.rs` | random cases |
 //! | `sharing.rs` | those of kernels whose blocks share tiles or take several |
 
 mod case;
 mod machine;
+mod random;
 mod sharing;
 mod themes;
 
