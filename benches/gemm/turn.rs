@@ -20,8 +20,8 @@ const HALF_SECONDS: f64 = 0.5;
 /// One product that takes longer, in seconds, leaves too few of them in half a turn.
 const MOST_SECONDS: f64 = 0.1;
 
-/// Turns of each contender.
-const ROUNDS: usize = 4;
+/// Turns of each contender, of which one is the median.
+const ROUNDS: usize = 5;
 
 /// Products that are queued beyond the first half before the host waits for its end: some milliseconds of them, so that the device does
 /// not run dry before the host goes on; but fewer than the queue of a stream holds.

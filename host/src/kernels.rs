@@ -24,7 +24,7 @@ mod weigh;
 mod why;
 
 pub use launch::LaunchShape;
-pub(crate) use launch::{MAX_PRODUCTS, shares};
+pub(crate) use launch::{MAX_PRODUCTS, drifts, shares};
 pub use precise::{kernels_of, of_all_precisions};
 pub use repack::Repack;
 pub(crate) use repack::Way;

@@ -7,6 +7,7 @@ pub(in crate::kernels) use last_round::COST_OF_SHARING_DOUBLES;
 pub(crate) use last_round::shares;
 
 use self::last_round::shares_of;
+pub(crate) use self::pace::drifts;
 use self::pace::pace_of;
 use super::halves::{Room, rooms};
 use super::{Problem, Repack};

@@ -308,6 +308,19 @@ mod tests {
         assert_eq!(gpus, 1);
     }
 
+    /// What is measured at 8192, where the cache has room enough, says nothing else of 12288 than that all are alike.
+    #[test]
+    fn where_the_cache_is_too_small_a_kernel_is_chosen_that_keeps_pace() {
+        for dtype in [Dtype::Bf16, Dtype::F16] {
+            let table = shipped::table(h200().name.as_ref(), dtype).unwrap();
+            for size in [12_288, 14_336, 16_384] {
+                let problem = Problem::new(dtype, size, size, size);
+                let selection = choose_in(&table, &h200(), problem).unwrap();
+                assert!(selection.kernel.keeps_pace, "{size}: {selection}");
+            }
+        }
+    }
+
     #[test]
     fn a_lookup_is_quick() {
         // Once for each shape: later calls find the choice. About twice what it takes on an idle machine.

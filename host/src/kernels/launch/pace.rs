@@ -2,16 +2,19 @@
 
 use crate::device::info::DeviceInfo;
 use crate::kernels::Problem;
-use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::kernel::{KernelInfo, Needs, Schedule};
 use regemm_kernels::tile;
 
 /// Slices that a block asks for at a time. More of them let blocks drift apart further: 15.0 GB from memory with 8 at 16384 x 16384 x
 /// 16384, 17.7 with 16 and 23.1 with 32, where it is 31.7 if nobody waits (bf16, H200).
 const PACE: u32 = 8;
 
-/// Blocks keep pace where the factors of the tiles under way are more than as many halves of the L2 cache: at 8192 x 8192 x 8192, with 68 MB
-/// and a cache of 63, there is nothing to gain yet.
-const HALVES_OF_L2: u64 = 3;
+/// Blocks keep pace where the factors of the tiles under way are more than as many fifths of the L2 cache: at 8192 x 8192 x 8192, with 68 MB
+/// and a cache of 63, there is nothing to gain yet; at 12288 x 12288 x 12288 tiles of 128 x 192, with 89 MB, have drifted too far.
+const FIFTHS_OF_L2: u64 = 7;
+
+/// Bytes of an element of half precision.
+const HALF_BYTES: usize = 2;
 
 /// Slices between two looks at how far the others are, for so many blocks that stay; zero where nobody looks.
 pub(super) fn pace_of(
@@ -21,19 +24,38 @@ pub(super) fn pace_of(
     blocks: u32,
 ) -> u32 {
     let Problem { m, n, k, batch, .. } = *problem;
+    let (true, 1, Some(l2)) = (kernel.keeps_pace, batch, device.l2_bytes) else { return 0 };
     let tiles = kernel.blocks(m, n);
-    let (Some(l2), true, 1) = (device.l2_bytes, kernel.keeps_pace, batch) else { return 0 };
-    if tiles <= blocks.into() {
+    // What all clusters count together, and once more at their ends.
+    let counted = u64::from(k.div_ceil(kernel.tile.bk)) * tiles * (u64::from(blocks) + 1);
+    let drift = drift(kernel, (m, n, k), blocks, l2);
+    if drift && counted < 1 << u32::BITS { PACE } else { 0 }
+}
+
+/// Whether so many blocks that stay, of a kernel that does not keep pace, drift apart further than a cache of `l2` bytes has room for.
+pub(crate) fn drifts(
+    kernel: &KernelInfo,
+    shape: (u32, u32, u32),
+    blocks: u32,
+    l2: Option<u64>,
+) -> bool {
+    let stays = kernel.schedule == Schedule::Persistent && !kernel.keeps_pace;
+    // Others take so long for their products that the memory keeps up.
+    let hurries = kernel.needs == Needs::WarpgroupProducts && kernel.dtype.bytes() == HALF_BYTES;
+    stays && hurries && l2.is_some_and(|l2| drift(kernel, shape, blocks, l2))
+}
+
+/// Whether the factors of the tiles under way are more than the L2 cache has room for, and blocks have time to drift apart.
+fn drift(kernel: &KernelInfo, (m, n, k): (u32, u32, u32), blocks: u32, l2: u64) -> bool {
+    if kernel.blocks(m, n) <= blocks.into() {
         // Who has one tile has no time to drift.
-        return 0;
+        return false;
     }
     let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
     let rows = u64::from(m).min(tile::ROWS_OF_GROUP.into());
     let cols = u64::from(n).min((u64::from(blocks) * bm * bn).div_ceil(rows));
     let bytes = (rows + cols) * u64::from(k) * kernel.dtype.bytes() as u64;
-    // What all clusters count together, and once more at their ends.
-    let counted = u64::from(k.div_ceil(kernel.tile.bk)) * tiles * (u64::from(blocks) + 1);
-    if 2 * bytes > HALVES_OF_L2 * l2 && counted < 1 << u32::BITS { PACE } else { 0 }
+    5 * bytes > FIFTHS_OF_L2 * l2
 }
 
 #[cfg(test)]

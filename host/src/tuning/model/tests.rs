@@ -206,3 +206,28 @@ fn predictions_hold_between_measured_shapes() {
         assert!(share(0.01) > 0.9, "{} are within 1 %", share(0.01));
     }
 }
+
+/// Of two kernels with the same times where the cache has room enough the one that keeps pace is expected to be faster where it has not, unless measured
+/// times there say otherwise.
+#[test]
+fn blocks_that_drift_apart_take_longer_than_where_they_were_measured() {
+    let kernels = ["warpgroup_bf16", "warpgroup_pair_bf16"].map(|name| find(name).unwrap());
+    let cube = |size| Shape::packed(Dtype::Bf16, size, size, size);
+    let mut table = Table::new(Dtype::Bf16);
+    let mut insert = |size, seconds| {
+        let times = kernels.map(|kernel| Time { kernel, seconds }).to_vec();
+        table.insert(Entry { shape: cube(size), times });
+        let model = model(&table);
+        let of = |size| {
+            let near = model.near(cube(size)).unwrap();
+            let seconds = |kernel: &KernelInfo| {
+                near.seconds(model.kernels().iter().position(|k| k.name == kernel.name).unwrap())
+            };
+            let [drifts, keeps_pace] = kernels.map(|kernel| seconds(kernel).unwrap());
+            drifts / keeps_pace
+        };
+        [8192, 12_288, 16_384].map(of).map(|ratio| (ratio * 1e6).round() / 1e6)
+    };
+    assert_eq!(insert(8192, 1.6e-3), [1.0, DRIFT, DRIFT]);
+    assert_eq!(insert(16_384, 12.5e-3)[2], 1.0);
+}
