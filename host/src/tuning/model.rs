@@ -38,8 +38,8 @@ const LINE_BYTES: u64 = 128;
 /// What a measured shape counts for a kernel that makes bulk copies, where rows are whole lines and the other's are not.
 const OTHER_ROWS: f64 = 1e-3;
 
-/// How much longer a kernel takes whose blocks drift apart: 1.4 % beside other contenders without a pause, and 5.6 % in short bursts, at 12288 x 12288 x
-/// 12288 (bf16 with `warpgroup192` and f16 with `warpgroup_pair`, each beside cuBLASLt, H200).
+/// How much longer a kernel takes whose blocks drift apart: `warpgroup192_bf16` beside `warpgroup_pair_bf16` at 12288 x 12288 x 12288 0.3 % where both
+/// alternate and so share the power that one of them saves, 2.2 % in long turns of each by itself, and 6.3 % in short bursts (H200).
 const DRIFT: f64 = 1.02;
 
 /// Measured times on one device for one element type, ready for fast predictions.

@@ -210,6 +210,8 @@ fn ratios_have_a_row_a_case_and_a_mean_a_group() {
             "4096 NT",
             "1 x 8192 x 8192",
             "0.800   55.0 TFLOP/s",
+            // With the epilogue, as what it is compared with.
+            "1.080   54.4 TFLOP/s",
             "1.00",
         ],
     );

@@ -101,7 +101,7 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
                 area.draw(&Circle::new(center, RING, PAPER.filled()))?;
                 area.draw(&Circle::new(center, RING, INK.stroke_width(2)))?;
             }
-            let speed = measured.entry(REGEMM).map_or(0.0, |entry| entry.tflops);
+            let speed = measured.ours().map_or(0.0, |entry| entry.tflops);
             let words = format!("{ratio:.3}   {speed:.1} TFLOP/s");
             let numbers = text(SMALL, INK, HPos::Left, VPos::Center);
             area.draw_text(&words, &numbers, (RIGHT + GAP, middle))?;
