@@ -203,6 +203,7 @@ fn ratios_have_a_row_a_case_and_a_mean_a_group() {
             "Speed in f32 relative to the vendor's best on NVIDIA Imaginary",
             "squares (the mean is that of 512 to 8192)",
             "in short bursts (mean 1.100)",
+            "in long turns (mean 0.950)",
             "mean 1.000",
             "256",
             "512",

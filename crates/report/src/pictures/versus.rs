@@ -22,8 +22,9 @@ const LEFT: i32 = 190;
 const RIGHT: i32 = WIDTH as i32 - 170;
 /// Between a bar or a row's end and the text beside it.
 const GAP: i32 = 6;
-/// A ring at the ratio in short bursts.
+/// A ring at the ratio in short bursts, and a disc at that in long turns with its halo.
 const RING: i32 = 5;
+const DISC: (i32, i32) = (4, 6);
 /// The axis shows at least these ratios, and never less or more than the others.
 const SHOWN: (f64, f64) = (0.9, 1.1);
 const MOST: (f64, f64) = (0.0, 2.0);
@@ -58,12 +59,16 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
     if let Some([bursts, _]) = record.burst_summary() {
         keys.push((format!("in short bursts (mean {:.3})", bursts.mean), Mark::Ring(INK)));
     }
+    if let Some([turns, _]) = record.turn_summary() {
+        keys.push((format!("in long turns (mean {:.3})", turns.mean), Mark::Disc(INK)));
+    }
     legend::draw(area, (MARGIN, MARGIN + TITLE_HEIGHT), &keys)?;
 
     let groups = groups(record);
     let cases = || groups.iter().flat_map(|(_, cases)| cases);
     let of_bursts = cases().filter_map(|(measured, _)| measured.burst_ratio());
-    let scale = Scale::of(cases().map(|(_, ratio)| *ratio).chain(of_bursts));
+    let of_turns = cases().filter_map(|(measured, _)| measured.turn_ratio());
+    let scale = Scale::of(cases().map(|(_, ratio)| *ratio).chain(of_bursts).chain(of_turns));
     let top = MARGIN + TITLE_HEIGHT + LEGEND_HEIGHT + AXIS;
     let bottom = size(record).1 as i32 - MARGIN;
     let small = text(SMALL, FAINT, HPos::Center, VPos::Bottom);
@@ -100,6 +105,11 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
                 let center = (scale.x(ratio), middle);
                 area.draw(&Circle::new(center, RING, PAPER.filled()))?;
                 area.draw(&Circle::new(center, RING, INK.stroke_width(2)))?;
+            }
+            if let Some(ratio) = measured.turn_ratio() {
+                let center = (scale.x(ratio), middle);
+                area.draw(&Circle::new(center, DISC.1, PAPER.filled()))?;
+                area.draw(&Circle::new(center, DISC.0, INK.filled()))?;
             }
             let speed = measured.ours().map_or(0.0, |entry| entry.tflops);
             let words = format!("{ratio:.3}   {speed:.1} TFLOP/s");
