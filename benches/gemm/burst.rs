@@ -4,7 +4,8 @@
 //! multiplies now and then is what it does before that: each burst is a few milliseconds of products of one contender, after a pause in
 //! which the device does nothing.
 
-use crate::meter::Meter;
+use crate::contest::LEAST_AT_THE_LIMIT;
+use crate::meter::{self, Meter};
 use regemm::Stream;
 use regemm::measure::{Samples, Spacer};
 use regemm_report::versus::{Burst, Case};
@@ -12,9 +13,6 @@ use std::thread;
 use std::time::Duration;
 
 type Error = Box<dyn std::error::Error>;
-
-/// The least size of squares that are measured in bursts or in turns: smaller ones leave the clock where it is.
-pub const LEAST_SIZE: usize = 2048;
 
 /// A burst takes about this long, in seconds; one product that takes longer than the second number is none.
 const SECONDS: f64 = 5e-3;
@@ -34,7 +32,7 @@ const READING_PAUSE: Duration = Duration::from_micros(500);
 
 /// How many products of a case that takes this long are a burst; none if it is not measured in bursts.
 pub fn products(case: &Case, seconds: f64) -> Option<usize> {
-    let is_large = case.is_square() && case.m >= LEAST_SIZE;
+    let is_large = case.is_square() && case.m >= LEAST_AT_THE_LIMIT;
     let fits = seconds > 0.0 && seconds <= MOST_SECONDS;
     (is_large && fits).then(|| (SECONDS / seconds).ceil().clamp(1.0, MOST_PRODUCTS) as usize)
 }
@@ -70,10 +68,7 @@ pub fn measure(
                 enqueue(contender)?;
             }
             let end = stream.record()?;
-            let (finished, conditions) = match meter {
-                Some(meter) => meter.during(READING_PAUSE, || end.synchronize()),
-                None => (end.synchronize(), None),
-            };
+            let (finished, conditions) = meter::during(meter, READING_PAUSE, || end.synchronize());
             finished?;
             clocks[contender].extend(conditions.map(|conditions| conditions.sm_mhz));
             times[contender].push(end.elapsed_since(&start)?.div_f64(products as f64));

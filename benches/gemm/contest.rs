@@ -5,7 +5,7 @@ use crate::burst;
 use crate::check::{Expected, Judgement};
 use crate::library::{Addresses, Product};
 use crate::lt::{Plan, Vendor};
-use crate::meter::Meter;
+use crate::meter::{self, Meter};
 use crate::product;
 use crate::turn;
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate, products_a_sample};
@@ -31,6 +31,10 @@ const ROUNDS: (f64, f64) = (10.0, 200.0);
 
 /// Between two readings of clock and power while samples are taken.
 const READING_PAUSE: Duration = Duration::from_millis(20);
+
+/// The least size of squares that bring the device to the limit of its power, and are measured in bursts and in turns too: smaller ones leave the clock
+/// where it is.
+pub const LEAST_AT_THE_LIMIT: usize = 2048;
 
 /// The vendor's algorithms are compared with one another for about this long, in seconds, by so many samples each.
 const CHOICE_SECONDS: f64 = 2.0;
@@ -284,11 +288,8 @@ impl<T: Element> Contest<'_, T> {
         let sampling = Sampling { warm_up: 2, rounds };
         // The same for all, whose times are compared.
         let of_each = vec![products; admitted.len()];
-        let mut measure = || alternate::<Error>(stream, &of_each, sampling, &mut enqueue);
-        let (samples, conditions) = match self.meter {
-            Some(meter) => meter.during(READING_PAUSE, measure),
-            None => (measure(), None),
-        };
+        let measure = || alternate::<Error>(stream, &of_each, sampling, &mut enqueue);
+        let (samples, conditions) = meter::during(self.meter, READING_PAUSE, measure);
         Ok(Sustained { samples: samples?, products, conditions })
     }
 

@@ -68,7 +68,7 @@ impl Meter {
     }
 
     /// Does something, and reads clock and power meanwhile: at once, and then again and again after a pause.
-    pub fn during<R>(&self, pause: Duration, act: impl FnOnce() -> R) -> (R, Option<Conditions>) {
+    fn during<R>(&self, pause: Duration, act: impl FnOnce() -> R) -> (R, Option<Conditions>) {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let reader = scope.spawn(|| {
@@ -97,6 +97,18 @@ impl Meter {
         });
         let milliwatts = now.or_else(|| device.power_usage().ok());
         Ok(Reading { sm_mhz, watts: milliwatts.map(|value| f64::from(value) * 1e-3) })
+    }
+}
+
+/// [`Meter::during`], if there is a meter.
+pub fn during<R>(
+    meter: Option<&Meter>,
+    pause: Duration,
+    act: impl FnOnce() -> R,
+) -> (R, Option<Conditions>) {
+    match meter {
+        Some(meter) => meter.during(pause, act),
+        None => (act(), None),
     }
 }
 

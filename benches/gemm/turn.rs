@@ -5,8 +5,9 @@
 //! contender multiplies by itself for a while, without a pause after the one before; in the first half of its turn the board's control of the
 //! power settles on the new load, and the second half is measured.
 
-use crate::burst::{LEAST_SIZE, mean};
-use crate::meter::Meter;
+use crate::burst::mean;
+use crate::contest::LEAST_AT_THE_LIMIT;
+use crate::meter::{self, Meter};
 use regemm::Stream;
 use regemm::measure::Samples;
 use regemm_report::versus::{Case, Group, Turn};
@@ -35,7 +36,7 @@ const READING_PAUSE: Duration = Duration::from_millis(20);
 pub fn is_measured(case: &Case, seconds: f64) -> bool {
     let is_of_group = matches!(case.group, Group::Squares | Group::Epilogue);
     let fits = seconds > 0.0 && seconds <= MOST_SECONDS;
-    is_of_group && case.m >= LEAST_SIZE && fits
+    is_of_group && case.m >= LEAST_AT_THE_LIMIT && fits
 }
 
 /// How many products last so long, and at least one.
@@ -72,16 +73,13 @@ pub fn measure(
             let ahead = ahead.min(products);
             repeat(ahead)?;
             start.synchronize()?;
-            let mut rest = || -> Result<_, Error> {
+            let rest = || -> Result<_, Error> {
                 repeat(products - ahead)?;
                 let end = stream.record()?;
                 end.synchronize()?;
                 Ok(end)
             };
-            let (end, conditions) = match meter {
-                Some(meter) => meter.during(READING_PAUSE, rest),
-                None => (rest(), None),
-            };
+            let (end, conditions) = meter::during(meter, READING_PAUSE, rest);
             times[contender].push(end?.elapsed_since(&start)?.div_f64(products as f64));
             clocks[contender].extend(conditions.map(|conditions| conditions.sm_mhz));
             watts[contender].extend(conditions.and_then(|conditions| conditions.watts));

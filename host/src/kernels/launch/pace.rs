@@ -2,7 +2,7 @@
 
 use crate::device::info::DeviceInfo;
 use crate::kernels::Problem;
-use regemm_kernels::kernel::{KernelInfo, Needs, Schedule};
+use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::tile;
 
 /// Slices that a block asks for at a time. More of them let blocks drift apart further: 15.0 GB from memory with 8 at 16384 x 16384 x
@@ -41,7 +41,7 @@ pub(crate) fn drifts(
 ) -> bool {
     let stays = kernel.schedule == Schedule::Persistent && !kernel.keeps_pace;
     // Others take so long for their products that the memory keeps up.
-    let hurries = kernel.needs == Needs::WarpgroupProducts && kernel.dtype.bytes() == HALF_BYTES;
+    let hurries = kernel.dtype.bytes() == HALF_BYTES;
     stays && hurries && l2.is_some_and(|l2| drift(kernel, shape, blocks, l2))
 }
 
@@ -88,6 +88,25 @@ mod tests {
         assert_eq!(pace("warpgroup_bf16", (16384, 16384, 16384)), 0, "it cannot");
         let simulator = DeviceInfo { l2_bytes: None, ..h200() };
         assert_eq!(shape(pair, (16384, 16384, 16384), &simulator).pace, 0, "no cache");
+    }
+
+    #[test]
+    fn blocks_drift_that_hurry_and_do_not_keep_pace() {
+        let drifts = |name, shape| super::drifts(find(name).unwrap(), shape, 132, h200().l2_bytes);
+        let (large, flat) = ((16384, 16384, 16384), (4096, 65536, 16384));
+        for name in ["warpgroup_bf16", "warpgroup192_f16", "warpgroup_tall_bf16"] {
+            assert!(drifts(name, large) && drifts(name, flat), "{name}");
+        }
+        // Few rows or columns, little depth, or one tile for each block: the factors of what is under way find room.
+        for shape in
+            [(8192, 8192, 8192), (256, 65536, 2048), (65536, 65536, 4096), (1024, 4096, 1 << 18)]
+        {
+            assert!(!drifts("warpgroup_bf16", shape), "{shape:?}");
+        }
+        assert!(!drifts("warpgroup_pair_bf16", large), "it keeps pace");
+        assert!(!drifts("split_warpgroup128_bf16", large), "its blocks do not stay");
+        assert!(!drifts("tensor_core_bulk_f64", large), "it does not hurry");
+        assert!(!super::drifts(find("warpgroup_bf16").unwrap(), large, 132, None), "no cache");
     }
 
     /// Three pairs of tiles for one cluster: the product is right, and what it counts in are the words of the workspace.
