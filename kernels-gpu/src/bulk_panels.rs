@@ -197,7 +197,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         let box_bytes = rows * ROW_BYTES;
         let boxes = Self::BYTES / box_bytes / BLOCKS;
         for number in 0..boxes {
-            let number = part * boxes + number;
+            let number = if BLOCKS == 1 { number } else { part * boxes + number };
             let target = SharedPtr::<T>::from_address(self.address + number * box_bytes);
             let (col, row) = if M::TRANSPOSED {
                 (first + number * Self::ROW, k)

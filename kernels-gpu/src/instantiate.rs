@@ -66,6 +66,7 @@ macro_rules! __gemm_kernels {
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
+                cluster_cols: <$kernel as $crate::kernel::GemmKernel>::CLUSTER_COLS,
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
                 boxes: <$kernel as $crate::kernel::GemmKernel>::BOXES,
                 reducer: $crate::__reducer!(

@@ -84,6 +84,8 @@ pub trait GemmKernel {
     const PRODUCERS: u32 = 0;
     /// Blocks of a cluster, which walk over D together ([`crate::parts`]) or share K ([`Schedule::ClusterK`]).
     const CLUSTER: u32 = 1;
+    /// How many of those that walk together lie beside each other; so many rows of them lie one above the other.
+    const CLUSTER_COLS: u32 = 1;
     /// What it needs of a device.
     const NEEDS: Needs = Needs::Nothing;
     /// The boxes in which it copies A, B and D, if it makes bulk copies: [`crate::maps`]. The row of the table must say so, too.
@@ -101,6 +103,12 @@ pub trait GemmKernel {
     /// Launched as the contract says; the matrices of `params` are valid for their shapes, and D overlaps neither A
     /// nor B.
     unsafe fn run<E: Epilogue<Self::Target>>(params: GemmParams<Self::Element, E, Self::Target>);
+}
+
+/// The tiles of a cluster whose blocks walk together, as one.
+pub const fn together<K: GemmKernel>() -> Tile {
+    let above = K::CLUSTER / K::CLUSTER_COLS;
+    Tile { bm: above * K::TILE.bm, bn: K::CLUSTER_COLS * K::TILE.bn, ..K::TILE }
 }
 
 /// Threads of a kernel's block: those that multiply, and the producers.

@@ -19,7 +19,7 @@
 //! A cluster that has waited in vain a few times waits no more: then there are others that cannot run, since the GPU has other work as well.
 //! Where the factors of all tiles under way fit in the cache nobody need wait, and the host says so by [`GemmParams::pace`].
 
-use crate::kernel::{GemmKernel, Tile};
+use crate::kernel::{GemmKernel, together};
 use crate::params::GemmParams;
 use crate::tile::tiles;
 use cuda_std::memory::GlobalPtr;
@@ -88,8 +88,7 @@ impl Pace {
         if p.pace() == 0 || !counts::<K>() {
             return;
         }
-        let together = Tile { bm: K::CLUSTER * K::TILE.bm, ..K::TILE };
-        let all = p.k.div_ceil(K::TILE.bk) * tiles(&together, p.m, p.n);
+        let all = p.k.div_ceil(K::TILE.bk) * tiles(&together::<K>(), p.m, p.n);
         let asked = words::<K, E>(p);
         let arrived = asked.add(1);
         // SAFETY: as promised by the caller; the last cluster to arrive is the last to use the words.

@@ -13,10 +13,10 @@
 //! after the whole rounds; but then blocks would begin these at different times, and no longer find slices in the L2 cache that
 //! others have just fetched (slower by 4 % at 6144, H200).
 //!
-//! The blocks of a cluster walk together, each on its own of as many tiles one above the other. At the lower edge of D some of these may
-//! lie wholly outside.
+//! The blocks of a cluster walk together, each on its own of as many tiles one above the other, or beside each other. At the edges of D some of
+//! these may lie wholly outside.
 
-use crate::kernel::{GemmKernel, Tile};
+use crate::kernel::{GemmKernel, Tile, together};
 use crate::params::GemmParams;
 use crate::shares::{Segment, Share, Shares};
 use crate::tile::{Origin, tiles, tiles_of_cluster_at};
@@ -37,9 +37,9 @@ pub struct Part {
     pub first_helper: u32,
 }
 
-/// The parts of the running block, in order.
+/// The parts of the running block, in order: one of a cluster of `ABOVE` rows of `BESIDE` tiles.
 #[derive(Clone, Debug)]
-pub struct Parts<const CLUSTER: u32 = 1> {
+pub struct Parts<const ABOVE: u32 = 1, const BESIDE: u32 = 1> {
     /// The tiles of a cluster, as one.
     together: Tile,
     m: u32,
@@ -55,15 +55,17 @@ pub struct Parts<const CLUSTER: u32 = 1> {
 /// Parts before the first whole tile.
 const SHARED: u32 = 2;
 
-impl<const CLUSTER: u32> Parts<CLUSTER> {
+impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
+    /// Blocks of a cluster.
+    const CLUSTER: u32 = ABOVE * BESIDE;
+
     /// Those of the running block.
     #[inline(always)]
     pub fn new<K: GemmKernel, E>(p: &GemmParams<K::Element, E, K::Target>) -> Self {
-        let together = Tile { bm: CLUSTER * K::TILE.bm, ..K::TILE };
         let slices = p.k.div_ceil(K::TILE.bk);
         let shares = Shares::new(p.shared_tiles, p.sharing_blocks, slices);
-        let step = if thread::block_idx_x() / CLUSTER < shares.blocks() { 0 } else { SHARED };
-        Parts { together, m: p.m, n: p.n, slices, shares, step }
+        let step = if thread::block_idx_x() / Self::CLUSTER < shares.blocks() { 0 } else { SHARED };
+        Parts { together: together::<K>(), m: p.m, n: p.n, slices, shares, step }
     }
 
     /// The same parts, worked out anew but for where in them the block is: that is all that need stay in a register while one of them is summed.
@@ -84,7 +86,7 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
     /// What the cluster shares. It is worked out each time anew: values that stay in registers all the while take them from the sums.
     #[inline(always)]
     fn share(&self) -> Share {
-        self.shares.of(hint::opaque(thread::block_idx_x()) / CLUSTER)
+        self.shares.of(hint::opaque(thread::block_idx_x()) / Self::CLUSTER)
     }
 
     /// The part that was given last.
@@ -103,8 +105,8 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
     /// The end of a shared tile, of which the clusters from `first_helper` on have the beginning.
     #[inline(always)]
     fn end(&self, finished: Segment, first_helper: u32) -> Part {
-        let rank = thread::block_idx_x() % CLUSTER;
-        let first_helper = first_helper * CLUSTER + rank;
+        let rank = thread::block_idx_x() % Self::CLUSTER;
+        let first_helper = first_helper * Self::CLUSTER + rank;
         Part { first_helper, ..self.part(finished) }
     }
 
@@ -117,7 +119,8 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
     /// The number of the whole tile of a step: fewer than 2^31, and no more blocks than that.
     #[inline(always)]
     fn tile(&self, step: u32) -> u32 {
-        let (cluster, clusters) = (thread::block_idx_x() / CLUSTER, thread::grid_dim_x() / CLUSTER);
+        let (cluster, clusters) =
+            (thread::block_idx_x() / Self::CLUSTER, thread::grid_dim_x() / Self::CLUSTER);
         self.shares.tiles() + cluster + (step - SHARED) * clusters
     }
 
@@ -126,10 +129,13 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
     fn part(&self, segment: Segment) -> Part {
         let Origin { row, col } = tiles_of_cluster_at(&self.together, self.m, self.n, segment.tile);
         // The blocks of a cluster follow each other.
-        let rank = thread::block_idx_x() % CLUSTER;
-        let of_cluster = rank * (self.together.bm / CLUSTER);
+        let rank = thread::block_idx_x() % Self::CLUSTER;
+        let (below, beside) = (rank / BESIDE, rank % BESIDE);
         Part {
-            origin: Origin { row: row + of_cluster, col },
+            origin: Origin {
+                row: row + below * (self.together.bm / ABOVE),
+                col: col + beside * (self.together.bn / BESIDE),
+            },
             slices: segment.first..segment.end,
             is_left: false,
             first_helper: thread::block_idx_x(),
@@ -137,7 +143,7 @@ impl<const CLUSTER: u32> Parts<CLUSTER> {
     }
 }
 
-impl<const CLUSTER: u32> Iterator for Parts<CLUSTER> {
+impl<const ABOVE: u32, const BESIDE: u32> Iterator for Parts<ABOVE, BESIDE> {
     type Item = Part;
 
     #[inline(always)]

@@ -266,7 +266,7 @@ gemm_kernels! {
     cluster_split64k16{L}_f64 = DoubleClusterSplit<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
     cluster_split96{L}_f64 = DoubleClusterSplit<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
 
-    // Warpgroup<T, BM, BN, BK, STAGES, layouts, CLUSTER, D>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
+    // Warpgroup<T, BM, BN, BK, STAGES, layouts, ABOVE, D, BESIDE>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
     // are for smaller D.
     warpgroup{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // A cluster of two blocks, each of which fetches one half of what both take from B.
@@ -275,6 +275,8 @@ gemm_kernels! {
     warpgroup_pair128{L}_{T} = Warpgroup<T, 128, 128, 64, 6, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup128{L}_{T} = Warpgroup<T, 128, 128, 64, 6, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // A cluster of two blocks beside each other, each of which fetches one half of what both take from A: for D of so few columns that A is most of it.
+    warpgroup_abreast64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L, 1, T, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // For D of few columns, or such as make no whole tiles of 256: twice as many rows, two pieces of 64 for each warpgroup; or 192 columns.
     warpgroup_tall{L}_{T} = Warpgroup<T, 256, 128, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup192{L}_{T} = Warpgroup<T, 128, 192, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

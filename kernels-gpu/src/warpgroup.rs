@@ -24,7 +24,8 @@
 //!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
 //! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::pace`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
-//!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss.
+//!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss. Where D has few columns the
+//!   two lie beside each other and share the slices of A, which then are most of what there is to fetch.
 //!
 //! ```text
 //! producer     | fill 0 | fill 1 | fill 2 | fill 3 | wait, fill 0 | ..      all tiles of the block, without a break
@@ -101,8 +102,8 @@ pub unsafe fn become_consumer() {
     unsafe { registers::increase::<CONSUMER_REGISTERS>() }
 }
 
-/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, clusters of as many blocks, and
-/// results of `D`.
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, clusters of blocks of which so many lie above each other or
+/// beside each other, and results of `D`.
 pub struct Warpgroup<
     T,
     const BM: usize,
@@ -110,8 +111,9 @@ pub struct Warpgroup<
     const BK: usize,
     const STAGES: u32,
     L = Nn,
-    const CLUSTER: u32 = 1,
+    const ABOVE: u32 = 1,
     D = T,
+    const BESIDE: u32 = 1,
 >(PhantomData<(T, L, D)>);
 
 impl<
@@ -121,9 +123,10 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-    const CLUSTER: u32,
+    const ABOVE: u32,
     D: Outgoing,
-> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
+    const BESIDE: u32,
+> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE>
 {
     type Element = T;
     type Target = D;
@@ -141,20 +144,22 @@ impl<
     const SCHEDULE: Schedule = Schedule::Persistent;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const CLUSTER: u32 = CLUSTER;
+    const CLUSTER: u32 = ABOVE * BESIDE;
+    const CLUSTER_COLS: u32 = BESIDE;
     const BOXES: Option<Boxes> = Some(Boxes {
-        a: BulkPanel::<T, L::A, BM, BK>::BOX,
+        a: BulkPanel::<T, L::A, BM, BK>::box_of(BESIDE),
         fits_a: false,
-        b: BulkPanel::<T, L::B, BN, BK>::box_of(CLUSTER),
+        b: BulkPanel::<T, L::B, BN, BK>::box_of(ABOVE),
         d: Some(outbox::box_of::<D>()),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
     // What large products take. Where each block is for itself, ptxas finds no registers for it.
-    const KEEPS_PACE: bool = CLUSTER > 1;
+    const KEEPS_PACE: bool = ABOVE > 1;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
+        const { assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone") };
         // SAFETY: as promised by the caller.
         unsafe { Self::run_with(&p, |_, _| ()) }
     }
@@ -167,9 +172,10 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-    const CLUSTER: u32,
+    const ABOVE: u32,
     D: Outgoing,
-> Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
+    const BESIDE: u32,
+> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE>
 {
     /// Runs one thread, which may change the finished sums of each warpgroup's part of D before they are put through the epilogue: `change` gets them,
     /// and where that part begins.
@@ -189,12 +195,12 @@ impl<
         // which has a part of that tile to leave.
         unsafe {
             let mut sums = WarpgroupTile::<BN, BM>::declare();
-            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
+            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Self::CLUSTER);
             if thread >= Self::CONSUMERS {
                 become_producer();
                 if thread == Self::CONSUMERS {
                     early_start::wait();
-                    let parts = Parts::<CLUSTER>::new::<Self, _>(p);
+                    let parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
                     let parts = parts.map(|part| (part.origin, part.slices));
                     if const { Self::KEEPS_PACE } {
                         let mut pace = Pace::new();
@@ -214,7 +220,7 @@ impl<
             let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
-            let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);
+            let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
             let mut next = if const { Self::HAS_ROOM } { parts.next() } else { None };
             let mut parked = Parked::nothing();
             loop {
@@ -242,7 +248,7 @@ impl<
                     sums.leave(&of_block(block), meet);
                     continue;
                 }
-                for helper in (first_helper..block).step_by(CLUSTER as usize) {
+                for helper in (first_helper..block).step_by(Self::CLUSTER as usize) {
                     sums.collect(&of_block(helper), meet);
                 }
                 change(&mut sums, origin);
@@ -314,15 +320,15 @@ impl<
             let (a, b) = p.mapped_factors();
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
-            let rank = if CLUSTER > 1 { cluster::rank() } else { 0 };
+            let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
             for (Origin { row, col }, slices) in parts {
                 for slice in slices {
                     before();
                     let k = slice * BK as u32;
                     let (to_a, to_b) = Self::panels(ring.wait_empty());
                     let full = ring.expect(Self::STAGE_BYTES);
-                    to_a.load(a, row, k, full);
-                    to_b.load_part::<CLUSTER>(b, col, k, full, rank);
+                    to_a.load_part::<BESIDE>(a, row, k, full, rank);
+                    to_b.load_part::<ABOVE>(b, col, k, full, rank);
                 }
             }
         }

@@ -15,9 +15,9 @@ pub fn shared_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     kernel: &'static KernelInfo,
 ) -> Outcome {
     let reference = reference_of(machine, kernel);
-    let [bm, bn, bk] = sizes(kernel);
     // Two rows of tiles, or of those of whole clusters.
-    let rows = kernel.cluster as usize * bm + 3;
+    let [bm, bn, bk] = together(kernel);
+    let rows = bm + 3;
     for (blocks, k) in [(3, 5 * bk), (5, 3 * bk + 4), (7, 4 * bk - 1)] {
         let case = Case {
             slices: NonZeroU32::new(blocks),
@@ -69,10 +69,10 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
 ) -> Outcome {
-    let [bm, bn, bk] = sizes(kernel);
-    let deep = kernel.tile.stages as usize * bk + 9;
     // Two rows of tiles, or of those of whole clusters.
-    let rows = 2 * kernel.cluster as usize * bm - 5;
+    let [bm, bn, bk] = together(kernel);
+    let deep = kernel.tile.stages as usize * bk + 9;
+    let rows = 2 * bm - 5;
     let resident = machine.device.info().multiprocessors / kernel.cluster;
     let more = resident as usize + 1;
     let of_any = |k, tiles| Case {
@@ -112,6 +112,13 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         shared::<T, D>(case, tiles, blocks, machine, kernel)?;
     }
     Ok(())
+}
+
+/// The sizes of the tiles of a cluster as one, or of a tile.
+fn together(kernel: &KernelInfo) -> [usize; 3] {
+    let [bm, bn, bk] = sizes(kernel);
+    let (blocks, beside) = (kernel.cluster as usize, kernel.cluster_cols as usize);
+    [blocks / beside * bm, beside * bn, bk]
 }
 
 fn sizes(kernel: &KernelInfo) -> [usize; 3] {

@@ -58,7 +58,8 @@ impl Module {
             .collect()
     }
 
-    /// Those of a slice: rows across k come in boxes of 64, and of B each block of a cluster brings its part to all. In double precision there is a
+    /// Those of a slice: rows across k come in boxes of 64, and of B, or of A where
+    /// they lie beside each other, each block of a cluster brings its part to all. In double precision there is a
     /// loop over the boxes of each factor; in f32 each is one box.
     pub fn expected_bulk_loads(&self) -> Vec<&'static str> {
         const ONE: &str =
@@ -73,15 +74,16 @@ impl Module {
         let Layouts { a, b } = self.kernel.layouts;
         let of_a = if a == Layout::Transposed { self.kernel.tile.bm / 64 } else { 1 };
         let of_b = if b == Layout::RowMajor { self.kernel.tile.bn / 64 } else { 1 };
-        let mut expected = vec![ONE; of_a as usize];
-        match self.kernel.cluster {
-            1 => expected.extend(vec![ONE; of_b as usize]),
-            _ if self.kernel.schedule == Schedule::ClusterK => {
-                expected.extend(vec![ONE; of_b as usize])
-            }
-            blocks => expected.extend(vec![TO_ALL; of_b.div_ceil(blocks) as usize]),
-        }
-        expected
+        let beside = self.kernel.cluster_cols;
+        let above = match self.kernel.schedule {
+            Schedule::ClusterK => 1,
+            _ => self.kernel.cluster / beside,
+        };
+        let loads = |boxes: u32, blocks: u32| match blocks {
+            1 => vec![ONE; boxes as usize],
+            _ => vec![TO_ALL; boxes.div_ceil(blocks) as usize],
+        };
+        [loads(of_a, beside), loads(of_b, above)].concat()
     }
 
     /// Checks that the bulk loads are those of whole slices.

@@ -381,7 +381,7 @@ unsafe fn load_at(offset: u32) {
 fn rows_are_aligned_and_inside() {
     let simulator = Simulator::new();
     launch!(simulator, load_at[1, 32, 512](0_u32)).unwrap();
-    let base = 1 << 20;
+    let base = (1 << 20) + (1 << 10);
     let misaligned = fault(launch!(simulator, load_at[1, 32, 512](4_u32)));
     assert_eq!(misaligned.kind, FaultKind::Misaligned);
     let access = (Space::Shared, AccessKind::Read, base + 8, 16);

@@ -83,6 +83,7 @@ fn kernel_json(kernel: &KernelInfo, report: &KernelReport) -> Value {
         },
         "threads": kernel.threads(),
         "cluster": kernel.cluster,
+        "cluster_cols": kernel.cluster_cols,
         "report": report,
     })
 }
@@ -149,6 +150,9 @@ fn row(kernel: &KernelInfo, report: &KernelReport) -> Vec<String> {
         format!("{} x {}", tile.tm, tile.tn),
         match kernel.cluster {
             1 => kernel.threads().to_string(),
+            blocks if kernel.cluster_cols > 1 => {
+                format!("{}, clusters of {blocks} abreast", kernel.threads())
+            }
             blocks => format!("{}, clusters of {blocks}", kernel.threads()),
         },
         or_dash(shared.map(|shared| bytes(shared.into()))),

@@ -275,18 +275,21 @@ mod tests {
 
     #[test]
     fn clusters_are_whole() {
-        let kernel = find("warpgroup_pair_bf16").unwrap();
-        let blocks = |m, multiprocessors| {
-            let problem = Problem::new(Dtype::Bf16, m, 512, 64);
+        let of = |kernel: &str, m, n, multiprocessors| {
+            let problem = Problem::new(Dtype::Bf16, m, n, 64);
             let device = DeviceInfo { multiprocessors, ..h200() };
-            LaunchShape::new(kernel, &problem, &device, None).main
+            LaunchShape::new(find(kernel).unwrap(), &problem, &device, None).main
         };
+        let blocks = |m, multiprocessors| of("warpgroup_pair_bf16", m, 512, multiprocessors);
         // Three rows of two tiles, of which clusters take two at a time.
         assert_eq!(blocks(3 * 128, 132), Some([4 * 2, 1]));
         assert_eq!(blocks(1, 132), Some([2 * 2, 1]));
         assert_eq!(blocks(1 << 20, 132), Some([132, 1]));
         assert_eq!(blocks(1 << 20, 7), Some([6, 1]));
         assert_eq!(blocks(1 << 20, 1), Some([2, 1]));
+        // Three columns of tiles beside each other, of which clusters take two.
+        assert_eq!(of("warpgroup_abreast64_bf16", 5 * 128, 3 * 64, 132), Some([5 * 4, 1]));
+        assert_eq!(of("warpgroup_abreast64_bf16", 5 * 128, 1, 132), Some([5 * 2, 1]));
     }
 
     #[test]

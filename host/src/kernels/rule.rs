@@ -181,10 +181,10 @@ impl Order {
             && keeps_busy(kernel, problem, device, nearly_all)
             && fills_tiles(kernel, problem)
         {
-            // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk.
+            // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk, those of A once for all of D's columns.
             let alone = kernel.schedule == Schedule::Tiles;
-            let in_bulk = i64::from(come_in_bulk(kernel));
-            (Order(4, area as u64, alone, in_bulk, covered), Rule::FillsDevice)
+            let fetches = i64::from(come_in_bulk(kernel)) + i64::from(kernel.cluster_cols > 1);
+            (Order(4, area as u64, alone, fetches, covered), Rule::FillsDevice)
         } else if small && kernel.rung == Rung::Naive {
             (Order::new(3, 0, false, 0), Rule::LittleToReuse)
         } else if is_double_tensor_core(kernel) && blocks >= enough {
@@ -268,7 +268,7 @@ fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
     matches!(kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
 }
 
-/// Whether the rule has an opinion of a kernel's tiles for this D. Of the large ones of warpgroups those that are higher than wide are for a D
+/// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that is as wide as one of them. Of the large ones of warpgroups those that are higher than wide are for a D
 /// of as many columns or a little fewer; and what 192 columns gain depends on how D divides into them among the multiprocessors, which only
 /// measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
 /// has few of either, it is known to be fast that blocks share K.
@@ -276,6 +276,9 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
     let Tile { bm, bn, .. } = kernel.tile;
     let large = i64::from(bm * bn) >= LARGE_TILE;
     match kernel.rung {
+        Rung::Warpgroup if kernel.cluster_cols > 1 => {
+            problem.n > bn && problem.n <= kernel.cluster_cols * bn
+        }
         Rung::Warpgroup if large && bm > bn => {
             problem.n <= bn && 2 * u64::from(problem.n) > bn.into()
         }
@@ -328,7 +331,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// Of a batch the tiles of all products count.
 ///
 /// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
-/// for narrow D alone, and those of 192 columns, for which there is no rule, come last. The smallest tiles of outer products are for D of some
+/// for narrow D alone, and those of 192 columns, for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that is as wide
+/// as one of them. The smallest tiles of outer products are for D of some
 /// hundred rows and columns.
 ///
 /// Kernels for which factors must be [repacked](super::Repack) come last where that takes longer than they gain: where the product is small or

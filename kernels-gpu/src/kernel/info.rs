@@ -51,6 +51,8 @@ pub struct KernelInfo {
     pub producers: u32,
     /// Blocks of a cluster: the launch's blocks along x are a multiple of that.
     pub cluster: u32,
+    /// Blocks of a cluster whose tiles lie beside each other; those of the others lie below.
+    pub cluster_cols: u32,
     /// What it needs of a device.
     pub needs: Needs,
     /// The boxes of its bulk copies, if it makes some: what the launch makes maps for.
@@ -103,7 +105,8 @@ impl KernelInfo {
                 * n.div_ceil(self.tile.bn) as u64
                 * self.cluster as u64;
         }
-        let rows = m.div_ceil(self.tile.bm).next_multiple_of(self.cluster);
-        rows as u64 * n.div_ceil(self.tile.bn) as u64
+        let rows = m.div_ceil(self.tile.bm).next_multiple_of(self.cluster / self.cluster_cols);
+        let cols = n.div_ceil(self.tile.bn).next_multiple_of(self.cluster_cols);
+        rows as u64 * cols as u64
     }
 }

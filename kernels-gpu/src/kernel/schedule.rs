@@ -11,7 +11,8 @@ pub enum Schedule {
     Tiles,
     /// As many blocks along x as there are multiprocessors, or tiles if those are fewer; in a batch as many as tiles. Block `i` takes
     /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::parts`] says where they are. Where blocks are in
-    /// clusters it is these that are counted, and each takes as many tiles as it has blocks, one above the other.
+    /// clusters it is these that are counted, and each takes as many tiles as it has blocks, one above the other or
+    /// [beside it](super::GemmKernel::CLUSTER_COLS).
     ///
     /// The tiles of a last round that would keep only some of the blocks busy may be shared among them as with
     /// [`StreamK`](Schedule::StreamK), if the kernel [can](super::KernelInfo::shares_tiles): then these are the first ones, and all blocks begin with them. Without that there is no workspace,

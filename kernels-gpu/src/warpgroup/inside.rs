@@ -20,9 +20,10 @@ impl<
     const BK: usize,
     const STAGES: u32,
     L: MajorLayouts,
-    const CLUSTER: u32,
+    const ABOVE: u32,
     D: Outgoing,
-> Warpgroup<T, BM, BN, BK, STAGES, L, CLUSTER, D>
+    const BESIDE: u32,
+> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE>
 {
     /// The boxes in which A, B and D are copied where A [may have few rows](Self::produce_inside).
     pub const FITTED_BOXES: Boxes = Boxes {

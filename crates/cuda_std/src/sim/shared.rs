@@ -19,8 +19,9 @@ use std::panic::Location;
 /// that address 0 is never valid.
 pub(super) const STATIC_BASE: u32 = 1 << 10;
 
-/// Address of dynamic shared memory.
-pub(crate) const DYNAMIC_BASE: u32 = 1 << 20;
+/// Address of dynamic shared memory: a multiple of 1 KiB, as a block is promised, and of nothing more, as it is on GPUs behind the KiB that is not the
+/// kernel's.
+pub(crate) const DYNAMIC_BASE: u32 = (1 << 20) + (1 << 10);
 
 /// Static arrays start at a multiple of this many bytes: all 32 banks once.
 const STATIC_ALIGNMENT: u32 = 128;

@@ -139,8 +139,13 @@ mod tests {
     /// Which tiles are shared, and by how many blocks, depends on what is asked for and on nothing of the device.
     #[test]
     fn what_is_asked_for_is_the_same_on_every_device() {
-        let names =
-            ["stream_k_f32", "warpgroup_f16", "warpgroup_pair_bf16", "tensor_core_bulk_f64"];
+        let names = [
+            "stream_k_f32",
+            "warpgroup_f16",
+            "warpgroup_pair_bf16",
+            "warpgroup_abreast64_bf16",
+            "tensor_core_bulk_f64",
+        ];
         for kernel in names.map(|name| find(name).unwrap()) {
             let tile = kernel.tile;
             for (m, n) in [(kernel.cluster * tile.bm, 3 * tile.bn), (4 * tile.bm, 5 * tile.bn)] {

@@ -108,6 +108,21 @@ fn high_tiles_are_for_narrow_products() {
     }
 }
 
+/// Where A is nearly all there is to fetch, and D as wide as two tiles, both take the same of it.
+#[test]
+fn narrow_products_fetch_the_large_factor_once() {
+    for dtype in [Dtype::F16, Dtype::Bf16] {
+        for layouts in Layouts::ALL {
+            let cols = |n| {
+                let problem = Problem::packed(dtype, (8192, n, 8192), layouts);
+                choose(&problem, &h200(), None).unwrap().kernel.cluster_cols
+            };
+            assert_eq!([96, 128].map(cols), [2; 2], "{dtype} {layouts}");
+            assert_eq!([64, 136, 1024].map(cols), [1; 3], "{dtype} {layouts}");
+        }
+    }
+}
+
 #[test]
 fn double_precision_takes_tensor_cores_where_they_are_fast() {
     let chosen = |size, layouts, compute_capability| {
