@@ -33,7 +33,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Shapes to measure: N or MxNxK [default: some 300 from 1 to 8192, which say enough about all others]
+    /// Shapes to measure: N or MxNxK [default: some 400 from 1 to 8192, which say enough about all others]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', conflicts_with_all = MODES)]
     sizes: Vec<Size>,
     /// Element types of all matrices

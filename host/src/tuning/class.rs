@@ -6,8 +6,7 @@ use std::fmt;
 /// Bytes of the widest load or store of a kernel.
 const VECTOR_BYTES: u64 = 16;
 
-/// Classes to a doubling of a size. With fewer of them 640 would be as 728 and 1536 as 1448, where D has other numbers of tiles, and other kernels are
-/// fastest, up to a quarter.
+/// Classes to a doubling of a size: with fewer of them shapes would be alike whose fastest kernels differ by a quarter, since D has other numbers of tiles.
 const CLASSES_PER_OCTAVE: f64 = 6.0;
 
 /// What the time of a product depends on, apart from its element type: `D[m x n] = A[m x k] * B[k x n]`.
@@ -54,7 +53,8 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Shapes that are alike: those whose sizes round to the same sixths of an octave. A table holds one measurement a class.
+/// Shapes that are alike: those whose sizes round to the same sixths of an octave. Where one of them has been measured no other is
+/// [at its first use](super::Tuning::FirstUse).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeClass {
     /// Sixths of an octave of the rows of D: six times their binary logarithm, rounded.

@@ -226,9 +226,9 @@ mod tests {
         let stored = &again.tables[0];
         assert_eq!((&stored.key, stored.changed), (&document().tables[0].key, 7));
         assert_eq!(stored.table.len(), 2);
-        let entry = stored.table.get(Shape::packed(Dtype::F32, 128, 256, 512).class()).unwrap();
+        let entry = stored.table.get(Shape::packed(Dtype::F32, 128, 256, 512)).unwrap();
         assert!((entry.seconds(kernels().first().unwrap()).unwrap() - 12.346e-6).abs() < 1e-12);
-        let odd = stored.table.get(Shape::packed(Dtype::F32, 1, 1023, 77).class()).unwrap();
+        let odd = stored.table.get(Shape::packed(Dtype::F32, 1, 1023, 77)).unwrap();
         assert_eq!((odd.times.len(), odd.shape.aligned), (1, false));
     }
 

@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `policy` | how kernels are chosen: [`Tuning`] |
 //! | `class` | shapes of problems, and classes of shapes that are alike |
-//! | `table` | measured times by shape class |
+//! | `table` | measured times by shape |
 //! | `key` | what measured times depend on: GPU, driver, code, element type |
 //! | `document` | tables as JSON |
 //! | [`cache`] | the file in the user's cache folder |

@@ -87,7 +87,7 @@ pub(crate) struct Near<'m> {
 }
 
 impl Model {
-    /// From tables with their sources; where several have times for a class those of the last one count.
+    /// From tables with their sources; where several have times for a shape those of the last one count.
     pub fn new(device: &DeviceInfo, tables: &[(Source, &Table)]) -> Model {
         let mut kernels = Vec::new();
         let mut entries = BTreeMap::new();
@@ -97,7 +97,7 @@ impl Model {
                     kernels.push(kernel);
                 }
             }
-            entries.extend(table.entries().map(|entry| (entry.shape.class(), (*source, entry))));
+            entries.extend(table.entries().map(|entry| (entry.shape, (*source, entry))));
         }
         let (multiprocessors, l2_bytes) = (device.multiprocessors, device.l2_bytes);
         let dtype = kernels.first().map(|kernel| kernel.dtype);
@@ -144,7 +144,7 @@ impl Model {
             }
         };
         let (aligned, unaligned) = (points(true), points(false));
-        let classes = entries.keys().copied().collect();
+        let classes = entries.keys().map(|shape: &Shape| shape.class()).collect();
         Model { multiprocessors, l2_bytes, classes, aligned, unaligned, kernels }
     }
 

@@ -1,6 +1,6 @@
-//! Measured times by shape class.
+//! Measured times by shape.
 
-use super::class::{Shape, ShapeClass};
+use super::class::Shape;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::KernelInfo;
 use std::collections::BTreeMap;
@@ -54,11 +54,11 @@ impl Entry {
     }
 }
 
-/// Measured times on one GPU for one element type: one entry a class of shapes.
+/// Measured times on one GPU for one element type: one entry a shape.
 #[derive(Clone, Debug)]
 pub struct Table {
     dtype: Dtype,
-    entries: BTreeMap<ShapeClass, Entry>,
+    entries: BTreeMap<Shape, Entry>,
 }
 
 impl Table {
@@ -82,26 +82,26 @@ impl Table {
         self.entries.is_empty()
     }
 
-    /// All entries, ordered by class.
+    /// All entries, ordered by shape.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
 
-    /// The entry of a class.
-    pub fn get(&self, class: ShapeClass) -> Option<&Entry> {
-        self.entries.get(&class)
+    /// The entry of a shape.
+    pub fn get(&self, shape: Shape) -> Option<&Entry> {
+        self.entries.get(&shape)
     }
 
-    /// Adds an entry in place of that of the same class, if there is one. Entries without times are left out.
+    /// Adds an entry in place of that of the same shape, if there is one. Entries without times are left out.
     pub fn insert(&mut self, entry: Entry) {
         if !entry.times.is_empty() {
-            self.entries.insert(entry.shape.class(), entry);
+            self.entries.insert(entry.shape, entry);
         }
     }
 
-    /// Adds the entries of another table, which replace those of the same classes.
+    /// Adds the entries of another table, which replace those of the same shapes.
     pub fn merge(&mut self, newer: &Table) {
-        self.entries.extend(newer.entries.iter().map(|(class, entry)| (*class, entry.clone())));
+        self.entries.extend(newer.entries.iter().map(|(shape, entry)| (*shape, entry.clone())));
     }
 
     /// All kernels that have a time in some entry, in the order of [`kernels`](crate::kernels::kernels).
@@ -128,20 +128,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_class_has_one_entry_and_the_newer_wins() {
+    fn a_shape_has_one_entry_and_the_newer_wins() {
         let mut table = Table::new(Dtype::F32);
         table.insert(entry((1024, 1024, 1024), &[("naive_f32", 300.0)]));
         table.insert(entry((512, 512, 512), &[("naive_f32", 50.0)]));
         let mut newer = Table::new(Dtype::F32);
-        newer.insert(entry((1050, 1000, 1024), &[("naive_f32", 310.0), ("tiled16_f32", 200.0)]));
+        newer.insert(entry((1024, 1024, 1024), &[("naive_f32", 310.0), ("tiled16_f32", 200.0)]));
+        newer.insert(entry((1050, 1000, 1024), &[("naive_f32", 320.0)]));
         newer.insert(entry((4096, 4096, 4096), &[]));
         table.merge(&newer);
-        assert_eq!(table.len(), 2, "an entry without times is none");
-        let replaced = table.get(Shape::packed(Dtype::F32, 1024, 1024, 1024).class()).unwrap();
-        assert_eq!(
-            (replaced.shape.m, replaced.fastest().unwrap().kernel.name),
-            (1050, "tiled16_f32")
-        );
+        assert_eq!(table.len(), 3, "an entry without times is none");
+        let replaced = table.get(Shape::packed(Dtype::F32, 1024, 1024, 1024)).unwrap();
+        assert_eq!(replaced.fastest().unwrap().kernel.name, "tiled16_f32");
         let names: Vec<_> = table.kernels().iter().map(|kernel| kernel.name).collect();
         assert_eq!(names, ["naive_f32", "tiled16_f32"]);
     }

@@ -4,11 +4,12 @@
 //! multiprocessors)`. Each of its blocks steps through the depth `k`, padded to whole slices. What can be hidden behind
 //! other blocks costs time in proportion to `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`,
 //! and the launch something fixed. What has to be moved once costs time in proportion to the elements of A, B and D: where D is large and
-//! K is not, and where factors are copied into aligned rows first.
+//! K is not, and where factors are copied into aligned rows first. Blocks that stay and share the tiles of the last round among all (`s = 1`, else 0)
+//! hand their sums over to each other first.
 //!
-//! `time = launch + latency * k + work * w * k + block * w + move * (m * k + k * n + m * n)`
+//! `time = launch + latency * k + work * w * k + block * w + move * (m * k + k * n + m * n) + share * s`
 //!
-//! A block that takes tile after tile is one that ends and begins again, as far as `w` goes. The five coefficients are those of the least squares of relative errors, none of them negative. This gives the right
+//! A block that takes tile after tile is one that ends and begins again, as far as `w` goes. The six coefficients are those of the least squares of relative errors, none of them negative. This gives the right
 //! steps between measured shapes, where one tile more can cost another round of blocks; what it cannot know, such as caches,
 //! [`model`](super::model) adds from the measured shapes nearby.
 
@@ -17,7 +18,7 @@ use crate::kernels::shares;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
-const TERMS: usize = 5;
+const TERMS: usize = 6;
 
 /// The term that every trend has: `w * k`.
 const WORK: usize = 2;
@@ -32,14 +33,11 @@ pub(super) type Terms = [f64; TERMS];
 pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> Terms {
     let blocks = kernel.blocks(shape.m, shape.n).max(1);
     let multiprocessors = u64::from(multiprocessors.max(1));
+    let sizes = [shape.m, shape.n, shape.k];
+    let hands_over = kernel.schedule == Schedule::Persistent
+        && shares(kernel, sizes, multiprocessors as u32, None).tiles() > 0;
     let rounds = match kernel.schedule {
-        Schedule::Persistent
-            if shares(kernel, [shape.m, shape.n, shape.k], multiprocessors as u32, None)
-                .tiles()
-                > 0 =>
-        {
-            blocks as f64 / multiprocessors as f64
-        }
+        _ if hands_over => blocks as f64 / multiprocessors as f64,
         Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK => {
             blocks.div_ceil(multiprocessors) as f64
         }
@@ -52,8 +50,8 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
         _ => shape.k,
     };
     let depth = f64::from(depth.max(1).next_multiple_of(kernel.tile.bk));
-    let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
-    [1.0, depth, rounds * depth, rounds, m * k + k * n + m * n]
+    let [m, n, k] = sizes.map(f64::from);
+    [1.0, depth, rounds * depth, rounds, m * k + k * n + m * n, f64::from(hands_over)]
 }
 
 /// A fitted function.
@@ -154,10 +152,10 @@ mod tests {
         // 16 x 8 tiles on 132 multiprocessors: one each. One row more: 17 x 8 = 136, so some get two.
         let of = |m, n, k| terms(kernel, shape(m, n, k), 132);
         let square = 3.0 * 1024.0 * 1024.0;
-        assert_eq!(of(1024, 1024, 1024), [1.0, 1024.0, 1024.0, 1.0, square]);
+        assert_eq!(of(1024, 1024, 1024), [1.0, 1024.0, 1024.0, 1.0, square, 0.0]);
         let moved = f64::from(1025 * 1009 + 1009 * 1024 + 1025 * 1024);
-        assert_eq!(of(1025, 1024, 1009), [1.0, 1024.0, 2048.0, 2.0, moved]);
-        assert_eq!(of(1, 1, 0), [1.0, 16.0, 16.0, 1.0, 1.0]);
+        assert_eq!(of(1025, 1024, 1009), [1.0, 1024.0, 2048.0, 2.0, moved, 0.0]);
+        assert_eq!(of(1, 1, 0), [1.0, 16.0, 16.0, 1.0, 1.0, 0.0]);
     }
 
     /// A block of a persistent launch takes one tile after another, which is as many rounds as that many blocks would take.
@@ -169,15 +167,32 @@ mod tests {
         assert_eq!(["warpgroup128_bf16", "warpgroup_bf16"].map(rounds), [2.0, 1.0]);
     }
 
+    /// The second round of 64 tiles of 128 x 256 is shared where K is deep enough that this pays.
+    #[test]
+    fn what_handing_over_costs_is_a_term_of_its_own() {
+        let kernel = find("warpgroup_bf16").unwrap();
+        let of = |k| {
+            let [.., rounds, _, hands_over] =
+                terms(kernel, Shape::packed(Dtype::Bf16, 3584, 1792, k), 132);
+            (rounds, hands_over)
+        };
+        assert_eq!(of(128), (2.0, 0.0));
+        assert_eq!(of(8192), (196.0 / 132.0, 1.0));
+    }
+
     #[test]
     fn a_trend_is_found_again() {
-        let truth = Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6, 1e-12] };
-        let kernel = find("pipelined_f32").unwrap();
-        let samples: Vec<(Terms, f64)> = [64, 128, 300, 700, 1500, 3000]
+        let truth = Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6, 1e-12, 10e-6] };
+        let kernel = find("warpgroup_bf16").unwrap();
+        let shape = |n, k| Shape::packed(Dtype::Bf16, n, n, k);
+        let samples: Vec<(Terms, f64)> = [128, 1024, 2048, 2560, 3072, 4096]
             .into_iter()
-            .flat_map(|n| [64, 256, 1024, 4096].map(|k| terms(kernel, shape(n, n, k), 132)))
+            .flat_map(|n| [64, 256, 1024, 4096].map(|k| terms(kernel, shape(n, k), 132)))
             .map(|terms| (terms, truth.seconds(&terms)))
             .collect();
+        for hands_over in [0.0, 1.0] {
+            assert!(samples.iter().any(|(terms, _)| terms[5] == hands_over));
+        }
         let trend = Trend::fit(&samples).unwrap();
         for (found, expected) in trend.coefficients.into_iter().zip(truth.coefficients) {
             assert!((found / expected - 1.0).abs() < 1e-6, "{trend:?}");

@@ -153,16 +153,18 @@ fn only_shapes_nearby_and_of_the_same_alignment_count() {
 }
 
 #[test]
-fn later_tables_replace_classes_of_earlier_ones() {
+fn later_tables_replace_shapes_of_earlier_ones() {
     let mut shipped = Table::new(Dtype::F32);
     shipped.insert(entry((1024, 1024, 1024), &[("naive_f32", 100.0)]));
     shipped.insert(entry((256, 256, 256), &[("naive_f32", 10.0)]));
     let mut cached = Table::new(Dtype::F32);
-    cached.insert(entry((1000, 1024, 1024), &[("naive_f32", 90.0)]));
+    cached.insert(entry((1024, 1024, 1024), &[("naive_f32", 90.0)]));
+    cached.insert(entry((1000, 1024, 1024), &[("naive_f32", 80.0)]));
     let tables = [(Source::Shipped, &shipped), (Source::Measured, &cached)];
     let model = Model::new(&h200(), &tables);
     let near = |m, n, k| model.near(shape(m, n, k)).unwrap().nearest();
-    assert_eq!(near(1024, 1024, 1024), (shape(1000, 1024, 1024), Source::Measured));
+    assert_eq!(near(1024, 1024, 1024), (shape(1024, 1024, 1024), Source::Measured));
+    assert_eq!(near(1000, 1024, 1024), (shape(1000, 1024, 1024), Source::Measured));
     assert_eq!(near(256, 256, 256), (shape(256, 256, 256), Source::Shipped));
 }
 
