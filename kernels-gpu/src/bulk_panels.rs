@@ -10,6 +10,8 @@
 //! | along k (A row-major, B transposed) | all its rows of A or columns of B, by 64 values of k | one box |
 //! | across (A transposed, B row-major) | 64 values of k by 64 rows of A or columns of B | as many boxes as that takes |
 //!
+//! Where the blocks of a cluster bring a panel together each has as many of the boxes, or of each box as many rows.
+//!
 //! Where a factor may have few rows along k the box has no more of them ([`fitted`]), and of boxes across only those
 //! are copied that have something of it. The rest of the panel is [cleared](BulkPanel::clear_outside) once.
 
@@ -77,10 +79,22 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     /// What one copy brings.
     pub const BOX: BoxShape = Self::box_of(1);
 
+    /// Boxes of a panel.
+    const BOXES: u32 = if M::TRANSPOSED { WIDTH as u32 / Self::ROW } else { 1 };
+
+    /// Whether each of so many blocks brings all boxes across, and of each its part along k: where there are none for each.
+    const fn shares_boxes(blocks: u32) -> bool {
+        M::TRANSPOSED && !Self::BOXES.is_multiple_of(blocks)
+    }
+
     /// What one copy brings where as many blocks of a cluster bring a part of the panel each.
     pub const fn box_of(blocks: u32) -> BoxShape {
         let (width, depth) = (WIDTH as u32, DEPTH as u32);
-        let rows = if M::TRANSPOSED { depth } else { width / blocks };
+        let rows = match M::TRANSPOSED {
+            true if Self::shares_boxes(blocks) => depth / blocks,
+            true => depth,
+            false => width / blocks,
+        };
         let in_rows = if M::TRANSPOSED { width } else { depth };
         assert!(in_rows.is_multiple_of(Self::ROW), "rows of whole boxes");
         assert!(M::TRANSPOSED || depth == Self::ROW, "along k a panel is one box");
@@ -197,13 +211,18 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         let box_bytes = rows * ROW_BYTES;
         let boxes = Self::BYTES / box_bytes / BLOCKS;
         for number in 0..boxes {
-            let number = if BLOCKS == 1 { number } else { part * boxes + number };
-            let target = SharedPtr::<T>::from_address(self.address + number * box_bytes);
-            let (col, row) = if M::TRANSPOSED {
-                (first + number * Self::ROW, k)
+            let (offset, col, row) = if const { Self::shares_boxes(BLOCKS) } {
+                let offset = number * Self::BOX_BYTES + part * box_bytes;
+                (offset, first + number * Self::ROW, k + part * rows)
             } else {
-                (k, first + number * rows)
+                let number = if BLOCKS == 1 { number } else { part * boxes + number };
+                let (col, row) = match M::TRANSPOSED {
+                    true => (first + number * Self::ROW, k),
+                    false => (k, first + number * rows),
+                };
+                (number * box_bytes, col, row)
             };
+            let target = SharedPtr::<T>::from_address(self.address + offset);
             let at = [col as i32, row as i32, index];
             // SAFETY: as promised by the caller.
             unsafe {

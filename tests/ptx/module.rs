@@ -81,7 +81,9 @@ impl Module {
         };
         let loads = |boxes: u32, blocks: u32| match blocks {
             1 => vec![ONE; boxes as usize],
-            _ => vec![TO_ALL; boxes.div_ceil(blocks) as usize],
+            // Of boxes that are not as many for each block each one brings a part.
+            _ if boxes.is_multiple_of(blocks) => vec![TO_ALL; (boxes / blocks) as usize],
+            _ => vec![TO_ALL; boxes as usize],
         };
         [loads(of_a, beside), loads(of_b, above)].concat()
     }
