@@ -35,6 +35,15 @@ fn odd_sizes_have_rows_that_are_no_multiple_of_a_vector() {
     }
 }
 
+/// Of rows of half precision some are no whole sectors of the L2 cache, 32 bytes, and all are whole vectors.
+#[test]
+fn squares_between_are_no_powers_of_two() {
+    let between = cases(&[Group::Between], &[]);
+    assert!(between.iter().all(|case| case.is_square() && !case.n.is_power_of_two()));
+    assert!(between.iter().all(|case| case.n.is_multiple_of(8)));
+    assert!(between.iter().any(|case| !case.n.is_multiple_of(16)));
+}
+
 #[test]
 fn sizes_replace_those_of_squares_layouts_and_the_epilogue() {
     let some = cases(&[Group::Squares, Group::Layouts, Group::Epilogue], &[128, 96]);

@@ -5,6 +5,10 @@ use regemm_report::versus::{Case, Group, Layouts};
 /// Squares whose size is a power of two.
 pub const SQUARES: [usize; 7] = [256, 512, 1024, 2048, 4096, 8192, 16384];
 
+/// Squares between those: how their tiles come out on the multiprocessors differs from one to the next, and rows of 1000, 3000 and 5000 elements are no whole
+/// sectors of the L2 cache in half precision.
+pub const BETWEEN: [usize; 8] = [1000, 1536, 2176, 2560, 3000, 3328, 5000, 6144];
+
 /// Squares off by one, and a prime: rows are no multiples of 16 bytes, and no tile divides them.
 pub const ODD: [usize; 5] = [1023, 2047, 4095, 4097, 5003];
 
@@ -32,9 +36,7 @@ pub const RECTANGLES: [(usize, usize, usize); 11] = [
 pub const TRANSPOSED: [usize; 2] = [1024, 4096];
 
 /// Numbers of products in a batch, and the size of each.
-pub const BATCHES: [usize; 2] = [64, 512];
-/// See [`BATCHES`].
-pub const BATCHED_SIZE: usize = 256;
+pub const BATCHES: [(usize, usize); 4] = [(64, 256), (512, 256), (128, 512), (16, 1024)];
 
 /// The square on which the epilogue is measured.
 pub const EPILOGUE_SIZE: usize = 4096;
@@ -49,6 +51,7 @@ pub fn cases(groups: &[Group], sizes: &[usize]) -> Vec<Case> {
             Group::Squares => {
                 or_given(&SQUARES).into_iter().map(|size| square(group, size)).collect()
             }
+            Group::Between => BETWEEN.into_iter().map(|size| square(group, size)).collect(),
             Group::Odd => ODD.into_iter().map(|size| square(group, size)).collect(),
             Group::Rectangles => {
                 RECTANGLES.into_iter().map(|shape| Case::of(group, shape)).collect()
@@ -62,7 +65,7 @@ pub fn cases(groups: &[Group], sizes: &[usize]) -> Vec<Case> {
                 .collect(),
             Group::Batched => BATCHES
                 .into_iter()
-                .map(|batch| Case { batch, ..square(group, BATCHED_SIZE) })
+                .map(|(batch, size)| Case { batch, ..square(group, size) })
                 .collect(),
             Group::Epilogue => {
                 or_given(&[EPILOGUE_SIZE]).into_iter().map(|size| square(group, size)).collect()

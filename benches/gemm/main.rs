@@ -56,7 +56,7 @@ use std::process::ExitCode;
 /// Measures the library beside cuBLASLt and cuBLAS on a GPU
 #[derive(Parser)]
 struct Arguments {
-    /// Groups of cases: squares, odd, rectangles, layouts, batched, epilogue
+    /// Groups of cases: squares, between, odd, rectangles, layouts, batched, epilogue
     #[arg(long, value_delimiter = ',', default_values_t = Group::ALL, value_parser = parse_group)]
     cases: Vec<Group>,
 

@@ -9,6 +9,8 @@ use std::fmt;
 pub enum Group {
     /// Square matrices whose size is a power of two.
     Squares,
+    /// Square matrices of sizes between: what tiles do not divide evenly among multiprocessors, and round numbers to people.
+    Between,
     /// Square matrices whose size is one off that, so that no row is a multiple of 16 bytes.
     Odd,
     /// Skinny, flat and deep products.
@@ -23,8 +25,9 @@ pub enum Group {
 
 impl Group {
     /// All, in their order.
-    pub const ALL: [Group; 6] = [
+    pub const ALL: [Group; 7] = [
         Group::Squares,
+        Group::Between,
         Group::Odd,
         Group::Rectangles,
         Group::Layouts,
@@ -36,6 +39,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::Squares => "squares",
+            Group::Between => "between",
             Group::Odd => "odd",
             Group::Rectangles => "rectangles",
             Group::Layouts => "layouts",

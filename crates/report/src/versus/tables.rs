@@ -204,6 +204,7 @@ pub(super) fn names<'a>(cases: &[&'a Measured]) -> Vec<&'a str> {
 fn title(group: Group) -> &'static str {
     match group {
         Group::Squares => "Squares",
+        Group::Between => "Squares between",
         Group::Odd => "Squares off by one",
         Group::Rectangles => "Rectangles",
         Group::Layouts => "Layouts",
