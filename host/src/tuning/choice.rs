@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn shipped_shapes_are_predicted_from_the_others() {
         const MEAN: f64 = 0.025;
-        const TENTH: f64 = 0.06;
+        const TENTH: f64 = 0.065;
         let mut gpus = 0;
         for gpu in shipped::gpus().filter(|gpu| *gpu == h200().name) {
             gpus += 1;
@@ -333,6 +333,23 @@ mod tests {
             assert!(losses.len() > 25 && unknown == 0, "{dtype}: {unknown} of {}", losses.len());
             let mean = mean(&losses);
             println!("{dtype}: squares {mean:.4} on average");
+            assert!(mean < MEAN, "{dtype}: {mean:.4}");
+        }
+    }
+
+    /// Rows of 1000, 2200 or 5000 elements of half precision are slow to fetch, and other tiles the fastest, by up to a half.
+    #[test]
+    fn shapes_whose_rows_are_no_whole_lines_are_predicted_from_the_others() {
+        const MEAN: f64 = 0.03;
+        for dtype in [Dtype::Bf16, Dtype::F16] {
+            let table = shipped::table(h200().name.as_ref(), dtype).unwrap();
+            let large = |shape: &Shape| shape.m.min(shape.n).min(shape.k) > 500;
+            let cut = |shape: &Shape| [shape.n, shape.k].iter().any(|cols| cols % 64 != 0);
+            let (losses, unknown) =
+                losses_where_left_out(&table, |shape| shape.aligned && large(shape) && cut(shape));
+            assert!(losses.len() > 15 && unknown == 0, "{dtype}: {unknown} of {}", losses.len());
+            let mean = mean(&losses);
+            println!("{dtype}: rows that are no lines {mean:.4} on average");
             assert!(mean < MEAN, "{dtype}: {mean:.4}");
         }
     }

@@ -20,6 +20,7 @@
 //! | [`shipped`] | the tables that this library brings |
 //! | [`measure`] | measuring all kernels on a shape |
 //! | `shapes` | the shapes that are measured unless others are named |
+//! | `fetch` | what warpgroups wait for slices that are slow to fetch |
 //! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
 //! | `model` | predicted times for shapes that were not measured |
 //! | `memo` | choices that were made before |
@@ -32,6 +33,7 @@ mod choice;
 mod class;
 mod document;
 pub mod explain;
+mod fetch;
 mod key;
 pub mod measure;
 mod memo;

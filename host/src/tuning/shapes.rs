@@ -9,10 +9,14 @@ use std::collections::BTreeSet;
 /// come out even on the multiprocessors is not seen from neighbours, and decides up to a quarter of the time.
 const STEP: u32 = 128;
 const IN_STEPS: u32 = 4096;
-const SQUARES: [u32; 9] = [184, 360, 728, 1448, 2896, 4608, 5120, 5792, 8192];
+const SQUARES: [u32; 14] =
+    [184, 360, 728, 1448, 2000, 2200, 2896, 3000, 4000, 4200, 4608, 5120, 5792, 8192];
 
 /// All other products of large matrices are near one whose sizes are among these: two octaves apart.
 const GRID: [u32; 5] = [32, 128, 512, 2048, 8192];
+
+/// Round numbers to people, whose rows of half precision are no whole sectors of the L2 cache.
+const DECIMAL: [u32; 2] = [1000, 5000];
 
 /// Few rows, few columns and little depth, with two large sizes.
 const FEW: [u32; 2] = [1, 8];
@@ -50,6 +54,7 @@ pub fn default_shapes(device: &DeviceInfo, dtype: Dtype) -> Vec<Shape> {
         sizes.extend(products(large, few, large));
         sizes.extend(products(large, large, few));
     }
+    sizes.extend(products(&DECIMAL, &DECIMAL, &DECIMAL));
     sizes.extend(products(&DEEP_SIDES, &DEEP_SIDES, &DEPTHS));
     let square = |size: &[u32; 3]| size[0] == size[1] && size[1] == size[2];
     let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();

@@ -5,22 +5,23 @@
 //! other blocks costs time in proportion to `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`,
 //! and the launch something fixed. What has to be moved once costs time in proportion to the elements of A, B and D: where D is large and
 //! K is not, and where factors are copied into aligned rows first. Blocks that stay and share the tiles of the last round among all (`s = 1`, else 0)
-//! hand their sums over to each other first.
+//! hand their sums over to each other first. Where slices are [fetched](super::fetch) more slowly than multiplied, by a factor `f`, work takes as much longer.
 //!
-//! `time = launch + latency * k + work * w * k + block * w + move * (m * k + k * n + m * n) + share * s`
+//! `time = launch + latency * k + work * w * k * f + block * w + move * (m * k + k * n + m * n) + share * s`
 //!
 //! A block that takes tile after tile is one that ends and begins again, as far as `w` goes. The six coefficients are those of the least squares of relative errors, none of them negative. This gives the right
 //! steps between measured shapes, where one tile more can cost another round of blocks; what it cannot know, such as caches,
 //! [`model`](super::model) adds from the measured shapes nearby.
 
 use super::class::Shape;
+use super::fetch::slowdown;
 use crate::kernels::shares;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
 const TERMS: usize = 6;
 
-/// The term that every trend has: `w * k`.
+/// The term that every trend has: `w * k * f`.
 const WORK: usize = 2;
 
 /// Measured shapes that a trend needs for each of its terms.
@@ -51,7 +52,8 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     };
     let depth = f64::from(depth.max(1).next_multiple_of(kernel.tile.bk));
     let [m, n, k] = sizes.map(f64::from);
-    [1.0, depth, rounds * depth, rounds, m * k + k * n + m * n, f64::from(hands_over)]
+    let work = rounds * depth * slowdown(kernel, shape);
+    [1.0, depth, work, rounds, m * k + k * n + m * n, f64::from(hands_over)]
 }
 
 /// A fitted function.
