@@ -5,6 +5,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `fetch` | what warpgroups wait for slices that are slow to fetch |
 //! | `halves` | memory for factors of f32 in halves |
 //! | `launch` | how a kernel is launched: grid, slices of K and workspace |
 //! | `precise` | kernels for the precisions of f32 |
@@ -14,6 +15,7 @@
 //! | `weigh` | halves or not, before anything is known of the data |
 //! | `why` | a chosen kernel and the reason for choosing it |
 
+mod fetch;
 pub(crate) mod halves;
 mod launch;
 pub(crate) mod precise;
@@ -23,6 +25,7 @@ mod types;
 mod weigh;
 mod why;
 
+pub(crate) use fetch::slowdown;
 pub use launch::LaunchShape;
 pub(crate) use launch::{MAX_PRODUCTS, drifts, shares};
 pub use precise::{kernels_of, of_all_precisions};

@@ -7,6 +7,7 @@ pub(crate) use slices::in_the_faster_way;
 
 use self::repack::repack_pays;
 use self::slices::{SMALLEST_ON_THE_WAY, come_in_bulk};
+use super::fetch::slowdown;
 use super::launch::{COST_OF_SHARING_DOUBLES, LaunchShape, Sharing};
 use super::{NotTuned, Problem, Selection, Types, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
@@ -58,6 +59,9 @@ const DOUBLES_A_LOAD: u64 = 10;
 
 /// Rows and columns of D that small tiles of outer products are for.
 const SOME_ROWS: u32 = 256;
+
+/// What a ratio is multiplied with so that whole numbers tell enough of it.
+const PER_MILLE: f64 = 1e3;
 
 /// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
 const ASYNC_COPIES: (u32, u32) = (8, 0);
@@ -181,9 +185,15 @@ impl Order {
             && keeps_busy(kernel, problem, device, nearly_all)
             && fills_tiles(kernel, problem)
         {
-            // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk, those of A once for all of D's columns.
+            // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk, or sooner.
             let alone = kernel.schedule == Schedule::Tiles;
-            let fetches = i64::from(come_in_bulk(kernel)) + i64::from(kernel.cluster_cols > 1);
+            let repack = problem.repack;
+            let waits = slowdown(
+                kernel,
+                [problem.m, problem.n, problem.k],
+                [repack.a, repack.b].map(|a| a > 0),
+            );
+            let fetches = i64::from(come_in_bulk(kernel)) - (waits * PER_MILLE) as i64;
             (Order(4, area as u64, alone, fetches, covered), Rule::FillsDevice)
         } else if small && kernel.rung == Rung::Naive {
             (Order::new(3, 0, false, 0), Rule::LittleToReuse)
@@ -268,8 +278,8 @@ fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
     matches!(kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
 }
 
-/// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that is as wide as one of them. Of the large ones of warpgroups those that are higher than wide are for a D
-/// of as many columns or a little fewer; and what 192 columns gain depends on how D divides into them among the multiprocessors, which only
+/// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that is as wide as one of them. Of the large
+/// ones of warpgroups those that are higher than wide are for a D of as many columns or a little fewer; and what 192 columns gain depends on how D divides into them among the multiprocessors, which only
 /// measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
 /// has few of either, it is known to be fast that blocks share K.
 fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
@@ -332,8 +342,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 ///
 /// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
 /// for narrow D alone, and those of 192 columns, for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that is as wide
-/// as one of them. The smallest tiles of outer products are for D of some
-/// hundred rows and columns.
+/// as one of them. The smallest tiles of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first whose slices
+/// take less time to fetch, if that takes longer than to multiply them: clusters, where rows of the factors are no whole sectors of the L2 cache.
 ///
 /// Kernels for which factors must be [repacked](super::Repack) come last where that takes longer than they gain: where the product is small or
 /// shallow, or elements are used only a few times.

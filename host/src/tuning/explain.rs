@@ -3,7 +3,6 @@
 use super::class::Shape;
 use super::model::Model;
 use super::policy::Tuning;
-use super::table::Source;
 use super::{choice, shipped};
 use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
@@ -57,8 +56,8 @@ pub fn explain(device: &Device, problem: &Problem, shape: Shape) -> Explanation 
 /// What would be chosen on a device that need not be there, such as one of the [known](crate::gpus) ones, by the tables
 /// that this library brings and no cache.
 pub fn explain_shipped(device: &DeviceInfo, problem: &Problem, shape: Shape) -> Explanation {
-    let table = shipped::table(&device.name, problem.dtype);
-    let tables: Vec<_> = table.iter().map(|table| (Source::Shipped, table)).collect();
+    let table = shipped::for_device(device, problem.dtype);
+    let tables: Vec<_> = table.iter().map(|(source, table)| (*source, table)).collect();
     let model = Model::new(device, &tables);
     let selection = choice::choose(&model, problem, shape, device, None)
         .or_else(|not_tuned| choose_untuned(problem, device, None, not_tuned));

@@ -1,7 +1,7 @@
 //! Tuning: the choice of a kernel by measured times.
 //!
 //! [`rank`](crate::kernels::rank) chooses by a rule that was made on one GPU. Here the choice comes from times that were
-//! measured on the very GPU: tables that this library brings for known GPUs ([`shipped`]), and a cache in the user's cache
+//! measured on the very GPU, or on one like it: tables that this library brings for known GPUs ([`shipped`]), and a cache in the user's cache
 //! folder ([`cache`]) that `regemm tune` fills, or the first use of a shape if that is asked for. Times of shapes that
 //! were not measured are predicted from those near them; where nothing is near, the rule decides. Nothing that is wrong with a
 //! table or a cache is an error: the log has a warning, and the rule decides.
@@ -20,7 +20,6 @@
 //! | [`shipped`] | the tables that this library brings |
 //! | [`measure`] | measuring all kernels on a shape |
 //! | `shapes` | the shapes that are measured unless others are named |
-//! | `fetch` | what warpgroups wait for slices that are slow to fetch |
 //! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
 //! | `model` | predicted times for shapes that were not measured |
 //! | `memo` | choices that were made before |
@@ -33,7 +32,6 @@ mod choice;
 mod class;
 mod document;
 pub mod explain;
-mod fetch;
 mod key;
 pub mod measure;
 mod memo;

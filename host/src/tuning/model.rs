@@ -144,16 +144,18 @@ impl Model {
             }
         };
         let (aligned, unaligned) = (points(true), points(false));
-        let classes = entries.keys().map(|shape: &Shape| shape.class()).collect();
+        // What was measured on another GPU is no reason not to measure on this one.
+        let own = entries.iter().filter(|(_, (source, _))| *source != Source::Alike);
+        let classes = own.map(|(shape, _): (&Shape, _)| shape.class()).collect();
         Model { multiprocessors, l2_bytes, classes, aligned, unaligned, kernels }
     }
 
     /// Whether there are no times at all.
     pub fn is_empty(&self) -> bool {
-        self.classes.is_empty()
+        self.kernels.is_empty()
     }
 
-    /// Whether a shape of this class was measured.
+    /// Whether a shape of this class was measured on this GPU.
     pub fn has(&self, class: ShapeClass) -> bool {
         self.classes.contains(&class)
     }

@@ -5,10 +5,12 @@ use crate::device::info::DeviceInfo;
 use regemm_kernels::element::Dtype;
 use std::collections::BTreeSet;
 
-/// Square products, which are what people try first: all multiples of 128 up to a size at which the rounds of tiles are many, and half octaves. How tiles
-/// come out even on the multiprocessors is not seen from neighbours, and decides up to a quarter of the time.
+/// Square products, which are what people try first: all multiples of this up to a size from which on the rounds of tiles are many. How tiles come out even
+/// on the multiprocessors decides up to a quarter of the time.
 const STEP: u32 = 128;
 const IN_STEPS: u32 = 4096;
+
+/// Others in half octaves, round numbers, and larger ones.
 const SQUARES: [u32; 14] =
     [184, 360, 728, 1448, 2000, 2200, 2896, 3000, 4000, 4200, 4608, 5120, 5792, 8192];
 

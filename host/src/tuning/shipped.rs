@@ -2,17 +2,35 @@
 //!
 //! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json`. They hold for other drivers and for kernels
 //! whose code has changed as well, only less exactly, so it is the cache that knows better where both have times.
+//!
+//! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. So a GPU without a table takes that of
+//! one with the same compute capability and as many multiprocessors, as an H100 takes that of the H200: it is nearer to the truth than the
+//! [rule](crate::kernels::rank), which knows little of that.
 
 use super::document::{Document, Stored};
-use super::table::Table;
+use super::table::{Source, Table};
+use crate::device::info::DeviceInfo;
 use regemm_kernels::element::Dtype;
 
-/// Names of GPUs as the driver gives them, and the documents of their tables.
-static DOCUMENTS: &[(&str, &str)] = &[("NVIDIA H200", include_str!("shipped/nvidia-h200.json"))];
+/// A GPU and the document of its tables.
+struct Shipped {
+    /// Its name as the driver gives it.
+    gpu: &'static str,
+    compute_capability: (u32, u32),
+    multiprocessors: u32,
+    document: &'static str,
+}
+
+static DOCUMENTS: &[Shipped] = &[Shipped {
+    gpu: "NVIDIA H200",
+    compute_capability: (9, 0),
+    multiprocessors: 132,
+    document: include_str!("shipped/nvidia-h200.json"),
+}];
 
 /// The GPUs for which there are tables, by the names that the driver gives them.
 pub fn gpus() -> impl Iterator<Item = &'static str> {
-    DOCUMENTS.iter().map(|(gpu, _)| *gpu)
+    DOCUMENTS.iter().map(|shipped| shipped.gpu)
 }
 
 /// The table for a GPU, by the name that the driver gives it.
@@ -24,11 +42,28 @@ pub fn table(gpu: &str, dtype: Dtype) -> Option<Table> {
     (!found.table.is_empty()).then_some(found.table)
 }
 
+/// The GPU whose tables a device takes: itself, or else one like it, of the same compute capability and with as many multiprocessors.
+pub fn used_by(device: &DeviceInfo) -> Option<&'static str> {
+    let is_alike = |shipped: &&Shipped| {
+        Some(shipped.compute_capability) == device.compute_capability
+            && shipped.multiprocessors == device.multiprocessors
+    };
+    let own = DOCUMENTS.iter().find(|shipped| shipped.gpu == device.name);
+    own.or_else(|| DOCUMENTS.iter().find(is_alike)).map(|shipped| shipped.gpu)
+}
+
+/// The table that a device takes.
+pub fn for_device(device: &DeviceInfo, dtype: Dtype) -> Option<(Source, Table)> {
+    let gpu = used_by(device)?;
+    let source = if gpu == device.name { Source::Shipped } else { Source::Alike };
+    Some((source, table(gpu, dtype)?))
+}
+
 fn stored(gpu: &str) -> Vec<Stored> {
-    let Some((_, text)) = DOCUMENTS.iter().find(|(name, _)| *name == gpu) else {
+    let Some(shipped) = DOCUMENTS.iter().find(|shipped| shipped.gpu == gpu) else {
         return Vec::new();
     };
-    match Document::decode(text) {
+    match Document::decode(shipped.document) {
         Ok(document) => document.tables,
         Err(damage) => {
             log::warn!("the table shipped for {gpu} is ignored: {damage}");
@@ -40,12 +75,13 @@ fn stored(gpu: &str) -> Vec<Stored> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::info::tests::h200;
     use std::collections::HashSet;
 
     /// A table that names kernels or tiles that are no more is stale: it has to be made anew on the GPU.
     #[test]
     fn shipped_tables_are_of_this_librarys_kernels() {
-        for (gpu, text) in DOCUMENTS {
+        for Shipped { gpu, document: text, .. } in DOCUMENTS {
             let document =
                 Document::decode(text).unwrap_or_else(|damage| panic!("{gpu}: {damage}"));
             let mut dtypes = HashSet::new();
@@ -59,6 +95,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn gpus_alike_take_the_table_of_one_another() {
+        let of = |device: DeviceInfo| for_device(&device, Dtype::Bf16).map(|(source, _)| source);
+        assert_eq!(of(h200()), Some(Source::Shipped));
+        let h100 = DeviceInfo { name: "NVIDIA H100 80GB HBM3".into(), ..h200() };
+        assert_eq!(of(h100.clone()), Some(Source::Alike));
+        assert_eq!(of(DeviceInfo { multiprocessors: 114, ..h100.clone() }), None);
+        assert_eq!(of(DeviceInfo { compute_capability: Some((10, 0)), ..h100 }), None);
     }
 
     #[test]

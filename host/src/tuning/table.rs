@@ -9,6 +9,8 @@ use std::fmt;
 /// Where measured times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
+    /// This library brings them for a GPU [like this one](super::shipped::for_device).
+    Alike,
     /// This library brings them for the GPU.
     Shipped,
     /// They were measured here.
@@ -18,6 +20,7 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Source::Alike => "shipped for a GPU like this one",
             Source::Shipped => "shipped for this GPU",
             Source::Measured => "measured on this GPU",
         })

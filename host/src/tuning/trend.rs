@@ -5,7 +5,7 @@
 //! other blocks costs time in proportion to `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`,
 //! and the launch something fixed. What has to be moved once costs time in proportion to the elements of A, B and D: where D is large and
 //! K is not, and where factors are copied into aligned rows first. Blocks that stay and share the tiles of the last round among all (`s = 1`, else 0)
-//! hand their sums over to each other first. Where slices are [fetched](super::fetch) more slowly than multiplied, by a factor `f`, work takes as much longer.
+//! hand their sums over to each other first. Where slices are [fetched](slowdown) more slowly than multiplied, by a factor `f`, work takes as much longer.
 //!
 //! `time = launch + latency * k + work * w * k * f + block * w + move * (m * k + k * n + m * n) + share * s`
 //!
@@ -14,8 +14,7 @@
 //! [`model`](super::model) adds from the measured shapes nearby.
 
 use super::class::Shape;
-use super::fetch::slowdown;
-use crate::kernels::shares;
+use crate::kernels::{shares, slowdown};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
@@ -52,7 +51,7 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     };
     let depth = f64::from(depth.max(1).next_multiple_of(kernel.tile.bk));
     let [m, n, k] = sizes.map(f64::from);
-    let work = rounds * depth * slowdown(kernel, shape);
+    let work = rounds * depth * slowdown(kernel, sizes, [!shape.aligned; 2]);
     [1.0, depth, work, rounds, m * k + k * n + m * n, f64::from(hands_over)]
 }
 

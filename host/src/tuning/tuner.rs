@@ -171,7 +171,7 @@ impl Tuner {
 
     /// What is shipped, what the cache holds, and what was measured in this process.
     fn load(&self, device: &DeviceInfo, dtype: Dtype, measured: Option<&Table>) -> Model {
-        let shipped = shipped::table(&device.name, dtype);
+        let shipped = shipped::for_device(device, dtype);
         // The key takes the PTX of all kernels of the type, which a first product need not wait for where no table can have it.
         let cache = self.cache.as_ref().filter(|cache| cache.file(&device.name).exists());
         let cached = cache.and_then(|cache| {
@@ -181,11 +181,11 @@ impl Tuner {
             })
         });
         let tables = [
-            (Source::Shipped, shipped.as_ref()),
-            (Source::Measured, cached.as_ref()),
-            (Source::Measured, measured),
+            shipped.as_ref().map(|(source, table)| (*source, table)),
+            cached.as_ref().map(|table| (Source::Measured, table)),
+            measured.map(|table| (Source::Measured, table)),
         ];
-        let tables = tables.into_iter().filter_map(|(source, table)| Some((source, table?)));
+        let tables = tables.into_iter().flatten();
         Model::new(device, &tables.collect::<Vec<_>>())
     }
 }
@@ -200,7 +200,7 @@ mod tests {
 
     /// A GPU for which nothing is shipped.
     fn gpu() -> DeviceInfo {
-        DeviceInfo { name: "NVIDIA Imaginary 1000".into(), ..h200() }
+        DeviceInfo { name: "NVIDIA Imaginary 1000".into(), multiprocessors: 131, ..h200() }
     }
 
     fn problem(n: u32) -> (Problem, Shape) {

@@ -154,7 +154,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, which: i32, _devi
     let answer = match which {
         1 => 1024,
         13 => 1_980_000,
-        16 => 132,
+        16 => 131,
         36 => 3_201_000,
         37 => 6144,
         38 => 50 << 20,

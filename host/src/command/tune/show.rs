@@ -78,7 +78,7 @@ impl Found {
 pub fn show(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), Failure> {
     let mut found = Vec::new();
     for gpu in shipped::gpus() {
-        let used = gpu == device.info().name;
+        let used = shipped::used_by(device.info()) == Some(gpu);
         let tables = Dtype::ALL.into_iter().filter_map(|dtype| shipped::table(gpu, dtype));
         found.extend(tables.map(|table| Found::new(gpu, &table, used)));
     }

@@ -123,6 +123,24 @@ fn narrow_products_fetch_the_large_factor_once() {
     }
 }
 
+/// Rows that are no whole sectors of the L2 cache are fetched once for two tiles, unless they are copied before.
+#[test]
+fn slow_rows_are_fetched_by_pairs() {
+    for dtype in [Dtype::F16, Dtype::Bf16] {
+        for layouts in Layouts::ALL {
+            // 44 x 12 tiles of 128 x 256: four for each multiprocessor.
+            let cluster = |n, k| {
+                let problem = Problem::packed(dtype, (5632, n, k), layouts);
+                let kernel = choose(&problem, &h200(), None).unwrap().kernel;
+                assert_eq!((kernel.tile.bm, kernel.tile.bn), (128, 256), "{n} {k}");
+                kernel.cluster
+            };
+            let found = [cluster(3072, 5120), cluster(3064, 5000), cluster(3065, 5001)];
+            assert_eq!(found, [1, 2, 1], "{dtype} {layouts}");
+        }
+    }
+}
+
 #[test]
 fn double_precision_takes_tensor_cores_where_they_are_fast() {
     let chosen = |size, layouts, compute_capability| {

@@ -6,7 +6,6 @@
 //! time; others wait. At 5000 x 5000 x 5000 in bf16 that leaves of the speed that tiles have elsewhere 0.55 for 128 x 128, 0.67 for 128 x 192, 0.75 for
 //! 128 x 256, and nearly all for two blocks with 128 x 256 each that share B (H200).
 
-use super::class::Shape;
 use regemm_kernels::kernel::{KernelInfo, Needs, Schedule};
 
 /// Cycles in which a multiprocessor gets a row of a box that is a line, whole sectors, or neither.
@@ -23,45 +22,44 @@ const SECTOR_BYTES: u64 = 32;
 /// Multiply-adds of half precision that a multiprocessor's tensor cores do in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
 
-/// How many times as long as its products a slice of a kernel takes to fetch, for row-major factors without gaps: at least 1, and that for kernels that do
-/// not [multiply in warpgroups](Needs::WarpgroupProducts).
-pub(super) fn slowdown(kernel: &KernelInfo, shape: Shape) -> f64 {
+/// How many times as long as its products a slice of a kernel takes to fetch, for factors of `m x k` and `k x n` without gaps between their rows as they
+/// are stored: at least 1, and that for kernels that do not [multiply in warpgroups](Needs::WarpgroupProducts). Factors that are `copied` before, A and B, are
+/// copied into rows of whole lines.
+pub(crate) fn slowdown(kernel: &KernelInfo, [m, n, k]: [u32; 3], copied: [bool; 2]) -> f64 {
     if kernel.needs != Needs::WarpgroupProducts || kernel.takes_halves() {
         return 1.0;
     }
     let bytes = kernel.dtype.bytes() as u64;
-    // Factors whose rows bulk copies cannot take are copied into such as are whole lines.
-    let cycles = |cols: u32| {
-        let row = u64::from(cols) * bytes;
-        match shape.aligned {
-            true if !row.is_multiple_of(SECTOR_BYTES) => CYCLES_OF_ODD_ROW,
-            true if !row.is_multiple_of(LINE_BYTES) => CYCLES_OF_SECTORS,
-            _ => CYCLES_OF_LINE,
-        }
-    };
     let beside = kernel.cluster_cols;
     let above = match kernel.schedule {
         Schedule::ClusterK => 1,
         _ => kernel.cluster / beside,
     };
-    let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(u64::from);
-    let rows = |count: u64, length: u64, blocks: u32| {
-        (count * (length * bytes).div_ceil(LINE_BYTES)) as f64 / f64::from(blocks)
+    let [bm, bn, bk] = [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk];
+    let layouts = kernel.layouts;
+    let of_a = (layouts.a.stored(bm, bk), layouts.a.stored(m, k).1, beside, copied[0]);
+    let of_b = (layouts.b.stored(bk, bn), layouts.b.stored(k, n).1, above, copied[1]);
+    let cycles = |((rows, length), cols, blocks, is_copied): ((u32, u32), u32, u32, bool)| {
+        let row = u64::from(cols) * bytes;
+        let of_row = match is_copied {
+            false if !row.is_multiple_of(SECTOR_BYTES) => CYCLES_OF_ODD_ROW,
+            false if !row.is_multiple_of(LINE_BYTES) => CYCLES_OF_SECTORS,
+            _ => CYCLES_OF_LINE,
+        };
+        let boxes = (u64::from(length) * bytes).div_ceil(LINE_BYTES);
+        (u64::from(rows) * boxes) as f64 * of_row / f64::from(blocks)
     };
-    let fetch = rows(bm, bk, beside) * cycles(shape.k) + rows(bk, bn, above) * cycles(shape.n);
-    let products = (bm * bn * bk) as f64 / MULTIPLY_ADDS;
-    (fetch / products).max(1.0)
+    let products = f64::from(bm * bn) * f64::from(bk) / MULTIPLY_ADDS;
+    ((cycles(of_a) + cycles(of_b)) / products).max(1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernels::find;
-    use regemm_kernels::element::Dtype;
 
     fn slowdown_of(name: &str, m: u32, n: u32, k: u32) -> f64 {
-        let kernel = find(name).unwrap();
-        slowdown(kernel, Shape::packed(kernel.dtype, m, n, k))
+        slowdown(find(name).unwrap(), [m, n, k], [false; 2])
     }
 
     #[test]
@@ -87,13 +85,27 @@ mod tests {
         assert_eq!(of(4112, 4112), 1.0, "whole sectors, though not whole lines, are there in time");
         let small = [4096, 4112, 4104].map(|n| slowdown_of("warpgroup128_bf16", 4096, n, n));
         assert!(small.is_sorted() && small[0] < small[1] && small[1] < small[2], "{small:?}");
-        assert_eq!(of(4095, 4093), 1.0, "what is copied first is aligned");
+        let kernel = find("warpgroup_bf16").unwrap();
+        let copied = [[false; 2], [false, true], [true; 2]];
+        let copied = copied.map(|copied| slowdown(kernel, [4096, 4104, 4104], copied));
+        assert_eq!(copied, [both, a, none], "what is copied before has whole lines");
         for other in ["tensor_core_bf16", "naive_bf16", "pipelined_f32"] {
             assert_eq!(slowdown_of(other, 5000, 5000, 5000), 1.0, "{other}");
         }
-        assert_eq!(
-            slowdown(find("warpgroup_bf16").unwrap(), Shape::packed(Dtype::Bf16, 0, 0, 0)),
-            1.0
-        );
+        assert_eq!(slowdown_of("warpgroup_bf16", 0, 0, 0), 1.0);
+    }
+
+    /// Rows of stored factors: of A^T as long as m, of B^T as long as k.
+    #[test]
+    fn rows_are_those_of_what_is_stored() {
+        let odd = |name, sizes| slowdown(find(name).unwrap(), sizes, [false; 2]) > 1.0;
+        let of = |name| {
+            [[4104, 4096, 4096], [4096, 4104, 4096], [4096, 4096, 4104]]
+                .map(|sizes| odd(name, sizes))
+        };
+        assert_eq!(of("warpgroup128_bf16"), [false, true, true]);
+        assert_eq!(of("warpgroup128_tn_bf16"), [true, true, false]);
+        assert_eq!(of("warpgroup128_nt_bf16"), [false, false, true]);
+        assert_eq!(of("warpgroup128_tt_bf16"), [true, false, true]);
     }
 }
