@@ -3,8 +3,9 @@
 //! Tests are made at run time, one for each machine, kernel and theme: `sim::double_buffered_f32::edges`. Names filter as
 //! usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1` a
 //! missing GPU is a failure. On the simulator, which takes its time, some themes are left to a twin that is the same code there: kernels of
-//! bf16 run those alone that are about values, and leave the others to their twins of f16; other layouts leave those about what becomes of sums to
-//! their twins of row-major factors; and a kernel of bf16 in another layout, which has both twins, runs what mixes values and layouts. Of themes with
+//! bf16 run those alone that are about values, and leave the others to their twins of f16; other layouts leave those about what becomes of sums
+//! and who sums what to their twins of row-major factors; where both factors are transposed, some are left to the twins with one that is; and a kernel of bf16 in another layout, which has both twins, runs what mixes values and layouts. Kernels whose blocks
+//! walk in clusters leave what is about values or results to those of the same tiles whose blocks are alone. Of themes with
 //! many cases kernels that have a twin run only some: fewer random cases, numbers of slices and operands that products of a batch share, in other
 //! layouts fewer activations, and no products without depth where blocks have several tiles. A kernel of whole tiles, which ignores slices, is asked
 //! for one number of them. On a GPU every kernel runs every theme with all its cases.
@@ -26,7 +27,7 @@ mod themes;
 use case::TestElement;
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::Machine;
-use regemm::{Dtype, KernelInfo, Layouts, Yields, bf16, f16};
+use regemm::{Dtype, KernelInfo, Layouts, Rung, Yields, bf16, f16};
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -78,6 +79,15 @@ fn twins_are_there(trials: &mut Vec<Trial>) {
                 if !row_major.is_some_and(is_alike) {
                     return missing("of row-major factors");
                 }
+                if kernel.layouts == Layouts::TT {
+                    let with_one = ["_tn_", "_nt_"].map(|one| kernel.name.replacen(&infix, one, 1));
+                    if !with_one.into_iter().all(|name| twin(name).is_some()) {
+                        return missing("with one transposed factor");
+                    }
+                }
+            }
+            if walks_in_clusters(kernel) && !has_twin_alone(kernel) {
+                return missing("whose blocks are alone");
             }
         }
         Ok(())
@@ -106,7 +116,26 @@ fn add_kernel<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 /// Whether a kernel leaves a theme to one that is the same code in what the theme is about.
 fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
     let of_type = kernel.dtype == Dtype::Bf16 && !themes::is_about_values(theme);
-    let of_layouts = kernel.layouts != Layouts::NN && themes::is_about_results(theme);
+    let of_layouts = kernel.layouts != Layouts::NN
+        && (themes::is_about_results(theme) || themes::is_about_schedules(theme));
+    let of_factors = kernel.layouts == Layouts::TT && themes::is_about_one_factor(theme);
     let of_both = kernel.dtype == Dtype::Bf16 && kernel.layouts != Layouts::NN;
-    of_type || of_layouts || of_both && !themes::mixes_values_and_layouts(theme)
+    let in_clusters = walks_in_clusters(kernel)
+        && (themes::is_about_results(theme) || themes::is_about_values(theme));
+    of_type
+        || of_layouts
+        || of_factors
+        || of_both && !themes::mixes_values_and_layouts(theme)
+        || in_clusters && !themes::mixes_values_and_layouts(theme)
+}
+
+/// Whether a kernel of warpgroups has blocks that walk over D in clusters, and is else the code of one whose blocks are alone.
+fn walks_in_clusters(kernel: &KernelInfo) -> bool {
+    kernel.rung == Rung::Warpgroup && kernel.cluster > 1
+}
+
+/// Whether there is a kernel with the same tiles, types and layouts whose blocks are alone.
+fn has_twin_alone(kernel: &KernelInfo) -> bool {
+    let of = |k: &KernelInfo| (k.rung, k.dtype, k.target, k.tile, k.layouts, k.schedule);
+    regemm::kernels::kernels().iter().any(|twin| twin.cluster == 1 && of(twin) == of(kernel))
 }

@@ -71,6 +71,16 @@ pub fn is_about_results(theme: &str) -> bool {
     ABOUT_RESULTS.contains(&theme)
 }
 
+/// Whether a theme is about which block sums what, which is one code for all layouts of the factors.
+pub fn is_about_schedules(theme: &str) -> bool {
+    matches!(theme, "slices" | "many_tiles" | "shared_tiles")
+}
+
+/// Whether a theme is about how each factor is read by itself: as in a kernel that takes only that one transposed.
+pub fn is_about_one_factor(theme: &str) -> bool {
+    matches!(theme, "alignment" | "rectangles" | "batches")
+}
+
 /// Whether a theme is about values of a type at addresses of a layout.
 pub fn mixes_values_and_layouts(theme: &str) -> bool {
     matches!(theme, "exact_integers" | "random_cases")

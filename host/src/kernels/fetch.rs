@@ -2,9 +2,9 @@
 //!
 //! Bulk copies bring rows of boxes, 128 bytes each. Where rows of A and B are whole lines of the L2 cache these come at 64 bytes a
 //! cycle. Else they are parts of two lines, and take a quarter longer; and where rows are no whole sectors of 32 bytes either, such as those of 1000 or 3000
-//! elements of half precision, they are also parts of five sectors instead of four, and take 1.75 times as long. Tiles whose slices have few rows for their products, large ones or those of clusters, still have them in
-//! time; others wait. At 5000 x 5000 x 5000 in bf16 that leaves of the speed that tiles have elsewhere 0.55 for 128 x 128, 0.67 for 128 x 192, 0.75 for
-//! 128 x 256, and nearly all for two blocks with 128 x 256 each that share B (H200).
+//! elements of half precision, they are also parts of five sectors instead of four, and take 1.75 times as long. Tiles whose slices have few rows for their
+//! products, large ones or those of clusters, still have them in time; others wait. At 5000 x 5000 x 5000 in bf16 that leaves of the speed that tiles have
+//! elsewhere 0.55 for 128 x 128, 0.67 for 128 x 192, 0.75 for 128 x 256, and nearly all for two blocks with 128 x 256 each that share B (H200).
 
 use regemm_kernels::kernel::{KernelInfo, Needs, Schedule};
 
