@@ -78,7 +78,7 @@ pub fn is_about_schedules(theme: &str) -> bool {
 
 /// Whether a theme is about how each factor is read by itself: as in a kernel that takes only that one transposed.
 pub fn is_about_one_factor(theme: &str) -> bool {
-    matches!(theme, "alignment" | "rectangles" | "batches")
+    matches!(theme, "edges" | "alignment" | "rectangles" | "batches" | "misaligned_factors")
 }
 
 /// Whether a theme is about values of a type at addresses of a layout.
