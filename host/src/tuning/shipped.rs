@@ -1,6 +1,6 @@
 //! The tables that this library brings for known GPUs.
 //!
-//! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json`. They hold for other drivers and for kernels
+//! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json`, more than once: of a kernel's times on a shape the shortest counts. They hold for other drivers and for kernels
 //! whose code has changed as well, only less exactly, so it is the cache that knows better where both have times.
 //!
 //! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. So a GPU without a table takes that of
