@@ -193,7 +193,7 @@ impl<
     /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
     #[inline(always)]
     #[track_caller]
-    unsafe fn copy<E>(p: &GemmParams<f64, E>, ring: &mut Ring<STAGES>) {
+    unsafe fn copy<E: Epilogue<f64>>(p: &GemmParams<f64, E>, ring: &mut Ring<STAGES>) {
         // SAFETY: as promised by the caller; the stage is empty, and those who announce wait for it to be full.
         unsafe {
             let (a, b) = p.mapped_factors();
@@ -230,7 +230,11 @@ impl<
     /// One warp of its own does so for each group.
     #[inline(always)]
     #[track_caller]
-    unsafe fn announce<E>(p: &GemmParams<f64, E>, ring: &mut Ring<STAGES>, group: u32) {
+    unsafe fn announce<E: Epilogue<f64>>(
+        p: &GemmParams<f64, E>,
+        ring: &mut Ring<STAGES>,
+        group: u32,
+    ) {
         let mut parts = Parts::<CLUSTER>::new::<Self, _>(p).map(|part| part.slices.len() as u32);
         let of_first = parts.next().unwrap_or(0);
         let slices = of_first + parts.sum::<u32>();

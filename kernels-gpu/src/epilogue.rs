@@ -13,11 +13,17 @@ pub use linear::{BiasAxis, Linear};
 
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.
 pub trait Epilogue<T: Element>: Copy + 'static {
-    /// The epilogue of product `index` of a batch, the first being 0. Unless written otherwise all products share one.
+    /// The epilogue of product `index` of a batch, the first being that of this one, with index 0. Unless written otherwise all products share one.
     #[inline(always)]
     fn of_product(self, index: u32) -> Self {
         let _ = index;
         self
+    }
+
+    /// The product of the launch that it is of: the first one, unless it is of [another](OfProduct).
+    #[inline(always)]
+    fn product(&self) -> u32 {
+        0
     }
 
     /// The factor that sums are multiplied with, where that is all that becomes of them; the same for all threads of a launch. A
@@ -139,13 +145,48 @@ pub struct Short<A> {
     pub by_tanh: bool,
 }
 
-/// The epilogue of the product that the running block computes, which it becomes where it is used: see
-/// [`TargetRef`](crate::params::TargetRef).
-#[repr(transparent)]
+/// The epilogue of another product of a batch, which it becomes where it is used: see [`TargetRef`](crate::params::TargetRef).
 #[derive(Clone, Copy, Debug)]
-pub struct OfBlock<E>(pub E);
+pub struct OfProduct<E, P>(pub E, pub P);
 
-impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
+/// That of the running block's product, or of the first one that it [goes through](crate::batches).
+pub type OfBlock<E> = OfProduct<E, RunningBlock>;
+
+/// How many products after that of the epilogue it is made of.
+pub trait Which: Copy + 'static {
+    /// So many.
+    fn index(self) -> u32;
+}
+
+/// As many as the running block's index along y.
+#[derive(Clone, Copy, Debug)]
+pub struct RunningBlock;
+
+impl Which for RunningBlock {
+    #[inline(always)]
+    fn index(self) -> u32 {
+        thread::block_idx_y()
+    }
+}
+
+impl Which for u32 {
+    #[inline(always)]
+    fn index(self) -> u32 {
+        self
+    }
+}
+
+impl<T: Element, E: Epilogue<T>, P: Which> Epilogue<T> for OfProduct<E, P> {
+    #[inline(always)]
+    fn of_product(self, index: u32) -> Self {
+        OfProduct(self.0.of_product(index), self.1)
+    }
+
+    #[inline(always)]
+    fn product(&self) -> u32 {
+        self.0.product() + self.1.index()
+    }
+
     #[inline(always)]
     fn only_scales(&self) -> Option<T::Acc> {
         self.0.only_scales()
@@ -160,38 +201,38 @@ impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
     #[track_caller]
     unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
         // SAFETY: as promised by the caller.
-        unsafe { self.0.of_product(thread::block_idx_y()).fetch(at) }
+        unsafe { self.0.of_product(self.1.index()).fetch(at) }
     }
 
     #[inline(always)]
     #[track_caller]
     unsafe fn fetch_vectors(&self, at: &PairsAt) -> FetchedVectors {
         // SAFETY: as promised by the caller.
-        unsafe { self.0.of_product(thread::block_idx_y()).fetch_vectors(at) }
+        unsafe { self.0.of_product(self.1.index()).fetch_vectors(at) }
     }
 
     #[inline(always)]
     fn addends(&self, vectors: &FetchedVectors, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
-        self.0.of_product(thread::block_idx_y()).addends(vectors, fetched)
+        self.0.of_product(self.1.index()).addends(vectors, fetched)
     }
 
     #[inline(always)]
     #[track_caller]
     unsafe fn finish(&self, values: &mut Pairs<T::Acc>, at: &PairsAt) {
         // SAFETY: as promised by the caller.
-        unsafe { self.0.of_product(thread::block_idx_y()).finish(values, at) }
+        unsafe { self.0.of_product(self.1.index()).finish(values, at) }
     }
 
     #[inline(always)]
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
         // SAFETY: as promised by the caller.
-        unsafe { self.0.of_product(thread::block_idx_y()).apply(sum, row, col) }
+        unsafe { self.0.of_product(self.1.index()).apply(sum, row, col) }
     }
 
     #[inline(always)]
     unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
         // SAFETY: as promised by the caller.
-        unsafe { self.0.of_product(thread::block_idx_y()).apply_vector(sums, row, col, inside) }
+        unsafe { self.0.of_product(self.1.index()).apply_vector(sums, row, col, inside) }
     }
 
     #[inline(always)]
@@ -203,6 +244,6 @@ impl<T: Element, E: Epilogue<T>> Epilogue<T> for OfBlock<E> {
         inside: (u32, u32),
     ) {
         // SAFETY: as promised by the caller.
-        unsafe { self.0.of_product(thread::block_idx_y()).apply_rows(sums, row, col, inside) }
+        unsafe { self.0.of_product(self.1.index()).apply_rows(sums, row, col, inside) }
     }
 }

@@ -219,7 +219,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     /// One thread does so; the parameters have maps of the halves of A and B.
     #[inline(always)]
     #[track_caller]
-    pub(crate) unsafe fn produce<E>(
+    pub(crate) unsafe fn produce<E: Epilogue<f32>>(
         p: &GemmParams<f16, E, f32>,
         ring: &mut Ring<STAGES>,
         parts: impl IntoIterator<Item = (Origin, Range<u32>)>,

@@ -63,6 +63,7 @@ macro_rules! __gemm_kernels {
                 schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
                 finishes: <$kernel as $crate::kernel::GemmKernel>::FINISHES,
                 keeps_pace: <$kernel as $crate::kernel::GemmKernel>::KEEPS_PACE,
+                walks_batches: <$kernel as $crate::kernel::GemmKernel>::WALKS_BATCHES,
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
@@ -161,7 +162,7 @@ macro_rules! __gemm_entry {
                 }
             )?
             let factors = [a, b];
-            let maps = $crate::maps::Maps::new(&factors, d, d_is_mapped != 0);
+            let maps = $crate::maps::Maps::new(&factors, d, d_is_mapped != 0, &params.maps);
             let params = $crate::params::GemmParams { maps, ..params.of_block() };
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }

@@ -96,6 +96,9 @@ pub trait GemmKernel {
     const WAITS: bool = false;
     /// Whether its blocks can [keep pace](crate::pace).
     const KEEPS_PACE: bool = false;
+    /// Whether blocks that stay can go through all products of a batch, as [`Maps::of_products`](crate::maps::Maps::of_products) says: else each computes
+    /// tiles of one.
+    const WALKS_BATCHES: bool = false;
 
     /// Runs one thread.
     ///

@@ -28,7 +28,7 @@
 //! [`panels`] and [`warp_tile`] the same for tensor cores, [`warp_pipeline`] the frame around them, [`double_panels`], [`double_bulk_panels`], [`double_tile`] and [`double_sums`] in double precision, [`bulk_panels`] and [`warpgroup_tile`] for warpgroups of them, [`maps`]
 //! what bulk copies must be told, [`mod@repack`] the launch that copies factors which they cannot take, [`mod@split`] the one that makes halves of f32, [`decision`] what decides whether they are used, [`sums_on_the_way`] and [`outbox`] how sums get to D in rows, [`pairs`] how an epilogue works on them
 //! in registers, [`fast_activation`] what it may leave out where results are rounded to half precision, [`partials`] the sums of slices of K, and [`reduce`] the launch that
-//! adds them up, [`shares`] which blocks sum what of a tile, [`parts`] what a block that stays sums in turn and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
+//! adds them up, [`shares`] which blocks sum what of a tile, [`parts`] what a block that stays sums in turn, [`batches`] of several products, and [`hand_over`] how they pass it on, [`epilogue`] what happens to a
 //! sum before it is stored. [`mod@kernel`] is the contract of all kernels, [`table`] lists
 //! every instantiation, and the macros of [`instantiate`] make PTX entries, host tables and names of its rows.
 //!
@@ -39,6 +39,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod activation;
+pub mod batches;
 pub mod bulk_panels;
 pub mod cluster_split;
 pub mod copies;

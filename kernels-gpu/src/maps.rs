@@ -14,10 +14,11 @@
 //! product, and there is a single one where all products share it.
 
 use crate::element::Element;
+use crate::epilogue::Epilogue;
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
+use cuda_std::hint;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{hint, thread};
 
 /// What one bulk copy brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +71,7 @@ impl Boxes {
 /// The maps of A and B.
 pub type Factors<'a> = [&'a TensorMap; 2];
 
-/// Where the maps are.
+/// Where the maps are, and of how many products a block goes through the matrices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Maps {
@@ -80,18 +81,38 @@ pub struct Maps {
     d: *const TensorMap,
     /// Zero where D is not mapped.
     d_is_mapped: u32,
+    /// What a launch says by [`of_products`](Self::of_products).
+    products: u32,
 }
 
 impl Maps {
-    /// None.
-    pub const NONE: Self =
-        Maps { factors: core::ptr::null(), d: core::ptr::null(), d_is_mapped: 0 };
+    /// None, for one product of a batch for each block along y.
+    pub const NONE: Self = Self::of_products(1);
 
-    /// Those of A and B, and of D where that is mapped. They are used as long as the factors live.
+    /// None, for so many products, at least one, of which each block that stays goes through all, one after another: what launches pass to kernels that
+    /// [can](crate::kernel::GemmKernel::WALKS_BATCHES).
+    pub const fn of_products(products: u32) -> Self {
+        Maps { factors: core::ptr::null(), d: core::ptr::null(), d_is_mapped: 0, products }
+    }
+
+    /// Those of A and B, and of D where that is mapped, of as many products as `launched`, which is what the launch has passed. They are used as long as
+    /// the factors live.
     #[inline(always)]
-    pub const fn new(factors: &Factors<'_>, d: &TensorMap, d_is_mapped: bool) -> Self {
+    pub const fn new(
+        factors: &Factors<'_>,
+        d: &TensorMap,
+        d_is_mapped: bool,
+        launched: &Maps,
+    ) -> Self {
         let factors = core::ptr::from_ref(factors).cast();
-        Maps { factors, d: core::ptr::from_ref(d), d_is_mapped: d_is_mapped as u32 }
+        let d_is_mapped = d_is_mapped as u32;
+        Maps { factors, d: core::ptr::from_ref(d), d_is_mapped, products: launched.products }
+    }
+
+    /// Products that each block goes through.
+    #[inline(always)]
+    pub const fn products(&self) -> u32 {
+        self.products
     }
 }
 
@@ -100,12 +121,12 @@ impl Maps {
 pub struct Mapped<'a> {
     /// The map.
     pub map: &'a TensorMap,
-    /// Which of its matrices is that of the running block's product.
+    /// Which of its matrices is that of the product.
     pub index: i32,
 }
 
-impl<T: Element, E, D: Element> GemmParams<T, E, D> {
-    /// A and B of the running block's product.
+impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
+    /// A and B of the product.
     ///
     /// # Safety
     /// These are the parameters of a kernel that has maps.
@@ -113,10 +134,10 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     pub unsafe fn mapped_factors(&self) -> (Mapped<'_>, Mapped<'_>) {
         // SAFETY: the entry refers to its own parameters, which live as long as the launch.
         let [a, b] = unsafe { *self.maps.factors };
-        (mapped(a, self.a_stride), mapped(b, self.b_stride))
+        (self.mapped(a, self.a_stride), self.mapped(b, self.b_stride))
     }
 
-    /// D of the running block's product, where it is mapped.
+    /// D of the product, where it is mapped.
     #[inline(always)]
     pub fn d_if_mapped(&self) -> Option<Mapped<'_>> {
         // SAFETY: it is mapped.
@@ -129,19 +150,19 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
         hint::opaque(self.maps.d_is_mapped) != 0
     }
 
-    /// D of the running block's product.
+    /// D of the product.
     ///
     /// # Safety
     /// It is [mapped](Self::d_is_mapped_anew).
     #[inline(always)]
     pub unsafe fn mapped_d(&self) -> Mapped<'_> {
         // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
-        mapped(unsafe { &*self.maps.d }, self.d.stride)
+        self.mapped(unsafe { &*self.maps.d }, self.d.stride)
     }
-}
 
-/// The running block's matrix of a map of those that lie `stride` elements apart.
-#[inline(always)]
-fn mapped(map: &TensorMap, stride: u64) -> Mapped<'_> {
-    Mapped { map, index: if stride == 0 { 0 } else { thread::block_idx_y() as i32 } }
+    /// The product's matrix of a map of those that lie `stride` elements apart.
+    #[inline(always)]
+    fn mapped<'a>(&self, map: &'a TensorMap, stride: u64) -> Mapped<'a> {
+        Mapped { map, index: if stride == 0 { 0 } else { self.epilogue.product() as i32 } }
+    }
 }

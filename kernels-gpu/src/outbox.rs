@@ -20,6 +20,7 @@
 //! Other matrices D, whose rows are not multiples of 16 bytes, are stored by all lanes, whole rows of a part together.
 
 use crate::element::Element;
+use crate::epilogue::Epilogue;
 use crate::maps::{BoxShape, Mapped};
 use crate::pairs::{self, Pairs};
 use crate::params::GemmParams;
@@ -144,7 +145,7 @@ impl Outbox {
     /// All lanes of the warp get here together, having written all of it. D is valid for the shape in `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn send_rows<T: Element, E, D: Element, W: Scalar + Default>(
+    pub unsafe fn send_rows<T: Element, E: Epilogue<D>, D: Element, W: Scalar + Default>(
         &mut self,
         params: &GemmParams<T, E, D>,
         origin: Origin,
@@ -166,7 +167,13 @@ impl Outbox {
     /// As for [`send_rows`](Self::send_rows).
     #[inline(always)]
     #[track_caller]
-    unsafe fn send_round<T: Element, E, D: Element, W: Scalar + Default, const LOADS: usize>(
+    unsafe fn send_round<
+        T: Element,
+        E: Epilogue<D>,
+        D: Element,
+        W: Scalar + Default,
+        const LOADS: usize,
+    >(
         &self,
         params: &GemmParams<T, E, D>,
         origin: Origin,
@@ -190,7 +197,7 @@ impl Outbox {
                 let (row, byte) = place(i);
                 let (row, col) = (origin.row + row, origin.col + byte / size_of::<D>() as u32);
                 let inside = row < params.m && col < params.n;
-                params.d.at(row, col).cast::<W>().store_if(inside, elements[i]);
+                params.target().at(row, col).cast::<W>().store_if(inside, elements[i]);
             });
         }
     }

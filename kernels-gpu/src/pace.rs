@@ -19,6 +19,8 @@
 //! A cluster that has waited in vain a few times waits no more: then there are others that cannot run, since the GPU has other work as well.
 //! Where the factors of all tiles under way fit in the cache nobody need wait, and the host says so by [`GemmParams::pace`].
 
+use crate::batches::rows;
+use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, together};
 use crate::params::GemmParams;
 use crate::tile::tiles;
@@ -84,11 +86,14 @@ impl Pace {
     /// The same thread does so, once, after all slices.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn end<K: GemmKernel, E>(self, p: &GemmParams<K::Element, E, K::Target>) {
+    pub unsafe fn end<K: GemmKernel, E: Epilogue<K::Target>>(
+        self,
+        p: &GemmParams<K::Element, E, K::Target>,
+    ) {
         if p.pace() == 0 || !counts::<K>() {
             return;
         }
-        let all = p.k.div_ceil(K::TILE.bk) * tiles(&together::<K>(), p.m, p.n);
+        let all = p.k.div_ceil(K::TILE.bk) * tiles(&together::<K>(), rows::<K, _>(p), p.n);
         let asked = words::<K, E>(p);
         let arrived = asked.add(1);
         // SAFETY: as promised by the caller; the last cluster to arrive is the last to use the words.

@@ -1,7 +1,7 @@
 //! What a launch passes to a kernel.
 
 use crate::element::Element;
-use crate::epilogue::{Epilogue, OfBlock};
+use crate::epilogue::{Epilogue, OfBlock, OfProduct, RunningBlock};
 use crate::layout::Layout;
 use crate::maps::Maps;
 use cuda_std::memory::GlobalPtr;
@@ -89,10 +89,16 @@ impl<T> Clone for TargetRef<T> {
 impl<T> Copy for TargetRef<T> {}
 
 impl<T: Scalar> TargetRef<T> {
+    /// D of a product.
+    #[inline(always)]
+    pub fn of_product(&self, index: u32) -> MatrixRef<T> {
+        self.first.shifted(u64::from(index) * self.stride)
+    }
+
     /// D of the running block's product.
     #[inline(always)]
     pub fn of_block(&self) -> MatrixRef<T> {
-        self.first.shifted(u64::from(thread::block_idx_y()) * self.stride)
+        self.of_product(thread::block_idx_y())
     }
 
     /// Pointer to element `(row, col)`.
@@ -226,6 +232,19 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
         }
     }
 
+    /// D of the product that these are the parameters of, where a kernel [goes through several](crate::kernel::GemmKernel::WALKS_BATCHES).
+    #[inline(always)]
+    pub fn target(&self) -> MatrixRef<D> {
+        self.d.of_product(self.epilogue.product())
+    }
+
+    /// The same for the product that comes `index` after the running block's. A and B are left as they are: kernels that go through several
+    /// products know them by their [maps](crate::maps).
+    #[inline(always)]
+    pub fn further(&self, index: u32) -> GemmParams<T, OfProduct<E, u32>, D> {
+        self.with_epilogue(OfProduct(self.epilogue, index))
+    }
+
     /// The parameters of the product that the running block computes: the one of its index along y. A and B are those of
     /// the product; D and the epilogue become so where they are used.
     #[inline(always)]
@@ -236,6 +255,6 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
             MatrixRef { data: GlobalPtr::from_address(hint::whole(data.address())), ..factor }
         };
         let (a, b) = (shifted(self.a, self.a_stride), shifted(self.b, self.b_stride));
-        GemmParams { a, b, ..self.with_epilogue(OfBlock(self.epilogue)) }
+        GemmParams { a, b, ..self.with_epilogue(OfProduct(self.epilogue, RunningBlock)) }
     }
 }

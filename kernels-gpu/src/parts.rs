@@ -15,7 +15,11 @@
 //!
 //! The blocks of a cluster walk together, each on its own of as many tiles one above the other, or beside each other. At the edges of D some of
 //! these may lie wholly outside.
+//!
+//! In a batch they are the tiles of all products, as if the matrices D lay one below the other ([`crate::batches`]).
 
+use crate::batches::rows;
+use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Tile, together};
 use crate::params::GemmParams;
 use crate::shares::{Segment, Share, Shares};
@@ -26,7 +30,7 @@ use cuda_std::{hint, thread};
 /// Slices of a tile that one block sums in one go.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Where the block's tile begins.
+    /// Where the block's tile begins, in the rows of [all products](crate::batches::rows).
     pub origin: Origin,
     /// The slices of k.
     pub slices: Range<u32>,
@@ -42,6 +46,7 @@ pub struct Part {
 pub struct Parts<const ABOVE: u32 = 1, const BESIDE: u32 = 1> {
     /// The tiles of a cluster, as one.
     together: Tile,
+    /// Rows of all products.
     m: u32,
     n: u32,
     /// Slices of a tile.
@@ -61,11 +66,13 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
 
     /// Those of the running block.
     #[inline(always)]
-    pub fn new<K: GemmKernel, E>(p: &GemmParams<K::Element, E, K::Target>) -> Self {
+    pub fn new<K: GemmKernel, E: Epilogue<K::Target>>(
+        p: &GemmParams<K::Element, E, K::Target>,
+    ) -> Self {
         let slices = p.k.div_ceil(K::TILE.bk);
         let shares = Shares::new(p.shared_tiles, p.sharing_blocks, slices);
         let step = if thread::block_idx_x() / Self::CLUSTER < shares.blocks() { 0 } else { SHARED };
-        Parts { together: together::<K>(), m: p.m, n: p.n, slices, shares, step }
+        Parts { together: together::<K>(), m: rows::<K, _>(p), n: p.n, slices, shares, step }
     }
 
     /// The same parts, worked out anew but for where in them the block is: that is all that need stay in a register while one of them is summed.

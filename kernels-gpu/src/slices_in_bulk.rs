@@ -8,6 +8,7 @@
 //! Factors that lie otherwise are transposed before, all at once, in a launch of its own: [`crate::transposed`].
 
 use crate::element::Element;
+use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, consumers};
 use crate::layout::Layouts;
 use crate::maps::{BoxShape, Boxes};
@@ -45,7 +46,11 @@ impl Bring for InBulk {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn produce<K: GemmKernel<Element: Element<Acc = K::Element>>, E, const STAGES: u32>(
+    unsafe fn produce<
+        K: GemmKernel<Element: Element<Acc = K::Element>>,
+        E: Epilogue<K::Element>,
+        const STAGES: u32,
+    >(
         p: &GemmParams<K::Element, E>,
         ring: &mut Ring<STAGES>,
         origin: Origin,

@@ -137,7 +137,11 @@ pub trait Bring: 'static {
     ///
     /// # Safety
     /// All producers get here together; A and B are valid for their shapes, and the parameters have maps of them where slices come in bulk.
-    unsafe fn produce<K: GemmKernel<Element: Element<Acc = K::Element>>, E, const STAGES: u32>(
+    unsafe fn produce<
+        K: GemmKernel<Element: Element<Acc = K::Element>>,
+        E: Epilogue<K::Element>,
+        const STAGES: u32,
+    >(
         p: &GemmParams<K::Element, E>,
         ring: &mut Ring<STAGES>,
         origin: Origin,
@@ -160,7 +164,11 @@ impl Bring for OnTheWay {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn produce<K: GemmKernel<Element: Element<Acc = K::Element>>, E, const STAGES: u32>(
+    unsafe fn produce<
+        K: GemmKernel<Element: Element<Acc = K::Element>>,
+        E: Epilogue<K::Element>,
+        const STAGES: u32,
+    >(
         p: &GemmParams<K::Element, E>,
         ring: &mut Ring<STAGES>,
         origin: Origin,
@@ -234,7 +242,11 @@ pub unsafe fn consumers_meet<K: GemmKernel>() {
 /// All producers get here together; A and B are valid for their shapes.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn produce<K: GemmKernel<Element: Element<Acc = K::Element>>, E, const STAGES: u32>(
+pub unsafe fn produce<
+    K: GemmKernel<Element: Element<Acc = K::Element>>,
+    E: Epilogue<K::Element>,
+    const STAGES: u32,
+>(
     p: &GemmParams<K::Element, E>,
     ring: &mut Ring<STAGES>,
     origin: Origin,

@@ -38,6 +38,7 @@
 
 mod inside;
 
+use crate::batches::in_product;
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -156,6 +157,7 @@ impl<
     const WAITS: bool = true;
     // What large products take. Where each block is for itself, ptxas finds no registers for it.
     const KEEPS_PACE: bool = ABOVE > 1;
+    const WALKS_BATCHES: bool = Self::HAS_ROOM;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
@@ -201,7 +203,9 @@ impl<
                 if thread == Self::CONSUMERS {
                     early_start::wait();
                     let parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
-                    let parts = parts.map(|part| (part.origin, part.slices));
+                    let parts = parts.map(|Part { origin, slices, .. }| {
+                        (in_product::<Self, _>(p, origin), slices)
+                    });
                     if const { Self::KEEPS_PACE } {
                         let mut pace = Pace::new();
                         Self::produce(p, &mut ring, parts, || pace.step::<Self, _>(p));
@@ -226,13 +230,18 @@ impl<
             loop {
                 let part = if const { Self::HAS_ROOM } { next.take() } else { parts.next() };
                 let Some(part) = part else { break };
-                let Part { origin: Origin { row, col }, slices, is_left, first_helper } = part;
-                let origin = Origin { row: row + first, col };
+                let Part { origin, slices, is_left, first_helper } = part;
+                // Worked out twice, since what stays in registers in between takes them from the sums.
+                let product = || {
+                    let (product, Origin { row, col }) = in_product::<Self, _>(p, origin);
+                    (p.further(product), Origin { row: row + first, col })
+                };
                 let fetch = || {
                     if const { Self::HAS_ROOM } {
                         next = parts.next();
                     }
-                    WarpgroupTile::<BN, BM>::fetch(p, origin)
+                    let (p, origin) = product();
+                    WarpgroupTile::<BN, BM>::fetch(&p, origin)
                 };
                 let slices = slices.end - slices.start;
                 let send = || {
@@ -251,11 +260,12 @@ impl<
                 for helper in (first_helper..block).step_by(Self::CLUSTER as usize) {
                     sums.collect(&of_block(helper), meet);
                 }
+                let (p, origin) = product();
                 change(&mut sums, origin);
                 if const { Self::HAS_ROOM } {
-                    parked = sums.store_or_park::<_, _, _, true>(p, origin, fetched, &mut outbox);
+                    parked = sums.store_or_park::<_, _, _, true>(&p, origin, fetched, &mut outbox);
                 } else {
-                    sums.store(p, origin, fetched, &mut outbox);
+                    sums.store(&p, origin, fetched, &mut outbox);
                 }
             }
             if const { Self::HAS_ROOM } {
@@ -299,16 +309,16 @@ impl<
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
     }
 
-    /// Brings some slices each of some tiles. Does something `before` each slice.
+    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin. Does something `before` each slice.
     ///
     /// # Safety
     /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn produce<E>(
+    pub unsafe fn produce<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
-        parts: impl IntoIterator<Item = (Origin, Range<u32>)>,
+        parts: impl IntoIterator<Item = ((u32, Origin), Range<u32>)>,
         mut before: impl FnMut(),
     ) {
         if p.k == 0 {
@@ -321,7 +331,9 @@ impl<
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
             let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
-            for (Origin { row, col }, slices) in parts {
+            for ((product, Origin { row, col }), slices) in parts {
+                let p = p.further(product);
+                let (a, b) = p.mapped_factors();
                 for slice in slices {
                     before();
                     let k = slice * BK as u32;

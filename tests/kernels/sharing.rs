@@ -4,7 +4,7 @@ use crate::case::{TestElement, bits, check, run_fitted};
 use crate::machine::Machine;
 use crate::themes::{Outcome, leaves_cases, reference_of};
 use regemm::kernels::{LaunchShape, Problem};
-use regemm::verify::{Addend, Case};
+use regemm::verify::{Addend, BatchCase, Case};
 use regemm::{Activation, BiasAxis, Device, KernelInfo, Yields};
 use std::num::NonZeroU32;
 
@@ -114,6 +114,37 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     Ok(())
 }
 
+/// Products of several tiles each whose blocks go through all of them: whole ones alone, and with some that are shared first, of whichever product. Every
+/// operand is one for each product, or all of them are one for all.
+pub fn many_products<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
+    let [bm, bn, bk] = together(kernel);
+    let of = |count, of_all: bool, bias, k| Case {
+        beta: 0.5,
+        addend: Addend::Matrix,
+        bias,
+        batch: Some(BatchCase { count, shared: [of_all; 4] }),
+        ..Case::product(bm + 3, bn + 8, k)
+    };
+    let resident = machine.device.info().multiprocessors / kernel.cluster;
+    // Four tiles each.
+    let count = resident as usize / 4 + 2;
+    let plain = Case { beta: 0.0, ..of(count, false, BiasAxis::None, 7) };
+    let gelu = Case { activation: Activation::GeluTanh, bias: BiasAxis::Column, ..plain };
+    for case in [of(count, true, BiasAxis::Row, 7), plain, gelu] {
+        check::<T, D>(case, machine, kernel)?;
+    }
+    let deep = kernel.tile.stages as usize * bk + 9;
+    for (count, bias, asked) in [(2, BiasAxis::Row, 5), (3, BiasAxis::Column, 7)] {
+        let slices = NonZeroU32::new(asked);
+        let case = Case { slices, ..of(count, false, bias, deep) };
+        shared::<T, D>(case, 4 * count as u32 % asked, asked, machine, kernel)?;
+    }
+    Ok(())
+}
+
 /// The sizes of the tiles of a cluster as one, or of a tile.
 fn together(kernel: &KernelInfo) -> [usize; 3] {
     let [bm, bn, bk] = sizes(kernel);
@@ -135,8 +166,13 @@ fn shared<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 ) -> Result<Vec<u64>, String> {
     let [m, n, k] = [case.m, case.n, case.k].map(|size| size as u32);
     let problem = Problem::packed(kernel.dtype, (m, n, k), kernel.layouts);
+    let batch = case.batch.map_or(1, |batch| batch.count as u32);
+    let problem = Problem { batch, target: kernel.target, ..problem };
     let slices = case.slices.map(NonZeroU32::get);
     let shape = LaunchShape::new(kernel, &problem, machine.device.info(), slices);
+    if shape.products != batch {
+        return Err(format!("{case}: blocks go through {} products", shape.products));
+    }
     if (shape.shared_tiles, shape.sharing_blocks) != (tiles, blocks) || tiles >= blocks {
         return Err(format!("{case}: {shape:?} instead of {blocks} blocks that share {tiles}"));
     }

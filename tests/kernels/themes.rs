@@ -42,6 +42,9 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     if kernel.schedule == Schedule::Persistent {
         themes.push(("many_tiles", sharing::many_tiles::<T, D>));
     }
+    if kernel.walks_batches {
+        themes.push(("many_products", sharing::many_products::<T, D>));
+    }
     if kernel.boxes.is_some() {
         themes.push(("misaligned_factors", misaligned_factors::<T, D>));
     }
@@ -73,7 +76,7 @@ pub fn is_about_results(theme: &str) -> bool {
 
 /// Whether a theme is about which block sums what, which is one code for all layouts of the factors.
 pub fn is_about_schedules(theme: &str) -> bool {
-    matches!(theme, "slices" | "many_tiles" | "shared_tiles")
+    matches!(theme, "slices" | "many_tiles" | "shared_tiles" | "many_products")
 }
 
 /// Whether a theme is about how each factor is read by itself: as in a kernel that takes only that one transposed.

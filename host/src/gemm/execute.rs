@@ -115,7 +115,7 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         shared_tiles: shape.shared_tiles,
         sharing_blocks: shape.sharing_blocks,
         workspace: workspace.to_kernel(shape.workspace),
-        maps: Maps::NONE,
+        maps: Maps::of_products(shape.products),
         epilogue,
     };
     let exact_params =
@@ -159,7 +159,8 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         ];
         let plain = [mapped[0], of_decision];
         let arguments = if kernel.boxes.is_some() { &mapped[..] } else { &plain };
-        let step = |code, [x, z]: [u32; 2]| Step { code, grid: [x, products, z], arguments };
+        let along_y = products.div_ceil(shape.products);
+        let step = |code, [x, z]: [u32; 2]| Step { code, grid: [x, along_y, z], arguments };
         let before = (k > 0).then(|| prepared.before(parts));
         let of_before = before.as_ref().map(|before| [(&raw const before.parameters).cast()]);
         let of_before = before.as_ref().zip(of_before.as_ref());

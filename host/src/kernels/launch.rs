@@ -2,6 +2,7 @@
 
 mod last_round;
 mod pace;
+mod walk;
 
 pub(in crate::kernels) use last_round::COST_OF_SHARING_DOUBLES;
 pub(crate) use last_round::shares;
@@ -9,6 +10,7 @@ pub(crate) use last_round::shares;
 use self::last_round::shares_of;
 pub(crate) use self::pace::drifts;
 use self::pace::pace_of;
+pub(crate) use self::walk::Walk;
 use super::halves::{Room, rooms};
 use super::{Problem, Repack};
 use crate::device::info::DeviceInfo;
@@ -36,9 +38,11 @@ const LOADS_OF_SLICE: u64 = 6;
 /// nothing else: the same product gives the same bits every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchShape {
-    /// Blocks along x and z; along y there is one for each product of a batch. None where nothing is left to sum: then the
-    /// reducer alone runs.
+    /// Blocks along x and z; along y there is one for each product of a batch, unless blocks [go through](Self::products) all of them. None where nothing
+    /// is left to sum: then the reducer alone runs.
     pub main: Option<[u32; 2]>,
+    /// Products that each block goes through: one, or all of a batch ([`regemm_kernels::batches`]).
+    pub products: u32,
     /// Values of k in a slice. All of them where K is not split.
     pub slice_depth: u32,
     /// Slices of K: none where there is no k.
@@ -83,6 +87,8 @@ impl LaunchShape {
         device: &DeviceInfo,
         slices: Option<u32>,
     ) -> LaunchShape {
+        let Walk { problem, products } = Walk::of(kernel, problem);
+        let problem = &problem;
         let Problem { m, n, k, batch, .. } = *problem;
         // `supports` has compared them with the largest grid, which has fewer than 2^31.
         let tiles = kernel.blocks(m, n) as u32;
@@ -93,7 +99,8 @@ impl LaunchShape {
                 let sharing = shares.blocks() * kernel.cluster;
                 let blocks = persistent_blocks(kernel, problem, device, tiles).max(sharing);
                 let pace = pace_of(kernel, problem, device, blocks);
-                LaunchShape::of_whole_sums(blocks, k).with_shares(kernel, shares).with_pace(pace)
+                let shape = LaunchShape { products, ..LaunchShape::of_whole_sums(blocks, k) };
+                shape.with_shares(kernel, shares).with_pace(pace)
             }
             Schedule::StreamK => {
                 let shares = shares_of(kernel, problem, device, slices);
@@ -115,6 +122,7 @@ impl LaunchShape {
                 let partial_bytes = elements.saturating_mul(sum_bytes(kernel.dtype));
                 LaunchShape {
                     main: (k > 0).then_some([tiles, partials.slices]),
+                    products: 1,
                     slice_depth,
                     slices: partials.slices,
                     shared_tiles: 0,
@@ -132,6 +140,7 @@ impl LaunchShape {
     fn of_whole_sums(blocks: u32, k: u32) -> LaunchShape {
         LaunchShape {
             main: Some([blocks, 1]),
+            products: 1,
             slice_depth: k.max(1),
             slices: k.min(1),
             shared_tiles: 0,
@@ -171,12 +180,13 @@ impl LaunchShape {
     /// Blocks of the first launch, of all products of a batch.
     pub(super) fn blocks(&self, problem: &Problem) -> u64 {
         let [x, z] = self.main.unwrap_or_default();
-        (u64::from(x) * u64::from(z)).saturating_mul(problem.batch.into())
+        let along_y = problem.batch.div_ceil(self.products);
+        (u64::from(x) * u64::from(z)).saturating_mul(along_y.into())
     }
 }
 
-/// Blocks that stay: as many as the device has multiprocessors, or tiles if those are fewer. In a batch there is one for each tile, since
-/// there are those of other products to go on with. All are in whole clusters.
+/// Blocks that stay: as many as the device has multiprocessors, or tiles if those are fewer. In a batch of which each computes one product there is one for
+/// each tile, since there are those of other products to go on with. All are in whole clusters.
 fn persistent_blocks(
     kernel: &KernelInfo,
     problem: &Problem,
@@ -270,7 +280,13 @@ mod tests {
         };
         assert_eq!(blocks(1024, 1), Some([8 * 4, 1]));
         assert_eq!(blocks(8192, 1), Some([132, 1]));
-        assert_eq!(blocks(8192, 2), Some([64 * 32, 1]));
+        assert_eq!(blocks(8192, 2), Some([132, 1]), "of both products");
+        assert_eq!(blocks(256, 64), Some([2 * 64, 1]));
+        let problem =
+            Problem { batch: 2, target: Dtype::F32, ..Problem::new(Dtype::Bf16, 8192, 8192, 64) };
+        let one_by_one =
+            LaunchShape::new(find("warpgroup_bf16_f32").unwrap(), &problem, &h200(), None);
+        assert_eq!((one_by_one.main, one_by_one.products), (Some([64 * 32, 1]), 1));
     }
 
     #[test]

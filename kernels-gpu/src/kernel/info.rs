@@ -45,6 +45,8 @@ pub struct KernelInfo {
     pub finishes: bool,
     /// Whether its blocks can [keep pace](crate::pace).
     pub keeps_pace: bool,
+    /// Whether its blocks can go through all products of a batch.
+    pub walks_batches: bool,
     /// Groups of threads that each own all of a block's tile.
     pub depth_groups: u32,
     /// Threads of a block that own no part of its tile.
@@ -94,6 +96,11 @@ impl KernelInfo {
     /// Threads in a block.
     pub const fn threads(&self) -> u32 {
         self.tile.threads() * self.depth_groups + self.producers
+    }
+
+    /// Rows of the tiles of a cluster.
+    pub const fn rows_together(&self) -> u32 {
+        self.cluster / self.cluster_cols * self.tile.bm
     }
 
     /// Tiles of an `m x n` matrix D, or all blocks where each is that of a [cluster](Schedule::ClusterK): the blocks of a launch, all along

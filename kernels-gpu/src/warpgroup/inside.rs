@@ -4,6 +4,7 @@
 use super::Warpgroup;
 use crate::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::element::Element;
+use crate::epilogue::Epilogue;
 use crate::kernel::threads;
 use crate::maps::Boxes;
 use crate::outbox::{self, Outgoing};
@@ -57,7 +58,7 @@ impl<
     /// As for [`produce`](Self::produce), with the maps that [`FITTED_BOXES`](Self::FITTED_BOXES) say; what lies outside is [cleared](Self::clear_outside).
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn produce_inside<E>(
+    pub unsafe fn produce_inside<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
         Origin { row, col }: Origin,

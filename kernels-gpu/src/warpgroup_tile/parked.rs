@@ -13,6 +13,8 @@
 use super::WarpgroupTile;
 use super::store::turns_of_part;
 use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
 use crate::params::GemmParams;
 use crate::tile::Origin;
@@ -27,6 +29,8 @@ pub struct Parked<D: Outgoing> {
     pub(super) packed: [D::Packed; TURNS],
     /// Where the warp's part of D begins.
     pub(super) origin: Origin,
+    /// Which of the matrices D of a [map](Mapped) it is of.
+    pub(super) index: i32,
     /// Whether anything is left.
     pub(super) is_there: bool,
 }
@@ -38,6 +42,7 @@ impl<D: Outgoing> Parked<D> {
         Parked {
             packed: [D::Packed::default(); TURNS],
             origin: Origin { row: 0, col: 0 },
+            index: 0,
             is_there: false,
         }
     }
@@ -55,7 +60,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// All lanes of the warp get here together. D is valid for the shape in `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn send_parked<T: Element, E, D: Outgoing>(
+    pub unsafe fn send_parked<T: Element, E: Epilogue<D>, D: Outgoing>(
         params: &GemmParams<T, E, D>,
         parked: &Parked<D>,
         outbox: &mut Outbox,
@@ -75,7 +80,8 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                         D::write(outbox, $i % turns, parked.packed[$i]);
                         if $i % turns == turns - 1 {
                             let turn = const { Self::first_parked::<D>() + $i };
-                            outbox.send(params.mapped_d(), Self::part_at::<D>(parked.origin, turn));
+                            let d = Mapped { index: parked.index, ..params.mapped_d() };
+                            outbox.send(d, Self::part_at::<D>(parked.origin, turn));
                         }
                     }
                 }

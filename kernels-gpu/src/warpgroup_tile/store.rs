@@ -167,7 +167,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].
     #[inline(always)]
     #[track_caller]
-    unsafe fn store_in_halves<T: Element, E, D: Outgoing>(
+    unsafe fn store_in_halves<T: Element, E: Epilogue<D>, D: Outgoing>(
         &mut self,
         params: &GemmParams<T, E, D>,
         Short { factor, by_tanh, .. }: Short<f32>,
@@ -180,7 +180,9 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
             assert!(fits, "what is not parked is one half");
         };
         let turns = const { turns_of_part::<D>() };
-        let mut parked = Parked { origin, is_there: true, ..Parked::nothing() };
+        // SAFETY: as promised by the caller.
+        let index = unsafe { params.mapped_d().index };
+        let mut parked = Parked { origin, index, is_there: true, ..Parked::nothing() };
         for half in 0..hint::opaque(2) {
             if half != 0 {
                 macro_rules! send {

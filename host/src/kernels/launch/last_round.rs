@@ -22,7 +22,7 @@ const COST_OF_SHARING: u64 = 14 * 128 * 256;
 /// The same in double precision, in slices of 16 values of k: about as long as 12 slices of 128 x 128 take.
 pub(in crate::kernels) const COST_OF_SHARING_DOUBLES: u64 = 12 * 128 * 128;
 
-/// [`shares`] of a problem: nothing in a batch, whose other products fill the device.
+/// [`shares`] of a problem: nothing in a batch of which each block computes one product, since others fill the device.
 pub(super) fn shares_of(
     kernel: &KernelInfo,
     problem: &Problem,
@@ -114,7 +114,9 @@ mod tests {
         assert_eq!((workspace.partial_bytes, workspace.signals), (132 * 128 * 256 * 4, 132));
         let (main, tiles, blocks, _) = of(16384, 1, None);
         assert_eq!((main, tiles, blocks), (Some([132, 1]), 4, 44), "not too many help");
-        assert_eq!(of(8192, 2, None), (Some([64 * 32, 1]), 0, 0, nothing), "batches");
+        // 1024 pairs of tiles of two products, of which 34 would have been the last round of each.
+        let (main, tiles, blocks, _) = of(8192, 2, None);
+        assert_eq!((main, tiles, blocks), (Some([132, 1]), 2, 16), "of both products");
         let (main, tiles, blocks, _) = of(512, 1, Some(7));
         assert_eq!((main, tiles, blocks), (Some([14, 1]), 4, 7), "as asked");
     }

@@ -31,7 +31,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         let turns = const { turns_of_part::<D>() };
         let FetchedAhead { mut vectors, first: mut fetched } = ahead;
         let in_words = const { size_of::<D>() == size_of::<u32>() }
-            || params.d.has_vectors(2) && params.n.is_multiple_of(2);
+            || params.target().has_vectors(2) && params.n.is_multiple_of(2);
         for turn in 0..hint::opaque(Self::TURNS) {
             let (piece, turn_of_piece) = Self::in_piece(origin, turn);
             let at = pairs_at(params.m, params.n, piece, turn_of_piece);

@@ -2,7 +2,7 @@
 
 use super::{OF_TURN, addends_of, turns_of_part};
 use crate::element::Element;
-use crate::epilogue::Short;
+use crate::epilogue::{Epilogue, Short};
 use crate::maps::Mapped;
 use crate::outbox::{Outbox, Outgoing};
 use crate::pairs::{self, FetchedVectors};
@@ -22,7 +22,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     #[track_caller]
     pub(super) unsafe fn store_written_out<
         T: Element,
-        E,
+        E: Epilogue<D>,
         D: Outgoing,
         const PARKS: bool,
         const GELU: bool,
@@ -34,7 +34,9 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         (origin, outbox): (Origin, &mut Outbox),
     ) -> Parked<D> {
         let turns = const { turns_of_part::<D>() };
-        let mut parked = Parked { origin, ..Parked::nothing() };
+        // SAFETY: as promised by the caller.
+        let index = unsafe { Self::target(params, d).index };
+        let mut parked = Parked { origin, index, ..Parked::nothing() };
         // SAFETY: as promised by the caller.
         let mut next = unsafe { addends_of::<D>(vectors, 0) };
         macro_rules! store {
@@ -77,7 +79,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// # Safety
     /// D is mapped.
     #[inline(always)]
-    unsafe fn target<'a, T: Element, E, D: Outgoing>(
+    unsafe fn target<'a, T: Element, E: Epilogue<D>, D: Outgoing>(
         params: &'a GemmParams<T, E, D>,
         d: Option<Mapped<'a>>,
     ) -> Mapped<'a> {

@@ -1,0 +1,75 @@
+//! Whether blocks that stay go through all products of a batch.
+
+use super::MAX_PRODUCTS;
+use crate::kernels::{MAX_BLOCKS, Problem};
+use regemm_kernels::batches;
+use regemm_kernels::kernel::{KernelInfo, Schedule};
+
+/// What the blocks of a launch walk over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    /// The problem as they see it: a batch that they go through is one product, whose D are those of all products one below the other.
+    pub problem: Problem,
+    /// Products that each of them goes through.
+    pub products: u32,
+}
+
+impl Walk {
+    /// For a problem that the kernel is launched for. Blocks that can go through all products of a batch do so if that is launched as one, and no number in it
+    /// is too large.
+    pub fn of(kernel: &KernelInfo, problem: &Problem) -> Walk {
+        let Problem { m, n, batch, .. } = *problem;
+        let each = Walk { problem: *problem, products: 1 };
+        let stays = kernel.walks_batches && kernel.schedule == Schedule::Persistent;
+        if !stays || !(2..=MAX_PRODUCTS).contains(&batch) {
+            return each;
+        }
+        let rows = batches::rows_of_product(kernel.rows_together(), m).checked_mul(batch);
+        let rows =
+            rows.filter(|&rows| rows <= i32::MAX as u32 && kernel.blocks(rows, n) <= MAX_BLOCKS);
+        rows.map_or(each, |m| Walk {
+            problem: Problem { m, batch: 1, ..*problem },
+            products: batch,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::find;
+    use regemm_kernels::element::Dtype;
+
+    fn walk(kernel: &str, (m, n): (u32, u32), batch: u32) -> (u32, u32, u32) {
+        let problem = Problem { batch, ..Problem::new(Dtype::Bf16, m, n, 64) };
+        let Walk { problem, products } = Walk::of(find(kernel).unwrap(), &problem);
+        (problem.m, problem.batch, products)
+    }
+
+    #[test]
+    fn batches_are_one_product_of_whole_tiles() {
+        assert_eq!(walk("warpgroup_bf16", (200, 100), 5), (256 * 5, 1, 5));
+        assert_eq!(
+            walk("warpgroup_pair_bf16", (100, 100), 5),
+            (256 * 5, 1, 5),
+            "of whole clusters"
+        );
+        assert_eq!(walk("warpgroup_abreast64_bf16", (100, 100), 5), (128 * 5, 1, 5));
+        assert_eq!(walk("warpgroup_bf16", (100, 100), 65_535), (128 * 65_535, 1, 65_535));
+    }
+
+    #[test]
+    fn others_are_computed_one_by_one() {
+        let one_by_one = |m, batch| (m, batch, 1);
+        assert_eq!(walk("warpgroup_bf16", (200, 100), 1), one_by_one(200, 1));
+        assert_eq!(
+            walk("warpgroup_bf16", (200, 100), 65_536),
+            one_by_one(200, 65_536),
+            "two launches"
+        );
+        assert_eq!(walk("warpgroup_bf16", (1 << 20, 1), 1 << 12), one_by_one(1 << 20, 1 << 12));
+        assert_eq!(walk("warpgroup_bf16", (1 << 15, 1 << 30), 65_535).2, 1, "too many tiles");
+        assert_eq!(walk("split_warpgroup128_bf16", (200, 100), 5), one_by_one(200, 5));
+        assert_eq!(walk("warp_tiled_f32", (200, 100), 5), one_by_one(200, 5));
+    }
+}
