@@ -68,8 +68,8 @@ impl<T: Scalar> MatrixRef<T> {
 
 /// D: the matrix that is written, or one for each product of a batch.
 ///
-/// It is D of the product that the running block computes, the one of the block's index along y. That is worked out where D is
-/// used, after the sums, and not before: an address that stays in registers all the while takes them from the sums.
+/// It is D of the product that the running block computes: the one of the block's index along y, or one that comes [further](GemmParams::further) where
+/// a block goes through several. That is worked out where D is used, after the sums, and not before: an address that stays in registers all the while takes them from the sums.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TargetRef<T> {

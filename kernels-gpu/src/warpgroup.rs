@@ -20,6 +20,7 @@
 //!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]), with the last of it still in registers
 //!   ([`crate::warpgroup_tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
+//! - in a batch they are the tiles of all products ([`crate::batches`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
 //! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::pace`]);

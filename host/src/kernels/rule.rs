@@ -257,7 +257,7 @@ fn keeps_busy(
             let shape = LaunchShape::new(kernel, problem, device, None);
             2 * tiles >= nearly_all && shape.blocks(problem) >= nearly_all
         }
-        // Nobody shares tiles of a batch.
+        // Those of a batch are mostly many, or its blocks do not share them.
         _ if problem.batch > 1 => tiles >= nearly_all,
         _ => {
             let all = u64::from(device.multiprocessors.max(1));

@@ -9,7 +9,8 @@ pub enum Schedule {
     /// zero, so that all such kernels give the same bits, in all layouts.
     #[default]
     Tiles,
-    /// As many blocks along x as there are multiprocessors, or tiles if those are fewer; in a batch as many as tiles. Block `i` takes
+    /// As many blocks along x as there are multiprocessors, or tiles if those are fewer. In a batch the tiles are those of all products, where the kernel [can
+    /// go through them](super::GemmKernel::WALKS_BATCHES) ([`crate::batches`]); else there are as many blocks as tiles for each product. Block `i` takes
     /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::parts`] says where they are. Where blocks are in
     /// clusters it is these that are counted, and each takes as many tiles as it has blocks, one above the other or
     /// [beside it](super::GemmKernel::CLUSTER_COLS).
