@@ -151,7 +151,7 @@ unsafe fn product(
             return send_parts(d, &mut outbox, room, mistake);
         }
         let factors = [a, b];
-        let maps = Maps::new(&factors, d, true);
+        let maps = Maps::new(&factors, d, true, &Maps::NONE);
         let params = GemmParams { maps, ..params };
         if mistake == Mistake::OwnEpilogue {
             let params = params.with_epilogue(HalfPlusRow);
