@@ -6,10 +6,10 @@
 //! of all products, as if the matrices D lay one below the other, each from a whole tile on:
 //!
 //! ```text
-//! D of product 0   | tile 0 | tile 2 |    rows 0 to 255, of which D has 200
-//!                  | tile 1 | tile 3 |
-//! D of product 1   | tile 4 | tile 6 |    rows 256 to 511
-//!                  | tile 5 | tile 7 |
+//! D of product 0   | tile 0 | tile 4 |    rows 0 to 255, of which D has 200
+//!                  | tile 1 | tile 5 |
+//! D of product 1   | tile 2 | tile 6 |    rows 256 to 511
+//!                  | tile 3 | tile 7 |
 //! ```
 //!
 //! Nothing lies so in memory. Whoever has a tile asks [here](in_product) which product it is of; the matrices of that are known by their numbers in the
