@@ -55,7 +55,8 @@ impl Tile {
 /// [`Schedule`] asks for, which also says in which order it sums. Unless that says otherwise there is one block along x for each
 /// `BM x BN` tile of D, `blocks(m, n)` in all: block `i` owns the tile that [`crate::tile::block_tile`] gives. Of a batch
 /// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
-/// the parameters of its own product, so that a kernel need not know of batches. Products are added up as `SUMMATION` says.
+/// the parameters of its own product, so that a kernel need not know of batches, unless it [goes through several
+/// products](Self::WALKS_BATCHES). Products are added up as `SUMMATION` says.
 pub trait GemmKernel {
     /// Element type of A and B.
     type Element: Element;

@@ -147,7 +147,8 @@ impl<T: Element> Workspace<T> {
 /// 2^31. `E` carries everything that happens to a sum before it is stored (see [`crate::epilogue`]).
 ///
 /// A launch passes those of the first product. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes turns them into
-/// [those of its block](GemmParams::of_block), so that a kernel need not know of batches.
+/// [those of its block](GemmParams::of_block), so that a kernel need not know of batches, unless it [goes through several
+/// products](crate::batches).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GemmParams<T: Element, E, D: Element = T> {

@@ -77,12 +77,15 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
 
     /// The same parts, worked out anew but for where in them the block is: that is all that need stay in a register while one of them is summed.
     #[inline(always)]
-    pub fn anew<K: GemmKernel, E>(&self, p: &GemmParams<K::Element, E, K::Target>) -> Self {
+    pub fn anew<K: GemmKernel, E: Epilogue<K::Target>>(
+        &self,
+        p: &GemmParams<K::Element, E, K::Target>,
+    ) -> Self {
         let slices = hint::opaque(p.k).div_ceil(K::TILE.bk);
         let (tiles, blocks) = (hint::opaque(p.shared_tiles), hint::opaque(p.sharing_blocks));
         Parts {
             together: self.together,
-            m: hint::opaque(p.m),
+            m: hint::opaque(rows::<K, _>(p)),
             n: hint::opaque(p.n),
             slices,
             shares: Shares::new(tiles, blocks, slices),
