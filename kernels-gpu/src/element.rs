@@ -1,7 +1,7 @@
 //! The number types of matrices and of the sums made from them.
 
 use crate::activation::Activation;
-use crate::fast_activation::{apply_to_each, gelu, gelu_by_tanh};
+use crate::fast_activation::{apply_to_each, gelu_by_tanh, short_gelu, short_gelu_scale};
 use crate::math::Elementary;
 use core::fmt;
 use cuda_std::hint;
@@ -116,10 +116,17 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
         false
     }
 
-    /// GELU of values, in code so short that a kernel may have many copies of it ([`fast_activation`](crate::fast_activation)).
+    /// What [`short_gelu`](Self::short_gelu) wants its arguments multiplied by.
     #[inline(always)]
-    fn short_gelu<const N: usize>(by_tanh: bool, values: [Self::Acc; N]) -> [Self::Acc; N] {
+    fn short_gelu_scale(by_tanh: bool) -> Self::Acc {
         let _ = by_tanh;
+        Self::Acc::ONE
+    }
+
+    /// GELU on Hopper of values that have been multiplied by their [scale](Self::short_gelu_scale), in code so short that a kernel may
+    /// have many copies of it ([`fast_activation`](crate::fast_activation)).
+    #[inline(always)]
+    fn short_gelu<const BY_TANH: bool, const N: usize>(values: [Self::Acc; N]) -> [Self::Acc; N] {
         values
     }
 }
@@ -202,7 +209,7 @@ macro_rules! element {
     (
         $t:ident, $acc:ident, $dtype:ident, $zero:expr, $widen:expr, $narrow:expr
         $(, activate = $activate:path)?
-        $(, gelu = $gelu:path, of = $has_gelu:expr)?
+        $(, gelu = $gelu:path, scale = $scale:expr, of = $has_gelu:expr)?
     ) => {
         impl Element for $t {
             type Acc = $acc;
@@ -234,15 +241,32 @@ macro_rules! element {
                 }
 
                 #[inline(always)]
-                fn short_gelu<const N: usize>(by_tanh: bool, values: [$acc; N]) -> [$acc; N] {
-                    $gelu(by_tanh, values)
+                fn short_gelu_scale(by_tanh: bool) -> $acc {
+                    $scale(by_tanh)
+                }
+
+                #[inline(always)]
+                fn short_gelu<const BY_TANH: bool, const N: usize>(
+                    values: [$acc; N],
+                ) -> [$acc; N] {
+                    $gelu(values)
                 }
             )?
         }
     };
 }
 
-element!(f32, f32, F32, 0.0, |x| x, |x| x, gelu = gelu_by_tanh::<N>, of = |by_tanh| by_tanh);
+element!(
+    f32,
+    f32,
+    F32,
+    0.0,
+    |x| x,
+    |x| x,
+    gelu = gelu_by_tanh::<BY_TANH, N>,
+    scale = |_| 1.0,
+    of = |by_tanh| by_tanh
+);
 element!(f64, f64, F64, 0.0, |x| x, |x| x);
 element!(
     f16,
@@ -252,7 +276,8 @@ element!(
     scalar::f16_to_f32,
     scalar::f32_to_f16,
     activate = apply_to_each::<f16, N>,
-    gelu = gelu::<f16, N>,
+    gelu = short_gelu::<f16, BY_TANH, N>,
+    scale = short_gelu_scale,
     of = |_| true
 );
 element!(
@@ -263,6 +288,7 @@ element!(
     scalar::bf16_to_f32,
     scalar::f32_to_bf16,
     activate = apply_to_each::<bf16, N>,
-    gelu = gelu::<bf16, N>,
+    gelu = short_gelu::<bf16, BY_TANH, N>,
+    scale = short_gelu_scale,
     of = |_| true
 );

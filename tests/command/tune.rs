@@ -213,6 +213,9 @@ fn mul_explains_its_kernel() {
     assert!(plain["explanation"].is_null());
 }
 
+/// Compute capability of the GPU that is none: one for which no times are shipped.
+const CAPABILITY: (u32, u32) = (8, 0);
+
 /// The command with a driver that computes nothing.
 fn with_fake_gpu(folder: &Path) -> Command {
     static LIBRARY: OnceLock<TempDir> = OnceLock::new();
@@ -222,7 +225,10 @@ fn with_fake_gpu(folder: &Path) -> Command {
         folder
     });
     let mut command = regemm(folder);
-    command.env("LD_LIBRARY_PATH", library.path()).env("FAKE_CUDA_MEMORY", "1000000000");
+    command
+        .env("LD_LIBRARY_PATH", library.path())
+        .env("FAKE_CUDA_MEMORY", "1000000000")
+        .env("FAKE_CUDA_CAPABILITY", format!("{}.{}", CAPABILITY.0, CAPABILITY.1));
     command
 }
 
@@ -244,7 +250,8 @@ fn what_is_tuned_is_chosen_by_from_then_on() {
     assert_eq!((&document["complete"], &document["file"]), (&true.into(), &file.to_str().into()));
     let entries = document["tables"][0]["entries"].as_array().unwrap();
     assert_eq!(entries.len(), 2);
-    let kernels = kernels::kernels_for(Dtype::F32, Layouts::NN).count();
+    let of_type = kernels::kernels_for(Dtype::F32, Layouts::NN);
+    let kernels = of_type.filter(|kernel| kernel.needs.met_by(CAPABILITY)).count();
     for entry in entries {
         let seconds = entry["seconds"].as_object().unwrap();
         assert_eq!(seconds.len(), kernels);
@@ -272,6 +279,32 @@ fn what_is_tuned_is_chosen_by_from_then_on() {
     on_fake_gpu(folder.path(), "tune --clear --json");
     assert!(!file.exists());
     assert_eq!(explain()["explanations"][0]["tuned"], false);
+}
+
+/// Times that are shipped for a GPU serve others of its architecture, until there are some of their own.
+#[test]
+fn gpus_of_a_known_architecture_take_its_times() {
+    let folder = sample();
+    let on_hopper = |line: &str| {
+        let mut command = with_fake_gpu(folder.path());
+        let command = command.args(line.split_whitespace()).env("FAKE_CUDA_CAPABILITY", "9.0");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let why = || {
+        let document = on_hopper("tune --explain 1024 --json");
+        document["explanations"][0]["why"].as_str().unwrap().to_owned()
+    };
+    let shipped = why();
+    for part in ["nearest 1024 x 1024 x 1024", "shipped for another GPU of this architecture"] {
+        assert!(shipped.contains(part), "`{part}` is missing in: {shipped}");
+    }
+    on_hopper("tune --sizes 1024 --reps 1 --json");
+    let measured = why();
+    for part in ["this very shape", "measured on this GPU"] {
+        assert!(measured.contains(part), "`{part}` is missing in: {measured}");
+    }
 }
 
 #[test]

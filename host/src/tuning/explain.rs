@@ -1,9 +1,10 @@
 //! The choice of a kernel with everything that it was made from.
 
+use super::choice;
 use super::class::Shape;
 use super::model::Model;
 use super::policy::Tuning;
-use super::{choice, shipped};
+use super::shipped::{self, ShippedTable};
 use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result};
@@ -57,7 +58,7 @@ pub fn explain(device: &Device, problem: &Problem, shape: Shape) -> Explanation 
 /// that this library brings and no cache.
 pub fn explain_shipped(device: &DeviceInfo, problem: &Problem, shape: Shape) -> Explanation {
     let table = shipped::for_device(device, problem.dtype);
-    let tables: Vec<_> = table.iter().map(|(source, table)| (*source, table)).collect();
+    let tables: Vec<_> = table.iter().map(ShippedTable::measured).collect();
     let model = Model::new(device, &tables);
     let selection = choice::choose(&model, problem, shape, device, None)
         .or_else(|not_tuned| choose_untuned(problem, device, None, not_tuned));

@@ -10,11 +10,15 @@
 //! bf16, whose rows are no whole lines, than in those of 2048 and 4096; tiles of 128 x 256, which fetch less, notice less. So a measured shape says
 //! little about one that differs in that.
 //!
+//! Times of a GPU with another number of multiprocessors say the same of this one: what a time is of the trend there, with its tiles in so
+//! many rounds, and the trend is asked for those that they make here. Clocks and memory may differ as well, but so they do for all kernels, and what
+//! counts is which of them is fastest.
+//!
 //! Where blocks [drift apart](crate::kernels::drifts) further than the L2 cache has room for, which measured shapes are too small for, a kernel
 //! that does not keep pace takes longer than its trend says.
 
 use super::class::{Shape, ShapeClass};
-use super::table::{Entry, Source, Table};
+use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
 use crate::kernels::drifts;
@@ -70,6 +74,8 @@ struct Point {
     place: [f64; 3],
     /// Whether all rows are whole lines.
     lines: bool,
+    /// Whether it was measured with another number of multiprocessors.
+    scaled: bool,
 }
 
 /// The measured shapes near a shape, and what each of them counts.
@@ -82,22 +88,23 @@ pub(crate) struct Near<'m> {
     /// Index and weight, the nearest first.
     neighbours: [(usize, f64); NEIGHBOURS],
     count: usize,
-    /// Whether the nearest is the very shape.
+    /// Whether the nearest is the very shape, measured with as many multiprocessors.
     pub exact: bool,
 }
 
 impl Model {
-    /// From tables with their sources; where several have times for a shape those of the last one count.
-    pub fn new(device: &DeviceInfo, tables: &[(Source, &Table)]) -> Model {
+    /// From tables; where several have times for a shape those of the last one count.
+    pub fn new(device: &DeviceInfo, tables: &[Measured]) -> Model {
         let mut kernels = Vec::new();
         let mut entries = BTreeMap::new();
-        for (source, table) in tables {
-            for kernel in table.kernels() {
+        for measured in tables {
+            for kernel in measured.table.kernels() {
                 if !kernels.iter().any(|known: &&KernelInfo| known.name == kernel.name) {
                     kernels.push(kernel);
                 }
             }
-            entries.extend(table.entries().map(|entry| (entry.shape, (*source, entry))));
+            let of_table = measured.table.entries();
+            entries.extend(of_table.map(|entry| (entry.shape, (*measured, entry))));
         }
         let (multiprocessors, l2_bytes) = (device.multiprocessors, device.l2_bytes);
         let dtype = kernels.first().map(|kernel| kernel.dtype);
@@ -106,10 +113,10 @@ impl Model {
             let chosen: Vec<_> = chosen.copied().collect();
             let samples: Vec<Vec<Option<(Terms, f64)>>> = chosen
                 .iter()
-                .map(|(_, entry)| {
+                .map(|(Measured { multiprocessors, .. }, entry)| {
                     let sample = |kernel: &&'static KernelInfo| {
                         let seconds = entry.seconds(kernel)?;
-                        Some((terms(kernel, entry.shape, multiprocessors), seconds))
+                        Some((terms(kernel, entry.shape, *multiprocessors), seconds))
                     };
                     kernels.iter().map(sample).collect()
                 })
@@ -118,23 +125,26 @@ impl Model {
                 Trend::fit(&samples.iter().filter_map(|row| row[column]).collect::<Vec<_>>())
             };
             let trends: Vec<Option<Trend>> = (0..kernels.len()).map(trend).collect();
-            let correction = |shape: Shape, sample: &Option<(Terms, f64)>, column: usize| {
+            let correction = |at: (Shape, u32), sample: &Option<(Terms, f64)>, column: usize| {
                 let (Some((terms, seconds)), Some(trend)) = (sample, &trends[column]) else {
                     return f64::NAN;
                 };
+                let (shape, multiprocessors) = at;
                 let drift = drift(kernels[column], shape, multiprocessors, l2_bytes);
                 (seconds / (trend.seconds(terms) * drift)).ln()
             };
-            let of_point = |((_, entry), row): (&(_, &Entry), &Vec<_>)| -> Vec<f64> {
+            let of_point = |((measured, entry), row): (&(Measured, &Entry), &Vec<_>)| -> Vec<f64> {
+                let at = (entry.shape, measured.multiprocessors);
                 let columns = row.iter().enumerate();
-                columns.map(|(column, sample)| correction(entry.shape, sample, column)).collect()
+                columns.map(|(column, sample)| correction(at, sample, column)).collect()
             };
             Points {
                 points: chosen
                     .iter()
-                    .map(|(source, entry)| Point {
+                    .map(|(measured, entry)| Point {
                         shape: entry.shape,
-                        source: *source,
+                        source: measured.source,
+                        scaled: measured.multiprocessors != multiprocessors,
                         place: place(entry.shape),
                         lines: has_lines(dtype, entry.shape),
                     })
@@ -145,7 +155,7 @@ impl Model {
         };
         let (aligned, unaligned) = (points(true), points(false));
         // What was measured on another GPU is no reason not to measure on this one.
-        let own = entries.iter().filter(|(_, (source, _))| *source != Source::Alike);
+        let own = entries.iter().filter(|(_, (measured, _))| measured.source != Source::Alike);
         let classes = own.map(|(shape, _): (&Shape, _)| shape.class()).collect();
         Model { multiprocessors, l2_bytes, classes, aligned, unaligned, kernels }
     }
@@ -189,8 +199,9 @@ impl Model {
         if count == 0 {
             return None;
         }
-        let exact = points.points[neighbours[0].0].shape == shape;
-        if exact {
+        let nearest = points.points[neighbours[0].0];
+        let exact = nearest.shape == shape && !nearest.scaled;
+        if nearest.shape == shape {
             (neighbours[0].1, count) = (1.0, 1);
         } else {
             for (_, distance) in &mut neighbours[..count] {

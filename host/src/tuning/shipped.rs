@@ -3,12 +3,12 @@
 //! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json`, more than once: of a kernel's times on a shape the shortest counts. They hold for other drivers and for kernels
 //! whose code has changed as well, only less exactly, so it is the cache that knows better where both have times.
 //!
-//! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. So a GPU without a table takes that of
-//! one with the same compute capability and as many multiprocessors, as an H100 takes that of the H200: it is nearer to the truth than the
-//! [rule](crate::kernels::rank), which knows little of that.
+//! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. The first is known of a GPU without a
+//! table if there is one of its compute capability, and the second can be worked out (`model.rs`). So it takes that table, as an H100 takes the
+//! H200's: that is nearer to the truth than the [rule](crate::kernels::rank), which knows little of either.
 
 use super::document::{Document, Stored};
-use super::table::{Source, Table};
+use super::table::{Measured, Source, Table};
 use crate::device::info::DeviceInfo;
 use regemm_kernels::element::Dtype;
 
@@ -42,21 +42,44 @@ pub fn table(gpu: &str, dtype: Dtype) -> Option<Table> {
     (!found.table.is_empty()).then_some(found.table)
 }
 
-/// The GPU whose tables a device takes: itself, or else one like it, of the same compute capability and with as many multiprocessors.
+/// The table that a device takes.
+#[derive(Clone, Debug)]
+pub(super) struct ShippedTable {
+    source: Source,
+    multiprocessors: u32,
+    table: Table,
+}
+
+impl ShippedTable {
+    pub fn measured(&self) -> Measured<'_> {
+        let ShippedTable { source, multiprocessors, ref table } = *self;
+        Measured { source, multiprocessors, table }
+    }
+}
+
+/// The GPU whose tables a device takes: itself, or else that of the same compute capability whose number of multiprocessors is nearest.
 pub fn used_by(device: &DeviceInfo) -> Option<&'static str> {
-    let is_alike = |shipped: &&Shipped| {
-        Some(shipped.compute_capability) == device.compute_capability
-            && shipped.multiprocessors == device.multiprocessors
-    };
+    of_device(device).map(|shipped| shipped.gpu)
+}
+
+fn of_device(device: &DeviceInfo) -> Option<&'static Shipped> {
     let own = DOCUMENTS.iter().find(|shipped| shipped.gpu == device.name);
-    own.or_else(|| DOCUMENTS.iter().find(is_alike)).map(|shipped| shipped.gpu)
+    own.or_else(|| {
+        let of_architecture = DOCUMENTS
+            .iter()
+            .filter(|shipped| Some(shipped.compute_capability) == device.compute_capability);
+        of_architecture
+            .min_by_key(|shipped| shipped.multiprocessors.abs_diff(device.multiprocessors))
+    })
 }
 
 /// The table that a device takes.
-pub fn for_device(device: &DeviceInfo, dtype: Dtype) -> Option<(Source, Table)> {
-    let gpu = used_by(device)?;
-    let source = if gpu == device.name { Source::Shipped } else { Source::Alike };
-    Some((source, table(gpu, dtype)?))
+pub(super) fn for_device(device: &DeviceInfo, dtype: Dtype) -> Option<ShippedTable> {
+    let Shipped { gpu, multiprocessors, .. } = *of_device(device)?;
+    // A part of a GPU has its name and fewer multiprocessors.
+    let is_own = gpu == device.name && multiprocessors == device.multiprocessors;
+    let source = if is_own { Source::Shipped } else { Source::Alike };
+    Some(ShippedTable { source, multiprocessors, table: table(gpu, dtype)? })
 }
 
 fn stored(gpu: &str) -> Vec<Stored> {
@@ -98,12 +121,18 @@ mod tests {
     }
 
     #[test]
-    fn gpus_alike_take_the_table_of_one_another() {
-        let of = |device: DeviceInfo| for_device(&device, Dtype::Bf16).map(|(source, _)| source);
+    fn gpus_of_an_architecture_take_the_table_of_one_another() {
+        let of = |device: DeviceInfo| {
+            for_device(&device, Dtype::Bf16).map(|found| {
+                assert_eq!(found.measured().multiprocessors, 132, "where it was measured");
+                found.source
+            })
+        };
         assert_eq!(of(h200()), Some(Source::Shipped));
         let h100 = DeviceInfo { name: "NVIDIA H100 80GB HBM3".into(), ..h200() };
         assert_eq!(of(h100.clone()), Some(Source::Alike));
-        assert_eq!(of(DeviceInfo { multiprocessors: 114, ..h100.clone() }), None);
+        assert_eq!(of(DeviceInfo { multiprocessors: 114, ..h100.clone() }), Some(Source::Alike));
+        assert_eq!(of(DeviceInfo { multiprocessors: 60, ..h200() }), Some(Source::Alike), "a part");
         assert_eq!(of(DeviceInfo { compute_capability: Some((10, 0)), ..h100 }), None);
     }
 

@@ -9,7 +9,7 @@ use std::fmt;
 /// Where measured times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// This library brings them for a GPU [like this one](super::shipped::for_device).
+    /// This library brings them for another GPU [of the architecture](super::shipped::used_by).
     Alike,
     /// This library brings them for the GPU.
     Shipped,
@@ -20,7 +20,7 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Source::Alike => "shipped for a GPU like this one",
+            Source::Alike => "shipped for another GPU of this architecture",
             Source::Shipped => "shipped for this GPU",
             Source::Measured => "measured on this GPU",
         })
@@ -115,10 +115,24 @@ impl Table {
     }
 }
 
+/// A table, where it comes from, and on how many multiprocessors its times were measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured<'t> {
+    pub source: Source,
+    pub multiprocessors: u32,
+    pub table: &'t Table,
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::device::info::tests::h200;
     use crate::kernels::find;
+
+    /// Times of an H200.
+    pub(crate) fn on_h200(source: Source, table: &Table) -> Measured<'_> {
+        Measured { source, multiprocessors: h200().multiprocessors, table }
+    }
 
     /// An entry with these times in microseconds.
     pub(crate) fn entry(shape: (u32, u32, u32), times: &[(&str, f64)]) -> Entry {

@@ -8,8 +8,8 @@ use super::measure::measure_once;
 use super::memo::{Memo, Question};
 use super::model::Model;
 use super::policy::Tuning;
-use super::shipped;
-use super::table::{Source, Table};
+use super::shipped::{self, ShippedTable};
+use super::table::{Measured, Source, Table};
 use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::error::Result;
@@ -180,10 +180,15 @@ impl Tuner {
                 None
             })
         });
+        let own = |table| Measured {
+            source: Source::Measured,
+            multiprocessors: device.multiprocessors,
+            table,
+        };
         let tables = [
-            shipped.as_ref().map(|(source, table)| (*source, table)),
-            cached.as_ref().map(|table| (Source::Measured, table)),
-            measured.map(|table| (Source::Measured, table)),
+            shipped.as_ref().map(ShippedTable::measured),
+            cached.as_ref().map(own),
+            measured.map(own),
         ];
         let tables = tables.into_iter().flatten();
         Model::new(device, &tables.collect::<Vec<_>>())
@@ -198,9 +203,13 @@ mod tests {
     use crate::kernels::Why;
     use std::fs;
 
-    /// A GPU for which nothing is shipped.
+    /// A GPU of an architecture for which nothing is shipped.
     fn gpu() -> DeviceInfo {
-        DeviceInfo { name: "NVIDIA Imaginary 1000".into(), multiprocessors: 131, ..h200() }
+        DeviceInfo {
+            name: "NVIDIA Imaginary 1000".into(),
+            compute_capability: Some((10, 0)),
+            ..h200()
+        }
     }
 
     fn problem(n: u32) -> (Problem, Shape) {
@@ -238,7 +247,7 @@ mod tests {
         assert_eq!(not_tuned(chosen(&tuner, &gpu(), 64)), NotTuned::NothingNear);
         tuner.set_policy(Tuning::Rule);
         let selection = chosen(&tuner, &gpu(), 4096);
-        assert_eq!(selection.kernel.name, "stream_k_bulk_f32");
+        assert_eq!(selection.kernel.name, "decoupled_f32");
         assert_eq!(not_tuned(selection), NotTuned::NotAsked);
     }
 
@@ -249,7 +258,7 @@ mod tests {
             DeviceInfo { name: "NVIDIA Imaginary 2000".into(), ..gpu() },
             DeviceInfo { driver_version: Some((13, 7)), ..gpu() },
             // Runs the PTX for another architecture: other kernels.
-            DeviceInfo { compute_capability: Some((8, 0)), ..gpu() },
+            DeviceInfo { compute_capability: Some((7, 5)), ..gpu() },
         ];
         for other in others {
             let tuner = Tuner::with(Tuning::Table, Some(cache.clone()));

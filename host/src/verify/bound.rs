@@ -210,7 +210,11 @@ pub(super) fn approximation(
     let flushed = 2.0 * x.max(1.0) * f64::from(f32::MIN_POSITIVE);
     match activation {
         Activation::None | Activation::Relu | Activation::LeakyRelu => 0.0,
-        Activation::GeluErf | Activation::GeluTanh => gelu * (v + fast_activation::GELU_NEAR_ZERO),
+        Activation::GeluErf => gelu * (v + fast_activation::GELU_NEAR_ZERO),
+        // By one of two forms.
+        Activation::GeluTanh => {
+            gelu * (v + fast_activation::GELU_NEAR_ZERO) + fast_activation::GELU_BY_TANH_ERROR * x
+        }
         Activation::Silu | Activation::Sigmoid | Activation::Tanh => {
             fast_activation::SIGMOID_ERROR * v + flushed
         }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | only scales, as most do | one multiplication | all written out |
 //! | [is short](Epilogue::short): a bias per column | one multiply-add | all written out |
-//! | the same with GELU | 10 instructions for each sum, 12 in f16 | written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
+//! | the same with GELU | 10 instructions for each sum, 12 in f16, 7 by tanh in both | for each form written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
 //! Where all is written out (`written_out.rs`) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
@@ -15,10 +15,12 @@
 use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp};
 use crate::element::Element;
 use crate::epilogue::{Epilogue, Short};
+use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
 use crate::pairs::{self, FetchedVectors};
 use crate::params::GemmParams;
 use crate::tile::Origin;
+use core::hint::unreachable_unchecked;
 use core::mem::replace;
 use cuda_std::wgmma::M;
 use cuda_std::{hint, unroll};
@@ -49,13 +51,13 @@ macro_rules! scaled {
 
 /// The same, as an epilogue makes values of them that are to be written.
 macro_rules! packed {
-    ($sums:expr, $turn:literal, $factor:expr, $of_cols:expr, $gelu:expr, $by_tanh:expr) => {{
+    ($sums:expr, $turn:literal, $factor:expr, $of_cols:expr, $gelu:expr, $by_tanh:ident) => {{
         let mut values = scaled!($sums, $turn, $factor, [$of_cols; pairs::ROWS]);
         if const { $gelu } {
             let flat = values.as_flattened_mut().as_flattened_mut();
             let mut all = [0.0; OF_TURN];
             all.copy_from_slice(flat);
-            flat.copy_from_slice(&D::short_gelu($by_tanh, all));
+            flat.copy_from_slice(&D::short_gelu::<$by_tanh, OF_TURN>(all));
         }
         D::pack(values)
     }};
@@ -104,12 +106,12 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         let is_mapped = d.is_some() || const { Self::has_room::<D>() } && params.d_is_mapped_anew();
         // SAFETY: as promised by the caller.
         unsafe {
-            let scaled = |factor| (Short { factor, has_gelu: false, by_tanh: false }, None);
+            let scaled = |factor| (factor, None);
             // Two ways to ask the same: where registers are short, ptxas has enough of them for this one alone.
             match (params.epilogue.only_scales(), d) {
                 (Some(factor), Some(d)) if const { !Self::has_room::<D>() } => {
                     let (by, at) = (scaled(factor), (origin, outbox));
-                    return self.store_written_out::<_, _, _, PARKS, false>(
+                    return self.store_written_out::<_, _, _, PARKS, false, false>(
                         params,
                         Some(d),
                         by,
@@ -118,21 +120,24 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 }
                 (Some(factor), _) if const { Self::has_room::<D>() } && is_mapped => {
                     let (by, at) = (scaled(factor), (origin, outbox));
-                    return self.store_written_out::<_, _, _, PARKS, false>(params, None, by, at);
+                    return self
+                        .store_written_out::<_, _, _, PARKS, false, false>(params, None, by, at);
                 }
                 _ => {}
             }
             if const { Self::has_room::<D>() }
                 && is_mapped
-                && let Some(short) = params.epilogue.short()
+                && let Some(Short { factor, has_gelu, by_tanh }) = params.epilogue.short()
             {
-                let (by, at) = ((short, Some(fetched.vectors)), (origin, outbox));
-                return if !short.has_gelu {
-                    self.store_written_out::<T, E, D, PARKS, false>(params, d, by, at)
-                } else if const { PARKS && Self::TURNS == 2 * HALF } {
-                    self.store_in_halves(params, short, fetched.vectors, at)
+                let (by, at) = ((factor, Some(fetched.vectors)), (origin, outbox));
+                return if !has_gelu {
+                    self.store_written_out::<T, E, D, PARKS, false, false>(params, d, by, at)
+                } else if by_tanh {
+                    self.store_gelu::<T, E, D, PARKS, true>(params, d, by, at)
+                } else if D::has_short_gelu(false) {
+                    self.store_gelu::<T, E, D, PARKS, false>(params, d, by, at)
                 } else {
-                    self.store_written_out::<T, E, D, PARKS, true>(params, d, by, at)
+                    unreachable_unchecked()
                 };
             }
             self.store_by_epilogue(params, (is_mapped, d), origin, fetched, outbox);
@@ -159,6 +164,36 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         Origin { col: piece.col + part * outbox::cols::<D>() as u32, ..piece }
     }
 
+    /// [`store_written_out`](Self::store_written_out) with GELU, by tanh or the exact one.
+    ///
+    /// # Safety
+    /// As for [`store_written_out`](Self::store_written_out).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn store_gelu<
+        T: Element,
+        E: Epilogue<D>,
+        D: Outgoing,
+        const PARKS: bool,
+        const BY_TANH: bool,
+    >(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        d: Option<Mapped<'_>>,
+        (factor, vectors): (f32, Option<FetchedVectors>),
+        at: (Origin, &mut Outbox),
+    ) -> Parked<D> {
+        let by = (factor * D::short_gelu_scale(BY_TANH), vectors);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { PARKS && Self::TURNS == 2 * HALF } {
+                self.store_in_halves::<T, E, D, BY_TANH>(params, by, at)
+            } else {
+                self.store_written_out::<T, E, D, PARKS, true, BY_TANH>(params, d, by, at)
+            }
+        }
+    }
+
     /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the other half is moved: a
     /// multiprocessor's instruction cache has no room for all of an epilogue like GELU beside the loop, and instructions that are not there
     /// take longer than those that move. The second half is parked.
@@ -167,11 +202,10 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].
     #[inline(always)]
     #[track_caller]
-    unsafe fn store_in_halves<T: Element, E: Epilogue<D>, D: Outgoing>(
+    unsafe fn store_in_halves<T: Element, E: Epilogue<D>, D: Outgoing, const BY_TANH: bool>(
         &mut self,
         params: &GemmParams<T, E, D>,
-        Short { factor, by_tanh, .. }: Short<f32>,
-        vectors: FetchedVectors,
+        (factor, vectors): (f32, Option<FetchedVectors>),
         (origin, outbox): (Origin, &mut Outbox),
     ) -> Parked<D> {
         const {
@@ -204,21 +238,22 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 unsafe { self.move_half() };
             }
             let first = half * HALF;
-            let vectors = Some(vectors);
+            let scale = D::short_gelu_scale(BY_TANH);
             // SAFETY: as promised by the caller.
-            let mut next = unsafe { addends_of::<D>(vectors, first % Self::TURNS_OF_PIECE) };
+            let mut next = unsafe { addends_of::<D>(vectors, first % Self::TURNS_OF_PIECE, scale) };
             macro_rules! pack {
                 ($($turn:literal)*) => {$(
                     // SAFETY: as promised by the caller.
                     unsafe {
                         let following = if const { $turn + 1 < HALF } {
-                            addends_of::<D>(vectors, (first + $turn + 1) % Self::TURNS_OF_PIECE)
+                            let turn = (first + $turn + 1) % Self::TURNS_OF_PIECE;
+                            addends_of::<D>(vectors, turn, scale)
                         } else {
                             [[0.0; 2]; pairs::PAIRS]
                         };
                         let of_cols = replace(&mut next, following);
                         parked.packed[$turn] =
-                            packed!(self.sums, $turn, factor, of_cols, true, by_tanh);
+                            packed!(self.sums, $turn, factor, of_cols, true, BY_TANH);
                     }
                 )*};
             }
@@ -263,7 +298,7 @@ pub(super) const fn turns_of_part<D>() -> u32 {
     (outbox::cols::<D>() / pairs::COLS) as u32
 }
 
-/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece: zeros where nothing has been fetched.
+/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece, times a scale: zeros where nothing has been fetched.
 ///
 /// # Safety
 /// As for [`FetchedVectors::of_turn`].
@@ -272,12 +307,13 @@ pub(super) const fn turns_of_part<D>() -> u32 {
 unsafe fn addends_of<D: Outgoing>(
     vectors: Option<FetchedVectors>,
     turn: u32,
+    scale: f32,
 ) -> [[f32; 2]; pairs::PAIRS] {
     match vectors {
         // SAFETY: as promised by the caller.
         Some(vectors) => unsafe { vectors.of_turn::<D>(turn) }
             .of_cols
-            .map(|words| pairs::unpack::<D>(words).map(D::widen)),
+            .map(|words| pairs::unpack::<D>(words).map(|addend| D::widen(addend) * scale)),
         None => [[0.0; 2]; pairs::PAIRS],
     }
 }

@@ -13,7 +13,7 @@ pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     core::f64::math::mul_add(a, b, c)
 }
 
-/// "Floating Point Instructions: ex2", "rcp".
+/// "Floating Point Instructions: ex2", "rcp", "tanh".
 macro_rules! approximations {
     ($($name:ident => $instruction:literal),* $(,)?) => {$(
         #[inline(always)]
@@ -31,6 +31,18 @@ macro_rules! approximations {
 approximations! {
     exp2_approx_f32 => "ex2.approx.ftz.f32",
     reciprocal_approx_f32 => "rcp.approx.ftz.f32",
+    tanh_approx_f32 => "tanh.approx.f32",
+}
+
+/// "Floating Point Instructions: max".
+#[inline(always)]
+pub fn at_least_f32(x: f32, limit: f32) -> f32 {
+    let result;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!("max.NaN.f32 {}, {}, {};", out(reg32) result, in(reg32) x, in(reg32) limit, options(pure, nomem, nostack))
+    };
+    result
 }
 
 /// "Floating Point Instructions: min", which before sm_80 has no `.NaN`. One block: the magnitude is a modifier of the operand then,

@@ -2,7 +2,7 @@
 
 use super::{OF_TURN, addends_of, turns_of_part};
 use crate::element::Element;
-use crate::epilogue::{Epilogue, Short};
+use crate::epilogue::Epilogue;
 use crate::maps::Mapped;
 use crate::outbox::{Outbox, Outgoing};
 use crate::pairs::{self, FetchedVectors};
@@ -13,7 +13,8 @@ use core::mem::replace;
 
 impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
-    /// Sums are multiplied by a factor and added to what is the addend of their column; `GELU` says whether it is applied to that.
+    /// Sums are multiplied by a factor and added to what is the addend of their column; `GELU` says whether it is applied to that, by tanh or the
+    /// exact one, for which the factor has been [scaled](Element::short_gelu_scale) already.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
@@ -26,33 +27,36 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         D: Outgoing,
         const PARKS: bool,
         const GELU: bool,
+        const BY_TANH: bool,
     >(
         &self,
         params: &GemmParams<T, E, D>,
         d: Option<Mapped<'_>>,
-        (Short { factor, by_tanh, .. }, vectors): (Short<f32>, Option<FetchedVectors>),
+        (factor, vectors): (f32, Option<FetchedVectors>),
         (origin, outbox): (Origin, &mut Outbox),
     ) -> Parked<D> {
         let turns = const { turns_of_part::<D>() };
         // SAFETY: as promised by the caller.
         let index = unsafe { Self::target(params, d).index };
         let mut parked = Parked { origin, index, ..Parked::nothing() };
+        let scale = if const { GELU } { D::short_gelu_scale(BY_TANH) } else { 1.0 };
         // SAFETY: as promised by the caller.
-        let mut next = unsafe { addends_of::<D>(vectors, 0) };
+        let mut next = unsafe { addends_of::<D>(vectors, 0, scale) };
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
                     // To fetch them takes a while.
                     let following = if const { $turn + 1 < Self::TURNS } {
+                        let turn = ($turn + 1) % Self::TURNS_OF_PIECE;
                         // SAFETY: as promised by the caller.
-                        unsafe { addends_of::<D>(vectors, ($turn + 1) % Self::TURNS_OF_PIECE) }
+                        unsafe { addends_of::<D>(vectors, turn, scale) }
                     } else {
                         [[0.0; 2]; pairs::PAIRS]
                     };
                     let of_cols = replace(&mut next, following);
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
-                        let packed = packed!(self.sums, $turn, factor, of_cols, GELU, by_tanh);
+                        let packed = packed!(self.sums, $turn, factor, of_cols, GELU, BY_TANH);
                         if const { PARKS && $turn >= Self::first_parked::<D>() } {
                             parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
                             parked.is_there = true;

@@ -35,6 +35,16 @@ pub fn reciprocal_approx_f32(x: f32) -> f32 {
 }
 
 #[inline(always)]
+pub fn tanh_approx_f32(x: f32) -> f32 {
+    f64::from(x).tanh() as f32
+}
+
+#[inline(always)]
+pub fn at_least_f32(x: f32, limit: f32) -> f32 {
+    if x < limit { limit } else { x }
+}
+
+#[inline(always)]
 pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
     if x.abs() > limit { limit } else { x.abs() }
 }
