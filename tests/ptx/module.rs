@@ -206,13 +206,13 @@ impl Module {
     }
 
     /// Where in the code parts leave for a mapped D that are all written out. Three ways of sums are: of such as are only scaled, and with a bias, without GELU or with
-    /// it, where there are registers for it. Where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
+    /// it, where there are registers for it; four in half precision, which has both forms of GELU. Where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
     /// there is nothing to multiply, and in the end.
     pub fn written_out(&self) -> usize {
         const ROOMS: usize = 2;
         let (tile, parts) = (self.kernel.tile, self.parts_of_d());
         if self.kernel.target != Dtype::F32 {
-            3 * parts.min(ROOMS) + 3 * parts.saturating_sub(ROOMS)
+            4 * parts.min(ROOMS) + 3 * parts.saturating_sub(ROOMS)
         } else {
             parts * if tile.tm * tile.tn <= 64 { 3 } else { 1 }
         }
