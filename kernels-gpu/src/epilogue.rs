@@ -139,7 +139,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
 pub struct Short<A> {
     /// What sums are multiplied with.
     pub factor: A,
-    /// Whether GELU is applied.
+    /// Whether GELU is applied: in a form of which the results' type [has a short one](Element::has_short_gelu).
     pub has_gelu: bool,
     /// Whether that is GELU by tanh, and not the exact one.
     pub by_tanh: bool,

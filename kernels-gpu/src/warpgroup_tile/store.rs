@@ -20,7 +20,6 @@ use crate::outbox::{self, Outbox, Outgoing};
 use crate::pairs::{self, FetchedVectors};
 use crate::params::GemmParams;
 use crate::tile::Origin;
-use core::hint::unreachable_unchecked;
 use core::mem::replace;
 use cuda_std::wgmma::M;
 use cuda_std::{hint, unroll};
@@ -132,12 +131,10 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                 let (by, at) = ((factor, Some(fetched.vectors)), (origin, outbox));
                 return if !has_gelu {
                     self.store_written_out::<T, E, D, PARKS, false, false>(params, d, by, at)
-                } else if by_tanh {
+                } else if by_tanh || !D::has_short_gelu(false) {
                     self.store_gelu::<T, E, D, PARKS, true>(params, d, by, at)
-                } else if D::has_short_gelu(false) {
-                    self.store_gelu::<T, E, D, PARKS, false>(params, d, by, at)
                 } else {
-                    unreachable_unchecked()
+                    self.store_gelu::<T, E, D, PARKS, false>(params, d, by, at)
                 };
             }
             self.store_by_epilogue(params, (is_mapped, d), origin, fetched, outbox);
