@@ -172,8 +172,28 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         accumulate: bool,
     ) {
         // SAFETY: as promised by the caller.
+        unsafe { self.mma_async_of_cols::<N, T, A, B>(a, b, accumulate) }
+    }
+
+    /// The same for the first `COLS` columns of B and of the product alone, 64 or a multiple of 16 from 128 on: other accumulators are left as they are.
+    ///
+    /// # Safety
+    /// As for [`mma_async`](Self::mma_async).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn mma_async_of_cols<const COLS: usize, T: Element, A: Major, B: Major>(
+        &mut self,
+        a: Descriptor<T, A>,
+        b: Descriptor<T, B>,
+        accumulate: bool,
+    ) {
+        const {
+            let is_known = COLS == 64 || COLS >= 128 && COLS.is_multiple_of(16);
+            assert!(is_known && COLS <= N, "an instruction has 64 columns, or 128 to 256 by 16");
+        };
+        // SAFETY: as promised by the caller.
         unsafe {
-            backend::wgmma_mma_async::<T, A, B, N, SET>(a.bits(), b.bits(), accumulate);
+            backend::wgmma_mma_async::<T, A, B, COLS, SET>(a.bits(), b.bits(), accumulate);
         }
     }
 

@@ -222,7 +222,13 @@ unsafe fn fill<T: Element>(
     }
 }
 
-unsafe fn multiply<T: Element + Scalar, A: Major, B: Major, const N: usize>(p: Product) {
+/// What an accumulator holds that is none of an instruction's.
+const OTHER: f32 = 7.0;
+
+/// Of `N` columns, with accumulators of `ALL`: the others stay as they are.
+unsafe fn multiply<T: Element + Scalar, A: Major, B: Major, const N: usize, const ALL: usize>(
+    p: Product,
+) {
     let blocks = |transposed, rows| Blocks { swizzle: p.swizzle, transposed, rows };
     let (a_blocks, b_blocks) = (blocks(A::TRANSPOSED, M as u32), blocks(B::TRANSPOSED, N as u32));
     let a = shared::dynamic::<T>();
@@ -230,11 +236,15 @@ unsafe fn multiply<T: Element + Scalar, A: Major, B: Major, const N: usize>(p: P
     let b = a.add(M as u32 * 64);
     let registers = thread::thread_idx_x() as u64 * (N as u64 / 2);
     unsafe {
-        let mut d = Accumulators::<N>::declare();
+        let mut d = Accumulators::<ALL>::declare();
         fill(a, p.a.cast(), a_blocks, (DEPTH as u64, 1));
         fill(b, p.b.cast(), b_blocks, (1, N as u64));
         fence_shared();
         thread::sync_threads();
+        // The last of the others.
+        if const { N < 256 && ALL == 256 } {
+            d.set::<127>(OTHER);
+        }
         if p.add {
             let c = p.c.add(registers);
             unroll!(i < 32, {
@@ -250,10 +260,13 @@ unsafe fn multiply<T: Element + Scalar, A: Major, B: Major, const N: usize>(p: P
         wgmma::fence();
         for k in (0..DEPTH as u32).step_by(wgmma::K) {
             let (a, b) = (a.advance(a_blocks.start(k)), b.advance(b_blocks.start(k)));
-            d.mma_async(a, b, k > 0 || p.add);
+            d.mma_async_of_cols::<N, _, _, _>(a, b, k > 0 || p.add);
         }
         wgmma::commit_group();
         wgmma::wait_group::<0>();
+        if const { N < 256 && ALL == 256 } {
+            assert_eq!(d.get::<127>(), OTHER, "it is none of the instruction's");
+        }
         let to = p.d.add(registers);
         unroll!(i < 32, {
             if 4 * i < N / 2 {
@@ -268,26 +281,30 @@ unsafe fn multiply<T: Element + Scalar, A: Major, B: Major, const N: usize>(p: P
 
 #[kernel]
 unsafe fn product(p: Product) {
-    unsafe fn majors<T: Element, const N: usize>(p: Product) {
+    unsafe fn majors<T: Element, const N: usize, const ALL: usize>(p: Product) {
         unsafe {
             match p.transposed {
-                [false, false] => multiply::<T, KMajor, KMajor, N>(p),
-                [false, true] => multiply::<T, KMajor, MnMajor, N>(p),
-                [true, false] => multiply::<T, MnMajor, KMajor, N>(p),
-                [true, true] => multiply::<T, MnMajor, MnMajor, N>(p),
+                [false, false] => multiply::<T, KMajor, KMajor, N, ALL>(p),
+                [false, true] => multiply::<T, KMajor, MnMajor, N, ALL>(p),
+                [true, false] => multiply::<T, MnMajor, KMajor, N, ALL>(p),
+                [true, true] => multiply::<T, MnMajor, MnMajor, N, ALL>(p),
             }
         }
     }
     unsafe {
         match (p.bf16, p.n) {
-            (false, 64) => majors::<f16, 64>(p),
-            (false, 128) => majors::<f16, 128>(p),
-            (false, 192) => majors::<f16, 192>(p),
-            (false, _) => majors::<f16, 256>(p),
-            (true, 64) => majors::<bf16, 64>(p),
-            (true, 128) => majors::<bf16, 128>(p),
-            (true, 192) => majors::<bf16, 192>(p),
-            (true, _) => majors::<bf16, 256>(p),
+            (false, 64) => majors::<f16, 64, 64>(p),
+            (false, 128) => majors::<f16, 128, 128>(p),
+            (false, 144) => majors::<f16, 144, 256>(p),
+            (false, 192) => majors::<f16, 192, 192>(p),
+            (false, 240) => majors::<f16, 240, 256>(p),
+            (false, _) => majors::<f16, 256, 256>(p),
+            (true, 64) => majors::<bf16, 64, 64>(p),
+            (true, 128) => majors::<bf16, 128, 128>(p),
+            (true, 144) => majors::<bf16, 144, 256>(p),
+            (true, 192) => majors::<bf16, 192, 192>(p),
+            (true, 240) => majors::<bf16, 240, 256>(p),
+            (true, _) => majors::<bf16, 256, 256>(p),
         }
     }
 }
@@ -351,7 +368,7 @@ fn every_accumulator_is_where_the_manual_has_it() {
     assert_eq!((at[256], at[8 * 256], at[16 * 256]), ((4, 0), (0, 2), (32, 0)));
     assert_eq!(at[63 * 256 + 255], (127, 127));
     // Element (i, j) is 256 i + j.
-    for n in [64, 128, 192, 256] {
+    for n in [64, 128, 144, 192, 240, 256] {
         let mut a = vec![0.0; M * DEPTH];
         let mut b = vec![0.0; DEPTH * n];
         for i in 0..M {
@@ -374,9 +391,15 @@ fn every_accumulator_is_where_the_manual_has_it() {
 #[test]
 fn products_of_all_layouts() {
     let mut state = 1;
-    for (n, bf16) in
-        [(64, false), (128, true), (192, false), (192, true), (256, false), (256, true)]
-    {
+    for (n, bf16) in [
+        (64, false),
+        (128, true),
+        (144, false),
+        (192, false),
+        (192, true),
+        (240, true),
+        (256, false),
+    ] {
         let simulator = Simulator::new();
         let (a, b) = (integers(M * DEPTH, 8, &mut state), integers(DEPTH * n, 8, &mut state));
         let c = integers(M * n, 1000, &mut state);

@@ -124,48 +124,51 @@ macro_rules! list {
     ($first:literal; $($i:literal)*) => { concat!("acc{s}_", $first, $(", acc{s}_", $i),*) };
 }
 
-/// The accumulators of an instruction of 64 columns.
-macro_rules! registers_64 {
-    () => {
+/// The accumulators of an instruction of so many columns: those of a narrower one and some more.
+macro_rules! registers {
+    (64) => {
         list!(0;
             1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
     };
-}
-
-/// The accumulators of an instruction of 128 columns.
-macro_rules! registers_128 {
-    () => {
-        concat!(registers_64!(), ", ", list!(32;
+    (128) => {
+        concat!(registers!(64), ", ", list!(32;
             33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63))
     };
-}
-
-/// The accumulators of an instruction of 192 columns.
-macro_rules! registers_192 {
-    () => {
-        concat!(registers_128!(), ", ", list!(64;
-            65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95))
+    (144) => {
+        concat!(registers!(128), ", ", list!(64; 65 66 67 68 69 70 71))
     };
-}
-
-/// The accumulators of an instruction of 256 columns.
-macro_rules! registers_256 {
-    () => {
-        concat!(registers_192!(), ", ", list!(96;
-            97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122
-            123 124 125 126 127))
+    (160) => {
+        concat!(registers!(144), ", ", list!(72; 73 74 75 76 77 78 79))
+    };
+    (176) => {
+        concat!(registers!(160), ", ", list!(80; 81 82 83 84 85 86 87))
+    };
+    (192) => {
+        concat!(registers!(176), ", ", list!(88; 89 90 91 92 93 94 95))
+    };
+    (208) => {
+        concat!(registers!(192), ", ", list!(96; 97 98 99 100 101 102 103))
+    };
+    (224) => {
+        concat!(registers!(208), ", ", list!(104; 105 106 107 108 109 110 111))
+    };
+    (240) => {
+        concat!(registers!(224), ", ", list!(112; 113 114 115 116 117 118 119))
+    };
+    (256) => {
+        concat!(registers!(240), ", ", list!(120; 121 122 123 124 125 126 127))
     };
 }
 
 /// "Asynchronous Multiply-and-Accumulate Instruction: wgmma.mma_async": both operands from shared memory, neither negated.
 macro_rules! mma_async {
-    ($n:literal, $registers:ident, $type:literal; $a:ident $A:ident, $b:ident $B:ident, $accumulate:ident, $SET:ident) => {
+    ($n:tt, $type:literal; $a:ident $A:ident, $b:ident $B:ident, $accumulate:ident, $SET:ident) => {
         asm!(
             "{{",
             ".reg .pred p;",
             "setp.ne.u32 p, {d}, 0;",
             concat!("wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.", $type, ".", $type, " {{"),
-            $registers!(),
+            registers!($n),
             "}}, {a}, {b}, p, 1, 1, {ta}, {tb};",
             "}}",
             a = in(reg64) $a,
@@ -185,30 +188,17 @@ pub unsafe fn wgmma_mma_async<T: Element, A: Major, B: Major, const N: usize, co
     b: u64,
     accumulate: bool,
 ) {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        match (WGMMA, N, T::BF16) {
-            (true, 64, false) => mma_async!("64", registers_64, "f16"; a A, b B, accumulate, SET),
-            (true, 64, true) => mma_async!("64", registers_64, "bf16"; a A, b B, accumulate, SET),
-            (true, 128, false) => {
-                mma_async!("128", registers_128, "f16"; a A, b B, accumulate, SET)
+    macro_rules! by_columns {
+        ($($n:tt)*) => {
+            match (WGMMA, N, T::BF16) {
+                $(
+                    (true, $n, false) => mma_async!($n, "f16"; a A, b B, accumulate, SET),
+                    (true, $n, true) => mma_async!($n, "bf16"; a A, b B, accumulate, SET),
+                )*
+                _ => nvptx::trap(),
             }
-            (true, 128, true) => {
-                mma_async!("128", registers_128, "bf16"; a A, b B, accumulate, SET)
-            }
-            (true, 192, false) => {
-                mma_async!("192", registers_192, "f16"; a A, b B, accumulate, SET)
-            }
-            (true, 192, true) => {
-                mma_async!("192", registers_192, "bf16"; a A, b B, accumulate, SET)
-            }
-            (true, 256, false) => {
-                mma_async!("256", registers_256, "f16"; a A, b B, accumulate, SET)
-            }
-            (true, 256, true) => {
-                mma_async!("256", registers_256, "bf16"; a A, b B, accumulate, SET)
-            }
-            _ => nvptx::trap(),
-        }
+        };
     }
+    // SAFETY: as promised by the caller.
+    unsafe { by_columns!(64 128 144 160 176 192 208 224 240 256) }
 }

@@ -72,14 +72,21 @@ const ALIGNED_BITS: i32 = f32::MANTISSA_DIGITS as i32 - 1 + 2;
 /// Columns that are worked on together, so that compilers use vectors.
 const TOGETHER: usize = 8;
 
-/// Adds the product of `a`, `K` rows of `M`, and `b`, `K` rows of `n`, to the `M` rows of `d`, which count as 0 unless
-/// `accumulate`.
-pub(super) fn multiply_add(d: &mut [f32], a: &[f64], b: &[f64], n: usize, accumulate: bool) {
+/// Adds the product of `a`, `K` rows of `M`, and `b`, `K` rows of `n`, to the first `n` columns of `d`, `M` rows of `columns`, which count as 0
+/// unless `accumulate`.
+pub(super) fn multiply_add(
+    (d, columns): (&mut [f32], usize),
+    a: &[f64],
+    (b, n): (&[f64], usize),
+    accumulate: bool,
+) {
+    let mut rows: Vec<&mut [f32]> = d.chunks_exact_mut(columns).map(|row| &mut row[..n]).collect();
     if !accumulate {
-        d.fill(0.0);
+        rows.iter_mut().for_each(|row| row.fill(0.0));
     }
-    let finite = a.iter().chain(b).all(|x| x.is_finite()) && d.iter().all(|d| d.is_finite());
-    for (i, row) in d.chunks_exact_mut(n).enumerate() {
+    let finite = a.iter().chain(b).all(|x| x.is_finite())
+        && rows.iter().all(|row| row.iter().all(|d| d.is_finite()));
+    for (i, row) in rows.into_iter().enumerate() {
         for (first, d) in (0..n).step_by(TOGETHER).zip(row.chunks_exact_mut(TOGETHER)) {
             let mut products = [[0.0; TOGETHER]; K];
             for (k, products) in products.iter_mut().enumerate() {

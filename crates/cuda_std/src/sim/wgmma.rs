@@ -336,7 +336,7 @@ fn wait(worker: &mut Worker, group: usize, newest: usize) {
         };
         let (a, b) = (read(0, M), read(1, n));
         if let Some(set) = warpgroup.sets.get_mut(&set) {
-            multiply_add(&mut set.values, &a, &b, n, accumulate);
+            multiply_add((&mut set.values, set.n), &a, (&b, n), accumulate);
             set.pending -= 1;
         }
         done = Some(number);
