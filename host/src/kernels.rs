@@ -27,7 +27,7 @@ mod why;
 
 pub(crate) use fetch::slowdown;
 pub use launch::LaunchShape;
-pub(crate) use launch::{MAX_PRODUCTS, drifts, shares};
+pub(crate) use launch::{MAX_PRODUCTS, drifts, fitted, shares};
 pub use precise::{kernels_of, of_all_precisions};
 pub use repack::Repack;
 pub(crate) use repack::Way;

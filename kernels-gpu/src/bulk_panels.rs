@@ -129,9 +129,45 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         k: u32,
         full: Mbarrier,
     ) {
-        let Mapped { map, index } = factor;
         let boxes =
             if M::TRANSPOSED { Self::bytes_inside(first, end) / Self::BOX_BYTES } else { 1 };
+        // SAFETY: as promised by the caller.
+        unsafe { self.load_boxes(factor, boxes, first, k, full) };
+    }
+
+    /// Bytes of the boxes of a panel of which `width` rows of A or columns of B are wanted, those of a [tile that fits](crate::fit): whole boxes across, and one of as
+    /// many rows along k.
+    #[inline(always)]
+    pub const fn bytes_of(width: u32) -> u32 {
+        if M::TRANSPOSED { width.div_ceil(Self::ROW) * Self::BOX_BYTES } else { width * ROW_BYTES }
+    }
+
+    /// Begins to copy those boxes.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load), with boxes along k of so many rows.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load_width(
+        self,
+        factor: Mapped<'_>,
+        (first, width): (u32, u32),
+        k: u32,
+        full: Mbarrier,
+    ) {
+        let boxes = if M::TRANSPOSED { width.div_ceil(Self::ROW) } else { 1 };
+        // SAFETY: as promised by the caller.
+        unsafe { self.load_boxes(factor, boxes, first, k, full) };
+    }
+
+    /// Begins to copy the first of the panel's boxes.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_boxes(self, factor: Mapped<'_>, boxes: u32, first: u32, k: u32, full: Mbarrier) {
+        let Mapped { map, index } = factor;
         for number in 0..boxes {
             let target = SharedPtr::<T>::from_address(self.address + number * Self::BOX_BYTES);
             let at = first + number * Self::ROW;

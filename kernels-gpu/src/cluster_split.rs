@@ -112,7 +112,7 @@ impl<
                 &mut sums,
                 &mut ring,
                 (first, false),
-                slices,
+                (slices, || BN as u32),
                 (|| (), fetch),
             );
 

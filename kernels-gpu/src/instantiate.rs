@@ -63,6 +63,7 @@ macro_rules! __gemm_kernels {
                 schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
                 finishes: <$kernel as $crate::kernel::GemmKernel>::FINISHES,
                 keeps_pace: <$kernel as $crate::kernel::GemmKernel>::KEEPS_PACE,
+                fits: <$kernel as $crate::kernel::GemmKernel>::FITS,
                 walks_batches: <$kernel as $crate::kernel::GemmKernel>::WALKS_BATCHES,
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,

@@ -56,6 +56,7 @@ pub mod double_tile;
 pub mod element;
 pub mod epilogue;
 pub mod fast_activation;
+pub mod fit;
 pub mod halves;
 pub mod hand_over;
 pub mod instantiate;

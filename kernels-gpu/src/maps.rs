@@ -15,6 +15,8 @@
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
+use crate::kernel::KernelInfo;
+use crate::layout::Layout;
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::hint;
@@ -65,6 +67,12 @@ impl Boxes {
     pub const fn of_a(&self, m: u32, is_transposed: bool) -> BoxShape {
         let fits = self.fits_a && !is_transposed;
         BoxShape { rows: if fits { fitted(m, self.a.rows) } else { self.a.rows }, ..self.a }
+    }
+
+    /// The box of B, of which a block takes `cols` columns: where B is transposed these are its rows.
+    pub fn of_b(&self, kernel: &KernelInfo, cols: u32) -> BoxShape {
+        let fits = kernel.fits && kernel.multiplied.b == Layout::Transposed;
+        BoxShape { rows: if fits { cols } else { self.b.rows }, ..self.b }
     }
 }
 

@@ -138,6 +138,42 @@ impl Outbox {
         self.turn();
     }
 
+    /// Sends what of the part lies before D's last column to a mapped D, where it begins at `origin`: a piece of 16 bytes for each lane at a time. For
+    /// parts behind whose columns another tile begins, which a bulk store would write.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send), of elements of 16 bits; both columns are multiples of a piece.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn send_pieces<T: Element, E: Epilogue<D>, D: Element>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+    ) {
+        const WORDS: usize = 4;
+        const PIECE_BYTES: u32 = (WORDS * size_of::<u32>()) as u32;
+        const AT_ONCE: u32 = warp::WARP_SIZE / ROWS as u32;
+        const { assert!(4 * AT_ONCE * PIECE_BYTES == ROW_BYTES, "all pieces of a row") };
+        let (row, first) = (warp::lane_id() % ROWS as u32, warp::lane_id() / ROWS as u32);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            warp::sync_warp(warp::FULL_MASK);
+            unroll!(i < 4, {
+                let byte = (i as u32 * AT_ONCE + first) * PIECE_BYTES;
+                let at = SWIZZLE.apply(self.part + row * ROW_BYTES + byte);
+                let (row, col) = (origin.row + row, origin.col + byte / size_of::<D>() as u32);
+                let inside = row < params.m && col < params.n;
+                let words: [u32; WORDS] = SharedPtr::from_address(at).load_vec();
+                params.target().at(row, col).cast::<u32>().store_vec_if(inside, words);
+            });
+            // Rooms are waited for by groups.
+            if warp::elect(warp::FULL_MASK) {
+                bulk_copy::commit_group();
+            }
+        }
+        self.turn();
+    }
+
     /// Sends the part to a D that is not mapped, where it begins at `origin`: all lanes elements of the same row, as many as a `W` is
     /// long: one, or a pair of 16 bits each. Rows of D consist of such.
     ///

@@ -2,6 +2,7 @@
 
 use crate::element::Element;
 use crate::epilogue::{Epilogue, OfBlock, OfProduct, RunningBlock};
+use crate::fit::Columns;
 use crate::layout::Layout;
 use crate::maps::Maps;
 use cuda_std::memory::GlobalPtr;
@@ -169,7 +170,8 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
     /// Columns of A, rows of B. Zero makes the product zero, and neither A nor B is read.
     pub k: u32,
     /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK). Where blocks can [keep
-    /// pace](crate::kernel::GemmKernel::KEEPS_PACE) it is their [pace](Self::pace); nobody else asks.
+    /// pace](crate::kernel::GemmKernel::KEEPS_PACE) it is their [pace](Self::pace), where tiles [fit](crate::fit) their
+    /// [columns](Self::columns); nobody else asks.
     pub slice_depth: u32,
     /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK); nobody else asks.
     pub shared_tiles: u32,
@@ -192,6 +194,12 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     #[inline(always)]
     pub const fn pace(&self) -> u32 {
         self.slice_depth
+    }
+
+    /// The tiles of a kernel in which they [fit](crate::fit), which have no word of their own for the same reason.
+    #[inline(always)]
+    pub const fn columns(&self) -> Columns {
+        Columns::from_word(self.slice_depth)
     }
 
     /// The same with another epilogue.

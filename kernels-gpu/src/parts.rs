@@ -20,6 +20,7 @@
 
 use crate::batches::rows;
 use crate::epilogue::Epilogue;
+use crate::fit::one_col;
 use crate::kernel::{GemmKernel, Tile, together};
 use crate::params::GemmParams;
 use crate::shares::{Segment, Share, Shares};
@@ -48,6 +49,7 @@ pub struct Parts<const ABOVE: u32 = 1, const BESIDE: u32 = 1> {
     together: Tile,
     /// Rows of all products.
     m: u32,
+    /// Columns, or [tiles](crate::fit) beside each other: then `bn` and the columns of parts count these.
     n: u32,
     /// Slices of a tile.
     slices: u32,
@@ -70,9 +72,16 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
         p: &GemmParams<K::Element, E, K::Target>,
     ) -> Self {
         let slices = p.k.div_ceil(K::TILE.bk);
-        let shares = Shares::new(p.shared_tiles, p.sharing_blocks, slices);
+        let shares = if const { K::FITS } {
+            Shares::new(0, 0, slices)
+        } else {
+            Shares::new(p.shared_tiles, p.sharing_blocks, slices)
+        };
         let step = if thread::block_idx_x() / Self::CLUSTER < shares.blocks() { 0 } else { SHARED };
-        Parts { together: together::<K>(), m: rows::<K, _>(p), n: p.n, slices, shares, step }
+        // Both are chosen here: of another function's results the compiler makes other code for kernels whose tiles do not fit.
+        let together = if const { K::FITS } { one_col::<K>() } else { together::<K>() };
+        let n = if const { K::FITS } { p.columns().tiles() } else { p.n };
+        Parts { together, m: rows::<K, _>(p), n, slices, shares, step }
     }
 
     /// The same parts, worked out anew but for where in them the block is: that is all that need stay in a register while one of them is summed.

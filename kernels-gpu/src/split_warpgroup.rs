@@ -90,7 +90,7 @@ impl<
                 &mut sums,
                 &mut ring,
                 (first, false),
-                slices,
+                (slices, || BN as u32),
                 (|| (), || ()),
             );
             let Origin { row, col } = origin;

@@ -277,11 +277,12 @@ gemm_kernels! {
     warpgroup64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // A cluster of two blocks beside each other, each of which fetches one half of what both take from A: for D of so few columns that A is most of it.
     warpgroup_abreast64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L, 1, T, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // For D of few columns, or such as make no whole tiles of 256: twice as many rows, two pieces of 64 for each warpgroup; or 192 columns.
+    // For D of few columns: twice as many rows, two pieces of 64 for each warpgroup.
     warpgroup_tall{L}_{T} = Warpgroup<T, 256, 128, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // The same in clusters of two: where rows are no whole sectors of the L2 cache and so take longer to fetch.
+    // Pairs of 192 columns: where rows are no whole sectors of the L2 cache and so take longer to fetch.
     warpgroup_pair192{L}_{T} = Warpgroup<T, 128, 192, 64, 4, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    warpgroup192{L}_{T} = Warpgroup<T, 128, 192, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // As wide as makes rounds full.
+    warpgroup_fitted{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // Results of f32.
     warpgroup{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

@@ -23,6 +23,7 @@
 //! - in a batch they are the tiles of all products ([`crate::batches`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
+//! - or their tiles are as narrow as makes the last round full, where a kernel lets them [`fit`](crate::fit);
 //! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::pace`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
 //!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss. Where D has few columns the
@@ -38,11 +39,16 @@
 //! others are copied into such rows before ([`crate::repack`]), and the kernel does not know.
 
 mod inside;
+mod produce;
+mod roles;
+
+pub use roles::{become_consumer, become_producer};
 
 use crate::batches::in_product;
 use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
+use crate::fit;
 use crate::hand_over::HandOver;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
@@ -55,18 +61,11 @@ use crate::ring::{Ring, WARP};
 use crate::tile::Origin;
 use crate::warpgroup_tile::{Parked, WarpgroupTile};
 use core::marker::PhantomData;
-use core::ops::Range;
 use cuda_std::wgmma::{self, THREADS};
-use cuda_std::{bulk_copy, cluster, early_start, hint, named_barrier, registers, shared, thread};
+use cuda_std::{early_start, hint, named_barrier, registers, shared, thread};
 
 /// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
 pub const PRODUCERS: u32 = THREADS;
-
-/// Registers of a producer. Those of all threads of a block are what it was launched with: 168 for each of 384.
-const PRODUCER_REGISTERS: u32 = 40;
-
-/// Registers of a consumer.
-const CONSUMER_REGISTERS: u32 = 232;
 
 /// The named barrier of all threads that multiply.
 pub const CONSUMERS_MEET: u32 = 1;
@@ -84,28 +83,8 @@ const THREADS_OF_ROW: usize = 4;
 /// Rows of sums that a thread has a part of, in each piece of a [`WarpgroupTile`].
 const ROWS_OF_THREAD: usize = 2;
 
-/// Gives up registers.
-///
-/// # Safety
-/// All producers do, once.
-#[inline(always)]
-pub unsafe fn become_producer() {
-    // SAFETY: as promised by the caller.
-    unsafe { registers::decrease::<PRODUCER_REGISTERS>() }
-}
-
-/// Takes registers.
-///
-/// # Safety
-/// All consumers do, once, and producers give theirs up.
-#[inline(always)]
-pub unsafe fn become_consumer() {
-    // SAFETY: as promised by the caller.
-    unsafe { registers::increase::<CONSUMER_REGISTERS>() }
-}
-
 /// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, clusters of blocks of which so many lie above each other or
-/// beside each other, and results of `D`.
+/// beside each other, and results of `D`; of tiles that [fit](crate::fit) `BN` is the most columns.
 pub struct Warpgroup<
     T,
     const BM: usize,
@@ -116,6 +95,7 @@ pub struct Warpgroup<
     const ABOVE: u32 = 1,
     D = T,
     const BESIDE: u32 = 1,
+    const FITS: bool = false,
 >(PhantomData<(T, L, D)>);
 
 impl<
@@ -128,7 +108,8 @@ impl<
     const ABOVE: u32,
     D: Outgoing,
     const BESIDE: u32,
-> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE>
+    const FITS: bool,
+> GemmKernel for Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
     type Element = T;
     type Target = D;
@@ -158,11 +139,16 @@ impl<
     const WAITS: bool = true;
     // What large products take. Where each block is for itself, ptxas finds no registers for it.
     const KEEPS_PACE: bool = ABOVE > 1;
+    const FITS: bool = FITS;
     const WALKS_BATCHES: bool = Self::HAS_ROOM;
 
     #[inline(always)]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
-        const { assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone") };
+        const {
+            assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone");
+            let by_itself = BM == 2 * wgmma::M && Self::HAS_ROOM && Self::CLUSTER == 1;
+            assert!(!FITS || by_itself, "a tile that fits is one piece of one block, and parks");
+        };
         // SAFETY: as promised by the caller.
         unsafe { Self::run_with(&p, |_, _| ()) }
     }
@@ -178,7 +164,8 @@ impl<
     const ABOVE: u32,
     D: Outgoing,
     const BESIDE: u32,
-> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE>
+    const FITS: bool,
+> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
     /// Runs one thread, which may change the finished sums of each warpgroup's part of D before they are put through the epilogue: `change` gets them,
     /// and where that part begins.
@@ -219,6 +206,7 @@ impl<
             }
             become_consumer();
             early_start::wait();
+            let cols = || fit::cols::<Self, _>(p);
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
@@ -227,6 +215,9 @@ impl<
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
             let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
             let mut next = if const { Self::HAS_ROOM } { parts.next() } else { None };
+            if const { FITS } && p.k == 0 {
+                Self::clear_slice();
+            }
             let mut parked = Parked::nothing();
             loop {
                 let part = if const { Self::HAS_ROOM } { next.take() } else { parts.next() };
@@ -235,7 +226,13 @@ impl<
                 // Worked out twice, since what stays in registers in between takes them from the sums.
                 let product = || {
                     let (product, Origin { row, col }) = in_product::<Self, _>(p, origin);
-                    (p.further(product), Origin { row: row + first, col })
+                    let mut p = p.further(product);
+                    let col = fit::first_col::<Self, _>(&p, col);
+                    if const { FITS } {
+                        // What lies beyond is another tile's.
+                        p.n = p.n.min(col + cols());
+                    }
+                    (p, Origin { row: row + first, col })
                 };
                 let fetch = || {
                     if const { Self::HAS_ROOM } {
@@ -247,30 +244,46 @@ impl<
                 let slices = slices.end - slices.start;
                 let send = || {
                     if const { Self::HAS_ROOM } {
-                        WarpgroupTile::<BN, BM>::send_parked(p, &parked, &mut outbox);
+                        WarpgroupTile::<BN, BM>::send_left::<_, _, _, FITS>(
+                            p,
+                            &parked,
+                            cols,
+                            &mut outbox,
+                        );
                     }
                 };
                 let holds = Self::HAS_ROOM;
-                let fetched =
-                    Self::consume(&mut sums, &mut ring, (first, holds), slices, (send, fetch));
+                let fetched = Self::consume(
+                    &mut sums,
+                    &mut ring,
+                    (first, holds),
+                    (slices, cols),
+                    (send, fetch),
+                );
                 parked = Parked::nothing();
-                if is_left {
-                    sums.leave(&of_block(block), meet);
-                    continue;
-                }
-                for helper in (first_helper..block).step_by(Self::CLUSTER as usize) {
-                    sums.collect(&of_block(helper), meet);
+                if const { !FITS } {
+                    if is_left {
+                        sums.leave(&of_block(block), meet);
+                        continue;
+                    }
+                    for helper in (first_helper..block).step_by(Self::CLUSTER as usize) {
+                        sums.collect(&of_block(helper), meet);
+                    }
                 }
                 let (p, origin) = product();
                 change(&mut sums, origin);
                 if const { Self::HAS_ROOM } {
-                    parked = sums.store_or_park::<_, _, _, true>(&p, origin, fetched, &mut outbox);
+                    parked =
+                        sums.store_or_park::<_, _, _, true, FITS>(&p, origin, fetched, &mut outbox);
+                    if const { FITS } {
+                        WarpgroupTile::<BN, BM>::send_rest(&p, &parked, cols(), &mut outbox);
+                    }
                 } else {
                     sums.store(&p, origin, fetched, &mut outbox);
                 }
             }
             if const { Self::HAS_ROOM } {
-                WarpgroupTile::<BN, BM>::send_parked(p, &parked, &mut outbox);
+                WarpgroupTile::<BN, BM>::send_left::<_, _, _, FITS>(p, &parked, cols, &mut outbox);
             }
             ring.leave_cluster();
             outbox.finish();
@@ -310,44 +323,7 @@ impl<
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
     }
 
-    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin. Does something `before` each slice.
-    ///
-    /// # Safety
-    /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn produce<E: Epilogue<D>>(
-        p: &GemmParams<T, E, D>,
-        ring: &mut Ring<STAGES>,
-        parts: impl IntoIterator<Item = ((u32, Origin), Range<u32>)>,
-        mut before: impl FnMut(),
-    ) {
-        if p.k == 0 {
-            // Without depth there need be no factors, and so no maps of them.
-            return;
-        }
-        // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
-        unsafe {
-            let (a, b) = p.mapped_factors();
-            bulk_copy::prefetch(a.map);
-            bulk_copy::prefetch(b.map);
-            let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
-            for ((product, Origin { row, col }), slices) in parts {
-                let p = p.further(product);
-                let (a, b) = p.mapped_factors();
-                for slice in slices {
-                    before();
-                    let k = slice * BK as u32;
-                    let (to_a, to_b) = Self::panels(ring.wait_empty());
-                    let full = ring.expect(Self::STAGE_BYTES);
-                    to_a.load_part::<BESIDE>(a, row, k, full, rank);
-                    to_b.load_part::<ABOVE>(b, col, k, full, rank);
-                }
-            }
-        }
-    }
-
-    /// Sums the products of so many slices of a tile: of a warpgroup's rows of it, from `first` on. The second warpgroup may hold before its last slices,
+    /// Sums the products of so many slices of a tile of so many columns: of a warpgroup's rows of it, from `first` on. The second warpgroup may hold before its last slices,
     /// which pays where tiles follow each other. While products are under way it does two things `meanwhile`: the first as soon as there are some, the
     /// second, whose result it gives back, before it waits for the last ones.
     ///
@@ -359,17 +335,20 @@ impl<
         sums: &mut WarpgroupTile<BN, BM>,
         ring: &mut Ring<STAGES>,
         (first, holds): (u32, bool),
-        slices: u32,
+        (slices, cols): (u32, impl Fn() -> u32),
         meanwhile: (impl FnMut(), impl FnOnce() -> R),
     ) -> R {
         // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
         unsafe {
             let (mut early, late) = meanwhile;
-            if slices == 0 {
+            if const { !FITS } && slices == 0 {
                 early();
                 sums.clear();
                 return late();
             }
+            // Where tiles fit there is a slice at any rate, which is zero: with a way past all products ptxas runs one after another (C7515).
+            let is_empty = const { FITS } && slices == 0;
+            let slices = if const { FITS } { slices.max(1) } else { slices };
             let is_early = (slices - 1).min(EARLY);
             let is_held = holds && slices > STAGES;
             let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
@@ -377,8 +356,13 @@ impl<
                 if holds && slice == hold {
                     named_barrier::sync(HELD_MEET, Self::CONSUMERS);
                 }
-                let (a, b) = Self::panels(ring.wait_full());
-                sums.begin_products((a, first), b, slice == 0);
+                let stage = if const { FITS } && is_empty { 0 } else { ring.wait_full() };
+                let (a, b) = Self::panels(stage);
+                if const { FITS } {
+                    sums.begin_products_of_cols((a, first), (b, cols()), slice == 0);
+                } else {
+                    sums.begin_products((a, first), b, slice == 0);
+                }
                 if slice > 0 {
                     sums.wait::<1>();
                     ring.emptied();
@@ -392,7 +376,9 @@ impl<
             }
             let result = late();
             sums.wait::<0>();
-            ring.emptied_last();
+            if const { !FITS } || !is_empty {
+                ring.emptied_last();
+            }
             result
         }
     }

@@ -12,8 +12,11 @@
 //! an instruction's result. As they are or rounded to half their size they leave through an [outbox], from which hardware takes them
 //! to D. What that has no room for is [parked](Parked).
 //!
+//! A tile that [fits](crate::fit) may have fewer columns than there are sums (`fitted.rs`).
+//!
 //! Registers have names and no indices, so of all code that names them there must be a copy for each (`store.rs`).
 
+mod fitted;
 mod parked;
 mod store;
 

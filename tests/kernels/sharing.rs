@@ -100,6 +100,9 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     for case in cases.into_iter().filter(|case| !is_left(case)) {
         check::<T, D>(case, machine, kernel)?;
     }
+    if !kernel.shares_tiles() {
+        return Ok(());
+    }
     // Three blocks share one or two of at least eight tiles, and have two more each.
     let uneven = |asked, least| (more.max(least)..).find(|cols| cols % asked != 0).unwrap();
     for (case, asked) in
@@ -112,6 +115,45 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         shared::<T, D>(case, tiles, blocks, machine, kernel)?;
     }
     Ok(())
+}
+
+/// Tiles of every width that they may have, of which the launch chooses any where the rows of B run along k: two for each block, of which the last ends outside of D: with what warpgroups have code of its own for, with
+/// any epilogue, and where bulk copies cannot take D.
+pub fn widths<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
+    let [bm, bn, bk] = sizes(kernel);
+    let (machine, rows) = match machine.is_simulator() {
+        true => (Machine::new(Device::sim_with_multiprocessors(NonZeroU32::new(3).unwrap())), 1),
+        false => (machine.clone(), 33),
+    };
+    let columns = machine.device.info().multiprocessors as usize * 2 / rows;
+    let deep = kernel.tile.stages as usize * bk + 9;
+    for width in regemm_kernels::fit::widths(bn as u32) {
+        let n = columns * width as usize;
+        let plain = |n, k| Case::product(rows * bm - 3, n, k);
+        let cases = [
+            plain(n - 8, deep),
+            Case { bias: BiasAxis::Column, activation: Activation::GeluTanh, ..plain(n - 16, bk) },
+            Case { bias: BiasAxis::Row, activation: Activation::Relu, ..plain(n - 8, 7) },
+            plain(n - 9, bk + 1),
+        ];
+        for case in cases {
+            let problem = Problem::packed(kernel.dtype, shape(case), kernel.layouts);
+            let found = LaunchShape::new(kernel, &problem, machine.device.info(), None);
+            if found.tile_cols != width {
+                return Err(format!("{case}: tiles of {} columns", found.tile_cols));
+            }
+            check::<T, D>(case, &machine, kernel)?;
+        }
+    }
+    Ok(())
+}
+
+/// Rows, columns and depth of a case.
+fn shape(case: Case) -> (u32, u32, u32) {
+    (case.m as u32, case.n as u32, case.k as u32)
 }
 
 /// Products of several tiles each whose blocks go through all of them: whole ones alone, and with some that are shared first, of whichever product. Every
@@ -135,6 +177,9 @@ pub fn many_products<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let gelu = Case { activation: Activation::GeluTanh, bias: BiasAxis::Column, ..plain };
     for case in [of(count, true, BiasAxis::Row, 7), plain, gelu] {
         check::<T, D>(case, machine, kernel)?;
+    }
+    if !kernel.shares_tiles() {
+        return Ok(());
     }
     let deep = kernel.tile.stages as usize * bk + 9;
     for (count, bias, asked) in [(2, BiasAxis::Row, 5), (3, BiasAxis::Column, 7)] {

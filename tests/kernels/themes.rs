@@ -7,7 +7,8 @@ use crate::sharing;
 use regemm::kernels::{Repack, Types};
 use regemm::verify::{Addend, BatchCase, Case, Elements};
 use regemm::{
-    Activation, BiasAxis, Device, Dtype, KernelInfo, Layouts, Schedule, Summation, Tile, Yields,
+    Activation, BiasAxis, Device, Dtype, KernelInfo, Layout, Layouts, Schedule, Summation, Tile,
+    Yields,
 };
 use std::num::NonZeroU32;
 
@@ -41,6 +42,9 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     }
     if kernel.schedule == Schedule::Persistent {
         themes.push(("many_tiles", sharing::many_tiles::<T, D>));
+    }
+    if kernel.fits && kernel.layouts.b == Layout::Transposed {
+        themes.push(("widths", sharing::widths::<T, D>));
     }
     if kernel.walks_batches {
         themes.push(("many_products", sharing::many_products::<T, D>));
@@ -81,7 +85,9 @@ pub fn is_about_schedules(theme: &str) -> bool {
 
 /// Whether a theme is about how each factor is read by itself: as in a kernel that takes only that one transposed.
 pub fn is_about_one_factor(theme: &str) -> bool {
-    matches!(theme, "edges" | "alignment" | "rectangles" | "batches" | "misaligned_factors")
+    const ABOUT_ONE_FACTOR: [&str; 6] =
+        ["edges", "alignment", "rectangles", "batches", "misaligned_factors", "widths"];
+    ABOUT_ONE_FACTOR.contains(&theme)
 }
 
 /// Whether a theme is about values of a type at addresses of a layout.

@@ -178,7 +178,7 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
     /// The same for the first `COLS` columns of B and of the product alone, 64 or a multiple of 16 from 128 on: other accumulators are left as they are.
     ///
     /// # Safety
-    /// As for [`mma_async`](Self::mma_async).
+    /// As for [`mma_async`](Self::mma_async); there are so many columns.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn mma_async_of_cols<const COLS: usize, T: Element, A: Major, B: Major>(
@@ -189,7 +189,7 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
     ) {
         const {
             let is_known = COLS == 64 || COLS >= 128 && COLS.is_multiple_of(16);
-            assert!(is_known && COLS <= N, "an instruction has 64 columns, or 128 to 256 by 16");
+            assert!(is_known && COLS <= 256, "an instruction has 64 columns, or 128 to 256 by 16");
         };
         // SAFETY: as promised by the caller.
         unsafe {

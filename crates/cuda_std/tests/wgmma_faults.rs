@@ -94,6 +94,8 @@ enum Mistake {
     OtherScale,
     /// The accumulators are declared twice.
     DeclaredTwice,
+    /// An instruction has more columns than there are accumulators.
+    TooManyColumns,
     /// There is no such register.
     NoSuchRegister,
     /// A wait that no instruction can say.
@@ -172,6 +174,9 @@ unsafe fn mistaken(source: GlobalPtr<bf16>, to: GlobalPtr<f32>, mistake: Mistake
             d.set::<3>(0.0);
         }
         let accumulate = mistake == OtherScale && t == 100;
+        if mistake == TooManyColumns {
+            d.mma_async_of_cols::<{ 2 * N }, _, _, _>(a_operand, b_operand, false); // too many
+        }
         d.mma_async(a_operand, b_operand, accumulate); // multiplies
         if mistake != NoCommit {
             wgmma::commit_group();
@@ -265,6 +270,7 @@ fn mistakes() {
         (OtherScale, FaultKind::WgmmaMisuse, "multiplies"),
         (DeclaredTwice, FaultKind::WgmmaMisuse, "declares again"),
         (NoSuchRegister, FaultKind::WgmmaMisuse, ""),
+        (TooManyColumns, FaultKind::WgmmaMisuse, "too many"),
         (WaitForEight, FaultKind::WgmmaMisuse, ""),
     ] {
         println!("{mistake:?}:");

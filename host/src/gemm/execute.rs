@@ -15,6 +15,7 @@ use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::decision::Decision;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
+use regemm_kernels::fit::Columns;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{Boxes, Maps};
@@ -111,7 +112,11 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         m,
         n,
         k,
-        slice_depth: if kernel.keeps_pace { shape.pace } else { shape.slice_depth },
+        slice_depth: match kernel {
+            _ if kernel.keeps_pace => shape.pace,
+            _ if kernel.fits => Columns::new(n, shape.tile_cols).word(),
+            _ => shape.slice_depth,
+        },
         shared_tiles: shape.shared_tiles,
         sharing_blocks: shape.sharing_blocks,
         workspace: workspace.to_kernel(shape.workspace),
@@ -139,8 +144,10 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         let params = GemmParams { a, b, a_stride, b_stride, ..params.from_product(first) };
         // Where there is nothing to multiply there may be no matrix to map.
         let boxes = kernel.boxes.filter(|_| k > 0);
-        let of_factors =
-            |boxes: Boxes| [boxes.of_a(m, kernel.multiplied.a == Layout::Transposed), boxes.b];
+        let of_factors = |boxes: Boxes| {
+            let of_a = boxes.of_a(m, kernel.multiplied.a == Layout::Transposed);
+            [of_a, boxes.of_b(kernel, shape.tile_cols)]
+        };
         let maps = boxes.map(|boxes| prepared.maps(parts, of_factors(boxes))).transpose()?;
         let [a_map, b_map] = maps.unwrap_or([UNUSED; 2]);
         // Where bulk copies cannot take D the kernel stores it in another way.

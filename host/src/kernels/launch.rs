@@ -1,9 +1,11 @@
 //! How a kernel is launched for a problem on a device: grid, slices of K and workspace.
 
+mod fit;
 mod last_round;
 mod pace;
 mod walk;
 
+pub(crate) use fit::fitted;
 pub(in crate::kernels) use last_round::COST_OF_SHARING_DOUBLES;
 pub(crate) use last_round::shares;
 
@@ -43,6 +45,8 @@ pub struct LaunchShape {
     pub main: Option<[u32; 2]>,
     /// Products that each block goes through: one, or all of a batch ([`regemm_kernels::batches`]).
     pub products: u32,
+    /// Columns of a block's tile: fewer than the kernel's own only where that [lets them fit](regemm_kernels::fit).
+    pub tile_cols: u32,
     /// Values of k in a slice. All of them where K is not split.
     pub slice_depth: u32,
     /// Slices of K: none where there is no k.
@@ -90,28 +94,32 @@ impl LaunchShape {
         let Walk { problem, products } = Walk::of(kernel, problem);
         let problem = &problem;
         let Problem { m, n, k, batch, .. } = *problem;
+        let kernel = &fitted(kernel, [m, n, k], device.multiprocessors);
+        let tile_cols = kernel.tile.bn;
         // `supports` has compared them with the largest grid, which has fewer than 2^31.
         let tiles = kernel.blocks(m, n) as u32;
         match kernel.schedule {
-            Schedule::Tiles | Schedule::ClusterK => LaunchShape::of_whole_sums(tiles, k),
+            Schedule::Tiles | Schedule::ClusterK => LaunchShape::of_whole_sums(kernel, tiles, k),
             Schedule::Persistent => {
                 let shares = shares_of(kernel, problem, device, slices);
                 let sharing = shares.blocks() * kernel.cluster;
                 let blocks = persistent_blocks(kernel, problem, device, tiles).max(sharing);
                 let pace = pace_of(kernel, problem, device, blocks);
-                let shape = LaunchShape { products, ..LaunchShape::of_whole_sums(blocks, k) };
+                let whole = LaunchShape::of_whole_sums(kernel, blocks, k);
+                let shape = LaunchShape { products, ..whole };
                 shape.with_shares(kernel, shares).with_pace(pace)
             }
             Schedule::StreamK => {
                 let shares = shares_of(kernel, problem, device, slices);
                 let blocks = shares.blocks() + (tiles - shares.tiles());
-                LaunchShape::of_whole_sums(blocks, k).with_shares(kernel, shares)
+                LaunchShape::of_whole_sums(kernel, blocks, k).with_shares(kernel, shares)
             }
             Schedule::SplitK => {
                 let slices = slices.unwrap_or_else(|| Sharing::of(kernel, problem, device).fill());
                 let slice_depth = depth_of_slices(kernel.tile.bk, k, slices);
                 if kernel.finishes && (1..=slice_depth).contains(&k) {
-                    return LaunchShape { slice_depth, ..LaunchShape::of_whole_sums(tiles, k) };
+                    let whole = LaunchShape::of_whole_sums(kernel, tiles, k);
+                    return LaunchShape { slice_depth, ..whole };
                 }
                 let partials = match kernel.dtype {
                     Dtype::F64 => Partials::new::<f64>(m, n, k, slice_depth),
@@ -123,6 +131,7 @@ impl LaunchShape {
                 LaunchShape {
                     main: (k > 0).then_some([tiles, partials.slices]),
                     products: 1,
+                    tile_cols,
                     slice_depth,
                     slices: partials.slices,
                     shared_tiles: 0,
@@ -137,10 +146,11 @@ impl LaunchShape {
     }
 
     /// For blocks each of which sums over all of k and finishes what it sums.
-    fn of_whole_sums(blocks: u32, k: u32) -> LaunchShape {
+    fn of_whole_sums(kernel: &KernelInfo, blocks: u32, k: u32) -> LaunchShape {
         LaunchShape {
             main: Some([blocks, 1]),
             products: 1,
+            tile_cols: kernel.tile.bn,
             slice_depth: k.max(1),
             slices: k.min(1),
             shared_tiles: 0,

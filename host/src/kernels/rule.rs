@@ -292,7 +292,7 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
         Rung::Warpgroup if large && bm > bn => {
             problem.n <= bn && 2 * u64::from(problem.n) > bn.into()
         }
-        Rung::Warpgroup => bn.is_power_of_two(),
+        Rung::Warpgroup => bn.is_power_of_two() && !kernel.fits,
         Rung::SlicedK if i64::from(bm * bn) < SMALLEST_ON_THE_WAY => {
             problem.m.min(problem.n) >= SOME_ROWS
         }

@@ -38,7 +38,12 @@ pub(super) fn choose(
         rung.is_none_or(|rung| rung == kernel.rung)
             && (!other_types || twin_of_types(kernel, problem.types(), Layouts::NN).is_some())
     };
-    let mut selection = fastest(model, &measured, shape, device, eligible)?;
+    // Where tiles fit how wide they are depends on the layouts.
+    let launched = |kernel: &'static KernelInfo| {
+        let twin = || twin_of_types(kernel, problem.types(), problem.layouts);
+        kernel.fits.then(twin).flatten().unwrap_or(kernel)
+    };
+    let mut selection = fastest(model, &measured, shape, device, (eligible, launched))?;
     if problem.layouts != Layouts::NN || other_types {
         let measured = selection.kernel;
         selection.kernel = twin_of_types(measured, problem.types(), problem.layouts)
@@ -52,13 +57,17 @@ pub(super) fn choose(
     Ok(selection)
 }
 
-/// The kernel with the shortest predicted time for a single product of row-major factors, among those that are eligible.
+/// The kernel with the shortest predicted time for a single product of row-major factors, among those that are eligible; predicted of the kernel that is
+/// launched in its place.
 fn fastest(
     model: &Model,
     problem: &Problem,
     shape: Shape,
     device: &DeviceInfo,
-    eligible: impl Fn(&KernelInfo) -> bool,
+    (eligible, launched): (
+        impl Fn(&KernelInfo) -> bool,
+        impl Fn(&'static KernelInfo) -> &'static KernelInfo,
+    ),
 ) -> Result<Selection, NotTuned> {
     if model.is_empty() {
         return Err(NotTuned::NoTable);
@@ -69,7 +78,9 @@ fn fastest(
             model.kernels().iter().enumerate().filter(|(_, kernel)| {
                 eligible(kernel) && supports(kernel, problem, device).is_ok()
             });
-        wanted.filter_map(|(index, kernel)| Some((*kernel, near.seconds(index)?)))
+        wanted.filter_map(|(index, kernel)| {
+            Some((*kernel, near.seconds_as(index, launched(kernel))?))
+        })
     };
     let shortest = candidates().map(|(_, seconds)| seconds).fold(f64::INFINITY, f64::min);
     let (kernel, seconds) = candidates()
@@ -192,6 +203,20 @@ mod tests {
         let none = choose_in(&table, &h200(), transposed(4096)).unwrap_err();
         assert_eq!(none, NotTuned::NoTwin("pipelined_f32"));
         assert!(none.to_string().contains("pipelined_f32, has no twin"), "{none}");
+    }
+
+    /// Of 2560 x 2560 a row-major B is taken in tiles of 256 columns, a transposed one in tiles of 208.
+    #[test]
+    fn tiles_that_fit_take_as_long_as_they_are_wide() {
+        let mut table = Table::new(Dtype::Bf16);
+        let times = [("warpgroup_fitted_bf16", 60.0), ("warpgroup_bf16", 52.0)];
+        table.insert(entry((2560, 2560, 2560), &times));
+        let of = |layouts| {
+            let problem = Problem { layouts, ..Problem::new(Dtype::Bf16, 2560, 2560, 2560) };
+            choose_in(&table, &h200(), problem).unwrap().kernel.name
+        };
+        let chosen = [Layouts::NN, Layouts::NT, Layouts::TN].map(of);
+        assert_eq!(chosen, ["warpgroup_bf16", "warpgroup_fitted_nt_bf16", "warpgroup_tn_bf16"]);
     }
 
     /// What is measured in NN says nothing of what it takes to transpose both factors, or none.

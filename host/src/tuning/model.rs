@@ -42,7 +42,7 @@ const LINE_BYTES: u64 = 128;
 /// What a measured shape counts for a kernel that makes bulk copies, where rows are whole lines and the other's are not.
 const OTHER_ROWS: f64 = 1e-3;
 
-/// How much longer a kernel takes whose blocks drift apart: `warpgroup192_bf16` beside `warpgroup_pair_bf16` at 12288 x 12288 x 12288 0.3 % where both
+/// How much longer a kernel takes whose blocks drift apart: tiles of 128 x 192 beside `warpgroup_pair_bf16` at 12288 x 12288 x 12288 0.3 % where both
 /// alternate and so share the power that one of them saves, 2.2 % in long turns of each by itself, and 6.3 % in short bursts (H200).
 const DRIFT: f64 = 1.02;
 
@@ -222,6 +222,11 @@ impl Near<'_> {
 
     /// The expected time in seconds of a kernel, by its index in [`Model::kernels`]; none where it was not measured nearby.
     pub fn seconds(&self, kernel: usize) -> Option<f64> {
+        self.seconds_as(kernel, self.model.kernels[kernel])
+    }
+
+    /// The same of a kernel that is not measured itself, but is another one's twin: as long as its own tiles take it.
+    pub fn seconds_as(&self, kernel: usize, twin: &KernelInfo) -> Option<f64> {
         let Model { kernels, multiprocessors, l2_bytes, .. } = self.model;
         let trend = self.points.trends[kernel]?;
         let (mut sum, mut weights, mut missing) = (0.0, 0.0, 0.0);
@@ -241,7 +246,7 @@ impl Near<'_> {
         if weights <= missing {
             return None;
         }
-        let terms = terms(kernels[kernel], self.shape, *multiprocessors);
+        let terms = terms(twin, self.shape, *multiprocessors);
         let drift = drift(kernels[kernel], self.shape, *multiprocessors, *l2_bytes);
         Some(trend.seconds(&terms) * drift * (sum / weights).exp())
     }

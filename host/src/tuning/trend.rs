@@ -14,7 +14,7 @@
 //! [`model`](super::model) adds from the measured shapes nearby.
 
 use super::class::Shape;
-use crate::kernels::{shares, slowdown};
+use crate::kernels::{fitted, shares, slowdown};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
@@ -31,9 +31,12 @@ pub(super) type Terms = [f64; TERMS];
 
 /// The terms for a problem on a device with this many multiprocessors.
 pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> Terms {
+    let sizes = [shape.m, shape.n, shape.k];
+    let widest = kernel.tile.bn;
+    let of_launch = kernel.fits.then(|| fitted(kernel, sizes, multiprocessors));
+    let kernel = of_launch.as_ref().unwrap_or(kernel);
     let blocks = kernel.blocks(shape.m, shape.n).max(1);
     let multiprocessors = u64::from(multiprocessors.max(1));
-    let sizes = [shape.m, shape.n, shape.k];
     let hands_over = kernel.schedule == Schedule::Persistent
         && shares(kernel, sizes, multiprocessors as u32, None).tiles() > 0;
     let rounds = match kernel.schedule {
@@ -51,7 +54,8 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     };
     let depth = f64::from(depth.max(1).next_multiple_of(kernel.tile.bk));
     let [m, n, k] = sizes.map(f64::from);
-    let work = rounds * depth * slowdown(kernel, sizes, [!shape.aligned; 2]);
+    let of_widest = f64::from(kernel.tile.bn) / f64::from(widest);
+    let work = of_widest * rounds * depth * slowdown(kernel, sizes, [!shape.aligned; 2]);
     [1.0, depth, work, rounds, m * k + k * n + m * n, f64::from(hands_over)]
 }
 

@@ -45,6 +45,8 @@ pub struct KernelInfo {
     pub finishes: bool,
     /// Whether its blocks can [keep pace](crate::pace).
     pub keeps_pace: bool,
+    /// Whether its tiles may have [fewer columns](crate::fit) than `tile` says.
+    pub fits: bool,
     /// Whether its blocks can go through all products of a batch.
     pub walks_batches: bool,
     /// Groups of threads that each own all of a block's tile.
@@ -90,7 +92,7 @@ impl KernelInfo {
 
     /// Whether its blocks can share tiles, and hand their sums over to each other.
     pub const fn shares_tiles(&self) -> bool {
-        matches!(self.schedule, Schedule::StreamK | Schedule::Persistent)
+        matches!(self.schedule, Schedule::StreamK | Schedule::Persistent) && !self.fits
     }
 
     /// Threads in a block.

@@ -1,7 +1,7 @@
 //! Tiles of which A may have few rows: only those are copied, and the rest of the panels is zero from the start. For kernels whose blocks have one
 //! tile each.
 
-use super::Warpgroup;
+use super::{CONSUMERS_MEET, Warpgroup};
 use crate::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -12,7 +12,7 @@ use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::tile::Origin;
 use core::ops::Range;
-use cuda_std::{bulk_copy, thread, wgmma};
+use cuda_std::{bulk_copy, named_barrier, shared, thread, wgmma};
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -24,7 +24,8 @@ impl<
     const ABOVE: u32,
     D: Outgoing,
     const BESIDE: u32,
-> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE>
+    const FITS: bool,
+> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
     /// The boxes in which A, B and D are copied where A [may have few rows](Self::produce_inside).
     pub const FITTED_BOXES: Boxes = Boxes {
@@ -49,6 +50,27 @@ impl<
                 unsafe { a.clear_outside((row, m), threads) };
             }
             bulk_copy::fence_shared();
+        }
+    }
+
+    /// Clears the first stage: the slice of products without depth, of which nobody brings any.
+    ///
+    /// # Safety
+    /// All consumers do so, before they read it.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) unsafe fn clear_slice() {
+        const VECTOR: usize = 4;
+        let step = Self::CONSUMERS * size_of::<[u32; VECTOR]>() as u32;
+        let mut at = thread::thread_idx_x() * size_of::<[u32; VECTOR]>() as u32;
+        // SAFETY: as promised by the caller.
+        unsafe {
+            while at < Self::STAGE_BYTES {
+                shared::dynamic::<u8>().add(at).cast::<u32>().store_vec([0; VECTOR]);
+                at += step;
+            }
+            bulk_copy::fence_shared();
+            named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
         }
     }
 

@@ -82,16 +82,23 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         outbox: &mut Outbox,
     ) {
         // SAFETY: as promised by the caller. Nothing is parked.
-        unsafe { self.store_or_park::<T, E, D, false>(params, origin, fetched, outbox) };
+        unsafe { self.store_or_park::<T, E, D, false, false>(params, origin, fetched, outbox) };
     }
 
-    /// [`store`](Self::store), which may leave what the outbox has no room for [to be sent](Self::send_parked) later.
+    /// [`store`](Self::store), which may leave what the outbox has no room for [to be sent](Self::send_parked) later. Of a tile that
+    /// [fits](crate::fit) `params` have no columns behind its own, and what is left may [lie there](Self::send_rest).
     ///
     /// # Safety
     /// As for [`store`](Self::store).
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn store_or_park<T: Element, E: Epilogue<D>, D: Outgoing, const PARKS: bool>(
+    pub unsafe fn store_or_park<
+        T: Element,
+        E: Epilogue<D>,
+        D: Outgoing,
+        const PARKS: bool,
+        const FITS: bool,
+    >(
         &mut self,
         params: &GemmParams<T, E, D>,
         origin: Origin,
@@ -137,7 +144,8 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                     self.store_gelu::<T, E, D, PARKS, false>(params, d, by, at)
                 };
             }
-            self.store_by_epilogue(params, (is_mapped, d), origin, fetched, outbox);
+            let d = (is_mapped, d);
+            self.store_by_epilogue::<T, E, D, FITS>(params, d, origin, fetched, outbox);
         }
         Parked::nothing()
     }

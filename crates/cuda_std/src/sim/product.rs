@@ -182,7 +182,7 @@ mod tests {
             (a[k * M + i], b[k * n + j]) = (x, y);
         }
         d[i * n + j] = accumulator;
-        multiply_add(&mut d, &a, &b, n, true);
+        multiply_add((&mut d, n), &a, (&b, n), true);
         let others = d.iter().enumerate().filter(|&(at, _)| at / n != i && at % n != j);
         assert!(others.into_iter().all(|(_, &d)| d == 0.0));
         d[i * n + j]

@@ -234,6 +234,13 @@ fn issue(
         let message = "executes a warpgroup matrix instruction on accumulators that not all of its threads have declared";
         return Err(fault(worker, first, step, FaultKind::WgmmaMisuse, None, message.to_owned()));
     };
+    if instruction.n > set.n {
+        let message = format!(
+            "executes a warpgroup matrix instruction of {} columns on accumulators of {}",
+            instruction.n, set.n
+        );
+        return Err(fault(worker, first, step, FaultKind::WgmmaMisuse, None, message));
+    }
     if !set.fenced {
         let message = "executes a warpgroup matrix instruction on accumulators that threads have accessed, or have had from the \
                        start, without a warpgroup fence between";

@@ -4,7 +4,7 @@ use super::turns_of_part;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::maps::Mapped;
-use crate::outbox::{Outbox, Outgoing};
+use crate::outbox::{self, Outbox, Outgoing};
 use crate::pairs::{self, Pairs};
 use crate::params::GemmParams;
 use crate::tile::Origin;
@@ -20,7 +20,12 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn store_by_epilogue<T: Element, E: Epilogue<D>, D: Outgoing>(
+    pub(super) unsafe fn store_by_epilogue<
+        T: Element,
+        E: Epilogue<D>,
+        D: Outgoing,
+        const FITS: bool,
+    >(
         &self,
         params: &GemmParams<T, E, D>,
         (is_mapped, d): (bool, Option<Mapped<'_>>),
@@ -60,6 +65,9 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                         d
                     };
                     match d {
+                        Some(_) if const { FITS } && !part_is_whole(params, part) => {
+                            outbox.send_pieces(params, part);
+                        }
                         Some(d) => outbox.send(d, part),
                         None if in_words => outbox.send_rows::<T, E, D, u32>(params, part),
                         None => outbox.send_rows::<T, E, D, u16>(params, part),
@@ -90,4 +98,13 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         }
         of_turn!(0 1 2 3 4 5 6 7)
     }
+}
+
+/// Whether a part lies before the last column.
+#[inline(always)]
+fn part_is_whole<T: Element, E: Epilogue<D>, D: Outgoing>(
+    params: &GemmParams<T, E, D>,
+    part: Origin,
+) -> bool {
+    part.col + const { outbox::cols::<D>() as u32 } <= params.n
 }

@@ -1,0 +1,89 @@
+//! How wide the tiles of a launch are whose kernel [lets them fit](regemm_kernels::fit).
+
+use crate::kernels::{MAX_BLOCKS, slowdown};
+use regemm_kernels::fit;
+use regemm_kernels::kernel::{KernelInfo, Tile};
+
+/// What it costs to begin and end a tile, in slices by one element of D: about two slices of 128 x 256.
+const COST_OF_TILE: u64 = 2 * 128 * 256;
+
+/// A kernel with the tiles that it has in a launch for a problem of these sizes: itself, but where its tiles [fit].
+///
+/// Of all widths that is chosen with which the multiprocessor that has most tiles takes the shortest time, by the slices that it sums, what it waits for
+/// them, and what it costs to end tiles; of equal ones the widest, which fetches least. No sum depends on it.
+pub(crate) fn fitted(kernel: &KernelInfo, sizes: [u32; 3], multiprocessors: u32) -> KernelInfo {
+    if !kernel.fits {
+        return *kernel;
+    }
+    let of_width = |bn| KernelInfo { tile: Tile { bn, ..kernel.tile }, ..*kernel };
+    // `supports` has compared the widest with the largest grid.
+    let [m, n, _] = sizes;
+    let widths = fit::widths(kernel.tile.bn).map(of_width);
+    let possible = widths.filter(|fitted| fitted.blocks(m, n) <= MAX_BLOCKS);
+    possible.min_by_key(|fitted| cost(fitted, sizes, multiprocessors)).unwrap_or(*kernel)
+}
+
+/// What the multiprocessor that has most tiles takes, in slices by one element of D.
+fn cost(kernel: &KernelInfo, sizes: [u32; 3], multiprocessors: u32) -> u64 {
+    let [m, n, k] = sizes;
+    let rounds = kernel.blocks(m, n).div_ceil(multiprocessors.max(1).into());
+    let slices = u64::from(k.div_ceil(kernel.tile.bk).max(1));
+    let of_slice = f64::from(kernel.tile.bm * kernel.tile.bn) * slowdown(kernel, sizes, [false; 2]);
+    let of_tile = slices.saturating_mul(of_slice as u64).saturating_add(COST_OF_TILE);
+    of_tile.saturating_mul(rounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::find;
+
+    fn width(name: &str, sizes: [u32; 3], multiprocessors: u32) -> u32 {
+        fitted(find(name).unwrap(), sizes, multiprocessors).tile.bn
+    }
+
+    #[test]
+    fn rounds_are_full() {
+        let of = |size| width("warpgroup_fitted_nt_bf16", [size; 3], 132);
+        // 12 rows of 11 tiles, 20 of 13, 16 of 8.
+        assert_eq!([1536, 2560, 2048, 4096].map(of), [144, 208, 256, 256]);
+        // Another device has other rounds.
+        assert_eq!(width("warpgroup_fitted_nt_bf16", [1536; 3], 72), 256);
+    }
+
+    #[test]
+    fn tiles_begin_at_lines_unless_that_takes_a_round_more() {
+        let of = |size| width("warpgroup_fitted_bf16", [size; 3], 132);
+        assert_eq!([1536, 2560, 2048, 3072].map(of), [192, 256, 256, 192]);
+    }
+
+    #[test]
+    fn every_width_is_one_that_the_kernel_has() {
+        for size in (64..6000).step_by(61) {
+            for multiprocessors in [1, 16, 60, 114, 132, 144] {
+                let width =
+                    width("warpgroup_fitted_nt_f16", [size, size + 32, 500], multiprocessors);
+                assert!(
+                    (144..=256).contains(&width) && width.is_multiple_of(16),
+                    "{size}: {width}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn other_kernels_are_as_they_are() {
+        for name in ["warpgroup128_bf16", "warpgroup_bf16", "naive_f32"] {
+            let kernel = find(name).unwrap();
+            assert_eq!(fitted(kernel, [1536; 3], 132).tile, kernel.tile);
+        }
+    }
+
+    #[test]
+    fn tiles_are_no_more_than_a_grid_has() {
+        // In tiles of 256 columns they are just as many.
+        let sizes = [(1 << 20) * 128, 2047 * 256, 64];
+        let kernel = find("warpgroup_fitted_bf16").unwrap();
+        assert!(fitted(kernel, sizes, 132).blocks(sizes[0], sizes[1]) <= MAX_BLOCKS);
+    }
+}

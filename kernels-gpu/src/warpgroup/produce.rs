@@ -1,0 +1,76 @@
+//! What the producer does: one thread asks for the slices of all parts of its block.
+
+use super::Warpgroup;
+use crate::bulk_panels::{BulkPanel, MajorLayouts};
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::fit;
+use crate::kernel::GemmKernel;
+use crate::outbox::Outgoing;
+use crate::params::GemmParams;
+use crate::ring::Ring;
+use crate::tile::Origin;
+use core::ops::Range;
+use cuda_std::{bulk_copy, cluster, wgmma};
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+    const ABOVE: u32,
+    D: Outgoing,
+    const BESIDE: u32,
+    const FITS: bool,
+> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
+{
+    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin. Does something `before` each slice.
+    ///
+    /// # Safety
+    /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn produce<E: Epilogue<D>>(
+        p: &GemmParams<T, E, D>,
+        ring: &mut Ring<STAGES>,
+        parts: impl IntoIterator<Item = ((u32, Origin), Range<u32>)>,
+        mut before: impl FnMut(),
+    ) {
+        if p.k == 0 {
+            // Without depth there need be no factors, and so no maps of them.
+            return;
+        }
+        // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
+        unsafe {
+            let (a, b) = p.mapped_factors();
+            bulk_copy::prefetch(a.map);
+            bulk_copy::prefetch(b.map);
+            let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
+            let cols = fit::cols::<Self, _>(p);
+            let of_b = if const { FITS } {
+                BulkPanel::<T, L::B, BN, BK>::bytes_of(cols)
+            } else {
+                BulkPanel::<T, L::B, BN, BK>::BYTES
+            };
+            for ((product, Origin { row, col }), slices) in parts {
+                let p = p.further(product);
+                let col = fit::first_col::<Self, _>(&p, col);
+                let (a, b) = p.mapped_factors();
+                for slice in slices {
+                    before();
+                    let k = slice * BK as u32;
+                    let (to_a, to_b) = Self::panels(ring.wait_empty());
+                    let full = ring.expect(BulkPanel::<T, L::A, BM, BK>::BYTES + of_b);
+                    to_a.load_part::<BESIDE>(a, row, k, full, rank);
+                    if const { FITS } {
+                        to_b.load_width(b, (col, cols), k, full);
+                    } else {
+                        to_b.load_part::<ABOVE>(b, col, k, full, rank);
+                    }
+                }
+            }
+        }
+    }
+}

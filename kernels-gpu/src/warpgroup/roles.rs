@@ -1,0 +1,29 @@
+//! The registers of those who bring slices and of those who multiply.
+
+use cuda_std::registers;
+
+/// Registers of a producer. Those of all threads of a block are what it was launched with: 168 for each of 384.
+const PRODUCER_REGISTERS: u32 = 40;
+
+/// Registers of a consumer.
+const CONSUMER_REGISTERS: u32 = 232;
+
+/// Gives up registers.
+///
+/// # Safety
+/// All producers do, once.
+#[inline(always)]
+pub unsafe fn become_producer() {
+    // SAFETY: as promised by the caller.
+    unsafe { registers::decrease::<PRODUCER_REGISTERS>() }
+}
+
+/// Takes registers.
+///
+/// # Safety
+/// All consumers do, once, and producers give theirs up.
+#[inline(always)]
+pub unsafe fn become_consumer() {
+    // SAFETY: as promised by the caller.
+    unsafe { registers::increase::<CONSUMER_REGISTERS>() }
+}
