@@ -45,7 +45,7 @@ impl Columns {
 
     /// For a D of `n` columns in tiles of one of the [widths].
     pub const fn new(n: u32, width: u32) -> Self {
-        Columns(width / STEP | n.div_ceil(width) << Self::WIDTH_BITS)
+        Columns((width / STEP) | (n.div_ceil(width) << Self::WIDTH_BITS))
     }
 
     /// As a parameter has it.
@@ -61,7 +61,7 @@ impl Columns {
     /// Columns of a tile.
     #[inline(always)]
     pub const fn width(self) -> u32 {
-        self.0 % (1 << Self::WIDTH_BITS) * STEP
+        (self.0 % (1 << Self::WIDTH_BITS)) * STEP
     }
 
     /// Tiles beside each other.
