@@ -23,7 +23,7 @@
 //! - in a batch they are the tiles of all products ([`crate::batches`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
-//! - or their tiles are as narrow as makes the last round full, where a kernel lets them [`fit`](crate::fit);
+//! - or their tiles are as narrow as makes the last round full, where a kernel lets them [fit];
 //! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::pace`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
 //!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss. Where D has few columns the
@@ -84,7 +84,7 @@ const THREADS_OF_ROW: usize = 4;
 const ROWS_OF_THREAD: usize = 2;
 
 /// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, clusters of blocks of which so many lie above each other or
-/// beside each other, and results of `D`; of tiles that [fit](crate::fit) `BN` is the most columns.
+/// beside each other, and results of `D`; of tiles that [fit] `BN` is the most columns.
 pub struct Warpgroup<
     T,
     const BM: usize,
