@@ -96,6 +96,15 @@ impl Module {
             loads.dedup();
         }
         assert!(!loads.is_empty(), "{}", self.name());
+        if self.kernel.fits && self.kernel.layouts.b == Layout::RowMajor {
+            // Of B as many boxes as a tile is wide: a loop, of which the compiler writes out some rounds.
+            assert!(
+                loads.len() >= 2 && loads.iter().all(|load| *load == expected[0]),
+                "{}",
+                self.name()
+            );
+            return;
+        }
         for loads in loads.chunks(expected.len()) {
             assert_eq!(loads, expected, "{}", self.name());
         }
@@ -207,15 +216,21 @@ impl Module {
 
     /// Where in the code parts leave for a mapped D that are all written out. Three ways of sums are: of such as are only scaled, and with a bias, without GELU or with
     /// it, where there are registers for it; four in half precision, which has both forms of GELU. Where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
-    /// there is nothing to multiply, and in the end.
+    /// there is nothing to multiply, and in the end; where tiles fit there always is something.
     pub fn written_out(&self) -> usize {
         const ROOMS: usize = 2;
         let (tile, parts) = (self.kernel.tile, self.parts_of_d());
         if self.kernel.target != Dtype::F32 {
-            4 * parts.min(ROOMS) + 3 * parts.saturating_sub(ROOMS)
+            let later = if self.kernel.fits { 2 } else { 3 };
+            4 * parts.min(ROOMS) + later * parts.saturating_sub(ROOMS)
         } else {
             parts * if tile.tm * tile.tn <= 64 { 3 } else { 1 }
         }
+    }
+
+    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out.
+    pub fn left_in_pieces(&self) -> usize {
+        if self.kernel.fits { 3 } else { 0 }
     }
 
     /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.
