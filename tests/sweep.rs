@@ -12,7 +12,7 @@ const ARCHS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_80", 2048)];
 /// All PTX of the sweep stays below this many bytes, because of the time that it takes to compile.
 const SIZE_LIMIT: usize = 48_000_000;
 
-/// The kernel whose threads carry so many elements of a slice that rustc leaves them an array in local memory. Sums are in
+/// The kernel whose threads carry so many elements of a slice that rustc 1.96 leaves them an array in local memory, and 1.95 does not. Sums are in
 /// registers in all kernels.
 const WITH_LOCAL_MEMORY: [&str; 1] = ["sweep_64x128x16_8x16_k_innermost_double"];
 
@@ -159,7 +159,8 @@ fn there_is_no_local_memory_no_call_and_no_trap() {
             }
         }
     }
-    assert_eq!(with_local_memory, BTreeSet::from(WITH_LOCAL_MEMORY));
+    let known = BTreeSet::from(WITH_LOCAL_MEMORY);
+    assert!(with_local_memory.is_subset(&known), "{with_local_memory:?}");
 }
 
 /// The names of loop orders and stagings are what records and names of kernels say.

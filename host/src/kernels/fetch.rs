@@ -63,6 +63,7 @@ pub(crate) fn slowdown(kernel: &KernelInfo, [m, n, k]: [u32; 3], copied: [bool; 
 mod tests {
     use super::*;
     use crate::kernels::find;
+    use regemm_kernels::kernel::Tile;
 
     fn slowdown_of(name: &str, m: u32, n: u32, k: u32) -> f64 {
         slowdown(find(name).unwrap(), [m, n, k], [false; 2])
@@ -70,14 +71,32 @@ mod tests {
 
     #[test]
     fn odd_rows_take_as_long_as_measured() {
-        for (name, expected) in
-            [("warpgroup128_bf16", 0.55), ("warpgroup_bf16", 0.75), ("warpgroup_pair_bf16", 0.97)]
-        {
-            let even = slowdown_of(name, 4096, 4096, 4096);
+        for (name, bn, expected) in [
+            ("warpgroup128_bf16", 128, 0.55),
+            ("warpgroup_fitted_bf16", 192, 0.67),
+            ("warpgroup_bf16", 256, 0.75),
+            ("warpgroup_pair_bf16", 256, 0.97),
+        ] {
+            let even = slowdown_of_width(name, bn, 4096);
             assert!((1.0..1.01).contains(&even), "{name}: {even}");
-            let odd = slowdown_of(name, 5000, 5000, 5000);
+            let odd = slowdown_of_width(name, bn, 5000);
             assert!((even / odd - expected).abs() < 0.04, "{name}: {odd}");
         }
+    }
+
+    /// A tile of 160 columns, of which every other begins in the middle of a line: of B three rows of boxes in the time of four and a half.
+    #[test]
+    fn rows_that_begin_in_the_middle_of_a_line_take_longer() {
+        let across = slowdown_of_width("warpgroup_fitted_bf16", 160, 4096);
+        assert!((across - (2.0 * 128.0 + 3.0 * 192.0) / 640.0).abs() < 1e-9, "{across}");
+        // Along k all begin at lines.
+        assert_eq!(slowdown_of_width("warpgroup_fitted_nt_bf16", 160, 4096), 1.0);
+    }
+
+    fn slowdown_of_width(name: &str, bn: u32, size: u32) -> f64 {
+        let kernel = find(name).unwrap();
+        let fitted = KernelInfo { tile: Tile { bn, ..kernel.tile }, ..*kernel };
+        slowdown(&fitted, [size; 3], [false; 2])
     }
 
     #[test]
