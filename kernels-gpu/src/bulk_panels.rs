@@ -17,6 +17,7 @@
 
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
 use crate::maps::{BoxShape, Mapped, fitted};
+use crate::swapped::{InOrder, Operands};
 use core::marker::PhantomData;
 use cuda_std::bulk_copy::{load_3d, load_3d_multicast};
 use cuda_std::mbarrier::Mbarrier;
@@ -42,26 +43,32 @@ pub trait MajorLayouts: OperandLayouts {
     type A: Major;
     /// That of B.
     type B: Major;
+    /// Whether they are [swapped](crate::swapped): then `A` is that of the factor on the left, which is B, and `B` that of A.
+    type Operands: Operands;
 }
 
 impl MajorLayouts for Nn {
     type A = KMajor;
     type B = MnMajor;
+    type Operands = InOrder;
 }
 
 impl MajorLayouts for Nt {
     type A = KMajor;
     type B = KMajor;
+    type Operands = InOrder;
 }
 
 impl MajorLayouts for Tn {
     type A = MnMajor;
     type B = MnMajor;
+    type Operands = InOrder;
 }
 
 impl MajorLayouts for Tt {
     type A = MnMajor;
     type B = KMajor;
+    type Operands = InOrder;
 }
 
 /// A panel of `WIDTH` rows of A or columns of B and `DEPTH` values of k.

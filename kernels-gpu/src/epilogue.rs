@@ -67,8 +67,13 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     /// The factor of some pairs of sums, and what is added to each product before [`finish`](Self::finish); unless written otherwise
     /// they stay what they are.
     #[inline(always)]
-    fn addends(&self, vectors: &FetchedVectors, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
-        let _ = (vectors, fetched);
+    fn addends(
+        &self,
+        at: &PairsAt,
+        vectors: &FetchedVectors,
+        fetched: &Fetched,
+    ) -> (T::Acc, Pairs<T::Acc>) {
+        let _ = (at, vectors, fetched);
         // Zero is added to the negative one alone without changing its sign if it is itself negative.
         (T::Acc::ONE, [[[T::Acc::constant(-0.0); 2]; PAIRS]; ROWS])
     }
@@ -83,7 +88,14 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         for i in 0..ROWS {
             for j in 0..PAIRS {
                 let inside = at.inside(i, j);
-                if inside > 0 {
+                if at.swapped {
+                    for e in 0..inside {
+                        let (row, col) = at.place(i, j, e as usize);
+                        let value = &mut values[i][j][e as usize];
+                        // SAFETY: it lies in D.
+                        *value = unsafe { self.apply(*value, row, col) };
+                    }
+                } else if inside > 0 {
                     // SAFETY: the first of the pair lies in D.
                     unsafe { self.apply_vector(&mut values[i][j], at.row(i), at.col(j), inside) };
                 }
@@ -134,7 +146,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     }
 }
 
-/// A short epilogue: `gelu(factor * sum + addend)`, or without GELU, with an addend for each column that is fetched like [`FetchedVectors::of_cols`].
+/// A short epilogue: `gelu(factor * sum + addend)`, or without GELU, with an addend for each column of D, which [`Epilogue::fetch_vectors`] has read.
 #[derive(Clone, Copy, Debug)]
 pub struct Short<A> {
     /// What sums are multiplied with.
@@ -212,8 +224,13 @@ impl<T: Element, E: Epilogue<T>, P: Which> Epilogue<T> for OfProduct<E, P> {
     }
 
     #[inline(always)]
-    fn addends(&self, vectors: &FetchedVectors, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
-        self.0.of_product(self.1.index()).addends(vectors, fetched)
+    fn addends(
+        &self,
+        at: &PairsAt,
+        vectors: &FetchedVectors,
+        fetched: &Fetched,
+    ) -> (T::Acc, Pairs<T::Acc>) {
+        self.0.of_product(self.1.index()).addends(at, vectors, fetched)
     }
 
     #[inline(always)]

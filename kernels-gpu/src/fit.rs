@@ -15,7 +15,8 @@
 //! that of one block over all of k, so no bit depends on the width.
 //!
 //! What pays depends on how B lies. Where its rows run along k any of them may be a tile's first. Where they run across a tile begins in the middle of a line of
-//! the L2 cache unless its width is a multiple of 64 columns, and a row of a box then takes half as long again to fetch (H200).
+//! the L2 cache unless its width is a multiple of 64 columns, and a row of a box then takes half as long again to fetch (H200). So where both factors are row-major they are
+//! [swapped](crate::swapped), and tiles are as high as makes rounds full; only of a transposed A and a row-major B all rows run across.
 //!
 //! The host chooses the width, the same for all tiles of a launch (`host/src/kernels/launch/fit.rs`).
 
@@ -71,7 +72,7 @@ impl Columns {
     }
 }
 
-/// Columns of a block's tile, worked out each time anew: what stays in a register takes it from the sums.
+/// Columns of a block's tile, as blocks walk over it, worked out each time anew: what stays in a register takes it from the sums.
 #[inline(always)]
 pub fn cols<K: GemmKernel, E: Epilogue<K::Target>>(
     p: &GemmParams<K::Element, E, K::Target>,

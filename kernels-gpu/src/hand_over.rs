@@ -11,6 +11,7 @@ use crate::double_tile::DoubleTile;
 use crate::element::{Accumulator, Element};
 use crate::kernel::{Acc, GemmKernel, consumers};
 use crate::params::Workspace;
+use crate::swapped::Operands;
 use crate::thread_tile::{Arrangement, ThreadTile};
 use crate::warpgroup_tile::WarpgroupTile;
 use cuda_std::memory::GlobalPtr;
@@ -128,7 +129,7 @@ pub const VECTOR: usize = 4;
 /// Vectors whose loads are under way at a time.
 const VECTORS_TOGETHER: usize = 8;
 
-impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// Leaves the sums in the workspace and says so. `barrier` is one of all threads that multiply.
     ///
     /// # Safety

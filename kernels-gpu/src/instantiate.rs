@@ -58,11 +58,12 @@ macro_rules! __gemm_kernels {
                 layouts: <$kernel as $crate::kernel::GemmKernel>::STORED,
                 multiplied: <$kernel as $crate::kernel::GemmKernel>::LAYOUTS,
                 summation: <$kernel as $crate::kernel::GemmKernel>::SUMMATION,
-                tile: <$kernel as $crate::kernel::GemmKernel>::TILE,
+                tile: $crate::swapped::tile_of_d::<$kernel>(),
                 shared_bytes: <$kernel as $crate::kernel::GemmKernel>::SHARED_BYTES,
                 schedule: <$kernel as $crate::kernel::GemmKernel>::SCHEDULE,
                 finishes: <$kernel as $crate::kernel::GemmKernel>::FINISHES,
                 keeps_pace: <$kernel as $crate::kernel::GemmKernel>::KEEPS_PACE,
+                swapped: <$kernel as $crate::kernel::GemmKernel>::SWAPPED,
                 fits: <$kernel as $crate::kernel::GemmKernel>::FITS,
                 walks_batches: <$kernel as $crate::kernel::GemmKernel>::WALKS_BATCHES,
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
@@ -70,7 +71,7 @@ macro_rules! __gemm_kernels {
                 cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
                 cluster_cols: <$kernel as $crate::kernel::GemmKernel>::CLUSTER_COLS,
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
-                boxes: <$kernel as $crate::kernel::GemmKernel>::BOXES,
+                boxes: $crate::swapped::boxes_of_factors::<$kernel>(),
                 reducer: $crate::__reducer!(
                     <<$kernel as $crate::kernel::GemmKernel>::Target as $crate::element::Element>::DTYPE
                     $(, $reducer)?

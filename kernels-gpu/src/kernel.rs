@@ -97,6 +97,8 @@ pub trait GemmKernel {
     const WAITS: bool = false;
     /// Whether its blocks can [keep pace](crate::pace).
     const KEEPS_PACE: bool = false;
+    /// Whether it [swaps A and B](crate::swapped): `TILE` and `BOXES` are then those of the transposed product, whose parameters the launch passes.
+    const SWAPPED: bool = false;
     /// Whether its tiles may have fewer columns than `TILE` says: as many as the [launch](crate::fit) does.
     const FITS: bool = false;
     /// Whether blocks that stay can go through all products of a batch, as [`Maps::of_products`](crate::maps::Maps::of_products) says: else each computes

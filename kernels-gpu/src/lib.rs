@@ -93,6 +93,7 @@ pub mod staged;
 pub mod store_rows;
 pub mod stream_k;
 pub mod sums_on_the_way;
+pub mod swapped;
 // Not for unit tests: none of them runs an instantiation, and all together take minutes to compile.
 #[cfg(not(test))]
 pub mod table;

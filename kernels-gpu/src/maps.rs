@@ -63,16 +63,18 @@ pub const fn fitted(rows: u32, most: u32) -> u32 {
 }
 
 impl Boxes {
-    /// The box of an A that is stored row-major with `m` rows, or transposed.
-    pub const fn of_a(&self, m: u32, is_transposed: bool) -> BoxShape {
-        let fits = self.fits_a && !is_transposed;
-        BoxShape { rows: if fits { fitted(m, self.a.rows) } else { self.a.rows }, ..self.a }
-    }
-
-    /// The box of B, of which a block takes `cols` columns: where B is transposed these are its rows.
-    pub fn of_b(&self, kernel: &KernelInfo, cols: u32) -> BoxShape {
-        let fits = kernel.fits && kernel.multiplied.b == Layout::Transposed;
-        BoxShape { rows: if fits { cols } else { self.b.rows }, ..self.b }
+    /// The boxes of A and B for a kernel whose tiles are as [wide](KernelInfo::width) as that, and an A of `m` rows. Where tiles fit and the factor across their
+    /// width is stored by rows along k, it has as many rows.
+    pub fn of_factors(&self, kernel: &KernelInfo, m: u32, width: u32) -> [BoxShape; 2] {
+        let with_rows = |of: BoxShape, rows| BoxShape { rows, ..of };
+        let fits = kernel.fits && kernel.has_width_along_k();
+        let of_a = match kernel.multiplied.a {
+            _ if fits && kernel.swapped => with_rows(self.a, width),
+            Layout::RowMajor if self.fits_a => with_rows(self.a, fitted(m, self.a.rows)),
+            _ => self.a,
+        };
+        let of_b = if fits && !kernel.swapped { with_rows(self.b, width) } else { self.b };
+        [of_a, of_b]
     }
 }
 

@@ -17,6 +17,9 @@
 //! one lane                          send 0                      send 1     0 read               send 2
 //! ```
 //!
+//! Where [A and B are swapped](crate::swapped) lanes hold pairs of elements below each other, and a warp's 16 rows of sums are 16 columns of D, a quarter of a row of a
+//! part. So the four warps of a warpgroup write 64 rows by 64 columns together, each matrix transposed on its way, and when all have, each sends 16 of the rows.
+//!
 //! Other matrices D, whose rows are not multiples of 16 bytes, are stored by all lanes, whole rows of a part together.
 
 use crate::element::Element;
@@ -25,11 +28,13 @@ use crate::maps::{BoxShape, Mapped};
 use crate::pairs::{self, Pairs};
 use crate::params::GemmParams;
 use crate::sums_on_the_way::LANES;
+use crate::swapped::{InOrder, Operands};
 use crate::tile::Origin;
+use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::scalar::Scalar;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{bulk_copy, hint, mma, unroll, warp, wgmma};
+use cuda_std::{bulk_copy, hint, mma, named_barrier, thread, unroll, warp, wgmma};
 use half::{bf16, f16};
 
 /// Rows of a part.
@@ -70,19 +75,67 @@ pub const ALIGNMENT: u32 = SWIZZLE.repeats_after();
 /// What a lane reads before it stores any of it.
 const AT_ONCE: usize = 8;
 
-/// A warp's room for parts of D on their way.
-pub struct Outbox {
-    /// Where the part that is written begins.
+/// Warps that write a part together where A and B are swapped: those of a warpgroup.
+const WARPS_TOGETHER: u32 = wgmma::THREADS / warp::WARP_SIZE;
+
+/// The named barrier at which those of the first warpgroup meet; the ones before it are those of [`crate::warpgroup`].
+const FIRST_MEET: u32 = 3;
+
+/// A warp's room for parts of D on their way, whose operands are in order or swapped.
+pub struct Outbox<O = InOrder> {
+    /// Where the part that is sent begins.
     part: u32,
     /// Bytes from there to the other part's place: this many, modulo 2^32.
     to_other: u32,
+    operands: PhantomData<O>,
 }
 
-impl Outbox {
-    /// The room of a warp, [`BYTES`] from a multiple of [`ALIGNMENT`] on.
+impl<O: Operands> Outbox<O> {
+    /// The room of a warp, [`BYTES`] from a multiple of [`ALIGNMENT`] on. Where operands are swapped it lies behind that of the warp before, and a warpgroup has theirs
+    /// together: first what its warps send of one part, and then of the other.
     #[inline(always)]
     pub fn new(room: SharedPtr<u8>) -> Self {
-        Outbox { part: room.address(), to_other: PART_BYTES }
+        let (part, to_other) = if const { O::SWAPPED } {
+            (room.address() - Self::warp() * (BYTES - PART_BYTES), WARPS_TOGETHER * PART_BYTES)
+        } else {
+            (room.address(), PART_BYTES)
+        };
+        Outbox { part, to_other, operands: PhantomData }
+    }
+
+    /// Which warp of its warpgroup this is.
+    #[inline(always)]
+    fn warp() -> u32 {
+        thread::thread_idx_x() % wgmma::THREADS / warp::WARP_SIZE
+    }
+
+    /// Waits for all lanes that write a part together.
+    ///
+    /// # Safety
+    /// All of them get here.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn meet(&self) {
+        // SAFETY: as promised by the caller; no other barrier has this number.
+        unsafe {
+            if const { O::SWAPPED } {
+                let warpgroup = thread::thread_idx_x() / wgmma::THREADS;
+                named_barrier::sync(FIRST_MEET + warpgroup, wgmma::THREADS);
+            } else {
+                warp::sync_warp(warp::FULL_MASK);
+            }
+        }
+    }
+
+    /// Where in D what this warp sends of a part begins, of the warp's sums in which the part begins at `origin`.
+    #[inline(always)]
+    fn sent(origin: Origin) -> Origin {
+        if const { O::SWAPPED } {
+            let of_warp = Self::warp() * ROWS as u32;
+            Origin { row: origin.col + of_warp, col: origin.row - of_warp }
+        } else {
+            origin
+        }
     }
 
     /// Writes 16 columns of 16 bits of the part, the `block`-th: of each 8 rows by 8 columns a lane's pair, upper and lower rows of the
@@ -93,13 +146,36 @@ impl Outbox {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn write_block(&self, block: u32, pairs: [u32; 4]) {
+        if const { O::SWAPPED } {
+            // SAFETY: as promised by the caller.
+            return unsafe { self.write_transposed(block, pairs) };
+        }
         let lane = warp::lane_id();
         let (row, piece) = (lane % ROWS as u32, lane / ROWS as u32);
         let first = SWIZZLE.apply(self.part + row * ROW_BYTES + piece * (BLOCK_BYTES / 2));
         // The part begins at a multiple of the swizzle's pattern, in which other pieces of a row differ in the same bits.
         let place = SharedPtr::<u16>::from_address(first ^ (block * BLOCK_BYTES));
         // SAFETY: as promised by the caller.
-        unsafe { mma::store_matrices(place, pairs) }
+        unsafe { mma::store_matrices::<_, false>(place, pairs) }
+    }
+
+    /// The same for 16 rows of a part that warps write together: each 8 columns of sums are 8 rows, in which this warp has two pieces beside each other.
+    ///
+    /// # Safety
+    /// As for [`write_block`](Self::write_block).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn write_transposed(&self, block: u32, pairs: [u32; 4]) {
+        const MATRIX: u32 = mma::MATRIX as u32;
+        let (lane, warp) = (warp::lane_id(), Self::warp());
+        let row = lane % MATRIX + lane / (2 * MATRIX) * MATRIX;
+        let piece = 2 * warp + lane / MATRIX % 2;
+        let part = self.part - warp * PART_BYTES;
+        let first = SWIZZLE.apply(part + row * ROW_BYTES + piece * (BLOCK_BYTES / 2));
+        // As many rows as the swizzle's pattern has, or twice as many.
+        let place = SharedPtr::<u16>::from_address(first + block * (BLOCK as u32 * ROW_BYTES));
+        // SAFETY: as promised by the caller.
+        unsafe { mma::store_matrices::<_, true>(place, pairs) }
     }
 
     /// Waits until the part's place may be written again: until the part before the last has been read.
@@ -114,7 +190,7 @@ impl Outbox {
             if warp::elect(warp::FULL_MASK) {
                 bulk_copy::wait_group_read::<1>();
             }
-            warp::sync_warp(warp::FULL_MASK);
+            self.meet();
         }
     }
 
@@ -125,13 +201,39 @@ impl Outbox {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn send(&mut self, d: Mapped<'_>, origin: Origin) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.send_if(d, origin, |_| true) };
+    }
+
+    /// The same of what lies before row `end` of D, a multiple of 16, for operands that are swapped: behind it another tile begins.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send).
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn send_before(&mut self, d: Mapped<'_>, origin: Origin, end: u32) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.send_if(d, origin, |sent| sent.row < end) };
+    }
+
+    /// Sends the part if what this warp has of it, which begins there in D, is to be sent.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn send_if(&mut self, d: Mapped<'_>, origin: Origin, sends: impl Fn(Origin) -> bool) {
+        let sent = Self::sent(origin);
         // SAFETY: as promised by the caller; the lanes' writes are fenced before one of them lets the copy read them.
         unsafe {
             bulk_copy::fence_shared();
-            warp::sync_warp(warp::FULL_MASK);
+            self.meet();
             if warp::elect(warp::FULL_MASK) {
-                let at = [origin.col as i32, origin.row as i32, d.index];
-                bulk_copy::store_3d(d.map, at, SharedPtr::<u16>::from_address(self.part));
+                if sends(sent) {
+                    let at = [sent.col as i32, sent.row as i32, d.index];
+                    bulk_copy::store_3d(d.map, at, SharedPtr::<u16>::from_address(self.part));
+                }
+                // Rooms are waited for by groups.
                 bulk_copy::commit_group();
             }
         }
@@ -188,7 +290,8 @@ impl Outbox {
     ) {
         // SAFETY: as promised by the caller; a part is written again when all lanes have written the one after it.
         unsafe {
-            warp::sync_warp(warp::FULL_MASK);
+            self.meet();
+            let origin = Self::sent(origin);
             let rounds = PART_BYTES / (size_of::<W>() as u32 * warp::WARP_SIZE) / AT_ONCE as u32;
             for round in 0..hint::opaque(rounds) {
                 self.send_round::<T, E, D, W, AT_ONCE>(params, origin, round);
@@ -232,7 +335,9 @@ impl Outbox {
             unroll!(i < LOADS, {
                 let (row, byte) = place(i);
                 let (row, col) = (origin.row + row, origin.col + byte / size_of::<D>() as u32);
-                let inside = row < params.m && col < params.n;
+                let (col_end, row_end) =
+                    if const { O::SWAPPED } { (params.m, params.n) } else { (params.n, params.m) };
+                let inside = row < row_end && col < col_end;
                 params.target().at(row, col).cast::<W>().store_if(inside, elements[i]);
             });
         }
@@ -272,7 +377,7 @@ pub trait Outgoing: Element<Acc = f32> {
     /// # Safety
     /// All lanes of the warp get here together. The room is the warp's own, and a part has so many columns.
     #[track_caller]
-    unsafe fn write(outbox: &Outbox, turn: u32, packed: Self::Packed);
+    unsafe fn write<O: Operands>(outbox: &Outbox<O>, turn: u32, packed: Self::Packed);
 }
 
 macro_rules! rounded {
@@ -288,7 +393,7 @@ macro_rules! rounded {
 
             #[inline(always)]
             #[track_caller]
-            unsafe fn write(outbox: &Outbox, turn: u32, packed: Self::Packed) {
+            unsafe fn write<O: Operands>(outbox: &Outbox<O>, turn: u32, packed: Self::Packed) {
                 let first = turn * packed.len() as u32;
                 for (block, words) in packed.into_iter().enumerate() {
                     // SAFETY: as promised by the caller.
@@ -313,7 +418,8 @@ impl Outgoing for f32 {
     /// at a time are all eight.
     #[inline(always)]
     #[track_caller]
-    unsafe fn write(outbox: &Outbox, _turn: u32, values: Pairs<f32>) {
+    unsafe fn write<O: Operands>(outbox: &Outbox<O>, _turn: u32, values: Pairs<f32>) {
+        const { assert!(!O::SWAPPED, "pairs of f32 are written as they lie") };
         const { assert!(cols::<f32>() == pairs::COLS, "a part is one turn") };
         const EXCHANGED: usize = pairs::PAIRS / 2;
         let lane = warp::lane_id();

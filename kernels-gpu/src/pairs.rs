@@ -48,6 +48,12 @@ pub fn unpack<T: Element>(words: Words) -> [T; 2] {
     }
 }
 
+/// A pair of the bits of its elements.
+#[inline(always)]
+const fn in_words<T>([low, high]: [u32; 2]) -> Words {
+    if const { share_a_word::<T>() } { [low | high << u16::BITS, 0] } else { [low, high] }
+}
+
 /// The bits of a pair's first element alone, if it is to be loaded.
 ///
 /// # Safety
@@ -76,9 +82,19 @@ pub struct PairsAt {
     pub m: u32,
     /// Columns of D.
     pub n: u32,
+    /// Whether it is not D but its transpose that all this is said of, since [A and B are swapped](crate::swapped): a pair is of rows below each other then. The same
+    /// for all of a kernel, to which it is a constant.
+    pub swapped: bool,
 }
 
 impl PairsAt {
+    /// The row and column of D of element `e` of pair `j` of row `i`.
+    #[inline(always)]
+    pub const fn place(&self, i: usize, j: usize, e: usize) -> (u32, u32) {
+        let (row, col) = (self.row(i), self.col(j) + e as u32);
+        if self.swapped { (col, row) } else { (row, col) }
+    }
+
     /// Row `i` of the two.
     #[inline(always)]
     pub const fn row(&self, i: usize) -> u32 {
@@ -111,12 +127,38 @@ impl PairsAt {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load<T: Element>(&self, matrix: MatrixRef<T>) -> [[Words; PAIRS]; ROWS] {
+        if self.swapped {
+            // SAFETY: as promised by the caller.
+            return unsafe { self.load_elements(matrix) };
+        }
         let whole = matrix.has_vectors(2) && self.n.is_multiple_of(2);
         [0, 1].map(|i| {
             let row = matrix.at(self.row(i), self.col);
             // SAFETY: as promised by the caller.
             unsafe { self.load_row(row, self.row(i) < self.m, whole) }
         })
+    }
+
+    /// The same of a matrix of which a pair's elements do not lie together.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_elements<T: Element>(&self, matrix: MatrixRef<T>) -> [[Words; PAIRS]; ROWS] {
+        let mut words = [[[0; 2]; PAIRS]; ROWS];
+        for i in 0..ROWS {
+            for j in 0..PAIRS {
+                let element = |e| {
+                    let (row, col) = self.place(i, j, e as usize);
+                    let there = self.inside(i, j) > e;
+                    // SAFETY: as promised by the caller.
+                    unsafe { load_element(matrix.at(row, col), there) }
+                };
+                words[i][j] = in_words::<T>([element(0), element(1)]);
+            }
+        }
+        words
     }
 
     /// The elements of a vector that has one for each column of D; zero where there are none.
@@ -176,11 +218,7 @@ impl PairsAt {
                 for j in 0..PAIRS {
                     let low = load_element(pair(j), inside(j, 0));
                     let high = load_element(pair(j).add(1), inside(j, 1));
-                    words[j] = if const { share_a_word::<T>() } {
-                        [low | high << u16::BITS, 0]
-                    } else {
-                        [low, high]
-                    };
+                    words[j] = in_words::<T>([low, high]);
                 }
             }
         }

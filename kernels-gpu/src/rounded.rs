@@ -17,6 +17,7 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
+use crate::swapped::InOrder;
 use crate::warpgroup::Warpgroup;
 use core::marker::PhantomData;
 use cuda_std::wgmma::M;
@@ -36,7 +37,9 @@ type Inner<const BN: usize, const STAGES: u32, L> = Warpgroup<f16, BM, BN, BK, S
 /// What its parameters call A and B are the [lines](crate::split::Line) of both: what they are rounded to is known by their maps alone.
 pub struct Rounded<const BN: usize, const STAGES: u32, L = Nn>(PhantomData<L>);
 
-impl<const BN: usize, const STAGES: u32, L: MajorLayouts> GemmKernel for Rounded<BN, STAGES, L> {
+impl<const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>> GemmKernel
+    for Rounded<BN, STAGES, L>
+{
     type Element = f16;
     type Target = f32;
     const DTYPE: Dtype = Dtype::F32;

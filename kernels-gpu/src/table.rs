@@ -12,7 +12,7 @@ use crate::double_cluster_split::DoubleClusterSplit;
 use crate::double_tensor_core::DoubleTensorCore;
 use crate::epilogue::Linear;
 use crate::halves::Halves;
-use crate::layout::{Nt, Tn, Tt};
+use crate::layout::{Nn, Nt, Tn, Tt};
 use crate::microkernel::Microkernel;
 use crate::naive::Naive;
 use crate::pipelined::Pipelined;
@@ -27,6 +27,7 @@ use crate::split_k::SplitK;
 use crate::split_sliced_k::SplitSlicedK;
 use crate::split_warpgroup::SplitWarpgroup;
 use crate::stream_k::StreamK;
+use crate::swapped::SwapAB;
 use crate::tensor_core::TensorCore;
 use crate::tiled::Tiled;
 use crate::transposed::Transposed;
@@ -282,7 +283,11 @@ gemm_kernels! {
     // Pairs of 192 columns: where rows are no whole sectors of the L2 cache and so take longer to fetch.
     warpgroup_pair192{L}_{T} = Warpgroup<T, 128, 192, 64, 4, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // As wide as makes rounds full.
-    warpgroup_fitted{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_nt_{T} = Warpgroup<T, 128, 256, 64, 4, Nt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_tn_{T} = Warpgroup<T, 128, 256, 64, 4, Tn, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_tt_{T} = Warpgroup<T, 128, 256, 64, 4, Tt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // As high: of factors whose rows run as those of both row-major ones do, A is the one whose rows run along k.
+    warpgroup_fitted_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // Results of f32.
     warpgroup{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

@@ -23,7 +23,7 @@
 //! - in a batch they are the tiles of all products ([`crate::batches`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
-//! - or their tiles are as narrow as makes the last round full, where a kernel lets them [fit];
+//! - or their tiles are as narrow as makes the last round full, where a kernel lets them [fit], some of them with A and B [swapped](crate::swapped);
 //! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::pace`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
 //!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss. Where D has few columns the
@@ -58,6 +58,7 @@ use crate::pace::Pace;
 use crate::params::GemmParams;
 use crate::parts::{Part, Parts};
 use crate::ring::{Ring, WARP};
+use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup_tile::{Parked, WarpgroupTile};
 use core::marker::PhantomData;
@@ -76,6 +77,10 @@ pub const HELD_MEET: u32 = 2;
 /// The slice of a tile during whose products the rest of the tile before it leaves. By then what has been sent of that has been read, and two slices'
 /// products are under way.
 const EARLY: u32 = 2;
+
+/// The sums of a warpgroup.
+type Sums<L, const BN: usize, const BM: usize> =
+    WarpgroupTile<BN, BM, <L as MajorLayouts>::Operands>;
 
 /// Threads among which a row of sums is divided.
 const THREADS_OF_ROW: usize = 4;
@@ -139,6 +144,7 @@ impl<
     const WAITS: bool = true;
     // What large products take. Where each block is for itself, ptxas finds no registers for it.
     const KEEPS_PACE: bool = ABOVE > 1;
+    const SWAPPED: bool = L::Operands::SWAPPED;
     const FITS: bool = FITS;
     const WALKS_BATCHES: bool = Self::HAS_ROOM;
 
@@ -148,6 +154,7 @@ impl<
             assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone");
             let by_itself = BM == 2 * wgmma::M && Self::HAS_ROOM && Self::CLUSTER == 1;
             assert!(!FITS || by_itself, "a tile that fits is one piece of one block, and parks");
+            assert!(FITS || !Self::SWAPPED, "tiles are swapped to fit");
         };
         // SAFETY: as promised by the caller.
         unsafe { Self::run_with(&p, |_, _| ()) }
@@ -175,7 +182,7 @@ impl<
     #[inline(always)]
     pub unsafe fn run_with<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
-        change: impl Fn(&mut WarpgroupTile<BN, BM>, Origin),
+        change: impl Fn(&mut Sums<L, BN, BM>, Origin),
     ) {
         registers::require();
         let thread = thread::thread_idx_x();
@@ -184,7 +191,7 @@ impl<
         // through the same slices of the same tiles. Who has the end of a tile collects what the blocks before it have left, each of
         // which has a part of that tile to leave.
         unsafe {
-            let mut sums = WarpgroupTile::<BN, BM>::declare();
+            let mut sums = Sums::<L, BN, BM>::declare();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Self::CLUSTER);
             if thread >= Self::CONSUMERS {
                 become_producer();
@@ -210,7 +217,7 @@ impl<
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
-            let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
+            let first = hint::uniform(thread / THREADS) * Sums::<L, BN, BM>::ROWS;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
             let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
@@ -239,12 +246,12 @@ impl<
                         next = parts.next();
                     }
                     let (p, origin) = product();
-                    WarpgroupTile::<BN, BM>::fetch(&p, origin)
+                    Sums::<L, BN, BM>::fetch(&p, origin)
                 };
                 let slices = slices.end - slices.start;
                 let send = || {
                     if const { Self::HAS_ROOM } {
-                        WarpgroupTile::<BN, BM>::send_left::<_, _, _, FITS>(
+                        Sums::<L, BN, BM>::send_parked::<_, _, _, FITS>(
                             p,
                             &parked,
                             cols,
@@ -275,15 +282,15 @@ impl<
                 if const { Self::HAS_ROOM } {
                     parked =
                         sums.store_or_park::<_, _, _, true, FITS>(&p, origin, fetched, &mut outbox);
-                    if const { FITS } {
-                        WarpgroupTile::<BN, BM>::send_rest(&p, &parked, cols(), &mut outbox);
+                    if const { FITS && !Self::SWAPPED } {
+                        Sums::<L, BN, BM>::send_rest(&p, &parked, cols(), &mut outbox);
                     }
                 } else {
                     sums.store(&p, origin, fetched, &mut outbox);
                 }
             }
             if const { Self::HAS_ROOM } {
-                WarpgroupTile::<BN, BM>::send_left::<_, _, _, FITS>(p, &parked, cols, &mut outbox);
+                Sums::<L, BN, BM>::send_parked::<_, _, _, FITS>(p, &parked, cols, &mut outbox);
             }
             ring.leave_cluster();
             outbox.finish();
@@ -331,8 +338,8 @@ impl<
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn consume<R>(
-        sums: &mut WarpgroupTile<BN, BM>,
+    pub unsafe fn consume<O: Operands, R>(
+        sums: &mut WarpgroupTile<BN, BM, O>,
         ring: &mut Ring<STAGES>,
         (first, holds): (u32, bool),
         (slices, cols): (u32, impl Fn() -> u32),

@@ -29,7 +29,9 @@ use crate::outbox::{self, Outgoing};
 use crate::pairs::{self, Fetched, FetchedVectors, PairsAt};
 use crate::params::{GemmParams, TargetRef};
 use crate::sums_on_the_way::LANES;
+use crate::swapped::{InOrder, Operands};
 use crate::tile::Origin;
+use core::marker::PhantomData;
 use cuda_std::wgmma::{self, Accumulators, K, M, Major, THREADS};
 use cuda_std::{thread, unroll, warp};
 
@@ -51,15 +53,16 @@ pub const WARPGROUPS: usize = 2;
 /// Most sums of a thread.
 const MOST_SUMS: usize = 128;
 
-/// The sums of one of the [two](WARPGROUPS) warpgroups that share a tile of `BM` rows and `N` columns.
-pub struct WarpgroupTile<const N: usize, const BM: usize = { WARPGROUPS * M }> {
+/// The sums of one of the [two](WARPGROUPS) warpgroups that share a tile of `BM` rows and `N` columns, of D or of its [transpose](crate::swapped).
+pub struct WarpgroupTile<const N: usize, const BM: usize = { WARPGROUPS * M }, O = InOrder> {
     /// Of the first piece. The second one's can be read and written through it as well.
     sums: Accumulators<N, 0>,
     /// Of the second piece, where there is one.
     below: Option<Accumulators<N, 1>>,
+    operands: PhantomData<O>,
 }
 
-impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// Pieces of [`M`] rows.
     pub const PIECES: usize = {
         let pieces = BM / (WARPGROUPS * M);
@@ -91,7 +94,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
             let sums = Accumulators::declare();
             let below =
                 if const { Self::PIECES > 1 } { Some(Accumulators::declare()) } else { None };
-            WarpgroupTile { sums, below }
+            WarpgroupTile { sums, below, operands: PhantomData }
         }
     }
 
@@ -201,7 +204,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         params: &GemmParams<T, E, D>,
         origin: Origin,
     ) -> FetchedAhead {
-        let at = |turn| pairs_at(params.m, params.n, of_warp(origin), turn);
+        let at = |turn| Self::pairs_at(params.m, params.n, of_warp(origin), turn);
         // SAFETY: as promised by the caller.
         unsafe {
             FetchedAhead {
@@ -220,7 +223,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
     #[track_caller]
     pub unsafe fn store_sums(&self, to: TargetRef<f32>, m: u32, origin: Origin) {
         let to = to.of_block();
-        let at = pairs_at(m, to.ld as u32, of_warp(origin), 0);
+        let at = Self::pairs_at(m, to.ld as u32, of_warp(origin), 0);
         let rows = |first: u32| {
             let at = PairsAt { row: at.row + first, ..at };
             [0, 1].map(|i| (to.at(at.row(i), at.col), at.row(i) < at.m))
@@ -245,6 +248,16 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
             }
         });
     }
+
+    /// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`, in an `m x n`
+    /// matrix.
+    #[inline(always)]
+    fn pairs_at(m: u32, n: u32, origin: Origin, turn: u32) -> PairsAt {
+        let lane = warp::lane_id();
+        let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
+        let (row, col) = (origin.row + g, origin.col + turn * pairs::COLS as u32 + 2 * t);
+        PairsAt { row, col, m, n, swapped: O::SWAPPED }
+    }
 }
 
 /// Where this warp's 16 rows begin, of a warpgroup's part of D that begins at `origin`.
@@ -252,14 +265,4 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
 fn of_warp(origin: Origin) -> Origin {
     let warp = thread::thread_idx_x() % THREADS / warp::WARP_SIZE;
     Origin { row: origin.row + warp * outbox::ROWS as u32, ..origin }
-}
-
-/// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`, in an `m x n`
-/// matrix.
-#[inline(always)]
-fn pairs_at(m: u32, n: u32, origin: Origin, turn: u32) -> PairsAt {
-    let lane = warp::lane_id();
-    let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
-    let (row, col) = (origin.row + g, origin.col + turn * pairs::COLS as u32 + 2 * t);
-    PairsAt { row, col, m, n }
 }

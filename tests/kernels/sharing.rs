@@ -117,33 +117,41 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     Ok(())
 }
 
-/// Tiles of every width that they may have, of which the launch chooses any where the rows of B run along k: two for each block, of which the last ends outside of D: with what warpgroups have code of its own for, with
+/// Tiles of every width that they may have, of which the launch chooses any where the factor across them is stored by rows along k: two for each block, of which the last ends outside of D: with what warpgroups have code of its own for, with
 /// any epilogue, and where bulk copies cannot take D.
 pub fn widths<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
 ) -> Outcome {
-    let [bm, bn, bk] = sizes(kernel);
+    let bk = kernel.tile.bk as usize;
+    // Where A and B are swapped the tiles of a row are of D below each other.
+    let height = kernel.walked(kernel.tile.bm, kernel.tile.bn).0 as usize;
     let (machine, rows) = match machine.is_simulator() {
         true => (Machine::new(Device::sim_with_multiprocessors(NonZeroU32::new(3).unwrap())), 1),
         false => (machine.clone(), 33),
     };
     let columns = machine.device.info().multiprocessors as usize * 2 / rows;
     let deep = kernel.tile.stages as usize * bk + 9;
-    for width in regemm_kernels::fit::widths(bn as u32) {
-        let n = columns * width as usize;
-        let plain = |n, k| Case::product(rows * bm - 3, n, k);
+    for width in regemm_kernels::fit::widths(kernel.width()) {
+        let (along, across) = (rows * height, columns * width as usize);
+        // Bulk stores take rows of multiples of 8 elements.
+        let plain = |is_mapped: bool, k| match (kernel.swapped, is_mapped) {
+            (false, true) => Case::product(along - 3, across - 8, k),
+            (false, false) => Case::product(along - 3, across - 9, k),
+            (true, true) => Case::product(across - 3, along - 8, k),
+            (true, false) => Case::product(across - 9, along - 3, k),
+        };
         let cases = [
-            plain(n - 8, deep),
-            Case { bias: BiasAxis::Column, activation: Activation::GeluTanh, ..plain(n - 16, bk) },
-            Case { bias: BiasAxis::Row, activation: Activation::Relu, ..plain(n - 8, 7) },
-            plain(n - 9, bk + 1),
+            plain(true, deep),
+            Case { bias: BiasAxis::Column, activation: Activation::GeluTanh, ..plain(true, bk) },
+            Case { bias: BiasAxis::Row, activation: Activation::Relu, ..plain(true, 7) },
+            Case { bias: BiasAxis::Column, ..plain(false, bk + 1) },
         ];
         for case in cases {
             let problem = Problem::packed(kernel.dtype, shape(case), kernel.layouts);
             let found = LaunchShape::new(kernel, &problem, machine.device.info(), None);
-            if found.tile_cols != width {
-                return Err(format!("{case}: tiles of {} columns", found.tile_cols));
+            if found.tile_width != width {
+                return Err(format!("{case}: tiles of {} columns", found.tile_width));
             }
             check::<T, D>(case, &machine, kernel)?;
         }

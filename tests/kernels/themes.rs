@@ -7,8 +7,7 @@ use crate::sharing;
 use regemm::kernels::{Repack, Types};
 use regemm::verify::{Addend, BatchCase, Case, Elements};
 use regemm::{
-    Activation, BiasAxis, Device, Dtype, KernelInfo, Layout, Layouts, Schedule, Summation, Tile,
-    Yields,
+    Activation, BiasAxis, Device, Dtype, KernelInfo, Layouts, Schedule, Summation, Tile, Yields,
 };
 use std::num::NonZeroU32;
 
@@ -43,7 +42,7 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     if kernel.schedule == Schedule::Persistent {
         themes.push(("many_tiles", sharing::many_tiles::<T, D>));
     }
-    if kernel.fits && kernel.layouts.b == Layout::Transposed {
+    if kernel.fits && kernel.has_width_along_k() {
         themes.push(("widths", sharing::widths::<T, D>));
     }
     if kernel.walks_batches {

@@ -125,7 +125,10 @@ fn accesses_are_as_wide_as_meant() {
                 // What is not written out has waited already.
                 let rests = pieces.saturating_sub(1);
                 assert_eq!(count("cp.async.bulk.wait_group.read"), of_d + 1 + rests, "{name}");
-                let written = count("stmatrix.sync.aligned.m8n8.x4.shared.b16");
+                let written = count(match module.kernel.swapped {
+                    true => "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+                    false => "stmatrix.sync.aligned.m8n8.x4.shared.b16",
+                });
                 let most = if module.stores_pairs_of_f32() {
                     let pairs = |word: &&str| word.starts_with("st.shared") && bytes(word) == 8;
                     assert_eq!(module.accesses().filter(pairs).count(), 8 * of_d, "{name}: pairs");

@@ -96,7 +96,7 @@ impl Module {
             loads.dedup();
         }
         assert!(!loads.is_empty(), "{}", self.name());
-        if self.kernel.fits && self.kernel.layouts.b == Layout::RowMajor {
+        if self.kernel.fits && !self.kernel.has_width_along_k() {
             // Of B as many boxes as a tile is wide: a loop, of which the compiler writes out some rounds.
             assert!(
                 loads.len() >= 2 && loads.iter().all(|load| *load == expected[0]),
@@ -206,12 +206,12 @@ impl Module {
 
     /// Pieces of 64 rows that each of two warpgroups has of a tile.
     pub fn pieces(&self) -> u32 {
-        self.kernel.tile.bm / 2 / 64
+        self.kernel.walked(self.kernel.tile.bm, self.kernel.tile.bn).0 / 2 / 64
     }
 
-    /// Parts of 128 bytes a row in which a warp's rows of a tile of D leave.
+    /// Parts of 128 bytes a row in which a warp's rows of sums leave.
     pub fn parts_of_d(&self) -> usize {
-        self.pieces() as usize * self.kernel.tile.bn as usize * self.kernel.target.bytes() / 128
+        self.pieces() as usize * self.kernel.width() as usize * self.kernel.target.bytes() / 128
     }
 
     /// Where in the code parts leave for a mapped D that are all written out. Three ways of sums are: of such as are only scaled, and with a bias, without GELU or with
@@ -228,9 +228,10 @@ impl Module {
         }
     }
 
-    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out.
+    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out. Where A and B
+    /// are swapped what is left of a part are whole boxes.
     pub fn left_in_pieces(&self) -> usize {
-        if self.kernel.fits { 3 } else { 0 }
+        if self.kernel.fits && !self.kernel.swapped { 3 } else { 0 }
     }
 
     /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.

@@ -130,7 +130,7 @@ fn warpgroups_multiply_a_slice_in_one_go() {
         let products_of_slice = tile.bk / 16 * module.pieces();
         let format = module.kernel.dtype.name();
         let widths: Vec<u32> = match module.kernel.fits {
-            true => regemm_kernels::fit::widths(tile.bn).collect(),
+            true => regemm_kernels::fit::widths(module.kernel.width()).collect(),
             false => vec![tile.bn],
         };
         let product = |cols: &u32| {
@@ -155,12 +155,12 @@ fn warpgroups_multiply_a_slice_in_one_go() {
         let fences = module.words().filter(|word| word.starts_with("wgmma.fence")).count();
         assert_eq!(fences, 1, "{name}");
         let Layouts { a, b } = module.kernel.layouts;
-        let major = |transposed: bool| u32::from(transposed);
-        let operands = format!(
-            "p, 1, 1, {}, {};",
-            major(a == Layout::Transposed),
-            major(b == Layout::RowMajor)
-        );
+        let mut across = [a == Layout::Transposed, b == Layout::RowMajor];
+        if module.kernel.swapped {
+            across.reverse();
+        }
+        let [left, right] = across.map(u32::from);
+        let operands = format!("p, 1, 1, {left}, {right};");
         let lines = module.lines().filter(|line| line.contains(&operands)).count() as u32;
         assert_eq!(lines, products_of_slice * widths.len() as u32, "{name}: {operands}");
     }

@@ -135,7 +135,8 @@ pub unsafe fn load_matrices<T: Factor, const TRANSPOSED: bool>(row: SharedPtr<T>
 
 /// Writes four 8 x 8 matrices of 16-bit elements (`stmatrix.sync.aligned.m8n8.x4`): what [`load_matrices`] reads, it puts there.
 /// Lane `8 i + r` passes the address of row `r` of matrix `i`: 16 bytes that lie together. Each lane passes in register `i`, of
-/// matrix `i`, elements `2t` and `2t + 1` of row `g`, with `g = lane / 4` and `t = lane % 4`.
+/// matrix `i`, elements `2t` and `2t + 1` of row `g`, with `g = lane / 4` and `t = lane % 4`; or, with `TRANSPOSED` (`.trans`), those
+/// of column `g`.
 ///
 /// For the checks of the simulator a row is written by the lane that passes its address.
 ///
@@ -144,8 +145,11 @@ pub unsafe fn load_matrices<T: Factor, const TRANSPOSED: bool>(row: SharedPtr<T>
 /// multiple of 16 bytes from the start of shared memory, lie in it, and not be accessed concurrently.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn store_matrices<T: Scalar>(row: SharedPtr<T>, registers: [u32; 4]) {
+pub unsafe fn store_matrices<T: Scalar, const TRANSPOSED: bool>(
+    row: SharedPtr<T>,
+    registers: [u32; 4],
+) {
     const { assert!(size_of::<T>() == 2, "elements of 16 bits") };
     // SAFETY: as promised by the caller.
-    unsafe { backend::store_matrices(row.address(), registers) }
+    unsafe { backend::store_matrices::<TRANSPOSED>(row.address(), registers) }
 }

@@ -442,7 +442,7 @@ fn all_lanes_execute_the_same_operation() {
 
 /// Each lane passes registers that tell lane, register and half, and another lane's row; then all rows are read back as they lie.
 #[kernel]
-unsafe fn store(stride: u32, d: GlobalPtr<u16>) {
+unsafe fn store(stride: u32, transposed: u32, d: GlobalPtr<u16>) {
     let lane = warp::lane_id();
     let rows = shared::dynamic::<u16>();
     unsafe {
@@ -450,7 +450,12 @@ unsafe fn store(stride: u32, d: GlobalPtr<u16>) {
             let low = lane * 8 + i as u32 * 2;
             low | (low + 1) << 16
         });
-        store_matrices(rows.add((lane + 5) % 32 * stride), registers); // store
+        let row = rows.add((lane + 5) % 32 * stride);
+        if transposed != 0 {
+            store_matrices::<_, true>(row, registers);
+        } else {
+            store_matrices::<_, false>(row, registers); // store
+        }
         warp::sync_warp(warp::FULL_MASK);
         let row = rows.add(lane * stride).load_vec::<8>();
         d.add(u64::from(lane) * 8).store_vec(row);
@@ -458,32 +463,37 @@ unsafe fn store(stride: u32, d: GlobalPtr<u16>) {
 }
 
 /// "stmatrix": row `r` of matrix `i` goes to the address of lane `8 i + r`, and its elements `2t` and `2t + 1` come from register `i`
-/// of lane `4 r + t`.
+/// of lane `4 r + t`; with `.trans` rows and columns change places.
 #[test]
 fn matrices_leave_as_in_the_manual() {
     let simulator = Simulator::new();
     let d = alloc::<u16>(&simulator, 8 * LANES);
-    let counters = launch!(simulator, store[1, 32, 32 * 16](8_u32, d)).unwrap();
-    let rows = download(&simulator, d, 8 * LANES);
-    for address_lane in 0..LANES {
-        let (matrix, row) = (address_lane / 8, address_lane % 8);
-        for col in 0..8 {
-            let lane = row * 4 + col / 2;
-            let expected = lane * 8 + matrix * 2 + col % 2;
-            let found = rows[(address_lane + 5) % 32 * 8 + col];
-            assert_eq!(usize::from(found), expected, "matrix {matrix}, row {row}, column {col}");
+    for transposed in [false, true] {
+        let how = u32::from(transposed);
+        let counters = launch!(simulator, store[1, 32, 32 * 16](8_u32, how, d)).unwrap();
+        let rows = download(&simulator, d, 8 * LANES);
+        for address_lane in 0..LANES {
+            let (matrix, row) = (address_lane / 8, address_lane % 8);
+            for col in 0..8 {
+                let (of_row, of_col) = if transposed { (col, row) } else { (row, col) };
+                let lane = of_row * 4 + of_col / 2;
+                let expected = lane * 8 + matrix * 2 + of_col % 2;
+                let found = rows[(address_lane + 5) % 32 * 8 + col];
+                let place = format!("matrix {matrix}, row {row}, column {col}, {transposed}");
+                assert_eq!(usize::from(found), expected, "{place}");
+            }
         }
+        assert_eq!(counters.warp_collectives, 1, "the barrier alone");
     }
-    assert_eq!(counters.warp_collectives, 1, "the barrier alone");
 }
 
 #[test]
 fn stored_rows_of_matrices_are_checked() {
     let simulator = Simulator::new();
     let d = alloc::<u16>(&simulator, 8 * LANES);
-    let misaligned = fault(launch!(simulator, store[1, 32, 32 * 18](9_u32, d)));
+    let misaligned = fault(launch!(simulator, store[1, 32, 32 * 18](9_u32, 0_u32, d)));
     assert_eq!(misaligned.kind, FaultKind::Misaligned);
     assert_line(&misaligned, SOURCE, "store");
-    let partial = fault(launch!(simulator, store[1, 31, 32 * 16](8_u32, d)));
+    let partial = fault(launch!(simulator, store[1, 31, 32 * 16](8_u32, 0_u32, d)));
     assert_eq!(partial.kind, FaultKind::PartialWarp { lanes: 31 });
 }

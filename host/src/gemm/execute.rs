@@ -17,10 +17,10 @@ use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::fit::Columns;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{Boxes, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use smallvec::SmallVec;
+use std::ptr;
 
 /// What is passed for a map where the kernel takes none, or does not copy.
 const UNUSED: TensorMap = TensorMap { opaque: [0; TensorMap::WORDS] };
@@ -114,7 +114,7 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         k,
         slice_depth: match kernel {
             _ if kernel.keeps_pace => shape.pace,
-            _ if kernel.fits => Columns::new(n, shape.tile_cols).word(),
+            _ if kernel.fits => Columns::new(kernel.walked(m, n).1, shape.tile_width).word(),
             _ => shape.slice_depth,
         },
         shared_tiles: shape.shared_tiles,
@@ -142,14 +142,13 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         let parts = (first, products);
         let [(a, a_stride), (b, b_stride)] = prepared.references(parts);
         let params = GemmParams { a, b, a_stride, b_stride, ..params.from_product(first) };
+        let params = if kernel.swapped { params.swapped() } else { params };
         // Where there is nothing to multiply there may be no matrix to map.
         let boxes = kernel.boxes.filter(|_| k > 0);
-        let of_factors = |boxes: Boxes| {
-            let of_a = boxes.of_a(m, kernel.multiplied.a == Layout::Transposed);
-            [of_a, boxes.of_b(kernel, shape.tile_cols)]
-        };
+        let of_factors = |boxes: Boxes| boxes.of_factors(kernel, m, shape.tile_width);
         let maps = boxes.map(|boxes| prepared.maps(parts, of_factors(boxes))).transpose()?;
         let [a_map, b_map] = maps.unwrap_or([UNUSED; 2]);
+        let (left, right) = if kernel.swapped { (&b_map, &a_map) } else { (&a_map, &b_map) };
         // Where bulk copies cannot take D the kernel stores it in another way.
         let box_of_d = boxes.and_then(|boxes| boxes.d).filter(|_| d.takes_bulk_stores());
         let d_map = box_of_d.map_or(Ok(UNUSED), |of_d| d.tensor_map((first, products), of_d))?;
@@ -158,8 +157,8 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         let of_decision = (&raw const decision).cast();
         let mapped = [
             (&raw const params).cast(),
-            (&raw const a_map).cast(),
-            (&raw const b_map).cast(),
+            ptr::from_ref(left).cast(),
+            ptr::from_ref(right).cast(),
             (&raw const d_map).cast(),
             (&raw const d_is_mapped).cast(),
             of_decision,

@@ -63,7 +63,6 @@ pub(crate) fn slowdown(kernel: &KernelInfo, [m, n, k]: [u32; 3], copied: [bool; 
 mod tests {
     use super::*;
     use crate::kernels::find;
-    use regemm_kernels::kernel::Tile;
 
     fn slowdown_of(name: &str, m: u32, n: u32, k: u32) -> f64 {
         slowdown(find(name).unwrap(), [m, n, k], [false; 2])
@@ -87,16 +86,17 @@ mod tests {
     /// A tile of 160 columns, of which every other begins in the middle of a line: of B three rows of boxes in the time of four and a half.
     #[test]
     fn rows_that_begin_in_the_middle_of_a_line_take_longer() {
-        let across = slowdown_of_width("warpgroup_fitted_bf16", 160, 4096);
+        let across = slowdown_of_width("warpgroup_fitted_tn_bf16", 160, 4096);
         assert!((across - (2.0 * 128.0 + 3.0 * 192.0) / 640.0).abs() < 1e-9, "{across}");
         // Along k all begin at lines.
-        assert_eq!(slowdown_of_width("warpgroup_fitted_nt_bf16", 160, 4096), 1.0);
+        for along in ["warpgroup_fitted_nt_bf16", "warpgroup_fitted_bf16"] {
+            assert_eq!(slowdown_of_width(along, 160, 4096), 1.0, "{along}");
+        }
     }
 
-    fn slowdown_of_width(name: &str, bn: u32, size: u32) -> f64 {
+    fn slowdown_of_width(name: &str, width: u32, size: u32) -> f64 {
         let kernel = find(name).unwrap();
-        let fitted = KernelInfo { tile: Tile { bn, ..kernel.tile }, ..*kernel };
-        slowdown(&fitted, [size; 3], [false; 2])
+        slowdown(&kernel.with_width(width), [size; 3], [false; 2])
     }
 
     #[test]

@@ -45,8 +45,9 @@ pub struct LaunchShape {
     pub main: Option<[u32; 2]>,
     /// Products that each block goes through: one, or all of a batch ([`regemm_kernels::batches`]).
     pub products: u32,
-    /// Columns of a block's tile: fewer than the kernel's own only where that [lets them fit](regemm_kernels::fit).
-    pub tile_cols: u32,
+    /// Columns of a block's tile, or rows where the kernel [swaps A and B](regemm_kernels::swapped): fewer than the kernel's own only where that [lets them
+    /// fit](regemm_kernels::fit).
+    pub tile_width: u32,
     /// Values of k in a slice. All of them where K is not split.
     pub slice_depth: u32,
     /// Slices of K: none where there is no k.
@@ -95,7 +96,7 @@ impl LaunchShape {
         let problem = &problem;
         let Problem { m, n, k, batch, .. } = *problem;
         let kernel = &fitted(kernel, [m, n, k], device.multiprocessors);
-        let tile_cols = kernel.tile.bn;
+        let tile_width = kernel.width();
         // `supports` has compared them with the largest grid, which has fewer than 2^31.
         let tiles = kernel.blocks(m, n) as u32;
         match kernel.schedule {
@@ -131,7 +132,7 @@ impl LaunchShape {
                 LaunchShape {
                     main: (k > 0).then_some([tiles, partials.slices]),
                     products: 1,
-                    tile_cols,
+                    tile_width,
                     slice_depth,
                     slices: partials.slices,
                     shared_tiles: 0,
@@ -150,7 +151,7 @@ impl LaunchShape {
         LaunchShape {
             main: Some([blocks, 1]),
             products: 1,
-            tile_cols: kernel.tile.bn,
+            tile_width: kernel.width(),
             slice_depth: k.max(1),
             slices: k.min(1),
             shared_tiles: 0,

@@ -32,7 +32,7 @@ pub(super) type Terms = [f64; TERMS];
 /// The terms for a problem on a device with this many multiprocessors.
 pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> Terms {
     let sizes = [shape.m, shape.n, shape.k];
-    let widest = kernel.tile.bn;
+    let widest = kernel.width();
     let of_launch = kernel.fits.then(|| fitted(kernel, sizes, multiprocessors));
     let kernel = of_launch.as_ref().unwrap_or(kernel);
     let blocks = kernel.blocks(shape.m, shape.n).max(1);
@@ -54,7 +54,7 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     };
     let depth = f64::from(depth.max(1).next_multiple_of(kernel.tile.bk));
     let [m, n, k] = sizes.map(f64::from);
-    let of_widest = f64::from(kernel.tile.bn) / f64::from(widest);
+    let of_widest = f64::from(kernel.width()) / f64::from(widest);
     let work = of_widest * rounds * depth * slowdown(kernel, sizes, [!shape.aligned; 2]);
     [1.0, depth, work, rounds, m * k + k * n + m * n, f64::from(hands_over)]
 }

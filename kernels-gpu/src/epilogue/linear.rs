@@ -22,6 +22,18 @@ pub enum BiasAxis {
     Row = 2,
 }
 
+impl BiasAxis {
+    /// Along which axis of the sums it runs, which are those of the transpose of D where A and B are [swapped](crate::swapped).
+    #[inline(always)]
+    const fn of_sums(self, swapped: bool) -> Self {
+        match self {
+            BiasAxis::Column if swapped => BiasAxis::Row,
+            BiasAxis::Row if swapped => BiasAxis::Column,
+            axis => axis,
+        }
+    }
+}
+
 /// The built-in epilogue: `activation(alpha * sum + beta * C + bias)`.
 ///
 /// Activation and bias are chosen at run time by branches that are the same for a whole launch, so they do not multiply
@@ -116,7 +128,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         let mut vectors = FetchedVectors::default();
         // SAFETY: only elements for rows and columns of D are read; the host has checked the bias's length.
         unsafe {
-            match self.bias_axis {
+            match self.bias_axis.of_sums(at.swapped) {
                 BiasAxis::None => {}
                 BiasAxis::Column => vectors.of_cols = at.load_of_cols(self.bias),
                 BiasAxis::Row => vectors.of_rows = at.load_of_rows(self.bias),
@@ -127,9 +139,14 @@ impl<T: Element> Epilogue<T> for Linear<T> {
 
     /// `fma(beta, c, bias)`, as in [`apply_vector`](Self::apply_vector).
     #[inline(always)]
-    fn addends(&self, vectors: &FetchedVectors, fetched: &Fetched) -> (T::Acc, Pairs<T::Acc>) {
+    fn addends(
+        &self,
+        at: &PairsAt,
+        vectors: &FetchedVectors,
+        fetched: &Fetched,
+    ) -> (T::Acc, Pairs<T::Acc>) {
         let widened = |words| pairs::unpack(words).map(T::widen);
-        let mut addends = match self.bias_axis {
+        let mut addends = match self.bias_axis.of_sums(at.swapped) {
             // Where there is no bias zeros have been fetched.
             BiasAxis::None | BiasAxis::Column => [vectors.of_cols.map(widened); ROWS],
             BiasAxis::Row => vectors.of_rows.map(|word| [[widened([word, 0])[0]; 2]; PAIRS]),

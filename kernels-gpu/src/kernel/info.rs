@@ -2,7 +2,7 @@
 
 use super::{Needs, Rung, Schedule, Summation, Tile};
 use crate::element::Dtype;
-use crate::layout::Layouts;
+use crate::layout::{Layout, Layouts};
 use crate::maps::Boxes;
 
 /// The kernel of a second launch, which adds up what a kernel of [`Schedule::SplitK`] has left in the workspace:
@@ -45,7 +45,9 @@ pub struct KernelInfo {
     pub finishes: bool,
     /// Whether its blocks can [keep pace](crate::pace).
     pub keeps_pace: bool,
-    /// Whether its tiles may have [fewer columns](crate::fit) than `tile` says.
+    /// Whether it [swaps A and B](crate::swapped), and the launch passes the transposed product.
+    pub swapped: bool,
+    /// Whether its tiles may have [fewer columns](crate::fit) than `tile` says, or rows where A and B are swapped.
     pub fits: bool,
     /// Whether its blocks can go through all products of a batch.
     pub walks_batches: bool,
@@ -95,14 +97,43 @@ impl KernelInfo {
         matches!(self.schedule, Schedule::StreamK | Schedule::Persistent) && !self.fits
     }
 
+    /// Rows and columns of the matrix that its blocks walk over, of an `m x n` matrix D: those of the transpose where it [swaps A and B](crate::swapped).
+    pub const fn walked(&self, m: u32, n: u32) -> (u32, u32) {
+        if self.swapped { (n, m) } else { (m, n) }
+    }
+
+    /// How wide its tiles are, in the matrix that its blocks [walk over](Self::walked).
+    pub const fn width(&self) -> u32 {
+        self.walked(self.tile.bm, self.tile.bn).1
+    }
+
+    /// Whether the factor across the width of its tiles is stored by rows along k, of which any may be a tile's first.
+    pub fn has_width_along_k(&self) -> bool {
+        match self.swapped {
+            true => self.multiplied.a == Layout::RowMajor,
+            false => self.multiplied.b == Layout::Transposed,
+        }
+    }
+
+    /// The kernel with tiles as wide as that.
+    #[must_use]
+    pub const fn with_width(mut self, width: u32) -> Self {
+        if self.swapped {
+            self.tile.bm = width;
+        } else {
+            self.tile.bn = width;
+        }
+        self
+    }
+
     /// Threads in a block.
     pub const fn threads(&self) -> u32 {
         self.tile.threads() * self.depth_groups + self.producers
     }
 
-    /// Rows of the tiles of a cluster.
+    /// Rows of the tiles of a cluster, in the matrix that its blocks [walk over](Self::walked).
     pub const fn rows_together(&self) -> u32 {
-        self.cluster / self.cluster_cols * self.tile.bm
+        self.cluster / self.cluster_cols * self.walked(self.tile.bm, self.tile.bn).0
     }
 
     /// Tiles of an `m x n` matrix D, or all blocks where each is that of a [cluster](Schedule::ClusterK): the blocks of a launch, all along

@@ -2,21 +2,21 @@
 //!
 //! Instructions multiply its columns alone. Its first two parts are whole, and leave as those of any tile; to put all of the rest through the epilogue is
 //! quicker than to ask which of it there is. Of what is [parked](Parked) whole parts wait, what is left of one leaves at once, and columns
-//! behind those of the tile are forgotten.
+//! behind those of the tile are forgotten. Where A and B are [swapped](crate::swapped) columns of a tile are rows of D, and what is left of a part waits too.
 
 use super::store::turns_of_part;
 use super::{Parked, WarpgroupTile};
 use crate::bulk_panels::BulkPanel;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
 use crate::params::GemmParams;
+use crate::swapped::Operands;
 use core::hint::unreachable_unchecked;
 use cuda_std::unroll;
 use cuda_std::wgmma::{self, K, Major};
 
-impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`begin_products`](Self::begin_products) of `cols` columns.
     ///
     /// # Safety
@@ -83,7 +83,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         params: &GemmParams<T, E, D>,
         parked: &Parked<D>,
         cols: u32,
-        outbox: &mut Outbox,
+        outbox: &mut Outbox<O>,
     ) {
         let turns = const { turns_of_part::<D>() };
         let (whole, rest) = whole_and_rest::<D>(cols);
@@ -104,68 +104,6 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                         if $i % turns == turns - 1 {
                             let turn = const { Self::first_parked::<D>() + $i };
                             outbox.send_pieces(params, Self::part_at::<D>(parked.origin, turn));
-                        }
-                    }
-                }
-            )*};
-        }
-        send!(0 1 2 3);
-    }
-
-    /// Sends what is left of a warp's part of D, of a tile that fits its whole parts.
-    ///
-    /// # Safety
-    /// As for [`send_parked`](Self::send_parked).
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn send_left<T: Element, E: Epilogue<D>, D: Outgoing, const FITS: bool>(
-        params: &GemmParams<T, E, D>,
-        parked: &Parked<D>,
-        cols: impl Fn() -> u32,
-        outbox: &mut Outbox,
-    ) {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            if const { FITS } {
-                Self::send_parked_whole(params, parked, cols(), outbox);
-            } else {
-                Self::send_parked(params, parked, outbox);
-            }
-        }
-    }
-
-    /// [`send_parked`](Self::send_parked) for a tile of `cols` columns: its whole parts.
-    ///
-    /// # Safety
-    /// As for that.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn send_parked_whole<T: Element, E: Epilogue<D>, D: Outgoing>(
-        params: &GemmParams<T, E, D>,
-        parked: &Parked<D>,
-        cols: u32,
-        outbox: &mut Outbox,
-    ) {
-        let turns = const { turns_of_part::<D>() };
-        let (whole, _) = whole_and_rest::<D>(cols);
-        if !parked.is_there {
-            return;
-        }
-        macro_rules! send {
-            ($($i:literal)*) => {$(
-                if const { Self::first_parked::<D>() + $i < Self::TURNS }
-                    && (Self::first_parked::<D>() + $i) / turns < whole
-                {
-                    // SAFETY: as promised by the caller; only of a mapped D parts are left. A part is sent when all of its turns have been written.
-                    unsafe {
-                        if $i % turns == 0 {
-                            outbox.wait();
-                        }
-                        D::write(outbox, $i % turns, parked.packed[$i]);
-                        if $i % turns == turns - 1 {
-                            let turn = const { Self::first_parked::<D>() + $i };
-                            let d = Mapped { index: parked.index, ..params.mapped_d() };
-                            outbox.send(d, Self::part_at::<D>(parked.origin, turn));
                         }
                     }
                 }

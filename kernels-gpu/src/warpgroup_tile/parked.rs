@@ -17,6 +17,7 @@ use crate::epilogue::Epilogue;
 use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
 use crate::params::GemmParams;
+use crate::swapped::Operands;
 use crate::tile::Origin;
 
 /// How many times [`pairs::COLS`](crate::pairs::COLS) columns of 16 bits are parked at most.
@@ -48,30 +49,37 @@ impl<D: Outgoing> Parked<D> {
     }
 }
 
-impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// The first of the turns that are parked: parts before it find room in the outbox.
     pub(super) const fn first_parked<D>() -> u32 {
         outbox::ROOMS * turns_of_part::<D>()
     }
 
-    /// Sends what is left of a warp's part of D.
+    /// Sends what is left of a warp's part of D, of a tile of `cols` columns where it [fits](crate::fit): then whole parts, or, where A and B are
+    /// [swapped](crate::swapped), what there is of any. Columns behind those of the tile are forgotten.
     ///
     /// # Safety
     /// All lanes of the warp get here together. D is valid for the shape in `params`.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn send_parked<T: Element, E: Epilogue<D>, D: Outgoing>(
+    pub unsafe fn send_parked<T: Element, E: Epilogue<D>, D: Outgoing, const FITS: bool>(
         params: &GemmParams<T, E, D>,
         parked: &Parked<D>,
-        outbox: &mut Outbox,
+        cols: impl Fn() -> u32,
+        outbox: &mut Outbox<O>,
     ) {
+        let turns = const { turns_of_part::<D>() };
+        let cols = if const { FITS } { cols() } else { 0 };
+        let of_part = const { outbox::cols::<D>() as u32 };
+        let parts = if const { O::SWAPPED } { cols.div_ceil(of_part) } else { cols / of_part };
         if !parked.is_there {
             return;
         }
-        let turns = const { turns_of_part::<D>() };
         macro_rules! send {
             ($($i:literal)*) => {$(
-                if const { Self::first_parked::<D>() + $i < Self::TURNS } {
+                if const { Self::first_parked::<D>() + $i < Self::TURNS }
+                    && (const { !FITS } || (Self::first_parked::<D>() + $i) / turns < parts)
+                {
                     // SAFETY: as promised by the caller; only of a mapped D parts are left. A part is sent when all of its turns have been written.
                     unsafe {
                         if $i % turns == 0 {
@@ -81,7 +89,12 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                         if $i % turns == turns - 1 {
                             let turn = const { Self::first_parked::<D>() + $i };
                             let d = Mapped { index: parked.index, ..params.mapped_d() };
-                            outbox.send(d, Self::part_at::<D>(parked.origin, turn));
+                            let part = Self::part_at::<D>(parked.origin, turn);
+                            if const { FITS && O::SWAPPED } {
+                                outbox.send_before(d, part, parked.origin.col + cols);
+                            } else {
+                                outbox.send(d, part);
+                            }
                         }
                     }
                 }

@@ -17,8 +17,9 @@ use crate::element::Element;
 use crate::epilogue::{Epilogue, Short};
 use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
-use crate::pairs::{self, FetchedVectors};
+use crate::pairs::{self, FetchedVectors, Pairs};
 use crate::params::GemmParams;
+use crate::swapped::Operands;
 use crate::tile::Origin;
 use core::mem::replace;
 use cuda_std::wgmma::M;
@@ -50,8 +51,8 @@ macro_rules! scaled {
 
 /// The same, as an epilogue makes values of them that are to be written.
 macro_rules! packed {
-    ($sums:expr, $turn:literal, $factor:expr, $of_cols:expr, $gelu:expr, $by_tanh:ident) => {{
-        let mut values = scaled!($sums, $turn, $factor, [$of_cols; pairs::ROWS]);
+    ($sums:expr, $turn:literal, $factor:expr, $addends:expr, $gelu:expr, $by_tanh:ident) => {{
+        let mut values = scaled!($sums, $turn, $factor, $addends);
         if const { $gelu } {
             let flat = values.as_flattened_mut().as_flattened_mut();
             let mut all = [0.0; OF_TURN];
@@ -66,7 +67,7 @@ macro_rules! packed {
 mod in_one_copy;
 mod written_out;
 
-impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
     ///
     /// # Safety
@@ -79,7 +80,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         params: &GemmParams<T, E, D>,
         origin: Origin,
         fetched: FetchedAhead,
-        outbox: &mut Outbox,
+        outbox: &mut Outbox<O>,
     ) {
         // SAFETY: as promised by the caller. Nothing is parked.
         unsafe { self.store_or_park::<T, E, D, false, false>(params, origin, fetched, outbox) };
@@ -103,7 +104,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         params: &GemmParams<T, E, D>,
         origin: Origin,
         fetched: FetchedAhead,
-        outbox: &mut Outbox,
+        outbox: &mut Outbox<O>,
     ) -> Parked<D> {
         const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         let origin = of_warp(origin);
@@ -186,7 +187,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         params: &GemmParams<T, E, D>,
         d: Option<Mapped<'_>>,
         (factor, vectors): (f32, Option<FetchedVectors>),
-        at: (Origin, &mut Outbox),
+        at: (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
         let by = (factor * D::short_gelu_scale(BY_TANH), vectors);
         // SAFETY: as promised by the caller.
@@ -211,7 +212,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         &mut self,
         params: &GemmParams<T, E, D>,
         (factor, vectors): (f32, Option<FetchedVectors>),
-        (origin, outbox): (Origin, &mut Outbox),
+        (origin, outbox): (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
         const {
             // Results of f32 do not get here.
@@ -245,20 +246,21 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
             let first = half * HALF;
             let scale = D::short_gelu_scale(BY_TANH);
             // SAFETY: as promised by the caller.
-            let mut next = unsafe { addends_of::<D>(vectors, first % Self::TURNS_OF_PIECE, scale) };
+            let mut next =
+                unsafe { addends_of::<D, O>(vectors, first % Self::TURNS_OF_PIECE, scale) };
             macro_rules! pack {
                 ($($turn:literal)*) => {$(
                     // SAFETY: as promised by the caller.
                     unsafe {
                         let following = if const { $turn + 1 < HALF } {
                             let turn = (first + $turn + 1) % Self::TURNS_OF_PIECE;
-                            addends_of::<D>(vectors, turn, scale)
+                            addends_of::<D, O>(vectors, turn, scale)
                         } else {
-                            [[0.0; 2]; pairs::PAIRS]
+                            NO_ADDENDS
                         };
-                        let of_cols = replace(&mut next, following);
+                        let addends = replace(&mut next, following);
                         parked.packed[$turn] =
-                            packed!(self.sums, $turn, factor, of_cols, true, BY_TANH);
+                            packed!(self.sums, $turn, factor, addends, true, BY_TANH);
                     }
                 )*};
             }
@@ -303,22 +305,27 @@ pub(super) const fn turns_of_part<D>() -> u32 {
     (outbox::cols::<D>() / pairs::COLS) as u32
 }
 
-/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece, times a scale: zeros where nothing has been fetched.
+/// No addends.
+const NO_ADDENDS: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
+
+/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece, times a scale: zeros where nothing has been fetched. It is the same for
+/// both of the lane's rows, or, where these are columns of D, for all in each of them.
 ///
 /// # Safety
 /// As for [`FetchedVectors::of_turn`].
 #[inline(always)]
 #[track_caller]
-unsafe fn addends_of<D: Outgoing>(
+unsafe fn addends_of<D: Outgoing, O: Operands>(
     vectors: Option<FetchedVectors>,
     turn: u32,
     scale: f32,
-) -> [[f32; 2]; pairs::PAIRS] {
-    match vectors {
+) -> Pairs<f32> {
+    let Some(vectors) = vectors else { return NO_ADDENDS };
+    let scaled = |words| pairs::unpack::<D>(words).map(|addend| D::widen(addend) * scale);
+    if const { O::SWAPPED } {
+        vectors.of_rows.map(|word| [[scaled([word, 0])[0]; 2]; pairs::PAIRS])
+    } else {
         // SAFETY: as promised by the caller.
-        Some(vectors) => unsafe { vectors.of_turn::<D>(turn) }
-            .of_cols
-            .map(|words| pairs::unpack::<D>(words).map(|addend| D::widen(addend) * scale)),
-        None => [[0.0; 2]; pairs::PAIRS],
+        [unsafe { vectors.of_turn::<D>(turn) }.of_cols.map(scaled); pairs::ROWS]
     }
 }

@@ -77,15 +77,23 @@ pub unsafe fn load_matrices<const TRANSPOSED: bool>(address: u32) -> [u32; 4] {
 }
 
 /// "Warp-level matrix store instruction: stmatrix".
+macro_rules! stmatrix {
+    ($suffix:literal, $address:ident, [$($register:ident),*]) => {
+        asm!(concat!("stmatrix.sync.aligned.m8n8.x4", $suffix, ".shared.b16 [{}], {{{}, {}, {}, {}}};"),
+            in(reg32) $address, $(in(reg32) $register,)* options(nostack))
+    };
+}
+
 #[inline(always)]
-pub unsafe fn store_matrices(address: u32, [r0, r1, r2, r3]: [u32; 4]) {
+pub unsafe fn store_matrices<const TRANSPOSED: bool>(address: u32, [r0, r1, r2, r3]: [u32; 4]) {
     // SAFETY: as promised by the caller; a trap has no operands.
     unsafe {
-        if STORES_MATRICES {
-            asm!("stmatrix.sync.aligned.m8n8.x4.shared.b16 [{}], {{{}, {}, {}, {}}};",
-                in(reg32) address, in(reg32) r0, in(reg32) r1, in(reg32) r2, in(reg32) r3, options(nostack))
-        } else {
+        if !STORES_MATRICES {
             nvptx::trap()
+        } else if TRANSPOSED {
+            stmatrix!(".trans", address, [r0, r1, r2, r3])
+        } else {
+            stmatrix!("", address, [r0, r1, r2, r3])
         }
     }
 }

@@ -53,7 +53,10 @@ pub(crate) enum Operation {
         transposed: bool,
     },
     /// They exchange registers for rows of matrices that they are to write.
-    StoreMatrices,
+    StoreMatrices {
+        /// Whether they bring columns.
+        transposed: bool,
+    },
     /// They multiply matrices.
     MultiplyAdd(Format),
     /// The same in double precision.
@@ -67,7 +70,7 @@ impl Operation {
             Operation::Barrier => "warp barrier",
             Operation::Shuffle(_) => "shuffle",
             Operation::LoadMatrices { .. } => "load of matrices",
-            Operation::StoreMatrices => "store of matrices",
+            Operation::StoreMatrices { .. } => "store of matrices",
             Operation::MultiplyAdd(_) | Operation::MultiplyAddDoubles(_) => "matrix multiply-add",
         }
     }
@@ -133,7 +136,7 @@ pub(super) fn complete(
             Operation::Barrier => clocks.join(collective.mask),
             Operation::Shuffle(shuffle) => exchange(warp, shuffle, members.clone())?,
             Operation::LoadMatrices { transposed } => mma::distribute(warp, transposed),
-            Operation::StoreMatrices => mma::gather(warp),
+            Operation::StoreMatrices { transposed } => mma::gather(warp, transposed),
             Operation::MultiplyAdd(format) => mma::multiply(warp, format),
             Operation::MultiplyAddDoubles(shape) => double_mma::multiply(warp, shape),
         }
@@ -143,7 +146,7 @@ pub(super) fn complete(
         match collective.operation {
             Operation::Shuffle(Shuffle::Uniform)
             | Operation::LoadMatrices { .. }
-            | Operation::StoreMatrices => {}
+            | Operation::StoreMatrices { .. } => {}
             Operation::Barrier | Operation::Shuffle(_) => counters.warp_collectives += 1,
             Operation::MultiplyAdd(format) => counters.tensor_fma += format.multiply_adds(),
             Operation::MultiplyAddDoubles(shape) => counters.tensor_fma += shape.multiply_adds(),

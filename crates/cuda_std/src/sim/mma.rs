@@ -88,9 +88,9 @@ pub(crate) fn load_matrices(address: u32, transposed: bool, place: Place) -> [u3
 }
 
 /// Takes the lane's registers of all four matrices and writes a row of one.
-pub(crate) fn store_matrices(address: u32, registers: [u32; 4], place: Place) {
+pub(crate) fn store_matrices(address: u32, registers: [u32; 4], transposed: bool, place: Place) {
     let fragments = Fragments { a: registers, ..Fragments::default() };
-    let row = together(Operation::StoreMatrices, fragments, place).a;
+    let row = together(Operation::StoreMatrices { transposed }, fragments, place).a;
     // SAFETY: words have no padding.
     unsafe { shared_store(address, row, true, place) }
 }
@@ -155,11 +155,19 @@ pub(super) fn distribute(warp: &mut [Thread], transposed: bool) {
 }
 
 /// Hands each lane of a whole warp the row that it is to write, of the registers of all of them.
-pub(super) fn gather(warp: &mut [Thread]) {
+pub(super) fn gather(warp: &mut [Thread], transposed: bool) {
     let registers: [FragmentA; LANES] = from_fn(|lane| warp[lane].fragments.a);
+    let element = |matrix: usize, row: usize, col: usize| {
+        registers[row * LANES_OF_ROW + col / 2][matrix] >> (col % 2 * 16) & u32::from(u16::MAX)
+    };
     for (lane, thread) in warp.iter_mut().enumerate() {
         let (matrix, row) = (lane / MATRIX, lane % MATRIX);
-        thread.fragments.a = from_fn(|t| registers[row * LANES_OF_ROW + t][matrix]);
+        thread.fragments.a = from_fn(|t| {
+            let [low, high] = [2 * t, 2 * t + 1].map(|i| {
+                if transposed { element(matrix, i, row) } else { element(matrix, row, i) }
+            });
+            low | high << u16::BITS
+        });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::kernels::{MAX_BLOCKS, slowdown};
 use regemm_kernels::fit;
-use regemm_kernels::kernel::{KernelInfo, Tile};
+use regemm_kernels::kernel::KernelInfo;
 
 /// What it costs to begin and end a tile, in slices by one element of D: about two slices of 128 x 256.
 const COST_OF_TILE: u64 = 2 * 128 * 256;
@@ -15,10 +15,9 @@ pub(crate) fn fitted(kernel: &KernelInfo, sizes: [u32; 3], multiprocessors: u32)
     if !kernel.fits {
         return *kernel;
     }
-    let of_width = |bn| KernelInfo { tile: Tile { bn, ..kernel.tile }, ..*kernel };
     // `supports` has compared the widest with the largest grid.
     let [m, n, _] = sizes;
-    let widths = fit::widths(kernel.tile.bn).map(of_width);
+    let widths = fit::widths(kernel.width()).map(|width| kernel.with_width(width));
     let possible = widths.filter(|fitted| fitted.blocks(m, n) <= MAX_BLOCKS);
     possible.min_by_key(|fitted| cost(fitted, sizes, multiprocessors)).unwrap_or(*kernel)
 }
@@ -39,21 +38,25 @@ mod tests {
     use crate::kernels::find;
 
     fn width(name: &str, sizes: [u32; 3], multiprocessors: u32) -> u32 {
-        fitted(find(name).unwrap(), sizes, multiprocessors).tile.bn
+        fitted(find(name).unwrap(), sizes, multiprocessors).width()
     }
 
     #[test]
     fn rounds_are_full() {
-        let of = |size| width("warpgroup_fitted_nt_bf16", [size; 3], 132);
-        // 12 rows of 11 tiles, 20 of 13, 16 of 8.
-        assert_eq!([1536, 2560, 2048, 4096].map(of), [144, 208, 256, 256]);
+        for name in
+            ["warpgroup_fitted_bf16", "warpgroup_fitted_nt_bf16", "warpgroup_fitted_tt_bf16"]
+        {
+            let of = |size| width(name, [size; 3], 132);
+            // 12 rows of 11 tiles, 20 of 13, 16 of 8; or as many columns, where A and B are swapped.
+            assert_eq!([1536, 2560, 2048, 4096].map(of), [144, 208, 256, 256], "{name}");
+        }
         // Another device has other rounds.
         assert_eq!(width("warpgroup_fitted_nt_bf16", [1536; 3], 72), 256);
     }
 
     #[test]
     fn tiles_begin_at_lines_unless_that_takes_a_round_more() {
-        let of = |size| width("warpgroup_fitted_bf16", [size; 3], 132);
+        let of = |size| width("warpgroup_fitted_tn_bf16", [size; 3], 132);
         assert_eq!([1536, 2560, 2048, 3072].map(of), [192, 256, 256, 192]);
     }
 
@@ -69,6 +72,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn tiles_are_as_high_where_factors_are_swapped() {
+        let fitted = |name| fitted(find(name).unwrap(), [1536, 3072, 500], 132).tile;
+        let [swapped, in_order] = ["warpgroup_fitted_bf16", "warpgroup_fitted_nt_bf16"].map(fitted);
+        // 11 rows of 24 tiles, and 12 of 22, are two whole rounds.
+        assert_eq!((swapped.bm, swapped.bn), (144, 128));
+        assert_eq!((in_order.bm, in_order.bn), (128, 144));
     }
 
     #[test]

@@ -24,11 +24,14 @@ impl Walk {
         if !stays || !(2..=MAX_PRODUCTS).contains(&batch) {
             return each;
         }
-        let rows = batches::rows_of_product(kernel.rows_together(), m).checked_mul(batch);
-        let rows =
-            rows.filter(|&rows| rows <= i32::MAX as u32 && kernel.blocks(rows, n) <= MAX_BLOCKS);
-        rows.map_or(each, |m| Walk {
-            problem: Problem { m, batch: 1, ..*problem },
+        let (rows, cols) = kernel.walked(m, n);
+        let rows = batches::rows_of_product(kernel.rows_together(), rows).checked_mul(batch);
+        // To swap them again gives D.
+        let of_d = rows.map(|rows| (rows, kernel.walked(rows, cols)));
+        let of_d = of_d
+            .filter(|&(rows, (m, n))| rows <= i32::MAX as u32 && kernel.blocks(m, n) <= MAX_BLOCKS);
+        of_d.map_or(each, |(_, (m, n))| Walk {
+            problem: Problem { m, n, batch: 1, ..*problem },
             products: batch,
         })
     }

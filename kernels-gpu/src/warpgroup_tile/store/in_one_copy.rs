@@ -7,12 +7,13 @@ use crate::maps::Mapped;
 use crate::outbox::{self, Outbox, Outgoing};
 use crate::pairs::{self, Pairs};
 use crate::params::GemmParams;
+use crate::swapped::Operands;
 use crate::tile::Origin;
-use crate::warpgroup_tile::{FetchedAhead, OF_EIGHT, WarpgroupTile, pairs_at};
+use crate::warpgroup_tile::{FetchedAhead, OF_EIGHT, WarpgroupTile};
 use core::hint::unreachable_unchecked;
 use cuda_std::hint;
 
-impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
     /// at a time. What it needs for the next ones is fetched meanwhile.
     ///
@@ -31,24 +32,25 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         (is_mapped, d): (bool, Option<Mapped<'_>>),
         origin: Origin,
         ahead: FetchedAhead,
-        outbox: &mut Outbox,
+        outbox: &mut Outbox<O>,
     ) {
         let turns = const { turns_of_part::<D>() };
         let FetchedAhead { mut vectors, first: mut fetched } = ahead;
         let in_words = const { size_of::<D>() == size_of::<u32>() }
-            || params.target().has_vectors(2) && params.n.is_multiple_of(2);
+            || params.target().has_vectors(2) && cols_of_d::<O, _, _, _>(params).is_multiple_of(2);
         for turn in 0..hint::opaque(Self::TURNS) {
             let (piece, turn_of_piece) = Self::in_piece(origin, turn);
-            let at = pairs_at(params.m, params.n, piece, turn_of_piece);
+            let at = Self::pairs_at(params.m, params.n, piece, turn_of_piece);
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
                 let of_turn = vectors.of_turn::<D>(turn_of_piece);
-                let (factor, addends) = params.epilogue.addends(&of_turn, &fetched);
+                let (factor, addends) = params.epilogue.addends(&at, &of_turn, &fetched);
                 let (next, next_turn) = Self::in_piece(origin, turn + 1);
-                fetched = params.epilogue.fetch(&pairs_at(params.m, params.n, next, next_turn));
+                fetched =
+                    params.epilogue.fetch(&Self::pairs_at(params.m, params.n, next, next_turn));
                 if const { Self::PIECES > 1 } && turn + 1 == Self::TURNS_OF_PIECE {
                     // The second piece has other rows.
-                    let at = pairs_at(params.m, params.n, next, pairs::turn_of_lane());
+                    let at = Self::pairs_at(params.m, params.n, next, pairs::turn_of_lane());
                     vectors = params.epilogue.fetch_vectors(&at);
                 }
                 let mut values = self.scaled(turn, factor, addends);
@@ -65,6 +67,9 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                         d
                     };
                     match d {
+                        Some(d) if const { FITS && O::SWAPPED } => {
+                            outbox.send_before(d, part, params.n);
+                        }
                         Some(_) if const { FITS } && !part_is_whole(params, part) => {
                             outbox.send_pieces(params, part);
                         }
@@ -98,6 +103,14 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         }
         of_turn!(0 1 2 3 4 5 6 7)
     }
+}
+
+/// Columns of D.
+#[inline(always)]
+fn cols_of_d<O: Operands, T: Element, E: Epilogue<D>, D: Outgoing>(
+    params: &GemmParams<T, E, D>,
+) -> u32 {
+    if const { O::SWAPPED } { params.m } else { params.n }
 }
 
 /// Whether a part lies before the last column.

@@ -1,17 +1,18 @@
 //! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known at run time.
 
-use super::{OF_TURN, addends_of, turns_of_part};
+use super::{NO_ADDENDS, OF_TURN, addends_of, turns_of_part};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::maps::Mapped;
 use crate::outbox::{Outbox, Outgoing};
 use crate::pairs::{self, FetchedVectors};
 use crate::params::GemmParams;
+use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup_tile::{OF_EIGHT, Parked, WarpgroupTile};
 use core::mem::replace;
 
-impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
     /// Sums are multiplied by a factor and added to what is the addend of their column; `GELU` says whether it is applied to that, by tanh or the
     /// exact one, for which the factor has been [scaled](Element::short_gelu_scale) already.
@@ -33,7 +34,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         params: &GemmParams<T, E, D>,
         d: Option<Mapped<'_>>,
         (factor, vectors): (f32, Option<FetchedVectors>),
-        (origin, outbox): (Origin, &mut Outbox),
+        (origin, outbox): (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
         let turns = const { turns_of_part::<D>() };
         // SAFETY: as promised by the caller.
@@ -41,7 +42,7 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
         let mut parked = Parked { origin, index, ..Parked::nothing() };
         let scale = if const { GELU } { D::short_gelu_scale(BY_TANH) } else { 1.0 };
         // SAFETY: as promised by the caller.
-        let mut next = unsafe { addends_of::<D>(vectors, 0, scale) };
+        let mut next = unsafe { addends_of::<D, O>(vectors, 0, scale) };
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
@@ -49,14 +50,14 @@ impl<const N: usize, const BM: usize> WarpgroupTile<N, BM> {
                     let following = if const { $turn + 1 < Self::TURNS } {
                         let turn = ($turn + 1) % Self::TURNS_OF_PIECE;
                         // SAFETY: as promised by the caller.
-                        unsafe { addends_of::<D>(vectors, turn, scale) }
+                        unsafe { addends_of::<D, O>(vectors, turn, scale) }
                     } else {
-                        [[0.0; 2]; pairs::PAIRS]
+                        NO_ADDENDS
                     };
-                    let of_cols = replace(&mut next, following);
+                    let addends = replace(&mut next, following);
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
-                        let packed = packed!(self.sums, $turn, factor, of_cols, GELU, BY_TANH);
+                        let packed = packed!(self.sums, $turn, factor, addends, GELU, BY_TANH);
                         if const { PARKS && $turn >= Self::first_parked::<D>() } {
                             parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
                             parked.is_there = true;

@@ -20,8 +20,8 @@ pub const STORES_MATRICES: bool = true;
 
 #[inline(always)]
 #[track_caller]
-pub unsafe fn store_matrices(address: u32, registers: [u32; 4]) {
-    sim::store_matrices(address, registers, Location::caller())
+pub unsafe fn store_matrices<const TRANSPOSED: bool>(address: u32, registers: [u32; 4]) {
+    sim::store_matrices(address, registers, TRANSPOSED, Location::caller())
 }
 
 #[inline(always)]
