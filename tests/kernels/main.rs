@@ -70,14 +70,17 @@ fn twins_are_there(trials: &mut Vec<Trial>) {
                     return missing("of f16");
                 }
             }
-            if kernel.layouts != Layouts::NN {
+            let all = themes::runs_all(kernel);
+            if kernel.layouts != all {
                 let infix = format!("_{}_", kernel.layouts.name());
-                let row_major = twin(kernel.name.replacen(&infix, "_", 1));
-                let is_alike = |t: &KernelInfo| {
-                    (t.rung, t.layouts, t.target) == (kernel.rung, Layouts::NN, kernel.target)
+                let of_all = match all {
+                    Layouts::NN => "_".to_owned(),
+                    layouts => format!("_{}_", layouts.name()),
                 };
-                if !row_major.is_some_and(is_alike) {
-                    return missing("of row-major factors");
+                let runs_all = twin(kernel.name.replacen(&infix, &of_all, 1));
+                let of = |k: &KernelInfo| (k.rung, k.swapped, k.target);
+                if !runs_all.is_some_and(|twin| twin.layouts == all && of(twin) == of(kernel)) {
+                    return missing("that runs all themes");
                 }
                 if kernel.layouts == Layouts::TT {
                     let with_one = ["_tn_", "_nt_"].map(|one| kernel.name.replacen(&infix, one, 1));
@@ -85,9 +88,6 @@ fn twins_are_there(trials: &mut Vec<Trial>) {
                         return missing("with one transposed factor");
                     }
                 }
-            }
-            if walks_in_clusters(kernel) && !has_twin_alone(kernel) {
-                return missing("whose blocks are alone");
             }
         }
         Ok(())
@@ -116,11 +116,12 @@ fn add_kernel<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 /// Whether a kernel leaves a theme to one that is the same code in what the theme is about.
 fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
     let of_type = kernel.dtype == Dtype::Bf16 && !themes::is_about_values(theme);
-    let of_layouts = kernel.layouts != Layouts::NN
+    let of_layouts = kernel.layouts != themes::runs_all(kernel)
         && (themes::is_about_results(theme) || themes::is_about_schedules(theme));
     let of_factors = kernel.layouts == Layouts::TT && themes::is_about_one_factor(theme);
-    let of_both = kernel.dtype == Dtype::Bf16 && kernel.layouts != Layouts::NN;
+    let of_both = kernel.dtype == Dtype::Bf16 && kernel.layouts != themes::runs_all(kernel);
     let in_clusters = walks_in_clusters(kernel)
+        && has_twin_alone(kernel)
         && (themes::is_about_results(theme) || themes::is_about_values(theme));
     of_type
         || of_layouts

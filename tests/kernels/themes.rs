@@ -54,6 +54,12 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     themes
 }
 
+/// The layouts of the kernel that runs what is not about layouts, of those that are else the same code: NN, but NT of tiles that fit, whose kernel of row-major
+/// factors [swaps them](regemm_kernels::swapped).
+pub fn runs_all(kernel: &KernelInfo) -> Layouts {
+    if kernel.fits && !kernel.swapped { Layouts::NT } else { Layouts::NN }
+}
+
 /// Whether a theme is about values of a type, not about where they lie.
 ///
 /// Kernels of f16 and of bf16 are one code. Only how numbers are converted, multiplied and rounded differs, so that what goes wrong with the
@@ -97,7 +103,7 @@ pub fn mixes_values_and_layouts(theme: &str) -> bool {
 /// Whether a kernel runs only some cases of the themes that have many: on the simulator, where a twin that is the same code but for the type or
 /// the layouts runs them all.
 pub fn leaves_cases(machine: &Machine, kernel: &KernelInfo) -> bool {
-    machine.is_simulator() && (kernel.dtype == Dtype::Bf16 || kernel.layouts != Layouts::NN)
+    machine.is_simulator() && (kernel.dtype == Dtype::Bf16 || kernel.layouts != runs_all(kernel))
 }
 
 /// One less, exactly and one more than the block's tile in every direction, and the same around one.
@@ -342,7 +348,7 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let first = regemm::kernels::kernels().iter().find(alike).ok_or("no kernel of its kind")?;
     let reference = reference_of(machine, kernel);
     // What activations make of the same sums does not depend on layouts.
-    let activations = match leaves_cases(machine, kernel) && kernel.layouts != Layouts::NN {
+    let activations = match leaves_cases(machine, kernel) && kernel.layouts != runs_all(kernel) {
         true => &[Activation::None, Activation::GeluErf][..],
         false => &Activation::ALL,
     };
