@@ -2,7 +2,7 @@
 //!
 //! SAFETY of the kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
 
-use cuda_std::bulk_copy::{TensorMap, store_3d};
+use cuda_std::bulk_copy::{self, TensorMap, store_3d};
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
@@ -15,6 +15,7 @@ use regemm_kernels::maps::{BoxShape, Mapped, Maps};
 use regemm_kernels::outbox::{self, Outbox};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::ring::{Ring, WARP};
+use regemm_kernels::swapped::Swapped;
 use regemm_kernels::tile::Origin;
 use regemm_kernels::warpgroup_tile::WarpgroupTile;
 use std::ffi::c_void;
@@ -68,6 +69,12 @@ enum Mistake {
     OverwritesParts,
     /// It ends without a wait for its last parts to be read.
     LeavesEarly,
+    /// Nothing, and warps write parts together, as where A and B are swapped.
+    SendsTogether,
+    /// Of such a part each sends its rows when its own lanes have written theirs of all.
+    SendsApart,
+    /// They write the next such part but one without a wait for this one to be read.
+    OverwritesTogether,
 }
 
 /// An epilogue that says what becomes of one element, and no more.
@@ -150,6 +157,10 @@ unsafe fn product(
             let d = Mapped { map: d, index: 0 };
             return send_parts(d, &mut outbox, room, mistake);
         }
+        if let Mistake::SendsTogether | Mistake::SendsApart | Mistake::OverwritesTogether = mistake
+        {
+            return send_together(Mapped { map: d, index: 0 }, room, mistake);
+        }
         let factors = [a, b];
         let maps = Maps::new(&factors, d, true, &Maps::NONE);
         let params = GemmParams { maps, ..params };
@@ -184,6 +195,41 @@ unsafe fn send_parts(d: Mapped<'_>, outbox: &mut Outbox, room: SharedPtr<u8>, mi
                 outbox.send(d, origin);
             }
         }
+    }
+}
+
+/// Parts of ones that the warps of a warpgroup write together, 64 rows of D each, sent as an outbox would but for the mistake.
+unsafe fn send_together(d: Mapped<'_>, room: SharedPtr<u8>, mistake: Mistake) {
+    let thread = thread::thread_idx_x();
+    let (warpgroup, warp) = (thread / THREADS, thread % THREADS / WARP);
+    let (of_warp, of_warpgroup) = (warp * outbox::ROWS as u32, warpgroup * M as u32);
+    let mut outbox = Outbox::<Swapped>::new(room);
+    unsafe {
+        for _ in 0..=outbox::ROOMS {
+            if mistake != Mistake::OverwritesTogether {
+                outbox.wait();
+            }
+            for block in 0..(M / outbox::BLOCK) as u32 {
+                outbox.write_block(
+                    block,
+                    [bf16::ONE.to_bits().into(); 4].map(|one: u32| one | one << 16),
+                );
+            }
+            if mistake == Mistake::SendsApart {
+                bulk_copy::fence_shared();
+                warp::sync_warp(warp::FULL_MASK);
+                if warp::elect(warp::FULL_MASK) {
+                    let rows =
+                        room.address() - warp * (outbox::BYTES - outbox::BYTES / outbox::ROOMS);
+                    let at = [0, (of_warpgroup + of_warp) as i32, 0];
+                    store_3d(d.map, at, SharedPtr::<u16>::from_address(rows));
+                    bulk_copy::commit_group();
+                }
+                return;
+            }
+            outbox.send(d, Origin { row: of_warp, col: of_warpgroup });
+        }
+        outbox.finish();
     }
 }
 
@@ -314,6 +360,17 @@ fn parts_of_d_on_their_way() {
         let kind = kind(mistake);
         assert!(matches!(kind, FaultKind::BulkStoreNotWaited { .. }), "{mistake:?}: {kind:?}");
     }
+}
+
+#[test]
+fn parts_of_several_warps() {
+    let (result, d) = run(Mistake::SendsTogether);
+    result.unwrap();
+    assert!(d.into_iter().all(|element| element == bf16::ONE), "all of D");
+    // The first warp sends rows of which the others have not written their columns.
+    assert_eq!(kind(Mistake::SendsApart), FaultKind::UninitialisedShared);
+    let overwritten = kind(Mistake::OverwritesTogether);
+    assert!(matches!(overwritten, FaultKind::BulkStoreNotWaited { .. }), "{overwritten:?}");
 }
 
 #[test]
