@@ -286,13 +286,14 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
     let Tile { bm, bn, .. } = kernel.tile;
     let large = i64::from(bm * bn) >= LARGE_TILE;
     match kernel.rung {
+        _ if kernel.fits => false,
         Rung::Warpgroup if kernel.cluster_cols > 1 => {
             problem.n > bn && problem.n <= kernel.cluster_cols * bn
         }
         Rung::Warpgroup if large && bm > bn => {
             problem.n <= bn && 2 * u64::from(problem.n) > bn.into()
         }
-        Rung::Warpgroup => bn.is_power_of_two() && !kernel.fits,
+        Rung::Warpgroup => bn.is_power_of_two(),
         Rung::SlicedK if i64::from(bm * bn) < SMALLEST_ON_THE_WAY => {
             problem.m.min(problem.n) >= SOME_ROWS
         }

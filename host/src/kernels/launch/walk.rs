@@ -59,6 +59,14 @@ mod tests {
         );
         assert_eq!(walk("warpgroup_abreast64_bf16", (100, 100), 5), (128 * 5, 1, 5));
         assert_eq!(walk("warpgroup_bf16", (100, 100), 65_535), (128 * 65_535, 1, 65_535));
+        let problem = Problem { batch: 5, ..Problem::new(Dtype::Bf16, 100, 200, 64) };
+        let swapped = Walk::of(find("warpgroup_fitted_bf16").unwrap(), &problem);
+        let Problem { m, n, .. } = swapped.problem;
+        assert_eq!(
+            (m, n, swapped.products),
+            (100, 256 * 5, 5),
+            "beside each other, as rows of D^T"
+        );
     }
 
     #[test]

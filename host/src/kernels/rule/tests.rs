@@ -109,6 +109,23 @@ fn high_tiles_are_for_narrow_products() {
 }
 
 /// Where A is nearly all there is to fetch, and D as wide as two tiles, both take the same of it.
+/// Tiles that fit are as high as they are wide elsewhere where A and B are swapped: not those for narrow products. What they gain measurements alone tell.
+#[test]
+fn tiles_that_fit_are_never_the_rules() {
+    for layouts in Layouts::ALL {
+        for (m, n) in [(8192, 100), (8192, 128), (16384, 65), (1536, 1536), (100, 8192)] {
+            let problem = Problem { layouts, ..Problem::new(Dtype::Bf16, m, n, 4096) };
+            let ranked = rank(&problem, &h200());
+            let fitting: Vec<_> = ranked.iter().filter(|ranked| ranked.kernel.fits).collect();
+            assert!(!fitting.is_empty(), "they are ranked");
+            let first = ranked[0].kernel;
+            assert!(!first.fits, "{} for {m} x {n} {layouts}", first.name);
+            let wanted = fitting.iter().find(|ranked| has_tiles_for(ranked.kernel, &problem));
+            assert!(wanted.is_none(), "{m} x {n} {layouts}");
+        }
+    }
+}
+
 #[test]
 fn narrow_products_fetch_the_large_factor_once() {
     for dtype in [Dtype::F16, Dtype::Bf16] {
