@@ -10,7 +10,8 @@
 //! | along k (A row-major, B transposed) | all its rows of A or columns of B, by 64 values of k | one box |
 //! | across (A transposed, B row-major) | 64 values of k by 64 rows of A or columns of B | as many boxes as that takes |
 //!
-//! Where the blocks of a cluster bring a panel together each has as many of the boxes, or of each box as many rows.
+//! Where the blocks of a cluster bring a panel together each has as many of the boxes, or of a box along k as many rows. Of a panel whose width
+//! [fits](crate::fit) each has as many rows of every box.
 //!
 //! Where a factor may have few rows along k the box has no more of them ([`fitted`]), and of boxes across only those
 //! are copied that have something of it. The rest of the panel is [cleared](BulkPanel::clear_outside) once.
@@ -19,7 +20,7 @@ use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
 use crate::maps::{BoxShape, Mapped, fitted};
 use crate::swapped::{InOrder, Operands};
 use core::marker::PhantomData;
-use cuda_std::bulk_copy::{load_3d, load_3d_multicast};
+use cuda_std::bulk_copy::{TensorMap, load_3d, load_3d_multicast};
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::SharedPtr;
 use cuda_std::swizzle::Swizzle;
@@ -86,22 +87,10 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     /// What one copy brings.
     pub const BOX: BoxShape = Self::box_of(1);
 
-    /// Boxes of a panel.
-    const BOXES: u32 = if M::TRANSPOSED { WIDTH as u32 / Self::ROW } else { 1 };
-
-    /// Whether each of so many blocks brings all boxes across, and of each its part along k: where there are none for each.
-    const fn shares_boxes(blocks: u32) -> bool {
-        M::TRANSPOSED && !Self::BOXES.is_multiple_of(blocks)
-    }
-
     /// What one copy brings where as many blocks of a cluster bring a part of the panel each.
     pub const fn box_of(blocks: u32) -> BoxShape {
         let (width, depth) = (WIDTH as u32, DEPTH as u32);
-        let rows = match M::TRANSPOSED {
-            true if Self::shares_boxes(blocks) => depth / blocks,
-            true => depth,
-            false => width / blocks,
-        };
+        let rows = if M::TRANSPOSED { depth } else { width / blocks };
         let in_rows = if M::TRANSPOSED { width } else { depth };
         assert!(in_rows.is_multiple_of(Self::ROW), "rows of whole boxes");
         assert!(M::TRANSPOSED || depth == Self::ROW, "along k a panel is one box");
@@ -149,22 +138,63 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         if M::TRANSPOSED { width.div_ceil(Self::ROW) * Self::BOX_BYTES } else { width * ROW_BYTES }
     }
 
-    /// Begins to copy those boxes.
+    /// What one copy brings of a tile that fits and is as wide as the panel, where as many blocks of a cluster bring a part each: of boxes across some values of
+    /// k, since there may be no equal number of boxes for each, and of one along k some rows.
+    pub const fn box_of_width(blocks: u32) -> BoxShape {
+        let rows = if M::TRANSPOSED { DEPTH as u32 } else { WIDTH as u32 } / blocks;
+        BoxShape { rows, ..Self::BOX }
+    }
+
+    /// Begins to copy the `part`-th of `BLOCKS` equal parts of what is [wanted](Self::bytes_of), to as many blocks of a cluster.
     ///
     /// # Safety
-    /// As for [`load`](Self::load), with boxes along k of so many rows.
+    /// As for [`load_part`](Self::load_part), with [such boxes](Self::box_of_width); along k they have as many rows as each block brings of `width`, a multiple of 8.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn load_width(
+    pub unsafe fn load_part_of_width<const BLOCKS: u32>(
         self,
         factor: Mapped<'_>,
         (first, width): (u32, u32),
         k: u32,
         full: Mbarrier,
+        part: u32,
     ) {
+        let Mapped { map, index } = factor;
         let boxes = if M::TRANSPOSED { width.div_ceil(Self::ROW) } else { 1 };
+        let rows = if M::TRANSPOSED { DEPTH as u32 } else { width } / BLOCKS;
+        let skipped = if BLOCKS == 1 { 0 } else { part * rows };
+        for number in 0..boxes {
+            let offset = number * Self::BOX_BYTES + skipped * ROW_BYTES;
+            let at = first + number * Self::ROW;
+            let (col, row) = if M::TRANSPOSED { (at, k + skipped) } else { (k, at + skipped) };
+            let target = SharedPtr::<T>::from_address(self.address + offset);
+            // SAFETY: as promised by the caller.
+            unsafe {
+                Self::load_box::<BLOCKS>(target, map, [col as i32, row as i32, index], full);
+            }
+        }
+    }
+
+    /// Begins to copy a box to as many blocks of a cluster.
+    ///
+    /// # Safety
+    /// As for [`load_part`](Self::load_part).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_box<const BLOCKS: u32>(
+        target: SharedPtr<T>,
+        map: &TensorMap,
+        at: [i32; 3],
+        full: Mbarrier,
+    ) {
         // SAFETY: as promised by the caller.
-        unsafe { self.load_boxes(factor, boxes, first, k, full) };
+        unsafe {
+            if BLOCKS == 1 {
+                load_3d(target, map, at, full);
+            } else {
+                load_3d_multicast(target, map, at, full, const { (1 << BLOCKS) - 1 });
+            }
+        }
     }
 
     /// Begins to copy the first of the panel's boxes.
@@ -254,27 +284,15 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         let box_bytes = rows * ROW_BYTES;
         let boxes = Self::BYTES / box_bytes / BLOCKS;
         for number in 0..boxes {
-            let (offset, col, row) = if const { Self::shares_boxes(BLOCKS) } {
-                let offset = number * Self::BOX_BYTES + part * box_bytes;
-                (offset, first + number * Self::ROW, k + part * rows)
-            } else {
-                let number = if BLOCKS == 1 { number } else { part * boxes + number };
-                let (col, row) = match M::TRANSPOSED {
-                    true => (first + number * Self::ROW, k),
-                    false => (k, first + number * rows),
-                };
-                (number * box_bytes, col, row)
+            let number = if BLOCKS == 1 { number } else { part * boxes + number };
+            let (col, row) = match M::TRANSPOSED {
+                true => (first + number * Self::ROW, k),
+                false => (k, first + number * rows),
             };
-            let target = SharedPtr::<T>::from_address(self.address + offset);
+            let target = SharedPtr::<T>::from_address(self.address + number * box_bytes);
             let at = [col as i32, row as i32, index];
             // SAFETY: as promised by the caller.
-            unsafe {
-                if BLOCKS == 1 {
-                    load_3d(target, map, at, full);
-                } else {
-                    load_3d_multicast(target, map, at, full, const { (1 << BLOCKS) - 1 });
-                }
-            }
+            unsafe { Self::load_box::<BLOCKS>(target, map, at, full) };
         }
     }
 

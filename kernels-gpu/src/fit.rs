@@ -18,6 +18,10 @@
 //! the L2 cache unless its width is a multiple of 64 columns, and a row of a box then takes half as long again to fetch (H200). So where both factors are row-major they are
 //! [swapped](crate::swapped), and tiles are as high as makes rounds full; only of a transposed A and a row-major B all rows run across.
 //!
+//! In clusters of two, one above the other, each block brings a part of what lies across the width for both: of a box along k half of its rows, and of boxes across half
+//! of the values of k of each, since there may be three of them. That pays where rows of A and B are no whole sectors of the L2 cache, which then has two requests for
+//! a row of a box instead of one; rounds are of as many pairs as there are at a time.
+//!
 //! The host chooses the width, the same for all tiles of a launch (`host/src/kernels/launch/fit.rs`).
 
 use crate::epilogue::Epilogue;

@@ -69,7 +69,7 @@ macro_rules! __gemm_kernels {
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
-                cluster_cols: <$kernel as $crate::kernel::GemmKernel>::CLUSTER_COLS,
+                cluster_cols: $crate::swapped::cluster_cols_of_d::<$kernel>(),
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
                 boxes: $crate::swapped::boxes_of_factors::<$kernel>(),
                 reducer: $crate::__reducer!(

@@ -64,16 +64,17 @@ pub const fn fitted(rows: u32, most: u32) -> u32 {
 
 impl Boxes {
     /// The boxes of A and B for a kernel whose tiles are as [wide](KernelInfo::width) as that, and an A of `m` rows. Where tiles fit and the factor across their
-    /// width is stored by rows along k, it has as many rows.
+    /// width is stored by rows along k, it has as many rows, or what each block of a cluster brings of these.
     pub fn of_factors(&self, kernel: &KernelInfo, m: u32, width: u32) -> [BoxShape; 2] {
         let with_rows = |of: BoxShape, rows| BoxShape { rows, ..of };
+        let of_width = width / kernel.cluster;
         let fits = kernel.fits && kernel.has_width_along_k();
         let of_a = match kernel.multiplied.a {
-            _ if fits && kernel.swapped => with_rows(self.a, width),
+            _ if fits && kernel.swapped => with_rows(self.a, of_width),
             Layout::RowMajor if self.fits_a => with_rows(self.a, fitted(m, self.a.rows)),
             _ => self.a,
         };
-        let of_b = if fits && !kernel.swapped { with_rows(self.b, width) } else { self.b };
+        let of_b = if fits && !kernel.swapped { with_rows(self.b, of_width) } else { self.b };
         [of_a, of_b]
     }
 }

@@ -21,6 +21,7 @@
 
 use crate::batches::rows;
 use crate::epilogue::Epilogue;
+use crate::fit::one_col;
 use crate::kernel::{GemmKernel, together};
 use crate::params::GemmParams;
 use crate::tile::tiles;
@@ -93,7 +94,12 @@ impl Pace {
         if p.pace() == 0 || !counts::<K>() {
             return;
         }
-        let all = p.k.div_ceil(K::TILE.bk) * tiles(&together::<K>(), rows::<K, _>(p), p.n);
+        let tiles = if const { K::FITS } {
+            tiles(&one_col::<K>(), rows::<K, _>(p), p.columns().tiles())
+        } else {
+            tiles(&together::<K>(), rows::<K, _>(p), p.n)
+        };
+        let all = p.k.div_ceil(K::TILE.bk) * tiles;
         let asked = words::<K, E>(p);
         let arrived = asked.add(1);
         // SAFETY: as promised by the caller; the last cluster to arrive is the last to use the words.

@@ -170,10 +170,9 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
     /// Columns of A, rows of B. Zero makes the product zero, and neither A nor B is read.
     pub k: u32,
     /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK). Where blocks can [keep
-    /// pace](crate::kernel::GemmKernel::KEEPS_PACE) it is their [pace](Self::pace), where tiles [fit](crate::fit) their
-    /// [columns](Self::columns); nobody else asks.
+    /// pace](crate::kernel::GemmKernel::KEEPS_PACE) it is their [pace](Self::pace); nobody else asks.
     pub slice_depth: u32,
-    /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK); nobody else asks.
+    /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK). Where they [fit](crate::fit) it is their [columns](Self::columns); nobody else asks.
     pub shared_tiles: u32,
     /// Blocks, or clusters of blocks, that share them in a [persistent](crate::kernel::Schedule::Persistent) launch; nobody else asks.
     pub sharing_blocks: u32,
@@ -196,10 +195,10 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
         self.slice_depth
     }
 
-    /// The tiles of a kernel in which they [fit](crate::fit), which have no word of their own for the same reason.
+    /// The tiles of a kernel in which they [fit](crate::fit), which have no word of their own for the same reason: such tiles are not shared.
     #[inline(always)]
     pub const fn columns(&self) -> Columns {
-        Columns::from_word(self.slice_depth)
+        Columns::from_word(self.shared_tiles)
     }
 
     /// The same with another epilogue.

@@ -60,11 +60,15 @@ impl<L: MajorLayouts> MajorLayouts for SwapAB<L> {
 pub const fn tile_of_d<K: GemmKernel>() -> Tile {
     let tile = K::TILE;
     if K::SWAPPED {
-        assert!(K::CLUSTER == 1, "where tiles of a cluster lie is not turned");
         Tile { bm: tile.bn, bn: tile.bm, tm: tile.tn, tn: tile.tm, ..tile }
     } else {
         tile
     }
+}
+
+/// How many tiles of a kernel's cluster lie beside each other in D.
+pub const fn cluster_cols_of_d<K: GemmKernel>() -> u32 {
+    if K::SWAPPED { K::CLUSTER / K::CLUSTER_COLS } else { K::CLUSTER_COLS }
 }
 
 /// The boxes of a kernel's factors.

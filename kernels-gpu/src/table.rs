@@ -280,14 +280,17 @@ gemm_kernels! {
     warpgroup_abreast64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L, 1, T, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // For D of few columns: twice as many rows, two pieces of 64 for each warpgroup.
     warpgroup_tall{L}_{T} = Warpgroup<T, 256, 128, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // Pairs of 192 columns: where rows are no whole sectors of the L2 cache and so take longer to fetch.
-    warpgroup_pair192{L}_{T} = Warpgroup<T, 128, 192, 64, 4, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // As wide as makes rounds full.
     warpgroup_fitted_nt_{T} = Warpgroup<T, 128, 256, 64, 4, Nt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tn_{T} = Warpgroup<T, 128, 256, 64, 4, Tn, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tt_{T} = Warpgroup<T, 128, 256, 64, 4, Tt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // As high: of factors whose rows run as those of both row-major ones do, A is the one whose rows run along k.
     warpgroup_fitted_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // The same in pairs, which fetch what is across the width once for both: where rows are no whole sectors of the L2 cache and so take longer to fetch.
+    warpgroup_fitted_pair_nt_{T} = Warpgroup<T, 128, 256, 64, 4, Nt, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair_tn_{T} = Warpgroup<T, 128, 256, 64, 4, Tn, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair_tt_{T} = Warpgroup<T, 128, 256, 64, 4, Tt, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // Results of f32.
     warpgroup{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

@@ -137,7 +137,11 @@ impl<
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<T, L::A, BM, BK>::box_of(BESIDE),
         fits_a: false,
-        b: BulkPanel::<T, L::B, BN, BK>::box_of(ABOVE),
+        b: if FITS {
+            BulkPanel::<T, L::B, BN, BK>::box_of_width(ABOVE)
+        } else {
+            BulkPanel::<T, L::B, BN, BK>::box_of(ABOVE)
+        },
         d: Some(outbox::box_of::<D>()),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
@@ -152,8 +156,8 @@ impl<
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         const {
             assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone");
-            let by_itself = BM == 2 * wgmma::M && Self::HAS_ROOM && Self::CLUSTER == 1;
-            assert!(!FITS || by_itself, "a tile that fits is one piece of one block, and parks");
+            let one_piece = BM == 2 * wgmma::M && Self::HAS_ROOM && BESIDE == 1;
+            assert!(!FITS || one_piece, "a tile that fits is one piece, shares B alone, and parks");
             assert!(FITS || !Self::SWAPPED, "tiles are swapped to fit");
         };
         // SAFETY: as promised by the caller.

@@ -101,6 +101,24 @@ fn explain_takes_a_gpu_that_is_not_there() {
 }
 
 #[test]
+fn explain_says_how_large_tiles_are_that_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "tune --explain 1536 --dtype bf16 --gpu h200";
+    let document = json(folder.path(), &format!("{line} --json"));
+    let ranking = document["explanations"][0]["ranking"].as_array().unwrap();
+    let tile = |kernel| {
+        let found = ranking.iter().find(|candidate| candidate["kernel"] == kernel);
+        found.unwrap()["tile"].to_string()
+    };
+    // Of row-major factors they fit in height: 11 rows of 12 tiles are a whole round.
+    assert_eq!(tile("warpgroup_fitted_bf16"), "[144,128]");
+    assert_eq!(tile("warpgroup_bf16"), "[128,256]");
+    let said = succeed(folder.path(), line);
+    let of_tiles = said.lines().find(|line| line.contains("│ warpgroup_fitted_bf16")).unwrap();
+    assert!(of_tiles.contains("144 x 128"), "{said}");
+}
+
+#[test]
 fn show_lists_tables_and_clear_removes_them() {
     let folder = tempfile::tempdir().unwrap();
     let before = json(folder.path(), "tune --show --json");

@@ -125,12 +125,16 @@ pub fn widths<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 ) -> Outcome {
     let bk = kernel.tile.bk as usize;
     // Where A and B are swapped the tiles of a row are of D below each other.
-    let height = kernel.walked(kernel.tile.bm, kernel.tile.bn).0 as usize;
+    let height = kernel.rows_together() as usize;
     let (machine, rows) = match machine.is_simulator() {
-        true => (Machine::new(Device::sim_with_multiprocessors(NonZeroU32::new(3).unwrap())), 1),
+        true => {
+            let blocks = NonZeroU32::new(3 * kernel.cluster).unwrap();
+            (Machine::new(Device::sim_with_multiprocessors(blocks)), 1)
+        }
         false => (machine.clone(), 33),
     };
-    let columns = machine.device.info().multiprocessors as usize * 2 / rows;
+    let clusters = machine.device.info().multiprocessors / kernel.cluster;
+    let columns = clusters as usize * 2 / rows;
     let deep = kernel.tile.stages as usize * bk + 9;
     for width in regemm_kernels::fit::widths(kernel.width()) {
         let (along, across) = (rows * height, columns * width as usize);

@@ -3,11 +3,15 @@
 use crate::{expected, integers};
 use cuda_std::memory::GlobalPtr;
 use regemm::ndarray::Array3;
-use regemm::{Activation, CustomKernel, Device, Epilogue, Error, Gemm, KernelChoice, Linear};
+use regemm::{
+    Activation, CustomKernel, Device, Epilogue, Error, Gemm, KernelChoice, Layouts, Linear, bf16,
+};
 use regemm_kernels::gemm_kernels;
-use regemm_kernels::layout::Tn;
+use regemm_kernels::layout::{Nn, Nt, Tn};
 use regemm_kernels::naive::Naive;
+use regemm_kernels::swapped::SwapAB;
 use regemm_kernels::tiled::Tiled;
+use regemm_kernels::warpgroup::Warpgroup;
 
 /// `min(sum, limit[col])`, with limits of its own for each product of a batch.
 #[repr(C)]
@@ -34,6 +38,29 @@ gemm_kernels! {
     KERNELS:
     capped_f32 = Naive<f32, 8, 8>, epilogue = Capped, min_blocks = 1;
     capped_tn_f32 = Tiled<f32, 16, Tn>, epilogue = Capped, min_blocks = 1;
+}
+
+/// `sum * scales[col] + row`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Placed {
+    scales: GlobalPtr<f32>,
+}
+
+impl Epilogue<bf16> for Placed {
+    unsafe fn apply(&self, sum: f32, row: u32, col: u32) -> f32 {
+        // SAFETY: there is one scale for each column.
+        sum * unsafe { self.scales.add(col.into()).load() } + row as f32
+    }
+}
+
+gemm_kernels! {
+    /// Those whose tiles fit, alone and in pairs, of which some swap A and B.
+    PLACED:
+    placed_bf16 = Warpgroup<bf16, 128, 256, 64, 4, SwapAB<Nn>, 1, bf16, 1, true>, epilogue = Placed, min_blocks = 1, factors = mapped;
+    placed_pair_bf16 = Warpgroup<bf16, 128, 256, 64, 4, SwapAB<Nn>, 2, bf16, 1, true>, epilogue = Placed, min_blocks = 1, factors = mapped;
+    placed_nt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Nt, 1, bf16, 1, true>, epilogue = Placed, min_blocks = 1, factors = mapped;
+    placed_pair_nt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Nt, 2, bf16, 1, true>, epilogue = Placed, min_blocks = 1, factors = mapped;
 }
 
 fn capped() -> CustomKernel<f32, Capped> {
@@ -68,6 +95,41 @@ fn an_epilogue_of_the_users_own() {
     unsafe { gemm.enqueue_custom(&stream, &capped(), epilogue, &mut d) }.unwrap();
     assert_eq!(d.to_array().unwrap(), want);
     assert_eq!(capped().report(&device).unwrap().max_threads, Some(64));
+}
+
+#[test]
+fn the_users_own_is_told_places_of_d_where_factors_are_swapped() {
+    let device = Device::sim();
+    // Bulk stores take the second D alone.
+    for (m, n, k) in [(150, 301, 20), (301, 152, 72)] {
+        let (a, b) = (integers(m, k, 1), integers(k, n, 2));
+        let [a, b] = [a, b].map(|factor| factor.mapv(|x: f32| bf16::from_f32(x % 3.0)));
+        let scales: Vec<f32> = (0..n).map(|col| [0.5, -1.0, 0.25][col % 3]).collect();
+        let mut want = expected(&a.mapv(f32::from).view(), &b.mapv(f32::from).view());
+        for ((row, col), value) in want.indexed_iter_mut() {
+            *value = *value * scales[col] + row as f32;
+        }
+        let want = want.mapv(bf16::from_f32);
+        let scales = device.vector(&scales).unwrap();
+        let epilogue = Placed { scales: GlobalPtr::from_address(scales.address()) };
+        let [da, db] = [&a, &b].map(|factor| device.upload(&factor.view()).unwrap());
+        let transposed = device.upload(&b.t()).unwrap();
+        for kernel in PLACED {
+            // SAFETY: a row of the table above, whose epilogue is this one; the simulator needs no PTX.
+            let custom = unsafe { CustomKernel::<bf16, Placed>::new(kernel, &[]) }.unwrap();
+            let mut d = device.matrix(m, n).unwrap();
+            let gemm = match kernel.layouts {
+                Layouts::NT => Gemm::new(&da, transposed.t()),
+                _ => Gemm::new(&da, &db),
+            };
+            // SAFETY: there are as many scales as columns.
+            let report = unsafe {
+                gemm.epilogue_reads_vector(&scales).run_custom(&custom, epilogue, &mut d)
+            };
+            assert_eq!(report.unwrap().kernel.name, kernel.name);
+            assert_eq!(d.to_array().unwrap(), want, "{} of {m} x {n} x {k}", kernel.name);
+        }
+    }
 }
 
 #[test]

@@ -112,12 +112,12 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         m,
         n,
         k,
-        slice_depth: match kernel {
-            _ if kernel.keeps_pace => shape.pace,
-            _ if kernel.fits => Columns::new(kernel.walked(m, n).1, shape.tile_width).word(),
-            _ => shape.slice_depth,
+        slice_depth: if kernel.keeps_pace { shape.pace } else { shape.slice_depth },
+        shared_tiles: if kernel.fits {
+            Columns::new(kernel.walked(m, n).1, shape.tile_width).word()
+        } else {
+            shape.shared_tiles
         },
-        shared_tiles: shape.shared_tiles,
         sharing_blocks: shape.sharing_blocks,
         workspace: workspace.to_kernel(shape.workspace),
         maps: Maps::of_products(shape.products),

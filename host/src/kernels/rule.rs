@@ -279,8 +279,8 @@ fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
 }
 
 /// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that is as wide as one of them. Of the large
-/// ones of warpgroups those that are higher than wide are for a D of as many columns or a little fewer; and what 192 columns or such as [fit](regemm_kernels::fit) gain depends on how D divides into them among the multiprocessors, which only
-/// measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
+/// ones of warpgroups those that are higher than wide are for a D of as many columns or a little fewer; and what tiles that [fit](regemm_kernels::fit) gain depends
+/// on how D divides into them among the multiprocessors, which only measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
 /// has few of either, it is known to be fast that blocks share K.
 fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
     let Tile { bm, bn, .. } = kernel.tile;
@@ -293,7 +293,6 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
         Rung::Warpgroup if large && bm > bn => {
             problem.n <= bn && 2 * u64::from(problem.n) > bn.into()
         }
-        Rung::Warpgroup => bn.is_power_of_two(),
         Rung::SlicedK if i64::from(bm * bn) < SMALLEST_ON_THE_WAY => {
             problem.m.min(problem.n) >= SOME_ROWS
         }
@@ -342,8 +341,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// Of a batch the tiles of all products count.
 ///
 /// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
-/// for narrow D alone, and those of 192 columns or that [fit](regemm_kernels::fit), for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that is as wide
-/// as one of them. The smallest tiles of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first whose slices
+/// for narrow D alone, and those that [fit](regemm_kernels::fit), for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that
+/// is as wide as one of them. The smallest tiles of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first whose slices
 /// take less time to fetch, if that takes longer than to multiply them: clusters, where rows of the factors are no whole sectors of the L2 cache.
 ///
 /// Kernels for which factors must be [repacked](super::Repack) come last where that takes longer than they gain: where the product is small or

@@ -9,9 +9,9 @@ use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result};
 use crate::kernels::{
-    NotTuned, Problem, Repack, Rule, Selection, Why, choose_untuned, rank, supports,
+    NotTuned, Problem, Repack, Rule, Selection, Why, choose_untuned, fitted, rank, supports,
 };
-use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::kernel::{KernelInfo, Tile};
 use std::time::Duration;
 
 /// Why a kernel is chosen for a problem, and how the others stand.
@@ -33,6 +33,8 @@ pub struct Explanation {
 pub struct Candidate {
     /// The kernel.
     pub kernel: &'static KernelInfo,
+    /// The tiles that it would have: fewer columns or rows than it says where they [fit](regemm_kernels::fit).
+    pub tile: Tile,
     /// The expected time; none where nothing near the shape was measured, and for batches, transposed factors and results of another
     /// type than factors, which are not measured.
     pub predicted: Option<Duration>,
@@ -79,10 +81,12 @@ fn of(
         let index = model.kernels().iter().position(|known| known.name == kernel.name)?;
         Duration::try_from_secs_f64(near.seconds(index)?).ok()
     };
+    let sizes = [problem.m, problem.n, problem.k];
     let candidate = |(place, Selection { kernel, why }): (usize, Selection)| {
         let Why::Rule { rule, .. } = why else { return None };
         Some(Candidate {
             kernel,
+            tile: fitted(kernel, sizes, device.multiprocessors).tile,
             predicted: predicted(kernel),
             place: place + 1,
             rule,

@@ -133,7 +133,8 @@ impl KernelInfo {
 
     /// Rows of the tiles of a cluster, in the matrix that its blocks [walk over](Self::walked).
     pub const fn rows_together(&self) -> u32 {
-        self.cluster / self.cluster_cols * self.walked(self.tile.bm, self.tile.bn).0
+        let (above, beside) = (self.cluster / self.cluster_cols, self.cluster_cols);
+        self.walked(above * self.tile.bm, beside * self.tile.bn).0
     }
 
     /// Tiles of an `m x n` matrix D, or all blocks where each is that of a [cluster](Schedule::ClusterK): the blocks of a launch, all along

@@ -65,7 +65,7 @@ impl<
                     let full = ring.expect(BulkPanel::<T, L::A, BM, BK>::BYTES + of_b);
                     to_a.load_part::<BESIDE>(a, row, k, full, rank);
                     if const { FITS } {
-                        to_b.load_width(b, (col, cols), k, full);
+                        to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, rank);
                     } else {
                         to_b.load_part::<ABOVE>(b, col, k, full, rank);
                     }

@@ -87,7 +87,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ) {
         let turns = const { turns_of_part::<D>() };
         let (whole, rest) = whole_and_rest::<D>(cols);
-        if !parked.is_there || rest == 0 {
+        if !parked.is_there() || rest == 0 {
             return;
         }
         macro_rules! send {

@@ -30,10 +30,8 @@ pub struct Parked<D: Outgoing> {
     pub(super) packed: [D::Packed; TURNS],
     /// Where the warp's part of D begins.
     pub(super) origin: Origin,
-    /// Which of the matrices D of a [map](Mapped) it is of.
+    /// Which of the matrices D of a [map](Mapped) it is of; negative where nothing is left.
     pub(super) index: i32,
-    /// Whether anything is left.
-    pub(super) is_there: bool,
 }
 
 impl<D: Outgoing> Parked<D> {
@@ -43,9 +41,14 @@ impl<D: Outgoing> Parked<D> {
         Parked {
             packed: [D::Packed::default(); TURNS],
             origin: Origin { row: 0, col: 0 },
-            index: 0,
-            is_there: false,
+            index: -1,
         }
+    }
+
+    /// Whether anything is left.
+    #[inline(always)]
+    pub(super) fn is_there(&self) -> bool {
+        self.index >= 0
     }
 }
 
@@ -72,7 +75,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let cols = if const { FITS } { cols() } else { 0 };
         let of_part = const { outbox::cols::<D>() as u32 };
         let parts = if const { O::SWAPPED } { cols.div_ceil(of_part) } else { cols / of_part };
-        if !parked.is_there {
+        if !parked.is_there() {
             return;
         }
         macro_rules! send {

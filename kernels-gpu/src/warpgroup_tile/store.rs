@@ -222,7 +222,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let turns = const { turns_of_part::<D>() };
         // SAFETY: as promised by the caller.
         let index = unsafe { params.mapped_d().index };
-        let mut parked = Parked { origin, index, is_there: true, ..Parked::nothing() };
+        let mut parked = Parked { origin, index, ..Parked::nothing() };
         for half in 0..hint::opaque(2) {
             if half != 0 {
                 macro_rules! send {

@@ -65,6 +65,7 @@ pub fn ranking(explanation: &Explanation) -> String {
         let ratio = ratio.map(|(time, chosen)| time.as_secs_f64() / chosen.as_secs_f64());
         vec![
             candidate.kernel.name.to_owned(),
+            format!("{} x {}", candidate.tile.bm, candidate.tile.bn),
             or_dash(candidate.predicted.map(|time| seconds(time.as_secs_f64()))),
             or_dash(ratio.map(|ratio| format!("{ratio:.3}"))),
             candidate.place.to_string(),
@@ -74,7 +75,7 @@ pub fn ranking(explanation: &Explanation) -> String {
             },
         ]
     };
-    let heading = ["kernel", "expected", "of the chosen", "rank by rule", "by rule"];
+    let heading = ["kernel", "tile of D", "expected", "of the chosen", "rank by rule", "by rule"];
     table(&heading, explanation.ranking.iter().map(row))
 }
 
@@ -84,6 +85,7 @@ pub fn explanation_json(explanation: &Explanation) -> Value {
     let candidate = |candidate: &Candidate| {
         json!({
             "kernel": candidate.kernel.name,
+            "tile": [candidate.tile.bm, candidate.tile.bn],
             "expected_seconds": candidate.predicted.map(|time| time.as_secs_f64()),
             "rank_by_rule": candidate.place,
             "rule": candidate.rule.to_string(),

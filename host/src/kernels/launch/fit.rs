@@ -25,7 +25,8 @@ pub(crate) fn fitted(kernel: &KernelInfo, sizes: [u32; 3], multiprocessors: u32)
 /// What the multiprocessor that has most tiles takes, in slices by one element of D.
 fn cost(kernel: &KernelInfo, sizes: [u32; 3], multiprocessors: u32) -> u64 {
     let [m, n, k] = sizes;
-    let rounds = kernel.blocks(m, n).div_ceil(multiprocessors.max(1).into());
+    let resident = (multiprocessors / kernel.cluster * kernel.cluster).max(kernel.cluster);
+    let rounds = kernel.blocks(m, n).div_ceil(resident.into());
     let slices = u64::from(k.div_ceil(kernel.tile.bk).max(1));
     let of_slice = f64::from(kernel.tile.bm * kernel.tile.bn) * slowdown(kernel, sizes, [false; 2]);
     let of_tile = slices.saturating_mul(of_slice as u64).saturating_add(COST_OF_TILE);
@@ -52,6 +53,18 @@ mod tests {
         }
         // Another device has other rounds.
         assert_eq!(width("warpgroup_fitted_nt_bf16", [1536; 3], 72), 256);
+    }
+
+    #[test]
+    fn rounds_of_pairs_are_full() {
+        let of = |size| width("warpgroup_fitted_pair_bf16", [size; 3], 132);
+        // 8 pairs beside each other by 8 below, of the 66 that there are at a time; 9 by 14 in two rounds, 11 by 12.
+        assert_eq!([1800, 2200, 2600].map(of), [240, 160, 224]);
+        // Two of 131 multiprocessors have a pair, and the last has none.
+        for n in (300..6000).step_by(60) {
+            let of = |device| width("warpgroup_fitted_pair_nt_bf16", [2048, n, 512], device);
+            assert_eq!(of(131), of(130), "{n}");
+        }
     }
 
     #[test]

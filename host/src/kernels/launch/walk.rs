@@ -67,6 +67,9 @@ mod tests {
             (100, 256 * 5, 5),
             "beside each other, as rows of D^T"
         );
+        let narrow = Problem { n: 100, ..problem };
+        let pair = Walk::of(find("warpgroup_fitted_pair_bf16").unwrap(), &narrow);
+        assert_eq!(pair.problem.n, 256 * 5, "of whole clusters");
     }
 
     #[test]

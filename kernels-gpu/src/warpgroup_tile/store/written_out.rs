@@ -39,6 +39,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let turns = const { turns_of_part::<D>() };
         // SAFETY: as promised by the caller.
         let index = unsafe { Self::target(params, d).index };
+        // Whether anything will be left is known here, and so takes no register.
+        let parks = const { PARKS && Self::TURNS > Self::first_parked::<D>() };
+        let index = if parks { index } else { Parked::<D>::nothing().index };
         let mut parked = Parked { origin, index, ..Parked::nothing() };
         let scale = if const { GELU } { D::short_gelu_scale(BY_TANH) } else { 1.0 };
         // SAFETY: as promised by the caller.
@@ -60,7 +63,6 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                         let packed = packed!(self.sums, $turn, factor, addends, GELU, BY_TANH);
                         if const { PARKS && $turn >= Self::first_parked::<D>() } {
                             parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
-                            parked.is_there = true;
                         } else {
                             if $turn % turns == 0 {
                                 outbox.wait();
