@@ -207,9 +207,12 @@ fn persistent_blocks(
     if problem.batch > 1 {
         return tiles;
     }
-    let cluster = kernel.cluster;
-    let resident = device.multiprocessors / cluster * cluster;
-    tiles.min(resident.max(cluster))
+    tiles.min(resident(kernel, device.multiprocessors))
+}
+
+/// Blocks that have a multiprocessor each, in whole clusters: one at least.
+fn resident(kernel: &KernelInfo, multiprocessors: u32) -> u32 {
+    (multiprocessors / kernel.cluster * kernel.cluster).max(kernel.cluster)
 }
 
 /// Bytes of a sum.

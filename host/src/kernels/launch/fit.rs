@@ -1,5 +1,6 @@
 //! How wide the tiles of a launch are whose kernel [lets them fit](regemm_kernels::fit).
 
+use super::resident;
 use crate::kernels::{MAX_BLOCKS, slowdown};
 use regemm_kernels::fit;
 use regemm_kernels::kernel::KernelInfo;
@@ -25,8 +26,7 @@ pub(crate) fn fitted(kernel: &KernelInfo, sizes: [u32; 3], multiprocessors: u32)
 /// What the multiprocessor that has most tiles takes, in slices by one element of D.
 fn cost(kernel: &KernelInfo, sizes: [u32; 3], multiprocessors: u32) -> u64 {
     let [m, n, k] = sizes;
-    let resident = (multiprocessors / kernel.cluster * kernel.cluster).max(kernel.cluster);
-    let rounds = kernel.blocks(m, n).div_ceil(resident.into());
+    let rounds = kernel.blocks(m, n).div_ceil(resident(kernel, multiprocessors).into());
     let slices = u64::from(k.div_ceil(kernel.tile.bk).max(1));
     let of_slice = f64::from(kernel.tile.bm * kernel.tile.bn) * slowdown(kernel, sizes, [false; 2]);
     let of_tile = slices.saturating_mul(of_slice as u64).saturating_add(COST_OF_TILE);

@@ -81,6 +81,7 @@ mod tests {
         let pace = |name, size| shape(name, size, &h200()).pace;
         let pair = "warpgroup_pair_bf16";
         assert_eq!(pace(pair, (16384, 16384, 16384)), 8);
+        assert_eq!(pace("warpgroup_fitted_pair_bf16", (16384, 16384, 16384)), 8);
         for size in [(8192, 8192, 8192), (4096, 4096, 4096), (128, 256, 1 << 20)] {
             assert_eq!(pace(pair, size), 0, "{size:?}");
         }
@@ -109,16 +110,21 @@ mod tests {
         assert!(!super::drifts(find("warpgroup_bf16").unwrap(), large, 132, None), "no cache");
     }
 
-    /// Three pairs of tiles for one cluster: the product is right, and what it counts in are the words of the workspace.
+    /// Pairs of tiles for one cluster, three above each other, or of those that fit six: the product is right, and what it counts in are the words of the workspace.
     #[test]
     fn blocks_keep_pace_in_the_words_of_the_workspace() {
-        let (m, n, k) = (3 * 256, 128, 10 * 64);
+        keeps_pace("warpgroup_pair128_bf16", (3 * 256, 128));
+        keeps_pace("warpgroup_fitted_pair_bf16", (432, 3 * 256));
+    }
+
+    fn keeps_pace(name: &str, (m, n): (usize, usize)) {
+        let k = 10 * 64;
         let ones = |rows, cols| Array2::from_elem((rows, cols), bf16::ONE);
         let product = |l2: u64, first_word: u32| {
             let device = Device::sim_with_l2(l2);
             let (a, b) = (device.upload(&ones(m, k).view())?, device.upload(&ones(k, n).view())?);
             let mut d = device.matrix(m, n)?;
-            let kernel = KernelChoice::Info(find("warpgroup_pair128_bf16").unwrap());
+            let kernel = KernelChoice::Info(find(name).unwrap());
             let gemm = Gemm::new(&a, &b).kernel(kernel);
             let size = gemm.workspace_size(&mut d)?;
             let workspace = device.workspace(size)?;
