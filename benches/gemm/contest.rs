@@ -16,7 +16,7 @@ use regemm::{
 };
 use regemm_report::versus::{
     Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, LT_WITH_EPILOGUE, Measured, REGEMM,
-    Turn, Unsupported, WITH_EPILOGUE,
+    Turn, Unsupported, WITH_EPILOGUE, kernel_with_epilogue,
 };
 use std::time::{Duration, Instant};
 
@@ -86,6 +86,15 @@ impl<T: Element> Contender<'_, T> {
             Contender::Regemm { name, .. } => name,
             Contender::Lt { name, .. } => name,
             Contender::Blas { .. } => CUBLAS,
+        }
+    }
+
+    /// Whether what it computes has a bias and GELU.
+    fn has_epilogue(&self) -> bool {
+        match self {
+            Contender::Regemm { bias, .. } => bias.is_some(),
+            Contender::Lt { name, .. } => *name == LT_WITH_EPILOGUE,
+            Contender::Blas { .. } => false,
         }
     }
 
@@ -182,7 +191,11 @@ impl<T: Element> Contest<'_, T> {
             // Of a precision alone are those that the table of all others does not have.
             let is_exact = kernels::find_in(kernel, T::DTYPE, Layouts::NN).is_ok();
             let precision = if is_exact { Precision::Exact } else { self.precision };
-            add(kernel, KernelChoice::Named(kernel.clone()), precision, None);
+            let named = || KernelChoice::Named(kernel.clone());
+            add(kernel, named(), precision, None);
+            if with_epilogue {
+                add(&kernel_with_epilogue(kernel), named(), precision, Some(&bias_on_device));
+            }
         }
         if with_epilogue {
             add(WITH_EPILOGUE, KernelChoice::Auto, self.precision, Some(&bias_on_device));
@@ -255,8 +268,10 @@ impl<T: Element> Contest<'_, T> {
                     continue;
                 }
             };
-            let is_biased = [WITH_EPILOGUE, LT_WITH_EPILOGUE].contains(&contender.name());
-            let expected = if is_biased { with_bias.as_ref().unwrap_or(&plain) } else { &plain };
+            let expected = match &with_bias {
+                Some(with_bias) if contender.has_epilogue() => with_bias,
+                _ => &plain,
+            };
             let d = self.operands.first_set()?.d.view().to_array()?;
             let Judgement { wrong, relative_error } = expected.check(&d)?;
             match (&contender, wrong) {

@@ -1,6 +1,7 @@
 //! The activation functions of the built-in epilogue.
 
 use crate::math::{self, Elementary};
+use cuda_std::device_inline;
 
 /// An elementwise function applied to `alpha * A * B + beta * C + bias`.
 ///
@@ -55,7 +56,7 @@ impl Activation {
     }
 
     /// Applies the function in the accumulator's precision; `slope` is that of leaky ReLU.
-    #[inline(always)]
+    #[device_inline]
     pub fn apply<A: Elementary>(self, x: A, slope: A) -> A {
         let [y] = self.apply_to_each([x], slope);
         y
@@ -66,7 +67,7 @@ impl Activation {
     /// The branches are uniform over a launch, so on the GPU they cost one predictable branch a call. There is one for each family
     /// of functions, whose members share the code that is long; and none in that code, so that the instructions for one value fill
     /// the time that those for another wait.
-    #[inline(always)]
+    #[device_inline]
     pub fn apply_to_each<A: Elementary, const N: usize>(self, x: [A; N], slope: A) -> [A; N] {
         let half = A::constant(0.5);
         match self {
@@ -92,13 +93,13 @@ impl Activation {
 
 /// `x * weight` for a weight that falls to zero faster than any `x` grows: the limit at minus infinity is zero, where
 /// plain multiplication would give NaN.
-#[inline(always)]
+#[device_inline]
 fn gate<A: Elementary>(x: A, weight: A) -> A {
     if weight == A::ZERO { A::ZERO } else { A::mul(x, weight) }
 }
 
 /// `1 / (1 + e^-x)`: for very negative `x` the exponential overflows to infinity and the quotient is zero, as it should.
-#[inline(always)]
+#[device_inline]
 fn sigmoid<A: Elementary>(x: A) -> A {
     let e = math::exp(A::mul(x, A::constant(-1.0)));
     A::div(A::ONE, A::add(A::ONE, e))

@@ -19,9 +19,10 @@ use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, together};
 use crate::params::GemmParams;
 use crate::tile::Origin;
+use cuda_std::device_inline;
 
 /// Rows of the matrices D of all products that a block goes through.
-#[inline(always)]
+#[device_inline]
 pub fn rows<K: GemmKernel, E: Epilogue<K::Target>>(
     p: &GemmParams<K::Element, E, K::Target>,
 ) -> u32 {
@@ -33,7 +34,7 @@ pub fn rows<K: GemmKernel, E: Epilogue<K::Target>>(
 }
 
 /// How many products after the running block's one it is that has a tile which begins at `origin` of all those rows, and where the tile begins in it.
-#[inline(always)]
+#[device_inline]
 pub fn in_product<K: GemmKernel, E: Epilogue<K::Target>>(
     p: &GemmParams<K::Element, E, K::Target>,
     origin: Origin,
@@ -49,7 +50,7 @@ pub fn in_product<K: GemmKernel, E: Epilogue<K::Target>>(
 
 /// Rows from one product to the next where each has `m`: of whole tiles of `bm`, which are those of a cluster together, so that its blocks are at one
 /// product.
-#[inline(always)]
+#[device_inline]
 pub const fn rows_of_product(bm: u32, m: u32) -> u32 {
     m.next_multiple_of(bm)
 }

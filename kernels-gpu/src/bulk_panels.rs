@@ -21,6 +21,7 @@ use crate::maps::{BoxShape, Mapped, fitted};
 use crate::swapped::{InOrder, Operands};
 use core::marker::PhantomData;
 use cuda_std::bulk_copy::{TensorMap, load_3d, load_3d_multicast};
+use cuda_std::device_inline;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::SharedPtr;
 use cuda_std::swizzle::Swizzle;
@@ -102,7 +103,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
 
     /// Bytes of the boxes of a panel that begins at row of A or column of B `first` that have something of a factor of `end` of them, the
     /// boxes along k [fitted] to it.
-    #[inline(always)]
+    #[device_inline]
     pub fn bytes_inside(first: u32, end: u32) -> u32 {
         if M::TRANSPOSED {
             let boxes = end.saturating_sub(first).div_ceil(Self::ROW).min(WIDTH as u32 / Self::ROW);
@@ -116,7 +117,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     ///
     /// # Safety
     /// As for [`load`](Self::load), with boxes along k that are fitted to the factor.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load_inside(
         self,
@@ -133,7 +134,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
 
     /// Bytes of the boxes of a panel of which `width` rows of A or columns of B are wanted, those of a [tile that fits](crate::fit): whole boxes across, and one of as
     /// many rows along k.
-    #[inline(always)]
+    #[device_inline]
     pub const fn bytes_of(width: u32) -> u32 {
         if M::TRANSPOSED { width.div_ceil(Self::ROW) * Self::BOX_BYTES } else { width * ROW_BYTES }
     }
@@ -149,7 +150,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     ///
     /// # Safety
     /// As for [`load_part`](Self::load_part), with [such boxes](Self::box_of_width); along k they have as many rows as each block brings of `width`, a multiple of 8.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load_part_of_width<const BLOCKS: u32>(
         self,
@@ -179,7 +180,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     ///
     /// # Safety
     /// As for [`load_part`](Self::load_part).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn load_box<const BLOCKS: u32>(
         target: SharedPtr<T>,
@@ -201,7 +202,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     ///
     /// # Safety
     /// As for [`load`](Self::load).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn load_boxes(self, factor: Mapped<'_>, boxes: u32, first: u32, k: u32, full: Mbarrier) {
         let Mapped { map, index } = factor;
@@ -218,7 +219,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     ///
     /// # Safety
     /// `threads` threads do so together, and this is the `thread`-th. They have a barrier before anybody reads the panel.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn clear_outside(self, (first, end): (u32, u32), (thread, threads): (u32, u32)) {
         const VECTOR: usize = 4;
@@ -246,7 +247,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     };
 
     /// The panel at an address of shared memory.
-    #[inline(always)]
+    #[device_inline]
     pub fn at(address: u32) -> Self {
         BulkPanel { address, elements: PhantomData }
     }
@@ -256,7 +257,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     ///
     /// # Safety
     /// As for [`load_3d`]; the map is one of the factor in boxes of shape [`BOX`](Self::BOX).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load(self, factor: Mapped<'_>, first: u32, k: u32, full: Mbarrier) {
         // SAFETY: as promised by the caller.
@@ -269,7 +270,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     /// # Safety
     /// As for [`load`](Self::load), with boxes of the shape that [`box_of`](Self::box_of) gives, and in all blocks of the cluster as for
     /// [`load_3d_multicast`].
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load_part<const BLOCKS: u32>(
         self,
@@ -298,7 +299,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
 
     /// The operand of an instruction that begins `first` rows of A or columns of B into the panel, a multiple of 64, at its first
     /// values of k.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub fn operand(self, first: u32) -> Descriptor<T, M> {
         Self::LAYOUT.at(SharedPtr::from_address(self.address + Self::offset(first)))
@@ -310,13 +311,13 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     }
 
     /// The same operand `number` rows of A or columns of B further on, a multiple of 64.
-    #[inline(always)]
+    #[device_inline]
     pub const fn further(operand: Descriptor<T, M>, number: u32) -> Descriptor<T, M> {
         operand.advance(Self::offset(number))
     }
 
     /// The same operand at the `step`-th [`K`] values of k.
-    #[inline(always)]
+    #[device_inline]
     pub const fn step(operand: Descriptor<T, M>, step: u32) -> Descriptor<T, M> {
         operand.advance(step * Self::STEP_BYTES)
     }

@@ -30,7 +30,9 @@ use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::wgmma::{self, THREADS};
-use cuda_std::{cluster, early_start, hint, named_barrier, registers, shared, thread};
+use cuda_std::{
+    cluster, device_inline, early_start, hint, named_barrier, registers, shared, thread,
+};
 
 /// Blocks of a cluster, one for each warpgroup's part of a tile.
 const BLOCKS: u32 = 2;
@@ -71,7 +73,7 @@ impl<
         <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SHARED_BYTES;
     const WAITS: bool = true;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         registers::require();
         let thread = thread::thread_idx_x();

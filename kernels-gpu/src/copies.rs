@@ -21,6 +21,7 @@ use crate::slices::{Slices, swizzled};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
+use cuda_std::device_inline;
 use cuda_std::memory::SharedPtr;
 
 /// Threads of a warp.
@@ -40,7 +41,7 @@ pub trait Slice {
     const SWIZZLED: bool;
 
     /// Where element `across` of row `k` lies in the slice; `T` is its type.
-    #[inline(always)]
+    #[device_inline]
     fn place<T>(k: usize, across: usize) -> usize {
         k * Self::STRIDE + if Self::SWIZZLED { swizzled::<T>(k, across) } else { across }
     }
@@ -59,13 +60,13 @@ pub(crate) struct Source<T, S> {
 
 impl<T: Element, S: Slice> Source<T, S> {
     /// Whether the slice that begins at `k` lies inside of the matrix. The same for all threads.
-    #[inline(always)]
+    #[device_inline]
     pub fn holds_slice(&self, k: u32) -> bool {
         self.first + S::WIDTH as u32 <= self.width && k + S::DEPTH as u32 <= self.depth
     }
 
     /// Whether row of A or column of B `first + across` has an element for this k.
-    #[inline(always)]
+    #[device_inline]
     pub fn holds(&self, k: u32, across: u32) -> bool {
         self.first + across < self.width && k < self.depth
     }
@@ -76,7 +77,7 @@ struct Along<'a, T, S>(&'a Source<T, S>);
 
 impl<T: Element, S: Slice> Along<'_, T, S> {
     /// Whether every stored row consists of whole, aligned vectors. The same for all threads.
-    #[inline(always)]
+    #[device_inline]
     fn is_wide(&self) -> bool {
         let vector = vector_len::<T>() as u32;
         self.0.matrix.has_vectors(vector) && self.0.width.is_multiple_of(vector)
@@ -84,7 +85,7 @@ impl<T: Element, S: Slice> Along<'_, T, S> {
 
     /// Copies vectors of `len` elements. Threads lie along rows of the slice, so that a warp reads consecutive addresses; and where
     /// a row takes them several turns it is a warp's, as all turns along a row share one address.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy(&self, thread: u32, len: usize, checked: bool, k: u32, target: SharedPtr<T>) {
         let thread = thread as usize;
@@ -120,7 +121,7 @@ impl<T: Element, S: Slice> Across<'_, T, S> {
     /// all banks and a vector apart. They are whole sectors of global memory.
     const TOGETHER: usize = BANKS_BYTES / VECTOR_BYTES;
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy(&self, thread: u32, checked: bool, k: u32, target: SharedPtr<T>) {
         const {
@@ -185,7 +186,7 @@ pub(crate) struct Factor<T, S> {
 }
 
 impl<T: Element, S: Slice> Factor<T, S> {
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, thread: u32, k: u32, target: SharedPtr<T>) {
         let checked = !self.source.holds_slice(k);
@@ -219,7 +220,7 @@ pub struct Copier<K: GemmKernel> {
 
 impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     /// For the block whose tile of D starts at `origin`.
-    #[inline(always)]
+    #[device_inline]
     pub fn new<E>(params: &GemmParams<T, E>, origin: Origin) -> Self {
         let GemmParams { a, b, m, n, k, .. } = *params;
         Copier {
@@ -254,7 +255,7 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     ///
     /// # Safety
     /// A and B are valid for their shapes. No thread reads or writes the slices until this thread has waited for its copies.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, thread: u32, k: u32, slices: &Slices<K>) {
         if k < self.a.source.depth {

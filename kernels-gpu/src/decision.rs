@@ -13,7 +13,7 @@
 //! Nobody clears notes: they say which way was taken until the next product writes them.
 
 use cuda_std::memory::GlobalPtr;
-use cuda_std::{early_start, thread};
+use cuda_std::{device_inline, early_start, thread};
 
 /// The marks of a factor's matrices.
 #[repr(C)]
@@ -29,7 +29,7 @@ pub struct Marks {
 
 impl Marks {
     /// The word of the running block's product.
-    #[inline(always)]
+    #[device_inline]
     fn of_block(&self) -> GlobalPtr<u32> {
         self.words.add(u64::from(thread::block_idx_y()) * u64::from(self.stride))
     }
@@ -60,7 +60,7 @@ impl Decision {
     ///
     /// # Safety
     /// Launched along y with a block for each product; there are so many marks and notes, or none at all.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn unmarked(&self) -> bool {
         if self.exact.is_null() {
@@ -81,7 +81,7 @@ impl Decision {
     ///
     /// # Safety
     /// As for [`unmarked`](Decision::unmarked), and launched behind a kernel that has asked that.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn marked(&self) -> bool {
         early_start::wait();
@@ -97,14 +97,14 @@ impl Decision {
     }
 
     /// The note of the running block's product.
-    #[inline(always)]
+    #[device_inline]
     fn note(&self) -> GlobalPtr<u32> {
         self.exact.add(thread::block_idx_y().into())
     }
 }
 
 /// Whether this is the one thread of its product that writes words.
-#[inline(always)]
+#[device_inline]
 fn is_first() -> bool {
     thread::block_idx_x() == 0 && thread::thread_idx_x() == 0
 }

@@ -25,7 +25,7 @@ use crate::slices::{SWIZZLED_ROWS, Slices, shared_bytes};
 use crate::thread_tile::{InWarps, ThreadTile};
 use crate::tile::block_tile;
 use core::marker::PhantomData;
-use cuda_std::{thread, unroll};
+use cuda_std::{device_inline, thread, unroll};
 
 /// Values of k that are multiplied without a branch: those after which swizzled slices look the same again.
 pub const ROUND: usize = SWIZZLED_ROWS;
@@ -67,7 +67,7 @@ impl<
     };
     const SHARED_BYTES: u32 = shared_bytes::<Self>() + Ring::<STAGES>::BYTES;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
         let copier = Copier::<Self>::new(&p, origin);

@@ -48,7 +48,8 @@ use crate::ring::{Ring, WARP, after};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::{
-    bulk_copy, cluster, early_start, hint, mma, named_barrier, registers, shared, thread, unroll,
+    bulk_copy, cluster, device_inline, early_start, hint, mma, named_barrier, registers, shared,
+    thread, unroll,
 };
 
 /// Threads that own no sums: a warp for each group of those that multiply, and one that copies. Registers are handed over by four warps.
@@ -124,7 +125,7 @@ impl<
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
         registers::require();
         mma::require();
@@ -182,7 +183,7 @@ impl<
     const RING: u32 = Self::ROOM + DoubleTile::<Self, TM, TN>::PART_BYTES;
 
     /// Which of the cluster's blocks this is.
-    #[inline(always)]
+    #[device_inline]
     fn rank() -> u32 {
         if CLUSTER > 1 { cluster::rank() } else { 0 }
     }
@@ -191,7 +192,7 @@ impl<
     ///
     /// # Safety
     /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy<E: Epilogue<f64>>(p: &GemmParams<f64, E>, ring: &mut Ring<STAGES>) {
         // SAFETY: as promised by the caller; the stage is empty, and those who announce wait for it to be full.
@@ -228,7 +229,7 @@ impl<
     ///
     /// # Safety
     /// One warp of its own does so for each group.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn announce<E: Epilogue<f64>>(
         p: &GemmParams<f64, E>,
@@ -263,7 +264,7 @@ impl<
     ///
     /// # Safety
     /// All threads that multiply get here together, slices are copied and announced, and D and the epilogue's operands are valid for their shapes.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn multiply<E: Epilogue<f64>>(p: &GemmParams<f64, E>) {
         let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);

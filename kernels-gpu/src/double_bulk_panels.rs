@@ -19,7 +19,7 @@ use cuda_std::bulk_copy::{load_3d, load_3d_multicast};
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::SharedPtr;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{hint, warp};
+use cuda_std::{device_inline, hint, warp};
 
 /// What panels begin at a multiple of.
 pub const ALIGNMENT: u32 = Swizzle::Bytes128.repeats_after();
@@ -70,7 +70,7 @@ impl<P: Panel> DoubleBulkPanel<P> {
     /// # Safety
     /// As for [`load_3d_multicast`] in all blocks of the cluster; the map is one of the factor in boxes of the shape that
     /// [`box_of`](Self::box_of) gives.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load_part<const BLOCKS: u32>(
         address: u32,
@@ -113,7 +113,7 @@ impl<P: Panel> DoubleBulkPanel<P> {
 impl<P: Panel> FragmentReader for DoubleBulkPanel<P> {
     const SECOND_FOUR: u32 = if P::ALONG_K { EIGHT / 2 } else { EIGHT };
 
-    #[inline(always)]
+    #[device_inline]
     fn new(first: u32) -> Self {
         let lane = warp::lane_id();
         let (across, deep) = (first + Self::of_lanes(lane / FOUR), lane % FOUR);
@@ -123,7 +123,7 @@ impl<P: Panel> FragmentReader for DoubleBulkPanel<P> {
 
     /// The elements that follow are so many bytes further on in a row, of which the swizzle has mixed none with the bits that the lanes' elements
     /// differ in, or in rows that change only such bits of what it mixes in. So all of that is constants to exclude, or to add.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn read(&self, panel: u32, eight: usize, four: usize) -> f64 {
         let (first, k) = (Self::of_eight(eight), four as u32 * FOUR);
@@ -136,18 +136,18 @@ impl<P: Panel> FragmentReader for DoubleBulkPanel<P> {
         unsafe { SharedPtr::from_address(start + (place - changed)).load() }
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn offset(&self) -> u32 {
         self.offset
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn of_eight(eight: usize) -> u32 {
         let eight = eight as u32;
         if P::ALONG_K { eight * EIGHT } else { eight / 2 * ACROSS + eight % 2 * (EIGHT / 2) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn of_lanes(g: u32) -> u32 {
         let (pair, second) = (g / 2, g % 2);
         match (P::ALONG_K, P::WIDTH_FIRST) {

@@ -25,7 +25,7 @@ use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::tile::grouped_tile_at;
 use core::marker::PhantomData;
-use cuda_std::{cluster, hint, mma, thread, warp};
+use cuda_std::{cluster, device_inline, hint, mma, thread, warp};
 
 /// Blocks of a cluster, one for each half of a warp's rows.
 const BLOCKS: u32 = 2;
@@ -63,7 +63,7 @@ impl<
     const SHARED_BYTES: u32 =
         <DoubleTensorCore<BM, BN, BK, TM, TN, STAGES, L> as GemmKernel>::SHARED_BYTES;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
         cluster::require();
         mma::require();

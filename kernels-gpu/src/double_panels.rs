@@ -18,7 +18,7 @@ use core::ops::Range;
 use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::mma::double::SMALLEST_K;
-use cuda_std::{hint, thread, warp};
+use cuda_std::{device_inline, hint, thread, warp};
 
 /// Rows of A or columns of B in a fragment's register.
 pub(crate) const EIGHT: u32 = 8;
@@ -31,7 +31,7 @@ const SWIZZLED: u32 = 4;
 const TOGETHER: u32 = LINE / SWIZZLED;
 
 /// Bytes from the start of a panel to a chunk of a row.
-#[inline(always)]
+#[device_inline]
 fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
     const { assert!(P::CHUNKS.is_multiple_of(LINE), "rows fill all banks") };
     row * P::ROW_BYTES + (chunk ^ (row % SWIZZLED * TOGETHER)) * CHUNK_BYTES
@@ -74,7 +74,7 @@ pub trait FragmentReader {
 impl<P: Panel> FragmentReader for DoubleReader<P> {
     const SECOND_FOUR: u32 = EIGHT / 2;
 
-    #[inline(always)]
+    #[device_inline]
     fn new(first: u32) -> Self {
         let lane = warp::lane_id();
         let (across, deep) = (first + lane / FOUR, lane % FOUR);
@@ -85,7 +85,7 @@ impl<P: Panel> FragmentReader for DoubleReader<P> {
 
     /// 4 or 8 elements further on in a row change bits of the address that the swizzle has not mixed with those of the other elements
     /// which the warp reads, and it is the same 4 or 8 rows below. So both are constants to exclude, or to add.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn read(&self, panel: u32, eight: usize, four: usize) -> f64 {
         const LINE_BYTES: u32 = LINE * CHUNK_BYTES;
@@ -98,17 +98,17 @@ impl<P: Panel> FragmentReader for DoubleReader<P> {
         unsafe { SharedPtr::from_address(start + lines + rows * P::ROW_BYTES).load() }
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn offset(&self) -> u32 {
         self.offset
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn of_eight(eight: usize) -> u32 {
         eight as u32 * EIGHT
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn of_lanes(g: u32) -> u32 {
         g
     }
@@ -156,7 +156,7 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
 
     /// For the panels of `WIDTH` rows of A or columns of B of which the first is `first.0`, of a factor of `shape.0` of them, from the value
     /// of k `first.1` on, of `shape.1`.
-    #[inline(always)]
+    #[device_inline]
     fn new(matrix: MatrixRef<T>, first: (u32, u32), shape: (u32, u32)) -> Self {
         let stored = |(width, depth)| if P::ALONG_K { (width, depth) } else { (depth, width) };
         let thread = thread::thread_idx_x();
@@ -175,7 +175,7 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
     }
 
     /// Copies part `part` of `parts` of the share, each so many turns or one more.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy(&self, part: u32, parts: u32, panel: u32) {
         for turn in part * Self::TURNS / parts..(part + 1) * Self::TURNS / parts {
@@ -197,7 +197,7 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
     }
 
     /// Moves on to the next panel.
-    #[inline(always)]
+    #[device_inline]
     fn advance(&mut self) {
         if P::ALONG_K {
             self.source = self.source.add(P::DEPTH.into());
@@ -213,7 +213,7 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
 pub const CHUNK: u32 = CHUNK_BYTES / size_of::<f64>() as u32;
 
 /// Whether all rows that are stored of both factors consist of whole, aligned chunks. The same for all threads.
-#[inline(always)]
+#[device_inline]
 pub fn has_chunks<K: GemmKernel, E, D: Element>(params: &GemmParams<K::Element, E, D>) -> bool {
     let row = |layout: Layout, shape: (u32, u32)| layout.stored(shape.0, shape.1).1;
     let GemmParams { a, b, m, n, k, .. } = *params;
@@ -232,7 +232,7 @@ pub struct DoubleCopier<K: GemmKernel, const LEN: u32> {
 
 impl<K: GemmKernel, const LEN: u32> DoubleCopier<K, LEN> {
     /// For the block whose tile of D starts at `origin`, over some slices: those after them become zero.
-    #[inline(always)]
+    #[device_inline]
     pub fn new<E, D: Element>(
         params: &GemmParams<K::Element, E, D>,
         origin: Origin,
@@ -252,7 +252,7 @@ impl<K: GemmKernel, const LEN: u32> DoubleCopier<K, LEN> {
     /// # Safety
     /// A and B are valid for their shapes, and consist of copies of `LEN`. No thread reads or writes the panels from the last barrier until this
     /// thread has waited for its copies and met the others at another barrier.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, part: usize, parts: usize, panels: Panels) {
         // SAFETY: as promised by the caller; a stage has room for both panels.
@@ -263,7 +263,7 @@ impl<K: GemmKernel, const LEN: u32> DoubleCopier<K, LEN> {
     }
 
     /// Moves on to the next slice.
-    #[inline(always)]
+    #[device_inline]
     pub fn advance(&mut self) {
         self.a.advance();
         self.b.advance();

@@ -10,7 +10,7 @@ use crate::params::GemmParams;
 use crate::thread_tile::store_vectors;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
-use cuda_std::{hint, warp};
+use cuda_std::{device_inline, hint, warp};
 
 /// Sums that a thread stores together.
 pub const PAIR: usize = VECTOR_BYTES / size_of::<f64>();
@@ -51,14 +51,14 @@ pub struct DoubleSums {
 impl DoubleSums {
     /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows fill all banks. In D every four rows begin
     /// `four` below the four before.
-    #[inline(always)]
+    #[device_inline]
     pub fn new(sums: SharedPtr<f64>, rows: usize, cols: usize, four: u32) -> Self {
         debug_assert!(cols.is_multiple_of(LINE as usize * PAIR), "rows fill all banks");
         DoubleSums { sums, rows: rows as u32, cols: cols as u32, four }
     }
 
     /// Where a pair of a row lies.
-    #[inline(always)]
+    #[device_inline]
     fn place(&self, row: u32, pair: u32) -> SharedPtr<f64> {
         let swizzled = pair ^ ((row ^ row >> 1) % 2 * TURN);
         self.sums.add(row * self.cols + swizzled * PAIR as u32)
@@ -68,7 +68,7 @@ impl DoubleSums {
     ///
     /// # Safety
     /// None of the lanes reads it at that time.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn write(&self, row: u32, pair: u32, sums: [f64; PAIR]) {
         // SAFETY: as promised by the caller.
@@ -81,7 +81,7 @@ impl DoubleSums {
     /// # Safety
     /// All lanes get here together, and all parts are written. D and the epilogue's operands are valid for the shapes in
     /// `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store<const R: usize, E: Epilogue<f64>>(
         &self,

@@ -56,7 +56,7 @@ use crate::tile::{Origin, grouped_block_tile};
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::async_copy::{commit_group, wait_group};
-use cuda_std::{hint, mma, thread, unroll};
+use cuda_std::{device_inline, hint, mma, thread, unroll};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 3 or 4 stages, and
 /// factors in the layouts `L`.
@@ -99,7 +99,7 @@ impl<
         if slices > sums { slices } else { sums }
     };
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
         mma::require();
         // Worked out twice: kept over the main loop it would take registers from the sums.
@@ -123,7 +123,7 @@ impl<
     ///
     /// # Safety
     /// All threads of the block get here together, with what the kernel's contract asks for.
-    #[inline(always)]
+    #[device_inline]
     pub unsafe fn sum<E: Epilogue<f64>>(
         p: &GemmParams<f64, E>,
         origin: Origin,
@@ -141,7 +141,7 @@ impl<
     }
 
     /// The same by copies of so many elements.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn sum_by<const LEN: u32, E: Epilogue<f64>>(
         p: &GemmParams<f64, E>,
         origin: Origin,
@@ -193,7 +193,7 @@ impl<
 }
 
 /// Waits until the two oldest of the `STAGES - 1` groups under way have arrived.
-#[inline(always)]
+#[device_inline]
 fn wait_for_second<const STAGES: u32>() {
     const { assert!(3 <= STAGES && STAGES <= 4, "slices of one time in 3 or 4 stages") };
     match STAGES {

@@ -21,7 +21,7 @@ use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::mma::double;
-use cuda_std::{hint, shared, thread, unroll, warp};
+use cuda_std::{device_inline, hint, shared, thread, unroll, warp};
 
 /// Values of k of a step.
 pub const STEP: usize = double::SMALLEST_K;
@@ -67,7 +67,7 @@ impl<
     pub const PART_BYTES: u32 = Self::BYTES / TM as u32;
 
     /// The tile of this thread, all sums zero.
-    #[inline(always)]
+    #[device_inline]
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
         let (row, col) = Self::of_warp(thread::thread_idx_x());
@@ -75,7 +75,7 @@ impl<
     }
 
     /// First row and column of the part of the block's tile that belongs to the warp of a thread.
-    #[inline(always)]
+    #[device_inline]
     fn of_warp(thread: u32) -> (u32, u32) {
         let warp = thread / warp::WARP_SIZE;
         let warps = Self::WARPS_N as u32;
@@ -83,7 +83,7 @@ impl<
     }
 
     /// Which of `parts` equal parts of the block's rows the warp's are in. It is worked out each time anew, of what is in a register anyway.
-    #[inline(always)]
+    #[device_inline]
     pub fn part_of_rows(&self, parts: u32) -> u32 {
         hint::opaque(self.a.offset()) / (PanelA::<K>::BYTES / parts)
     }
@@ -92,7 +92,7 @@ impl<
     ///
     /// # Safety
     /// All lanes of the warp call it together; the panels are written, and nobody writes them before this warp has said that it has read them.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn fragments(&self, panels: Panels, step: usize) -> Fragments<TM, TN> {
         let mut fragments = Fragments { a: [0.0; TM], b: [0.0; TN] };
@@ -111,7 +111,7 @@ impl<
     ///
     /// # Safety
     /// All lanes of the warp call it together.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn multiply(&mut self, fragments: &Fragments<TM, TN>) {
         let Fragments { a, b } = fragments;
@@ -133,7 +133,7 @@ impl<
     ///
     /// # Safety
     /// All lanes of the warp call it together, on a target that has them.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn multiply_two(&mut self, [first, second]: &[Fragments<TM, TN>; 2]) {
         unroll!(j < TN / 2, {
@@ -152,7 +152,7 @@ impl<
     }
 
     /// Gives each pair of neighbouring sums of the first or second half of the warp's rows to `take`, with its number in that.
-    #[inline(always)]
+    #[device_inline]
     pub fn for_each_pair_of<const HALF: usize>(&self, take: impl Fn(usize, [f64; PAIR])) {
         unroll!(i < TM / 2, {
             unroll!(j < TN / 2, {
@@ -163,7 +163,7 @@ impl<
     }
 
     /// Adds to each pair of neighbouring sums of such a half what `load` gives for its number. From then on these are the sums of the first half.
-    #[inline(always)]
+    #[device_inline]
     pub fn add_pairs_to<const HALF: usize>(&mut self, load: impl Fn(usize) -> [f64; PAIR]) {
         unroll!(i < TM / 2, {
             let mut others = [0.0; TN];
@@ -178,7 +178,7 @@ impl<
 
     /// Adds to each pair of neighbouring sums what `load` gives for its number, as if the second half of the rows followed the first; those of a row are loaded
     /// together.
-    #[inline(always)]
+    #[device_inline]
     pub fn add_pairs(&mut self, load: impl Fn(usize) -> [f64; PAIR]) {
         unroll!(i < TM, {
             let mut others = [0.0; TN];
@@ -192,7 +192,7 @@ impl<
     }
 
     /// Row and column of a thread's first sums in an 8 x 8 part.
-    #[inline(always)]
+    #[device_inline]
     fn of_lane(thread: u32) -> (u32, u32) {
         let lane = thread % warp::WARP_SIZE;
         let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
@@ -204,7 +204,7 @@ impl<
     /// # Safety
     /// All lanes of the warp call it together, and no thread reads or writes slices any more, or what other warps have of the
     /// [`BYTES`](Self::BYTES) of dynamic shared memory. D and the epilogue's operands are valid for the shapes in `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<f64>>(self, params: &GemmParams<f64, E>, origin: Origin) {
         // SAFETY: as promised by the caller.
@@ -215,7 +215,7 @@ impl<
     ///
     /// # Safety
     /// As for [`store`](Self::store).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store_half<E: Epilogue<f64>>(
         self,
@@ -231,7 +231,7 @@ impl<
     ///
     /// # Safety
     /// As for [`store`](Self::store).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn store_part<const PARTS: usize, E: Epilogue<f64>>(
         self,
@@ -272,7 +272,7 @@ impl<
     /// # Safety
     /// All lanes of the warp call it together, and nobody else uses its part of the room. D and the epilogue's operands are valid for the shapes
     /// in `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store_in_parts<E: Epilogue<f64>>(
         mut self,
@@ -310,7 +310,7 @@ impl<
     ///
     /// # Safety
     /// D is valid for the shape in `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store_scaled<E>(&self, params: &GemmParams<f64, E>, origin: Origin, alpha: f64) {
         // Worked out after the sums, as above.
@@ -355,7 +355,7 @@ impl<
     }
 
     /// Where the warp's sums lie in shared memory, when they do: as many as it has.
-    #[inline(always)]
+    #[device_inline]
     pub fn room() -> SharedPtr<f64> {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         shared::dynamic::<f64>().add(warp * (Self::ROWS * Self::COLS) as u32)

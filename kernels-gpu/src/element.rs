@@ -4,6 +4,7 @@ use crate::activation::Activation;
 use crate::fast_activation::{apply_to_each, gelu_by_tanh, short_gelu, short_gelu_scale};
 use crate::math::Elementary;
 use core::fmt;
+use cuda_std::device_inline;
 use cuda_std::hint;
 use cuda_std::math::{fma_f32, fma_f64, fma_row_f32};
 use cuda_std::scalar::{self, Scalar};
@@ -92,7 +93,7 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
     ///
     /// Unless written otherwise it is exact, and its code so long that there is one copy, which works on four values after others; their
     /// number is a multiple of that.
-    #[inline(always)]
+    #[device_inline]
     fn activate<const N: usize>(
         activation: Activation,
         mut values: [Self::Acc; N],
@@ -110,14 +111,14 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
     }
 
     /// Whether there is a [short](Self::short_gelu) form of GELU, by tanh or the exact one.
-    #[inline(always)]
+    #[device_inline]
     fn has_short_gelu(by_tanh: bool) -> bool {
         let _ = by_tanh;
         false
     }
 
     /// What [`short_gelu`](Self::short_gelu) wants its arguments multiplied by.
-    #[inline(always)]
+    #[device_inline]
     fn short_gelu_scale(by_tanh: bool) -> Self::Acc {
         let _ = by_tanh;
         Self::Acc::ONE
@@ -125,7 +126,7 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
 
     /// GELU on Hopper of values that have been multiplied by their [scale](Self::short_gelu_scale), in code so short that a kernel may
     /// have many copies of it ([`fast_activation`](crate::fast_activation)).
-    #[inline(always)]
+    #[device_inline]
     fn short_gelu<const BY_TANH: bool, const N: usize>(values: [Self::Acc; N]) -> [Self::Acc; N] {
         values
     }
@@ -143,7 +144,7 @@ pub trait Accumulator:
     /// `a * b + c`, rounded once.
     fn fma(a: Self, b: Self, c: Self) -> Self;
     /// A row of an outer product, `c[j] = fma(a, b[j], c[j])`, in ascending order of `j` or `backwards`.
-    #[inline(always)]
+    #[device_inline]
     fn fma_row<const N: usize>(a: Self, b: &[Self; N], c: &mut [Self; N], backwards: bool) {
         for j in 0..N {
             let j = if backwards { N - 1 - j } else { j };
@@ -168,33 +169,33 @@ macro_rules! accumulator {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
 
-            #[inline(always)]
+            #[device_inline]
             fn fma(a: Self, b: Self, c: Self) -> Self {
                 $fma(a, b, c)
             }
             $(
-                #[inline(always)]
+                #[device_inline]
                 fn fma_row<const N: usize>(a: $t, b: &[$t; N], c: &mut [$t; N], backwards: bool) {
                     $fma_row(a, b, c, backwards)
                 }
             )?
-            #[inline(always)]
+            #[device_inline]
             fn mul(a: Self, b: Self) -> Self {
                 a * b
             }
-            #[inline(always)]
+            #[device_inline]
             fn add(a: Self, b: Self) -> Self {
                 a + b
             }
-            #[inline(always)]
+            #[device_inline]
             fn div(a: Self, b: Self) -> Self {
                 a / b
             }
-            #[inline(always)]
+            #[device_inline]
             fn constant(value: f64) -> Self {
                 value as $t
             }
-            #[inline(always)]
+            #[device_inline]
             fn to_f64(self) -> f64 {
                 self as f64
             }
@@ -216,16 +217,16 @@ macro_rules! element {
             const DTYPE: Dtype = Dtype::$dtype;
             const ZERO: Self = $zero;
 
-            #[inline(always)]
+            #[device_inline]
             fn widen(self) -> $acc {
                 $widen(self)
             }
-            #[inline(always)]
+            #[device_inline]
             fn narrow(sum: $acc) -> Self {
                 $narrow(sum)
             }
             $(
-                #[inline(always)]
+                #[device_inline]
                 fn activate<const N: usize>(
                     activation: Activation,
                     values: [$acc; N],
@@ -235,17 +236,17 @@ macro_rules! element {
                 }
             )?
             $(
-                #[inline(always)]
+                #[device_inline]
                 fn has_short_gelu(by_tanh: bool) -> bool {
                     $has_gelu(by_tanh)
                 }
 
-                #[inline(always)]
+                #[device_inline]
                 fn short_gelu_scale(by_tanh: bool) -> $acc {
                     $scale(by_tanh)
                 }
 
-                #[inline(always)]
+                #[device_inline]
                 fn short_gelu<const BY_TANH: bool, const N: usize>(
                     values: [$acc; N],
                 ) -> [$acc; N] {

@@ -7,6 +7,7 @@ mod linear;
 
 use crate::element::{Accumulator, Element};
 use crate::pairs::{Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
+use cuda_std::device_inline;
 use cuda_std::thread;
 
 pub use linear::{BiasAxis, Linear};
@@ -14,28 +15,28 @@ pub use linear::{BiasAxis, Linear};
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.
 pub trait Epilogue<T: Element>: Copy + 'static {
     /// The epilogue of product `index` of a batch, the first being that of this one, with index 0. Unless written otherwise all products share one.
-    #[inline(always)]
+    #[device_inline]
     fn of_product(self, index: u32) -> Self {
         let _ = index;
         self
     }
 
     /// The product of the launch that it is of: the first one, unless it is of [another](OfProduct).
-    #[inline(always)]
+    #[device_inline]
     fn product(&self) -> u32 {
         0
     }
 
     /// The factor that sums are multiplied with, where that is all that becomes of them; the same for all threads of a launch. A
     /// kernel may then store in a way of its own instead of calling [`apply`](Self::apply).
-    #[inline(always)]
+    #[device_inline]
     fn only_scales(&self) -> Option<T::Acc> {
         None
     }
 
     /// What becomes of sums, where that is so little that a kernel may have a copy of its code for each of them; the same for all threads
     /// of a launch. A kernel may then do that instead of calling [`addends`](Self::addends) and [`finish`](Self::finish).
-    #[inline(always)]
+    #[device_inline]
     fn short(&self) -> Option<Short<T::Acc>> {
         None
     }
@@ -45,7 +46,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     ///
     /// # Safety
     /// `at` is of the launch that this epilogue belongs to.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
         let _ = at;
@@ -57,7 +58,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     ///
     /// # Safety
     /// As for [`fetch`](Self::fetch).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn fetch_vectors(&self, at: &PairsAt) -> FetchedVectors {
         let _ = at;
@@ -66,7 +67,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
 
     /// The factor of some pairs of sums, and what is added to each product before [`finish`](Self::finish); unless written otherwise
     /// they stay what they are.
-    #[inline(always)]
+    #[device_inline]
     fn addends(
         &self,
         at: &PairsAt,
@@ -82,7 +83,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     ///
     /// # Safety
     /// As for [`fetch`](Self::fetch).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn finish(&self, values: &mut Pairs<T::Acc>, at: &PairsAt) {
         for i in 0..ROWS {
@@ -114,7 +115,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     ///
     /// # Safety
     /// `row < m` and `col < n` of the launch that this epilogue belongs to, and `col + inside == n`.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
         for (j, sum) in sums.iter_mut().enumerate() {
             if (j as u32) < inside {
@@ -129,7 +130,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     ///
     /// # Safety
     /// `row < m` and `col < n` of the launch that this epilogue belongs to, `row + inside.0 == m` and `col + inside.1 == n`.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply_rows<const R: usize, const N: usize>(
         &self,
         sums: &mut [[T::Acc; N]; R],
@@ -175,55 +176,55 @@ pub trait Which: Copy + 'static {
 pub struct RunningBlock;
 
 impl Which for RunningBlock {
-    #[inline(always)]
+    #[device_inline]
     fn index(self) -> u32 {
         thread::block_idx_y()
     }
 }
 
 impl Which for u32 {
-    #[inline(always)]
+    #[device_inline]
     fn index(self) -> u32 {
         self
     }
 }
 
 impl<T: Element, E: Epilogue<T>, P: Which> Epilogue<T> for OfProduct<E, P> {
-    #[inline(always)]
+    #[device_inline]
     fn of_product(self, index: u32) -> Self {
         OfProduct(self.0.of_product(index), self.1)
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn product(&self) -> u32 {
         self.0.product() + self.1.index()
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn only_scales(&self) -> Option<T::Acc> {
         self.0.only_scales()
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn short(&self) -> Option<Short<T::Acc>> {
         self.0.short()
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
         // SAFETY: as promised by the caller.
         unsafe { self.0.of_product(self.1.index()).fetch(at) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn fetch_vectors(&self, at: &PairsAt) -> FetchedVectors {
         // SAFETY: as promised by the caller.
         unsafe { self.0.of_product(self.1.index()).fetch_vectors(at) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn addends(
         &self,
         at: &PairsAt,
@@ -233,26 +234,26 @@ impl<T: Element, E: Epilogue<T>, P: Which> Epilogue<T> for OfProduct<E, P> {
         self.0.of_product(self.1.index()).addends(at, vectors, fetched)
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn finish(&self, values: &mut Pairs<T::Acc>, at: &PairsAt) {
         // SAFETY: as promised by the caller.
         unsafe { self.0.of_product(self.1.index()).finish(values, at) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
         // SAFETY: as promised by the caller.
         unsafe { self.0.of_product(self.1.index()).apply(sum, row, col) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
         // SAFETY: as promised by the caller.
         unsafe { self.0.of_product(self.1.index()).apply_vector(sums, row, col, inside) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply_rows<const R: usize, const N: usize>(
         &self,
         sums: &mut [[T::Acc; N]; R],

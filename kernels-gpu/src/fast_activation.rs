@@ -21,6 +21,7 @@
 
 use crate::activation::Activation;
 use crate::math::{Elementary, polynomial};
+use cuda_std::device_inline;
 use cuda_std::math::{
     at_least_f32, exp2_approx_f32, fma_f32, magnitude_up_to_f32, reciprocal_approx_f32,
     tanh_approx_f32,
@@ -82,7 +83,7 @@ impl Rounded for f16 {
 /// An [activation](Activation) of several values, which do not wait for one another.
 ///
 /// As in [`Activation::apply_to_each`] branches are the same for a whole launch.
-#[inline(always)]
+#[device_inline]
 pub fn apply_to_each<T: Rounded, const N: usize>(
     activation: Activation,
     mut values: [f32; N],
@@ -115,8 +116,7 @@ pub fn apply_to_each<T: Rounded, const N: usize>(
 }
 
 /// GELU of several values, `max(x, 0) - |x| 2^P(|x|)`: by tanh or the exact one, in the same code.
-#[cfg_attr(target_arch = "nvptx64", inline(always))]
-#[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+#[device_inline]
 pub fn gelu<T: Rounded, const N: usize>(by_tanh: bool, mut values: [f32; N]) -> [f32; N] {
     let degree = const { T::GELU_ERF.len() - 1 };
     let coefficient = |i: usize| if by_tanh { T::GELU_TANH[i] } else { T::GELU_ERF[i] };
@@ -141,8 +141,7 @@ pub const GELU_BY_TANH_ERROR: f64 = 6e-6;
 /// [GELU by tanh](Activation::GeluTanh) of twice the values, `h + h tanh(u)` with `h` half of the argument, on Hopper: six instructions.
 ///
 /// With a polynomial of `h^2` times `h` for `u = sqrt(2 / pi) (2 h + 0.044715 (2 h)^3)`.
-#[cfg_attr(target_arch = "nvptx64", inline(always))]
-#[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+#[device_inline]
 pub fn gelu_tanh_of_halves<const N: usize>(mut halves: [f32; N]) -> [f32; N] {
     /// `2 sqrt(2 / pi)`.
     const LINEAR: f64 = 1.595_769_121_605_730_6;
@@ -167,8 +166,7 @@ pub const SHORT_GELU_TANH_ULPS: f64 = 5.0;
 ///
 /// It is the same formula, with `2^t` and the reciprocal by the special function unit. That has a quarter of the lanes that others have, so two values
 /// share one reciprocal, that of the product of their divisors, which lies between 1 and 4.
-#[cfg_attr(target_arch = "nvptx64", inline(always))]
-#[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+#[device_inline]
 pub fn short_gelu_tanh<const N: usize>(mut values: [f32; N]) -> [f32; N] {
     const { assert!(N.is_multiple_of(2), "pairs") };
     /// `-2 sqrt(2 / pi) log2(e)`.
@@ -189,7 +187,7 @@ pub fn short_gelu_tanh<const N: usize>(mut values: [f32; N]) -> [f32; N] {
 }
 
 /// GELU by tanh or the exact one, of values to be rounded to half precision, which have been multiplied by [`short_gelu_scale`].
-#[inline(always)]
+#[device_inline]
 pub(crate) fn short_gelu<T: Rounded, const BY_TANH: bool, const N: usize>(
     values: [f32; N],
 ) -> [f32; N] {
@@ -202,19 +200,19 @@ pub(crate) const fn short_gelu_scale(by_tanh: bool) -> f32 {
 }
 
 /// [`short_gelu_tanh`] of values of which it has been asked whether there is [another](crate::element::Element::has_short_gelu).
-#[inline(always)]
+#[device_inline]
 pub(crate) fn gelu_by_tanh<const BY_TANH: bool, const N: usize>(values: [f32; N]) -> [f32; N] {
     short_gelu_tanh(values)
 }
 
 /// `1 / (1 + 2^(-x log2(e)))`.
-#[inline(always)]
+#[device_inline]
 fn sigmoid(x: f32) -> f32 {
     reciprocal_approx_f32(1.0 + exp2_approx_f32(x * -core::f32::consts::LOG2_E))
 }
 
 /// `1 - 2 / (1 + e^(2|x|))` with the sign of `x`, and near zero, where that cancels, the first terms of the series.
-#[inline(always)]
+#[device_inline]
 fn tanh(x: f32) -> f32 {
     /// Up to here the terms after the fourth are smaller than a rounding.
     const NEAR: f32 = 0.25;

@@ -27,6 +27,7 @@
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Tile, together};
 use crate::params::GemmParams;
+use cuda_std::device_inline;
 use cuda_std::hint;
 
 /// What widths are multiples of.
@@ -64,20 +65,20 @@ impl Columns {
     }
 
     /// Columns of a tile.
-    #[inline(always)]
+    #[device_inline]
     pub const fn width(self) -> u32 {
         (self.0 % (1 << Self::WIDTH_BITS)) * STEP
     }
 
     /// Tiles beside each other.
-    #[inline(always)]
+    #[device_inline]
     pub const fn tiles(self) -> u32 {
         self.0 >> Self::WIDTH_BITS
     }
 }
 
 /// Columns of a block's tile, as blocks walk over it, worked out each time anew: what stays in a register takes it from the sums.
-#[inline(always)]
+#[device_inline]
 pub fn cols<K: GemmKernel, E: Epilogue<K::Target>>(
     p: &GemmParams<K::Element, E, K::Target>,
 ) -> u32 {
@@ -89,13 +90,13 @@ pub fn cols<K: GemmKernel, E: Epilogue<K::Target>>(
 }
 
 /// A tile that fits as blocks walk over it ([`crate::parts`]): they count tiles beside each other in place of columns.
-#[inline(always)]
+#[device_inline]
 pub const fn one_col<K: GemmKernel>() -> Tile {
     Tile { bn: 1, ..together::<K>() }
 }
 
 /// The first column of a tile that blocks have walked to.
-#[inline(always)]
+#[device_inline]
 pub fn first_col<K: GemmKernel, E: Epilogue<K::Target>>(
     p: &GemmParams<K::Element, E, K::Target>,
     col: u32,

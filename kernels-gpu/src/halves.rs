@@ -52,7 +52,8 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::wgmma::{self, M, THREADS};
 use cuda_std::{
-    bulk_copy, cluster, early_start, hint, named_barrier, registers, shared, thread, unroll,
+    bulk_copy, cluster, device_inline, early_start, hint, named_barrier, registers, shared, thread,
+    unroll,
 };
 use half::f16;
 pub(crate) use products::{InOneStep, InTwoSteps, Products, Steps};
@@ -121,7 +122,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {
         registers::require();
         let thread = thread::thread_idx_x();
@@ -202,7 +203,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     pub(crate) const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
 
     /// What is in a stage.
-    #[inline(always)]
+    #[device_inline]
     fn slice(stage: u32) -> Slice<L::A, L::B, BM, BN> {
         let start = shared::dynamic::<u8>().address() + stage * Self::STAGE_BYTES;
         let [a, b] = Self::PANEL_BYTES;
@@ -217,7 +218,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     ///
     /// # Safety
     /// One thread does so; the parameters have maps of the halves of A and B.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub(crate) unsafe fn produce<E: Epilogue<f32>>(
         p: &GemmParams<f16, E, f32>,
@@ -252,7 +253,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     ///
     /// # Safety
     /// The parameters have the lines of both factors, unless there is no depth.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub(crate) unsafe fn powers<E>(p: &GemmParams<f16, E, f32>, origin: Origin) -> Powers<BN> {
         // SAFETY: as promised by the caller.
@@ -264,7 +265,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     ///
     /// # Safety
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub(crate) unsafe fn consume<S: Steps, R>(
         sums: &mut WarpgroupTile<BN>,
@@ -321,7 +322,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
 }
 
 /// One half of a factor.
-#[inline(always)]
+#[device_inline]
 fn of_half(factor: Mapped<'_>, half: i32) -> Mapped<'_> {
     Mapped { index: factor.index * HALVES as i32 + half, ..factor }
 }

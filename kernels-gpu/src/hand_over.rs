@@ -15,7 +15,7 @@ use crate::swapped::Operands;
 use crate::thread_tile::{Arrangement, ThreadTile};
 use crate::warpgroup_tile::WarpgroupTile;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::{signal, thread, unroll};
+use cuda_std::{device_inline, signal, thread, unroll};
 
 /// The value of a signal that says that the sums are there.
 const READY: u32 = 1;
@@ -31,7 +31,7 @@ pub struct HandOver<K: GemmKernel> {
 
 impl<K: GemmKernel> HandOver<K> {
     /// Those of block `block`.
-    #[inline(always)]
+    #[device_inline]
     pub fn of_block(workspace: &Workspace<K::Element>, block: u32) -> Self {
         let elements = u64::from(K::TILE.bm * K::TILE.bn * K::DEPTH_GROUPS);
         HandOver {
@@ -44,7 +44,7 @@ impl<K: GemmKernel> HandOver<K> {
     ///
     /// # Safety
     /// All those threads get here together, and have stored their sums.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn say(&self, barrier: impl Fn()) {
         barrier();
@@ -58,7 +58,7 @@ impl<K: GemmKernel> HandOver<K> {
     ///
     /// # Safety
     /// As for [`say`](Self::say); the block that says so has a lower index, and leaves its sums for this one alone.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn hear(&self, barrier: impl Fn()) {
         if thread::thread_idx_x() == 0 {
@@ -80,7 +80,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// # Safety
     /// All those threads get here together; the workspace has room for the block's sums, and nobody else writes there.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn leave(&self, to: &HandOver<K>, barrier: impl Fn()) {
         let target = to.sums.add(thread::thread_idx_x().into());
@@ -98,7 +98,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// # Safety
     /// As for [`leave`](Self::leave); that block has a lower index, and leaves its sums for this one alone.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn collect(&mut self, from: &HandOver<K>, barrier: impl Fn()) {
         // SAFETY: as promised by the caller.
@@ -135,7 +135,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// # Safety
     /// All those threads get here together, all products have been waited for; the workspace has room for the block's sums, and nobody else
     /// writes there.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn leave<K: GemmKernel<Element: Element<Acc = f32>>>(
         &self,
@@ -153,7 +153,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`leave`](Self::leave); that block has a lower index, and leaves its sums for this one alone.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn collect<K: GemmKernel<Element: Element<Acc = f32>>>(
         &mut self,
@@ -171,7 +171,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn for_each_vector(&self, take: impl Fn(usize, [f32; VECTOR])) {
         unroll!(i < 32, {
@@ -194,7 +194,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn add_vectors(&mut self, load: impl Fn(usize) -> [f32; VECTOR]) {
         // Registers have names and no indices.
@@ -237,7 +237,7 @@ impl<
     ///
     /// # Safety
     /// All those threads get here together; the workspace has room for the block's sums, and nobody else writes there.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn leave(&self, to: &HandOver<K>, barrier: impl Fn()) {
         // SAFETY: as promised by the caller; all threads have stored their sums when the signal is given.
@@ -252,7 +252,7 @@ impl<
     ///
     /// # Safety
     /// As for [`leave`](Self::leave); that block has a lower index, and leaves its sums for this one alone.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn collect(&mut self, from: &HandOver<K>, barrier: impl Fn()) {
         // SAFETY: as promised by the caller; when the signal has been seen the sums are there.
@@ -264,14 +264,14 @@ impl<
 }
 
 /// Where the `index`-th pair of this thread lies among those of all that multiply.
-#[inline(always)]
+#[device_inline]
 fn pair<K: GemmKernel<Element = f64>>(of: &HandOver<K>, index: usize) -> GlobalPtr<f64> {
     let pair = index as u32 * consumers::<K>() + thread::thread_idx_x();
     of.sums.add(u64::from(pair) * PAIR as u64)
 }
 
 /// Where the `index`-th vector of this thread lies among those of all that multiply.
-#[inline(always)]
+#[device_inline]
 fn vector<K: GemmKernel<Element: Element<Acc = f32>>>(
     of: &HandOver<K>,
     index: usize,

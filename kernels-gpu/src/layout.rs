@@ -5,6 +5,7 @@
 //! takes as a type parameter: a marker that is [`OperandLayouts`].
 
 use core::fmt;
+use cuda_std::device_inline;
 
 /// How one factor lies in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,7 +27,7 @@ impl Layout {
     }
 
     /// Rows and columns as they are stored, of a factor of `rows` rows and `cols` columns, and the reverse.
-    #[inline(always)]
+    #[device_inline]
     pub const fn stored<N: Copy>(self, rows: N, cols: N) -> (N, N) {
         match self {
             Layout::RowMajor => (rows, cols),

@@ -19,6 +19,7 @@ use crate::kernel::KernelInfo;
 use crate::layout::Layout;
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
+use cuda_std::device_inline;
 use cuda_std::hint;
 use cuda_std::swizzle::Swizzle;
 
@@ -50,7 +51,7 @@ pub struct Boxes {
 ///
 /// What of a box lies outside of the factor hardware fills with zeros, but that takes longer than to copy it: of 16 rows in boxes of 128 a
 /// product of 4096 columns takes 1.6 times as long as in boxes of 16 (H200).
-#[inline(always)]
+#[device_inline]
 pub const fn fitted(rows: u32, most: u32) -> u32 {
     const LEAST: u32 = 16;
     if rows > most / 2 {
@@ -108,7 +109,7 @@ impl Maps {
 
     /// Those of A and B, and of D where that is mapped, of as many products as `launched`, which is what the launch has passed. They are used as long as
     /// the factors live.
-    #[inline(always)]
+    #[device_inline]
     pub const fn new(
         factors: &Factors<'_>,
         d: &TensorMap,
@@ -121,7 +122,7 @@ impl Maps {
     }
 
     /// Products that each block goes through.
-    #[inline(always)]
+    #[device_inline]
     pub const fn products(&self) -> u32 {
         self.products
     }
@@ -141,7 +142,7 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     ///
     /// # Safety
     /// These are the parameters of a kernel that has maps.
-    #[inline(always)]
+    #[device_inline]
     pub unsafe fn mapped_factors(&self) -> (Mapped<'_>, Mapped<'_>) {
         // SAFETY: the entry refers to its own parameters, which live as long as the launch.
         let [a, b] = unsafe { *self.maps.factors };
@@ -149,14 +150,14 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     }
 
     /// D of the product, where it is mapped.
-    #[inline(always)]
+    #[device_inline]
     pub fn d_if_mapped(&self) -> Option<Mapped<'_>> {
         // SAFETY: it is mapped.
         (self.maps.d_is_mapped != 0).then(|| unsafe { self.mapped_d() })
     }
 
     /// Whether D is mapped, asked each time anew: the answer takes no register all the while, but code for each time.
-    #[inline(always)]
+    #[device_inline]
     pub fn d_is_mapped_anew(&self) -> bool {
         hint::opaque(self.maps.d_is_mapped) != 0
     }
@@ -165,14 +166,14 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     ///
     /// # Safety
     /// It is [mapped](Self::d_is_mapped_anew).
-    #[inline(always)]
+    #[device_inline]
     pub unsafe fn mapped_d(&self) -> Mapped<'_> {
         // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
         self.mapped(unsafe { &*self.maps.d }, self.d.stride)
     }
 
     /// The product's matrix of a map of those that lie `stride` elements apart.
-    #[inline(always)]
+    #[device_inline]
     fn mapped<'a>(&self, map: &'a TensorMap, stride: u64) -> Mapped<'a> {
         Mapped { map, index: if stride == 0 { 0 } else { self.epilogue.product() as i32 } }
     }

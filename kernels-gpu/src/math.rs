@@ -15,6 +15,7 @@
 //! [`Elementary`] states and then rounded to the type.
 
 use crate::element::Accumulator;
+use cuda_std::device_inline;
 use cuda_std::math::magnitude_up_to_f32;
 
 /// The bit operations and coefficients that the functions of this module need of a type.
@@ -80,21 +81,21 @@ macro_rules! bit_operations {
         const ROUND: Self = 1.5 * (1_u64 << ($t::MANTISSA_DIGITS - 1)) as $t;
         const LOG2_E: Self = core::$t::consts::LOG2_E;
 
-        #[inline(always)]
+        #[device_inline]
         fn rounded_integer(self) -> i32 {
             self.to_bits().wrapping_sub(Self::ROUND.to_bits()) as i32
         }
-        #[inline(always)]
+        #[device_inline]
         fn power_of_two(n: i32) -> Self {
             const FRACTION_BITS: u32 = $t::MANTISSA_DIGITS - 1;
             const BIAS: i32 = $t::MAX_EXP - 1;
             Self::from_bits((n.wrapping_add(BIAS) as $int) << FRACTION_BITS)
         }
-        #[inline(always)]
+        #[device_inline]
         fn magnitude(self) -> Self {
             self.abs()
         }
-        #[inline(always)]
+        #[device_inline]
         fn with_sign_of(self, sign: Self) -> Self {
             self.copysign(sign)
         }
@@ -140,7 +141,7 @@ impl Elementary for f32 {
     const ERF_ULPS: f64 = 1.2;
     const GELU_TANH_ULPS: f64 = 3.0;
 
-    #[inline(always)]
+    #[device_inline]
     fn magnitude_up_to(self, limit: Self) -> Self {
         magnitude_up_to_f32(self, limit)
     }
@@ -226,14 +227,14 @@ impl Elementary for f64 {
     const ERF_ULPS: f64 = 1.3;
     const GELU_TANH_ULPS: f64 = 2.8;
 
-    #[inline(always)]
+    #[device_inline]
     fn magnitude_up_to(self, limit: Self) -> Self {
         at_most(self.magnitude(), limit)
     }
 }
 
 /// `e^x`: infinity on overflow, rounded to a subnormal number or zero on underflow; NaN for NaN.
-#[inline(always)]
+#[device_inline]
 pub fn exp<A: Elementary>(x: A) -> A {
     let (n, fraction) = reduced_expm1(at_most(at_least(x, minus(A::EXP_LIMIT)), A::EXP_LIMIT));
     // Half the power each time: 2^n alone may lie outside the normal numbers. Only the last product rounds.
@@ -247,7 +248,7 @@ pub fn exp<A: Elementary>(x: A) -> A {
 /// With `t = e^(2|x|) - 1`, `tanh(|x|)` is `t / (t + 2)`. It is computed as `w - w * 2w / (t + 2)` with `w = t / 2` for
 /// `t < 2` and as the same expression with `w = 1` above, which is the same number. The fused last step makes the
 /// quotient a correction, so that its rounding errors count for less.
-#[inline(always)]
+#[device_inline]
 pub fn tanh<A: Elementary>(x: A) -> A {
     let clamped = x.magnitude_up_to(A::TANH_LIMIT);
     let (n, fraction) = reduced_expm1(A::add(clamped, clamped));
@@ -261,7 +262,7 @@ pub fn tanh<A: Elementary>(x: A) -> A {
 
 /// The error function, `2 / sqrt(pi)` times the integral of `e^(-t^2)` from 0 to `x`: odd to the last bit, -0 for -0, 1
 /// for infinity, NaN for NaN.
-#[inline(always)]
+#[device_inline]
 pub fn erf<A: Elementary>(x: A) -> A {
     // Both, whichever is wanted: on the GPU some lanes of a warp want one and some the other, and code without branches can be
     // mixed with that for other arguments.
@@ -288,7 +289,7 @@ pub fn erf<A: Elementary>(x: A) -> A {
 /// The error is at most [`GELU_TANH_ULPS`](Elementary::GELU_TANH_ULPS), for negative `x` that many times `1 + |t|`, as an error of
 /// `t` counts the more the larger it is. Only a negative result that is closer to zero than [`GELU_TANH_TAIL`] times the smallest
 /// normal number may have an error of that size.
-#[inline(always)]
+#[device_inline]
 pub fn gelu_tanh<A: Elementary>(x: A) -> A {
     const FACTOR: f64 = -2.302_208_198_144_325; // -2 sqrt(2 / pi) log2(e)
     let magnitude = x.magnitude_up_to(A::GELU_TANH_LIMIT);
@@ -315,7 +316,7 @@ pub const GELU_TANH_TAIL: f64 = 32.0;
 
 /// `(n, e^r - 1)` for `x = n ln 2 + r`, so that `e^x = 2^n (1 + (e^r - 1))`; needs `|x| <= EXP_LIMIT`. For NaN the second
 /// part is NaN and the first anything.
-#[inline(always)]
+#[device_inline]
 fn reduced_expm1<A: Elementary>(x: A) -> (i32, A) {
     let shifted = A::fma(x, A::LOG2_E, A::ROUND);
     let minus_n = A::add(A::ROUND, minus(shifted));
@@ -327,26 +328,26 @@ fn reduced_expm1<A: Elementary>(x: A) -> (i32, A) {
 /// The polynomial with these ascending coefficients at `x`, by Horner's rule.
 ///
 /// The loop unrolls wholly because every caller passes a constant slice.
-#[inline(always)]
+#[device_inline]
 pub(crate) fn polynomial<A: Elementary>(coefficients: &'static [A], x: A) -> A {
     let (&leading, rest) = coefficients.split_last().unwrap_or((&A::ZERO, &[]));
     rest.iter().rev().fold(leading, |sum, &coefficient| A::fma(sum, x, coefficient))
 }
 
 /// `-x`, as a product because that is what [`Accumulator`] has; compilers make it a sign change.
-#[inline(always)]
+#[device_inline]
 fn minus<A: Elementary>(x: A) -> A {
     A::mul(x, A::constant(-1.0))
 }
 
 /// The smaller of `x` and `limit`; NaN for NaN, unlike `min`.
-#[inline(always)]
+#[device_inline]
 fn at_most<A: Elementary>(x: A, limit: A) -> A {
     if x > limit { limit } else { x }
 }
 
 /// The larger of `x` and `limit`; NaN for NaN, unlike `max`.
-#[inline(always)]
+#[device_inline]
 fn at_least<A: Elementary>(x: A, limit: A) -> A {
     if x < limit { limit } else { x }
 }

@@ -15,6 +15,7 @@ use crate::slices::{Slices, Stager, shared_bytes};
 use crate::thread_tile::ThreadTile;
 use crate::tile::block_tile;
 use core::marker::PhantomData;
+use cuda_std::device_inline;
 use cuda_std::thread;
 
 /// The kernel for block tiles of `BM x BN x BK` and thread tiles of `TM x TN`.
@@ -49,7 +50,7 @@ impl<
     };
     const SHARED_BYTES: u32 = shared_bytes::<Self>();
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
         let stager = Stager::<Self>::new(&p, origin);

@@ -13,6 +13,7 @@ use crate::kernel::GemmKernel;
 use crate::params::MatrixRef;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
+use cuda_std::device_inline;
 use cuda_std::memory::SharedPtr;
 use cuda_std::thread;
 
@@ -111,20 +112,20 @@ struct Pattern {
 
 impl Pattern {
     /// Rows and columns from the first vector to vector `i`.
-    #[inline(always)]
+    #[device_inline]
     fn offset(&self, i: usize) -> (usize, usize) {
         (i / self.across * self.row_step, i % self.across * self.col_step)
     }
 
     /// Row and column of vector `i` in the slice.
-    #[inline(always)]
+    #[device_inline]
     fn at(&self, i: usize) -> (usize, usize) {
         let (down, right) = self.offset(i);
         (self.row + down, self.col + right)
     }
 
     /// One of equal parts of it, which are whole rows of the pattern.
-    #[inline(always)]
+    #[device_inline]
     fn part(self, part: Part) -> Pattern {
         let count = self.count / part.of;
         Pattern {
@@ -156,7 +157,7 @@ impl<T: Element, S: Slice> Mover<T, S> {
     }
 
     /// For slices of a matrix of the given shape (rows, columns).
-    #[inline(always)]
+    #[device_inline]
     pub fn new(matrix: MatrixRef<T>, (matrix_rows, matrix_cols): (u32, u32)) -> Self {
         let width = Self::WIDTH as u32;
         let wide = matrix.has_vectors(width) && matrix_cols.is_multiple_of(width);
@@ -164,7 +165,7 @@ impl<T: Element, S: Slice> Mover<T, S> {
     }
 
     /// Threads lie along the rows of the slice first, so that a warp reads consecutive addresses.
-    #[inline(always)]
+    #[device_inline]
     fn pattern(width: usize) -> Pattern {
         let vectors = S::COLS / width;
         let thread = thread::thread_idx_x() as usize;
@@ -184,7 +185,7 @@ impl<T: Element, S: Slice> Mover<T, S> {
     ///
     /// # Safety
     /// The matrix is valid for its shape.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn read(&self, row: u32, col: u32, part: Part) -> Share<T> {
         let mut share = Share { elements: [T::ZERO; MAX_SHARE] };
@@ -199,7 +200,7 @@ impl<T: Element, S: Slice> Mover<T, S> {
         share
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn read_pattern(&self, pattern: Pattern, row: u32, col: u32, share: &mut Share<T>) {
         let row = row + pattern.row as u32;
@@ -219,7 +220,7 @@ impl<T: Element, S: Slice> Mover<T, S> {
     /// # Safety
     /// `target` has room for the slice, which no thread reads before the next barrier. `target` and `stride` are
     /// multiples of a vector.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn write(
         &self,
@@ -242,7 +243,7 @@ impl<T: Element, S: Slice> Mover<T, S> {
     ///
     /// # Safety
     /// As for [`write`](Self::write).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn write_transposed(
         &self,
@@ -283,7 +284,7 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
     };
 
     /// Columns of the matrix.
-    #[inline(always)]
+    #[device_inline]
     pub fn matrix_cols(&self) -> u32 {
         self.matrix_cols
     }
@@ -294,7 +295,7 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
     /// # Safety
     /// The matrix is valid for its shape. `target` has room for the slice, which no thread reads or writes from the last
     /// barrier until this thread has waited for the copies. `target` and `stride` are multiples of a vector.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, row: u32, col: u32, target: SharedPtr<T>, stride: usize) {
         // SAFETY: as promised by the caller; wide copies are aligned because `wide` holds.
@@ -307,7 +308,7 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
         }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy_pattern(
         &self,
@@ -329,7 +330,7 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn copy_transposed(&self, row: u32, col: u32, target: SharedPtr<T>, stride: usize) {
         let thread = thread::thread_idx_x() as usize;
@@ -346,7 +347,7 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
     }
 
     /// Issues the copy of some consecutive elements, of which either all lie in the matrix or none.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy_elements(&self, row: u32, col: u32, target: SharedPtr<T>, elements: usize) {
         let inside = row < self.matrix_rows && col < self.matrix_cols;
@@ -355,7 +356,7 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
     }
 }
 
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 unsafe fn write_pattern<T: Element>(
     pattern: Pattern,
@@ -381,7 +382,7 @@ unsafe fn write_pattern<T: Element>(
     }
 }
 
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 unsafe fn write_pattern_transposed<T: Element>(
     pattern: Pattern,

@@ -14,6 +14,7 @@ use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::tile::block_tile;
 use core::marker::PhantomData;
+use cuda_std::device_inline;
 use cuda_std::thread;
 
 /// The kernel for blocks of `BM x BN` threads, factors in the layouts `L`, and results of `D`.
@@ -29,7 +30,7 @@ impl<T: Element, const BM: usize, const BN: usize, L: OperandLayouts, D: Element
     const TILE: Tile = Tile { bm: BM as u32, bn: BN as u32, bk: 1, tm: 1, tn: 1, stages: 0 };
     const SHARED_BYTES: u32 = 0;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         let origin = block_tile(&Self::TILE, p.n);
         let row = origin.row + thread::thread_idx_x() / BN as u32;

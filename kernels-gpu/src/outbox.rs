@@ -34,7 +34,7 @@ use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::scalar::Scalar;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{bulk_copy, hint, mma, named_barrier, thread, unroll, warp, wgmma};
+use cuda_std::{bulk_copy, device_inline, hint, mma, named_barrier, thread, unroll, warp, wgmma};
 use half::{bf16, f16};
 
 /// Rows of a part.
@@ -93,7 +93,7 @@ pub struct Outbox<O = InOrder> {
 impl<O: Operands> Outbox<O> {
     /// The room of a warp, [`BYTES`] from a multiple of [`ALIGNMENT`] on. Where operands are swapped it lies behind that of the warp before, and a warpgroup has theirs
     /// together: first what its warps send of one part, and then of the other.
-    #[inline(always)]
+    #[device_inline]
     pub fn new(room: SharedPtr<u8>) -> Self {
         let (part, to_other) = if const { O::SWAPPED } {
             (room.address() - Self::warp() * (BYTES - PART_BYTES), WARPS_TOGETHER * PART_BYTES)
@@ -104,7 +104,7 @@ impl<O: Operands> Outbox<O> {
     }
 
     /// Which warp of its warpgroup this is.
-    #[inline(always)]
+    #[device_inline]
     fn warp() -> u32 {
         thread::thread_idx_x() % wgmma::THREADS / warp::WARP_SIZE
     }
@@ -113,7 +113,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// All of them get here.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn meet(&self) {
         // SAFETY: as promised by the caller; no other barrier has this number.
@@ -128,7 +128,7 @@ impl<O: Operands> Outbox<O> {
     }
 
     /// Where in D what this warp sends of a part begins, of the warp's sums in which the part begins at `origin`.
-    #[inline(always)]
+    #[device_inline]
     fn sent(origin: Origin) -> Origin {
         if const { O::SWAPPED } {
             let of_warp = Self::warp() * ROWS as u32;
@@ -143,7 +143,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// All lanes of the warp get here together. The room is the warp's own.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn write_block(&self, block: u32, pairs: [u32; 4]) {
         if const { O::SWAPPED } {
@@ -163,7 +163,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// As for [`write_block`](Self::write_block).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn write_transposed(&self, block: u32, pairs: [u32; 4]) {
         const MATRIX: u32 = mma::MATRIX as u32;
@@ -182,7 +182,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// All lanes of the warp get here together; D is mapped.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn wait(&self) {
         // SAFETY: as promised by the caller. The lane that sends is always the same.
@@ -198,7 +198,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// All lanes of the warp get here together, having written all of it. The map is one of D in such [boxes](box_of).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn send(&mut self, d: Mapped<'_>, origin: Origin) {
         // SAFETY: as promised by the caller.
@@ -209,7 +209,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// As for [`send`](Self::send).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn send_before(&mut self, d: Mapped<'_>, origin: Origin, end: u32) {
         // SAFETY: as promised by the caller.
@@ -220,7 +220,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// As for [`send`](Self::send).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn send_if(&mut self, d: Mapped<'_>, origin: Origin, sends: impl Fn(Origin) -> bool) {
         let sent = Self::sent(origin);
@@ -245,7 +245,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// As for [`send`](Self::send), of elements of 16 bits; both columns are multiples of a piece.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn send_pieces<T: Element, E: Epilogue<D>, D: Element>(
         &mut self,
@@ -281,7 +281,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// All lanes of the warp get here together, having written all of it. D is valid for the shape in `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn send_rows<T: Element, E: Epilogue<D>, D: Element, W: Scalar + Default>(
         &mut self,
@@ -304,7 +304,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// As for [`send_rows`](Self::send_rows).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn send_round<
         T: Element,
@@ -347,7 +347,7 @@ impl<O: Operands> Outbox<O> {
     ///
     /// # Safety
     /// All lanes of the warp get here together.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn finish(self) {
         // SAFETY: as promised by the caller.
@@ -357,7 +357,7 @@ impl<O: Operands> Outbox<O> {
     }
 
     /// On to the other part's place.
-    #[inline(always)]
+    #[device_inline]
     fn turn(&mut self) {
         self.part = self.part.wrapping_add(self.to_other);
         self.to_other = self.to_other.wrapping_neg();
@@ -385,13 +385,13 @@ macro_rules! rounded {
         impl Outgoing for $t {
             type Packed = [[u32; 4]; pairs::COLS / BLOCK];
 
-            #[inline(always)]
+            #[device_inline]
             fn pack(values: Pairs<f32>) -> Self::Packed {
                 let [upper, lower] = values.map(|row| row.map(wgmma::pack::<$t>));
                 [0, 2].map(|j| [upper[j], lower[j], upper[j + 1], lower[j + 1]])
             }
 
-            #[inline(always)]
+            #[device_inline]
             #[track_caller]
             unsafe fn write<O: Operands>(outbox: &Outbox<O>, turn: u32, packed: Self::Packed) {
                 let first = turn * packed.len() as u32;
@@ -409,14 +409,14 @@ rounded!(f16 bf16);
 impl Outgoing for f32 {
     type Packed = Pairs<f32>;
 
-    #[inline(always)]
+    #[device_inline]
     fn pack(values: Pairs<f32>) -> Self::Packed {
         values
     }
 
     /// Of the four pairs of a row the first two and the last two change places in odd rows. With that the pieces that 16 lanes write
     /// at a time are all eight.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn write<O: Operands>(outbox: &Outbox<O>, _turn: u32, values: Pairs<f32>) {
         const { assert!(!O::SWAPPED, "pairs of f32 are written as they lie") };

@@ -26,7 +26,7 @@ use crate::kernel::{GemmKernel, together};
 use crate::params::GemmParams;
 use crate::tile::tiles;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::{cluster, counter, thread};
+use cuda_std::{cluster, counter, device_inline, thread};
 
 /// Words of the workspace that it takes, behind those of blocks that share tiles: the slices asked for, and the clusters that have asked for
 /// all of theirs.
@@ -50,7 +50,7 @@ pub struct Pace {
 
 impl Pace {
     /// At the beginning.
-    #[inline(always)]
+    #[device_inline]
     pub fn new() -> Self {
         Pace { asked: 0, left: 0, patience: PATIENCE }
     }
@@ -59,7 +59,7 @@ impl Pace {
     ///
     /// # Safety
     /// One thread of the block does so, before each slice. A launch that keeps pace brings the words.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn step<K: GemmKernel, E>(&mut self, p: &GemmParams<K::Element, E, K::Target>) {
         if p.pace() == 0 || !counts::<K>() {
@@ -85,7 +85,7 @@ impl Pace {
     ///
     /// # Safety
     /// The same thread does so, once, after all slices.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn end<K: GemmKernel, E: Epilogue<K::Target>>(
         self,
@@ -114,26 +114,26 @@ impl Pace {
 }
 
 impl Default for Pace {
-    #[inline(always)]
+    #[device_inline]
     fn default() -> Self {
         Pace::new()
     }
 }
 
 /// Whether this block counts for its cluster.
-#[inline(always)]
+#[device_inline]
 fn counts<K: GemmKernel>() -> bool {
     K::CLUSTER == 1 || cluster::rank() == 0
 }
 
 /// Clusters of the launch.
-#[inline(always)]
+#[device_inline]
 fn clusters<K: GemmKernel>() -> u32 {
     thread::grid_dim_x() / K::CLUSTER
 }
 
 /// The [words](WORDS) of a launch.
-#[inline(always)]
+#[device_inline]
 fn words<K: GemmKernel, E>(p: &GemmParams<K::Element, E, K::Target>) -> GlobalPtr<u32> {
     p.workspace.signals.add(u64::from(p.sharing_blocks) * u64::from(K::CLUSTER))
 }

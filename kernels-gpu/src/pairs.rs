@@ -7,6 +7,7 @@
 use crate::element::Element;
 use crate::params::MatrixRef;
 use core::mem::transmute_copy;
+use cuda_std::device_inline;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::warp;
 
@@ -36,7 +37,7 @@ const fn share_a_word<T>() -> bool {
 }
 
 /// The elements of a pair.
-#[inline(always)]
+#[device_inline]
 pub fn unpack<T: Element>(words: Words) -> [T; 2] {
     if const { share_a_word::<T>() } {
         let halves = [words[0] as u16, (words[0] >> u16::BITS) as u16];
@@ -49,7 +50,7 @@ pub fn unpack<T: Element>(words: Words) -> [T; 2] {
 }
 
 /// A pair of the bits of its elements.
-#[inline(always)]
+#[device_inline]
 const fn in_words<T>([low, high]: [u32; 2]) -> Words {
     if const { share_a_word::<T>() } { [low | high << u16::BITS, 0] } else { [low, high] }
 }
@@ -58,7 +59,7 @@ const fn in_words<T>([low, high]: [u32; 2]) -> Words {
 ///
 /// # Safety
 /// As for [`GlobalPtr::load`] if it is.
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 unsafe fn load_element<T: Element>(element: GlobalPtr<T>, there: bool) -> u32 {
     // SAFETY: as promised by the caller.
@@ -89,26 +90,26 @@ pub struct PairsAt {
 
 impl PairsAt {
     /// The row and column of D of element `e` of pair `j` of row `i`.
-    #[inline(always)]
+    #[device_inline]
     pub const fn place(&self, i: usize, j: usize, e: usize) -> (u32, u32) {
         let (row, col) = (self.row(i), self.col(j) + e as u32);
         if self.swapped { (col, row) } else { (row, col) }
     }
 
     /// Row `i` of the two.
-    #[inline(always)]
+    #[device_inline]
     pub const fn row(&self, i: usize) -> u32 {
         self.row + i as u32 * STEP
     }
 
     /// The first column of pair `j`.
-    #[inline(always)]
+    #[device_inline]
     pub const fn col(&self, j: usize) -> u32 {
         self.col + j as u32 * STEP
     }
 
     /// How many elements of pair `j` of row `i` lie in D.
-    #[inline(always)]
+    #[device_inline]
     pub const fn inside(&self, i: usize, j: usize) -> u32 {
         let cols = self.n.saturating_sub(self.col(j));
         if self.row(i) >= self.m {
@@ -124,7 +125,7 @@ impl PairsAt {
     ///
     /// # Safety
     /// The matrix is valid for its shape.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load<T: Element>(&self, matrix: MatrixRef<T>) -> [[Words; PAIRS]; ROWS] {
         if self.swapped {
@@ -143,7 +144,7 @@ impl PairsAt {
     ///
     /// # Safety
     /// As for [`load`](Self::load).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn load_elements<T: Element>(&self, matrix: MatrixRef<T>) -> [[Words; PAIRS]; ROWS] {
         let mut words = [[[0; 2]; PAIRS]; ROWS];
@@ -165,7 +166,7 @@ impl PairsAt {
     ///
     /// # Safety
     /// The vector is valid for its length.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load_of_cols<T: Element>(&self, vector: GlobalPtr<T>) -> [Words; PAIRS] {
         let whole =
@@ -178,7 +179,7 @@ impl PairsAt {
     ///
     /// # Safety
     /// The vector is valid for its length.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load_of_rows<T: Element>(&self, vector: GlobalPtr<T>) -> [u32; ROWS] {
         [0, 1].map(|i| {
@@ -193,7 +194,7 @@ impl PairsAt {
     ///
     /// # Safety
     /// If the row is there, it is valid up to D's last column.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn load_row<T: Element>(
         &self,
@@ -246,7 +247,7 @@ pub struct FetchedVectors {
 const LANES_OF_ROW: u32 = STEP / 2;
 
 /// Which [`COLS`] columns this lane fetches the elements of vectors for: all lanes together those of 8 times as many, each once.
-#[inline(always)]
+#[device_inline]
 pub fn turn_of_lane() -> u32 {
     warp::lane_id() / LANES_OF_ROW
 }
@@ -257,7 +258,7 @@ impl FetchedVectors {
     ///
     /// # Safety
     /// All lanes of the warp get here together; there are at most 8 turns.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn of_turn<T: Element>(&self, turn: u32) -> Self {
         let lane = turn * LANES_OF_ROW + warp::lane_id() % LANES_OF_ROW;

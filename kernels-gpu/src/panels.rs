@@ -26,7 +26,7 @@ use core::mem::transmute_copy;
 use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::SharedPtr;
 use cuda_std::mma::{Factor, MATRIX, load_matrices};
-use cuda_std::{hint, shared, thread, warp};
+use cuda_std::{device_inline, hint, shared, thread, warp};
 
 /// Bytes of a chunk: a row of the matrices that tensor cores read.
 pub(crate) const CHUNK_BYTES: u32 = 16;
@@ -89,7 +89,7 @@ pub trait Panel {
 }
 
 /// Bytes from the start of a panel to a chunk of a row.
-#[inline(always)]
+#[device_inline]
 fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
     let together = const { if P::CHUNKS < LINE { P::CHUNKS } else { LINE } };
     let places = if const { P::BY_ELEMENTS } {
@@ -143,7 +143,7 @@ impl Panels {
     }
 
     /// The panels of stage `stage`.
-    #[inline(always)]
+    #[device_inline]
     pub fn of_stage<K: GemmKernel>(stage: u32) -> Self {
         let a = shared::dynamic::<u8>().address() + stage * Self::bytes::<K>();
         Panels { a, b: a + PanelA::<K>::BYTES }
@@ -161,7 +161,7 @@ pub struct Reader<P> {
 impl<P: Panel> Reader<P> {
     /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of the part's width, which is
     /// a power of two, and of what fills all banks where elements are read one by one.
-    #[inline(always)]
+    #[device_inline]
     pub fn new(first: u32) -> Self {
         let lane = warp::lane_id();
         if const { P::BY_ELEMENTS } {
@@ -181,7 +181,7 @@ impl<P: Panel> Reader<P> {
     }
 
     /// Which 8 rows of A or columns of B of a square, and which half of its values of k, one of its four matrices has.
-    #[inline(always)]
+    #[device_inline]
     const fn place_of_matrix(matrix: u32) -> (u32, u32) {
         if P::WIDTH_FIRST { (matrix % 2, matrix / 2) } else { (matrix / 2, matrix % 2) }
     }
@@ -194,7 +194,7 @@ impl<P: Panel> Reader<P> {
     ///
     /// # Safety
     /// All lanes of the warp call it together; the square is written, and nobody writes it before the next barrier.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn read<T: Factor>(&self, panel: u32, square: usize, step: usize) -> [u32; 4] {
         if const { P::BY_ELEMENTS } {
@@ -219,7 +219,7 @@ impl<P: Panel> Reader<P> {
     ///
     /// # Safety
     /// As for [`read`](Self::read).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn read_elements<T: Factor>(&self, panel: u32, square: u32, step: u32) -> [u32; 4] {
         const LINE_BYTES: u32 = LINE * CHUNK_BYTES;
@@ -259,7 +259,7 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
 
     /// The same by the number of threads that there are, which the assembler does not know. If it did it would write out all turns where there is no branch
     /// between, choose among the ways of copying by predicates, and have all addresses in registers at once.
-    #[inline(always)]
+    #[device_inline]
     fn turns() -> u32 {
         P::ROWS * P::CHUNKS / thread::block_dim_x()
     }
@@ -267,7 +267,7 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
     /// Copies this thread's share of the panel that begins at `k`: by chunks where all rows that are stored consist of whole,
     /// aligned ones, by pairs of elements of half precision or single ones of f32 where they consist of those, else element by element and at once.
     /// Which it is, is the same for all threads.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy(&self, thread: u32, k: u32, panel: u32) {
         const {
@@ -331,7 +331,7 @@ pub struct PanelCopier<K: GemmKernel> {
 
 impl<T: Element + Factor, K: GemmKernel<Element = T>> PanelCopier<K> {
     /// For the block whose tile of D starts at `origin`.
-    #[inline(always)]
+    #[device_inline]
     pub fn new<E, D: Element>(params: &GemmParams<T, E, D>, origin: Origin) -> Self {
         let GemmParams { a, b, m, n, k, .. } = *params;
         let (row, col) = (origin.row, origin.col);
@@ -348,7 +348,7 @@ impl<T: Element + Factor, K: GemmKernel<Element = T>> PanelCopier<K> {
     /// # Safety
     /// A and B are valid for their shapes. No thread reads or writes the panels from the last barrier until this thread has waited
     /// for its copies and met the others at another barrier.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, thread: u32, k: u32, panels: Panels) {
         if k < self.a.depth {

@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::maps::Maps;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::scalar::Scalar;
-use cuda_std::{hint, thread};
+use cuda_std::{device_inline, hint, thread};
 
 /// A row-major matrix in global memory: element `(row, col)` is at `row * ld + col`.
 #[repr(C)]
@@ -21,7 +21,7 @@ pub struct MatrixRef<T> {
 }
 
 impl<T> Clone for MatrixRef<T> {
-    #[inline(always)]
+    #[device_inline]
     fn clone(&self) -> Self {
         *self
     }
@@ -34,32 +34,32 @@ impl<T: Scalar> MatrixRef<T> {
     pub const NULL: Self = Self { data: GlobalPtr::null(), ld: 0 };
 
     /// Pointer to element `(row, col)`.
-    #[inline(always)]
+    #[device_inline]
     pub fn at(&self, row: u32, col: u32) -> GlobalPtr<T> {
         self.data.add(row as u64 * self.ld + col as u64)
     }
 
     /// Pointer to element `(row, col)` of the factor that is stored here in this layout.
-    #[inline(always)]
+    #[device_inline]
     pub fn at_in(&self, layout: Layout, row: u32, col: u32) -> GlobalPtr<T> {
         let (stored_row, stored_col) = layout.stored(row, col);
         self.at(stored_row, stored_col)
     }
 
     /// Elements from one row to the next, and from one column to the next, of the factor that is stored here in this layout.
-    #[inline(always)]
+    #[device_inline]
     pub fn steps_in(&self, layout: Layout) -> (u64, u64) {
         layout.stored(self.ld, 1)
     }
 
     /// The matrix `elements` elements further on.
-    #[inline(always)]
+    #[device_inline]
     pub fn shifted(self, elements: u64) -> Self {
         MatrixRef { data: self.data.add(elements), ..self }
     }
 
     /// Whether every row starts at a multiple of `width` elements, so that vectors of `width` may be loaded and stored.
-    #[inline(always)]
+    #[device_inline]
     pub fn has_vectors(&self, width: u32) -> bool {
         let bytes = width as u64 * size_of::<T>() as u64;
         let row_bytes = self.ld * size_of::<T>() as u64;
@@ -81,7 +81,7 @@ pub struct TargetRef<T> {
 }
 
 impl<T> Clone for TargetRef<T> {
-    #[inline(always)]
+    #[device_inline]
     fn clone(&self) -> Self {
         *self
     }
@@ -91,25 +91,25 @@ impl<T> Copy for TargetRef<T> {}
 
 impl<T: Scalar> TargetRef<T> {
     /// D of a product.
-    #[inline(always)]
+    #[device_inline]
     pub fn of_product(&self, index: u32) -> MatrixRef<T> {
         self.first.shifted(u64::from(index) * self.stride)
     }
 
     /// D of the running block's product.
-    #[inline(always)]
+    #[device_inline]
     pub fn of_block(&self) -> MatrixRef<T> {
         self.of_product(thread::block_idx_y())
     }
 
     /// Pointer to element `(row, col)`.
-    #[inline(always)]
+    #[device_inline]
     pub fn at(&self, row: u32, col: u32) -> GlobalPtr<T> {
         self.of_block().at(row, col)
     }
 
     /// Whether every row starts at a multiple of `width` elements: see [`MatrixRef::has_vectors`].
-    #[inline(always)]
+    #[device_inline]
     pub fn has_vectors(&self, width: u32) -> bool {
         self.of_block().has_vectors(width)
     }
@@ -128,7 +128,7 @@ pub struct Workspace<T: Element> {
 }
 
 impl<T: Element> Clone for Workspace<T> {
-    #[inline(always)]
+    #[device_inline]
     fn clone(&self) -> Self {
         *self
     }
@@ -190,19 +190,19 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     ///
     /// It has no word of its own, because no such kernel splits K, and one word more would move those behind it: ptxas then gives kernels
     /// other registers, of which those of f32 are chosen by their banks.
-    #[inline(always)]
+    #[device_inline]
     pub const fn pace(&self) -> u32 {
         self.slice_depth
     }
 
     /// The tiles of a kernel in which they [fit](crate::fit), which have no word of their own for the same reason: such tiles are not shared.
-    #[inline(always)]
+    #[device_inline]
     pub const fn columns(&self) -> Columns {
         Columns::from_word(self.shared_tiles)
     }
 
     /// The same with another epilogue.
-    #[inline(always)]
+    #[device_inline]
     pub fn with_epilogue<F>(self, epilogue: F) -> GemmParams<T, F, D> {
         let GemmParams { a, b, d, a_stride, b_stride, .. } = self;
         let GemmParams { m, n, k, slice_depth, shared_tiles, sharing_blocks, .. } = self;
@@ -241,21 +241,21 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     }
 
     /// D of the product that these are the parameters of, where a kernel [goes through several](crate::kernel::GemmKernel::WALKS_BATCHES).
-    #[inline(always)]
+    #[device_inline]
     pub fn target(&self) -> MatrixRef<D> {
         self.d.of_product(self.epilogue.product())
     }
 
     /// The same for the product that comes `index` after the running block's. A and B are left as they are: kernels that go through several
     /// products know them by their [maps](crate::maps).
-    #[inline(always)]
+    #[device_inline]
     pub fn further(&self, index: u32) -> GemmParams<T, OfProduct<E, u32>, D> {
         self.with_epilogue(OfProduct(self.epilogue, index))
     }
 
     /// The parameters of the product that the running block computes: the one of its index along y. A and B are those of
     /// the product; D and the epilogue become so where they are used.
-    #[inline(always)]
+    #[device_inline]
     pub fn of_block(self) -> GemmParams<T, OfBlock<E>, D> {
         let product = u64::from(thread::block_idx_y());
         let shifted = |factor: MatrixRef<T>, stride: u64| {

@@ -7,6 +7,7 @@ use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::mover::vector_len;
 use crate::params::{GemmParams, MatrixRef, TargetRef};
+use cuda_std::device_inline;
 use cuda_std::thread;
 
 /// The shape of what lies in the workspace.
@@ -22,14 +23,14 @@ pub struct Partials {
 
 impl Partials {
     /// Of products of this shape, in slices of `slice_depth` values of k, which is not zero.
-    #[inline(always)]
+    #[device_inline]
     pub fn new<T: Element>(m: u32, n: u32, k: u32, slice_depth: u32) -> Self {
         let ld = n.next_multiple_of(vector_len::<T::Acc>() as u32);
         Partials { ld, slice: u64::from(m) * u64::from(ld), slices: k.div_ceil(slice_depth) }
     }
 
     /// Elements of one product of a batch.
-    #[inline(always)]
+    #[device_inline]
     pub const fn product(&self) -> u64 {
         self.slices as u64 * self.slice
     }
@@ -48,7 +49,7 @@ pub struct SliceOfK<A> {
 
 impl<T: Element, E: Copy, D: Element> GemmParams<T, E, D> {
     /// The running block's slice of K.
-    #[inline(always)]
+    #[device_inline]
     pub fn slice(&self) -> SliceOfK<T::Acc> {
         // A launch has slices of at least one k; saying so spares the compiler a check for division by zero.
         let partials = Partials::new::<T>(self.m, self.n, self.k, self.slice_depth.max(1));
@@ -70,7 +71,7 @@ impl<T: Element, E: Copy, D: Element> GemmParams<T, E, D> {
 impl<T: Element<Acc = T>, E: Copy> GemmParams<T, E> {
     /// The running block's slice of K as a product of its own: it ends where the slice ends, and its D is the slice's place in
     /// the workspace. The first value of k comes with it.
-    #[inline(always)]
+    #[device_inline]
     pub fn slice_of_block(&self) -> (GemmParams<T, E>, u32) {
         let slice = self.slice();
         (GemmParams { d: slice.sums, k: slice.end, ..*self }, slice.first)
@@ -82,7 +83,7 @@ impl<T: Element<Acc = T>, E: Copy> GemmParams<T, E> {
 pub struct Unchanged;
 
 impl<T: Element<Acc = T>> Epilogue<T> for Unchanged {
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply(&self, sum: T, _row: u32, _col: u32) -> T {
         sum
     }

@@ -26,7 +26,7 @@ use crate::params::GemmParams;
 use crate::shares::{Segment, Share, Shares};
 use crate::tile::{Origin, tiles, tiles_of_cluster_at};
 use core::ops::Range;
-use cuda_std::{hint, thread};
+use cuda_std::{device_inline, hint, thread};
 
 /// Slices of a tile that one block sums in one go.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     const CLUSTER: u32 = ABOVE * BESIDE;
 
     /// Those of the running block.
-    #[inline(always)]
+    #[device_inline]
     pub fn new<K: GemmKernel, E: Epilogue<K::Target>>(
         p: &GemmParams<K::Element, E, K::Target>,
     ) -> Self {
@@ -85,7 +85,7 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     }
 
     /// The same parts, worked out anew but for where in them the block is: that is all that need stay in a register while one of them is summed.
-    #[inline(always)]
+    #[device_inline]
     pub fn anew<K: GemmKernel, E: Epilogue<K::Target>>(
         &self,
         p: &GemmParams<K::Element, E, K::Target>,
@@ -103,13 +103,13 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     }
 
     /// What the cluster shares. It is worked out each time anew: values that stay in registers all the while take them from the sums.
-    #[inline(always)]
+    #[device_inline]
     fn share(&self) -> Share {
         self.shares.of(hint::opaque(thread::block_idx_x()) / Self::CLUSTER)
     }
 
     /// The part that was given last.
-    #[inline(always)]
+    #[device_inline]
     pub fn current(&self) -> Part {
         match self.step {
             0 | 1 => Part { is_left: true, ..self.part(self.share().unfinished) },
@@ -122,7 +122,7 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     }
 
     /// The end of a shared tile, of which the clusters from `first_helper` on have the beginning.
-    #[inline(always)]
+    #[device_inline]
     fn end(&self, finished: Segment, first_helper: u32) -> Part {
         let rank = thread::block_idx_x() % Self::CLUSTER;
         let first_helper = first_helper * Self::CLUSTER + rank;
@@ -130,13 +130,13 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     }
 
     /// A whole tile.
-    #[inline(always)]
+    #[device_inline]
     fn whole(&self, tile: u32) -> Part {
         self.part(Segment { tile, first: 0, end: self.slices })
     }
 
     /// The number of the whole tile of a step: fewer than 2^31, and no more blocks than that.
-    #[inline(always)]
+    #[device_inline]
     fn tile(&self, step: u32) -> u32 {
         let (cluster, clusters) =
             (thread::block_idx_x() / Self::CLUSTER, thread::grid_dim_x() / Self::CLUSTER);
@@ -144,7 +144,7 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     }
 
     /// The part of a tile of the cluster.
-    #[inline(always)]
+    #[device_inline]
     fn part(&self, segment: Segment) -> Part {
         let Origin { row, col } = tiles_of_cluster_at(&self.together, self.m, self.n, segment.tile);
         // The blocks of a cluster follow each other.
@@ -165,7 +165,7 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
 impl<const ABOVE: u32, const BESIDE: u32> Iterator for Parts<ABOVE, BESIDE> {
     type Item = Part;
 
-    #[inline(always)]
+    #[device_inline]
     fn next(&mut self) -> Option<Part> {
         if self.step == 0 {
             self.step = 1;

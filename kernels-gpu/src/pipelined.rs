@@ -28,6 +28,7 @@ use crate::thread_tile::ThreadTile;
 use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::async_copy::{commit_group, wait_group};
+use cuda_std::device_inline;
 use cuda_std::thread;
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN` and 2 to 4 stages.
@@ -64,7 +65,7 @@ impl<
     };
     const SHARED_BYTES: u32 = shared_bytes::<Self>();
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
         let stager = Stager::<Self>::new(&p, origin);
@@ -100,7 +101,7 @@ impl<
 }
 
 /// Waits until the oldest of the `STAGES - 1` groups under way has arrived.
-#[inline(always)]
+#[device_inline]
 pub fn wait_for_oldest<const STAGES: u32>() {
     const { assert!(2 <= STAGES && STAGES <= 4, "a pipeline has 2 to 4 stages") };
     match STAGES {

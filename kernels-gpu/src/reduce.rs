@@ -11,7 +11,7 @@ use crate::params::GemmParams;
 use crate::partials::Partials;
 use crate::thread_tile::store_vector;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::{thread, unroll};
+use cuda_std::{device_inline, thread, unroll};
 
 /// Threads of a block.
 pub const THREADS: u32 = 64;
@@ -40,7 +40,7 @@ const fn vectors<T: Element>(m: u32, n: u32) -> u64 {
 /// # Safety
 /// Launched with [`THREADS`] threads along x and [`blocks`] along x, after a launch with the same parameters of a kernel whose
 /// schedule is [`SplitK`](crate::kernel::Schedule::SplitK), or in place of one where `k` is zero.
-#[inline(always)]
+#[device_inline]
 pub unsafe fn reduce<T: Element, E: Epilogue<T>>(p: GemmParams<T, E>) {
     let len = const { vector_len::<T::Acc>() };
     let index =
@@ -85,7 +85,7 @@ pub unsafe fn reduce<T: Element, E: Epilogue<T>>(p: GemmParams<T, E>) {
 }
 
 /// Adds the vectors of `N` slices from `slice` on, whose loads are in flight together.
-#[inline(always)]
+#[device_inline]
 unsafe fn add<T: Element, const N: usize>(
     first: GlobalPtr<T::Acc>,
     elements: u64,

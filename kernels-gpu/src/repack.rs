@@ -28,7 +28,7 @@ pub mod transpose;
 
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::{thread, unroll};
+use cuda_std::{device_inline, thread, unroll};
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
@@ -199,7 +199,7 @@ impl Repack {
     }
 
     /// The part of a block, and which of its blocks it is.
-    #[inline(always)]
+    #[device_inline]
     fn part(&self, block: u32) -> (Part, u32) {
         if block < self.a.blocks { (self.a, block) } else { (self.b, block - self.a.blocks) }
     }
@@ -218,7 +218,7 @@ struct Place {
 
 impl Place {
     /// The place so many rows and vectors ahead, fewer vectors than a row has.
-    #[inline(always)]
+    #[device_inline]
     fn ahead(self, part: &Part, (rows, vectors): (u32, u32)) -> Place {
         let vector = self.vector + vectors;
         let ends = vector >= part.vectors;
@@ -232,26 +232,26 @@ impl Place {
     }
 
     /// Units of the vector; none behind the last row.
-    #[inline(always)]
+    #[device_inline]
     fn units(&self, part: &Part) -> u32 {
         let of_vector = if self.vector + 1 == part.vectors { part.last } else { UNITS as u32 };
         if self.row < part.rows { of_vector } else { 0 }
     }
 
     /// The vector's first unit.
-    #[inline(always)]
+    #[device_inline]
     fn source(&self) -> GlobalPtr<Unit> {
         GlobalPtr::from_address(self.from + u64::from(self.vector) * VECTOR_BYTES)
     }
 
     /// The vector of the copy.
-    #[inline(always)]
+    #[device_inline]
     fn target(&self) -> GlobalPtr<u32> {
         GlobalPtr::from_address(self.to + u64::from(self.vector) * VECTOR_BYTES)
     }
 
     /// Bytes by which the vector begins behind a multiple of 16.
-    #[inline(always)]
+    #[device_inline]
     fn shift(&self) -> u32 {
         self.source().address() as u32 % VECTOR_BYTES as u32
     }
@@ -262,7 +262,7 @@ impl Place {
 /// # Safety
 /// Launched with [`THREADS`] threads along x and [`Repack::blocks`] along x; the matrices are valid, and the copies are memory of
 /// their own.
-#[inline(always)]
+#[device_inline]
 pub unsafe fn repack(p: Repack) {
     let (part, block) = p.part(thread::block_idx_x());
     // SAFETY: as promised by the caller.
@@ -273,7 +273,7 @@ pub unsafe fn repack(p: Repack) {
 ///
 /// # Safety
 /// As for [`repack`].
-#[inline(always)]
+#[device_inline]
 unsafe fn copy<const N: usize>(part: Part, block: u32) {
     // There are blocks and vectors; saying so spares the compiler checks for division by zero.
     let part = Part { vectors: part.vectors.max(1), ..part };
@@ -332,7 +332,7 @@ unsafe fn copy<const N: usize>(part: Part, block: u32) {
 }
 
 /// The 16 bytes that begin `bytes` into two neighbouring vectors, an even number less than 16.
-#[inline(always)]
+#[device_inline]
 fn shifted(lower: [u32; 4], upper: [u32; 4], bytes: u32) -> [u32; 4] {
     let [a, b, c, d] = lower;
     let [e, f, g, h] = upper;
@@ -351,7 +351,7 @@ fn shifted(lower: [u32; 4], upper: [u32; 4], bytes: u32) -> [u32; 4] {
 }
 
 /// The vector with zeros behind its first `left` units.
-#[inline(always)]
+#[device_inline]
 fn cut(vector: [u32; 4], left: u32) -> [u32; 4] {
     let [a, b, c, d] = vector;
     [(a, 0), (b, 2), (c, 4), (d, 6)].map(|(word, before)| {
@@ -368,7 +368,7 @@ fn cut(vector: [u32; 4], left: u32) -> [u32; 4] {
 ///
 /// # Safety
 /// These units are valid.
-#[inline(always)]
+#[device_inline]
 unsafe fn singly(from: GlobalPtr<Unit>, left: u32) -> [u32; 4] {
     [0, 2, 4, 6].map(|unit| {
         let at = from.add(u64::from(unit));

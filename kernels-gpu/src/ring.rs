@@ -14,7 +14,7 @@
 
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::memory::SharedPtr;
-use cuda_std::{cluster, shared, thread, warp};
+use cuda_std::{cluster, device_inline, shared, thread, warp};
 
 /// Threads of a warp.
 pub const WARP: u32 = 32;
@@ -23,13 +23,13 @@ pub const WARP: u32 = 32;
 const BARRIER_BYTES: u32 = 8;
 
 /// The stage after `stage`, in a ring.
-#[inline(always)]
+#[device_inline]
 pub const fn after<const STAGES: u32>(stage: u32) -> u32 {
     if stage == STAGES - 1 { 0 } else { stage + 1 }
 }
 
 /// The stage before `stage`, in a ring.
-#[inline(always)]
+#[device_inline]
 pub const fn before<const STAGES: u32>(stage: u32) -> u32 {
     if stage == 0 { STAGES - 1 } else { stage - 1 }
 }
@@ -44,7 +44,7 @@ struct Place {
 
 impl Place {
     /// The stage, and on to the next.
-    #[inline(always)]
+    #[device_inline]
     fn advance<const STAGES: u32>(&mut self) -> u32 {
         let stage = self.stage;
         self.stage = after::<STAGES>(stage);
@@ -81,7 +81,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// All threads of the block get here together; there is room for [`BYTES`](Self::BYTES).
-    #[inline(always)]
+    #[device_inline]
     pub unsafe fn new(offset: u32, arrivals: u32, readers: u32) -> Self {
         // SAFETY: as promised by the caller.
         unsafe { Self::with_barriers(offset, arrivals, readers, 1, || {}) }
@@ -93,7 +93,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     /// # Safety
     /// As for [`new`](Self::new), for all blocks of the cluster; the target has bulk copies. All warps that read call
     /// [`leave_cluster`](Self::leave_cluster) in the end.
-    #[inline(always)]
+    #[device_inline]
     pub unsafe fn for_bulk_copies(offset: u32, readers: u32, blocks: u32) -> Self {
         // SAFETY: as promised by the caller.
         unsafe { Self::with_barriers(offset, 1, readers, blocks, mbarrier::fence_init) }
@@ -101,7 +101,7 @@ impl<const STAGES: u32> Ring<STAGES> {
 
     /// A ring whose barriers `publish` makes known beyond what the block's barrier does. It is `Copy`, so that nothing has to be
     /// dropped where it is not called: the compiler would do so on a way of its own, with a block's barrier of its own.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn with_barriers(
         offset: u32,
         arrivals: u32,
@@ -139,7 +139,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// All warps will have said of what was in it that they have [read](Self::emptied) it.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn wait_empty(&self) -> u32 {
         if mbarrier::AVAILABLE {
@@ -153,7 +153,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// Every thread that copies does so, once for each stage, in order.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn filled(&mut self) {
         let stage = self.writer.advance::<STAGES>();
@@ -168,7 +168,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// As for [`filled`](Self::filled); the target has mbarriers.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn filled_by_copies(&self) {
         // SAFETY: the barrier is initialised.
@@ -180,7 +180,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// As for [`filled_by_copies`](Self::filled_by_copies), which has been called for this stage.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn filled_by_hand(&mut self) {
         let stage = self.writer.advance::<STAGES>();
@@ -193,7 +193,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// The ring is one [for bulk copies](Self::for_bulk_copies), and the stage is empty.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn expect(&mut self, bytes: u32) -> Mbarrier {
         let full = barrier(self.full, self.writer.advance::<STAGES>());
@@ -206,7 +206,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// All threads of the block get here, and have filled it or will.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn wait_full(&mut self) -> u32 {
         let parity = self.reader.parity;
@@ -226,7 +226,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// All lanes of the warp get here together, having read what they need of it.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn emptied(&mut self) {
         // SAFETY: as promised by the caller.
@@ -237,7 +237,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     ///
     /// # Safety
     /// As for [`emptied`](Self::emptied), which has been called for all stages before.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn emptied_last(&mut self) {
         // SAFETY: as promised by the caller.
@@ -249,7 +249,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     /// # Safety
     /// All warps of the cluster that read get here, having [read](Self::emptied_last) the last stage. Others have ended or will, without
     /// waiting for anything but the ring.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn leave_cluster(&self) {
         if self.blocks > 1 {
@@ -259,7 +259,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     }
 
     /// This warp's arrival at the barriers of an empty stage.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn leave(&self, stage: u32) {
         if mbarrier::AVAILABLE {
@@ -280,7 +280,7 @@ impl<const STAGES: u32> Ring<STAGES> {
 }
 
 /// Barrier `index` of those that begin at an address of shared memory.
-#[inline(always)]
+#[device_inline]
 fn barrier(first: u32, index: u32) -> Mbarrier {
     Mbarrier::new(SharedPtr::from_address(first + index * BARRIER_BYTES))
 }

@@ -20,6 +20,7 @@ use crate::params::GemmParams;
 use crate::swapped::InOrder;
 use crate::warpgroup::Warpgroup;
 use core::marker::PhantomData;
+use cuda_std::device_inline;
 use cuda_std::wgmma::M;
 use half::f16;
 
@@ -54,7 +55,7 @@ impl<const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>> Ge
     const SHARED_BYTES: u32 = Inner::<BN, STAGES, L>::SHARED_BYTES;
     const WAITS: bool = Inner::<BN, STAGES, L>::WAITS;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {
         // SAFETY: as promised by the caller; without depth there are no lines.
         unsafe {

@@ -14,6 +14,8 @@
 //!
 //! Here that is worked out, by the same functions for a kernel and for whoever wants to know what it does.
 
+use cuda_std::device_inline;
+
 /// Slices of k of one tile, from `first` to before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -32,7 +34,7 @@ impl Segment {
     }
 
     /// Whether it has no slices.
-    #[inline(always)]
+    #[device_inline]
     pub const fn is_empty(&self) -> bool {
         self.first == self.end
     }
@@ -64,7 +66,7 @@ pub struct Shares {
 impl Shares {
     /// Of `tiles` tiles with `slices` slices each among `blocks` blocks: `tiles <= blocks <= tiles * slices < 2^32`, or no tiles
     /// and no blocks.
-    #[inline(always)]
+    #[device_inline]
     pub const fn new(tiles: u32, blocks: u32, slices: u32) -> Self {
         Shares { tiles, blocks, slices }
     }
@@ -80,7 +82,7 @@ impl Shares {
     }
 
     /// What block `block` of the grid sums.
-    #[inline(always)]
+    #[device_inline]
     pub const fn of(&self, block: u32) -> Share {
         if block >= self.blocks {
             let tile = self.tiles + (block - self.blocks);
@@ -106,21 +108,21 @@ impl Shares {
     }
 
     /// The slices of each block, and how many blocks have one more: the first ones.
-    #[inline(always)]
+    #[device_inline]
     const fn part(&self) -> (u32, u32) {
         let (all, blocks) = (self.tiles * self.slices, at_least_one(self.blocks));
         (all / blocks, all % blocks)
     }
 
     /// The first slice of a block, counted through all tiles.
-    #[inline(always)]
+    #[device_inline]
     const fn first(&self, block: u32) -> u32 {
         let (part, longer) = self.part();
         block * part + if block < longer { block } else { longer }
     }
 
     /// The block that has a slice, counted through all tiles.
-    #[inline(always)]
+    #[device_inline]
     const fn block_of(&self, slice: u32) -> u32 {
         let (part, longer) = self.part();
         let of_longer = longer * (part + 1);
@@ -133,7 +135,7 @@ impl Shares {
 }
 
 /// What a number is that is not zero where anybody asks; saying so spares a kernel the check for division by zero.
-#[inline(always)]
+#[device_inline]
 const fn at_least_one(number: u32) -> u32 {
     if number == 0 { 1 } else { number }
 }

@@ -23,7 +23,7 @@ use crate::params::{GemmParams, MatrixRef};
 use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
-use cuda_std::{shared, thread, unroll};
+use cuda_std::{device_inline, shared, thread, unroll};
 use half::f16;
 
 /// Which axis of D is short.
@@ -92,7 +92,7 @@ impl<
     const DEPTH_GROUPS: u32 = GROUPS as u32;
     const SHARED_BYTES: u32 = (ROWS * LONG * Self::STRIDE * size_of::<T::Acc>()) as u32;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         let origin = block_tile(&Self::TILE, p.n);
         let slice = p.slice();
@@ -177,7 +177,7 @@ struct Factors<T> {
 }
 
 impl<T: Element> Factors<T> {
-    #[inline(always)]
+    #[device_inline]
     fn new<E, D: Element>(p: &GemmParams<T, E, D>, layouts: Layouts, transposed: bool) -> Self {
         let layouts = layouts_of_factors(layouts, transposed);
         let GemmParams { a, b, m, n, k, .. } = *p;
@@ -189,7 +189,7 @@ impl<T: Element> Factors<T> {
     }
 
     /// Whether the stored rows of the large factor consist of whole, aligned vectors. The same for all threads.
-    #[inline(always)]
+    #[device_inline]
     fn is_wide(&self) -> bool {
         let vector = vector_len::<T>() as u32;
         let row = match self.layouts.b {
@@ -239,13 +239,13 @@ impl<
     const STRIDE: usize = GROUPS + 1;
 
     /// Where the sum of a group for a place of the tile lies in shared memory.
-    #[inline(always)]
+    #[device_inline]
     fn place(place: usize, group: usize) -> SharedPtr<T::Acc> {
         shared::dynamic().add((place * Self::STRIDE + group) as u32)
     }
 
     /// The sums of a thread for the first `R` places along the short axis, over its values of k of all slices.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn sum<const R: usize>(
         factors: &Factors<T>,
         share: Share,
@@ -272,7 +272,7 @@ impl<
 
     /// Adds a thread's values of k of `SLICES` slices, from `k` on. All loads come first, those of the large factor before those
     /// of the small one.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn add<const SLICES: usize, const R: usize>(
         factors: &Factors<T>,
         share: Share,
@@ -319,7 +319,7 @@ impl<
 
     /// Loads vector `i` of a thread's part of a slice: places for `k + i`, or values of k for place `long + i`. What lies outside
     /// is zero.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn load(
         factors: &Factors<T>,
         long: u32,

@@ -32,7 +32,7 @@ use crate::warp_specialised::{
     bytes_to_bring, consume, consumers_meet, is_producer,
 };
 use core::marker::PhantomData;
-use cuda_std::{registers, shared};
+use cuda_std::{device_inline, registers, shared};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
 /// depth, and factors in the layouts `L`, of which slices come in the way `H`.
@@ -81,7 +81,7 @@ impl<
     const BOXES: Option<Boxes> = if H::IN_BULK { Some(boxes::<Self>()) } else { None };
     const SHARED_BYTES: u32 = bytes_to_bring::<T, Self, H>() + Ring::<STAGES>::BYTES;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
         let origin = grouped_block_tile(&Self::TILE, p.m, p.n);

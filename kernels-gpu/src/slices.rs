@@ -15,6 +15,7 @@ use crate::mover::{
 };
 use crate::params::GemmParams;
 use crate::tile::Origin;
+use cuda_std::device_inline;
 use cuda_std::memory::SharedPtr;
 use cuda_std::shared;
 
@@ -61,7 +62,7 @@ pub const SWIZZLED_ROWS: usize = BANKS_BYTES / VECTOR_BYTES;
 ///
 /// Threads that write elements of one vector's column, a row apart from each other, so go to different banks, and those that read
 /// vectors of one row still do.
-#[inline(always)]
+#[device_inline]
 pub(crate) const fn swizzled<A>(k: usize, across: usize) -> usize {
     across ^ (k % SWIZZLED_ROWS * vector_len::<A>())
 }
@@ -96,7 +97,7 @@ impl<K: GemmKernel> Slices<K> {
     pub const LEN: usize = K::TILE.bk as usize * (Self::A_STRIDE + Self::B_STRIDE);
 
     /// Where stage `stage` lies in the dynamic shared memory.
-    #[inline(always)]
+    #[device_inline]
     pub fn of_stage(stage: u32) -> Self {
         let a = shared::dynamic().add(stage * Self::LEN as u32);
         let b = a.add(K::TILE.bk * Self::A_STRIDE as u32);
@@ -104,7 +105,7 @@ impl<K: GemmKernel> Slices<K> {
     }
 
     /// The slices without their first `depth` values of k.
-    #[inline(always)]
+    #[device_inline]
     pub fn after(&self, depth: u32) -> Self {
         Slices {
             a: self.a.add(depth * Self::A_STRIDE as u32),
@@ -128,7 +129,7 @@ pub struct Stager<K: GemmKernel> {
 
 impl<K: GemmKernel> Stager<K> {
     /// For the block whose tile of D starts at `origin`.
-    #[inline(always)]
+    #[device_inline]
     pub fn new<E>(params: &GemmParams<K::Element, E>, origin: Origin) -> Self {
         Stager {
             a: Mover::new(params.a, (params.m, params.k)),
@@ -148,7 +149,7 @@ impl<K: GemmKernel> Stager<K> {
     ///
     /// # Safety
     /// A and B are valid for their shapes.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn read(&self, k: u32) -> Shares<K> {
         const { assert!(Self::SHARE <= MAX_SHARE, "a share has the registers set aside for it") };
@@ -160,7 +161,7 @@ impl<K: GemmKernel> Stager<K> {
     ///
     /// # Safety
     /// No thread reads this stage between the barriers before and after.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn write(&self, shares: Shares<K>, stage: u32) {
         // SAFETY: as promised by the caller.
@@ -172,7 +173,7 @@ impl<K: GemmKernel> Stager<K> {
     ///
     /// # Safety
     /// As for both.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn fetch(&self, k: u32, stage: u32) {
         let of = const { Self::SHARE.div_ceil(ROUND) };
@@ -186,7 +187,7 @@ impl<K: GemmKernel> Stager<K> {
         }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn read_part(&self, k: u32, part: Part) -> Shares<K> {
         // SAFETY: as promised by the caller of `read`.
@@ -198,7 +199,7 @@ impl<K: GemmKernel> Stager<K> {
         }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn write_part(&self, shares: Shares<K>, part: Part, stage: u32) {
         let slices = Slices::<K>::of_stage(stage);
@@ -217,7 +218,7 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Stager<K> {
     /// # Safety
     /// A and B are valid for their shapes. No thread reads or writes this stage from the last barrier until this thread has
     /// waited for its copies.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, k: u32, stage: u32) {
         if k >= self.a.matrix_cols() {

@@ -19,6 +19,7 @@ use crate::tile::Origin;
 use crate::warp_specialised::Bring;
 use core::ops::Range;
 use cuda_std::bulk_copy::{self, load_3d};
+use cuda_std::device_inline;
 use cuda_std::swizzle::Swizzle;
 use cuda_std::thread;
 
@@ -37,14 +38,14 @@ pub struct InBulk;
 impl Bring for InBulk {
     const IN_BULK: bool = true;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAGES: u32>()
     -> Ring<STAGES> {
         // SAFETY: as promised by the caller.
         unsafe { Ring::for_bulk_copies(shared_bytes::<K>(), consumers::<K>() / WARP, 1) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn produce<
         K: GemmKernel<Element: Element<Acc = K::Element>>,

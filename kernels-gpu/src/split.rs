@@ -37,7 +37,7 @@ pub use place::{halves_of_block, reference, written};
 
 use crate::params::MatrixRef;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
-use cuda_std::{shared_array, thread, unroll, warp};
+use cuda_std::{device_inline, shared_array, thread, unroll, warp};
 use half::f16;
 use number::{ONE_HALF_LOSES, halves, is_subnormal, magnitude};
 use team::{Team, Walk};
@@ -249,7 +249,7 @@ struct Matrix {
 /// # Safety
 /// Launched with [`THREADS`] threads along x and [`Split::blocks`] along x; the matrices are valid, and there is room for their halves and
 /// lines.
-#[inline(always)]
+#[device_inline]
 pub unsafe fn split<const MADE: u32>(p: Split) {
     const { assert!(MADE == 1 || MADE == HALVES, "high halves, or both") };
     let block = thread::block_idx_x();
@@ -293,7 +293,7 @@ impl Matrix {
     ///
     /// # Safety
     /// As for [`split`]; all threads of the block get here, and the rooms are of `L` words for each.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn split<const MADE: u32, const V: usize, const N: usize, const L: usize>(
         &self,
         team: Team,
@@ -353,7 +353,7 @@ impl Matrix {
     ///
     /// # Safety
     /// As for [`split`].
-    #[inline(always)]
+    #[device_inline]
     unsafe fn load<const V: usize, const N: usize>(&self, walk: &Walk, step: u32) -> [[f32; V]; N] {
         let mut loaded = [[0.0; V]; N];
         let vector = |i: usize| {

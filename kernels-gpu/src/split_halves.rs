@@ -26,7 +26,7 @@ use crate::warpgroup::{self, PRODUCERS};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::wgmma::{M, THREADS};
-use cuda_std::{early_start, hint, registers, shared, thread};
+use cuda_std::{device_inline, early_start, hint, registers, shared, thread};
 use half::f16;
 
 /// The kernel for block tiles of `BM x BN` and factors in the layouts `L`. Its parameters are those of [`Halves`].
@@ -50,7 +50,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts> GemmK
     const SHARED_BYTES: u32 = <Halves<BM, BN, STAGES, L> as GemmKernel>::SHARED_BYTES;
     const WAITS: bool = true;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {
         registers::require();
         let thread = thread::thread_idx_x();

@@ -16,6 +16,7 @@ use crate::params::GemmParams;
 use crate::tile::block_tile;
 use crate::warp_tiled::WarpTiled;
 use core::marker::PhantomData;
+use cuda_std::device_inline;
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, 2 to 4 stages, and factors in the layouts `L`.
 pub struct SplitK<
@@ -49,7 +50,7 @@ impl<
     const SHARED_BYTES: u32 =
         <WarpTiled<T, BM, BN, BK, TM, TN, STAGES, L> as GemmKernel>::SHARED_BYTES;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
         let (mut slice, first) = p.slice_of_block();

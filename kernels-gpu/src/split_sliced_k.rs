@@ -18,7 +18,7 @@ use crate::warp_specialised::{
     is_producer, produce, ring,
 };
 use core::marker::PhantomData;
-use cuda_std::{registers, shared};
+use cuda_std::{device_inline, registers, shared};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
 /// depth, and factors in the layouts `L`.
@@ -58,7 +58,7 @@ impl<
     const NEEDS: Needs = Needs::RegisterTransfers;
     const SHARED_BYTES: u32 = producers_shared_bytes::<T, Self>() + Ring::<STAGES>::BYTES;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
         let origin = block_tile(&Self::TILE, p.n);

@@ -18,7 +18,7 @@ use crate::warpgroup::{self, Warpgroup};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
-use cuda_std::{early_start, hint, registers, thread};
+use cuda_std::{device_inline, early_start, hint, registers, thread};
 
 /// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and results of `D`, of
 /// which the kernel itself knows nothing: it is the same for all.
@@ -56,7 +56,7 @@ impl<
         <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SHARED_BYTES;
     const WAITS: bool = true;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         registers::require();
         let thread = thread::thread_idx_x();

@@ -19,7 +19,7 @@ use crate::slices::{SWIZZLED_ROWS, Slices, shared_bytes};
 use core::marker::PhantomData;
 use cuda_std::async_copy::{self, copy_elements_async};
 use cuda_std::memory::SharedPtr;
-use cuda_std::{shared, unroll};
+use cuda_std::{device_inline, shared, unroll};
 
 /// Elements in a tile that counts as large: 128 x 256.
 const LARGE_TILE: u32 = 128 * 256;
@@ -63,28 +63,28 @@ impl<T: Element<Acc = T>, S: Slice> Staged<'_, T, S> {
     };
 
     /// Whether every stored row consists of whole, aligned vectors. The same for all threads.
-    #[inline(always)]
+    #[device_inline]
     pub fn is_possible(&self) -> bool {
         let vector = Self::VECTOR as u32;
         self.0.matrix.has_vectors(vector) && self.0.depth.is_multiple_of(vector)
     }
 
     /// Row and column of this thread's first vector in the slice.
-    #[inline(always)]
+    #[device_inline]
     fn first(thread: u32) -> (usize, usize) {
         let thread = thread as usize;
         (thread % TOGETHER * Self::VECTOR, thread / TOGETHER)
     }
 
     /// How far behind the thread's first vector the `v`-th one of a group lies: rows and columns of the slice.
-    #[inline(always)]
+    #[device_inline]
     const fn behind_first(group: usize, v: usize) -> (usize, usize) {
         let vector = group * GROUP + v;
         (vector % Self::DEEP * Self::ROWS, vector / Self::DEEP * Self::COLS)
     }
 
     /// This thread's place for the `v`-th vector of a group, among the `places` of all threads.
-    #[inline(always)]
+    #[device_inline]
     fn place(places: SharedPtr<T>, thread: u32, v: usize) -> SharedPtr<T> {
         let thread = places.add(thread * Self::VECTOR as u32);
         thread.add((v * S::THREADS * Self::VECTOR) as u32)
@@ -95,7 +95,7 @@ impl<T: Element<Acc = T>, S: Slice> Staged<'_, T, S> {
     ///
     /// # Safety
     /// A and B are valid for their shapes, [it is possible](Self::is_possible), and the thread has read what was in its place.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn begin(
         &self,
@@ -122,7 +122,7 @@ impl<T: Element<Acc = T>, S: Slice> Staged<'_, T, S> {
     ///
     /// # Safety
     /// The thread has waited for the copies that it [began](Self::begin); nobody reads the slice until it has said so.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn finish(thread: u32, group: usize, places: SharedPtr<T>, slice: SharedPtr<T>) {
         let (row, col) = Self::first(thread);
@@ -173,21 +173,21 @@ pub const fn producers_shared_bytes<T: Element<Acc = T>, K: GemmKernel<Element =
 
 impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     /// Where the threads' places for a group begin.
-    #[inline(always)]
+    #[device_inline]
     fn places(group: usize) -> SharedPtr<T> {
         let first = shared::dynamic().add(shared_bytes::<K>() / size_of::<T>() as u32);
         first.add((group % Staging::<K>::PLACES * Staging::<K>::LEN) as u32)
     }
 
     /// Whether A and B are staged. The same for all threads.
-    #[inline(always)]
+    #[device_inline]
     fn staged(&self) -> (bool, bool) {
         let (a, b) = Staging::<K>::FACTORS;
         (a && Staged(&self.a.source).is_possible(), b && Staged(&self.b.source).is_possible())
     }
 
     /// Begins to copy a group of the slices that begin at `k`, if its factor is staged.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn begin_group(&self, thread: u32, k: u32, group: usize, checked: bool) {
         let (of_a, places) = (Staging::<K>::GROUPS_OF_A, Self::places(group));
@@ -209,7 +209,7 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     ///
     /// # Safety
     /// A and B are valid for their shapes. The thread has brought all that it began to bring before.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn begin(&self, thread: u32, k: u32) {
         if Staging::<K>::GROUPS > 0 {
@@ -225,7 +225,7 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn bring_at_once(&self, thread: u32, k: u32, slices: &Slices<K>) {
         let (a, b) = self.staged();
@@ -245,7 +245,7 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
     ///
     /// # Safety
     /// As for [`copy`](Self::copy); others may read what the thread writes when it has said so.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn bring_staged(&self, thread: u32, (k, next): (u32, u32), slices: &Slices<K>) {
         if self.staged() == (false, false) {
@@ -263,7 +263,7 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
         }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn bring_groups(
         &self,

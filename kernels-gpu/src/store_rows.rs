@@ -23,7 +23,7 @@ use crate::slices::shared_bytes;
 use crate::thread_tile::{Arrangement, ThreadTile, depth_group, store_vectors, thread_of_tile};
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
-use cuda_std::{hint, unroll, warp};
+use cuda_std::{device_inline, hint, unroll, warp};
 
 /// Elements in the vectors that lanes write in turn: those of 16 bytes.
 const VECTOR: usize = 4;
@@ -43,7 +43,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     /// # Safety
     /// All threads that have sums get here together. D and the epilogue's operands are valid for the shapes in `params`; the shared
     /// memory is not used for anything else from then on.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store_rows<E: Epilogue<K::Element>>(
         &self,
@@ -120,7 +120,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// # Safety
     /// All groups have written theirs.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn sum_of_groups(scratch: SharedPtr<Acc<K>>, at: usize) -> [Acc<K>; VECTOR] {
         let mut sums = [Acc::<K>::ZERO; VECTOR];
@@ -146,7 +146,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// # Safety
     /// D is valid for its shape, and its rows start at multiples of a vector and have a multiple of its length.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store_scaled<E>(
         &self,
@@ -172,7 +172,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 }
 
 /// A vector whose elements have been moved up by so many places, in its own order again.
-#[inline(always)]
+#[device_inline]
 fn turned_back<A: Copy>(turned: [A; VECTOR], turns: usize) -> [A; VECTOR] {
     let mut vector = turned;
     for e in 0..VECTOR {

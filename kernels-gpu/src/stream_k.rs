@@ -32,7 +32,7 @@ use crate::warp_specialised::{
 };
 use core::marker::PhantomData;
 use core::ops::Range;
-use cuda_std::{hint, registers, shared, thread};
+use cuda_std::{device_inline, hint, registers, shared, thread};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
 /// depth, and factors in the layouts `L`, of which slices come in the way `H`.
@@ -82,7 +82,7 @@ impl<
     const BOXES: Option<Boxes> = if H::IN_BULK { Some(boxes::<Self>()) } else { None };
     const SHARED_BYTES: u32 = bytes_to_bring::<T, Self, H>() + Ring::<STAGES>::BYTES;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
         let block = thread::block_idx_x();
@@ -121,7 +121,7 @@ impl<
 }
 
 /// What a block of this launch sums, in values that are the same for all its threads.
-#[inline(always)]
+#[device_inline]
 fn share<T: Element, E>(p: &GemmParams<T, E>, tile: Tile, block: u32) -> Share {
     let slices = p.k.div_ceil(tile.bk).max(1);
     let whole = tiles(&tile, p.m, p.n) - p.shared_tiles;
@@ -140,7 +140,7 @@ fn share<T: Element, E>(p: &GemmParams<T, E>, tile: Tile, block: u32) -> Share {
 }
 
 /// The values of k in a segment of slices of `bk` values.
-#[inline(always)]
+#[device_inline]
 fn depth(segment: Segment, bk: u32, k: u32) -> Range<u32> {
     segment.first * bk..(segment.end * bk).min(k)
 }

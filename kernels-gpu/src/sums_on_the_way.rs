@@ -11,7 +11,7 @@ use crate::params::GemmParams;
 use crate::thread_tile::store_vector;
 use crate::tile::Origin;
 use cuda_std::memory::SharedPtr;
-use cuda_std::{hint, warp};
+use cuda_std::{device_inline, hint, warp};
 
 /// Lanes along a column and along a row of an instruction's product.
 pub const LANES: (usize, usize) = (8, 4);
@@ -33,7 +33,7 @@ pub struct SumsOnTheWay {
 
 impl SumsOnTheWay {
     /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, `cols` a multiple of 32.
-    #[inline(always)]
+    #[device_inline]
     pub fn new(sums: SharedPtr<f32>, rows: usize, cols: usize) -> Self {
         debug_assert!(cols.is_multiple_of(LINE), "rows fill all banks");
         SumsOnTheWay { sums, rows: rows as u32, cols: cols as u32 }
@@ -41,7 +41,7 @@ impl SumsOnTheWay {
 
     /// Where 4 neighbouring sums of a row lie. They change places so that lanes that write
     /// together, 8 bytes each in 4 rows and 8 columns, do not meet in a bank. Those that read 8 quads of a row do not anyway.
-    #[inline(always)]
+    #[device_inline]
     fn place(&self, row: u32, quad: u32) -> SharedPtr<f32> {
         let swizzled = quad ^ (row % 4 * 2);
         self.sums.add(row * self.cols + swizzled * QUAD as u32)
@@ -51,7 +51,7 @@ impl SumsOnTheWay {
     ///
     /// # Safety
     /// All lanes do so together, and none reads the part at that time.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn write(&self, i: usize, j: usize, pair: [f32; 2]) {
         let lane = warp::lane_id();
@@ -67,7 +67,7 @@ impl SumsOnTheWay {
     /// # Safety
     /// All lanes get here together, and all parts are written. D and the epilogue's operands are valid for the shapes in
     /// `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store<T: Element, E: Epilogue<D>, D: Element<Acc = f32>>(
         &self,

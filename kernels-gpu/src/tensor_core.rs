@@ -30,7 +30,7 @@ use crate::warp_pipeline::{Slices, multiply_slices};
 use crate::warp_tile::{Fragments, WarpTile};
 use core::marker::PhantomData;
 use cuda_std::mma::{self, Factor};
-use cuda_std::{hint, thread, unroll};
+use cuda_std::{device_inline, hint, thread, unroll};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 2 to 4 stages,
 /// factors in the layouts `L`, and results of `D`.
@@ -77,7 +77,7 @@ impl<
         if slices > sums { slices } else { sums }
     };
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         mma::require();
         let origin = block_tile(&Self::TILE, p.n);
@@ -110,7 +110,7 @@ struct Work<K: GemmKernel, const TM: usize, const TN: usize> {
 impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize, const TN: usize>
     Slices for Work<K, TM, TN>
 {
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy(&self, k: u32, stage: u32) {
         // SAFETY: as promised by the caller.
@@ -118,7 +118,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
         unsafe { self.copier.copy(hint::opaque(self.thread), k, Panels::of_stage::<K>(stage)) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn begin(&mut self, stage: u32) {
         self.panels = Panels::of_stage::<K>(stage);
@@ -126,7 +126,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
         self.fragments = unsafe { self.tile.fragments(self.panels, 0) };
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn multiply(&mut self, next: impl FnOnce() -> Option<u32>) {
         let mut next = Some(next);

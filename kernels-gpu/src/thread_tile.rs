@@ -20,7 +20,7 @@ use crate::slices::{SWIZZLED_ROWS, Slices, swizzled};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
-use cuda_std::{hint, thread, unroll};
+use cuda_std::{device_inline, hint, thread, unroll};
 
 /// Elements in a vector of a thread's `owned` rows or columns.
 const fn lane_vector<A>(owned: usize) -> usize {
@@ -87,7 +87,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     const WRITTEN_OUT: u32 = 2;
 
     /// The tile of this thread, all sums zero.
-    #[inline(always)]
+    #[device_inline]
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
         let thread = thread_of_tile::<K>() as usize;
@@ -107,7 +107,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// # Safety
     /// All of the slices is written, and no thread writes them before the next barrier.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn multiply(&mut self, slices: &Slices<K>) {
         // SAFETY: as promised by the caller.
@@ -118,7 +118,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// # Safety
     /// As for [`multiply`](Self::multiply); the slices are at least so deep.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn multiply_steps(&mut self, slices: &Slices<K>, steps: u32) {
         const { assert!(!Slices::<K>::B_IS_SWIZZLED, "rows of B lie as they are") }
@@ -144,7 +144,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// # Safety
     /// The slices hold at least one k, which is written, and no thread writes it before the next barrier.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn fragments(&self, slices: &Slices<K>, step: u32) -> Fragments<Acc<K>, TM, TN> {
         const {
@@ -165,7 +165,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     }
 
     /// Reads a thread's share of a column of A and a row of B from their first elements on.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn load(a: SharedPtr<Acc<K>>, b: SharedPtr<Acc<K>>) -> Fragments<Acc<K>, TM, TN> {
         let mut fragments = Fragments { a: [Acc::<K>::ZERO; TM], b: [Acc::<K>::ZERO; TN] };
@@ -187,7 +187,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// Row by row, every other row backwards: each multiply-add shares an operand with the one before it, which the GPU
     /// can then keep instead of fetching it from the register file again.
-    #[inline(always)]
+    #[device_inline]
     fn add_outer_product(&mut self, fragments: &Fragments<Acc<K>, TM, TN>) {
         for i in 0..TM {
             for j in 0..TN {
@@ -199,7 +199,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 
     /// Adds the outer product of a column of A and a row of B, in rows whose order the compiler keeps: see
     /// [`Accumulator::fma_row`].
-    #[inline(always)]
+    #[device_inline]
     pub fn add_rows(&mut self, fragments: &Fragments<Acc<K>, TM, TN>) {
         unroll!(i < TM, {
             Acc::<K>::fma_row(fragments.a[i], &fragments.b, &mut self.sums[i], i % 2 == 1);
@@ -207,20 +207,20 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     }
 
     /// Row of D of the thread's row `i`, for a block's tile that starts at `origin`.
-    #[inline(always)]
+    #[device_inline]
     pub(crate) fn row_of_d(&self, origin: Origin, i: usize) -> u32 {
         let step = i / Self::ROW_VECTOR * Self::ROW_STEP;
         origin.row + (self.row + step + i % Self::ROW_VECTOR) as u32
     }
 
     /// First column of D of the thread's vector `j` of columns.
-    #[inline(always)]
+    #[device_inline]
     pub(crate) fn col_of_d(&self, origin: Origin, j: usize) -> u32 {
         origin.col + (self.col + j * Self::COL_STEP) as u32
     }
 
     /// Whether vectors of a thread's columns may be loaded from D and stored there. The same for all threads.
-    #[inline(always)]
+    #[device_inline]
     pub(crate) fn wide<E>(params: &GemmParams<K::Element, E>) -> bool {
         let vector = Self::COL_VECTOR as u32;
         params.d.has_vectors(vector) && params.n.is_multiple_of(vector)
@@ -228,7 +228,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 
     /// A number of rounds over a large tile, which the compiler is not to write out: it would stop halfway, and what is left
     /// of the loop would index the sums.
-    #[inline(always)]
+    #[device_inline]
     fn rolled(rounds: usize) -> usize {
         const LARGE: usize = 64;
         if TM * TN > LARGE { hint::opaque(rounds as u32) as usize } else { rounds }
@@ -241,7 +241,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ///
     /// # Safety
     /// D and the epilogue's operands are valid for the shapes in `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<K::Element>>(
         mut self,
@@ -270,20 +270,20 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 }
 
 /// The index of this thread among those that own the tile together.
-#[inline(always)]
+#[device_inline]
 pub(crate) fn thread_of_tile<K: GemmKernel>() -> u32 {
     let thread = thread::thread_idx_x();
     if K::DEPTH_GROUPS > 1 { thread % K::TILE.threads() } else { thread }
 }
 
 /// Which of the groups that share the depth of the slices this thread belongs to.
-#[inline(always)]
+#[device_inline]
 pub(crate) fn depth_group<K: GemmKernel>() -> u32 {
     if K::DEPTH_GROUPS > 1 { thread::thread_idx_x() / K::TILE.threads() } else { 0 }
 }
 
 /// Values of k of every slice that a group multiplies.
-#[inline(always)]
+#[device_inline]
 pub(crate) const fn own_depth<K: GemmKernel>() -> u32 {
     const { assert!(K::TILE.bk.is_multiple_of(K::DEPTH_GROUPS), "equal parts for all groups") };
     K::TILE.bk / K::DEPTH_GROUPS
@@ -295,7 +295,7 @@ pub(crate) const fn own_depth<K: GemmKernel>() -> u32 {
 /// # Safety
 /// D and the epilogue's operands are valid for the shapes in `params`. Where `wide` holds D's rows consist of vectors of so
 /// many elements, which start at multiples of their size.
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 pub unsafe fn store_vector<T: Element, E: Epilogue<D>, D: Element>(
     params: &GemmParams<T, E, D>,
@@ -315,7 +315,7 @@ pub unsafe fn store_vector<T: Element, E: Epilogue<D>, D: Element>(
 ///
 /// # Safety
 /// As for [`store_vector`].
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 pub(crate) unsafe fn store_vectors<T: Element, E: Epilogue<T>, const R: usize, const N: usize>(
     params: &GemmParams<T, E>,
@@ -340,7 +340,7 @@ pub(crate) unsafe fn store_vectors<T: Element, E: Epilogue<T>, const R: usize, c
 ///
 /// # Safety
 /// As for [`store_vector`].
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 unsafe fn store_results<T: Element, E, D: Element>(
     params: &GemmParams<T, E, D>,

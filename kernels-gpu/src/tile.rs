@@ -1,6 +1,7 @@
 //! Which tile of D a block owns.
 
 use crate::kernel::Tile;
+use cuda_std::device_inline;
 use cuda_std::thread;
 
 /// The first row and column of a tile of D.
@@ -13,7 +14,7 @@ pub struct Origin {
 }
 
 /// Tiles of D.
-#[inline(always)]
+#[device_inline]
 pub fn tiles(tile: &Tile, m: u32, n: u32) -> u32 {
     m.div_ceil(tile.bm) * n.div_ceil(tile.bn)
 }
@@ -21,7 +22,7 @@ pub fn tiles(tile: &Tile, m: u32, n: u32) -> u32 {
 /// The tile of D that this block owns: block `i` of the grid takes tile `i`, and they are counted row by row.
 ///
 /// All tiles lie along x, where a grid may have 2^31 - 1 blocks; along y it could only have 65,535.
-#[inline(always)]
+#[device_inline]
 pub fn block_tile(tile: &Tile, n: u32) -> Origin {
     let index = thread::block_idx_x();
     // A launch has at least one column; saying so spares the compiler a check for division by zero.
@@ -30,7 +31,7 @@ pub fn block_tile(tile: &Tile, n: u32) -> Origin {
 }
 
 /// As [`block_tile`], with tiles counted as [`grouped_tile_at`] does.
-#[inline(always)]
+#[device_inline]
 pub fn grouped_block_tile(tile: &Tile, m: u32, n: u32) -> Origin {
     grouped_tile_at(tile, m, n, thread::block_idx_x())
 }
@@ -42,13 +43,13 @@ pub const GROUP: u32 = 16;
 ///
 /// Tiles that are computed at the same time then lie close together in both directions, share rows of A and columns of B, and
 /// find them in the L2 cache.
-#[inline(always)]
+#[device_inline]
 pub fn grouped_tile_at(tile: &Tile, m: u32, n: u32, index: u32) -> Origin {
     in_groups_of(GROUP, tile, m, n, index)
 }
 
 /// [`grouped_tile_at`] with as many rows of tiles in a group.
-#[inline(always)]
+#[device_inline]
 fn in_groups_of(group_rows: u32, tile: &Tile, m: u32, n: u32, index: u32) -> Origin {
     // A launch has at least one row and column; saying so spares the compiler checks for division by zero.
     let (tiles_m, tiles_n) = (m.div_ceil(tile.bm).max(1), n.div_ceil(tile.bn).max(1));
@@ -63,7 +64,7 @@ pub const ROWS_OF_GROUP: u32 = GROUP * 128;
 
 /// The same for tiles that are those of a cluster of blocks together, one above the other, or as high by themselves: a group has as many
 /// rows of D.
-#[inline(always)]
+#[device_inline]
 pub fn tiles_of_cluster_at(together: &Tile, m: u32, n: u32, index: u32) -> Origin {
     in_groups_of((ROWS_OF_GROUP / together.bm).max(1), together, m, n, index)
 }

@@ -23,7 +23,7 @@ use crate::mover::BANKS_BYTES;
 use crate::params::GemmParams;
 use crate::tile::block_tile;
 use core::marker::PhantomData;
-use cuda_std::{shared_array, thread};
+use cuda_std::{device_inline, shared_array, thread};
 
 /// The kernel for blocks of `TILE x TILE` threads, and factors in the layouts `L`.
 pub struct Tiled<T, const TILE: usize, L = Nn>(PhantomData<(T, L)>);
@@ -40,14 +40,14 @@ impl<T: Element, const TILE: usize, L: OperandLayouts> Tiled<T, TILE, L> {
     };
 
     /// Where element `(row, k)` of the tile of A is.
-    #[inline(always)]
+    #[device_inline]
     fn place_a(row: u32, k: u32) -> u32 {
         let (stored_row, stored_col) = L::LAYOUTS.a.stored(row, k);
         stored_row * TILE as u32 + stored_col
     }
 
     /// Where element `(k, col)` of the tile of B is.
-    #[inline(always)]
+    #[device_inline]
     fn place_b(k: u32, col: u32) -> u32 {
         k * Self::ROW_OF_B as u32 + col
     }
@@ -63,7 +63,7 @@ impl<T: Element, const TILE: usize, L: OperandLayouts> GemmKernel for Tiled<T, T
     // The tiles are static arrays.
     const SHARED_BYTES: u32 = 0;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let tile_a = shared_array!(T::Acc; TILE * TILE);
         let tile_b = shared_array!(T::Acc; TILE * Self::ROW_OF_B);

@@ -10,6 +10,7 @@ use crate::layout::{Layouts, OperandLayouts};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
 use core::marker::PhantomData;
+use cuda_std::device_inline;
 
 /// The kernel `K`, for factors that are stored in the layouts `L`. It makes bulk copies: others are not told where copies of factors lie.
 pub struct Transposed<K, L>(PhantomData<(K, L)>);
@@ -36,7 +37,7 @@ impl<K: GemmKernel, L: OperandLayouts> GemmKernel for Transposed<K, L> {
     const SHARED_BYTES: u32 = K::SHARED_BYTES;
     const WAITS: bool = K::WAITS;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<Self::Target>>(params: GemmParams<Self::Element, E, Self::Target>) {
         // SAFETY: as promised by the caller: the factors are in the layouts of `K` by now.
         unsafe { K::run(params) }

@@ -41,7 +41,7 @@ use crate::tile::grouped_block_tile;
 use crate::warp_pipeline::{Slices, multiply_slices};
 use crate::warp_tile::WarpTile;
 use core::marker::PhantomData;
-use cuda_std::{hint, mma, thread};
+use cuda_std::{device_inline, hint, mma, thread};
 use half::f16;
 use tile::HalvesTile;
 
@@ -92,7 +92,7 @@ impl<
         if slices > sums { slices } else { sums }
     };
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {
         mma::require();
         // Worked out twice: kept over the main loop it would take registers from the sums.
@@ -127,7 +127,7 @@ struct Work<K: GemmKernel, const TM: usize, const TN: usize> {
 impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usize> Slices
     for Work<K, TM, TN>
 {
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn copy(&self, k: u32, stage: u32) {
         let [high, low] = halves_of_stage::<K>(stage);
@@ -139,14 +139,14 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
         }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn begin(&mut self, stage: u32) {
         // SAFETY: as promised by the caller.
         unsafe { self.tile.begin(halves_of_stage::<K>(stage)) }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn multiply(&mut self, next: impl FnOnce() -> Option<u32>) {
         // SAFETY: as promised by the caller.
@@ -155,7 +155,7 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
 }
 
 /// The panels of a stage: those of high halves and those of low ones.
-#[inline(always)]
+#[device_inline]
 fn halves_of_stage<K: GemmKernel>(stage: u32) -> [Panels; 2] {
     [0, 1].map(|half| Panels::of_stage::<K>(stage * HALVES + half))
 }

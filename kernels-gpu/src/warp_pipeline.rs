@@ -13,6 +13,7 @@
 use crate::pipelined::wait_for_oldest;
 use crate::ring::after;
 use cuda_std::async_copy::commit_group;
+use cuda_std::device_inline;
 use cuda_std::thread;
 
 /// What a kernel does with its slices. A stage is counted from 0, and `k` is the first one of a slice.
@@ -43,7 +44,7 @@ pub trait Slices {
 ///
 /// # Safety
 /// All threads of the block call it together, with the same `depth`; there is shared memory for the stages.
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 pub unsafe fn multiply_slices<const STAGES: u32, const BK: usize>(
     depth: u32,

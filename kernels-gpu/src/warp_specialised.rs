@@ -30,7 +30,7 @@ use crate::thread_tile::{InWarps, ThreadTile, own_depth};
 use crate::tile::{Origin, grouped_block_tile};
 use core::marker::PhantomData;
 use core::ops::Range;
-use cuda_std::{hint, named_barrier, registers, shared, thread, unroll};
+use cuda_std::{device_inline, hint, named_barrier, registers, shared, thread, unroll};
 
 /// Threads that only copy: one warpgroup.
 pub const PRODUCERS: u32 = 128;
@@ -92,7 +92,7 @@ impl<
     const NEEDS: Needs = Needs::RegisterTransfers;
     const SHARED_BYTES: u32 = producers_shared_bytes::<T, Self>() + Ring::<STAGES>::BYTES;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         registers::require();
         let origin = grouped_block_tile(&Self::TILE, p.m, p.n);
@@ -155,14 +155,14 @@ pub struct OnTheWay;
 impl Bring for OnTheWay {
     const IN_BULK: bool = false;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAGES: u32>()
     -> Ring<STAGES> {
         // SAFETY: as promised by the caller.
         unsafe { ring::<K, STAGES>() }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn produce<
         K: GemmKernel<Element: Element<Acc = K::Element>>,
@@ -188,7 +188,7 @@ pub const fn bytes_to_bring<T: Element<Acc = T>, K: GemmKernel<Element = T>, H: 
 ///
 /// # Safety
 /// All threads of the block get here together, and the kernel's shared memory ends with the ring.
-#[inline(always)]
+#[device_inline]
 pub unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAGES: u32>()
 -> Ring<STAGES> {
     // SAFETY: as promised by the caller.
@@ -200,7 +200,7 @@ pub unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAG
 }
 
 /// Whether this thread is a producer: one of the block's last.
-#[inline(always)]
+#[device_inline]
 pub fn is_producer<K: GemmKernel>() -> bool {
     thread::thread_idx_x() >= consumers::<K>()
 }
@@ -209,7 +209,7 @@ pub fn is_producer<K: GemmKernel>() -> bool {
 ///
 /// # Safety
 /// All producers do, once.
-#[inline(always)]
+#[device_inline]
 pub unsafe fn become_producer<const REGISTERS: u32>() {
     // SAFETY: as promised by the caller.
     unsafe { registers::decrease::<REGISTERS>() }
@@ -219,7 +219,7 @@ pub unsafe fn become_producer<const REGISTERS: u32>() {
 ///
 /// # Safety
 /// All consumers do, once, and producers give theirs up.
-#[inline(always)]
+#[device_inline]
 pub unsafe fn become_consumer<const REGISTERS: u32>() {
     // SAFETY: as promised by the caller.
     unsafe { registers::increase::<REGISTERS>() }
@@ -229,7 +229,7 @@ pub unsafe fn become_consumer<const REGISTERS: u32>() {
 ///
 /// # Safety
 /// All of them get here together.
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 pub unsafe fn consumers_meet<K: GemmKernel>() {
     // SAFETY: as promised by the caller.
@@ -240,7 +240,7 @@ pub unsafe fn consumers_meet<K: GemmKernel>() {
 ///
 /// # Safety
 /// All producers get here together; A and B are valid for their shapes.
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 pub unsafe fn produce<
     K: GemmKernel<Element: Element<Acc = K::Element>>,
@@ -278,7 +278,7 @@ pub unsafe fn produce<
 ///
 /// # Safety
 /// All consumers get here together, and the producers bring the slices.
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 pub unsafe fn consume<K: GemmKernel, const TM: usize, const TN: usize, const STAGES: u32>(
     ring: &mut Ring<STAGES>,

@@ -17,7 +17,7 @@ use crate::sums_on_the_way::{LANES, SumsOnTheWay};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::mma::{self, Factor, FragmentA, FragmentB};
-use cuda_std::{shared, thread, unroll, warp};
+use cuda_std::{device_inline, shared, thread, unroll, warp};
 
 /// A thread's share of as many columns of A and rows of B as an instruction takes: two registers for each of its rows, one for each of its columns.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ impl<const TM: usize, const TN: usize> Fragments<TM, TN> {
     pub const ZERO: Self = Fragments { a: [[0; 2]; TM], b: [0; TN] };
 
     /// What instructions take in their place.
-    #[inline(always)]
+    #[device_inline]
     fn to_operands<T: Factor>(mut self) -> Self {
         unroll!(i < TM, {
             self.a[i] = [T::to_operand(self.a[i][0]), T::to_operand(self.a[i][1])];
@@ -55,7 +55,7 @@ impl<const TM: usize, const TN: usize> Sums<TM, TN> {
     ///
     /// # Safety
     /// All lanes of the warp call it together, each with its share of the same values of k.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn multiply_add<T: Factor>(
         &mut self,
@@ -100,7 +100,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     pub const BYTES: u32 = K::TILE.bm * K::TILE.bn * size_of::<f32>() as u32;
 
     /// The tile of this thread, all sums zero.
-    #[inline(always)]
+    #[device_inline]
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
         let (row, col) = Self::of_warp();
@@ -108,7 +108,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     }
 
     /// First row and column of the warp's part of the block's tile.
-    #[inline(always)]
+    #[device_inline]
     pub fn of_warp() -> (u32, u32) {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let warps = Self::WARPS_N as u32;
@@ -119,7 +119,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     ///
     /// # Safety
     /// All lanes of the warp call it together; the panels are written, and nobody writes them before the next barrier.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn fragments(&self, panels: Panels, step: usize) -> Fragments<TM, TN> {
         let mut fragments = Fragments::ZERO;
@@ -143,7 +143,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     ///
     /// # Safety
     /// All lanes of the warp call it together, each with its share of the same values of k.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn multiply(&mut self, fragments: &Fragments<TM, TN>) {
         let fragments = fragments.to_operands::<T>();
@@ -163,7 +163,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     /// # Safety
     /// All threads of the block call it together, and none reads or writes slices any more. There are [`BYTES`](Self::BYTES) of
     /// dynamic shared memory. D and the epilogue's operands are valid for the shapes in `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<K::Target>>(
         self,

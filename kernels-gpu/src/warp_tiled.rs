@@ -28,7 +28,7 @@ use crate::thread_tile::{InWarps, ThreadTile};
 use crate::tile::{Origin, block_tile};
 use core::marker::PhantomData;
 use cuda_std::async_copy::commit_group;
-use cuda_std::{hint, thread, unroll};
+use cuda_std::{device_inline, hint, thread, unroll};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, 2 to 4 stages, and factors in the layouts `L`.
 pub struct WarpTiled<
@@ -67,7 +67,7 @@ impl<
     };
     const SHARED_BYTES: u32 = shared_bytes::<Self>();
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = block_tile(&Self::TILE, p.n);
         // SAFETY: the launch keeps the kernel's contract.
@@ -90,7 +90,7 @@ impl<
     ///
     /// # Safety
     /// All threads of the block call it together, once, and the launch keeps the kernel's contract.
-    #[inline(always)]
+    #[device_inline]
     pub unsafe fn sum<E>(
         p: &GemmParams<T, E>,
         origin: Origin,

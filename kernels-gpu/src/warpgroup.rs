@@ -63,7 +63,7 @@ use crate::tile::Origin;
 use crate::warpgroup_tile::{Parked, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
-use cuda_std::{early_start, hint, named_barrier, registers, shared, thread};
+use cuda_std::{device_inline, early_start, hint, named_barrier, registers, shared, thread};
 
 /// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
 pub const PRODUCERS: u32 = THREADS;
@@ -152,7 +152,7 @@ impl<
     const FITS: bool = FITS;
     const WALKS_BATCHES: bool = Self::HAS_ROOM;
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         const {
             assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone");
@@ -183,7 +183,7 @@ impl<
     ///
     /// # Safety
     /// As for [`GemmKernel::run`].
-    #[inline(always)]
+    #[device_inline]
     pub unsafe fn run_with<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
         change: impl Fn(&mut Sums<L, BN, BM>, Origin),
@@ -328,7 +328,7 @@ impl<
     const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
 
     /// The panels of A and B in a stage.
-    #[inline(always)]
+    #[device_inline]
     fn panels(stage: u32) -> (BulkPanel<T, L::A, BM, BK>, BulkPanel<T, L::B, BN, BK>) {
         let a = shared::dynamic::<u8>().address() + stage * Self::STAGE_BYTES;
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
@@ -340,7 +340,7 @@ impl<
     ///
     /// # Safety
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn consume<O: Operands, R>(
         sums: &mut WarpgroupTile<BN, BM, O>,

@@ -33,7 +33,7 @@ use crate::swapped::{InOrder, Operands};
 use crate::tile::Origin;
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, Accumulators, K, M, Major, THREADS};
-use cuda_std::{thread, unroll, warp};
+use cuda_std::{device_inline, thread, unroll, warp};
 
 /// Registers of a lane in 8 columns: a pair in the upper eight rows and one in the lower.
 const OF_EIGHT: usize = 4;
@@ -86,7 +86,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`Accumulators::declare`].
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn declare() -> Self {
         // SAFETY: as promised by the caller.
@@ -102,7 +102,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// No [product](Self::begin_products) is under way.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn clear(&mut self) {
         macro_rules! clear {
@@ -122,7 +122,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn get<const I: usize>(&self) -> f32 {
         // SAFETY: as promised by the caller.
@@ -133,7 +133,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn set<const I: usize>(&mut self, value: f32) {
         // SAFETY: as promised by the caller.
@@ -144,7 +144,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn add<const I: usize>(&mut self, addend: f32) {
         // SAFETY: as promised by the caller.
@@ -157,7 +157,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// # Safety
     /// All threads of the warpgroup get here together. Nobody writes the panels until the products have been
     /// [waited for](Self::wait).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn begin_products<T: wgmma::Element, A: Major, B: Major, const BK: usize>(
         &mut self,
@@ -186,7 +186,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All threads of the warpgroup get here together.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn wait<const NEWEST: usize>(&self) {
         // SAFETY: as promised by the caller.
@@ -198,7 +198,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// The epilogue's operands are valid for the shapes in `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn fetch<T: Element, E: Epilogue<D>, D: Outgoing>(
         params: &GemmParams<T, E, D>,
@@ -219,7 +219,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All products have been waited for. The matrix is valid for `m` rows of as many elements as lie between two, an even number.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store_sums(&self, to: TargetRef<f32>, m: u32, origin: Origin) {
         let to = to.of_block();
@@ -251,7 +251,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 
     /// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`, in an `m x n`
     /// matrix.
-    #[inline(always)]
+    #[device_inline]
     fn pairs_at(m: u32, n: u32, origin: Origin, turn: u32) -> PairsAt {
         let lane = warp::lane_id();
         let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
@@ -261,7 +261,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 }
 
 /// Where this warp's 16 rows begin, of a warpgroup's part of D that begins at `origin`.
-#[inline(always)]
+#[device_inline]
 fn of_warp(origin: Origin) -> Origin {
     let warp = thread::thread_idx_x() % THREADS / warp::WARP_SIZE;
     Origin { row: origin.row + warp * outbox::ROWS as u32, ..origin }

@@ -18,7 +18,7 @@
 //! The order of the additions is the same, and sums are parked in their own type, so the bits of the result are, too.
 
 use core::marker::PhantomData;
-use cuda_std::{hint, thread};
+use cuda_std::{device_inline, hint, thread};
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::{GemmKernel, Rung, Tile};
@@ -67,7 +67,7 @@ impl<
     };
     const SHARED_BYTES: u32 = shared_bytes::<Self>();
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         const { assert!((BK as u32).is_multiple_of(STEP), "a slice is whole steps") };
         let origin = block_tile(&Self::TILE, p.n);

@@ -44,7 +44,7 @@
     allow(internal_features, reason = "barriers that the compiler knows as such")
 )]
 
-pub use cuda_std_macros::kernel;
+pub use cuda_std_macros::{device_inline, kernel};
 
 pub mod async_copy;
 pub mod bulk_copy;

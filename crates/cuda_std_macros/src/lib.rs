@@ -1,4 +1,4 @@
-//! The `#[kernel]` attribute of `cuda_std`.
+//! The attributes of `cuda_std`: `#[kernel]` and `#[device_inline]`.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as TokenStream2;
@@ -105,6 +105,17 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let bounds = parse_macro_input!(attribute as LaunchBounds);
     let function = parse_macro_input!(item as ItemFn);
     expand(bounds, function).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes a function part of each of its callers on the device, for good.
+///
+/// There a call takes more than most of what kernels call, and what is passed by reference would lie in local memory. On the host it is left to the
+/// compiler: a kernel is hundreds of small functions, and a library is hundreds of kernels, so with all of them written out in each the simulator's
+/// copy of the kernels takes minutes to compile.
+#[proc_macro_attribute]
+pub fn device_inline(_: TokenStream, item: TokenStream) -> TokenStream {
+    let attribute = quote!(#[cfg_attr(target_arch = "nvptx64", inline(always))]);
+    [attribute.into(), item].into_iter().collect()
 }
 
 /// What the address of a grid constant is a multiple of: as much as a tensor map needs.

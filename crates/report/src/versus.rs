@@ -41,6 +41,11 @@ pub const LT_WITH_EPILOGUE: &str = "cuBLASLt, bias and GELU";
 /// The name of cuBLAS among the contenders.
 pub const CUBLAS: &str = "cuBLAS";
 
+/// The name of a kernel that was asked for with a bias and GELU in its epilogue.
+pub fn kernel_with_epilogue(kernel: &str) -> String {
+    format!("{kernel}, bias and GELU")
+}
+
 /// A run: where, when and what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -93,7 +98,8 @@ pub struct Measured {
 /// One contender on one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// [`REGEMM`], [`WITH_EPILOGUE`], [`CUBLAS_LT`], [`LT_WITH_EPILOGUE`], [`CUBLAS`] or the name of a kernel that was asked for.
+    /// [`REGEMM`], [`WITH_EPILOGUE`], [`CUBLAS_LT`], [`LT_WITH_EPILOGUE`], [`CUBLAS`], the name of a kernel that was asked for or
+    /// that [with an epilogue](kernel_with_epilogue).
     pub name: String,
     /// The kernel that ran, if it is one of this library.
     #[serde(default, skip_serializing_if = "Option::is_none")]

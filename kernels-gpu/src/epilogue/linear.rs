@@ -6,6 +6,7 @@ use crate::element::{Accumulator, Element};
 use crate::mover::VECTOR_BYTES;
 use crate::pairs::{self, Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
 use crate::params::MatrixRef;
+use cuda_std::device_inline;
 use cuda_std::hint;
 use cuda_std::memory::GlobalPtr;
 
@@ -24,7 +25,7 @@ pub enum BiasAxis {
 
 impl BiasAxis {
     /// Along which axis of the sums it runs, which are those of the transpose of D where A and B are [swapped](crate::swapped).
-    #[inline(always)]
+    #[device_inline]
     const fn of_sums(self, swapped: bool) -> Self {
         match self {
             BiasAxis::Column if swapped => BiasAxis::Row,
@@ -79,7 +80,7 @@ impl<T: Element> Linear<T> {
 }
 
 impl<T: Element> Epilogue<T> for Linear<T> {
-    #[inline(always)]
+    #[device_inline]
     fn of_product(self, index: u32) -> Self {
         Linear {
             c: self.c.shifted(u64::from(index) * self.c_stride),
@@ -88,7 +89,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         }
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn only_scales(&self) -> Option<T::Acc> {
         let plain = self.beta == T::Acc::ZERO
             && self.bias_axis == BiasAxis::None
@@ -96,7 +97,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         plain.then_some(self.alpha)
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn short(&self) -> Option<Short<T::Acc>> {
         // What is worked out here stays here: in registers all through the loops before it would take them from the sums.
         let activation = hint::opaque(self.activation as u32);
@@ -110,7 +111,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         is_short.then_some(Short { factor: self.alpha, has_gelu, by_tanh })
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
         let mut fetched = Fetched::default();
@@ -122,7 +123,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         fetched
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn fetch_vectors(&self, at: &PairsAt) -> FetchedVectors {
         let mut vectors = FetchedVectors::default();
@@ -138,7 +139,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
     }
 
     /// `fma(beta, c, bias)`, as in [`apply_vector`](Self::apply_vector).
-    #[inline(always)]
+    #[device_inline]
     fn addends(
         &self,
         at: &PairsAt,
@@ -164,7 +165,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         (self.alpha, addends)
     }
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn finish(&self, values: &mut Pairs<T::Acc>, _at: &PairsAt) {
         if self.activation != Activation::None {
             let mut all = [T::Acc::ZERO; ROWS * PAIRS * 2];
@@ -174,7 +175,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         }
     }
 
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc {
         let mut sums = [sum];
         // SAFETY: as promised by the caller.
@@ -185,7 +186,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
     /// `activation(fma(alpha, sum, fma(beta, c, bias)))`: two roundings before the activation.
     ///
     /// One short loop a term, so that each unrolls and the values stay in registers.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
         let len = sums.len();
         let mut addends = [T::Acc::ZERO; VECTOR_BYTES];
@@ -229,7 +230,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
 
     /// The same for several rows. A bias per column is loaded once, C of all rows at a time, and the activation is applied to a
     /// row at a time by one copy of its code.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply_rows<const R: usize, const N: usize>(
         &self,
         sums: &mut [[T::Acc; N]; R],
@@ -292,7 +293,7 @@ impl<T: Element> Linear<T> {
     /// Applies the activation to values whose number is a multiple of `N`.
     ///
     /// One copy of its code works on the first half of a vector, then on the second: see `ThreadTile::store`.
-    #[inline(always)]
+    #[device_inline]
     fn activate<const N: usize>(&self, values: &mut [T::Acc]) {
         let rounds = values.len() / N;
         if rounds == 2 {
@@ -313,7 +314,7 @@ impl<T: Element> Linear<T> {
     }
 
     /// Applies the activation to the first `N` values and puts them behind the others.
-    #[inline(always)]
+    #[device_inline]
     fn activate_first<const N: usize>(&self, values: &mut [T::Acc]) {
         let mut first = [T::Acc::ZERO; N];
         first.copy_from_slice(&values[..N]);

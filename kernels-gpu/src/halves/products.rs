@@ -22,6 +22,7 @@ use crate::bulk_panels::BulkPanel;
 use crate::split::LOW_FACTOR;
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
+use cuda_std::device_inline;
 use cuda_std::unroll;
 use cuda_std::wgmma::{self, Accumulators, K, Major};
 
@@ -81,7 +82,7 @@ impl<S: Steps, const N: usize> Products<S, N> {
     ///
     /// # Safety
     /// As for [`Accumulators::declare`].
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn declare() -> Self {
         // SAFETY: as promised by the caller.
@@ -100,7 +101,7 @@ impl<S: Steps, const N: usize> Products<S, N> {
     ///
     /// # Safety
     /// No products are under way.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn clear(&mut self) {
         // Low ones not by a flag of their first instruction, as high ones: then they would keep their registers from one tile to the next.
@@ -117,7 +118,7 @@ impl<S: Steps, const N: usize> Products<S, N> {
     ///
     /// # Safety
     /// As for [`WarpgroupTile::begin_products`].
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn begin<A: Major, B: Major, const BM: usize>(
         &mut self,
@@ -152,7 +153,7 @@ impl<S: Steps, const N: usize> Products<S, N> {
     ///
     /// # Safety
     /// The products of high halves have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn promote(&mut self, sums: &mut WarpgroupTile<N>) {
         if let Some(Recent { sums, second }) = &mut self.recent {
@@ -174,7 +175,7 @@ impl<S: Steps, const N: usize> Products<S, N> {
     ///
     /// # Safety
     /// As for [`WarpgroupTile::set`], whatever products are under way.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn settle(&mut self, sums: &mut WarpgroupTile<N>, parity: usize) {
         if let Some(recent) = &mut self.recent {
@@ -196,7 +197,7 @@ impl<S: Steps, const N: usize> Products<S, N> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn finish(&self, sums: &mut WarpgroupTile<N>) {
         for_each_register!(N, I, {

@@ -14,7 +14,7 @@ use crate::tile::Origin;
 use crate::warpgroup_tile::WarpgroupTile;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::wgmma::THREADS;
-use cuda_std::{thread, warp};
+use cuda_std::{device_inline, thread, warp};
 use half::f16;
 
 /// Columns in which a lane has two neighbouring sums of each of its rows.
@@ -36,12 +36,12 @@ const NEAR: i32 = 63;
 struct Pair(u32);
 
 impl Pair {
-    #[inline(always)]
+    #[device_inline]
     fn new([first, second]: [i32; 2]) -> Pair {
         Pair(u32::from(first as u16) | (second as u32) << u16::BITS)
     }
 
-    #[inline(always)]
+    #[device_inline]
     fn exponents(self) -> [i32; 2] {
         [i32::from(self.0 as i16), self.0 as i32 >> u16::BITS]
     }
@@ -51,7 +51,7 @@ impl Pair {
 ///
 /// # Safety
 /// As for [`Powers::load`] and [`Powers::divide`].
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 pub(crate) unsafe fn divide<const N: usize, E>(
     sums: &mut WarpgroupTile<N>,
@@ -81,7 +81,7 @@ impl<const N: usize> Powers<N> {
     ///
     /// # Safety
     /// The parameters have the lines of both factors.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn load<E>(p: &GemmParams<f16, E, f32>, origin: Origin) -> Self {
         const { assert!(N.is_multiple_of(COLS_OF_WARP) && N <= PAIRS * COLS_OF_WARP, "whole pairs") };
@@ -105,7 +105,7 @@ impl<const N: usize> Powers<N> {
     ///
     /// # Safety
     /// All lanes of the warp get here together; all products have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn divide(self, sums: &mut WarpgroupTile<N>) {
         let Powers { rows, pairs, near } = self;
@@ -145,7 +145,7 @@ impl<const N: usize> Powers<N> {
 }
 
 /// Whether sums can be divided by the powers of two of both, one after the other.
-#[inline(always)]
+#[device_inline]
 fn is_near(exponents: [i32; 2]) -> bool {
     exponents[0].abs() <= NEAR && exponents[1].abs() <= NEAR
 }
@@ -154,7 +154,7 @@ fn is_near(exponents: [i32; 2]) -> bool {
 ///
 /// # Safety
 /// All lanes of the warp get here together.
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 unsafe fn all(mut holds: bool) -> bool {
     for bit in [16, 8, 4, 2, 1] {
@@ -165,7 +165,7 @@ unsafe fn all(mut holds: bool) -> bool {
 }
 
 /// A sum without the powers of two that its row of A and its column of B were multiplied by.
-#[inline(always)]
+#[device_inline]
 pub(crate) fn divided(sum: f32, of_row: i32, of_col: i32) -> f32 {
     /// The most that [`scaled`] takes off.
     const MOST: i32 = 252;
@@ -177,7 +177,7 @@ pub(crate) fn divided(sum: f32, of_row: i32, of_col: i32) -> f32 {
 ///
 /// # Safety
 /// There are so many lines.
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 pub(crate) unsafe fn exponent(lines: MatrixRef<f16>, line: u32, count: u32) -> i32 {
     let lines: GlobalPtr<i16> = lines.data.cast();

@@ -11,6 +11,7 @@
 //! transposed and the other only needs other rows it copies both, that one as it lies.
 
 use super::{Repack, THREADS};
+use cuda_std::device_inline;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::thread;
 
@@ -44,7 +45,7 @@ pub(super) const fn blocks(rows: u32, cols: u64) -> (u64, u64) {
 ///
 /// # Safety
 /// As for [`repack`](super::repack); the parts are [of squares](super::Part::squares).
-#[inline(always)]
+#[device_inline]
 pub unsafe fn transpose(p: Repack) {
     let (part, block) = p.part(thread::block_idx_x());
     // There are blocks; saying so spares the compiler checks for division by zero.

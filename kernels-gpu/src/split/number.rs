@@ -1,6 +1,7 @@
 //! A number in two halves, and what a line of them has in common.
 
 use crate::element::Element;
+use cuda_std::device_inline;
 use half::f16;
 
 /// What low halves are multiplied by: then they are as large as high ones, and have as many places.
@@ -23,7 +24,7 @@ pub struct Line(i16);
 
 impl Line {
     /// Of a line whose largest finite element has these bits, without the sign.
-    #[inline(always)]
+    #[device_inline]
     pub(super) fn new(largest: u32) -> Line {
         /// Fraction bits.
         const FRACTION: u32 = f32::MANTISSA_DIGITS - 1;
@@ -41,31 +42,31 @@ impl Line {
     }
 
     /// The same line, marked or not.
-    #[inline(always)]
+    #[device_inline]
     pub(super) fn marked(self, marked: bool) -> Line {
         Line(self.0 | i16::from(marked))
     }
 
     /// The line of these bits.
-    #[inline(always)]
+    #[device_inline]
     pub const fn from_bits(bits: i16) -> Line {
         Line(bits)
     }
 
     /// Its bits.
-    #[inline(always)]
+    #[device_inline]
     pub const fn to_bits(self) -> i16 {
         self.0
     }
 
     /// Exponent of the power of two by which its elements were multiplied: -113 to 163.
-    #[inline(always)]
+    #[device_inline]
     pub const fn exponent(self) -> i32 {
         (self.0 >> 1) as i32
     }
 
     /// Whether an element lost more of itself than it may, or is no finite number, or all are subnormal.
-    #[inline(always)]
+    #[device_inline]
     pub const fn is_marked(self) -> bool {
         self.0 & 1 != 0
     }
@@ -73,21 +74,21 @@ impl Line {
 
 /// `value * 2^exponent`, for exponents down to -252 and up to 254: by two factors, since one alone need not be an f32. It is exact where the result is a normal
 /// number.
-#[inline(always)]
+#[device_inline]
 pub fn scaled(value: f32, exponent: i32) -> f32 {
     let half = exponent >> 1;
     value * power_of_two(half) * power_of_two(exponent - half)
 }
 
 /// `2^exponent`, for exponents of normal numbers.
-#[inline(always)]
+#[device_inline]
 pub(crate) fn power_of_two(exponent: i32) -> f32 {
     const BIAS: i32 = f32::MAX_EXP - 1;
     f32::from_bits(((exponent + BIAS) as u32) << (f32::MANTISSA_DIGITS - 1))
 }
 
 /// Both halves of an element that has been multiplied, the low one zero where `HALVES` is 1, and whether they lack more than such a part of it.
-#[inline(always)]
+#[device_inline]
 pub(super) fn halves<const HALVES: u32>(x: f32, tolerance: f32) -> ([f16; 2], bool) {
     let high = f16::narrow(x);
     let rest = x - high.widen();
@@ -106,14 +107,14 @@ pub(super) fn halves<const HALVES: u32>(x: f32, tolerance: f32) -> ([f16; 2], bo
 const SIGN: u32 = 1 << (u32::BITS - 1);
 
 /// The bits of a number without its sign, which are in the order of magnitudes; those of zero where it is not finite.
-#[inline(always)]
+#[device_inline]
 pub(super) fn magnitude(x: f32) -> u32 {
     let bits = x.to_bits() & !SIGN;
     if bits < INFINITE { bits } else { 0 }
 }
 
 /// Whether these are the bits of a number, without its sign, that is smaller than the smallest normal one, and not zero.
-#[inline(always)]
+#[device_inline]
 pub(super) fn is_subnormal(magnitude: u32) -> bool {
     magnitude.wrapping_sub(1) < f32::MIN_POSITIVE.to_bits() - 1
 }

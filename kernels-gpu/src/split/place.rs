@@ -4,7 +4,7 @@ use super::{elements, ld};
 use crate::panels::CHUNK;
 use crate::params::MatrixRef;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::{hint, thread};
+use cuda_std::{device_inline, hint, thread};
 use half::f16;
 
 /// Columns of halves that are written, those behind the end of a row as zeros: whole chunks, as warps take them to shared memory
@@ -21,7 +21,7 @@ pub const fn reference(halves: GlobalPtr<f16>, lines: GlobalPtr<i16>) -> MatrixR
 
 /// The high and the low halves of a factor of the running block's product, for kernels that have no maps, by what they know of it:
 /// [`reference()`] and the lines from one product to the next, none where all products share them. `shape` is the factor's as it is stored.
-#[inline(always)]
+#[device_inline]
 pub fn halves_of_block(
     of_factor: MatrixRef<f16>,
     stride: u64,

@@ -2,7 +2,7 @@
 
 use super::THREADS;
 use cuda_std::memory::SharedPtr;
-use cuda_std::{thread, warp};
+use cuda_std::{device_inline, thread, warp};
 
 /// Where a thread's vectors lie, one after another.
 pub(super) struct Walk {
@@ -16,7 +16,7 @@ pub(super) struct Walk {
 
 impl Walk {
     /// Row and column of the `i`-th of `n` vectors of a step.
-    #[inline(always)]
+    #[device_inline]
     pub fn place(&self, step: u32, i: u32, n: u32) -> (u32, u32) {
         let i = step * n + i;
         (self.first.0 + i * self.on.0, self.first.1 + i * self.on.1)
@@ -38,7 +38,7 @@ pub(super) struct Team {
 }
 
 /// Lines along rows, from line `first` on, as many as a block has, in vectors of `vector` elements, `together` at a time.
-#[inline(always)]
+#[device_inline]
 pub(super) fn along(
     first: u32,
     lines: u32,
@@ -60,7 +60,7 @@ pub(super) fn along(
 }
 
 /// Lines across rows, from line `first` on, a vector of lines for each of `beside` threads.
-#[inline(always)]
+#[device_inline]
 pub(super) fn across(
     first: u32,
     beside: u32,
@@ -82,7 +82,7 @@ pub(super) fn across(
 
 impl Team {
     /// Lines of a matrix of `rows x cols`.
-    #[inline(always)]
+    #[device_inline]
     pub fn lines_of(&self, rows: u32, cols: u32) -> u32 {
         if self.across { cols } else { rows }
     }
@@ -91,7 +91,7 @@ impl Team {
     ///
     /// # Safety
     /// All threads of the block get here, and not twice with the same room, which has a word for each value of each thread.
-    #[inline(always)]
+    #[device_inline]
     pub unsafe fn largest<const L: usize>(
         &self,
         mut values: [u32; L],

@@ -5,6 +5,7 @@ use crate::element::Element;
 use crate::kernel::GemmKernel;
 use crate::params::GemmParams;
 use crate::tile::Origin;
+use cuda_std::device_inline;
 use cuda_std::unroll;
 
 /// D as the place of sums that are not finished, for element types that are their own accumulators: nothing is rounded.
@@ -20,7 +21,7 @@ impl<
     ///
     /// # Safety
     /// D is valid for its shape.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn park<E>(&self, params: &GemmParams<T, E>, origin: Origin) {
         // SAFETY: as promised by the caller; vectors are aligned where `wide` holds.
@@ -37,7 +38,7 @@ impl<
     ///
     /// # Safety
     /// As for [`park`](Self::park); D's rows start at multiples of a vector and have a multiple of its length.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn park_whole_vectors<E>(&self, params: &GemmParams<T, E>, origin: Origin) {
         unroll!(i < TM, {
@@ -52,7 +53,7 @@ impl<
         });
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn park_vectors<E>(&self, params: &GemmParams<T, E>, origin: Origin, len: usize) {
         for i in 0..TM {
@@ -77,7 +78,7 @@ impl<
     ///
     /// # Safety
     /// D is valid for its shape, and this thread has parked sums there.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn resume<E>(&mut self, params: &GemmParams<T, E>, origin: Origin) {
         // SAFETY: as promised by the caller; vectors are aligned where `wide` holds.
@@ -90,7 +91,7 @@ impl<
         }
     }
 
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn resume_vectors<E>(&mut self, params: &GemmParams<T, E>, origin: Origin) {
         let vector = Self::COL_VECTOR;
@@ -108,7 +109,7 @@ impl<
 
     /// Element by element this is so much code that the compiler may keep the loop over rows. Registers cannot be indexed,
     /// so each row comes in at the bottom while the others move up: after the last all are in their places.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn resume_elements<E>(&mut self, params: &GemmParams<T, E>, origin: Origin) {
         for i in 0..TM {
@@ -132,7 +133,7 @@ impl<
 }
 
 /// Elements of D in row `row` from `col` on.
-#[inline(always)]
+#[device_inline]
 fn elements_inside<T: Element, E>(params: &GemmParams<T, E>, row: u32, col: u32) -> u32 {
     if row < params.m { params.n.saturating_sub(col) } else { 0 }
 }

@@ -11,7 +11,7 @@ use crate::sums_on_the_way::LANES;
 use crate::tile::Origin;
 use crate::warp_tile::{Sums, WarpTile};
 use cuda_std::mma::{FragmentA, K as STEP};
-use cuda_std::{unroll, warp};
+use cuda_std::{device_inline, unroll, warp};
 use half::f16;
 
 /// Steps of 16 values of k in a slice.
@@ -46,7 +46,7 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
     HalvesTile<K, TM, TN>
 {
     /// The tile of this thread, all sums zero.
-    #[inline(always)]
+    #[device_inline]
     pub fn new() -> Self {
         HalvesTile {
             tile: WarpTile::new(),
@@ -61,7 +61,7 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
     ///
     /// # Safety
     /// As for [`begin`](Self::begin).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn read_rows(&mut self, i: usize) {
         let [high, low] = self.panels;
@@ -78,7 +78,7 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
     ///
     /// # Safety
     /// As for [`begin`](Self::begin).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn read_cols(&mut self) {
         let [high, low] = self.panels;
@@ -99,7 +99,7 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
     ///
     /// # Safety
     /// All lanes of the warp call it together; the panels are written, and nobody writes them before the slice has been multiplied.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn begin(&mut self, panels: [Panels; 2]) {
         self.panels = panels;
@@ -114,7 +114,7 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
     ///
     /// # Safety
     /// As for [`Slices::multiply`](crate::warp_pipeline::Slices::multiply).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn multiply(&mut self, next: impl FnOnce() -> Option<[Panels; 2]>) {
         let mut next = Some(next);
@@ -138,7 +138,7 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
     ///
     /// # Safety
     /// All lanes of the warp call it together.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn multiply_rows(&mut self, i: usize, rows: &Rows) {
         let mut high = Sums::<2, TN>::ZERO;
@@ -171,7 +171,7 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
     ///
     /// # Safety
     /// As for [`WarpTile::store`]; the parameters have the lines of both factors, unless there is no depth.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<f32>>(
         mut self,

@@ -12,7 +12,7 @@ use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::tile::Origin;
 use core::ops::Range;
-use cuda_std::{bulk_copy, named_barrier, shared, thread, wgmma};
+use cuda_std::{bulk_copy, device_inline, named_barrier, shared, thread, wgmma};
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -39,7 +39,7 @@ impl<
     ///
     /// # Safety
     /// All threads of the block do so, before the ring is made.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn clear_outside(row: u32, m: u32) {
         if row + BM as u32 > m {
@@ -57,7 +57,7 @@ impl<
     ///
     /// # Safety
     /// All consumers do so, before they read it.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub(super) unsafe fn clear_slice() {
         const VECTOR: usize = 4;
@@ -78,7 +78,7 @@ impl<
     ///
     /// # Safety
     /// As for [`produce`](Self::produce), with the maps that [`FITTED_BOXES`](Self::FITTED_BOXES) say; what lies outside is [cleared](Self::clear_outside).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn produce_inside<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,

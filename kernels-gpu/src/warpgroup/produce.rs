@@ -11,7 +11,7 @@ use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::tile::Origin;
 use core::ops::Range;
-use cuda_std::{bulk_copy, cluster, wgmma};
+use cuda_std::{bulk_copy, cluster, device_inline, wgmma};
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -30,7 +30,7 @@ impl<
     ///
     /// # Safety
     /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn produce<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,

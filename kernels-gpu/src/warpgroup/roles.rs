@@ -1,5 +1,6 @@
 //! The registers of those who bring slices and of those who multiply.
 
+use cuda_std::device_inline;
 use cuda_std::registers;
 
 /// Registers of a producer. Those of all threads of a block are what it was launched with: 168 for each of 384.
@@ -12,7 +13,7 @@ const CONSUMER_REGISTERS: u32 = 232;
 ///
 /// # Safety
 /// All producers do, once.
-#[inline(always)]
+#[device_inline]
 pub unsafe fn become_producer() {
     // SAFETY: as promised by the caller.
     unsafe { registers::decrease::<PRODUCER_REGISTERS>() }
@@ -22,7 +23,7 @@ pub unsafe fn become_producer() {
 ///
 /// # Safety
 /// All consumers do, once, and producers give theirs up.
-#[inline(always)]
+#[device_inline]
 pub unsafe fn become_consumer() {
     // SAFETY: as promised by the caller.
     unsafe { registers::increase::<CONSUMER_REGISTERS>() }

@@ -13,6 +13,7 @@ use crate::outbox::{self, Outbox, Outgoing};
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use core::hint::unreachable_unchecked;
+use cuda_std::device_inline;
 use cuda_std::unroll;
 use cuda_std::wgmma::{self, K, Major};
 
@@ -21,7 +22,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for that; it is one of the [widths](crate::fit::widths), and the tile is one piece.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn begin_products_of_cols<T: wgmma::Element, A: Major, B: Major, const BK: usize>(
         &mut self,
@@ -46,7 +47,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`begin_products`](Self::begin_products).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn begin_products_of<
         const COLS: usize,
@@ -77,7 +78,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`send_parked`](Self::send_parked); `params` have no columns behind those of the tile.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn send_rest<T: Element, E: Epilogue<D>, D: Outgoing>(
         params: &GemmParams<T, E, D>,
@@ -114,7 +115,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 }
 
 /// Whole parts of a tile, and columns besides.
-#[inline(always)]
+#[device_inline]
 const fn whole_and_rest<D>(cols: u32) -> (u32, u32) {
     let of_part = outbox::cols::<D>() as u32;
     (cols / of_part, cols % of_part)

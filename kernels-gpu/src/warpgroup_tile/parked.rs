@@ -19,6 +19,7 @@ use crate::outbox::{self, Outbox, Outgoing};
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
+use cuda_std::device_inline;
 
 /// How many times [`pairs::COLS`](crate::pairs::COLS) columns of 16 bits are parked at most.
 pub(super) const TURNS: usize = 4;
@@ -36,7 +37,7 @@ pub struct Parked<D: Outgoing> {
 
 impl<D: Outgoing> Parked<D> {
     /// Nothing.
-    #[inline(always)]
+    #[device_inline]
     pub fn nothing() -> Self {
         Parked {
             packed: [D::Packed::default(); TURNS],
@@ -46,7 +47,7 @@ impl<D: Outgoing> Parked<D> {
     }
 
     /// Whether anything is left.
-    #[inline(always)]
+    #[device_inline]
     pub(super) fn is_there(&self) -> bool {
         self.index >= 0
     }
@@ -63,7 +64,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All lanes of the warp get here together. D is valid for the shape in `params`.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn send_parked<T: Element, E: Epilogue<D>, D: Outgoing, const FITS: bool>(
         params: &GemmParams<T, E, D>,

@@ -23,7 +23,7 @@ use crate::swapped::Operands;
 use crate::tile::Origin;
 use core::mem::replace;
 use cuda_std::wgmma::M;
-use cuda_std::{hint, unroll};
+use cuda_std::{device_inline, hint, unroll};
 
 /// How many times [`pairs::COLS`] columns there is one copy of a long epilogue for.
 const HALF: u32 = 4;
@@ -73,7 +73,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// # Safety
     /// All lanes of the warp get here together; all products have been waited for. D and the epilogue's operands are valid for
     /// the shapes in `params`, and `fetched` is what has been [fetched](Self::fetch) for the same part.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store<T: Element, E: Epilogue<D>, D: Outgoing>(
         &mut self,
@@ -91,7 +91,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`store`](Self::store).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub unsafe fn store_or_park<
         T: Element,
@@ -153,7 +153,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 
     /// Where the piece begins in which the `turn`-th [`pairs::COLS`] columns are, of the pieces of a part that begins at `origin`; and how many
     /// such come before in that piece.
-    #[inline(always)]
+    #[device_inline]
     fn in_piece(origin: Origin, turn: u32) -> (Origin, u32) {
         if const { Self::PIECES == 1 } {
             return (origin, turn);
@@ -163,7 +163,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     }
 
     /// Where the part begins that the `turn`-th [`pairs::COLS`] columns belong to, of the parts of a warp that begin at `origin`.
-    #[inline(always)]
+    #[device_inline]
     pub(super) fn part_at<D>(origin: Origin, turn: u32) -> Origin {
         let (piece, turn_of_piece) = Self::in_piece(origin, turn);
         let part = turn_of_piece / const { turns_of_part::<D>() };
@@ -174,7 +174,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`store_written_out`](Self::store_written_out).
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn store_gelu<
         T: Element,
@@ -206,7 +206,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn store_in_halves<T: Element, E: Epilogue<D>, D: Outgoing, const BY_TANH: bool>(
         &mut self,
@@ -273,7 +273,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn move_half(&mut self) {
         const SUMS: usize = HALF as usize * OF_TURN;
@@ -313,7 +313,7 @@ const NO_ADDENDS: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
 ///
 /// # Safety
 /// As for [`FetchedVectors::of_turn`].
-#[inline(always)]
+#[device_inline]
 #[track_caller]
 unsafe fn addends_of<D: Outgoing, O: Operands>(
     vectors: Option<FetchedVectors>,

@@ -6,6 +6,7 @@
 // `cuda_builder` admits both in a stable compiler.
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+use cuda_std::device_inline;
 use cuda_std::math::fma_f32;
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::epilogue::Epilogue;
@@ -28,7 +29,7 @@ pub struct ScaledResidual {
 
 impl Epilogue<f32> for ScaledResidual {
     /// Inlined, so that the sums stay in registers.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn apply(&self, sum: f32, row: u32, col: u32) -> f32 {
         // SAFETY: the element lies in D, whose shape is the residual's, and there is a scale for each column.
         let (residual, scale) =

@@ -11,6 +11,7 @@ use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup_tile::{FetchedAhead, OF_EIGHT, WarpgroupTile};
 use core::hint::unreachable_unchecked;
+use cuda_std::device_inline;
 use cuda_std::hint;
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
@@ -19,7 +20,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     pub(super) unsafe fn store_by_epilogue<
         T: Element,
@@ -86,7 +87,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// All products have been waited for, and there are so many columns.
-    #[inline(always)]
+    #[device_inline]
     #[track_caller]
     unsafe fn scaled(&self, turn: u32, factor: f32, addends: Pairs<f32>) -> Pairs<f32> {
         macro_rules! of_turn {
@@ -106,7 +107,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 }
 
 /// Columns of D.
-#[inline(always)]
+#[device_inline]
 fn cols_of_d<O: Operands, T: Element, E: Epilogue<D>, D: Outgoing>(
     params: &GemmParams<T, E, D>,
 ) -> u32 {
@@ -114,7 +115,7 @@ fn cols_of_d<O: Operands, T: Element, E: Epilogue<D>, D: Outgoing>(
 }
 
 /// Whether a part lies before the last column.
-#[inline(always)]
+#[device_inline]
 fn part_is_whole<T: Element, E: Epilogue<D>, D: Outgoing>(
     params: &GemmParams<T, E, D>,
     part: Origin,

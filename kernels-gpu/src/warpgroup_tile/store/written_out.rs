@@ -11,6 +11,7 @@ use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup_tile::{OF_EIGHT, Parked, WarpgroupTile};
 use core::mem::replace;
+use cuda_std::device_inline;
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
@@ -19,8 +20,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
-    #[cfg_attr(target_arch = "nvptx64", inline(always))]
-    #[cfg_attr(not(target_arch = "nvptx64"), inline(never))]
+    #[device_inline]
     #[track_caller]
     pub(super) unsafe fn store_written_out<
         T: Element,
@@ -85,7 +85,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     ///
     /// # Safety
     /// D is mapped.
-    #[inline(always)]
+    #[device_inline]
     unsafe fn target<'a, T: Element, E: Epilogue<D>, D: Outgoing>(
         params: &'a GemmParams<T, E, D>,
         d: Option<Mapped<'a>>,
