@@ -13,6 +13,10 @@
 //! ```
 //!
 //! Both finish one half of the tile, so that the epilogue takes half as long, too.
+//!
+//! Which half of K is whose is a matter of memory. Where rows of the larger factor run along k, a slice has 128 bytes of each, and of a row memory
+//! gives twice as many at a time for little more than that: so each block takes every other slice, and the two read what lies side by side. Where they
+//! run the other way a slice is whole rows, and each block takes the slices of one half, one after another.
 
 use crate::bulk_panels::MajorLayouts;
 use crate::element::Element;
@@ -29,7 +33,7 @@ use crate::warpgroup::{self, CONSUMERS_MEET, Warpgroup};
 use crate::warpgroup_tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
-use cuda_std::wgmma::{self, THREADS};
+use cuda_std::wgmma::{self, Major, THREADS};
 use cuda_std::{
     cluster, device_inline, early_start, hint, named_barrier, registers, shared, thread,
 };
@@ -83,7 +87,10 @@ impl<
         // The first block's half is the longer one. The other may have nothing at all.
         let slices = p.k.div_ceil(BK as u32);
         let half = slices.div_ceil(BLOCKS);
-        let slices = if rank == 0 { 0..half } else { half..slices };
+        let count = if rank == 0 { half } else { slices - half };
+        let (first_slice, step) =
+            if Self::in_turn(p.m, p.n) { (rank, BLOCKS) } else { (rank * half, 1) };
+        let slices = (0..count).map(|i| first_slice + i * step);
 
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices. Nobody reads the stages any more when sums are written there, and no block ends before the other has
@@ -109,12 +116,11 @@ impl<
             let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
             let origin = Origin { row: origin.row + first, ..origin };
             let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
-            let slices = slices.end - slices.start;
             let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
                 &mut sums,
                 &mut ring,
                 (first, false),
-                (slices, || BN as u32),
+                (count, || BN as u32),
                 (|| (), fetch),
             );
 
@@ -154,6 +160,12 @@ impl<
     D: Outgoing,
 > ClusterSplit<T, BM, BN, BK, STAGES, L, D>
 {
+    /// Whether the blocks take slices in turn for an `m x n` matrix D: where rows of the larger factor run along k.
+    #[device_inline]
+    const fn in_turn(m: u32, n: u32) -> bool {
+        if m >= n { !<L::A as Major>::TRANSPOSED } else { !<L::B as Major>::TRANSPOSED }
+    }
+
     /// Where the consumers' outboxes lie in shared memory, behind the stages.
     const OUTBOXES: u32 = {
         let stages = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::OUTBOXES;

@@ -172,8 +172,8 @@ impl CudaBuilder {
         Ok(modules)
     }
 
-    /// Compiles for all architectures, as many at a time as cargo runs jobs. Each has a target folder of its own:
-    /// in a common one cargo would make them wait for each other.
+    /// Compiles for all architectures, as many at a time as cargo runs jobs, and begins with the last: they are listed from old to new, and what is only
+    /// for new ones takes longest. Each has a target folder of its own: in a common one cargo would make them wait for each other.
     fn compile_all(&self, toolchain: &Toolchain, out_dir: &Path) -> Result<Vec<Kept>, Error> {
         let jobs = std::env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok());
         let jobs = jobs.unwrap_or(1).clamp(1, self.archs.len());
@@ -183,7 +183,8 @@ impl CudaBuilder {
         std::thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
-                    while let Some(arch) = self.archs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let next = || self.archs.iter().rev().nth(next.fetch_add(1, Ordering::Relaxed));
+                    while let Some(arch) = next() {
                         let result =
                             kept::ptx(toolchain, &self.kernel_crate, arch, &kept.join(arch));
                         results.lock().unwrap_or_else(PoisonError::into_inner).push((arch, result));

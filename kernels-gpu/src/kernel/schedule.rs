@@ -30,8 +30,8 @@ pub enum Schedule {
     /// slice those of `Tiles`: of the sums, that is. The reducer has the activations of every epilogue, where warpgroups have shorter
     /// ones ([`crate::fast_activation`]).
     SplitK,
-    /// A tile for each cluster of blocks, which follow each other along x; the blocks share K in equal slices, in the order of their ranks,
-    /// and add their sums up through each other's shared memory. No workspace.
+    /// A tile for each cluster of blocks, which follow each other along x; the blocks share K equally, each a part in the order of their ranks
+    /// or steps of it in turn, and add their sums up through each other's shared memory. No workspace.
     ClusterK,
     /// The last tiles of D, which are too few for all multiprocessors, are *shared*: as many blocks as there are
     /// multiprocessors take equal parts of all their slices of k, tile after tile, wherever that cuts a tile in two. After

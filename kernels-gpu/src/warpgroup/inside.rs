@@ -11,7 +11,6 @@ use crate::outbox::{self, Outgoing};
 use crate::params::GemmParams;
 use crate::ring::Ring;
 use crate::tile::Origin;
-use core::ops::Range;
 use cuda_std::{bulk_copy, device_inline, named_barrier, shared, thread, wgmma};
 
 impl<
@@ -84,11 +83,8 @@ impl<
         p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
         Origin { row, col }: Origin,
-        slices: Range<u32>,
+        slices: impl Iterator<Item = u32>,
     ) {
-        if slices.start >= slices.end {
-            return;
-        }
         // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
         unsafe {
             let (a, b) = p.mapped_factors();
