@@ -72,7 +72,8 @@ struct Arguments {
     #[arg(long, default_value = "exact", value_parser = parse_precision)]
     precision: Precision,
 
-    /// Kernels to measure beside the automatic choice, with --precision split also those for halves
+    /// Kernels to measure beside the automatic choice, where that has an epilogue with one and without;
+    /// with --precision split also those for halves
     #[arg(long = "kernel", value_delimiter = ',')]
     kernels: Vec<String>,
 

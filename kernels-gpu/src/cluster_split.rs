@@ -174,3 +174,23 @@ impl<
         stages
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Nt, Tn, Tt};
+    use half::bf16;
+
+    /// A larger A takes turns where it is row-major, a larger B where it is transposed.
+    #[test]
+    fn slices_are_taken_in_turn_where_rows_of_the_larger_factor_run_along_k() {
+        fn in_turn<L: MajorLayouts>() -> [bool; 3] {
+            [(8192, 128), (128, 128), (16, 4096)]
+                .map(|(m, n)| ClusterSplit::<bf16, 128, 128, 64, 6, L>::in_turn(m, n))
+        }
+        assert_eq!(in_turn::<Nn>(), [true, true, false]);
+        assert_eq!(in_turn::<Nt>(), [true, true, true]);
+        assert_eq!(in_turn::<Tn>(), [false, false, false]);
+        assert_eq!(in_turn::<Tt>(), [false, false, true]);
+    }
+}

@@ -111,7 +111,8 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// There a call takes more than most of what kernels call, and what is passed by reference would lie in local memory. On the host it is left to the
 /// compiler: a kernel is hundreds of small functions, and a library is hundreds of kernels, so with all of them written out in each the simulator's
-/// copy of the kernels takes minutes to compile.
+/// copy of the kernels takes minutes to compile. The functions of `cuda_std` itself, which kernels call most, are written out on both: without, the
+/// simulator takes a third longer.
 #[proc_macro_attribute]
 pub fn device_inline(_: TokenStream, item: TokenStream) -> TokenStream {
     let attribute = quote!(#[cfg_attr(target_arch = "nvptx64", inline(always))]);
