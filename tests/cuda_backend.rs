@@ -6,7 +6,9 @@ mod support;
 
 use regemm::kernels::Repack;
 use regemm::ndarray::Array2;
-use regemm::{Device, DeviceSpec, Error, Gemm, KernelChoice, Matrix, Operand, Stream, bf16};
+use regemm::{
+    Device, DeviceSpec, Error, Gemm, KernelChoice, Matrix, Operand, Resource, Stream, bf16,
+};
 use std::ffi::c_void;
 use std::path::Path;
 use support::{Driver, in_child};
@@ -545,5 +547,26 @@ fn a_refused_module_is_reported_with_the_compilers_message() {
         for part in ["CUDA_ERROR_INVALID_PTX", "naive_f32", "line 7: unknown instruction"] {
             assert!(error.to_string().contains(part), "{error}");
         }
+    });
+}
+
+#[test]
+fn a_kernel_with_more_shared_memory_than_a_block_can_have_is_not_loaded() {
+    let name = "a_kernel_with_more_shared_memory_than_a_block_can_have_is_not_loaded";
+    // That of Turing.
+    const SHARED: u64 = 64 << 10;
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_SHARED", "65536")], |path| {
+        let device = Device::cuda(0).unwrap();
+        let mut log = Log::new(path);
+        let report = |name| device.kernel_report(regemm::kernels::find(name).unwrap());
+        let error = report("warpgroup_bf16").unwrap_err();
+        let Error::KernelDoesNotFit { resource: Resource::SharedMemory, needed, available, .. } =
+            error
+        else {
+            panic!("{error}")
+        };
+        assert!(needed > available && available == SHARED, "{error}");
+        assert_eq!(count(&log.next(), "load"), 0);
+        assert!(report("pipelined_f32").is_ok());
     });
 }

@@ -47,16 +47,26 @@ fn add_gpu(trials: &mut Vec<Trial>, notes: &mut Vec<String>, gpu: &Device) {
         let gpu = gpu.clone();
         trials.push(Trial::test(format!("{spec}::{name}"), move || Ok(test(&gpu, kernel)?)));
     };
-    let all = kernels::kernels();
-    add("limits".to_owned(), |gpu, _| limits_are_the_published_ones(gpu), &all[0]);
-    for kernel in all {
+    let fits = |kernel: &&KernelInfo| kernel.shared_bytes <= info.shared_bytes_per_block;
+    let (all, too_large): (Vec<&KernelInfo>, Vec<&KernelInfo>) =
+        kernels::kernels().iter().partition(fits);
+    if !too_large.is_empty() {
+        let names: Vec<_> = too_large.iter().map(|kernel| kernel.name).collect();
+        notes.push(format!(
+            "{spec}: {} kernels were NOT compared, as its blocks have too little shared memory: {}",
+            names.len(),
+            names.join(", ")
+        ));
+    }
+    add("limits".to_owned(), |gpu, _| limits_are_the_published_ones(gpu), all[0]);
+    for &kernel in &all {
         add(format!("{}::blocks", kernel.name), blocks_are_the_drivers, kernel);
     }
 
     // The driver has an assembler of its own release.
     let assembler = info.driver_version.map(|(major, minor)| format!("ptxas {major}.{minor}."));
     if assembler.is_some_and(|assembler| recorded_with().contains(&assembler)) {
-        for kernel in all {
+        for &kernel in &all {
             add(format!("{}::record", kernel.name), the_record_is_what_the_driver_compiles, kernel);
         }
     } else {
@@ -67,7 +77,7 @@ fn add_gpu(trials: &mut Vec<Trial>, notes: &mut Vec<String>, gpu: &Device) {
         ));
     }
     if gpus::find(&info.name).is_ok() {
-        add("published".to_owned(), |gpu, _| published_numbers_are_the_drivers(gpu), &all[0]);
+        add("published".to_owned(), |gpu, _| published_numbers_are_the_drivers(gpu), all[0]);
     } else {
         notes.push(format!("{spec}: {} was compared with NO published numbers", info.name));
     }

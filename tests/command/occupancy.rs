@@ -134,6 +134,43 @@ fn an_answer_of_the_driver_that_differs_is_a_failure() {
     });
 }
 
+/// What does not fit into the blocks of a GPU cannot be loaded there, and is a row like all others.
+#[test]
+fn kernels_that_do_not_fit_a_gpu_are_said_to() {
+    let name = "occupancy::kernels_that_do_not_fit_a_gpu_are_said_to";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_SHARED", "65536")], |_| {
+        let on_gpu = |line: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_regemm"));
+            let line = format!("{line} --device cuda:0");
+            let output = command.args(line.split_whitespace()).output().unwrap();
+            assert_eq!(output.status.code(), Some(SUCCESS), "{line}: {}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        let line = "occupancy --dtype bf16 --kernels naive,warpgroup";
+        let said = on_gpu(line);
+        let row = said.lines().find(|row| row.contains("warpgroup_bf16")).unwrap();
+        assert!(row.contains("cannot be launched") && row.contains("65536"), "{said}");
+        let document: Value = serde_json::from_str(&on_gpu(&format!("{line} --json"))).unwrap();
+        let [fits, large] = [0, 1].map(|place| &document["kernels"][place]);
+        assert_eq!(fits["registers"], 32);
+        assert!(large["registers"].is_null() && large["local_bytes"].is_null(), "{large}");
+        assert!(large["occupancy"]["cannot_launch"].is_string(), "{large}");
+
+        let said = on_gpu("info");
+        let row = said.lines().find(|row| row.contains("warpgroup_bf16 ")).unwrap();
+        assert!(row.contains("cannot run here"), "{said}");
+        let document: Value = serde_json::from_str(&on_gpu("info --json")).unwrap();
+        let kernels = document["kernels"].as_array().unwrap();
+        assert_eq!(kernels.len(), regemm::kernels::of_all_precisions().count());
+        for kernel in kernels {
+            assert!(kernel["report"].is_object() != kernel["cannot_run"].is_string(), "{kernel}");
+        }
+        let named = |name: &str| kernels.iter().find(|kernel| kernel["name"] == name).unwrap();
+        assert!(named("warpgroup_bf16")["cannot_run"].as_str().unwrap().contains("shared memory"));
+        assert!(named("naive_f32")["cannot_run"].is_null());
+    });
+}
+
 /// Without a GPU it is an H200's, and says so.
 #[test]
 fn without_a_gpu_it_is_that_of_an_h200() {

@@ -17,7 +17,8 @@ pub struct Arguments {
 
 const HELP: &str = "\
 Registers, local memory and resident blocks come from the driver, which compiles each kernel for the GPU; the \
-simulator does not know them. --device says for which device kernels are described.
+simulator does not know them. --device says for which device kernels are described. What cannot run there is listed \
+too, with the reasons below.
 
 Examples:
   regemm info
@@ -37,7 +38,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
 
     let spinner = progress::spinner("compiling kernels");
     let reports = kernels::of_all_precisions()
-        .map(|kernel| Ok((kernel, selected.kernel_report(kernel)?)))
+        .map(|kernel| Ok((kernel, report(&selected, kernel)?)))
         .collect::<Result<Vec<_>, Error>>()?;
     spinner.finish_and_clear();
 
@@ -47,7 +48,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         "devices": devices.iter().map(device_json).collect::<Vec<_>>(),
         "without_gpu": without_gpu,
         "kernels_on": selected.spec().to_string(),
-        "kernels": reports.iter().map(|(kernel, report)| kernel_json(kernel, report)).collect::<Vec<_>>(),
+        "kernels": reports.iter().map(|(kernel, outcome)| kernel_json(kernel, outcome)).collect::<Vec<_>>(),
     }))?;
     output.text(format_args!("regemm {}", env!("CARGO_PKG_VERSION")))?;
     for device in &devices {
@@ -57,8 +58,26 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         output.text(format_args!("\nNo GPU: {why}"))?;
     }
     output.text(format_args!("\nKernels on {}", selected.spec()))?;
-    let rows = reports.iter().map(|(kernel, report)| row(kernel, report));
-    output.text(table(&HEADING, rows))
+    let rows = reports.iter().map(|(kernel, outcome)| row(kernel, outcome));
+    output.text(table(&HEADING, rows))?;
+    reports
+        .iter()
+        .filter_map(|(_, outcome)| outcome.as_ref().err())
+        .try_for_each(|why| output.text(why))
+}
+
+/// What a kernel takes of the device, or why it cannot run there.
+type Outcome = Result<KernelReport, String>;
+
+/// The outcome; a failure of the device is not about the kernel, and an error.
+fn report(device: &Device, kernel: &KernelInfo) -> Result<Outcome, Error> {
+    match device.kernel_report(kernel) {
+        Ok(report) => Ok(Ok(report)),
+        Err(why @ (Error::KernelDoesNotFit { .. } | Error::GpuTooOld { .. })) => {
+            Ok(Err(why.to_string()))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn device_json(device: &Device) -> Value {
@@ -70,7 +89,7 @@ fn device_json(device: &Device) -> Value {
     object
 }
 
-fn kernel_json(kernel: &KernelInfo, report: &KernelReport) -> Value {
+fn kernel_json(kernel: &KernelInfo, outcome: &Outcome) -> Value {
     let tile = kernel.tile;
     json!({
         "name": kernel.name,
@@ -84,7 +103,8 @@ fn kernel_json(kernel: &KernelInfo, report: &KernelReport) -> Value {
         "threads": kernel.threads(),
         "cluster": kernel.cluster,
         "cluster_cols": kernel.cluster_cols,
-        "report": report,
+        "report": outcome.as_ref().ok(),
+        "cannot_run": outcome.as_ref().err(),
     })
 }
 
@@ -136,13 +156,15 @@ const HEADING: [&str; 8] = [
     "resident blocks",
 ];
 
-fn row(kernel: &KernelInfo, report: &KernelReport) -> Vec<String> {
+fn row(kernel: &KernelInfo, outcome: &Outcome) -> Vec<String> {
     let tile = kernel.tile;
+    let report = outcome.as_ref().ok();
     // Shared memory declared in the kernel is only known once it is compiled.
-    let shared = match report.static_shared_bytes {
-        Some(declared) => Some(declared + report.dynamic_shared_bytes),
-        None if report.dynamic_shared_bytes == 0 && tile.stages > 0 => None,
-        None => Some(report.dynamic_shared_bytes),
+    let dynamic = report.map_or(kernel.shared_bytes, |report| report.dynamic_shared_bytes);
+    let shared = match report.and_then(|report| report.static_shared_bytes) {
+        Some(declared) => Some(declared + dynamic),
+        None if dynamic == 0 && tile.stages > 0 => None,
+        None => Some(dynamic),
     };
     vec![
         kernel.name.to_owned(),
@@ -156,8 +178,11 @@ fn row(kernel: &KernelInfo, report: &KernelReport) -> Vec<String> {
             blocks => format!("{}, clusters of {blocks}", kernel.threads()),
         },
         or_dash(shared.map(|shared| bytes(shared.into()))),
-        or_dash(report.registers),
-        or_dash(report.local_bytes.map(|local| bytes(local.into()))),
-        or_dash(report.resident_blocks),
+        or_dash(report.and_then(|report| report.registers)),
+        or_dash(report.and_then(|report| report.local_bytes).map(|local| bytes(local.into()))),
+        match report {
+            Some(report) => or_dash(report.resident_blocks),
+            None => "cannot run here".to_owned(),
+        },
     ]
 }

@@ -11,7 +11,7 @@ use regemm::occupancy::{
     CannotLaunch, Demand, Limits, Occupancy, RegisterSteps, compiled, occupancy, recorded_with,
     register_steps,
 };
-use regemm::{Device, Error, KernelInfo, Layouts};
+use regemm::{Device, Error, KernelInfo, Layouts, Resource};
 use serde_json::{Value, json};
 
 /// Show how many blocks and warps of each kernel a multiprocessor holds, what limits them, and what a register more or
@@ -157,13 +157,21 @@ impl Machine {
         let threads = kernel.threads();
         match self {
             Machine::Device(device) => {
-                let report = device.kernel_report(kernel)?;
+                let report = match device.kernel_report(kernel) {
+                    // It cannot even be loaded: how many registers it would take nobody knows, and its shared memory says the rest.
+                    Err(Error::KernelDoesNotFit { resource: Resource::SharedMemory, .. }) => {
+                        let (registers, shared_bytes) = (0, kernel.shared_bytes);
+                        let demand = Demand { threads, registers, shared_bytes };
+                        return Ok(Taken { demand, local_bytes: None, driver: None, exact: true });
+                    }
+                    report => report?,
+                };
                 let declared = report.static_shared_bytes.unwrap_or_default();
                 let shared_bytes = declared + report.dynamic_shared_bytes;
                 let registers = report.registers.unwrap_or_default();
                 Ok(Taken {
                     demand: Demand { threads, registers, shared_bytes },
-                    local_bytes: report.local_bytes.unwrap_or_default(),
+                    local_bytes: report.local_bytes,
                     driver: report.resident_blocks,
                     exact: true,
                 })
@@ -180,7 +188,7 @@ impl Machine {
                 let registers = recorded.registers;
                 Ok(Taken {
                     demand: Demand { threads, registers, shared_bytes },
-                    local_bytes: recorded.local_bytes,
+                    local_bytes: Some(recorded.local_bytes),
                     driver: None,
                     exact: recorded.exact,
                 })
@@ -191,7 +199,7 @@ impl Machine {
 
 struct Taken {
     demand: Demand,
-    local_bytes: u32,
+    local_bytes: Option<u32>,
     driver: Option<u32>,
     exact: bool,
 }
@@ -226,12 +234,18 @@ impl Entry {
         self.occupancy.as_ref().map_or(0, |occupancy| occupancy.blocks)
     }
 
+    /// Registers of a thread; none of a kernel that was not compiled.
+    pub fn registers(&self) -> Option<u32> {
+        let registers = self.demand.registers;
+        (self.kernel.is_none() || registers > 0).then_some(registers)
+    }
+
     fn json(&self) -> Value {
         let steps = &self.steps;
         json!({
             "kernel": self.kernel,
             "threads": self.demand.threads,
-            "registers": self.demand.registers,
+            "registers": self.registers(),
             "shared_bytes": self.demand.shared_bytes,
             "local_bytes": self.local_bytes,
             "occupancy": outcome_json(&self.occupancy),
@@ -324,7 +338,7 @@ fn all_kernels(
         exact &= taken.exact;
         entries.push(Entry {
             kernel: Some(kernel.name),
-            local_bytes: Some(taken.local_bytes),
+            local_bytes: taken.local_bytes,
             driver: taken.driver,
             ..Entry::new(&limits, taken.demand)
         });

@@ -118,7 +118,7 @@ fn row(entry: &Entry) -> Vec<String> {
     let mut row = vec![
         entry.kernel.unwrap_or_default().to_owned(),
         demand.threads.to_string(),
-        demand.registers.to_string(),
+        or_dash(entry.registers()),
         bytes(demand.shared_bytes.into()),
     ];
     match &entry.occupancy {

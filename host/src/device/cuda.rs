@@ -160,6 +160,13 @@ impl CudaDevice {
         if let Some(loaded) = lock(&self.kernels).get(&key) {
             return Ok(Arc::clone(loaded));
         }
+        // The driver would refuse it too, but not say what is short.
+        self.fits(
+            code,
+            Resource::SharedMemory,
+            code.shared_bytes,
+            self.info.shared_bytes_per_block,
+        )?;
         if let Some(queue) = queue {
             queue.refuse_capture(
                 "loading a kernel",
@@ -170,16 +177,21 @@ impl CudaDevice {
         // at the same moment both compile it, and one result is kept.
         let module = super::ptx::choose(code.modules, code.name, &self.info)?;
         let loaded = Arc::new(LoadedKernel::load(&self.context, code, module, &self.info)?);
-        if loaded.max_threads < code.threads {
-            return Err(Error::KernelDoesNotFit {
-                kernel: code.name,
-                resource: Resource::Threads,
-                needed: code.threads.into(),
-                available: loaded.max_threads.into(),
-                device: self.info.name.clone(),
-            });
-        }
+        self.fits(code, Resource::Threads, code.threads, loaded.max_threads)?;
         Ok(Arc::clone(lock(&self.kernels).entry(key).or_insert(loaded)))
+    }
+
+    fn fits(&self, code: &Code, resource: Resource, needed: u32, available: u32) -> Result<()> {
+        if needed <= available {
+            return Ok(());
+        }
+        Err(Error::KernelDoesNotFit {
+            kernel: code.name,
+            resource,
+            needed: needed.into(),
+            available: available.into(),
+            device: self.info.name.clone(),
+        })
     }
 }
 

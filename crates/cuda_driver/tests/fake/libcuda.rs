@@ -5,8 +5,9 @@
 //! log shows whether the caller waits where it has to.
 //!
 //! Settings in the environment: `FAKE_CUDA_VERSION` (12040 unless set), `FAKE_CUDA_CAPABILITY` (`9.0`),
-//! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_MEMORY` (bytes; 1048576), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused
-//! with it), `FAKE_CUDA_LOG_CALLS` (anything: the log has the calls for contexts and events too).
+//! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_MEMORY` (bytes; 1048576), `FAKE_CUDA_SHARED` (bytes of a block that asks for them;
+//! 232448), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused with it), `FAKE_CUDA_LOG_CALLS` (anything: the log has
+//! the calls for contexts and events too).
 #![allow(non_snake_case)]
 // The signatures are those of `cuda.h`, and the callers of a test double are the tests.
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
@@ -81,6 +82,11 @@ fn setting(name: &str, default: &str) -> String {
 /// Bytes of device memory.
 fn device_memory() -> usize {
     setting("FAKE_CUDA_MEMORY", "1048576").parse().unwrap()
+}
+
+/// Most bytes of shared memory of a block.
+fn shared_memory() -> i32 {
+    setting("FAKE_CUDA_SHARED", "232448").parse().unwrap()
 }
 
 /// Whether a stream is being captured, in the mode in which no thread may do what a graph cannot hold.
@@ -163,7 +169,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, which: i32, _devi
         76 => minor.parse().unwrap(),
         81 => 228 << 10,
         82 => 64 << 10,
-        97 => 227 << 10,
+        97 => shared_memory(),
         106 => 32,
         _ => return INVALID_VALUE,
     };
@@ -269,6 +275,10 @@ pub unsafe extern "C" fn cuFuncGetAttribute(value: *mut i32, which: i32, _functi
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuFuncSetAttribute(_function: usize, which: i32, value: i32) -> i32 {
+    const MAX_DYNAMIC_SHARED_SIZE_BYTES: i32 = 8;
+    if which == MAX_DYNAMIC_SHARED_SIZE_BYTES && value > shared_memory() {
+        return INVALID_VALUE;
+    }
     log(format!("attribute {which} = {value}"));
     SUCCESS
 }
@@ -298,6 +308,9 @@ pub unsafe extern "C" fn cuLaunchKernel(
     parameters: *const *const c_void,
     extra: *const c_void,
 ) -> i32 {
+    if i64::from(shared) > i64::from(shared_memory()) {
+        return INVALID_VALUE;
+    }
     let name = with!(|state| state.functions.get(&function).cloned());
     let name = name.unwrap_or_else(|| format!("function {function}"));
     let parameters = if parameters.is_null() { "without" } else { "with" };

@@ -84,7 +84,7 @@ impl LoadedKernel {
         loaded.max_threads =
             loaded.attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         if loaded.shared_bytes > DEFAULT_SHARED_BYTES {
-            // SAFETY: the function lives. The bytes were checked against the device's limit, far below 2^31.
+            // SAFETY: the function lives. `CudaDevice` has checked the bytes against the device's limit, far below 2^31.
             check("cuFuncSetAttribute", unsafe {
                 sys::cuFuncSetAttribute(
                     loaded.function,
