@@ -289,6 +289,7 @@ fn magnitudes_within_a_row() -> Result<()> {
             assert!(mode.passes(&a, &b, &d));
         } else {
             assert_eq!(d[[0, 1]], 0.0, "{}", mode.precision);
+            assert!(mode.passes(&a, &b, &d), "{}", mode.precision);
         }
     }
     Ok(())

@@ -22,6 +22,10 @@ use std::fmt;
 /// | `Fast` | tensor cores, from factors rounded to f16 | `2^-10 + (8 + k) u` |
 /// | `Auto` | one or the other, as the data are | `k u` |
 ///
+/// To this come for `Split` and `Fast` what they lose of elements far below the largest one in their row of A or column of B, since f16 has few exponents: at most
+/// `p (max|A| sum|B| + sum|A| max|B|)` over that row and that column, with `p` = 2^-49 and 2^-39. Among elements that are all larger than 2^-28 of the largest it is
+/// nothing. `Auto` takes `Split` only where it is within the bound.
+///
 /// For data of many kinds the errors of `Split` are no larger than those of f32 summed in ascending order from a depth of 64 on, and smaller where `k` is large.
 /// Kernels of f32 that sum in parts, as they do where D is small, can be more accurate than that. So on Hopper `Split` sums in parts, too, where D has fewer tiles of
 /// 128 x 64 than half of the multiprocessors ([`regemm_kernels::split_halves`]): then errors in norm hardly grow with `k`, and are 5e-8 to 8e-8 where all products are
@@ -56,7 +60,7 @@ pub enum Precision {
     /// ([`regemm_kernels::rounded`]): a third of the work of `Split`, and half of its memory, on the same devices. Results are of f32.
     ///
     /// Rows of A and columns of B are multiplied by powers of two as for `Split`. Here elements below 2^-28 of the largest one in their row or column
-    /// lose up to 2^-39 of that largest one; infinities and NaN are computed with as IEEE 754 says.
+    /// lose up to 2^-39 of that largest one; infinities and NaN are computed with as IEEE 754 says, where an element that is rounded to zero is zero.
     Fast,
     /// As `Split` where that is worth no less than `Exact`, and as `Exact` otherwise: never less accurate than f32, and mostly faster.
     ///

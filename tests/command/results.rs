@@ -72,6 +72,31 @@ fn mul_computes_in_the_precision_that_is_asked_for() {
     }
 }
 
+/// Infinities that halves make NaN of, and elements that have no bits beside much larger ones, are what a precision is worth.
+#[test]
+fn mul_verifies_by_what_a_precision_promises() {
+    let folder = sample();
+    write_f32(folder.path(), "a.npy", "(1, 2)", &[f32::INFINITY, 1.0]);
+    write_f32(folder.path(), "b.npy", "(2, 1)", &[1.0, 1.0]);
+    let multiply = |precision: &str| {
+        let line = "mul a.npy b.npy -o d.npy --force --device sim --verify --precision";
+        succeed(folder.path(), &format!("{line} {precision}"));
+    };
+    let found = || read_f32(&folder.path().join("d.npy"), "(1, 1)")[0];
+    multiply("split");
+    assert!(found().is_nan());
+    for precision in ["exact", "tf32", "fast", "auto"] {
+        multiply(precision);
+        assert_eq!(found(), f32::INFINITY, "{precision}");
+    }
+    write_f32(folder.path(), "a.npy", "(1, 2)", &[1e25, 1e-25]);
+    write_f32(folder.path(), "b.npy", "(2, 2)", &[1.0, 0.0, 0.0, 1.0]);
+    for (precision, small) in [("exact", 1e-25), ("split", 0.0), ("fast", 0.0)] {
+        multiply(precision);
+        assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 2)")[1], small, "{precision}");
+    }
+}
+
 #[test]
 fn mul_infers_the_axis_of_a_bias_or_asks() {
     let folder = sample();

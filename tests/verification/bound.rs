@@ -3,8 +3,8 @@
 use crate::harness::*;
 use ndarray::Array2;
 use regemm::verify::{
-    Comparison, Distribution, Precision, Problem, Reference, compare, gamma, random_matrix,
-    random_vector, reference, rng,
+    Comparison, Distribution, Expectation, Method, Precision, Problem, Reference, compare, gamma,
+    random_matrix, random_vector, reference, rng,
 };
 use regemm::{Accumulator, Activation, BiasAxis, Dtype, Element, bf16, f16};
 
@@ -99,10 +99,9 @@ fn subnormal_sums_pass() {
     assert!(verdict(&problem, &d).pass());
     // The purely relative bound would not do.
     let strict = {
-        let Reference { value, .. } = reference(&problem).unwrap();
         let bound = a.mapv(f64::from).mapv(f64::abs).dot(&b.mapv(f64::from).mapv(f64::abs))
             * gamma(Dtype::F32, k);
-        Reference { value, bound }
+        Reference { bound, ..reference(&problem).unwrap() }
     };
     assert!(!compare(&d.view(), &strict).pass());
 }
@@ -139,6 +138,36 @@ fn f32_sums_do_not_pass_as_f64() {
     let d = device_like(&Problem::product(a32.view(), b32.view())).mapv(f64::from);
     let comparison = verdict(&Problem::product(a.view(), b.view()), &d);
     assert_eq!(comparison.mismatches, comparison.elements, "{comparison:?}");
+}
+
+/// Beside the largest element of its row or column an f16, or two, have no bits for much smaller ones. All methods allow that, and no more.
+#[test]
+fn what_halves_lose_of_elements_far_below_the_largest_passes() {
+    let a = ndarray::array![[1e25_f32, 1e-25]];
+    let one = Array2::<f32>::eye(2);
+    let (row, column) = (a.clone(), a.t().to_owned());
+    for (precision, lost, wrong) in
+        [(regemm::Precision::Split, 1e9, 1e11), (regemm::Precision::Fast, 1e12, 1e14)]
+    {
+        for (a, b, place) in [(&row, &one, (0, 1)), (&one, &column, (1, 0))] {
+            let problem = Problem { precision, ..Problem::product(a.view(), b.view()) };
+            let right = a.dot(b);
+            for method in [Method::Full, Method::Sampled] {
+                let expectation = Expectation::with_method(problem, SEED, method).unwrap();
+                let passes = |value: f32| {
+                    let mut d = right.clone();
+                    d[place] = value;
+                    expectation.check(&d.view()).unwrap().pass()
+                };
+                assert!(passes(1e-25) && passes(0.0) && passes(lost), "{precision}");
+                assert!(!passes(wrong) && !passes(f32::NAN), "{precision}");
+            }
+            let exact = Problem { precision: regemm::Precision::Exact, ..problem };
+            let mut d = right.clone();
+            d[place] = 0.0;
+            assert_fails_at(&verdict(&exact, &d), place.0, place.1);
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use ndarray::{Array2, s};
 use regemm::verify::{Problem, Reference, reference};
-use regemm::{Activation, BiasAxis, f16};
+use regemm::{Activation, BiasAxis, Precision, f16};
 
 #[test]
 fn nan_and_infinities_must_arrive_where_ieee_puts_them() {
@@ -26,6 +26,48 @@ fn nan_and_infinities_must_arrive_where_ieee_puts_them() {
         let mut d = right.clone();
         d[place] = wrong;
         assert_fails_at(&verdict(&problem, &d), place.0, place.1);
+    }
+}
+
+/// An infinity is one half that is infinite and one that is zero, which is NaN times any half that is zero.
+#[test]
+fn infinities_may_become_nan_where_products_are_of_halves() {
+    let a = ndarray::array![[f32::INFINITY, 1.0], [f32::NEG_INFINITY, 1.0], [2.0, 3.0]];
+    let b = ndarray::array![[1.0], [1.0]];
+    for activation in [Activation::None, Activation::Relu] {
+        let split = Problem {
+            precision: Precision::Split,
+            activation,
+            ..Problem::product(a.view(), b.view())
+        };
+        let low = if activation == Activation::Relu { 0.0 } else { f32::NEG_INFINITY };
+        for right in [[f32::NAN, f32::NAN, 5.0], [f32::INFINITY, low, 5.0], [f32::NAN, low, 5.0]] {
+            let right = Array2::from_shape_vec((3, 1), right.to_vec()).unwrap();
+            assert!(verdict(&split, &right).pass(), "{right}");
+            let exact = Problem { precision: Precision::Exact, ..split };
+            assert_eq!(verdict(&exact, &right).pass(), !right.iter().any(|v| v.is_nan()));
+            for wrong in [1.0, f32::NEG_INFINITY] {
+                let mut d = right.clone();
+                d[(0, 0)] = wrong;
+                assert_fails_at(&verdict(&split, &d), 0, 0);
+            }
+            let mut d = right.clone();
+            d[(2, 0)] = f32::NAN;
+            assert_fails_at(&verdict(&split, &d), 2, 0);
+        }
+    }
+}
+
+/// Rounded to f16 beside a large element a small one is zero, and an infinity times that is NaN.
+#[test]
+fn an_infinity_may_meet_what_rounding_makes_zero() {
+    let a = ndarray::array![[f32::INFINITY, 1.0]];
+    for (small, may_be_nan) in [(1e-25, true), (1e15, false)] {
+        let b = ndarray::array![[small], [1e25]];
+        let fast = Problem { precision: Precision::Fast, ..Problem::product(a.view(), b.view()) };
+        assert!(verdict(&fast, &Array2::from_elem((1, 1), f32::INFINITY)).pass());
+        let nan = verdict(&fast, &Array2::from_elem((1, 1), f32::NAN));
+        assert_eq!(nan.pass(), may_be_nan, "{small}");
     }
 }
 

@@ -15,7 +15,8 @@
 //!    `k` products loses up to a unit in the last place of the largest number it is added up with, twice a rounding, and the sum
 //!    of an instruction up to another one, which the truncations that its other products do not need make up for. So for these
 //!    types a product counts as two roundings ([`roundings`]). Products of f32 that are computed in another
-//!    [precision](crate::Precision) have roundings of their own.
+//!    [precision](crate::Precision) have roundings of their own, and elements of f32 that are made halves lose a part of the largest
+//!    element of their row or column ([`lost_of_largest`], [`lost`]).
 //! 2. Each of the two fused operations around it: `u |result| + eta / 2`, and the error that comes in through the factor.
 //! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from the
 //!    formula that the device evaluates and the errors of the library functions in it. For f16 and bf16 kernels may evaluate
@@ -28,6 +29,7 @@
 //!
 //! The theory assumes that nothing overflows; `reference` finds the elements where something can.
 
+use super::sums::Line;
 use crate::precision::Precision as Computed;
 use half::{bf16, f16};
 use regemm_kernels::activation::Activation;
@@ -109,6 +111,27 @@ pub const fn roundings(dtype: Dtype, precision: Computed, k: usize) -> usize {
         Dtype::F64 => k,
         Dtype::F16 | Dtype::Bf16 => 2 * k,
     }
+}
+
+/// The part of the largest element of its line that a high half loses at most where that is more than 2^-11 of its own element: the largest has
+/// an exponent of 14 or more when it is split, and the last place of an f16 is 2^-24.
+pub(super) const LOST_BY_ONE_HALF: f64 = 1.0 / (1u64 << 39) as f64;
+
+/// The part of the largest element of its line that an element loses at most, besides the parts of itself that [`roundings`] count.
+///
+/// A low half has 11 more places than the high one. What is left out of a product of halves, that of both low ones, is as much once more.
+pub(super) const fn lost_of_largest(dtype: Dtype, precision: Computed) -> f64 {
+    match (dtype, precision) {
+        (Dtype::F32, Computed::Split) => 2.0 * LOST_BY_ONE_HALF / (1 << 11) as f64,
+        (Dtype::F32, Computed::Fast) => LOST_BY_ONE_HALF,
+        _ => 0.0,
+    }
+}
+
+/// What a sum of `k` products of a row of A and a column of B loses where each element loses this part of the largest one in its line.
+pub(super) fn lost(part: f64, k: usize, row: Line, col: Line) -> f64 {
+    let both = k as f64 * part * row.largest * col.largest;
+    part * (row.largest * col.sum + row.sum * col.largest + both)
 }
 
 /// `gamma` of the roundings of sums of `k` products of elements of this type, by which all bounds for the type scale; f32 is computed exactly.

@@ -225,13 +225,23 @@ impl Case {
             })
         };
         let all = (0..self.count()).map(of_product).collect::<Result<Vec<_>, _>>()?;
-        let stacked = |part: fn(&Reference) -> &Array2<f64>| {
-            let parts: Vec<_> = all.iter().map(|reference| part(reference).view()).collect();
-            // Without products there is nothing to join; with some they have one shape.
-            concatenate(Axis(0), &parts).unwrap_or_else(|_| Array2::zeros((0, self.n)))
-        };
-        Ok(Reference { value: stacked(|r| &r.value), bound: stacked(|r| &r.bound) })
+        Ok(Reference {
+            value: stacked(&all, self.n, |r| &r.value),
+            bound: stacked(&all, self.n, |r| &r.bound),
+            nan_too: stacked(&all, self.n, |r| &r.nan_too),
+        })
     }
+}
+
+/// A part of references below each other, with so many columns.
+fn stacked<P: Clone + Default>(
+    all: &[Reference],
+    cols: usize,
+    part: fn(&Reference) -> &Array2<P>,
+) -> Array2<P> {
+    let parts: Vec<_> = all.iter().map(|reference| part(reference).view()).collect();
+    // Without products there is nothing to join; with some they have one shape.
+    concatenate(Axis(0), &parts).unwrap_or_else(|_| Array2::default((0, cols)))
 }
 
 /// The matrix of a product, or the one that all share.

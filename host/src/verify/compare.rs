@@ -95,7 +95,8 @@ impl Comparison {
 /// Compares every element of a result with its reference.
 ///
 /// A number must lie within the bound, NaN must be NaN, and an infinity must be the same one; where the bound reaches
-/// the magnitude that rounds to infinity, that infinity is right too. The sign of zero is not compared.
+/// the magnitude that rounds to infinity, that infinity is right too, and where the reference says so NaN is. The sign of zero is not
+/// compared.
 ///
 /// # Panics
 /// Where the result and the reference differ in shape.
@@ -110,11 +111,12 @@ pub fn compare<T: Element>(d: &ArrayView2<'_, T>, reference: &Reference) -> Comp
             comparison.undecided += 1;
             continue;
         }
-        let ratio = ratio::<T>(got, expected, bound);
+        let accepted_nan = got.is_nan() && reference.nan_too[(row, col)];
+        let ratio = if accepted_nan { 0.0 } else { ratio::<T>(got, expected, bound) };
         if expected.is_finite() {
-            // An infinity that rounding may give counts as no error: no finite one could be stated.
-            let accepted_infinity = got.is_infinite() && ratio <= 1.0;
-            error_norm.add(if accepted_infinity { 0.0 } else { got - expected });
+            // An infinity that rounding may give counts as no error: no finite one could be stated. So does NaN where it is right.
+            let accepted = accepted_nan || got.is_infinite() && ratio <= 1.0;
+            error_norm.add(if accepted { 0.0 } else { got - expected });
             norm.add(expected);
         }
         let wrong = ratio > 1.0 || ratio.is_nan();

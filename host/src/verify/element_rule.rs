@@ -2,9 +2,10 @@
 
 use super::bound::{self, Precision};
 use super::problem::{Problem, widen};
-use super::sums::SumError;
+use super::sums::{Line, SumError};
+use crate::precision::Precision as Computed;
 use regemm_kernels::activation::Activation;
-use regemm_kernels::element::Element;
+use regemm_kernels::element::{Dtype, Element};
 
 /// Follows one element through the device's computation.
 pub(super) struct ElementRule<'p, 'a, T, D> {
@@ -13,6 +14,10 @@ pub(super) struct ElementRule<'p, 'a, T, D> {
     pub k: usize,
     /// How the reference's sums were computed.
     pub own: SumError,
+    /// Rows of A.
+    pub rows: &'p [Line],
+    /// Columns of B.
+    pub cols: &'p [Line],
 }
 
 /// A value on its way through the computation: exact, and how far the device may be from it.
@@ -23,17 +28,15 @@ struct Tracked {
 }
 
 impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
-    /// Value and bound of an element of D, from its sum and the sum of absolute values; `finite` says that neither A's row
-    /// nor B's column holds NaN or an infinity.
+    /// Value and bound of an element of D, from its sum and the sum of absolute values.
     pub(super) fn value_and_bound(
         &self,
         row: usize,
         col: usize,
         sum: f64,
         magnitude: f64,
-        finite: bool,
     ) -> (f64, f64) {
-        let sum = if finite {
+        let sum = if self.is_finite(row, col) {
             self.sum(row, col, sum, magnitude)
         } else {
             // NaN or an infinity, in any order of summation.
@@ -45,6 +48,33 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
             z.error = 0.0;
         }
         self.activate(z)
+    }
+
+    /// Whether neither A's row nor B's column holds NaN or an infinity.
+    fn is_finite(&self, row: usize, col: usize) -> bool {
+        !(self.rows[row].has_others || self.cols[col].has_others)
+    }
+
+    /// Whether an element of D may be NaN although by IEEE 754 it is not: where an infinity is multiplied by half an element that is zero.
+    pub(super) fn may_be_nan(&self, row: usize, col: usize) -> bool {
+        if self.is_finite(row, col) || T::DTYPE != Dtype::F32 {
+            return false;
+        }
+        match self.problem.precision {
+            Computed::Split => true,
+            Computed::Fast => {
+                let is_lost =
+                    |v: f64, line: Line| v.abs() <= bound::LOST_BY_ONE_HALF * line.largest;
+                let (row_of_a, col_of_b) = (self.problem.a.row(row), self.problem.b.column(col));
+                let mut products =
+                    row_of_a.iter().zip(col_of_b).map(|(&a, &b)| (widen(a), widen(b)));
+                products.any(|(a, b)| {
+                    a.is_infinite() && is_lost(b, self.cols[col])
+                        || b.is_infinite() && is_lost(a, self.rows[row])
+                })
+            }
+            _ => false,
+        }
     }
 
     fn sum(&self, row: usize, col: usize, sum: f64, magnitude: f64) -> Tracked {
@@ -60,8 +90,17 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
                     + self.k as f64 * double.smallest
             }
         };
-        let roundings = bound::roundings(T::DTYPE, self.problem.precision, self.k);
-        let error = bound::sum(p, roundings, magnitude) + own;
+        let precision = self.problem.precision;
+        let roundings = bound::roundings(T::DTYPE, precision, self.k);
+        let part = bound::lost_of_largest(T::DTYPE, precision);
+        let error = if part == 0.0 {
+            bound::sum(p, roundings, magnitude) + own
+        } else {
+            let lost = |part| bound::lost(part, self.k, self.rows[row], self.cols[col]);
+            // High halves may be larger than what they are of by as much as they lose.
+            let magnitude = magnitude + lost(bound::LOST_BY_ONE_HALF);
+            bound::sum(p, roundings, magnitude) + lost(part) + own
+        };
         if magnitude + error < p.overflow() {
             return Tracked { value: sum, error };
         }

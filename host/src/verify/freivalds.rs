@@ -17,7 +17,7 @@
 //! errors, a vector misses the row with probability at most 1/2, and [`VECTORS`] of them with at most 2^-24. A single
 //! wrong element in an otherwise correct row is never missed if it is off by more than twice the tolerance.
 
-use super::bound::{Precision, roundings};
+use super::bound::{self, Precision, roundings};
 use super::compare::serialize_float;
 use super::inputs::rng;
 use super::problem::{Problem, ShapeError, widen};
@@ -130,6 +130,12 @@ impl Freivalds {
                 problem.alpha.abs() * device.gamma(roundings(T::DTYPE, problem.precision, k) + 1);
             bound_norm = a.dot(&row_norms) * factor;
             magnitude = a.dot(&b.dot(&ones)) * problem.alpha.abs();
+            let part = bound::lost_of_largest(T::DTYPE, problem.precision);
+            if part > 0.0 {
+                let lost = |part| norms_of_lost(part, &a, &b);
+                bound_norm += &(lost(bound::LOST_BY_ONE_HALF) * factor);
+                bound_norm += &(lost(part) * (problem.alpha.abs() * (1.0 + device.gamma(1))));
+            }
         }
         let addend_factor = device.gamma(2);
         if let Some(c) = problem.c.filter(|_| problem.beta != 0.0) {
@@ -228,6 +234,16 @@ impl Freivalds {
             }
         }
     }
+}
+
+/// For each row of D a bound of the norm of what its sums lose ([`bound::lost`]), from the magnitudes of A and B.
+fn norms_of_lost(part: f64, a: &Array2<f64>, b: &Array2<f64>) -> Array1<f64> {
+    let norm = |of_columns: Array1<f64>| of_columns.dot(&of_columns).sqrt();
+    let larger = |a: &f64, b: &f64| a.max(*b);
+    let sums = norm(b.sum_axis(Axis(0)));
+    let largest = norm(b.fold_axis(Axis(0), 0.0, larger));
+    let both = a.ncols() as f64 * part * largest;
+    (a.fold_axis(Axis(1), 0.0, larger) * (sums + both) + a.sum_axis(Axis(1)) * largest) * part
 }
 
 /// Roundings of the check around its three products: factors, sums of terms, and the residual.

@@ -15,12 +15,14 @@ pub struct Reference {
     pub value: Array2<f64>,
     /// The largest error of a correct result. Infinite where nothing can be said because a sum may overflow on the way.
     pub bound: Array2<f64>,
+    /// Where a correct result may be NaN instead, because it is computed from halves, which do not multiply infinities as IEEE 754 says.
+    pub nan_too: Array2<bool>,
 }
 
 /// The exact result with the bound of each element.
 ///
 /// Elements with NaN or an infinity among their operands follow IEEE 754: the result must be of the same class (NaN, or
-/// infinity of the same sign). Where finite operands can overflow the accumulator, the result must be infinite if that
+/// infinity of the same sign), or NaN where the precision may make that of an infinity. Where finite operands can overflow the accumulator, the result must be infinite if that
 /// is certain whatever the roundings, and is otherwise left undecided (bound infinite).
 ///
 /// # Errors
@@ -39,15 +41,13 @@ pub(super) fn reference_from<T: Element, D: Element>(
     problem: &Problem<'_, T, D>,
     sums: Sums,
 ) -> Reference {
-    let finite = Array2::from_shape_fn(sums.value.dim(), |(row, col)| sums.is_finite(row, col));
-    let Sums { mut value, magnitude: mut bound, own, .. } = sums;
-    let element = ElementRule { problem, k: problem.depth(), own };
-    Zip::indexed(&mut value).and(&mut bound).and(&finite).for_each(
-        |(row, col), value, bound, &finite| {
-            (*value, *bound) = element.value_and_bound(row, col, *value, *bound, finite);
-        },
-    );
-    Reference { value, bound }
+    let Sums { mut value, magnitude: mut bound, own, rows, cols } = sums;
+    let element = ElementRule { problem, k: problem.depth(), own, rows: &rows, cols: &cols };
+    Zip::indexed(&mut value).and(&mut bound).for_each(|(row, col), value, bound| {
+        (*value, *bound) = element.value_and_bound(row, col, *value, *bound);
+    });
+    let nan_too = Array2::from_shape_fn(value.dim(), |(row, col)| element.may_be_nan(row, col));
+    Reference { value, bound, nan_too }
 }
 
 /// The result rounded to the element type, with a bound of zero, for integer-valued problems: every operand, `alpha` and
@@ -80,10 +80,10 @@ pub fn exact_reference<T: Element, D: Element>(
     if !(factors && kept && whole && sums <= limit && all <= limit) {
         return Ok(None);
     }
-    let Reference { mut value, mut bound } = reference(problem)?;
+    let Reference { mut value, mut bound, nan_too } = reference(problem)?;
     value.mapv_inplace(|v| widen(D::narrow(D::Acc::constant(v))));
     bound.fill(0.0);
-    Ok(Some(Reference { value, bound }))
+    Ok(Some(Reference { value, bound, nan_too }))
 }
 
 /// The largest magnitude of values that are all integers.

@@ -24,6 +24,29 @@ pub(super) enum SumError {
     Compensated,
 }
 
+/// What there is in a row of A or in a column of B.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    /// The largest magnitude of a finite element.
+    pub largest: f64,
+    /// The sum of those magnitudes.
+    pub sum: f64,
+    /// Whether it holds NaN or an infinity besides.
+    pub has_others: bool,
+}
+
+impl Line {
+    fn add(&mut self, element: f64) {
+        let magnitude = element.abs();
+        if magnitude.is_finite() {
+            self.largest = self.largest.max(magnitude);
+            self.sum += magnitude;
+        } else {
+            self.has_others = true;
+        }
+    }
+}
+
 /// What the reference of every problem with these factors begins with.
 #[derive(Clone, Debug)]
 pub(super) struct Sums {
@@ -33,25 +56,23 @@ pub(super) struct Sums {
     pub magnitude: Array2<f64>,
     /// How `value` was computed.
     pub own: SumError,
-    /// Rows of A that hold NaN or an infinity.
-    not_finite_rows: Vec<bool>,
-    /// Columns of B that do.
-    not_finite_cols: Vec<bool>,
+    /// Rows of A.
+    pub rows: Vec<Line>,
+    /// Columns of B.
+    pub cols: Vec<Line>,
 }
 
 impl Sums {
     /// Of factors that fit together.
     pub fn of<T: Element>(a: &ArrayView2<'_, T>, b: &ArrayView2<'_, T>) -> Self {
         let (a, b) = (a.mapv(widen), b.mapv(widen));
-        let any = |elements: ndarray::ArrayView1<'_, f64>| elements.iter().any(|v| !v.is_finite());
-        let not_finite_rows = a.rows().into_iter().map(any).collect();
-        let mut not_finite_cols = vec![false; b.ncols()];
-        for ((_, col), v) in b.indexed_iter() {
-            not_finite_cols[col] |= !v.is_finite();
-        }
+        let (mut rows, mut cols) =
+            (vec![Line::default(); a.nrows()], vec![Line::default(); b.ncols()]);
+        a.indexed_iter().for_each(|((row, _), &v)| rows[row].add(v));
+        b.indexed_iter().for_each(|((_, col), &v)| cols[col].add(v));
         let (value, own) = exact_sums(T::DTYPE, &a, &b);
         let magnitude = dot(&a.mapv_into(f64::abs), &b.mapv_into(f64::abs));
-        Sums { value, magnitude, own, not_finite_rows, not_finite_cols }
+        Sums { value, magnitude, own, rows, cols }
     }
 
     /// Of no products.
@@ -60,14 +81,9 @@ impl Sums {
             value: Array2::zeros((rows, cols)),
             magnitude: Array2::zeros((rows, cols)),
             own: SumError::Exact,
-            not_finite_rows: vec![false; rows],
-            not_finite_cols: vec![false; cols],
+            rows: vec![Line::default(); rows],
+            cols: vec![Line::default(); cols],
         }
-    }
-
-    /// Whether all products of an element are.
-    pub fn is_finite(&self, row: usize, col: usize) -> bool {
-        !(self.not_finite_rows[row] || self.not_finite_cols[col])
     }
 }
 
