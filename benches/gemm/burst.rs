@@ -7,7 +7,7 @@
 use crate::contest::LEAST_AT_THE_LIMIT;
 use crate::meter::{self, Meter};
 use regemm::Stream;
-use regemm::measure::{Samples, Spacer};
+use regemm::measure::{Samples, Spacer, orders};
 use regemm_report::versus::{Burst, Case};
 use std::thread;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub fn products(case: &Case, seconds: f64) -> Option<usize> {
     (is_large && fits).then(|| (SECONDS / seconds).ceil().clamp(1.0, MOST_PRODUCTS) as usize)
 }
 
-/// Measures contenders in bursts of so many products, in turn. `enqueue(contender)` puts one product on the stream.
+/// Measures contenders in bursts of so many products, in rounds of drawn order. `enqueue(contender)` puts one product on the stream.
 ///
 /// # Errors
 /// A failure of the device, or what `enqueue` gives.
@@ -56,9 +56,8 @@ pub fn measure(
     let mut clocks = vec![Vec::new(); contenders];
     let mut watts = vec![Vec::new(); contenders];
     thread::sleep(FIRST_PAUSE.saturating_sub(PAUSE));
-    for round in 0..BURSTS {
-        for turn in 0..contenders {
-            let contender = (turn + round) % contenders;
+    for order in orders(contenders).take(BURSTS) {
+        for contender in order {
             thread::sleep(PAUSE);
             watts[contender].extend(meter.and_then(Meter::watts));
             // The first event has to wait until the first product is queued, or it would measure the host.

@@ -9,7 +9,7 @@ use crate::burst::mean;
 use crate::contest::LEAST_AT_THE_LIMIT;
 use crate::meter::{self, Meter};
 use regemm::Stream;
-use regemm::measure::Samples;
+use regemm::measure::{Samples, orders};
 use regemm_report::versus::{Case, Group, Turn};
 use std::time::Duration;
 
@@ -61,10 +61,8 @@ pub fn measure(
     let mut times = vec![Vec::new(); contenders];
     let mut clocks = vec![Vec::new(); contenders];
     let mut watts = vec![Vec::new(); contenders];
-    for round in 0..ROUNDS {
-        for turn in 0..contenders {
-            // Another one begins each round, so that none always follows the same other.
-            let contender = (turn + round) % contenders;
+    for order in orders(contenders).take(ROUNDS) {
+        for contender in order {
             let products = products[contender];
             let mut repeat = |times| (0..times).try_for_each(|_| enqueue(contender));
             repeat(products)?;

@@ -149,9 +149,9 @@ pub fn alternate<E: From<crate::Error>>(
     Ok(times.into_iter().filter_map(Samples::new).collect())
 }
 
-/// The order of contenders in each round, at random but always the same. A card that is at its power limit is slower behind who takes more of it than
+/// The order of contenders in each round, at random but always the same, without end. A card that is at its power limit is slower behind who takes more of it than
 /// others, and of what a contender leaves in the L2 cache the next may find some: who always followed the same other would be off by up to 1 %.
-fn orders(contenders: usize) -> impl Iterator<Item = Vec<usize>> {
+pub fn orders(contenders: usize) -> impl Iterator<Item = Vec<usize>> {
     let mut rng = rng(0, 0);
     std::iter::repeat_with(move || {
         let mut order: Vec<usize> = (0..contenders).collect();

@@ -4,7 +4,7 @@
 //! the clock meets all alike. What runs long gets fewer samples, so that the slowest kernels do not take all the time.
 
 use crate::command::exit::Failure;
-use regemm::measure::Samples;
+use regemm::measure::{Samples, orders};
 use regemm_report::sweep::{Choice, Counts, Record, Timing};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -133,15 +133,11 @@ impl Campaign {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        for pass in 0.. {
-            standings.retain(|standing| self.missing(standing, size) > 0);
-            let contenders = standings.len();
-            if contenders == 0 {
-                break;
-            }
-            for turn in 0..contenders {
-                // Another one begins each pass, so that none always follows the same other.
-                let standing = &mut standings[(turn + pass) % contenders];
+        for mut order in orders(standings.len()) {
+            order.retain(|&place| self.missing(&standings[place], size) > 0);
+            let Some(&last) = order.last() else { break };
+            for place in order {
+                let standing = &mut standings[place];
                 let contender = standing.contender;
                 let missing = self.missing(standing, size);
                 let samples = standing.wanted.div_ceil(PASSES).min(missing);
@@ -149,7 +145,7 @@ impl Campaign {
                 self.add(standing, size, &times);
                 let units = if self.missing(standing, size) == 0 { standing.units } else { 1 };
                 standing.units = standing.units.saturating_sub(units);
-                let step = Step { size, contender, units, pass_ends: turn + 1 == contenders };
+                let step = Step { size, contender, units, pass_ends: place == last };
                 if watch(&self.record, step)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
