@@ -4,8 +4,9 @@
 #[path = "../crates/cuda_driver/tests/support/mod.rs"]
 mod support;
 
-use regemm::kernels::Repack;
+use regemm::kernels::{Repack, Why};
 use regemm::ndarray::Array2;
+use regemm::tuning::Tuning;
 use regemm::{
     Device, DeviceSpec, Error, Gemm, KernelChoice, Matrix, Operand, Resource, Stream, bf16,
 };
@@ -400,6 +401,42 @@ fn what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on() {
             split().enqueue(&stream, &mut d).unwrap();
         });
         y.to_vec().unwrap();
+    });
+}
+
+/// Measuring allocates, copies and waits, all of which would spoil the capture.
+#[test]
+fn measuring_at_first_use_is_refused_during_a_capture_and_done_after_it() {
+    let name = "measuring_at_first_use_is_refused_during_a_capture_and_done_after_it";
+    let cache = tempfile::tempdir().unwrap();
+    let settings = [
+        // Nothing is shipped for GPUs like it.
+        ("FAKE_CUDA_CAPABILITY", "8.0"),
+        ("FAKE_CUDA_MEMORY", "1000000000"),
+        ("REGEMM_CACHE_DIR", cache.path().to_str().unwrap()),
+    ];
+    in_child(name, Driver::Fake, &settings, |path| {
+        let device = Device::cuda(0).unwrap();
+        device.set_tuning(Tuning::FirstUse);
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        let mut log = Log::new(path);
+        capture(&stream, || {
+            let error = Gemm::new(&a, &a).enqueue(&stream, &mut d).unwrap_err();
+            assert!(matches!(error, Error::Capturing { .. }), "{error}");
+            for part in ["measuring kernels", "before the capture begins"] {
+                assert!(error.to_string().contains(part), "{error}");
+            }
+        });
+        let lines = log.next();
+        assert_eq!(lines.len(), 2, "its begin and its end: {lines:#?}");
+
+        let report = Gemm::new(&a, &a).enqueue(&stream, &mut d).unwrap();
+        assert!(matches!(report.why, Why::Tuned(_)), "{}", report.why);
+        capture(&stream, || {
+            let again = Gemm::new(&a, &a).enqueue(&stream, &mut d).unwrap();
+            assert_eq!(again.why.to_string(), report.why.to_string());
+        });
     });
 }
 

@@ -302,7 +302,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     pub fn workspace_size<'d>(&self, d: impl Into<Target<'d, D>>) -> Result<WorkspaceSize> {
         let d = d.into();
         let problem = validate::problem(self, &d, self.in_precision())?;
-        let selection = self.select(&problem, &d)?;
+        let selection = self.select(&problem, &d, None)?;
         let problem = self.without_factors_of_zero(problem);
         Ok(self.plan(selection, problem, Vec::new()).shape().1)
     }
@@ -334,7 +334,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         }
         let problem = validate::problem(self, d, self.in_precision())?;
         validate::stream(self, stream)?;
-        let selection = self.select(&problem, d)?;
+        let selection = self.select(&problem, d, stream)?;
         let problem = self.without_factors_of_zero(problem);
         // Without a product there is nothing that an infinite or undefined factor could turn into NaN.
         let alpha = if problem.k == 0 { T::Acc::ZERO } else { self.alpha };

@@ -98,6 +98,11 @@ impl Stream {
         self.cuda.as_ref().map(|stream| stream.bound(|raw| call(raw.cast()))).transpose()
     }
 
+    /// An error where it is being captured in a graph: before something is done that would spoil the capture.
+    pub(crate) fn refuse_capture(&self, needed: &'static str, remedy: &'static str) -> Result<()> {
+        self.cuda.as_ref().map_or(Ok(()), |stream| stream.refuse_capture(needed, remedy))
+    }
+
     pub(crate) fn as_cuda(&self) -> Option<&CudaStream> {
         self.cuda.as_ref()
     }

@@ -3,6 +3,7 @@
 use super::execute::Plan;
 use super::operands::Target;
 use super::{Gemm, KernelChoice};
+use crate::device::stream::Stream;
 use crate::device::{Buffer, Device, KernelSource};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Problem, Selection, Types, Why};
@@ -23,8 +24,13 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         })
     }
 
-    /// The kernel, and why this one. The operands have been checked.
-    pub(super) fn select(&self, problem: &Problem, d: &Target<'_, D>) -> Result<Selection> {
+    /// The kernel, and why this one, for a product on a stream or on none. The operands have been checked.
+    pub(super) fn select(
+        &self,
+        problem: &Problem,
+        d: &Target<'_, D>,
+        stream: Option<&Stream>,
+    ) -> Result<Selection> {
         let device = self.device();
         match self.in_precision() {
             Precision::Exact => {}
@@ -40,13 +46,11 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             kernels::supports(kernel, problem, device.info())?;
             Ok(Selection { kernel, why: Why::Asked })
         };
+        let tuned =
+            |rung| device.tuner().select(device, problem, self.shape(problem, d), rung, stream);
         match &self.kernel {
-            KernelChoice::Auto => {
-                device.tuner().select(device, problem, self.shape(problem, d), None)
-            }
-            KernelChoice::Rung(rung) => {
-                device.tuner().select(device, problem, self.shape(problem, d), Some(*rung))
-            }
+            KernelChoice::Auto => tuned(None),
+            KernelChoice::Rung(rung) => tuned(Some(*rung)),
             KernelChoice::Named(name) => named(name),
             // Anyone can make a value of this type, so only its name is trusted.
             KernelChoice::Info(info) => named(info.name),

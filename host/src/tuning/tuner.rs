@@ -12,6 +12,7 @@ use super::shipped::{self, ShippedTable};
 use super::table::{Measured, Source, Table};
 use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
+use crate::device::stream::Stream;
 use crate::error::Result;
 use crate::kernels::{NotTuned, Problem, Selection, choose_untuned};
 use arc_swap::ArcSwap;
@@ -75,23 +76,24 @@ impl Tuner {
         Tuning::ALL.into_iter().find(|tuning| *tuning as u8 == stored).unwrap_or_default()
     }
 
-    /// The kernel for a problem, of a rung if one is given. Measures if the policy says so.
+    /// The kernel for a problem, of a rung if one is given, for a product on a stream or on none. Measures if the policy says so.
     ///
     /// # Errors
-    /// The device can run no kernel.
+    /// The device can run no kernel; [`Error::Capturing`](crate::Error::Capturing) where it would measure while the stream is captured.
     pub fn select(
         &self,
         device: &Device,
         problem: &Problem,
         shape: Shape,
         rung: Option<Rung>,
+        stream: Option<&Stream>,
     ) -> Result<Selection> {
         self.memo.get_or(Question { problem: *problem, shape, rung }, || {
             // Only a free choice is worth measuring for. The work that measurements do between samples is none, so they do
             // not come back here.
             let free = rung.is_none() && problem.batch == 1;
             let measures = self.policy() == Tuning::FirstUse && free && !device.is_sim();
-            let failed = measures && !self.measure_if_new(device, problem, shape);
+            let failed = measures && !self.measure_if_new(device, problem, shape, stream)?;
             self.choose(device.info(), problem, shape, rung, failed)
         })
     }
@@ -128,18 +130,30 @@ impl Tuner {
     }
 
     /// Measures a shape whose class has no times yet. Whether there are times now.
-    fn measure_if_new(&self, device: &Device, problem: &Problem, shape: Shape) -> bool {
+    fn measure_if_new(
+        &self,
+        device: &Device,
+        problem: &Problem,
+        shape: Shape,
+        stream: Option<&Stream>,
+    ) -> Result<bool> {
         let Problem { dtype, m, n, k, .. } = *problem;
         let class = shape.class();
         let model = self.model(device.info(), dtype);
         let work = u128::from(m) * u128::from(n) * u128::from(k);
         if work == 0 || work > FIRST_USE_WORK || model.load().has(class) {
-            return true;
+            return Ok(true);
         }
         let mut first_uses = self.first_uses.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have measured it meanwhile.
         if let Some(worked) = first_uses.worked.get(&(dtype, class)) {
-            return *worked;
+            return Ok(*worked);
+        }
+        if let Some(stream) = stream {
+            stream.refuse_capture(
+                "measuring kernels at a shape's first use",
+                "enqueue the same product once before the capture begins, or choose another `Tuning`",
+            )?;
         }
         let measured = device
             .synchronize()
@@ -152,11 +166,11 @@ impl Tuner {
                 all.merge(&table);
                 model.store(Arc::new(self.load(device.info(), dtype, Some(all))));
                 self.memo.forget();
-                true
+                Ok(true)
             }
             Err(error) => {
                 log::warn!("{shape} {dtype} was not measured at first use: {error}");
-                false
+                Ok(false)
             }
         }
     }
@@ -300,14 +314,14 @@ mod tests {
         for (policy, reason, words) in policies {
             device.set_tuning(policy);
             let tuner = device.tuner();
-            let selection = tuner.select(&device, &problem, shape, None).unwrap();
+            let selection = tuner.select(&device, &problem, shape, None, None).unwrap();
             assert_eq!(not_tuned(selection), reason);
             assert!(selection.to_string().contains(words), "{selection}");
             let tables = &tuner.first_uses.lock().unwrap().tables;
             assert!(tables.is_empty(), "nothing was measured");
         }
         device.set_tuning(Tuning::Rule);
-        let selection = device.tuner().select(&device, &problem, shape, None).unwrap();
+        let selection = device.tuner().select(&device, &problem, shape, None, None).unwrap();
         assert_eq!(not_tuned(selection), NotTuned::NotAsked);
     }
 
