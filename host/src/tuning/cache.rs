@@ -147,31 +147,27 @@ impl Cache {
         Ok(files)
     }
 
-    /// Adds a table to what is there, and gives the file. A file that is damaged is replaced, with a warning in the log.
+    /// Adds a table to what is there, and gives the file. Tables of other keys stay as they are, with all that another version of this library has
+    /// noted in them. A file that is damaged is replaced, with a warning in the log.
     ///
     /// # Errors
-    /// [`CacheError::Write`].
+    /// [`CacheError::Write`], and [`CacheError::Read`] where there is a file that cannot be read: it may be a good one.
     pub fn merge(&self, key: &Key, table: &Table) -> Result<PathBuf, CacheError> {
         let path = self.file(&key.gpu);
         let failure = |error| CacheError::Write { path: path.clone(), error };
         fs::create_dir_all(&self.folder).map_err(failure)?;
         let _lock = self.lock(&key.gpu).map_err(failure)?;
-        let mut document = read(&path).unwrap_or_else(|error| {
-            log::warn!("tuning cache: {error}; it is replaced");
-            Document::default()
-        });
+        let mut document = match read(&path) {
+            Err(error @ CacheError::Damaged { .. }) => {
+                log::warn!("tuning cache: {error}; it is replaced");
+                Document::default()
+            }
+            document => document?,
+        };
         let changed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         match document.tables.iter_mut().find(|stored| stored.key == *key) {
-            Some(stored) => {
-                stored.table.merge(table);
-                stored.changed = changed;
-            }
-            None => document.tables.push(Stored {
-                key: key.clone(),
-                changed,
-                table: table.clone(),
-                unknown: Vec::new(),
-            }),
+            Some(stored) => stored.merge(table, changed),
+            None => document.tables.push(Stored::new(key.clone(), changed, table.clone())),
         }
         forget_oldest(&mut document, key);
         write(&path, &document).map_err(failure)?;
@@ -361,6 +357,49 @@ mod tests {
         assert!(cache.contents().unwrap()[0].tables.is_err());
         cache.merge(&key, &table(&[128])).unwrap();
         assert_eq!(sizes(&cache, &key), [128]);
+    }
+
+    /// Another version of this library has kernels of its own, and may note what this one knows nothing of.
+    #[test]
+    fn tables_of_others_stay_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let (ours, theirs) = (
+            key("NVIDIA H200", "13.0"),
+            Key { code: "0ther".into(), ..key("NVIDIA H200", "13.0") },
+        );
+        let file = cache.merge(&theirs, &table(&[64])).unwrap();
+        let before = fs::read_to_string(&file).unwrap();
+        let later = before
+            .replace("naive_f32", "later_f32")
+            .replace("\"changed\"", "\"note\":[1,{\"a\":null}],\"changed\"")
+            .replace("\"aligned\"", "\"clock\":1980.5,\"aligned\"");
+        assert_ne!(later, before);
+        let table_of = |text: &str| {
+            let document: serde_json::Value = serde_json::from_str(text).unwrap();
+            let tables = document["tables"].as_array().unwrap();
+            tables.iter().find(|table| table["code"] == "0ther").unwrap().clone()
+        };
+        fs::write(&file, &later).unwrap();
+        for size in [64, 128] {
+            cache.merge(&ours, &table(&[size])).unwrap();
+            let after = fs::read_to_string(&file).unwrap();
+            assert_eq!(table_of(&after), table_of(&later));
+        }
+        assert_eq!(sizes(&cache, &ours), [64, 128]);
+        // A line an entry, as all tables have.
+        assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 9);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_no_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let key = key("NVIDIA H200", "13.0");
+        // A folder in its place, which not even root can read as a file.
+        fs::create_dir(cache.file(&key.gpu)).unwrap();
+        let error = cache.merge(&key, &table(&[64])).unwrap_err();
+        assert!(matches!(error, CacheError::Read { .. }), "{error}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::kernels::kernels;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Tile};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Number of the form; another one means that the fields mean something else.
 pub(super) const FORMAT: u32 = 1;
@@ -47,6 +48,8 @@ pub(super) struct Stored {
     pub table: Table,
     /// Kernels named in the document that this library does not have, or has with another tile. Their times are left out.
     pub unknown: Vec<String>,
+    /// The table as it was read, with all that the library that wrote it knew; none once it is another one.
+    pub read: Option<Box<JsonTable>>,
 }
 
 #[derive(Deserialize)]
@@ -59,35 +62,60 @@ struct JsonDocument {
     tables: Vec<JsonTable>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct JsonTable {
+/// What other versions of this library note besides.
+type Others = serde_json::Map<String, Value>;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct JsonTable {
     gpu: String,
     driver: String,
     code: String,
     dtype: String,
     changed: u64,
     kernels: Vec<JsonKernel>,
+    #[serde(flatten)]
+    others: Others,
+    /// The last field, so that each entry gets its line.
     entries: Vec<JsonEntry>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct JsonKernel {
     name: String,
     /// BM, BN, BK, TM, TN, stages.
     tile: [u32; 6],
+    #[serde(flatten)]
+    others: Others,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct JsonEntry {
     /// m, n, k.
     shape: [u32; 3],
     aligned: bool,
     /// One a kernel, in the order of `kernels`.
     microseconds: Vec<Option<f64>>,
+    #[serde(flatten)]
+    others: Others,
 }
 
 fn tile(Tile { bm, bn, bk, tm, tn, stages }: Tile) -> [u32; 6] {
     [bm, bn, bk, tm, tn, stages]
+}
+
+impl Stored {
+    /// A table of this library's kernels.
+    pub fn new(key: Key, changed: u64, table: Table) -> Stored {
+        Stored { key, changed, table, unknown: Vec::new(), read: None }
+    }
+
+    /// Adds times.
+    pub fn merge(&mut self, table: &Table, changed: u64) {
+        self.table.merge(table);
+        self.changed = changed;
+        self.unknown.clear();
+        self.read = None;
+    }
 }
 
 impl Document {
@@ -123,12 +151,8 @@ pub fn encode(
     changed: u64,
     tables: &[Table],
 ) -> Result<String, serde_json::Error> {
-    let stored = |table: &Table| Stored {
-        key: Key::of(device, table.dtype()),
-        changed,
-        table: table.clone(),
-        unknown: Vec::new(),
-    };
+    let stored =
+        |table: &Table| Stored::new(Key::of(device, table.dtype()), changed, table.clone());
     Document { tables: tables.iter().map(stored).collect() }.encode()
 }
 
@@ -143,7 +167,7 @@ fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
     };
     let columns: Vec<Option<&'static KernelInfo>> = json.kernels.iter().map(find).collect();
     let mut table = Table::new(dtype);
-    for entry in json.entries {
+    for entry in &json.entries {
         let [m, n, k] = entry.shape;
         let shape = Shape { m, n, k, aligned: entry.aligned };
         if entry.microseconds.len() != columns.len() {
@@ -160,39 +184,54 @@ fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
         table.insert(Entry { shape, times });
     }
     let unknown = json.kernels.iter().zip(&columns).filter(|(_, known)| known.is_none());
+    let (gpu, driver, code) = (json.gpu.clone(), json.driver.clone(), json.code.clone());
     Ok(Stored {
-        key: Key { gpu: json.gpu, driver: json.driver, code: json.code, dtype },
+        key: Key { gpu, driver, code, dtype },
         changed: json.changed,
         unknown: unknown.map(|(kernel, _)| kernel.name.clone()).collect(),
         table,
+        read: Some(Box::new(json)),
     })
 }
 
+impl JsonTable {
+    fn new(Stored { key, changed, table, .. }: &Stored) -> JsonTable {
+        let columns = table.kernels();
+        let kernel = |kernel: &&KernelInfo| JsonKernel {
+            name: kernel.name.to_owned(),
+            tile: tile(kernel.tile),
+            others: Others::new(),
+        };
+        // To the nanosecond, which is finer than events are.
+        let micros = |seconds: f64| (seconds * 1e9).round().max(1.0) / 1e3;
+        let entry = |entry: &Entry| {
+            let Shape { m, n, k, aligned } = entry.shape;
+            let times = columns.iter().map(|kernel| entry.seconds(kernel).map(micros));
+            let (microseconds, others) = (times.collect(), Others::new());
+            JsonEntry { shape: [m, n, k], aligned, microseconds, others }
+        };
+        JsonTable {
+            gpu: key.gpu.clone(),
+            driver: key.driver.clone(),
+            code: key.code.clone(),
+            dtype: key.dtype.name().to_owned(),
+            changed: *changed,
+            kernels: columns.iter().map(kernel).collect(),
+            others: Others::new(),
+            entries: table.entries().map(entry).collect(),
+        }
+    }
+}
+
 fn encode_table(stored: &Stored) -> Result<String, serde_json::Error> {
-    let Stored { key, changed, table, .. } = stored;
-    let columns = table.kernels();
-    // To the nanosecond, which is finer than events are.
-    let micros = |seconds: f64| (seconds * 1e9).round().max(1.0) / 1e3;
-    let head = serde_json::to_string(&JsonTable {
-        gpu: key.gpu.clone(),
-        driver: key.driver.clone(),
-        code: key.code.clone(),
-        dtype: key.dtype.name().to_owned(),
-        changed: *changed,
-        kernels: columns
-            .iter()
-            .map(|kernel| JsonKernel { name: kernel.name.to_owned(), tile: tile(kernel.tile) })
-            .collect(),
-        entries: Vec::new(),
-    })?;
-    let entries = table.entries().map(|entry| {
-        let Shape { m, n, k, aligned } = entry.shape;
-        let microseconds = columns.iter().map(|kernel| entry.seconds(kernel).map(micros)).collect();
-        serde_json::to_string(&JsonEntry { shape: [m, n, k], aligned, microseconds })
-    });
-    let entries = entries.collect::<Result<Vec<_>, _>>()?.join(",\n");
-    // The entries come last, and each of them gets its line.
-    let head = head.strip_suffix("]}").unwrap_or(&head);
+    let mut json = match &stored.read {
+        Some(read) => JsonTable::clone(read),
+        None => JsonTable::new(stored),
+    };
+    let entries = std::mem::take(&mut json.entries);
+    let entries = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+    let head = serde_json::to_string(&json)?;
+    let (head, entries) = (head.strip_suffix("]}").unwrap_or(&head), entries.join(",\n"));
     Ok(format!("{head}\n{entries}\n]}}"))
 }
 
@@ -215,7 +254,7 @@ mod tests {
             code: "0123456789abcdef".into(),
             dtype: Dtype::F32,
         };
-        Document { tables: vec![Stored { key, changed: 7, table, unknown: Vec::new() }] }
+        Document { tables: vec![Stored::new(key, 7, table)] }
     }
 
     #[test]
