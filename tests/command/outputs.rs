@@ -102,14 +102,19 @@ fn output_has_the_permissions_of_any_new_file() {
 /// Starts a product of a `size x size` matrix with itself into `d.npy`, and waits until the unfinished file is there.
 fn start_product(folder: &Path, size: usize) -> Child {
     write_f32(folder, "x.npy", &format!("({size}, {size})"), &vec![1.0; size * size]);
+    start(folder, "mul x.npy x.npy -o d.npy --device sim", 2)
+}
+
+/// Starts a command line and waits until there are so many files.
+fn start(folder: &Path, line: &str, files: usize) -> Child {
     let mut child = regemm(folder)
-        .args(["mul", "x.npy", "x.npy", "-o", "d.npy", "--device", "sim"])
+        .args(line.split(' '))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let start = Instant::now();
-    while listing(folder).len() < 2 {
+    while listing(folder).len() < files {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         assert!(start.elapsed() < Duration::from_secs(60), "no unfinished file appeared");
         std::thread::sleep(Duration::from_millis(1));
@@ -127,6 +132,23 @@ fn output_of_an_interrupted_run_is_removed() {
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
         assert_eq!(child.wait().unwrap().code(), Some(INTERRUPTED));
         assert_eq!(listing(folder.path()).len(), 1, "SIG{signal} left something behind");
+    }
+}
+
+/// Whatever the subcommand, and however many files it is about to write.
+#[test]
+fn outputs_of_an_interrupted_run_are_all_removed() {
+    // Many seconds of work each.
+    for (line, files) in [
+        ("accuracy --device sim --size 128 --output a.json --svg a.svg --png a.png", 3),
+        ("traffic --size 512 --svg t.svg --png t.png", 2),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = start(folder.path(), line, files);
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(INTERRUPTED), "{line}");
+        assert_eq!(listing(folder.path()), [], "{line}");
     }
 }
 

@@ -93,6 +93,7 @@ enum Command {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     interrupt::ignore_file_size_signal();
+    interrupt::install();
     log_warnings();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

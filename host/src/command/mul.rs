@@ -8,7 +8,7 @@ use super::output::{Output, count, counters_json, seconds};
 use super::save::Destination;
 use super::tune::explain::{explanation_json, ranking};
 use super::verdict::{describe, verification_json};
-use super::{eprintln_quietly, interrupt, progress};
+use super::{eprintln_quietly, progress};
 use clap::ValueEnum;
 use ndarray::{Array3, Axis as ArrayAxis};
 use regemm::tuning::Shape;
@@ -145,7 +145,6 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
             "--leaky-slope is for --activation leaky-relu, but the activation is {activation}: leave one out"
         )));
     }
-    interrupt::install();
     let destination = Destination::new(&arguments.output, arguments.force, &files.paths())?;
     let contents = files.load(arguments.results.map(|Results::F32| Dtype::F32))?;
     let dtype = contents.dtype();

@@ -4,7 +4,7 @@
 //! it is on the disk. Whatever happens before leaves the old file, or none.
 
 use super::exit::Failure;
-use super::interrupt;
+use super::interrupt::{self, Unfinished};
 use super::load::Stored;
 use ndarray::ArrayD;
 use npyz::WriterBuilder;
@@ -25,6 +25,8 @@ enum Kind {
     /// A file that gets its name when it is complete.
     File {
         unfinished: NamedTempFile,
+        /// Dropped after the file is gone, or has its name.
+        remembered: Unfinished,
         /// The path behind symbolic links.
         target: PathBuf,
         overwrite: bool,
@@ -74,7 +76,7 @@ impl Destination {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        let unfinished = create_unfinished(folder).map_err(|error| {
+        let (unfinished, remembered) = create_unfinished(folder).map_err(|error| {
             failure(match error.kind() {
                 io::ErrorKind::NotFound => {
                     format!("its folder {} does not exist; create it first", folder.display())
@@ -86,7 +88,7 @@ impl Destination {
             // Only convenience: the new file is readable by whom the old one was.
             let _ = unfinished.as_file().set_permissions(existing.permissions());
         }
-        Ok(Destination { path, kind: Kind::File { unfinished, target, overwrite } })
+        Ok(Destination { path, kind: Kind::File { unfinished, remembered, target, overwrite } })
     }
 
     /// Writes an array in C order, each element converted by `convert`, and finishes the file.
@@ -113,7 +115,7 @@ impl Destination {
         let failure = |error: io::Error| Failure::file(&path, cannot_write(&error));
         match kind {
             Kind::Special(mut file) => write(&mut file).map_err(failure),
-            Kind::File { mut unfinished, target, overwrite } => {
+            Kind::File { mut unfinished, remembered: _remembered, target, overwrite } => {
                 let file = unfinished.as_file_mut();
                 write(file).map_err(failure)?;
                 file.sync_all().map_err(failure)?;
@@ -139,15 +141,21 @@ impl Destination {
     }
 }
 
-fn create_unfinished(folder: &Path) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new().prefix(".regemm-").suffix(".unfinished").make_in(folder, |path| {
-        interrupt::remember(path);
+fn create_unfinished(folder: &Path) -> io::Result<(NamedTempFile, Unfinished)> {
+    let mut remembered = None;
+    let mut builder = tempfile::Builder::new();
+    let file = builder.prefix(".regemm-").suffix(".unfinished").make_in(folder, |path| {
+        // Of several attempts the last one counts: before that the names were those of others' files.
+        remembered = Some(Unfinished::new(path));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, MODE);
         options.open(path)
-    })
+    })?;
+    let path = file.path();
+    let remembered = remembered.unwrap_or_else(|| Unfinished::new(path));
+    Ok((file, remembered))
 }
 
 fn write_array<T: Element, S: Stored>(

@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     for path in arguments.csv.iter().chain(&arguments.markdown) {
         drop(Destination::new(path, overwrite, &[])?);
     }
-    interrupt::install_stoppable();
+    interrupt::stop_by_request();
 
     let mut record = plan.record(&device, &subjects);
     if let Some(path) = arguments.output.as_deref().filter(|_| arguments.resume)

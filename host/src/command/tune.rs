@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
 
 /// Measures for the tables.
 fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Result<(), Failure> {
-    interrupt::install_stoppable();
+    interrupt::stop_by_request();
     let destination = match &arguments.output {
         Some(path) => Some(Destination::new(path, arguments.force, &[])?),
         None => None,

@@ -50,7 +50,7 @@ fn median(measured: &Measured) -> f64 {
 
 /// Runs `regemm tune --check`.
 pub fn run(arguments: &Arguments, device: &Device, output: &mut Output) -> Result<(), Failure> {
-    interrupt::install_stoppable();
+    interrupt::stop_by_request();
     let bar = progress::long_bar((arguments.check.len() * arguments.dtype.len()) as u64);
     let mut checks = Vec::new();
     for &dtype in &arguments.dtype {
