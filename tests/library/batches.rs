@@ -356,3 +356,27 @@ fn batches_are_enqueued_like_matrices() {
     drop((a, b));
     assert_eq!(d.to_array().unwrap(), product);
 }
+
+/// What lies between the parts does not matter where there is but one, and no number of theirs is too large to say so.
+#[test]
+fn a_single_part_needs_no_distance() {
+    let device = Device::sim();
+    let mut matrix = device.matrix::<f32>(4, 3).unwrap();
+    for pitch in [0, 1, usize::MAX] {
+        let view = matrix.view();
+        let one = view.as_batch(1, 2, pitch).unwrap();
+        assert_eq!((one.count(), one.rows()), (1, 2));
+        assert_eq!(view.as_batch(0, 2, pitch).unwrap().count(), 0);
+        let one = matrix.view_mut().into_batch(1, 4, pitch).unwrap();
+        assert_eq!((one.count(), one.rows()), (1, 4));
+        assert_eq!(matrix.view_mut().into_batch(0, 2, pitch).unwrap().count(), 0);
+    }
+    for (count, rows, pitch) in [(2, 2, usize::MAX), (usize::MAX, 1, usize::MAX), (1, 5, 0)] {
+        let error = matrix.view().as_batch(count, rows, pitch).unwrap_err();
+        assert!(matches!(error, Error::Range { .. }), "{error}");
+        assert!(matrix.view_mut().into_batch(count, rows, pitch).is_err());
+    }
+    // Nothing may be many times.
+    let none = device.matrix::<f32>(0, 3).unwrap();
+    assert_eq!(none.view().as_batch(usize::MAX, 0, 0).unwrap().count(), usize::MAX);
+}

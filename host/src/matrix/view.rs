@@ -145,6 +145,14 @@ fn check_parts(count: usize, rows: usize, pitch: usize, len: usize) -> Result<()
     check_range("rows", &(last.min(end)..end), len)
 }
 
+/// Elements from one part to the next, `pitch` rows of `ld` each, of parts that lie in a matrix; nothing where there is but one, whatever the pitch.
+fn stride_of_parts<T: Element>(count: usize, pitch: usize, ld: usize) -> Result<usize> {
+    if count <= 1 {
+        return Ok(0);
+    }
+    pitch.checked_mul(ld).ok_or(Error::SizeOverflow { rows: pitch, ld, dtype: T::DTYPE })
+}
+
 macro_rules! shape {
     ($view:ident) => {
         impl<'a, T: Element> $view<'a, T> {
@@ -264,7 +272,8 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// [`Error::Range`] where the matrix has not as many rows.
     pub fn as_batch(&self, count: usize, rows: usize, pitch: usize) -> Result<BatchView<'a, T>> {
         check_parts(count, rows, pitch, self.rows())?;
-        Ok(BatchView::of(self.moved(0, rows), count, pitch * self.ld()))
+        let stride = stride_of_parts::<T>(count, pitch, self.ld())?;
+        Ok(BatchView::of(self.moved(0, rows), count, stride))
     }
 
     /// Copies the elements to the host, after outstanding work that writes them.
@@ -359,8 +368,11 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
     ) -> Result<BatchViewMut<'a, T>> {
         check_parts(count, rows, pitch, self.rows())?;
         let (cols, ld) = (self.cols(), self.ld());
-        check_stride(pitch * ld, super::span(rows, cols, ld))?;
-        Ok(BatchViewMut::of(self.moved(0, rows), count, pitch * ld))
+        let stride = stride_of_parts::<T>(count, pitch, ld)?;
+        if count > 1 {
+            check_stride(stride, super::span(rows, cols, ld))?;
+        }
+        Ok(BatchViewMut::of(self.moved(0, rows), count, stride))
     }
 
     /// The same matrix, to be read.
