@@ -353,6 +353,28 @@ fn mul_takes_batches_and_shares_what_is_none() {
     assert_eq!(read_f32(&folder.path().join("e.npy"), "(0, 2, 2)"), [0.0; 0]);
 }
 
+/// With one column a bias of each product is a single element, and all of them look like one vector.
+#[test]
+fn mul_takes_a_bias_for_each_product_whatever_its_shape() {
+    let folder = sample();
+    let twice: Vec<f32> = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].repeat(2);
+    write_f32(folder.path(), "as.npy", "(2, 2, 3)", &twice);
+    write_f32(folder.path(), "v.npy", "(3, 1)", &[1.0; 3]);
+    write_f32(folder.path(), "biases.npy", "(2, 1)", &[100.0, 200.0]);
+    write_f32(folder.path(), "bias.npy", "(2,)", &[100.0, 200.0]);
+    for (bias, expected) in
+        [("biases.npy", [106.0, 115.0, 206.0, 215.0]), ("bias.npy", [106.0, 215.0, 106.0, 215.0])]
+    {
+        let line = format!("mul as.npy v.npy -o d.npy --force --verify --device sim --bias {bias}");
+        succeed(folder.path(), &line);
+        assert_eq!(read_f32(&folder.path().join("d.npy"), "(2, 2, 1)"), expected, "{bias}");
+    }
+    // Without a batch it is one vector, as before.
+    let line = "mul a.npy v.npy -o d.npy --force --verify --device sim --bias biases.npy";
+    succeed(folder.path(), line);
+    assert_eq!(read_f32(&folder.path().join("d.npy"), "(2, 1)"), [106.0, 215.0]);
+}
+
 #[test]
 fn verify_covers_transposed_factors_and_batches() {
     let folder = sample();

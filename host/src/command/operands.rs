@@ -176,7 +176,7 @@ impl Contents<'_> {
         };
         let bias = match self.bias {
             Some((path, bias)) => {
-                let bias = vectors::<R>(path, bias)?;
+                let bias = vectors::<R>(path, bias, batch.first.map(|(_, count)| count))?;
                 batch.agree(path, &bias)?;
                 let axis = choose_axis(bias_axis, path, bias.array.dim().2, m, n)?;
                 Some((axis, convert(path, bias, &mut warnings)))
@@ -268,12 +268,17 @@ fn matrices<S: Stored>(path: &Path, loaded: Loaded) -> Result<Matrices<S>, Failu
     Ok(Matrices { array, batch })
 }
 
-/// A vector, or a matrix of one row or column, or the rows of a matrix as one vector for each product.
-fn vectors<S: Stored>(path: &Path, loaded: Loaded) -> Result<Matrices<S>, Failure> {
+/// A vector, or a matrix of one row or column, or the rows of a matrix as one vector for each product, of which there are so many if the other
+/// operands tell.
+fn vectors<S: Stored>(
+    path: &Path,
+    loaded: Loaded,
+    products: Option<usize>,
+) -> Result<Matrices<S>, Failure> {
     let array = typed::<S>(path, loaded)?;
     let shape = array.shape().to_vec();
     let long = shape.iter().filter(|&&len| len != 1).count();
-    let batch = shape.len() == 2 && long == 2;
+    let batch = shape.len() == 2 && (long == 2 || products == Some(shape[0]));
     if shape.is_empty() || (long > 1 && !batch) {
         let problem = format!(
             "has shape {shape:?} but a bias is a vector, or a matrix with a row for each product of a batch; save \
