@@ -2,7 +2,11 @@
 
 use crate::{integers, kernel};
 use regemm::ndarray::Array2;
-use regemm::{Device, DeviceSpec, Error, Gemm, KernelChoice, MatrixView, Operand, Shape, matmul};
+use regemm::{
+    Device, DeviceSpec, Error, Gemm, KernelChoice, MatrixView, Operand, Shape, WorkspaceSize,
+    matmul,
+};
+use std::num::NonZeroU32;
 
 /// Asserts that a message has all these parts: what was wrong and what would be right.
 fn says(error: &Error, parts: &[&str]) {
@@ -212,6 +216,39 @@ fn a_kernel_that_breaks_a_rule_is_reported_by_the_simulator() {
     let error = Gemm::new(nowhere, &a).kernel(kernel()).run(&mut d).unwrap_err();
     assert!(matches!(error, Error::Simulator(_)), "{error}");
     says(&error, &["naive_f32"]);
+}
+
+/// Blocks that share sums leave signals behind where one of them fails, and the next product has the same memory for its own.
+#[test]
+fn a_kernel_that_fails_leaves_nothing_to_the_next_one() {
+    let device = Device::sim();
+    let (m, n, k) = (130, 260, 300);
+    let (a, b) = (integers(m, k, 1), integers(k, n, 2));
+    let expected = a.dot(&b);
+    let (a, b) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
+    let mut d = device.matrix::<f32>(m, n).unwrap();
+    // SAFETY: the simulator checks every access, and there is no memory at this address.
+    let nowhere = unsafe { MatrixView::<f32>::from_raw(&device, 256, m, n, n) }.unwrap();
+    let given = device.workspace(WorkspaceSize {
+        partial_bytes: 1 << 22,
+        copy_bytes: 1 << 22,
+        signals: 1 << 10,
+    });
+    let given = given.unwrap();
+    for name in ["stream_k64", "stream_k64_bulk"] {
+        for workspace in [None, Some(&given)] {
+            let product = || {
+                let slices = NonZeroU32::new(7).unwrap();
+                let gemm =
+                    Gemm::new(&a, &b).kernel(KernelChoice::Named(name.into())).slices(slices);
+                workspace.map_or(gemm.clone(), |given| gemm.workspace(given))
+            };
+            let error = product().c(1.0, nowhere).run(&mut d).unwrap_err();
+            assert!(matches!(error, Error::Simulator(_)), "{error}");
+            product().run(&mut d).unwrap();
+            assert_eq!(d.to_array().unwrap(), expected, "{name}");
+        }
+    }
 }
 
 #[test]

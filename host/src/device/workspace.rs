@@ -5,6 +5,7 @@
 //! the next begins. Whoever wants to know where memory goes makes a [`Workspace`] and passes it to
 //! [`Gemm::workspace`](crate::Gemm::workspace).
 
+use super::pending::Use;
 use super::{Buffer, Device, Rows};
 use crate::error::{Error, Result};
 use cuda_std::memory::GlobalPtr;
@@ -63,9 +64,12 @@ pub struct Workspace {
     partials: Buffer,
     copies: Buffer,
     signals: Buffer,
-    /// Held while a product is put on its stream: the launches of two must not alternate.
-    users: Mutex<()>,
+    /// Held while a product is put on its stream: the launches of two must not alternate. Whether signals may not be zero.
+    users: Mutex<Spoilt>,
 }
+
+/// Whether a launch has failed, whose blocks may have left signals behind that the next one would take for its own.
+type Spoilt = bool;
 
 impl Workspace {
     pub(crate) fn new(device: &Device, size: WorkspaceSize) -> Result<Workspace> {
@@ -73,14 +77,23 @@ impl Workspace {
         let partials = Buffer::new(device, size.partial_bytes)?;
         let copies = Buffer::new(device, size.copy_bytes)?;
         let signals = Buffer::new(device, bytes)?;
+        let workspace = Workspace { size, partials, copies, signals, users: Mutex::default() };
+        workspace.zero_signals()?;
+        Ok(workspace)
+    }
+
+    /// Sets all signals to zero, after outstanding work that uses them.
+    fn zero_signals(&self) -> Result<()> {
+        self.signals.finish(Use::Write)?;
+        let bytes = self.size.signals.saturating_mul(WORD_BYTES);
         let zeros = [0; ZEROED_TOGETHER as usize];
         for first in (0..bytes).step_by(zeros.len()) {
             let row_bytes = ZEROED_TOGETHER.min(bytes - first);
-            let address = signals.address() + first;
+            let address = self.signals.address() + first;
             let to = Rows { address, row_bytes, pitch: row_bytes, rows: 1 };
-            device.write_rows(&zeros[..row_bytes as usize], to)?;
+            self.device().write_rows(&zeros[..row_bytes as usize], to)?;
         }
-        Ok(Workspace { size, partials, copies, signals, users: Mutex::default() })
+        Ok(())
     }
 
     /// How much it holds.
@@ -97,12 +110,16 @@ impl Workspace {
         if !self.size.holds(needed) {
             return Err(Error::WorkspaceTooSmall { found: self.size, needed });
         }
-        let guard = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spoilt = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if *spoilt {
+            self.zero_signals()?;
+            *spoilt = false;
+        }
         Ok(Held {
             partials: self.partials.address(),
             copies: self.copies.address(),
             signals: self.signals.address(),
-            guard: Guard::Given { workspace: self, _guard: guard },
+            guard: Guard::Given { workspace: self, spoilt },
         })
     }
 }
@@ -133,6 +150,7 @@ pub(crate) struct Grown {
     partials: u64,
     copies: u64,
     signals: u64,
+    spoilt: Spoilt,
 }
 
 impl Grown {
@@ -143,6 +161,11 @@ impl Grown {
 
     fn reserve(&mut self, needed: WorkspaceSize, memory: &impl Memory) -> Result<()> {
         if self.size.holds(needed) {
+            if self.spoilt {
+                memory.settle()?;
+                memory.zero(self.signals, self.size.signals)?;
+                self.spoilt = false;
+            }
             return Ok(());
         }
         memory.settle()?;
@@ -173,8 +196,8 @@ pub(crate) struct Held<'w> {
 
 enum Guard<'w> {
     Nothing,
-    Own { _guard: MutexGuard<'w, Grown> },
-    Given { workspace: &'w Workspace, _guard: MutexGuard<'w, ()> },
+    Own { grown: MutexGuard<'w, Grown> },
+    Given { workspace: &'w Workspace, spoilt: MutexGuard<'w, Spoilt> },
 }
 
 impl<'w> Held<'w> {
@@ -188,10 +211,20 @@ impl<'w> Held<'w> {
         size: WorkspaceSize,
         memory: &impl Memory,
     ) -> Result<Held<'w>> {
-        let mut guard = workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.reserve(size, memory)?;
-        let Grown { partials, copies, signals, .. } = *guard;
-        Ok(Held { partials, copies, signals, guard: Guard::Own { _guard: guard } })
+        let mut grown = workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        grown.reserve(size, memory)?;
+        let Grown { partials, copies, signals, .. } = *grown;
+        Ok(Held { partials, copies, signals, guard: Guard::Own { grown } })
+    }
+
+    /// Notes that a launch has failed: whoever holds it next finds all signals zero again.
+    pub fn spoil(&mut self) {
+        match &mut self.guard {
+            Guard::Nothing => {}
+            // Without signals there is nothing to spoil.
+            Guard::Own { grown } => grown.spoilt = grown.size.signals > 0,
+            Guard::Given { spoilt, .. } => **spoilt = true,
+        }
     }
 
     /// What a launch passes that needs so much. Kernels of which some blocks finish by themselves see that they do by there being

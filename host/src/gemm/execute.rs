@@ -6,9 +6,9 @@ use super::halves::InHalves;
 use super::operands::{Factor, Target};
 use super::prepare::{AsStored, Prepared};
 use crate::device::stream::Stream;
-use crate::device::workspace::{Workspace, WorkspaceSize};
+use crate::device::workspace::{Held, Workspace, WorkspaceSize};
 use crate::device::{Buffer, KernelSource, Launch, Step};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Repack, Why};
 use crate::precision::{Computed, Precision, PrecisionRecord};
 use cuda_std::bulk_copy::TensorMap;
@@ -78,26 +78,48 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
     d: &Target<'_, D>,
     stream: Option<&Stream>,
 ) -> Result<Report> {
-    let Problem { m, n, k, batch, .. } = plan.problem;
-    let kernel = plan.kernel.info;
-    let repacked = Repack::default();
+    let Problem { m, n, batch, .. } = plan.problem;
     let (computed, launched) = (Computed::In(plan.precision), false);
-    let mut report = Report { kernel, why: plan.why, computed, counters: None, launched, repacked };
+    let (kernel, repacked) = (plan.kernel.info, Repack::default());
+    let report = Report { kernel, why: plan.why, computed, counters: None, launched, repacked };
     if m == 0 || n == 0 || batch == 0 {
         plan.remember(computed);
         return Ok(report);
     }
-
-    let device = plan.a.device();
     let (shape, size) = plan.shape();
-    let workspace = device.hold_workspace(size, plan.workspace, stream)?;
+    let mut workspace = plan.a.device().hold_workspace(size, plan.workspace, stream)?;
+    // SAFETY: as promised by the caller.
+    let launched = unsafe {
+        launch_prepared::<T, F, E, D>(plan, epilogue, d, stream, (&shape, &workspace), report)
+    };
+    // Where a capture is refused nothing has run.
+    if launched.as_ref().is_err_and(|error| !matches!(error, Error::Capturing { .. })) {
+        workspace.spoil();
+    }
+    launched
+}
+
+/// The launches, of such a shape and with this workspace; what they did is added to the report.
+///
+/// # Safety
+/// As for [`execute`].
+unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D: Element>(
+    plan: &Plan<'a, T>,
+    epilogue: E,
+    d: &Target<'_, D>,
+    stream: Option<&Stream>,
+    (shape, workspace): (&LaunchShape, &Held<'_>),
+    mut report: Report,
+) -> Result<Report> {
+    let Problem { m, n, k, batch, .. } = plan.problem;
+    let (kernel, device) = (plan.kernel.info, plan.a.device());
     let exactly = plan
         .if_marked
-        .map(|exact| Exactly::new(exact, &shape, &plan.problem, device, &workspace, plan.record));
+        .map(|exact| Exactly::new(exact, shape, &plan.problem, device, workspace, plan.record));
     let exactly = exactly.transpose()?;
     let (a, b, d) = (plan.a.stored, plan.b.stored, d.view());
     // SAFETY: the workspace has room for the copies, and is held until they are used.
-    let mut prepared = unsafe { F::new(plan, &shape, workspace.copies())? };
+    let mut prepared = unsafe { F::new(plan, shape, workspace.copies())? };
     if let Some(exactly) = &exactly {
         prepared = prepared.with_marks(exactly.marks());
     }
@@ -123,8 +145,7 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
         maps: Maps::of_products(shape.products),
         epilogue,
     };
-    let exact_params =
-        exactly.as_ref().map(|exactly| exactly.parameters(&params, plan, &workspace));
+    let exact_params = exactly.as_ref().map(|exactly| exactly.parameters(&params, plan, workspace));
     let exact_params = exact_params.transpose()?;
     let decision = exactly.as_ref().map(|exactly| exactly.decision([&plan.a, &plan.b]));
     let decision = decision.unwrap_or(Decision::NONE);
@@ -199,7 +220,7 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
             *report.counters.get_or_insert_default() += counted;
         }
     }
-    let undecided = if exactly.is_some() { Computed::Undecided } else { computed };
+    let undecided = if exactly.is_some() { Computed::Undecided } else { report.computed };
     plan.remember(undecided);
     if let Some(exactly) = exactly {
         report.computed = exactly.computed(device, stream)?;
