@@ -4,7 +4,7 @@
 //! each buffer remembers a point on every stream that uses it, and whoever touches the memory next waits: the
 //! host before it reads or writes, another stream before its kernel starts, and the deallocation.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A point on a stream that work reaches.
 pub(crate) trait Marker: Clone {
@@ -85,11 +85,10 @@ impl<M: Marker> Pending<M> {
         self.accesses.is_empty()
     }
 
-    /// Blocks until nothing is outstanding. Where waiting fails the context is broken and nothing runs any more.
+    /// Blocks until nothing is outstanding but work on streams that are being captured, which nobody can wait for: a graph may use the memory
+    /// still. Where waiting fails otherwise the context is broken and nothing runs any more.
     pub fn wait_for_all(&mut self) {
-        for access in self.accesses.drain(..) {
-            let _ = access.last.wait();
-        }
+        self.accesses.retain(|access| matches!(access.last.wait(), Err(Error::Capturing { .. })));
     }
 }
 
@@ -198,6 +197,31 @@ mod tests {
             last.wait().unwrap();
         }
         assert_eq!(pending.accesses.len(), 1);
+    }
+
+    /// Memory that a graph uses must not be freed because nobody can wait for the stream meanwhile.
+    #[test]
+    fn what_cannot_be_waited_for_during_a_capture_is_kept() {
+        /// Whether its stream is being captured.
+        #[derive(Clone)]
+        struct Captured(bool);
+        impl Marker for Captured {
+            fn wait(&self) -> Result<()> {
+                if self.0 {
+                    return Err(Error::Capturing { needed: "waiting", remedy: "end it" });
+                }
+                Err(Error::NotMeasurable { why: "the context is broken" })
+            }
+            fn is_reached(&self) -> bool {
+                false
+            }
+        }
+        let mut pending = Pending::default();
+        pending.add(1, &Captured(true), Use::Write);
+        pending.add(2, &Captured(false), Use::Write);
+        pending.wait_for_all();
+        assert_eq!(pending.accesses.len(), 1);
+        assert_eq!(pending.accesses[0].stream, 1);
     }
 
     #[test]
