@@ -85,6 +85,35 @@ fn verify_draws_a_seed_and_prints_it() {
     assert_ne!(seed(), seed());
 }
 
+/// Each precision has kernels of its own, by whose promise they are judged.
+#[test]
+fn verify_runs_kernels_of_other_precisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernels = |options: &str| {
+        let line = format!("verify --device sim --seed 3 --max-size 40 --json {options}");
+        let document: Value = serde_json::from_str(&succeed(folder.path(), &line)).unwrap();
+        assert_eq!(document["pass"], true, "{document}");
+        let kernels = document["kernels"].as_array().unwrap();
+        assert!(kernels.iter().all(|kernel| kernel["dtype"] == "f32"), "{document}");
+        let names = kernels.iter().map(|kernel| kernel["kernel"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    for (precision, kernel) in [("split", "halves"), ("tf32", "tf32"), ("fast", "rounded")] {
+        let names = kernels(&format!("--precision {precision} --cases 8"));
+        assert!(names.iter().any(|name| name.starts_with(kernel)), "{names:?}");
+        assert!(names.iter().any(|name| name.contains("_t")), "in other layouts too: {names:?}");
+        let exact = |name: &String| regemm::kernels::find(name).is_ok();
+        assert!(!names.iter().any(exact), "{names:?}");
+    }
+    let names = kernels("--precision split --kernel warp_halves --case 5");
+    assert!(names.len() == 1 && names[0].starts_with("warp_halves"), "{names:?}");
+    let check = |line: &str, words: &[&str]| fail(folder.path(), line, USAGE, words);
+    check("verify --device sim --kernel halves", &["halves", "ask for that precision too"]);
+    check("verify --device sim --precision tf32 --kernel halves", &["precision split"]);
+    check("verify --device sim --precision split --kernel naive", &["naive_f32", "exact"]);
+    check("verify --device sim --precision split --dtype f16", &["split", "f32"]);
+}
+
 #[test]
 fn info_lists_devices_and_kernels_without_a_driver() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use crate::themes::{Outcome, leaves_cases};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use regemm::verify::{Addend, BatchCase, Case, Elements};
-use regemm::{Activation, BiasAxis, KernelInfo, Layouts, Yields};
+use regemm::{Activation, BiasAxis, KernelInfo, Layouts, Precision, Yields};
 use std::num::NonZeroU32;
 
 /// Any case; the layouts are the kernel's to say.
@@ -50,6 +50,7 @@ fn any_case() -> impl Strategy<Value = Case> {
                 layouts: Layouts::NN,
                 gaps,
                 batch: batch.map(|(count, shared)| BatchCase { count, shared }),
+                precision: Precision::Exact,
                 slices: NonZeroU32::new(slices),
             }
         },

@@ -6,9 +6,11 @@ use super::exit::Failure;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom;
-use regemm::kernels::{Types, base_name, family_name, twin};
+use regemm::kernels::{Types, base_name, family_name, kernels_of};
 use regemm::verify::{Addend, BatchCase, Case, Comparison, Elements, Uploaded, compare, rng};
-use regemm::{Activation, BiasAxis, Device, Element, Error, KernelInfo, Layouts, Yields};
+use regemm::{
+    Activation, BiasAxis, Device, Element, Error, KernelInfo, Layouts, Precision, Yields,
+};
 use std::fmt;
 
 /// A random case of a run.
@@ -44,8 +46,14 @@ const BATCHES: f64 = 0.25;
 const LARGEST_BATCH: usize = 4;
 
 impl Draw {
-    /// Draws a case.
-    pub fn new(seed: u64, index: u64, types: &[Types], max_size: usize) -> Option<Draw> {
+    /// Draws a case. What is drawn does not depend on the precision.
+    pub fn new(
+        seed: u64,
+        index: u64,
+        types: &[Types],
+        precision: Precision,
+        max_size: usize,
+    ) -> Option<Draw> {
         let rng = &mut rng(seed, 2 * index);
         let types = *types.choose(rng)?;
         let [m, n, k] = std::array::from_fn(|_| draw_size(rng, max_size));
@@ -82,6 +90,7 @@ impl Draw {
                 count: rng.random_range(0..=LARGEST_BATCH),
                 shared: rng.random(),
             }),
+            precision,
             slices: None,
         };
         Some(Draw { seed, index, types, case })
@@ -91,7 +100,13 @@ impl Draw {
     /// layouts of the case if there is one, else itself.
     pub fn kernel(&self, asked: &'static KernelInfo) -> &'static KernelInfo {
         let free = base_name(asked) == family_name(asked);
-        twin(asked, self.case.layouts).filter(|_| free).unwrap_or(asked)
+        let is_twin = |kernel: &&KernelInfo| {
+            kernel.layouts == self.case.layouts
+                && Types::of(kernel) == Types::of(asked)
+                && family_name(kernel) == family_name(asked)
+        };
+        let twin = kernels_of(self.case.precision).iter().find(is_twin);
+        twin.filter(|_| free).unwrap_or(asked)
     }
 
     /// Runs kernels of the case's element types on it, each in its own layouts.

@@ -67,6 +67,13 @@ pub fn precision() -> impl TypedValueParser<Value = Precision> {
     })
 }
 
+/// Reads by name a precision that has kernels of its own: all but `auto`, which takes those of two others.
+pub fn precision_with_kernels() -> impl TypedValueParser<Value = Precision> {
+    let named = Precision::ALL.into_iter().filter(|precision| *precision != Precision::Auto);
+    PossibleValuesParser::new(named.map(Precision::name))
+        .map(|name| by_name(&Precision::ALL, Precision::name, &name))
+}
+
 /// Reads an activation by name.
 pub fn activation() -> impl TypedValueParser<Value = Activation> {
     let names = Activation::ALL.map(Activation::name);

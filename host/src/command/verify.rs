@@ -6,8 +6,8 @@ use super::options::{self, DeviceOption, with_types};
 use super::output::{Output, count, table};
 use super::{eprintln_quietly, progress};
 use clap::Args;
-use regemm::kernels::{self, Types, base_name};
-use regemm::{Device, Element, Error, KernelInfo, Yields};
+use regemm::kernels::{self, Problem, Types, base_name};
+use regemm::{Device, Dtype, Element, Error, KernelInfo, Layouts, Precision, Yields};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 
@@ -36,6 +36,10 @@ pub struct Arguments {
     /// Only these kernels
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernel: Vec<String>,
+    /// The kernels of this precision, which are of f32: exact, split, tf32 or fast; auto has none of its own
+    #[arg(long, value_name = "PRECISION", default_value = "exact", hide_possible_values = true,
+          value_parser = options::precision_with_kernels())]
+    precision: Precision,
     /// Most rows, columns and depth [default: 1000 on a GPU, 160 on the simulator]
     #[arg(long, value_name = "N")]
     max_size: Option<usize>,
@@ -47,13 +51,15 @@ const HELP: &str = "\
 Shapes, layouts, leading dimensions, alpha, beta, bias, activation and elements are random, and a quarter of the \
 problems are batches. A kernel named without layouts runs transposed factors where it can, else row-major ones. All \
 elements of D are compared with a bound that follows from the number of roundings, or exactly where the elements are \
-integers. D is NaN before each run, and canaries around it and in its gaps show stray writes. A failure prints the \
-command that repeats it.
+integers. D is NaN before each run, and canaries around it and in its gaps show stray writes. Kernels that the device cannot \
+run are left out unless they are named. A failure prints the command that repeats it.
 
 Examples:
   regemm verify
   regemm verify --cases 1000 --seed 7 --device cuda:0
-  regemm verify --dtype f16,bf16 --kernel microkernel,double_buffered --json";
+  regemm verify --dtype f16,bf16 --kernel microkernel,double_buffered --json
+  regemm verify --precision split
+  regemm verify --precision fast --kernel rounded --cases 1000";
 
 const GPU_CASES: u64 = 200;
 const SIMULATOR_CASES: u64 = 100;
@@ -74,12 +80,20 @@ struct Record {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let asked = select(&arguments.dtype, &arguments.kernel)?;
+    let precision = arguments.precision;
+    let mut asked = select(precision, &arguments.dtype, &arguments.kernel)?;
+    let device = Device::open(arguments.device.device)?;
+    if arguments.kernel.is_empty() {
+        asked.retain(|kernel| runs(kernel, &device));
+    }
+    if asked.is_empty() {
+        let name = &device.info().name;
+        return Err(Failure::Usage(format!("{name} has no kernels of precision {precision}")));
+    }
     let types: Vec<Types> = (arguments.dtype.iter().copied())
         .filter(|&types| asked.iter().any(|kernel| Types::of(kernel) == types))
         .collect();
     let mut records = Vec::new();
-    let device = Device::open(arguments.device.device)?;
     let (cases, max_size) = if device.is_sim() {
         (SIMULATOR_CASES, SIMULATOR_MAX_SIZE)
     } else {
@@ -96,7 +110,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut failures = Vec::new();
     let bar = progress::bar(cases.end - cases.start);
     for index in cases.clone() {
-        let Some(case) = Draw::new(seed, index, &types, max_size) else { break };
+        let Some(case) = Draw::new(seed, index, &types, precision, max_size) else { break };
         bar.set_message(format!("case {index}"));
         let kernels: Vec<_> = (asked.iter().copied())
             .filter(|kernel| Types::of(kernel) == case.types)
@@ -104,9 +118,13 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
             .collect();
         let repeat = |kernels: &str| {
             let types: Vec<_> = types.iter().map(|types| types.name()).collect();
+            let precision = match precision {
+                Precision::Exact => String::new(),
+                other => format!(" --precision {other}"),
+            };
             format!(
                 "regemm verify --seed {seed} --case {index} --max-size {max_size} --dtype {} \
-                 --kernel {kernels} --device {}",
+                 --kernel {kernels}{precision} --device {}",
                 types.join(","),
                 device.spec()
             )
@@ -142,9 +160,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
     records.sort_by_key(|record| {
-        kernels::kernels().iter().position(|kernel| kernel.name == record.kernel.name)
+        kernels::of_all_precisions().position(|kernel| kernel.name == record.kernel.name)
     });
-    report(&device, seed, &records, &failures, output)
+    report(&device, (seed, precision), &records, &failures, output)
 }
 
 fn run_case<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
@@ -155,8 +173,42 @@ fn run_case<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     case.run::<T, D>(device, kernels)
 }
 
-/// The kernels of these element types with these names. A name that fits no type is an error.
-fn select(types: &[Types], names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
+/// Whether the device can run a kernel, on small products at least.
+fn runs(kernel: &'static KernelInfo, device: &Device) -> bool {
+    let problem = Problem::packed(kernel.dtype, (1, 1, 1), kernel.layouts);
+    let problem = Problem { target: kernel.target, ..problem };
+    kernels::supports(kernel, &problem, device.info()).is_ok()
+}
+
+/// The kernels of a precision and of these element types with these names. A name that fits none is an error.
+fn select(
+    precision: Precision,
+    types: &[Types],
+    names: &[String],
+) -> Result<Vec<&'static KernelInfo>, Failure> {
+    if precision == Precision::Exact {
+        return Ok(select_exact(types, names)?);
+    }
+    if !types.contains(&Types::same(Dtype::F32)) {
+        return Err(Failure::Usage(format!("precision {precision} is for f32: leave out --dtype")));
+    }
+    let all = kernels::kernels_of(precision).iter();
+    if names.is_empty() {
+        return Ok(all.filter(|kernel| kernel.layouts == Layouts::NN).collect());
+    }
+    let named = |name: &String| {
+        let is_named = |kernel: &&KernelInfo| kernel.name == name || base_name(kernel) == name;
+        all.clone().find(is_named).ok_or_else(|| match kernels::find_for(name, Dtype::F32) {
+            Ok(KernelInfo { name, .. }) => Failure::Usage(format!(
+                "kernel {name} computes in precision exact, not in {precision}: leave out --precision"
+            )),
+            Err(error) => error.into(),
+        })
+    };
+    names.iter().map(named).collect()
+}
+
+fn select_exact(types: &[Types], names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
     let mut selected = Vec::new();
     let mut refusal = None;
     let names: Vec<&[String]> =
@@ -194,7 +246,7 @@ fn note(records: &mut Vec<Record>, outcome: &Outcome) {
 
 fn report(
     device: &Device,
-    seed: u64,
+    (seed, precision): (u64, Precision),
     records: &[Record],
     failures: &[Value],
     output: &mut Output,
@@ -218,6 +270,7 @@ fn report(
         "command": "verify",
         "device": device.info(),
         "seed": seed,
+        "precision": precision.name(),
         "kernels": kernels,
         "failures": failures,
         "pass": failures.is_empty(),

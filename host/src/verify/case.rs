@@ -3,6 +3,7 @@
 use super::inputs::{Distribution, exact_integer_limit, random_matrix};
 use super::problem::{Problem, ShapeError};
 use super::reference::{Reference, exact_reference, reference};
+use crate::precision::Precision;
 use cuda_std::tensor_map::ALIGNMENT;
 use ndarray::{Array2, Array3, ArrayView2, Axis, concatenate};
 use rand::RngExt;
@@ -48,6 +49,8 @@ pub struct Case {
     pub gaps: [(usize, usize); 4],
     /// The batch, if it is one.
     pub batch: Option<BatchCase>,
+    /// What it is computed in, if it is of f32: for kernels of that precision.
+    pub precision: Precision,
     /// Slices of K, for kernels that split it; chosen by the library if none are given. Their number decides the bits.
     pub slices: Option<NonZeroU32>,
 }
@@ -102,6 +105,7 @@ impl Case {
             layouts: Layouts::NN,
             gaps: [(0, 0); 4],
             batch: None,
+            precision: Precision::Exact,
             slices: None,
         }
     }
@@ -201,6 +205,7 @@ impl Case {
             beta: exactly(self.beta),
             activation: self.activation,
             slope: exactly(self.slope),
+            precision: self.precision,
             ..Problem::of_factors(matrix_of(&operands.a, index), matrix_of(&operands.b, index))
         }
     }

@@ -96,6 +96,7 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Uploaded<'_, T, D> {
             .alpha(constant(case.alpha))
             .activation(case.activation)
             .leaky_slope(constant(case.slope))
+            .precision(case.precision)
             .kernel(KernelChoice::Info(kernel));
         gemm = match case.slices {
             Some(slices) => gemm.slices(slices),
