@@ -16,6 +16,7 @@ const EACH: u32 = 12;
 fn key() -> Key {
     Key {
         gpu: "NVIDIA Imaginary".into(),
+        multiprocessors: 100,
         driver: "1.0".into(),
         code: "c0de".into(),
         dtype: Dtype::F32,

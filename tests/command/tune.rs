@@ -23,6 +23,7 @@ fn fill_cache(folder: &Path) -> Cache {
     let cache = Cache::at(cache_folder(folder));
     let key = Key {
         gpu: "NVIDIA Imaginary".into(),
+        multiprocessors: 100,
         driver: "CUDA 13.0".into(),
         code: "c0de".into(),
         dtype: Dtype::F32,

@@ -269,7 +269,8 @@ mod tests {
     use regemm_kernels::element::Dtype;
 
     fn key(gpu: &str, driver: &str) -> Key {
-        Key { gpu: gpu.into(), driver: driver.into(), code: "c0de".into(), dtype: Dtype::F32 }
+        let (gpu, driver, code) = (gpu.into(), driver.into(), "c0de".into());
+        Key { gpu, multiprocessors: 132, driver, code, dtype: Dtype::F32 }
     }
 
     fn table(sizes: &[u32]) -> Table {
@@ -322,6 +323,7 @@ mod tests {
             // The same file, but not the same GPU.
             key("nvidia (H100)", "13.0"),
             Key { code: "0ther".into(), ..key("NVIDIA H200", "13.0") },
+            Key { multiprocessors: 66, ..key("NVIDIA H200", "13.0") },
             Key { dtype: Dtype::F64, ..key("NVIDIA H200", "13.0") },
         ];
         for (size, key) in (100..).zip(&keys) {

@@ -68,6 +68,9 @@ type Others = serde_json::Map<String, Value>;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct JsonTable {
     gpu: String,
+    /// Zero where it was not noted, which no GPU has.
+    #[serde(default)]
+    multiprocessors: u32,
     driver: String,
     code: String,
     dtype: String,
@@ -186,7 +189,7 @@ fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
     let unknown = json.kernels.iter().zip(&columns).filter(|(_, known)| known.is_none());
     let (gpu, driver, code) = (json.gpu.clone(), json.driver.clone(), json.code.clone());
     Ok(Stored {
-        key: Key { gpu, driver, code, dtype },
+        key: Key { gpu, multiprocessors: json.multiprocessors, driver, code, dtype },
         changed: json.changed,
         unknown: unknown.map(|(kernel, _)| kernel.name.clone()).collect(),
         table,
@@ -212,6 +215,7 @@ impl JsonTable {
         };
         JsonTable {
             gpu: key.gpu.clone(),
+            multiprocessors: key.multiprocessors,
             driver: key.driver.clone(),
             code: key.code.clone(),
             dtype: key.dtype.name().to_owned(),
@@ -250,6 +254,7 @@ mod tests {
         table.insert(entry((1, 1023, 77), &[("tiled16_f32", 3.5)]));
         let key = Key {
             gpu: "NVIDIA \"quoted\"".into(),
+            multiprocessors: 132,
             driver: "CUDA 13.0".into(),
             code: "0123456789abcdef".into(),
             dtype: Dtype::F32,

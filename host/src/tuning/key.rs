@@ -20,6 +20,8 @@ const SEED: u64 = 0;
 pub struct Key {
     /// Name of the GPU.
     pub gpu: String,
+    /// Its multiprocessors: a part of a GPU has its name and fewer of them, and other kernels are fastest there.
+    pub multiprocessors: u32,
     /// Version of the driver, which compiles the kernels: the CUDA version that it supports, and where the system tells it
     /// the version of its kernel module.
     pub driver: String,
@@ -36,6 +38,7 @@ impl Key {
         let module = std::fs::read_to_string(MODULE_VERSION).ok();
         Key {
             gpu: device.name.clone(),
+            multiprocessors: device.multiprocessors,
             driver: driver(device.driver_version, module.as_deref()),
             code: code(device, dtype),
             dtype,
@@ -45,8 +48,11 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { gpu, driver, code, dtype } = self;
-        write!(f, "{gpu}, driver {driver}, kernels {code}, {dtype}")
+        let Key { gpu, multiprocessors, driver, code, dtype } = self;
+        write!(
+            f,
+            "{gpu}, {multiprocessors} multiprocessors, driver {driver}, kernels {code}, {dtype}"
+        )
     }
 }
 
@@ -92,6 +98,8 @@ mod tests {
         );
         let renamed = DeviceInfo { name: "NVIDIA H100".into(), ..h200() };
         assert_ne!(Key::of(&renamed, Dtype::F32), key);
+        let part = DeviceInfo { multiprocessors: 66, ..h200() };
+        assert_ne!(Key::of(&part, Dtype::F32), key, "a part of a GPU has its name");
         let updated = DeviceInfo { driver_version: Some((13, 1)), ..h200() };
         assert_ne!(Key::of(&updated, Dtype::F32), key);
     }

@@ -271,6 +271,8 @@ mod tests {
         let others = [
             DeviceInfo { name: "NVIDIA Imaginary 2000".into(), ..gpu() },
             DeviceInfo { driver_version: Some((13, 7)), ..gpu() },
+            // A part of the GPU.
+            DeviceInfo { multiprocessors: gpu().multiprocessors / 2, ..gpu() },
             // Runs the PTX for another architecture: other kernels.
             DeviceInfo { compute_capability: Some((7, 5)), ..gpu() },
         ];

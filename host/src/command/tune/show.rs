@@ -51,6 +51,7 @@ impl Found {
             "dtype": self.dtype.name(),
             "source": if self.path.is_some() { "measured" } else { "shipped" },
             "file": self.path,
+            "multiprocessors": self.key.as_ref().map(|key| key.multiprocessors),
             "driver": self.key.as_ref().map(|key| &key.driver),
             "code": self.key.as_ref().map(|key| &key.code),
             "changed": self.changed,
