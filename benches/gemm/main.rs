@@ -68,7 +68,7 @@ struct Arguments {
     #[arg(long, default_value = "f32", value_parser = parse_dtype)]
     dtype: Dtype,
 
-    /// What f32 is computed in: exact, split, tf32 or fast
+    /// What f32 is computed in: exact, split, tf32, fast or auto
     #[arg(long, default_value = "exact", value_parser = parse_precision)]
     precision: Precision,
 

@@ -121,3 +121,19 @@ fn pipes_that_cannot_be_written_are_a_failure() {
     assert_eq!(output.status.code(), Some(FILE));
     assert!(text(&output.stderr).contains("standard output"), "{}", text(&output.stderr));
 }
+
+/// Every command line among the experiments of the help is one that is understood.
+#[test]
+fn experiments_of_the_help_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = succeed(folder.path(), "--help");
+    let experiments = help.split("Experiments").nth(1).unwrap().split("Exit codes").next().unwrap();
+    for (words, options) in [
+        ("ladder --kernels warp_tiled,decoupled,warp_specialised,stream_k", "--sizes 16"),
+        ("ladder --dtype f16 --kernels tensor_core,warpgroup", "--sizes 16"),
+        ("tune --explain 100x200x300", ""),
+    ] {
+        assert!(experiments.contains(words), "`{words}` is missing in:\n{help}");
+        succeed(folder.path(), format!("{words} {options} --device sim").trim());
+    }
+}

@@ -131,6 +131,13 @@ fn info_lists_devices_and_kernels_without_a_driver() {
     assert_eq!(devices.len() == 1, document["without_gpu"].is_string(), "{document}");
     let kernels = document["kernels"].as_array().unwrap();
     assert!(kernels.iter().all(|kernel| kernel["threads"].as_u64() > Some(0)));
+    let layouts = |name: &str| {
+        let kernel = kernels.iter().find(|kernel| kernel["name"] == name);
+        kernel.unwrap()["layouts"].clone()
+    };
+    assert_eq!(["naive_f32", "tf32_nt_f32", "rounded_tt_f32"].map(layouts), ["nn", "nt", "tt"]);
+    let row = said.lines().find(|line| line.contains(" tf32_nt_f32 ")).unwrap();
+    assert!(row.contains(" nt ") && said.contains("layouts"), "{row}");
     let names: HashSet<_> = kernels.iter().map(|kernel| kernel["name"].as_str()).collect();
     let all = regemm::kernels::of_all_precisions().count();
     assert_eq!((kernels.len(), names.len()), (all, all), "each once");

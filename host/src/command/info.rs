@@ -96,6 +96,7 @@ fn kernel_json(kernel: &KernelInfo, outcome: &Outcome) -> Value {
         "rung": kernel.rung.name(),
         "dtype": kernel.dtype.name(),
         "target": kernel.target.name(),
+        "layouts": kernel.layouts.name(),
         "tile": {
             "bm": tile.bm, "bn": tile.bn, "bk": tile.bk,
             "tm": tile.tm, "tn": tile.tn, "stages": tile.stages,
@@ -145,8 +146,9 @@ fn describe(info: &DeviceInfo) -> String {
     lines.join("\n  ")
 }
 
-const HEADING: [&str; 8] = [
+const HEADING: [&str; 9] = [
     "kernel",
+    "layouts",
     "block tile",
     "thread tile",
     "threads",
@@ -168,6 +170,7 @@ fn row(kernel: &KernelInfo, outcome: &Outcome) -> Vec<String> {
     };
     vec![
         kernel.name.to_owned(),
+        kernel.layouts.name().to_owned(),
         format!("{} x {} x {}", tile.bm, tile.bn, tile.bk),
         format!("{} x {}", tile.tm, tile.tn),
         match kernel.cluster {

@@ -68,10 +68,13 @@ Experiments, and the commands that make them:
   shared-memory tiles             ladder --kernels naive,tiled16,tiled32 --sizes 4096
   their traffic, 16 times less    traffic --kernels naive,tiled16
   the micro-kernel, the stages    ladder --kernels microkernel,double_buffered,pipelined
+  tiles of warps, tiles shared    ladder --kernels warp_tiled,decoupled,warp_specialised,stream_k
+  tensor cores                    ladder --dtype f16 --kernels tensor_core,warpgroup
   tile sizes and loop orders      sweep
   software pipelining             pipelining
   resident blocks and limits      occupancy
   errors by precision             accuracy
+  which kernel is chosen, why     tune --explain 100x200x300
   a fused epilogue                mul A.npy B.npy -o D.npy --bias BIAS.npy --activation gelu-erf
   all of it on one page           report ladder.json traffic.json -o report.html";
 
