@@ -54,7 +54,7 @@ pub enum KernelChoice {
     /// By name: that of an entry (`tiled16_nt_f32`), the part before the element type (`tiled16_nt`), or the part before the
     /// layouts (`tiled16`), which means the kernel for the layouts of the factors.
     Named(String),
-    /// The best kernel of a rung.
+    /// The kernel of a rung that is expected to be the fastest of those the device can run, as for `Auto`.
     Rung(Rung),
     /// The kernel of the table with this one's name.
     Info(&'static KernelInfo),
@@ -272,11 +272,14 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// The number of slices into which a kernel of [`Schedule::SplitK`] divides K, or with one of [`Schedule::StreamK`] or
-    /// [`Schedule::Persistent`] of blocks, or clusters of them, that share the tiles of the last round, one of as many tiles as this number; others
-    /// do not ask. Unless set it depends on the product and the device's multiprocessors alone: as many as fill the device ([`LaunchShape`]). With
-    /// the same kernel the same number gives the same bits on every device, except by tensor cores, which are not the same everywhere.
-    /// Products of less depth have fewer slices.
+    /// How K is divided, with a kernel that divides it; others ignore it. The number is
+    ///
+    /// - with one of [`Schedule::SplitK`] that of the slices of K, each of which is summed by itself: fewer where K is too shallow for so many,
+    /// - with one of [`Schedule::StreamK`] or [`Schedule::Persistent`] that of the blocks, or clusters of blocks, that share the tiles of the last
+    ///   round, where a round has one tile for each of them: nothing where the tiles come out even, or are not worth sharing.
+    ///
+    /// Unless set it follows from the product and the device's number of multiprocessors ([`LaunchShape`]). The same kernel with the same number
+    /// gives the same bits on every device, but for tensor cores, which do not add alike everywhere.
     ///
     /// [`Schedule::SplitK`]: regemm_kernels::kernel::Schedule::SplitK
     /// [`Schedule::StreamK`]: regemm_kernels::kernel::Schedule::StreamK
@@ -310,8 +313,14 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// Computes D and waits for it.
     ///
     /// # Errors
-    /// An operand does not fit the others, D overlaps A, B or a different C, the kernel does not fit the matrices or the
-    /// device, or the device fails. Where a kernel fails D may have been written in part.
+    /// - The operands: [`Error::ShapeMismatch`], [`Error::BiasLength`], [`Error::BatchMismatch`], [`Error::DimensionTooLarge`],
+    ///   [`Error::DeviceMismatch`], [`Error::Halves`], and [`Error::Overlap`] where D overlaps A, B or a different C.
+    /// - The kernel: [`Error::UnknownKernel`], [`Error::KernelDtype`], [`Error::KernelWithoutDtype`], [`Error::KernelLayouts`],
+    ///   [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`], [`Error::KernelOfPrecision`]; [`Error::Precision`],
+    ///   [`Error::DeviceWithoutPrecision`].
+    /// - What it takes: [`Error::WorkspaceTooSmall`], [`Error::RecordTooSmall`], [`Error::OutOfMemory`]; [`Error::NoPtx`],
+    ///   [`Error::GpuTooOld`], [`Error::DriverTooOld`].
+    /// - [`Error::Cuda`] or [`Error::Simulator`] where the device fails. Where a kernel fails D may have been written in part.
     pub fn run<'d>(self, d: impl Into<Target<'d, D>>) -> Result<Report> {
         self.start(&d.into(), None)
     }
@@ -320,7 +329,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// The matrices may be used, changed and dropped as usual. On the simulator the work is done on return.
     ///
     /// # Errors
-    /// As for [`Gemm::run`]; failures of a kernel on a GPU are reported by a later synchronisation.
+    /// As for [`Gemm::run`], and [`Error::Capturing`] where the stream is being captured and the product needs what a graph cannot hold; failures
+    /// of a kernel on a GPU are reported by a later synchronisation.
     pub fn enqueue<'d>(self, stream: &Stream, d: impl Into<Target<'d, D>>) -> Result<Report> {
         self.start(&d.into(), Some(stream))
     }
@@ -366,10 +376,25 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     }
 }
 
-/// `A * B` of two arrays of any strides, on a device.
+/// `A * B` of two arrays of any strides, `m x k` times `k x n`, on a device: an array of `m x n`.
+///
+/// Each call uploads A and B, waits for the product and downloads it. Who multiplies the same matrix again, or goes on with the result, keeps them on
+/// the device: [`Gemm`].
+///
+/// # Examples
+/// ```
+/// use regemm::ndarray::array;
+/// use regemm::{Device, matmul};
+///
+/// let device = Device::auto()?;
+/// let a = array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];
+/// let b = array![[1.0], [0.0], [-1.0]];
+/// assert_eq!(matmul(&device, &a.view(), &b.view())?, array![[-2.0], [-2.0]]);
+/// # Ok::<(), regemm::Error>(())
+/// ```
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::DimensionTooLarge`], or the device has no room or fails.
+/// [`Error::ShapeMismatch`], [`Error::DimensionTooLarge`], [`Error::OutOfMemory`], [`Error::OutOfHostMemory`], or the device fails.
 pub fn matmul<T: Element>(
     device: &Device,
     a: &ArrayView2<'_, T>,
