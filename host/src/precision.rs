@@ -16,7 +16,7 @@ use std::fmt;
 ///
 /// | precision | computed by | error of a sum over `k`, relative to `\|A\|\|B\|` |
 /// |---|---|---|
-/// | `Exact` | multiply-adds of f32 | `k u`, and the same bits with every kernel of the ladder |
+/// | `Exact` | multiply-adds of f32 | `k u`; the bits are those of a kernel's [order of summation](regemm_kernels::kernel::Summation) |
 /// | `Split` | tensor cores, from halves | `(56 + k / 16) u` |
 /// | `Tf32` | tensor cores, from factors rounded to TF32 | `2^-10 + (8 + 2 k) u` |
 /// | `Fast` | tensor cores, from factors rounded to f16 | `2^-10 + (8 + k) u` |
@@ -57,14 +57,15 @@ pub enum Precision {
     /// Infinities and NaN are computed with as IEEE 754 says. Elements within 2^-12 of the largest f32 become infinite.
     Tf32,
     /// Each element of A and B rounded to one f16, which has 11 of its 24 bits, and one product of these on tensor cores
-    /// ([`regemm_kernels::rounded`]): a third of the work of `Split`, and half of its memory, on the same devices. Results are of f32.
+    /// ([`regemm_kernels::rounded`]): a third of the work of `Split`, and half of its memory, on GPUs of compute capability 9.0 and on the simulator. Results are of f32.
     ///
     /// Rows of A and columns of B are multiplied by powers of two as for `Split`. Here elements below 2^-28 of the largest one in their row or column
     /// lose up to 2^-39 of that largest one; infinities and NaN are computed with as IEEE 754 says, where an element that is rounded to zero is zero.
     Fast,
     /// As `Split` where that is worth no less than `Exact`, and as `Exact` otherwise: never less accurate than f32, and mostly faster.
     ///
-    /// The host decides what it can see: the product is computed exactly where it is less than 64 deep, too small for halves to save time
+    /// The host decides what it can see: the product is computed exactly where it is less deep than
+    /// [`LEAST_DEPTH`](regemm_kernels::split::LEAST_DEPTH), too small for halves to save time
     /// ([`kernels::weigh`](crate::kernels::weigh)), or where the device has no kernel for them. Then the GPU looks at the data, product by
     /// product of a batch, while it splits them. A product is computed exactly if a row of its A or a column of its B
     /// - holds an infinity or NaN,
