@@ -4,6 +4,10 @@
 //! Without a GPU there is nothing to capture; the last line says so, and with `REGEMM_REQUIRE_GPU=1` that is a failure. What is
 //! refused during a capture is tested in `cuda_backend.rs`, without a GPU.
 
+#[allow(dead_code, reason = "it opens its GPU itself")]
+#[path = "gpu/mod.rs"]
+mod gpu;
+
 use libloading::Library;
 use libtest_mimic::{Arguments, Failed, Trial};
 use regemm::ndarray::{Array2, array};
@@ -23,7 +27,7 @@ fn main() {
     // In the strictest mode a capture is spoilt by what other threads do.
     arguments.test_threads = Some(1);
     let gpu = Device::cuda(0).map_err(|error| error.to_string());
-    let required = std::env::var("REGEMM_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    let required = gpu::is_required();
     let mut trials = Vec::new();
     if let Ok(device) = &gpu {
         for (name, mode) in MODES {

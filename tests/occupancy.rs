@@ -3,6 +3,10 @@
 //! Without a GPU there is nothing to compare with; the last line says so, and with `REGEMM_REQUIRE_GPU=1` that is a
 //! failure. Tests are made at run time: `cuda:0::tiled16_f32::blocks`, `cuda:0::limits`.
 
+#[allow(dead_code, reason = "it asks all GPUs itself")]
+#[path = "gpu/mod.rs"]
+mod gpu;
+
 use libtest_mimic::{Arguments, Trial};
 use regemm::occupancy::{Compiled, Demand, Limits, compiled, occupancy, recorded_with};
 use regemm::{Device, Error, KernelInfo, KernelReport, gpus, kernels};
@@ -17,8 +21,7 @@ fn main() {
         Ok(gpus) => gpus.iter().for_each(|gpu| add_gpu(&mut trials, &mut notes, gpu)),
         Err(why) => notes.push(format!("occupancy was compared on NO GPU, because: {why}")),
     }
-    let required = std::env::var("REGEMM_REQUIRE_GPU").is_ok_and(|value| value == "1");
-    let missing = gpus.err().filter(|_| required);
+    let missing = gpus.err().filter(|_| gpu::is_required());
     trials.push(Trial::test("gpu_is_there_if_required", move || match missing {
         Some(why) => Err(format!("REGEMM_REQUIRE_GPU=1, but: {why}").into()),
         None => Ok(()),

@@ -2,6 +2,8 @@
 
 #[path = "precision/auto.rs"]
 mod auto;
+#[path = "gpu/mod.rs"]
+mod gpu;
 #[path = "precision/handle.rs"]
 mod handle;
 #[path = "precision/kept.rs"]
@@ -16,18 +18,9 @@ use regemm::{
 };
 use std::num::NonZeroU32;
 
-/// The simulator, and the first GPU that has tensor cores for f16.
+/// The simulator, and the first GPU if it has tensor cores for f16.
 fn devices() -> Vec<Device> {
-    let gpu = Device::auto().ok().filter(|device| {
-        !device.is_sim() && device.info().compute_capability.is_some_and(|(major, _)| major >= 8)
-    });
-    match &gpu {
-        Some(device) => println!("on {} as well", device.info().name),
-        None => {
-            println!("on the simulator alone: there is no GPU of compute capability 8.0 or later")
-        }
-    }
-    [Some(Device::sim()), gpu].into_iter().flatten().collect()
+    gpu::with_simulator("precisions", |(major, _)| major >= 8)
 }
 
 fn has_warpgroups(device: &Device) -> bool {

@@ -1,5 +1,8 @@
 //! Products of f32 whose factors are rounded to 11 bits, on the simulator and, where there is one, on a GPU that has what they take.
 
+#[path = "gpu/mod.rs"]
+mod gpu;
+
 use ndarray::{Array2, Array3, s};
 use regemm::verify::{
     Distribution, Expectation, Problem, check_batch, exact_reference, random_matrix, rng,
@@ -51,18 +54,11 @@ fn to_even(x: f32) -> f32 {
 const DROPPED: u32 = f32::MANTISSA_DIGITS - 11;
 const HALF: u32 = 1 << (DROPPED - 1);
 
-/// Each precision with the simulator, and with the first GPU that has it.
+/// Each precision with the simulator, and with the first GPU if it has it.
 fn modes() -> impl Iterator<Item = (&'static Mode, Device)> {
     MODES.iter().flat_map(|mode| {
-        let gpu = Device::auto().ok().filter(|device| {
-            let has = |(major, _)| (mode.met_by)(major);
-            !device.is_sim() && device.info().compute_capability.is_some_and(has)
-        });
-        match &gpu {
-            Some(device) => println!("{} on {} as well", mode.precision, device.info().name),
-            None => println!("{} on the simulator alone: no GPU has it", mode.precision),
-        }
-        [Some(Device::sim()), gpu].into_iter().flatten().map(move |device| (mode, device))
+        let devices = gpu::with_simulator(mode.precision.name(), |(major, _)| (mode.met_by)(major));
+        devices.into_iter().map(move |device| (mode, device))
     })
 }
 

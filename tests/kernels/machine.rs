@@ -1,5 +1,6 @@
 //! The devices that tests run on.
 
+use crate::gpu;
 use regemm::{Device, DeviceSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,13 +49,16 @@ pub struct Machines {
     simulator: Machine,
     /// The GPU, or why there is none.
     gpu: Result<Machine, String>,
+    /// Why that is a failure, if it is.
+    failure: Option<String>,
 }
 
 /// The simulator, and the first GPU if there is one.
 pub fn all() -> Machines {
-    Machines {
-        simulator: Machine::new(Device::sim()),
-        gpu: Device::open(DeviceSpec::Cuda(0)).map(Machine::new).map_err(|error| error.to_string()),
+    let simulator = Machine::new(Device::sim());
+    match gpu::first() {
+        Ok(gpu) => Machines { simulator, gpu: gpu.map(Machine::new), failure: None },
+        Err(why) => Machines { simulator, gpu: Err(why.clone()), failure: Some(why) },
     }
 }
 
@@ -63,13 +67,9 @@ impl Machines {
         std::iter::once(&self.simulator).chain(self.gpu.as_ref().ok())
     }
 
-    /// An error where `REGEMM_REQUIRE_GPU=1` asks for a GPU and there is none.
+    /// An error where `REGEMM_REQUIRE_GPU=1` asks for a GPU and there is none, or where there is one that cannot be opened.
     pub fn gpu_requirement(&self) -> Result<(), String> {
-        let required = std::env::var("REGEMM_REQUIRE_GPU").is_ok_and(|value| value == "1");
-        match &self.gpu {
-            Err(why) if required => Err(format!("REGEMM_REQUIRE_GPU=1, but: {why}")),
-            _ => Ok(()),
-        }
+        self.failure.clone().map_or(Ok(()), Err)
     }
 
     /// Which tests ran where.

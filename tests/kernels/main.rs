@@ -13,12 +13,15 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `machine.rs` | the devices that tests run on |
+//! | `../gpu` | whether there is a GPU, and whether there has to be |
 //! | `case.rs` | running a case and checking all that can be checked |
 //! | `themes.rs` | the tests of a kernel |
 //! | `random.rs` | random cases |
 //! | `sharing.rs` | those of kernels whose blocks share tiles or take several |
 
 mod case;
+#[path = "../gpu/mod.rs"]
+mod gpu;
 mod machine;
 mod random;
 mod sharing;
