@@ -163,6 +163,64 @@ fn some_arrive_and_others_wait() {
     }
 }
 
+/// A warp comes to a barrier in each round and waits only for what the others say at another one after each round, if at all. Which
+/// warp it is decides who comes last in the simulator's order.
+#[kernel]
+unsafe fn announcements(announcer: u32, hears: u32) {
+    let warp = thread::thread_idx_x() / WARP_SIZE;
+    unsafe {
+        for round in 0..ROUNDS {
+            if warp == announcer {
+                named_barrier::arrive(1, THREADS); // announce
+                if hears > 0 && round + 1 < ROUNDS {
+                    named_barrier::sync(2, THREADS);
+                }
+            } else {
+                named_barrier::sync(1, THREADS);
+                if round + 1 < ROUNDS {
+                    named_barrier::arrive(2, THREADS); // answer
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn who_comes_again_has_seen_that_the_barrier_was_complete() {
+    let simulator = Simulator::new();
+    let run = |announcer: u32, hears: u32| {
+        launch!(simulator, announcements[1, THREADS, 0](announcer, hears))
+    };
+    for announcer in 0..THREADS / WARP_SIZE {
+        run(announcer, 1).unwrap();
+        let fault = fault(run(announcer, 0));
+        assert_eq!(fault.kind, FaultKind::NamedBarrierMisuse, "warp {announcer}");
+        assert_eq!(fault.thread, [announcer * WARP_SIZE, 0, 0]);
+        assert_line(&fault, SOURCE, "announce");
+    }
+}
+
+/// Rounds that the block's own barrier keeps apart.
+#[kernel]
+unsafe fn rounds_apart() {
+    let warp = thread::thread_idx_x() / WARP_SIZE;
+    unsafe {
+        for _ in 0..ROUNDS {
+            if warp == 3 {
+                named_barrier::arrive(1, THREADS);
+            } else {
+                named_barrier::sync(1, THREADS);
+            }
+            thread::sync_threads();
+        }
+    }
+}
+
+#[test]
+fn the_barrier_of_the_block_shows_that_a_named_one_was_complete() {
+    launch!(Simulator::new(), rounds_apart[1, THREADS, 0]()).unwrap();
+}
+
 /// The first pair overwrites what the second one reads, after it has met it or not.
 #[kernel]
 unsafe fn overwrites(d: GlobalPtr<u32>, meets: u32) {

@@ -196,7 +196,8 @@ pub enum FaultKind {
         block: [u32; 3],
     },
     /// A named barrier that there is not, for a number of threads that is no multiple of 32 or that the block does not have, for which
-    /// threads name different numbers, or at which a thread arrives twice.
+    /// threads name different numbers, or to which a thread comes that has not seen that the barrier was complete the last time. That is
+    /// found by what is ordered, not by what came first in this run.
     NamedBarrierMisuse,
     /// A wait at a named barrier that never ends: no thread of the block can go on.
     NamedBarrierDeadlock {
