@@ -188,9 +188,7 @@ unsafe fn announcements(announcer: u32, hears: u32) {
 #[test]
 fn who_comes_again_has_seen_that_the_barrier_was_complete() {
     let simulator = Simulator::new();
-    let run = |announcer: u32, hears: u32| {
-        launch!(simulator, announcements[1, THREADS, 0](announcer, hears))
-    };
+    let run = |announcer: u32, hears: u32| launch!(simulator, announcements[1, THREADS, 0](announcer, hears));
     for announcer in 0..THREADS / WARP_SIZE {
         run(announcer, 1).unwrap();
         let fault = fault(run(announcer, 0));

@@ -309,6 +309,19 @@ pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, Str
                 ),
             )
         }
+        Violation::Mbarrier { distance } => {
+            let place = match distance {
+                0 => "there".to_owned(),
+                1.. => format!("{distance} bytes behind"),
+                _ => format!("{} bytes before", -distance),
+            };
+            (
+                FaultKind::MbarrierOverwritten,
+                format!(
+                    "meets the mbarrier that lies {place}: until the block ends its 8 bytes are for mbarrier operations alone"
+                ),
+            )
+        }
         Violation::NotFenced { writer } => {
             let writer = worker.thread_of(writer);
             (

@@ -134,6 +134,8 @@ pub enum FaultKind {
     MbarrierUninitialised,
     /// An mbarrier that is initialised twice or for a number of arrivals that it cannot count, or a parity other than 0 and 1.
     MbarrierMisuse,
+    /// An access, of whatever kind, to the bytes of an mbarrier that is no operation on mbarriers.
+    MbarrierOverwritten,
     /// More arrivals at an mbarrier than it expects in a phase, a phase that may be over before a thread that waits for the
     /// phase before has seen the end of that, or a wait for a parity by a thread that cannot know which phase has it. All are
     /// found by what is ordered, not by what came first in this run.

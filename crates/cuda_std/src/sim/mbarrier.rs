@@ -172,9 +172,6 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one; `state` is not used after a suspension.
     unsafe {
-        shared_access::<u64, ()>(worker, AccessKind::Write, address, place, |memory, who| {
-            memory.write(address, 0_u64, who)
-        });
         let message = if !(1..=MAX_ARRIVALS).contains(&arrivals) {
             Some(format!(
                 "initialises an mbarrier for {arrivals} arrivals, and there may be 1 to {MAX_ARRIVALS}"
@@ -188,6 +185,9 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             let access = access(AccessKind::Write, address);
             raise(worker, FaultKind::MbarrierMisuse, access, message, place)
         }
+        shared_access::<u64, ()>(worker, AccessKind::Write, address, place, |memory, who| {
+            memory.init_mbarrier(address, who)
+        });
         let state = &mut *worker;
         state.shared.track_threads(state.threads.len());
         let epoch = state.shared.epoch();

@@ -71,7 +71,7 @@
 //!
 //! Which phase an arrival or a wait belongs to must not depend on the order in which threads run
 //! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after every wait
-//! for the phase before. Loads and stores of the words of an mbarrier are not told from others.
+//! for the phase before. Whatever else touches the bytes of an mbarrier is a fault ([`FaultKind::MbarrierOverwritten`]).
 //!
 //! # Clusters
 //!
@@ -118,7 +118,7 @@
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
+//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
@@ -147,6 +147,7 @@ mod log;
 mod mbarrier;
 mod mma;
 mod named_barrier;
+mod objects;
 mod operands;
 mod panics;
 mod product;

@@ -10,6 +10,7 @@ use super::fault::AccessKind;
 use super::fences::Fences;
 use super::in_flight::{BeingRead, InFlight};
 use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
+use super::objects::Objects;
 use super::operands::{Operands, UNIT, Warpgroups};
 use super::remote_readers::RemoteReaders;
 use super::shadow::{Accessor, Shadow, Violation, Write};
@@ -35,6 +36,7 @@ struct Region {
     data: Vec<u8>,
     shadow: Shadow,
     in_flight: InFlight,
+    objects: Objects,
     operands: Operands,
     being_read: BeingRead,
     remote_readers: RemoteReaders,
@@ -52,7 +54,14 @@ impl Region {
         self.operands.grow(bytes);
     }
 
-    /// Fails where a write to an aligned range meets what runs in the background, or what other blocks have read.
+    /// Fails where a read of an aligned range meets what runs in the background, or an mbarrier.
+    #[inline(always)]
+    fn readable(&self, offset: usize, bytes: usize) -> Result<(), Violation> {
+        self.objects.check(offset, bytes)?;
+        self.in_flight.check(offset, bytes)
+    }
+
+    /// Fails where a write to an aligned range meets what runs in the background, an mbarrier, or what other blocks have read.
     #[inline(always)]
     fn ready(
         &mut self,
@@ -61,7 +70,7 @@ impl Region {
         who: &Accessor<'_>,
         warpgroups: &Warpgroups,
     ) -> Result<(), Violation> {
-        self.in_flight.check(offset, bytes)?;
+        self.readable(offset, bytes)?;
         self.being_read.check(offset, bytes)?;
         self.remote_readers.write(offset, bytes, who)?;
         self.operands.check_write(offset, bytes, who, warpgroups)
@@ -141,6 +150,7 @@ impl SharedMemory {
         self.warpgroups.track(0, 0);
         for region in [&mut self.static_region, &mut self.dynamic_region] {
             region.in_flight.clear();
+            region.objects.clear();
             region.being_read.clear();
             region.operands.clear();
             region.remote_readers.clear();
@@ -193,7 +203,7 @@ impl SharedMemory {
     ) -> Option<Result<(), Violation>> {
         let first_epoch = self.first_epoch;
         let (region, offset, warpgroups) = self.locate_write(address, UNIT as u32)?;
-        let ready = region.in_flight.check(offset, UNIT);
+        let ready = region.readable(offset, UNIT);
         let begun = ready.and_then(|()| region.shadow.writes(offset, UNIT, first_epoch, judge));
         Some(begun.map(|()| region.operands.begin(offset, warpgroups, warpgroup, instruction)))
     }
@@ -310,7 +320,7 @@ impl SharedMemory {
     ) -> Option<Result<V, Violation>> {
         let (epoch, first_epoch) = (self.epoch, self.first_epoch);
         let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        let ready = region.in_flight.check(offset, size_of::<V>());
+        let ready = region.readable(offset, size_of::<V>());
         let read = ready
             .and_then(|()| region.shadow.read(offset, size_of::<V>(), who, epoch, first_epoch));
         Some(read.map(|()| {
@@ -329,7 +339,7 @@ impl SharedMemory {
     ) -> Option<Result<V, Violation>> {
         let first_epoch = self.first_epoch;
         let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        let ready = region.in_flight.check(offset, size_of::<V>());
+        let ready = region.readable(offset, size_of::<V>());
         let read = ready.and_then(|()| {
             region.shadow.writes(offset, size_of::<V>(), first_epoch, &mut |write| {
                 if who.comes_after(write.agent, write.clock) {
@@ -363,6 +373,17 @@ impl SharedMemory {
             // SAFETY: the range lies in the region, which is at least as long as its arrays.
             unsafe { data.add(offset).cast::<V>().write_unaligned(value) }
         }))
+    }
+
+    /// Makes an mbarrier where a thread could write as many bytes; `None` where it could not.
+    pub(super) fn init_mbarrier(
+        &mut self,
+        address: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<(), Violation>> {
+        let written = self.write(address, 0_u64, who)?;
+        let (region, offset) = self.locate(address, size_of::<u64>() as u32)?;
+        Some(written.map(|()| region.objects.add(offset)))
     }
 
     /// Begins an asynchronous copy to an aligned range: it writes there at any time from now on. `None` where the range is not

@@ -30,6 +30,10 @@ impl SharedMemory {
         bytes: u32,
         who: &Accessor<'_>,
     ) -> Option<Result<(), Violation>> {
+        let (region, offset) = self.locate(address, bytes)?;
+        if let Err(violation) = region.objects.check(offset, bytes as usize) {
+            return Some(Err(violation));
+        }
         if let Err(violation) = self.check_fenced(address, bytes, who)? {
             return Some(Err(violation));
         }
