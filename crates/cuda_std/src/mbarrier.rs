@@ -133,7 +133,8 @@ impl Mbarrier {
     /// waits for the phase, whatever groups they are in.
     ///
     /// # Safety
-    /// As for [`arrive`](Self::arrive). The thread must not exit before the copies have been waited for, by anybody.
+    /// As for [`arrive`](Self::arrive). Somebody must wait for the phase before the block ends; the thread itself may
+    /// exit before that.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn arrive_on_copies(self) {

@@ -275,6 +275,8 @@ unsafe fn two_copies(d: GlobalPtr<u32>, source: GlobalPtr<u32>, waits: u32, read
             object(waits).wait(0);
         }
         d.add(i as u64).store(values.add(reads).load()); // reads one
+        object(0).wait(0);
+        object(1).wait(0);
     }
 }
 

@@ -8,7 +8,7 @@ use common::{alloc, assert_line, download, fault, launch};
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{AccessKind::*, Counters, FaultKind, SimError, Simulator};
 use cuda_std::warp::{FULL_MASK, WARP_SIZE, elect, lane_id};
-use cuda_std::{kernel, named_barrier, registers, shared_array, thread};
+use cuda_std::{cluster, kernel, named_barrier, registers, shared_array, thread};
 
 const SOURCE: &str = include_str!("named_barriers.rs");
 
@@ -194,6 +194,28 @@ fn who_comes_again_has_seen_that_the_barrier_was_complete() {
         let fault = fault(run(announcer, 0));
         assert_eq!(fault.kind, FaultKind::NamedBarrierMisuse, "warp {announcer}");
         assert_eq!(fault.thread, [announcer * WARP_SIZE, 0, 0]);
+        assert_line(&fault, SOURCE, "announce");
+    }
+}
+
+/// The same in blocks of a cluster, where a barrier of all of them comes first.
+#[kernel(cluster = 2)]
+unsafe fn announcements_in_clusters(announcer: u32, hears: u32) {
+    unsafe {
+        cluster::sync();
+        announcements(announcer, hears);
+        cluster::sync();
+    }
+}
+
+#[test]
+fn in_clusters_as_well() {
+    let simulator = Simulator::new();
+    for announcer in 0..THREADS / WARP_SIZE {
+        let run = |hears: u32| launch!(simulator, announcements_in_clusters[2, THREADS, 0](announcer, hears));
+        run(1).unwrap();
+        let fault = fault(run(0));
+        assert_eq!(fault.kind, FaultKind::NamedBarrierMisuse, "warp {announcer}");
         assert_line(&fault, SOURCE, "announce");
     }
 }

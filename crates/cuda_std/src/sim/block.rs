@@ -171,6 +171,8 @@ unsafe fn advance(worker: *mut Worker, job: &Job<'_>) -> Result<bool, SimError> 
     let worker = unsafe { &mut *worker };
     if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
         cluster::end_block(worker)?;
+        mbarrier::check_end(worker)?;
+        wgmma::check_end(worker)?;
         return Ok(true);
     }
     let named = named_barrier::release(worker, 0..threads);

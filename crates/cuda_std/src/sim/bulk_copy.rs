@@ -29,6 +29,7 @@ pub(super) struct BulkLoad {
     pub(super) issuer: u32,
     /// What that thread knew then, where it is one of another block.
     pub(super) knowledge: Knowledge,
+    pub(super) place: Place,
 }
 
 impl BulkLoad {
@@ -292,7 +293,7 @@ unsafe fn load_to(
             let (clocks, agents) = (&(*worker).clocks, (*worker).shared.agents());
             clocks[warp as usize].knowledge(warp as usize, lane as usize, agents)
         };
-        let load = BulkLoad { source, bytes, issuer: thread, knowledge };
+        let load = BulkLoad { source, bytes, issuer: thread, knowledge, place };
         if let Some(object) = (*owner).mbarriers.get_mut(&mbarrier) {
             object.add_load(load);
         }

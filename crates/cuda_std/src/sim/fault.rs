@@ -116,6 +116,12 @@ pub enum FaultKind {
         /// Index of the thread that issued the store.
         issuer: [u32; 3],
     },
+    /// A block that has ended while a bulk load to its shared memory was under way, an arrival of copies at one of its mbarriers, or a
+    /// warpgroup matrix instruction: nobody has waited for that, and the memory may be another block's by then.
+    EndsUnderWay {
+        /// Index of the thread that issued it, or of the warpgroup's first.
+        issuer: [u32; 3],
+    },
     /// A bulk copy that need not see what a thread has written to shared memory, or that an mbarrier has been initialised, or a
     /// warpgroup matrix instruction that need not see what a thread has written: no proxy fence lies between the two.
     MissingProxyFence {

@@ -45,6 +45,7 @@ struct Deferred {
     copies: u64,
     /// What whoever sees the arrival knows.
     knowledge: Knowledge,
+    place: Place,
 }
 
 /// An mbarrier object.
@@ -308,7 +309,7 @@ pub(crate) fn mbarrier_arrive_on_copies(address: u32, place: Place) {
         // The copies, and what the thread has seen, but not what it has done itself since.
         knowledge[state.member.index(thread)] -= 1;
         knowledge[state.member.index(state.shared.agents() / 2 + thread)] = clock;
-        object.deferred.push(Deferred { thread, copies, knowledge });
+        object.deferred.push(Deferred { thread, copies, knowledge, place });
     }
 }
 
@@ -360,7 +361,7 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool
                 let (kind, message) = object.wrong_bytes();
                 return Err(fault(worker, thread, wait, kind, message));
             }
-            for Deferred { thread, copies, knowledge } in object.deferred.drain(..) {
+            for Deferred { thread, copies, knowledge, .. } in object.deferred.drain(..) {
                 let copies = worker.threads[thread].copies.arrive_before(copies);
                 land(copies, &mut worker.shared, thread, 0);
                 merge(&mut object.gathered, &knowledge);
@@ -413,6 +414,33 @@ pub(super) fn check_waits(worker: &Worker) -> Result<(), SimError> {
         object.parity()
     );
     Err(fault(worker, thread, wait, FaultKind::MbarrierDeadlock { missing }, message))
+}
+
+/// Checks that nothing that a block's mbarriers are going to be told of is under way when its threads have all returned.
+pub(super) fn check_end(worker: &Worker) -> Result<(), SimError> {
+    let ends = |issuer: usize, place: Place, work: &str| {
+        let issuer = coordinates(issuer as u64, worker.block_dim);
+        let kind = FaultKind::EndsUnderWay { issuer };
+        let message = format!(
+            "{work}, and nobody has waited for the mbarrier that is told of that: the block has ended before"
+        );
+        let place = Some(place.into());
+        Err(SimError::Fault(worker.fault_of(issuer, kind, None, message, place)))
+    };
+    for object in worker.mbarriers.values() {
+        if let Some(load) = object.bytes.first_load() {
+            let work = if load.knowledge.is_empty() {
+                "has a bulk load under way"
+            } else {
+                "of another block of the cluster has a bulk load under way to this one"
+            };
+            return ends(load.issuer as usize, load.place, work);
+        }
+        if let Some(Deferred { thread, place, .. }) = object.deferred.first() {
+            return ends(*thread, *place, "is going to arrive as soon as its copies have");
+        }
+    }
+    Ok(())
 }
 
 fn fault(worker: &Worker, thread: usize, wait: Wait, kind: FaultKind, message: String) -> SimError {

@@ -48,8 +48,9 @@
 //!
 //! A copy reads its source and writes its destination when the thread that issued it waits for its group, which is the
 //! latest moment that the rules allow, or when somebody waits for an mbarrier that it arrives at; so a kernel that waits too late, or not at all, fails here every time. Until then
-//! each access to the destination is a fault, after it the copy is an ordinary store of that thread. Copies that are under
-//! way when their thread exits are dropped.
+//! each access to the destination is a fault, after it the copy is an ordinary store of that thread. A thread may exit
+//! before its copies have arrived, where somebody waits for the mbarrier that they arrive at; if nobody has done so when the block ends,
+//! that is a fault ([`FaultKind::EndsUnderWay`]). Copies that arrive at none, and that nobody has waited for by then, are dropped.
 //!
 //! # Bulk copies
 //!
@@ -60,8 +61,8 @@
 //! the source is a fault. What threads have written bulk copies see only through a proxy fence
 //! ([`FaultKind::MissingProxyFence`]).
 //!
-//! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). Loads whose phase nobody waits for are dropped when the block
-//! ends.
+//! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). A load whose phase nobody has waited for when the block ends
+//! is a fault ([`FaultKind::EndsUnderWay`]).
 //!
 //! # Mbarriers
 //!
@@ -104,7 +105,7 @@
 //! accumulators, when the warpgroup waits for its group, which is the latest moment that the rules allow. Until then a write to the
 //! operands is a fault, and so is an access to the accumulators; after it the reads count as the warpgroup's own, for all that the
 //! threads make known to others from then on. Operands must have been written, known to all threads of the warpgroup, and be behind
-//! a fence of the asynchronous proxy, when the instruction is issued. The sums are explained in `product.rs`: an accumulator and
+//! a fence of the asynchronous proxy, when the instruction is issued. All instructions must have been waited for when the block ends. The sums are explained in `product.rs`: an accumulator and
 //! the 16 exact products of an instruction are aligned to the largest of them and cut off two bits below the last of an f32, which is a
 //! model that gives the errors measured on a GPU.
 //!

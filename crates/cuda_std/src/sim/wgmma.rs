@@ -76,6 +76,7 @@ struct Pending {
     number: u32,
     /// Addresses of the units of A and B.
     units: [Vec<u32>; 2],
+    place: Place,
 }
 
 /// What a warpgroup has under way.
@@ -258,7 +259,12 @@ fn issue(
         worker.clocks[thread / LANES].own(thread % LANES)
     });
     worker.shared.warpgroups().begin(group, number, clocks);
-    worker.warpgroups[group].pending.push_back(Pending { instruction, number, units: [a, b] });
+    worker.warpgroups[group].pending.push_back(Pending {
+        instruction,
+        number,
+        units: [a, b],
+        place: step.place,
+    });
     worker.counters.wgmma_instructions += 1;
     worker.counters.tensor_fma += (M * instruction.n * K) as u64;
     Ok(())
@@ -335,7 +341,7 @@ fn wait(worker: &mut Worker, group: usize, newest: usize) {
     let old = warpgroup.groups.len().saturating_sub(newest);
     let count: usize = warpgroup.groups.drain(..old).sum();
     let mut done = None;
-    for Pending { instruction, number, units } in warpgroup.pending.drain(..count) {
+    for Pending { instruction, number, units, .. } in warpgroup.pending.drain(..count) {
         let Instruction { n, set, bf16, accumulate, operands } = instruction;
         let mut read = |which: usize, rows: usize| {
             let units = units[which].iter().map(|&address| worker.shared.unit(address));
@@ -355,6 +361,26 @@ fn wait(worker: &mut Worker, group: usize, newest: usize) {
     for thread in group * GROUP..(group + 1) * GROUP {
         worker.clocks[thread / LANES].learn_one(thread % LANES, agent, number);
     }
+}
+
+/// Checks that no warpgroup has instructions under way when the block's threads have all returned.
+pub(super) fn check_end(worker: &Worker) -> Result<(), SimError> {
+    for (group, warpgroup) in worker.warpgroups.iter().enumerate() {
+        if let Some(Pending { place, .. }) = warpgroup.pending.front() {
+            let issuer = coordinates((group * GROUP) as u64, worker.block_dim);
+            let kind = FaultKind::EndsUnderWay { issuer };
+            let message = "has a warpgroup matrix instruction under way that its warpgroup has not waited for: the block has ended before";
+            let place = Some((*place).into());
+            return Err(SimError::Fault(worker.fault_of(
+                issuer,
+                kind,
+                None,
+                message.to_owned(),
+                place,
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that no thread of a block in which none can go on waits for others of its warpgroup.

@@ -38,6 +38,11 @@ impl Bytes {
         self.loads.iter().fold(0, |bytes, load| bytes.saturating_add(load.bytes))
     }
 
+    /// The first of the bulk loads under way.
+    pub(super) fn first_load(&self) -> Option<&BulkLoad> {
+        self.loads.first()
+    }
+
     /// Lets all loads arrive, at the end of a phase that expects their bytes, and adds that to what it makes known.
     pub(super) fn land(
         &mut self,
