@@ -179,7 +179,8 @@ pub enum FaultKind {
     },
     /// An access of a thread to accumulators that a warpgroup matrix instruction is changing: it has not been waited for.
     AccumulatorsInFlight,
-    /// A warpgroup matrix instruction on accumulators that threads have accessed since the last warpgroup fence.
+    /// A warpgroup matrix instruction on accumulators that threads, or an instruction of another shape, have accessed since the last
+    /// warpgroup fence.
     WgmmaFenceMissing,
     /// A matrix descriptor that contradicts itself.
     WgmmaDescriptor,

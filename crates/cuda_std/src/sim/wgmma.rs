@@ -209,7 +209,9 @@ fn execute(worker: &mut Worker, group: usize, step: Step) -> Result<(), SimError
     }
     match step.operation {
         Operation::Fence => {
-            worker.warpgroups[group].sets.values_mut().for_each(|set| set.fenced = true);
+            for set in worker.warpgroups[group].sets.values_mut() {
+                (set.fenced, set.shape) = (true, None);
+            }
         }
         Operation::Multiply(instruction) => issue(worker, group, step, instruction)?,
         Operation::Commit => {
@@ -246,6 +248,16 @@ fn issue(
         let message = "executes a warpgroup matrix instruction on accumulators that threads have accessed, or have had from the \
                        start, without a warpgroup fence between";
         return Err(fault(worker, first, step, FaultKind::WgmmaFenceMissing, None, message.into()));
+    }
+    if let Some(last) = set.shape.replace(instruction.n)
+        && last != instruction.n
+    {
+        let message = format!(
+            "executes a warpgroup matrix instruction of {} columns on accumulators that one of {last} has changed, without a \
+             warpgroup fence between: only those of one shape are in order without",
+            instruction.n
+        );
+        return Err(fault(worker, first, step, FaultKind::WgmmaFenceMissing, None, message));
     }
     set.pending += 1;
     warpgroup.issued += 1;
