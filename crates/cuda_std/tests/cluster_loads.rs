@@ -100,6 +100,79 @@ fn a_block_that_ends_takes_its_memory_with_it() {
     assert!(matches!(fault.kind, FaultKind::BlockEnded { .. }), "{fault}");
 }
 
+/// What lies between a write of the first block and a load of the second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Shown {
+    /// An arrival at an mbarrier of the second block.
+    ByArrival,
+    /// A barrier of the cluster before that.
+    ByBarrier,
+    /// The same, but the write comes after the barrier.
+    ByBarrierBefore,
+    /// A barrier of the cluster alone, which the writing warp has left to another one that has met it.
+    ByBarrierOfOthers,
+}
+
+#[kernel(max_threads = THREADS, cluster = BLOCKS)]
+unsafe fn show(to: GlobalPtr<u32>, how: Shown) {
+    let words = shared_array!(u32; VECTOR);
+    let object = Mbarrier::new(shared_array!(u64; 1));
+    let (thread, rank) = (thread::thread_idx_x(), cluster::rank());
+    unsafe {
+        if thread == 0 {
+            object.init(1);
+            words.store_vec([0; 4]);
+        }
+        cluster::sync();
+        let writes = rank == 0 && thread == 32;
+        if writes && how != Shown::ByBarrierBefore {
+            words.store_vec([1, 2, 3, 4]);
+        }
+        if how == Shown::ByBarrierOfOthers {
+            thread::sync_threads();
+            if writes {
+                return;
+            }
+        }
+        if how != Shown::ByArrival {
+            cluster::sync();
+        }
+        if writes && how == Shown::ByBarrierBefore {
+            words.store_vec([1, 2, 3, 4]);
+        }
+        if rank == 0 && how != Shown::ByBarrierOfOthers {
+            thread::sync_threads();
+        }
+        if rank == 0 && thread == 0 {
+            object.in_block(1).arrive();
+        }
+        if rank == 1 && thread == 0 {
+            object.wait(0);
+            to.store_vec(cluster::load_vector::<u32, 4>(words, 0)); // shown
+        }
+        cluster::sync();
+    }
+}
+
+#[test]
+fn what_another_block_writes_barriers_of_the_cluster_show() {
+    let simulator = Simulator::new();
+    let to = alloc::<u32>(&simulator, VECTOR as usize);
+    let run = |how: Shown| launch!(simulator, show[BLOCKS, THREADS, 0](to, how));
+    for right in [Shown::ByBarrier, Shown::ByBarrierOfOthers] {
+        run(right).unwrap();
+        assert_eq!(download(&simulator, to, VECTOR as usize), [1, 2, 3, 4], "{right:?}");
+    }
+    for wrong in [Shown::ByArrival, Shown::ByBarrierBefore] {
+        let fault = fault(run(wrong));
+        let other = [32, 0, 0];
+        assert_eq!(fault.kind, FaultKind::SharedRace { other, other_access: Write }, "{wrong:?}");
+        assert_eq!((fault.block, fault.thread), ([1, 0, 0], [0; 3]));
+        assert_line(&fault, SOURCE, "shown");
+    }
+}
+
 #[test]
 fn memory_that_nobody_has_written() {
     let fault = fault(run(How::BehindTheEnd).0);

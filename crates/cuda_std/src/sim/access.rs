@@ -309,6 +309,17 @@ pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, Str
                 ),
             )
         }
+        Violation::NotReleased { writer } => {
+            let other = worker.thread_of(writer);
+            (
+                FaultKind::SharedRace { other, other_access: AccessKind::Write },
+                format!(
+                    "need not see what thread {} of that block wrote there: an arrival at an mbarrier of another block makes no \
+                     writes visible, and no barrier of the cluster lies between",
+                    Index(other)
+                ),
+            )
+        }
         Violation::Mbarrier { distance } => {
             let place = match distance {
                 0 => "there".to_owned(),

@@ -221,7 +221,12 @@ pub(super) fn release(cluster: &mut [&mut Worker]) -> bool {
         let mut all = Knowledge::new();
         cluster.iter().for_each(|worker| merge(&mut all, &worker.neighbours.gathered));
         for worker in cluster.iter_mut() {
-            worker.neighbours.gathered.clear();
+            let Worker { neighbours, shared, member, .. } = &mut **worker;
+            for (index, clock) in neighbours.gathered.drain(..).enumerate() {
+                if index % member.blocks == member.rank {
+                    shared.release(index / member.blocks, clock);
+                }
+            }
             worker.neighbours.completed.clone_from(&all);
             for thread in &mut worker.threads {
                 if thread.attendance == Attendance::Arrived {

@@ -143,18 +143,20 @@ unsafe fn object<'a>(
 ) -> &'a mut Mbarrier {
     // SAFETY: the worker is the current one; no reference to it is used after a suspension, and its clocks are no part of what
     // points to the owner's mbarriers.
-    let (epoch, who, mbarriers) = unsafe {
+    let (shared, who, mbarriers) = unsafe {
         let clocks = &(&(*worker).clocks)[((*worker).thread / WARP_THREADS) as usize];
         let (thread, clock, memory) = ((*worker).thread, (*worker).clock, (*owner).member);
         let who = Accessor { thread, clock, clocks, memory };
-        ((*owner).shared.epoch(), who, &mut (*owner).mbarriers)
+        (&(*owner).shared, who, &mut (*owner).mbarriers)
     };
+    let epoch = shared.epoch();
     let message = match mbarriers.get_mut(&address) {
         None => "meets no mbarrier: none has been initialised there",
         Some(object) => {
             let (thread, clock, initialised) = object.initialised;
             let own = !who.is_remote() && (initialised < epoch || thread == who.thread);
-            if own || who.comes_after(thread, clock) {
+            let visible = !who.is_remote() || shared.has_released(thread, clock);
+            if own || visible && who.comes_after(thread, clock) {
                 object.enter(epoch);
                 return object;
             }

@@ -89,6 +89,8 @@ pub(super) enum Violation {
     OperandInFlight { reader: u32 },
     /// A bulk store of that thread is going to read one of the bytes.
     BeingRead { issuer: u32 },
+    /// That thread wrote one of the bytes before, which another block need not see.
+    NotReleased { writer: u32 },
     /// An mbarrier lies that far behind the address.
     Mbarrier { distance: isize },
     /// That thread wrote one of the bytes, which an asynchronous instruction need not see.

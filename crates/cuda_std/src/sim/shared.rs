@@ -113,6 +113,8 @@ pub(crate) struct SharedMemory {
     agents: usize,
     warpgroups: Warpgroups,
     pub(super) fences: Fences,
+    /// For each agent the clock up to which barriers of the cluster have made its writes visible to other blocks.
+    released: Vec<u32>,
 }
 
 impl SharedMemory {
@@ -128,6 +130,7 @@ impl SharedMemory {
             agents: 0,
             warpgroups: Warpgroups::default(),
             fences: Fences::default(),
+            released: Vec::new(),
         }
     }
 
@@ -156,6 +159,7 @@ impl SharedMemory {
             region.remote_readers.clear();
         }
         self.fences.begin_block(agents_of(threads));
+        self.released.clear();
         self.track_threads(0);
         self.epoch += 1;
         self.first_epoch = self.epoch;
@@ -171,6 +175,20 @@ impl SharedMemory {
     pub(super) fn barrier(&mut self) {
         self.epoch += 1;
         self.warpgroups.barrier();
+    }
+
+    /// A barrier of the cluster, up to which an agent of the block is known there to have come to a clock.
+    pub(super) fn release(&mut self, agent: usize, clock: u32) {
+        if self.released.len() <= agent {
+            self.released.resize(agent + 1, 0);
+        }
+        self.released[agent] = clock.max(self.released[agent]);
+    }
+
+    /// Whether what an agent of the block has done at a clock is visible to who comes after that in another block. Arrivals at mbarriers
+    /// there put it in order, and show it to nobody.
+    pub(super) fn has_released(&self, agent: u32, clock: u32) -> bool {
+        self.released.get(agent as usize).is_some_and(|&released| released >= clock)
     }
 
     /// The interval between barriers that runs now.
@@ -330,30 +348,34 @@ impl SharedMemory {
         }))
     }
 
-    /// [`read`](Self::read) by a thread of another block: it comes after the writes that it has seen, in whatever epoch they were, and
-    /// before those that see it.
+    /// [`read`](Self::read) by a thread of another block: it comes after the writes that a barrier of the cluster has shown it, in whatever
+    /// epoch they were, and before those that see it.
     pub(super) fn read_from_afar<V: Copy>(
         &mut self,
         address: u32,
         who: &Accessor<'_>,
     ) -> Option<Result<V, Violation>> {
         let first_epoch = self.first_epoch;
-        let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        let ready = region.readable(offset, size_of::<V>());
-        let read = ready.and_then(|()| {
-            region.shadow.writes(offset, size_of::<V>(), first_epoch, &mut |write| {
-                if who.comes_after(write.agent, write.clock) {
-                    return Ok(());
-                }
-                Err(Violation::Race { other: write.agent, other_access: AccessKind::Write })
-            })
-        });
-        Some(read.map(|()| {
-            region.remote_readers.read(offset, size_of::<V>(), who);
+        let released = std::mem::take(&mut self.released);
+        let mut judge = |Write { agent, clock, .. }: Write| {
+            let visible = released.get(agent as usize).is_some_and(|&released| released >= clock);
+            match who.comes_after(agent, clock) {
+                true if visible => Ok(()),
+                true => Err(Violation::NotReleased { writer: agent }),
+                false => Err(Violation::Race { other: agent, other_access: AccessKind::Write }),
+            }
+        };
+        let bytes = size_of::<V>();
+        let read = self.locate(address, bytes as u32).map(|(region, offset)| {
+            region.readable(offset, bytes)?;
+            region.shadow.writes(offset, bytes, first_epoch, &mut judge)?;
+            region.remote_readers.read(offset, bytes, who);
             let data = region.data.as_ptr();
             // SAFETY: the range lies in the region, which is at least as long as its arrays; any bits are a valid `V`.
-            unsafe { data.add(offset).cast::<V>().read_unaligned() }
-        }))
+            Ok(unsafe { data.add(offset).cast::<V>().read_unaligned() })
+        });
+        self.released = released;
+        read
     }
 
     /// Writes an aligned value; `None` where it is not in one array.

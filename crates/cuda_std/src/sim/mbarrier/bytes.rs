@@ -141,7 +141,8 @@ pub(in crate::sim) unsafe fn begin_load(
         let who = Accessor { thread: state.thread, clock: state.clock, clocks, memory };
         let visible = fenced.is_some_and(|(thread, clock, epoch)| {
             let own = epoch < (*owner).shared.epoch() || thread == who.thread;
-            own && !who.is_remote() || who.comes_after(thread, clock)
+            let released = !who.is_remote() || (*owner).shared.has_released(thread, clock);
+            own && !who.is_remote() || released && who.comes_after(thread, clock)
         });
         let in_phase = clocks.has_learned(warp, lane, &completed);
         if !visible {
