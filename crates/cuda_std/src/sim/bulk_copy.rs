@@ -214,6 +214,16 @@ fn count(counters: &mut Counters, copied: &TensorBox, kind: AccessKind) {
     *touched += sectors;
 }
 
+/// Checks the map that a prefetch names. The memory that it is about is not touched.
+pub(crate) fn bulk_prefetch_map(map: &TensorMap, place: Place) {
+    let worker = current();
+    if decode(map).is_none() {
+        let message = "prefetches what is no tensor map that this simulator has made";
+        // SAFETY: the worker is the current one.
+        unsafe { raise(worker, FaultKind::InvalidTensorMap, None, message.to_owned(), place) }
+    }
+}
+
 /// Begins a load of a box that an mbarrier is told of.
 pub(crate) fn bulk_load(
     target: u32,

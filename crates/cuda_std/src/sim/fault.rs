@@ -128,7 +128,7 @@ pub enum FaultKind {
         /// Index of the thread that wrote.
         writer: [u32; 3],
     },
-    /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank.
+    /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank, or a prefetch of what is none.
     InvalidTensorMap,
     /// A barrier or warp-collective operation that not all of its threads reach.
     DivergentBarrier {

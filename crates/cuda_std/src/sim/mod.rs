@@ -178,8 +178,8 @@ pub(crate) use accumulators::{wgmma_declare, wgmma_get, wgmma_set};
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};
 pub(crate) use bulk_copy::{
-    bulk_commit_group, bulk_load, bulk_load_multicast, bulk_store, bulk_wait_group,
-    bulk_wait_group_read, fence_proxy_async_shared,
+    bulk_commit_group, bulk_load, bulk_load_multicast, bulk_prefetch_map, bulk_store,
+    bulk_wait_group, bulk_wait_group_read, fence_proxy_async_shared,
 };
 pub(crate) use cluster::{cluster_arrive, cluster_load, cluster_rank, cluster_wait, map_shared};
 pub(crate) use collective::Shuffle;
