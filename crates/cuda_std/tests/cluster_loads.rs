@@ -8,7 +8,7 @@ use common::{alloc, assert_line, download, fault, launch, upload};
 use cuda_std::async_copy::{commit_group, copy_async, wait_group};
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::sim::{AccessKind::*, FaultKind, SimError, Simulator};
+use cuda_std::sim::{AccessKind::*, FaultKind, SimError, Simulator, Space};
 use cuda_std::warp::{FULL_MASK, WARP_SIZE, lane_id, sync_warp};
 use cuda_std::{cluster, kernel, shared_array, thread};
 
@@ -97,7 +97,11 @@ fn without_a_barrier_of_the_cluster_the_other_block_need_not_have_written() {
 #[test]
 fn a_block_that_ends_takes_its_memory_with_it() {
     let fault = fault(run(How::NoBarrierAfter).0);
-    assert!(matches!(fault.kind, FaultKind::BlockEnded { .. }), "{fault}");
+    assert_eq!(fault.kind, FaultKind::BlockEnded { block: [0; 3] });
+    let access = fault.access.unwrap();
+    assert_eq!((access.space, access.kind, access.bytes), (Space::Shared, Read, 16));
+    assert_eq!(fault.block, [1, 0, 0]);
+    assert_line(&fault, SOURCE, "load");
 }
 
 /// What lies between a write of the first block and a load of the second.

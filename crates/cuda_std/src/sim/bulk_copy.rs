@@ -261,8 +261,9 @@ pub(crate) fn bulk_load_multicast(
             );
             raise(worker, FaultKind::ClusterMisuse, None, message, place)
         }
+        let access = (AccessKind::Write, target, source.mapped.tensor.box_bytes() as usize);
         for rank in (0..all).filter(|rank| blocks >> rank & 1 == 1) {
-            let owner = cluster::visit(worker, rank, mbarrier, place);
+            let owner = cluster::visit(worker, rank, access, place);
             load_to(worker, owner, source, mbarrier, place);
         }
         (*worker).tick();

@@ -271,7 +271,8 @@ pub(crate) fn mbarrier_arrive_in_cluster(address: u32, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one.
     unsafe {
-        let (owner, address) = cluster::owner(worker, address, place);
+        let (owner, address) =
+            cluster::owner(worker, (AccessKind::Write, address, size_of::<u64>()), place);
         arrive(worker, owner, address, 0, place);
     }
 }
