@@ -32,8 +32,6 @@ const BOXES: u32 = 4 * STAGES + 1;
 enum Ring {
     /// As it should.
     Right,
-    /// In two halves, whose bytes are expected apart.
-    Halves,
     /// The loads are issued before their bytes are expected.
     LoadsFirst,
     /// The elected lane is the producer.
@@ -109,11 +107,6 @@ unsafe fn ring(sums: GlobalPtr<u32>, #[grid_constant] map: &TensorMap, producer:
                     Ring::LoadsFirst => {
                         load();
                         full(n).arrive_expect_tx(STAGE_BYTES);
-                    }
-                    Ring::Halves => {
-                        full(n).expect_tx(STAGE_BYTES / 2);
-                        full(n).arrive_expect_tx(STAGE_BYTES / 2);
-                        load();
                     }
                     Ring::NoExpect => {
                         load();
@@ -196,8 +189,7 @@ fn ring_sums() -> Vec<u32> {
 #[test]
 fn rings_with_one_producing_thread() {
     for producer in PRODUCERS {
-        for how in [Ring::Right, Ring::Halves, Ring::LoadsFirst, Ring::Elected, Ring::FenceOfWrites]
-        {
+        for how in [Ring::Right, Ring::LoadsFirst, Ring::Elected, Ring::FenceOfWrites] {
             let (result, sums) = run_ring(how, producer);
             let counters = result.unwrap_or_else(|e| panic!("{how:?} with {producer}: {e}"));
             assert_eq!(sums, ring_sums(), "{how:?} with {producer}");

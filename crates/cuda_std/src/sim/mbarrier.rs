@@ -4,7 +4,7 @@
 mod bytes;
 
 pub(super) use bytes::begin_load;
-pub(crate) use bytes::{fence_mbarrier_init, mbarrier_expect_tx};
+pub(crate) use bytes::fence_mbarrier_init;
 
 use super::access::{Place, shared_access};
 use super::async_copy::land;

@@ -188,7 +188,7 @@ pub(crate) use double_mma::{DoubleShape, multiply_add as multiply_add_doubles};
 pub(crate) use early_start::wait_for_earlier_launches;
 pub(crate) use mbarrier::{
     fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_in_cluster,
-    mbarrier_arrive_on_copies, mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
+    mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
 };
 pub(crate) use mma::{Format, load_matrices, multiply_add, round_to_tf32, store_matrices};
 pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};

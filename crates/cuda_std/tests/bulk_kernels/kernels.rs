@@ -140,8 +140,7 @@ pub unsafe fn ring(
             if i < warp::WARP_SIZE && warp::elect(warp::FULL_MASK) {
                 for tile in 0..tiles {
                     empty(stage).wait(parity ^ 1);
-                    full(stage).expect_tx(STAGE_BYTES / 2);
-                    full(stage).arrive_expect_tx(STAGE_BYTES / 2);
+                    full(stage).arrive_expect_tx(STAGE_BYTES);
                     let at = [(tile * COLS) as i32, row as i32];
                     bulk_copy::load_2d(stages.add(stage * STAGE), map, at, full(stage));
                     stage += 1;

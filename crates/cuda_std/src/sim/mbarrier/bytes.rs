@@ -1,6 +1,6 @@
 //! The bytes that phases of mbarriers count, and the bulk loads that bring them.
 
-use super::{Mbarrier, access, check_phase, object, warp_and_lane};
+use super::{Mbarrier, access, object, warp_and_lane};
 use crate::sim::access::{Place, shared_access_of};
 use crate::sim::bulk_copy::BulkLoad;
 use crate::sim::clocks::{Knowledge, Member, loads_of, merge};
@@ -105,17 +105,6 @@ pub(super) unsafe fn expect(
         let access = access(AccessKind::Write, address);
         // SAFETY: as promised by the caller.
         unsafe { raise(worker, FaultKind::MbarrierMisuse, access, message, place) }
-    }
-}
-
-/// Lets the phase under way expect more bytes.
-pub(crate) fn mbarrier_expect_tx(address: u32, bytes: u32, place: Place) {
-    let worker = current();
-    // SAFETY: the worker is the current one; `object` is not used after a suspension.
-    unsafe {
-        let object = object(worker, worker, AccessKind::Write, address, place);
-        check_phase(worker, object, address, place);
-        expect(worker, object, bytes, address, place);
     }
 }
 
