@@ -7,7 +7,8 @@
 //! unnecessary to clear anything between blocks: what was written before a block's first epoch was not written.
 //!
 //! Mbarriers order threads of different warps within an epoch. Who has seen what is then known for each thread, and so from
-//! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]).
+//! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]), as they are from the first time on that
+//! lanes of a warp have read a cell at clocks that differ.
 //!
 //! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on each of
 //! its bytes has a record of its own.
@@ -15,7 +16,7 @@
 use super::clocks::{Clocks, Member};
 use super::fault::AccessKind;
 use super::limits::WARP_THREADS;
-use super::readers::{WarpReaders, lanes};
+use super::readers::{CellReaders, MixedClocks, WarpReaders, lanes};
 
 /// Bytes that one record stands for.
 const WORD: usize = 4;
@@ -110,7 +111,7 @@ struct Record {
     write_epoch: u32,
     write_clock: u32,
     read_epoch: u32,
-    /// Clock of the readers; where they differ, the smallest, so that a race is never reported wrongly.
+    /// Clock of the readers.
     read_clock: u32,
     /// Readers of one warp: the mask of their lanes. Readers of several: two threads of different warps, 16 bits each.
     readers: u32,
@@ -146,8 +147,9 @@ impl Record {
         Ok(())
     }
 
+    /// Gives `false`, and does nothing, where others of the warp have read at another clock.
     #[inline]
-    fn read(&mut self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
+    fn read(&mut self, who: &Accessor<'_>, epoch: u32) -> Result<bool, (u32, AccessKind)> {
         self.check_writer(who, epoch)?;
         let (warp, lane) = (who.warp(), 1 << who.lane());
         if self.read_epoch != epoch {
@@ -161,14 +163,13 @@ impl Record {
             {
                 (self.readers, self.read_clock) = (lane, who.clock);
             } else {
-                self.readers |= lane;
-                self.read_clock = self.read_clock.min(who.clock);
+                return Ok(false);
             }
         } else if self.reader_warp != SEVERAL {
             let first = self.reader_warp as u32 * WARP_THREADS + self.readers.trailing_zeros();
             (self.reader_warp, self.readers) = (SEVERAL, first | who.thread << u16::BITS);
         }
-        Ok(())
+        Ok(true)
     }
 
     #[inline]
@@ -202,6 +203,7 @@ struct Cells {
     records: Vec<Record>,
     /// Where the readers are kept for each warp: those of each cell, one warp after the other.
     readers: Vec<WarpReaders>,
+    mixed: MixedClocks,
 }
 
 impl Cells {
@@ -217,8 +219,10 @@ impl Cells {
     }
 
     /// The record of a cell and its readers in each of `warps` warps.
-    fn get(&mut self, cell: usize, warps: usize) -> (&mut Record, &mut [WarpReaders]) {
-        (&mut self.records[cell], &mut self.readers[cell * warps..][..warps])
+    fn get(&mut self, cell: usize, warps: usize) -> (&mut Record, CellReaders<'_>) {
+        let (first, mixed) = (cell * warps, &mut self.mixed);
+        let readers = CellReaders { warps: &mut self.readers[first..][..warps], first, mixed };
+        (&mut self.records[cell], readers)
     }
 }
 
@@ -230,6 +234,8 @@ pub(super) struct Shadow {
     bytes: Cells,
     /// Warps whose readers are kept apart; 0 where the records are enough.
     warps: usize,
+    /// Warps of the block.
+    all_warps: usize,
 }
 
 impl Shadow {
@@ -242,11 +248,18 @@ impl Shadow {
         }
     }
 
-    /// Keeps the readers of each of the block's warps apart from now on; of none where `warps` is 0.
-    pub(super) fn track_warps(&mut self, warps: usize) {
-        self.warps = warps;
-        self.words.track(warps);
-        self.bytes.track(warps);
+    /// Gets ready for a block of so many warps.
+    pub(super) fn begin_block(&mut self, warps: usize) {
+        (self.warps, self.all_warps) = (0, warps);
+        self.words.mixed.clear();
+        self.bytes.mixed.clear();
+    }
+
+    /// Keeps the readers of each of the block's warps apart from now on.
+    pub(super) fn track_warps(&mut self) {
+        self.warps = self.all_warps;
+        self.words.track(self.warps);
+        self.bytes.track(self.warps);
     }
 
     /// Forgets everything; epochs may start again.
@@ -274,10 +287,17 @@ impl Shadow {
         if self.warps > 0 {
             return self.read_tracked(offset, bytes, who, epoch, first_epoch);
         }
+        let mut is_kept = true;
         self.each(offset, bytes, |at, record| {
             record.check_written(at - offset, first_epoch)?;
-            record.read(who, epoch).map_err(race)
-        })
+            is_kept &= record.read(who, epoch).map_err(race)?;
+            Ok(())
+        })?;
+        if !is_kept {
+            self.track_warps();
+            return self.read_tracked(offset, bytes, who, epoch, first_epoch);
+        }
+        Ok(())
     }
 
     /// [`read`](Self::read) where readers are kept for each warp.
@@ -290,10 +310,10 @@ impl Shadow {
         epoch: u32,
         first_epoch: u32,
     ) -> Result<(), Violation> {
-        self.each_tracked(offset, bytes, |at, record, readers| {
+        self.each_tracked(offset, bytes, |at, record, mut readers| {
             record.check_written(at - offset, first_epoch)?;
             record.check_writer(who, epoch).map_err(race)?;
-            readers[who.warp() as usize].read(who, epoch);
+            readers.read(who, epoch);
             Ok(())
         })
     }
@@ -337,15 +357,13 @@ impl Shadow {
         who: &Accessor<'_>,
         epoch: u32,
     ) -> Result<(), Violation> {
-        self.each_tracked(offset, bytes, |_, record, readers| {
-            let mut warps = readers.iter().enumerate();
-            let racing = warps.find_map(|(warp, readers)| readers.racing(warp, who, epoch));
-            if let Some(reader) = racing {
+        self.each_tracked(offset, bytes, |_, record, mut readers| {
+            if let Some(reader) = readers.racing(who, epoch) {
                 return Err(race((reader, AccessKind::Read)));
             }
             record.write(who, epoch).map_err(race)?;
             // Whoever comes after this write comes after the readers too.
-            readers.fill(WarpReaders::default());
+            readers.clear();
             Ok(())
         })
     }
@@ -359,18 +377,15 @@ impl Shadow {
         who: &Accessor<'_>,
         first_epoch: u32,
     ) -> Result<(), Violation> {
-        self.each_tracked(offset, bytes, |_, record, readers| {
-            let mut warps = readers.iter().enumerate();
-            let racing =
-                warps.find_map(|(warp, readers)| readers.racing_since(warp, who, first_epoch));
-            if let Some(reader) = racing {
+        self.each_tracked(offset, bytes, |_, record, mut readers| {
+            if let Some(reader) = readers.racing_since(who, first_epoch) {
                 return Err(race((reader, AccessKind::Read)));
             }
             let writer = record.writer.into();
             if record.write_epoch >= first_epoch && !who.comes_after(writer, record.write_clock) {
                 return Err(race((writer, AccessKind::Write)));
             }
-            readers.fill(WarpReaders::default());
+            readers.clear();
             Ok(())
         })
     }
@@ -439,7 +454,7 @@ impl Shadow {
         &mut self,
         offset: usize,
         bytes: usize,
-        mut visit: impl FnMut(usize, &mut Record, &mut [WarpReaders]) -> Result<(), Violation>,
+        mut visit: impl FnMut(usize, &mut Record, CellReaders<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         let warps = self.warps;
         if bytes < WORD {
@@ -476,6 +491,11 @@ impl Shadow {
             self.bytes.records[byte] = record;
             self.bytes.readers[byte * warps..][..warps]
                 .copy_from_slice(&self.words.readers[word * warps..][..warps]);
+            for warp in 0..warps {
+                if let Some(&clocks) = self.words.mixed.get(&(word * warps + warp)) {
+                    self.bytes.mixed.insert(byte * warps + warp, clocks);
+                }
+            }
         }
     }
 }

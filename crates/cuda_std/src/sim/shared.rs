@@ -160,7 +160,10 @@ impl SharedMemory {
         }
         self.fences.begin_block(agents_of(threads));
         self.released.clear();
-        self.track_threads(0);
+        self.agents = 0;
+        let warps = threads.div_ceil(WARP_THREADS as usize);
+        self.static_region.shadow.begin_block(warps);
+        self.dynamic_region.shadow.begin_block(warps);
         self.epoch += 1;
         self.first_epoch = self.epoch;
     }
@@ -196,12 +199,11 @@ impl SharedMemory {
         self.epoch
     }
 
-    /// Tracks from now on how the `threads` threads of the block are ordered across warps; 0 for not at all.
+    /// Tracks from now on how the `threads` threads of the block are ordered across warps.
     pub(super) fn track_threads(&mut self, threads: usize) {
-        let warps = threads.div_ceil(WARP_THREADS as usize);
         self.agents = agents_of(threads);
-        self.static_region.shadow.track_warps(warps);
-        self.dynamic_region.shadow.track_warps(warps);
+        self.static_region.shadow.track_warps();
+        self.dynamic_region.shadow.track_warps();
     }
 
     /// Follows from now on what the matrix instructions of the block's warpgroups read.
