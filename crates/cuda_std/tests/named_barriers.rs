@@ -22,7 +22,7 @@ const PAIR: u32 = 2 * WARP_SIZE;
 const ROUNDS: u32 = 3;
 
 /// The threads of each pair write, meet at the pair's barrier, and read what their neighbours wrote.
-#[kernel]
+#[kernel(max_threads = THREADS, min_blocks = 1)]
 unsafe fn pairs(d: GlobalPtr<u32>, meets: u32, other_pair: u32) {
     let values = shared_array!(u32; THREADS);
     let i = thread::thread_idx_x();

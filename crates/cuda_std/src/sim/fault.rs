@@ -213,6 +213,14 @@ pub enum FaultKind {
         /// Threads that have not come.
         missing: u32,
     },
+    /// A warpgroup that takes registers down to fewer than it has or gives some up for more, or that does either in a kernel without a bound
+    /// on its registers.
+    RegistersMisuse,
+    /// A warpgroup that takes registers that nobody gives up: no thread of the block can go on.
+    RegistersDeadlock {
+        /// Registers that each of its threads lacks.
+        missing: u32,
+    },
     /// A shuffle that reads from a lane that does not take part in it.
     ShuffleSource {
         /// Index of that lane in the warp.

@@ -110,6 +110,11 @@
 //! the 16 exact products of an instruction are aligned to the largest of them and cut off two bits below the last of an f32, which is a
 //! model that gives the errors measured on a GPU.
 //!
+//! # Registers
+//!
+//! Threads have as many registers as they like. Of a kernel that hands some over it is known how many its bounds leave to each thread, and
+//! who takes more than its own waits until others have given them up ([`FaultKind::RegistersDeadlock`]).
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -117,7 +122,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `registers.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
@@ -155,6 +160,7 @@ mod panics;
 mod product;
 mod progress;
 mod readers;
+mod registers;
 mod remote_readers;
 mod requests;
 mod shadow;
@@ -192,6 +198,7 @@ pub(crate) use mbarrier::{
 };
 pub(crate) use mma::{Format, load_matrices, multiply_add, round_to_tf32, store_matrices};
 pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
+pub(crate) use registers::transfer as transfer_registers;
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use signal::{signal_post, signal_wait};
 pub(crate) use worker::{current, current_or_null};

@@ -8,6 +8,7 @@ use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
 use super::limits::WARP_THREADS;
 use super::operands::UNIT;
 use super::product::{multiply_add, operand, units};
+use super::registers::{self, Transfer};
 use super::shadow::{Accessor, Violation, Write};
 use super::worker::{State, Stop, Worker, current, raise, suspend};
 use crate::wgmma::{K, M, Operand, THREADS};
@@ -48,6 +49,7 @@ pub(crate) enum Operation {
     Commit,
     /// Leaves as many groups under way.
     Wait(usize),
+    Registers(Transfer),
 }
 
 impl Operation {
@@ -58,6 +60,7 @@ impl Operation {
             Operation::Multiply(_) => "warpgroup matrix instruction",
             Operation::Commit => "warpgroup commit",
             Operation::Wait(_) => "warpgroup wait",
+            Operation::Registers(_) => "transfer of registers",
         }
     }
 }
@@ -183,14 +186,20 @@ pub(super) fn release(worker: &mut Worker) -> Result<bool, SimError> {
             );
             return Err(fault(worker, thread, step, FaultKind::WgmmaMisuse, None, message));
         }
-        execute(worker, group, step)?;
+        if let Operation::Registers(transfer) = step.operation {
+            if !registers::execute(worker, group, step, transfer)? {
+                continue;
+            }
+        } else {
+            execute(worker, group, step)?;
+        }
         worker.threads[threads].iter_mut().for_each(|thread| thread.state = State::Ready);
         any = true;
     }
     Ok(any)
 }
 
-fn fault(
+pub(super) fn fault(
     worker: &Worker,
     thread: usize,
     step: Step,
@@ -220,6 +229,7 @@ fn execute(worker: &mut Worker, group: usize, step: Step) -> Result<(), SimError
             warpgroup.open = 0;
         }
         Operation::Wait(newest) => wait(worker, group, newest),
+        Operation::Registers(_) => {}
     }
     Ok(())
 }

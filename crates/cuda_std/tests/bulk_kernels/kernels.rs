@@ -111,7 +111,7 @@ const ALL: u32 = 2;
 
 /// For each row of the matrix of `map`, in boxes of `ROWS x COLS`: its sum, twice that, its number in its block, and zero. They are
 /// stored in boxes of `ROWS x RESULTS` that are not swizzled, by `target`. There is a block for `ROWS` rows.
-#[kernel(max_threads = RING_THREADS, min_blocks = 1)]
+#[kernel(max_threads = RING_THREADS, min_blocks = 2)]
 pub unsafe fn ring(
     #[grid_constant] map: &TensorMap,
     #[grid_constant] target: &TensorMap,
