@@ -89,8 +89,8 @@ fn blocks_read_each_other() {
 #[test]
 fn without_a_barrier_of_the_cluster_the_other_block_need_not_have_written() {
     let fault = fault(run(How::NoBarrierBefore).0);
-    let races = matches!(fault.kind, FaultKind::SharedRace { .. });
-    assert!(races || fault.kind == FaultKind::UninitialisedShared, "{fault}");
+    let kind = FaultKind::SharedRace { other: [THREADS - 1, 0, 0], other_access: Write };
+    assert_eq!(fault.kind, kind, "{fault}");
     assert_line(&fault, SOURCE, "load");
 }
 
