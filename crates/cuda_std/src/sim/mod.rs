@@ -125,10 +125,11 @@
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `registers.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
+//! | races and uninitialised reads | `accessor.rs`, `violation.rs`, `shadow.rs`, `record.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
+mod accessor;
 mod accumulators;
 mod arithmetic;
 mod async_copy;
@@ -160,6 +161,7 @@ mod panics;
 mod product;
 mod progress;
 mod readers;
+mod record;
 mod registers;
 mod remote_readers;
 mod requests;
@@ -168,6 +170,7 @@ mod shared;
 mod signal;
 mod stack;
 mod tensor_map;
+mod violation;
 pub(crate) mod wgmma;
 mod word;
 mod worker;

@@ -1,6 +1,6 @@
 //! Where mbarriers lie in shared memory: nothing else may touch their bytes.
 
-use super::shadow::Violation;
+use super::violation::Violation;
 
 /// Bytes of an mbarrier, which lies at a multiple of them.
 const BYTES: usize = size_of::<u64>();

@@ -1,8 +1,8 @@
 //! Who has read a byte of shared memory, warp by warp: kept where mbarriers order threads of different warps, or where lanes of a warp
 //! have read it at different clocks. See [`shadow`](super::shadow).
 
+use super::accessor::Accessor;
 use super::limits::WARP_THREADS;
-use super::shadow::Accessor;
 use std::collections::HashMap;
 
 /// `WarpReaders::clock` where the lanes' clocks differ: no lane has it.

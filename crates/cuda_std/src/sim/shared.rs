@@ -5,16 +5,22 @@
 //! one array does not end in the next one, as it would on a GPU.
 
 mod bulk;
+mod statics;
 
+pub(super) use statics::DeclarationError;
+
+use super::accessor::Accessor;
 use super::fault::AccessKind;
 use super::fences::Fences;
 use super::in_flight::{BeingRead, InFlight};
-use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
+use super::limits::WARP_THREADS;
 use super::objects::Objects;
 use super::operands::{Operands, UNIT, Warpgroups};
+use super::record::Write;
 use super::remote_readers::RemoteReaders;
-use super::shadow::{Accessor, Shadow, Violation, Write};
-use std::panic::Location;
+use super::shadow::Shadow;
+use super::violation::Violation;
+use statics::StaticArray;
 
 /// Address of the first static array. The first KiB is not the kernel's, as on GPUs since compute capability 8.0, so
 /// that address 0 is never valid.
@@ -23,12 +29,6 @@ pub(super) const STATIC_BASE: u32 = 1 << 10;
 /// Address of dynamic shared memory: a multiple of 1 KiB, as a block is promised, and of nothing more, as it is on GPUs behind the KiB that is not the
 /// kernel's.
 pub(crate) const DYNAMIC_BASE: u32 = (1 << 20) + (1 << 10);
-
-/// Static arrays start at a multiple of this many bytes: all 32 banks once.
-const STATIC_ALIGNMENT: u32 = 128;
-
-/// Fewest bytes between two static arrays.
-const STATIC_GAP: u32 = 128;
 
 /// Memory with its records.
 #[derive(Default)]
@@ -75,20 +75,6 @@ impl Region {
         self.remote_readers.write(offset, bytes, who)?;
         self.operands.check_write(offset, bytes, who, warpgroups)
     }
-}
-
-/// One static array.
-struct StaticArray {
-    /// Offset from `STATIC_BASE`.
-    offset: u32,
-    bytes: u32,
-    location: &'static Location<'static>,
-}
-
-/// Why a declaration of a static array was refused.
-pub(super) enum DeclarationError {
-    Mismatch(String),
-    Limit(String),
 }
 
 /// Agents of a block of so many threads (see [`clocks`](super::clocks)): the first half are the threads, of whole warps, and the
@@ -256,54 +242,6 @@ impl SharedMemory {
         self.static_bytes + self.dynamic_bytes
     }
 
-    /// The address of the `n`-th static array that a thread declares.
-    pub(super) fn declare(
-        &mut self,
-        n: usize,
-        bytes: usize,
-        location: &'static Location<'static>,
-    ) -> Result<u32, DeclarationError> {
-        use DeclarationError::{Limit, Mismatch};
-        if let Some(array) = self.statics.get(n) {
-            if array.bytes as usize == bytes && array.location == location {
-                return Ok(STATIC_BASE + array.offset);
-            }
-            return Err(Mismatch(format!(
-                "declares {bytes} bytes as its static shared array number {n} where an earlier thread declared {} \
-                 bytes at {}: all threads must declare the same arrays in the same order",
-                array.bytes, array.location
-            )));
-        }
-        if self.statics.iter().any(|array| array.location == location) {
-            return Err(Mismatch(
-                "declares the same static shared array twice: move the declaration out of the loop"
-                    .into(),
-            ));
-        }
-        let total = (self.static_bytes as usize).saturating_add(bytes);
-        if total > MAX_STATIC_SHARED as usize {
-            return Err(Limit(format!(
-                "declares {total} bytes of static shared memory where a block may have {MAX_STATIC_SHARED}: use \
-                 dynamic shared memory"
-            )));
-        }
-        if total + self.dynamic_bytes as usize > MAX_SHARED as usize {
-            return Err(Limit(format!(
-                "declares {total} bytes of static shared memory beside {} bytes of dynamic shared memory where a \
-                 block may have {MAX_SHARED} in all",
-                self.dynamic_bytes
-            )));
-        }
-        let bytes = bytes as u32;
-        let offset = self.statics.last().map_or(0, |last| {
-            (last.offset + last.bytes + STATIC_GAP).next_multiple_of(STATIC_ALIGNMENT)
-        });
-        self.static_bytes = total as u32;
-        self.static_region.grow(offset + bytes);
-        self.statics.push(StaticArray { offset, bytes, location });
-        Ok(STATIC_BASE + offset)
-    }
-
     /// The memory of an address range, which must lie in one array.
     #[inline]
     fn locate(&mut self, address: u32, bytes: u32) -> Option<(&mut Region, usize)> {
@@ -455,27 +393,6 @@ impl SharedMemory {
             words.iter().zip(region.data[offset..].chunks_exact_mut(size_of::<u32>()))
         {
             bytes.copy_from_slice(&word.to_ne_bytes());
-        }
-    }
-
-    /// Says what lies around an address range that is not in one array.
-    pub(super) fn explain(&self, address: u32, bytes: u32) -> String {
-        let end = address as u64 + bytes as u64;
-        if address >= DYNAMIC_BASE {
-            let size = self.dynamic_bytes;
-            let over = end - DYNAMIC_BASE as u64 - size as u64;
-            return format!("{over} bytes too far for the {size} bytes of dynamic shared memory");
-        }
-        let below = self.statics.iter().rev().find(|array| STATIC_BASE + array.offset <= address);
-        match below {
-            Some(array) => {
-                let base = STATIC_BASE + array.offset;
-                let over = end - (base + array.bytes) as u64;
-                let StaticArray { bytes, location, .. } = array;
-                format!("{over} bytes too far for the {bytes}-byte array at {base:#x} ({location})")
-            }
-            None if self.statics.is_empty() => "the block has no static shared array".into(),
-            None => "it lies before the first shared array".into(),
         }
     }
 }

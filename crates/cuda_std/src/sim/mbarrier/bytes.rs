@@ -2,10 +2,10 @@
 
 use super::{Mbarrier, access, object, warp_and_lane};
 use crate::sim::access::{Place, shared_access_of};
+use crate::sim::accessor::Accessor;
 use crate::sim::bulk_copy::BulkLoad;
 use crate::sim::clocks::{Knowledge, Member, loads_of, merge};
 use crate::sim::fault::{AccessKind, FaultKind};
-use crate::sim::shadow::Accessor;
 use crate::sim::shared::SharedMemory;
 use crate::sim::worker::{Worker, current, raise};
 

@@ -1,7 +1,8 @@
 //! Shared memory as bulk copies write and read it.
 
 use super::SharedMemory;
-use crate::sim::shadow::{Accessor, Violation};
+use crate::sim::accessor::Accessor;
+use crate::sim::violation::Violation;
 
 impl SharedMemory {
     /// Fails where a bulk copy of `who` need not see the last write to an aligned range.
