@@ -109,13 +109,13 @@ fn a_block_that_ends_takes_its_memory_with_it() {
 #[repr(u32)]
 enum Shown {
     /// An arrival at an mbarrier of the second block.
-    ByArrival,
+    Arrival,
     /// A barrier of the cluster before that.
-    ByBarrier,
+    Barrier,
     /// The same, but the write comes after the barrier.
-    ByBarrierBefore,
+    BarrierBefore,
     /// A barrier of the cluster alone, which the writing warp has left to another one that has met it.
-    ByBarrierOfOthers,
+    BarrierOfOthers,
 }
 
 #[kernel(max_threads = THREADS, cluster = BLOCKS)]
@@ -130,22 +130,22 @@ unsafe fn show(to: GlobalPtr<u32>, how: Shown) {
         }
         cluster::sync();
         let writes = rank == 0 && thread == 32;
-        if writes && how != Shown::ByBarrierBefore {
+        if writes && how != Shown::BarrierBefore {
             words.store_vec([1, 2, 3, 4]);
         }
-        if how == Shown::ByBarrierOfOthers {
+        if how == Shown::BarrierOfOthers {
             thread::sync_threads();
             if writes {
                 return;
             }
         }
-        if how != Shown::ByArrival {
+        if how != Shown::Arrival {
             cluster::sync();
         }
-        if writes && how == Shown::ByBarrierBefore {
+        if writes && how == Shown::BarrierBefore {
             words.store_vec([1, 2, 3, 4]);
         }
-        if rank == 0 && how != Shown::ByBarrierOfOthers {
+        if rank == 0 && how != Shown::BarrierOfOthers {
             thread::sync_threads();
         }
         if rank == 0 && thread == 0 {
@@ -164,11 +164,11 @@ fn what_another_block_writes_barriers_of_the_cluster_show() {
     let simulator = Simulator::new();
     let to = alloc::<u32>(&simulator, VECTOR as usize);
     let run = |how: Shown| launch!(simulator, show[BLOCKS, THREADS, 0](to, how));
-    for right in [Shown::ByBarrier, Shown::ByBarrierOfOthers] {
+    for right in [Shown::Barrier, Shown::BarrierOfOthers] {
         run(right).unwrap();
         assert_eq!(download(&simulator, to, VECTOR as usize), [1, 2, 3, 4], "{right:?}");
     }
-    for wrong in [Shown::ByArrival, Shown::ByBarrierBefore] {
+    for wrong in [Shown::Arrival, Shown::BarrierBefore] {
         let fault = fault(run(wrong));
         let other = [32, 0, 0];
         assert_eq!(fault.kind, FaultKind::SharedRace { other, other_access: Write }, "{wrong:?}");
