@@ -241,15 +241,18 @@ impl<
         let slices = of_first + parts.sum::<u32>();
         // At the end of what it leaves to another block the first group waits for the second.
         let ahead = AHEAD.min(of_first);
-        // SAFETY: as promised by the caller; all that come to a barrier have seen that it was complete before.
+        // SAFETY: as promised by the caller; who comes to a barrier again has seen that it was complete: of `FULL` this warp sees that by waiting
+        // there at first, and from then on in what the group says at `EMPTY` after it has heard.
         unsafe {
             if group > 0 {
                 named_barrier::sync(START, GROUPS * WARP);
             }
             for number in 0..=slices {
                 ring.wait_full();
-                named_barrier::arrive(FULL + group, Self::OF_GROUP + WARP);
-                if number > 0 {
+                if number == 0 {
+                    named_barrier::sync(FULL + group, Self::OF_GROUP + WARP);
+                } else {
+                    named_barrier::arrive(FULL + group, Self::OF_GROUP + WARP);
                     named_barrier::sync(EMPTY + group, Self::OF_GROUP + WARP);
                     ring.emptied();
                 }

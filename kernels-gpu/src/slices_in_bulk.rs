@@ -57,7 +57,8 @@ impl Bring for InBulk {
         origin: Origin,
         depth: Range<u32>,
     ) {
-        if thread::thread_idx_x() != consumers::<K>() {
+        // Without depth there are no maps.
+        if depth.is_empty() || thread::thread_idx_x() != consumers::<K>() {
             return;
         }
         let bytes = const { (Slices::<K>::LEN * size_of::<K::Element>()) as u32 };

@@ -63,7 +63,8 @@ impl TensorMap {
     }
 }
 
-/// Brings a map near, so that the first copy that uses it need not wait for it (`prefetch.tensormap`).
+/// Brings a map near, so that the first copy that uses it need not wait for it (`prefetch.tensormap`). It must be one: what the host leaves
+/// zero where nothing is copied is not to be prefetched.
 #[inline(always)]
 #[track_caller]
 pub fn prefetch(map: &TensorMap) {

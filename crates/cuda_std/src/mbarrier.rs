@@ -14,7 +14,7 @@
 //! consumer  full.wait(round & 1), reads, empty.arrive()
 //! ```
 //!
-//! [Bulk copies](crate::bulk_copy) do not arrive: a phase also counts *bytes*, and is over when those that [`expect_tx`] announced
+//! [Bulk copies](crate::bulk_copy) do not arrive: a phase also counts *bytes*, and is over when those that [`arrive_expect_tx`] announced
 //! have arrived too. A single thread then fills a stage with `full.arrive_expect_tx(bytes), load_2d .., load_2d ..`.
 //!
 //! The first wait of a producer passes at once: on a fresh barrier the phase before the first one, of parity 1, is over.
@@ -28,7 +28,7 @@
 //! [`init`]: Mbarrier::init
 //! [`arrive`]: Mbarrier::arrive
 //! [`arrive_on_copies`]: Mbarrier::arrive_on_copies
-//! [`expect_tx`]: Mbarrier::expect_tx
+//! [`arrive_expect_tx`]: Mbarrier::arrive_expect_tx
 
 use crate::backend;
 use crate::memory::SharedPtr;
@@ -37,10 +37,6 @@ use crate::memory::SharedPtr;
 /// unless asked for the target feature `ptx71`). Where it has not, kernels that use them compile all the same, and all
 /// functions of this module end the launch (`trap`).
 pub const AVAILABLE: bool = backend::MBARRIERS;
-
-/// Whether phases can wait for the bytes of bulk copies ([`Mbarrier::expect_tx`]): sm_90 and later, compiled to PTX ISA 8.0 or
-/// later, as rustc does for `sm_90a`. Where they cannot, the functions for it compile all the same and end the launch.
-pub const TRANSACTIONS: bool = backend::MBARRIER_TRANSACTIONS;
 
 /// Makes the mbarriers that this thread has initialised visible to [bulk copies](crate::bulk_copy), which otherwise may not find
 /// them (`fence.mbarrier_init`). A barrier must lie between this and the copies of other threads.
@@ -102,11 +98,15 @@ impl Mbarrier {
         ClusterMbarrier { address: backend::map_shared(self.address, rank) }
     }
 
-    /// Arrives as [`arrive`](Self::arrive) does, and before that lets the phase expect the bytes of bulk copies as
-    /// [`expect_tx`](Self::expect_tx) does (`mbarrier.arrive.expect_tx`).
+    /// Arrives as [`arrive`](Self::arrive) does, and before that lets the phase expect `bytes` more bytes of
+    /// [bulk copies](crate::bulk_copy) that name this mbarrier: it is over when all its arrivals have been made and all bytes that it
+    /// expects have arrived (`mbarrier.arrive.expect_tx`). At most 2^20 - 1 bytes may be outstanding. Where the target has no bulk copies
+    /// (before sm_90, or in PTX ISA before 8.0) this ends the launch.
+    ///
+    /// The two are one here because bytes that are announced by themselves belong to the phase only if an arrival comes after that.
     ///
     /// # Safety
-    /// As for both.
+    /// As for [`arrive`](Self::arrive).
     #[inline(always)]
     #[track_caller]
     pub unsafe fn arrive_expect_tx(self, bytes: u32) {
@@ -114,26 +114,13 @@ impl Mbarrier {
         unsafe { backend::mbarrier_arrive_expect_tx(self.address, bytes) }
     }
 
-    /// Lets the phase under way expect `bytes` more bytes of [bulk copies](crate::bulk_copy) that name this mbarrier: it is over when
-    /// all its arrivals have been made and all bytes that it expects have arrived (`mbarrier.expect_tx`). At most 2^20 - 1 bytes
-    /// may be outstanding.
-    ///
-    /// # Safety
-    /// The mbarrier must have been initialised, and the phase before be over, in what this thread has seen; and this phase must
-    /// lack an arrival that comes after this.
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn expect_tx(self, bytes: u32) {
-        // SAFETY: as promised by the caller.
-        unsafe { backend::mbarrier_expect_tx(self.address, bytes) }
-    }
-
     /// Makes one arrival of this thread as soon as all asynchronous copies that it has issued so far have arrived; does not
     /// wait for that (`cp.async.mbarrier.arrive.noinc`). Of what the thread has done, those copies alone are visible to who
     /// waits for the phase, whatever groups they are in.
     ///
     /// # Safety
-    /// As for [`arrive`](Self::arrive). The thread must not exit before the copies have been waited for, by anybody.
+    /// As for [`arrive`](Self::arrive). Somebody must wait for the phase before the block ends; the thread itself may
+    /// exit before that.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn arrive_on_copies(self) {

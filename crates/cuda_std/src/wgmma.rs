@@ -83,7 +83,8 @@ pub fn pack<T: Element>(pair: [f32; 2]) -> u32 {
     backend::wgmma_pack::<T>(pair)
 }
 
-/// Lets the warpgroup's next instructions use the accumulators as the threads have left them (`wgmma.fence`).
+/// Lets the warpgroup's next instructions use the accumulators as the threads have left them, or instructions of another number of columns
+/// (`wgmma.fence`).
 ///
 /// # Safety
 /// All threads of the warpgroup must execute it together.

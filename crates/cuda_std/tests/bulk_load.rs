@@ -232,6 +232,10 @@ enum Tile {
     OtherRank,
     /// The map is nobody's.
     NoMap,
+    /// That is prefetched, and nothing loaded with it.
+    PrefetchOfNoMap,
+    /// The map is prefetched before it is used.
+    Prefetched,
     /// The mbarrier is none.
     NoMbarrier,
 }
@@ -258,8 +262,11 @@ unsafe fn tile(d: GlobalPtr<u32>, #[grid_constant] map: &TensorMap, what: Tile) 
             fence_shared();
         }
         thread::sync_threads();
+        if matches!(what, Tile::Prefetched | Tile::PrefetchOfNoMap) {
+            prefetch(map); // prefetch
+        }
         if i == 32 {
-            if matches!(what, Tile::FencedLater | Tile::Overwrites) {
+            if matches!(what, Tile::FencedLater | Tile::Overwrites | Tile::Prefetched) {
                 fence_shared();
             }
             let object =
@@ -295,12 +302,12 @@ fn what_a_load_overwrites_and_what_overwrites_it() {
     let run = |what: Tile| {
         let mut map =
             simulator.tensor_map(&tensor(2 + u32::from(what == Tile::OtherRank))).unwrap();
-        if what == Tile::NoMap {
+        if matches!(what, Tile::NoMap | Tile::PrefetchOfNoMap) {
             map.opaque[0] = 0;
         }
         launch!(simulator, tile[1, 64, 128](d, map, what))
     };
-    for what in [Tile::Fenced, Tile::FencedLater] {
+    for what in [Tile::Fenced, Tile::FencedLater, Tile::Prefetched] {
         run(what).unwrap_or_else(|e| panic!("{what:?}: {e}"));
         assert_eq!(download(&simulator, d, 64), Vec::from_iter((0..64).map(|i| 100 + i % 32)));
     }
@@ -309,6 +316,9 @@ fn what_a_load_overwrites_and_what_overwrites_it() {
         assert_eq!(fault.kind, FaultKind::MissingProxyFence { writer: [0; 3] }, "{what:?}");
         assert_line(&fault, SOURCE, "load a tile");
     }
+    let prefetches = fault(run(Tile::PrefetchOfNoMap));
+    assert_eq!(prefetches.kind, FaultKind::InvalidTensorMap);
+    assert_line(&prefetches, SOURCE, "prefetch");
     let overwrites = fault(run(Tile::Overwrites));
     assert!(matches!(overwrites.kind, FaultKind::SharedRace { .. }), "{overwrites}");
     for (what, kind) in [

@@ -8,7 +8,7 @@ use common::{alloc, assert_line, download, fault, launch, upload};
 use cuda_std::async_copy::{commit_group, copy_async, wait_group};
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::GlobalPtr;
-use cuda_std::sim::{AccessKind::*, FaultKind, SimError, Simulator};
+use cuda_std::sim::{AccessKind::*, FaultKind, SimError, Simulator, Space};
 use cuda_std::warp::{FULL_MASK, WARP_SIZE, lane_id, sync_warp};
 use cuda_std::{cluster, kernel, shared_array, thread};
 
@@ -89,15 +89,92 @@ fn blocks_read_each_other() {
 #[test]
 fn without_a_barrier_of_the_cluster_the_other_block_need_not_have_written() {
     let fault = fault(run(How::NoBarrierBefore).0);
-    let races = matches!(fault.kind, FaultKind::SharedRace { .. });
-    assert!(races || fault.kind == FaultKind::UninitialisedShared, "{fault}");
+    let kind = FaultKind::SharedRace { other: [THREADS - 1, 0, 0], other_access: Write };
+    assert_eq!(fault.kind, kind, "{fault}");
     assert_line(&fault, SOURCE, "load");
 }
 
 #[test]
 fn a_block_that_ends_takes_its_memory_with_it() {
     let fault = fault(run(How::NoBarrierAfter).0);
-    assert!(matches!(fault.kind, FaultKind::BlockEnded { .. }), "{fault}");
+    assert_eq!(fault.kind, FaultKind::BlockEnded { block: [0; 3] });
+    let access = fault.access.unwrap();
+    assert_eq!((access.space, access.kind, access.bytes), (Space::Shared, Read, 16));
+    assert_eq!(fault.block, [1, 0, 0]);
+    assert_line(&fault, SOURCE, "load");
+}
+
+/// What lies between a write of the first block and a load of the second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Shown {
+    /// An arrival at an mbarrier of the second block.
+    Arrival,
+    /// A barrier of the cluster before that.
+    Barrier,
+    /// The same, but the write comes after the barrier.
+    BarrierBefore,
+    /// A barrier of the cluster alone, which the writing warp has left to another one that has met it.
+    BarrierOfOthers,
+}
+
+#[kernel(max_threads = THREADS, cluster = BLOCKS)]
+unsafe fn show(to: GlobalPtr<u32>, how: Shown) {
+    let words = shared_array!(u32; VECTOR);
+    let object = Mbarrier::new(shared_array!(u64; 1));
+    let (thread, rank) = (thread::thread_idx_x(), cluster::rank());
+    unsafe {
+        if thread == 0 {
+            object.init(1);
+            words.store_vec([0; 4]);
+        }
+        cluster::sync();
+        let writes = rank == 0 && thread == 32;
+        if writes && how != Shown::BarrierBefore {
+            words.store_vec([1, 2, 3, 4]);
+        }
+        if how == Shown::BarrierOfOthers {
+            thread::sync_threads();
+            if writes {
+                return;
+            }
+        }
+        if how != Shown::Arrival {
+            cluster::sync();
+        }
+        if writes && how == Shown::BarrierBefore {
+            words.store_vec([1, 2, 3, 4]);
+        }
+        if rank == 0 && how != Shown::BarrierOfOthers {
+            thread::sync_threads();
+        }
+        if rank == 0 && thread == 0 {
+            object.in_block(1).arrive();
+        }
+        if rank == 1 && thread == 0 {
+            object.wait(0);
+            to.store_vec(cluster::load_vector::<u32, 4>(words, 0)); // shown
+        }
+        cluster::sync();
+    }
+}
+
+#[test]
+fn what_another_block_writes_barriers_of_the_cluster_show() {
+    let simulator = Simulator::new();
+    let to = alloc::<u32>(&simulator, VECTOR as usize);
+    let run = |how: Shown| launch!(simulator, show[BLOCKS, THREADS, 0](to, how));
+    for right in [Shown::Barrier, Shown::BarrierOfOthers] {
+        run(right).unwrap();
+        assert_eq!(download(&simulator, to, VECTOR as usize), [1, 2, 3, 4], "{right:?}");
+    }
+    for wrong in [Shown::Arrival, Shown::BarrierBefore] {
+        let fault = fault(run(wrong));
+        let other = [32, 0, 0];
+        assert_eq!(fault.kind, FaultKind::SharedRace { other, other_access: Write }, "{wrong:?}");
+        assert_eq!((fault.block, fault.thread), ([1, 0, 0], [0; 3]));
+        assert_line(&fault, SOURCE, "shown");
+    }
 }
 
 #[test]

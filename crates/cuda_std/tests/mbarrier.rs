@@ -275,6 +275,8 @@ unsafe fn two_copies(d: GlobalPtr<u32>, source: GlobalPtr<u32>, waits: u32, read
             object(waits).wait(0);
         }
         d.add(i as u64).store(values.add(reads).load()); // reads one
+        object(0).wait(0);
+        object(1).wait(0);
     }
 }
 
@@ -409,4 +411,53 @@ fn halves_of_words_are_told_apart() {
     // Of the first warp, lanes after thread 0 have not run yet; of the second one none has.
     let fault = fault(run(0, 0));
     assert_eq!(fault.kind, FaultKind::SharedRace { other: [0; 3], other_access: Write });
+}
+
+/// Lanes of the first warp read a value and arrive, each for itself; one does so the wrong way round. The second warp waits and overwrites.
+#[kernel]
+unsafe fn each_for_itself(d: GlobalPtr<u32>, wrong: u32, half: u32) {
+    let value = shared_array!(u32; 1);
+    let object = Mbarrier::new(shared_array!(u64; 1));
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            object.init(WARP_SIZE);
+            value.store(5);
+        }
+        thread::sync_threads();
+        if half != 0 && i == 1 {
+            // The word's readers are then kept byte by byte.
+            d.store(value.cast::<u16>().load().into());
+        }
+        if i < WARP_SIZE {
+            if i == wrong {
+                object.arrive();
+            }
+            d.add(i as u64).store(value.load());
+            if i != wrong {
+                object.arrive();
+            }
+        } else {
+            object.wait(0);
+            if i == WARP_SIZE {
+                value.store(6); // overwrites what one reads
+            }
+        }
+    }
+}
+
+#[test]
+fn one_lane_that_arrives_before_it_has_read() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, WARP_SIZE as usize);
+    for half in [0_u32, 1] {
+        let run = |wrong: u32| launch!(simulator, each_for_itself[1, 64, 0](d, wrong, half));
+        run(WARP_SIZE).unwrap();
+        for wrong in [0, 1, 17, 31] {
+            let fault = fault(run(wrong));
+            let kind = FaultKind::SharedRace { other: [wrong, 0, 0], other_access: Read };
+            assert_eq!(fault.kind, kind);
+            assert_line(&fault, SOURCE, "overwrites what one reads");
+        }
+    }
 }

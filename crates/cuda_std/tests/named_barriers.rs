@@ -7,8 +7,8 @@ mod common;
 use common::{alloc, assert_line, download, fault, launch};
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{AccessKind::*, Counters, FaultKind, SimError, Simulator};
-use cuda_std::warp::{FULL_MASK, WARP_SIZE, elect, lane_id};
-use cuda_std::{kernel, named_barrier, registers, shared_array, thread};
+use cuda_std::warp::{FULL_MASK, WARP_SIZE, elect, lane_id, sync_warp};
+use cuda_std::{cluster, kernel, named_barrier, registers, shared_array, thread};
 
 const SOURCE: &str = include_str!("named_barriers.rs");
 
@@ -22,7 +22,7 @@ const PAIR: u32 = 2 * WARP_SIZE;
 const ROUNDS: u32 = 3;
 
 /// The threads of each pair write, meet at the pair's barrier, and read what their neighbours wrote.
-#[kernel]
+#[kernel(max_threads = THREADS, min_blocks = 1)]
 unsafe fn pairs(d: GlobalPtr<u32>, meets: u32, other_pair: u32) {
     let values = shared_array!(u32; THREADS);
     let i = thread::thread_idx_x();
@@ -58,10 +58,7 @@ fn pairs_of_warps_meet_apart() {
     assert_eq!(counters.shared_load_requests, u64::from(4 * ROUNDS));
 
     let fault = fault(run(0, 0));
-    assert!(
-        matches!(fault.kind, FaultKind::UninitialisedShared | FaultKind::SharedRace { .. }),
-        "{fault}"
-    );
+    assert_eq!(fault.kind, FaultKind::UninitialisedShared, "{fault}");
     assert_line(&fault, SOURCE, "read");
 }
 
@@ -70,10 +67,7 @@ fn a_pair_does_not_see_what_the_other_does() {
     let simulator = Simulator::new();
     let d = alloc::<u32>(&simulator, THREADS as usize);
     let fault = fault(launch!(simulator, pairs[1, THREADS, 0](d, 1_u32, 1_u32)));
-    assert!(
-        matches!(fault.kind, FaultKind::UninitialisedShared | FaultKind::SharedRace { .. }),
-        "{fault}"
-    );
+    assert_eq!(fault.kind, FaultKind::UninitialisedShared, "{fault}");
 }
 
 /// What the second pair does at a barrier at which the first one arrives.
@@ -163,6 +157,89 @@ fn some_arrive_and_others_wait() {
     }
 }
 
+/// A warp comes to a barrier in each round and waits only for what the others say at another one after each round, if at all. Which
+/// warp it is decides who comes last in the simulator's order.
+#[kernel]
+unsafe fn announcements(announcer: u32, hears: u32) {
+    let warp = thread::thread_idx_x() / WARP_SIZE;
+    unsafe {
+        for round in 0..ROUNDS {
+            if warp == announcer {
+                named_barrier::arrive(1, THREADS); // announce
+                // Its lanes come together.
+                sync_warp(FULL_MASK);
+                if hears > 0 && round + 1 < ROUNDS {
+                    named_barrier::sync(2, THREADS);
+                }
+            } else {
+                named_barrier::sync(1, THREADS);
+                if round + 1 < ROUNDS {
+                    named_barrier::arrive(2, THREADS); // answer
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn who_comes_again_has_seen_that_the_barrier_was_complete() {
+    let simulator = Simulator::new();
+    let run = |announcer: u32, hears: u32| launch!(simulator, announcements[1, THREADS, 0](announcer, hears));
+    for announcer in 0..THREADS / WARP_SIZE {
+        run(announcer, 1).unwrap();
+        let fault = fault(run(announcer, 0));
+        assert_eq!(fault.kind, FaultKind::NamedBarrierMisuse, "warp {announcer}");
+        assert_eq!(fault.thread, [announcer * WARP_SIZE, 0, 0]);
+        assert_line(&fault, SOURCE, "announce");
+        // Where it comes last the barrier has been complete.
+        let complete = announcer == THREADS / WARP_SIZE - 1;
+        assert_eq!(fault.message.contains("has not seen"), complete, "{fault}");
+    }
+}
+
+/// The same in blocks of a cluster, where a barrier of all of them comes first.
+#[kernel(cluster = 2)]
+unsafe fn announcements_in_clusters(announcer: u32, hears: u32) {
+    unsafe {
+        cluster::sync();
+        announcements(announcer, hears);
+        cluster::sync();
+    }
+}
+
+#[test]
+fn in_clusters_as_well() {
+    let simulator = Simulator::new();
+    for announcer in 0..THREADS / WARP_SIZE {
+        let run = |hears: u32| launch!(simulator, announcements_in_clusters[2, THREADS, 0](announcer, hears));
+        run(1).unwrap();
+        let fault = fault(run(0));
+        assert_eq!(fault.kind, FaultKind::NamedBarrierMisuse, "warp {announcer}");
+        assert_line(&fault, SOURCE, "announce");
+    }
+}
+
+/// Rounds that the block's own barrier keeps apart.
+#[kernel]
+unsafe fn rounds_apart() {
+    let warp = thread::thread_idx_x() / WARP_SIZE;
+    unsafe {
+        for _ in 0..ROUNDS {
+            if warp == 3 {
+                named_barrier::arrive(1, THREADS);
+            } else {
+                named_barrier::sync(1, THREADS);
+            }
+            thread::sync_threads();
+        }
+    }
+}
+
+#[test]
+fn the_barrier_of_the_block_shows_that_a_named_one_was_complete() {
+    launch!(Simulator::new(), rounds_apart[1, THREADS, 0]()).unwrap();
+}
+
 /// The first pair overwrites what the second one reads, after it has met it or not.
 #[kernel]
 unsafe fn overwrites(d: GlobalPtr<u32>, meets: u32) {
@@ -195,7 +272,9 @@ fn reads_come_before_the_barrier_they_arrive_at() {
     run(1).unwrap();
     assert_eq!(download(&simulator, d, THREADS as usize)[PAIR as usize..], [5; PAIR as usize]);
     let fault = fault(run(0));
-    assert!(matches!(fault.kind, FaultKind::SharedRace { other_access: Read | Write, .. }));
+    // The last warp has gone on at once, and has read.
+    let kind = FaultKind::SharedRace { other: [PAIR + WARP_SIZE, 0, 0], other_access: Read };
+    assert_eq!(fault.kind, kind);
 }
 
 #[kernel]

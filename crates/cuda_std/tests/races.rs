@@ -254,3 +254,44 @@ fn narrow_elements_of_one_word() {
     assert_eq!(fault.kind, FaultKind::SharedRace { other: [0; 3], other_access: Write });
     assert_eq!(fault.thread, [31, 0, 0]);
 }
+
+/// Lanes 2 and 0 read, lane 0 after it has met lane 3, which then meets lane 2 as well and writes: of lane 0 it knows only what came before.
+#[kernel]
+unsafe fn reads_at_two_clocks(d: GlobalPtr<u32>, meets: u32) {
+    let value = shared_array!(u32; 1);
+    let lane = warp::lane_id();
+    unsafe {
+        value.store_if(lane == 9, 5);
+        warp::sync_warp(warp::FULL_MASK);
+        if lane == 2 {
+            d.store(value.load());
+        }
+        if lane == 0 || lane == 3 {
+            warp::sync_warp(0b1001);
+        }
+        if lane == 0 {
+            d.store(value.load());
+        }
+        if lane == 2 || lane == 3 {
+            warp::sync_warp(0b1100);
+        }
+        if meets != 0 && (lane == 0 || lane == 3) {
+            warp::sync_warp(0b1001);
+        }
+        if lane == 3 {
+            value.store(6); // writes
+        }
+    }
+}
+
+#[test]
+fn lanes_that_have_read_at_clocks_that_differ() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, 1);
+    let run = |meets: u32| launch!(simulator, reads_at_two_clocks[1, 32, 0](d, meets));
+    run(1).unwrap();
+    let fault = fault(run(0));
+    let kind = FaultKind::SharedRace { other: [0; 3], other_access: Read };
+    assert_eq!(fault.kind, kind);
+    assert_line(&fault, SOURCE, "writes");
+}

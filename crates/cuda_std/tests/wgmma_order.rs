@@ -237,3 +237,49 @@ fn sets_that_follow_one_another_are_read_and_written_as_one() {
     assert_eq!(fault.kind, FaultKind::WgmmaMisuse);
     assert_line(&fault, SOURCE, "of no set");
 }
+
+/// Sums of all columns and of the first ones, one after the other, with a fence between or a wait alone.
+#[kernel]
+unsafe fn shapes(to: GlobalPtr<f32>, fences: bool, waits: bool) {
+    const ALL: usize = 192;
+    let t = thread::thread_idx_x();
+    let a = shared::dynamic::<bf16>();
+    unsafe {
+        let mut d = Accumulators::<ALL>::declare();
+        for e in (t..(M + ALL) as u32 * ROW).step_by(THREADS as usize) {
+            a.add(e).store(bf16::ONE);
+        }
+        fence_shared();
+        thread::sync_threads();
+        let b = a.add(M as u32 * ROW);
+        wgmma::fence();
+        d.mma_async(OPERAND.at(a), OPERAND.at(b), false);
+        d.mma_async(OPERAND.at(a), OPERAND.at(b), true);
+        if waits {
+            wgmma::commit_group();
+            wgmma::wait_group::<0>();
+        }
+        if fences {
+            wgmma::fence();
+        }
+        d.mma_async_of_cols::<128, _, _, _>(OPERAND.at(a), OPERAND.at(b), true); // narrower
+        wgmma::commit_group();
+        wgmma::wait_group::<0>();
+        to.add(t as u64).store(d.get::<0>() + d.get::<{ ALL / 2 - 1 }>());
+    }
+}
+
+#[test]
+fn instructions_of_other_shapes_come_after_a_fence() {
+    let simulator = Simulator::new();
+    let to = alloc::<f32>(&simulator, THREADS as usize);
+    let bytes = (M + 192) as u32 * ROW * 2;
+    let run = |fences: bool, waits: bool| launch!(simulator, shapes[1, THREADS, bytes](to, fences, waits));
+    for waits in [false, true] {
+        run(true, waits).unwrap();
+        assert_eq!(download(&simulator, to, THREADS as usize), [80.0; THREADS as usize]);
+        let fault = fault(run(false, waits));
+        assert_eq!(fault.kind, FaultKind::WgmmaFenceMissing);
+        assert_line(&fault, SOURCE, "narrower");
+    }
+}

@@ -37,7 +37,7 @@ mbarrier! {
 }
 
 /// Whether the phases of an mbarrier count the bytes of bulk copies: sm_90 in PTX ISA 8.0.
-pub const MBARRIER_TRANSACTIONS: bool = super::BULK_COPIES;
+const MBARRIER_TRANSACTIONS: bool = super::BULK_COPIES;
 
 /// Arrives, and adds to the bytes that the phase expects (section 9.7.13.15.13).
 #[inline(always)]
@@ -46,20 +46,6 @@ pub unsafe fn mbarrier_arrive_expect_tx(address: u32, bytes: u32) {
     unsafe {
         if MBARRIER_TRANSACTIONS {
             asm!("{{", ".reg .b64 state;", "mbarrier.arrive.expect_tx.shared.b64 state, [{a}], {b};", "}}",
-                a = in(reg32) address, b = in(reg32) bytes, options(nostack))
-        } else {
-            nvptx::trap()
-        }
-    }
-}
-
-/// Adds to the bytes that the phase expects (section 9.7.13.15.11).
-#[inline(always)]
-pub unsafe fn mbarrier_expect_tx(address: u32, bytes: u32) {
-    // SAFETY: as promised by the caller; a trap has no operands.
-    unsafe {
-        if MBARRIER_TRANSACTIONS {
-            asm!("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{a}], {b};",
                 a = in(reg32) address, b = in(reg32) bytes, options(nostack))
         } else {
             nvptx::trap()

@@ -1,14 +1,14 @@
 //! The device functions as the running kernel thread calls them: memory, barriers, shuffles.
 
+use super::accessor::Accessor;
 use super::backing;
-use super::block::coordinates;
 use super::collective::{Collective, Operation, Shuffle};
 use super::early_start::raise_early;
-use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, Space};
+use super::fault::{AccessKind, FaultKind, MemoryAccess, Space};
 use super::limits::WARP_THREADS;
 use super::log::{CAPACITY, Entry};
-use super::shadow::{Accessor, Violation};
 use super::shared::{DeclarationError, SharedMemory};
+use super::violation::{Violation, describe};
 use super::worker::{
     CACHE_LINES, CachedAllocation, Stop, Worker, current, in_kernel, raise, suspend,
 };
@@ -234,92 +234,6 @@ unsafe fn raise_violation(
     unsafe {
         let (kind, message) = describe(&*owner, violation);
         raise(worker, kind, Some(access), message, place)
-    }
-}
-
-/// The rule that an access has broken, and how.
-#[cold]
-pub(super) fn describe(worker: &Worker, violation: Violation) -> (FaultKind, String) {
-    match violation {
-        Violation::Uninitialised { distance: 0 } => (
-            FaultKind::UninitialisedShared,
-            "is uninitialised: no thread of the block has written there yet".to_owned(),
-        ),
-        Violation::Uninitialised { distance } => (
-            FaultKind::UninitialisedShared,
-            format!("is uninitialised: no thread of the block has written its byte {distance} yet"),
-        ),
-        Violation::Race { other, other_access } => {
-            let other = worker.thread_of(other);
-            let verb = match other_access {
-                AccessKind::Read => "read",
-                AccessKind::Write => "wrote",
-            };
-            (
-                FaultKind::SharedRace { other, other_access },
-                format!(
-                    "races with thread {}, which {verb} there too: no barrier lies between",
-                    Index(other)
-                ),
-            )
-        }
-        Violation::RemoteRead { rank, thread } => {
-            let other = coordinates(thread.into(), worker.block_dim);
-            // The blocks of a cluster follow each other along x.
-            let [x, y, z] = worker.block_index;
-            let block = [x + rank as u32 - worker.member.rank as u32, y, z];
-            (
-                FaultKind::SharedRace { other, other_access: AccessKind::Read },
-                format!(
-                    "races with thread {} of block {}, which read there too: nothing orders this after that",
-                    Index(other),
-                    Index(block)
-                ),
-            )
-        }
-        Violation::InFlight { issuer } => {
-            let issuer = coordinates(issuer as u64, worker.block_dim);
-            (
-                FaultKind::AsyncNotWaited { issuer },
-                format!(
-                    "meets an asynchronous copy that is under way: thread {}, which issued it, has not waited for \
-                     its group, nor has anybody for an mbarrier that it arrives at",
-                    Index(issuer)
-                ),
-            )
-        }
-        Violation::OperandInFlight { reader } => {
-            let issuer = coordinates(reader as u64, worker.block_dim);
-            (
-                FaultKind::OperandInFlight { issuer },
-                format!(
-                    "meets a matrix instruction that may still read there: the warpgroup of thread {} has not waited for \
-                     its group",
-                    Index(issuer)
-                ),
-            )
-        }
-        Violation::BeingRead { issuer } => {
-            let issuer = coordinates(issuer as u64, worker.block_dim);
-            (
-                FaultKind::BulkStoreNotWaited { issuer },
-                format!(
-                    "overwrites what a bulk store may still read: thread {}, which issued it, has not waited for that",
-                    Index(issuer)
-                ),
-            )
-        }
-        Violation::NotFenced { writer } => {
-            let writer = worker.thread_of(writer);
-            (
-                FaultKind::MissingProxyFence { writer },
-                format!(
-                    "is made by an asynchronous instruction, which need not see what thread {} wrote there: no proxy \
-                     fence lies between",
-                    Index(writer)
-                ),
-            )
-        }
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Accumulators {
     declared: u128,
     /// Whether a fence lies between the threads' last access and the next instruction.
     pub(super) fenced: bool,
+    /// Columns of the last instruction since the last fence.
+    pub(super) shape: Option<usize>,
     /// Instructions that have not been waited for.
     pub(super) pending: usize,
 }
@@ -41,6 +43,7 @@ pub(crate) fn wgmma_declare(n: usize, set: usize, place: Place) {
             n,
             declared: 0,
             fenced: false,
+            shape: None,
             pending: 0,
         };
         let accumulators = warpgroup.sets.entry(set).or_insert_with(fresh);

@@ -18,6 +18,7 @@ use super::limits::WARP_THREADS;
 use super::mbarrier;
 use super::named_barrier;
 use super::panics;
+use super::registers::{self, Registers};
 use super::signal;
 use super::wgmma;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
@@ -114,6 +115,7 @@ pub(super) unsafe fn run_cluster(
             continue;
         }
         for worker in &cluster {
+            registers::check_waits(worker)?;
             mbarrier::check_waits(worker)?;
             named_barrier::check_waits(worker)?;
             wgmma::check_warpgroups(worker)?;
@@ -147,6 +149,7 @@ fn begin_block(worker: &mut Worker, job: &Job<'_>, block: u64, member: Member) {
     worker.mbarriers.clear();
     worker.warpgroups.clear();
     worker.named_barriers = Default::default();
+    worker.registers = Registers::new(job);
     worker.log.clear();
     worker.threads.clear();
     worker.threads.resize_with(threads, || Thread::new(job.entry.early_start));
@@ -171,6 +174,8 @@ unsafe fn advance(worker: *mut Worker, job: &Job<'_>) -> Result<bool, SimError> 
     let worker = unsafe { &mut *worker };
     if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
         cluster::end_block(worker)?;
+        mbarrier::check_end(worker)?;
+        wgmma::check_end(worker)?;
         return Ok(true);
     }
     let named = named_barrier::release(worker, 0..threads);

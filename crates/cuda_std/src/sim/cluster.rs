@@ -79,15 +79,19 @@ pub(crate) fn map_shared(address: u32, rank: u32, place: Place) -> u32 {
     address | rank << RANK_SHIFT
 }
 
-/// The address in its block, and that block, of what has an address in the cluster's shared memory. Raises a fault where the block may
-/// have ended.
+/// The address in its block, and that block, of an access of so many bytes to the cluster's shared memory. Raises a fault where the block
+/// may have ended.
 ///
 /// # Safety
 /// `worker` must be the current one, and no reference to it may be alive.
-pub(super) unsafe fn owner(worker: *mut Worker, address: u32, place: Place) -> (*mut Worker, u32) {
+pub(super) unsafe fn owner(
+    worker: *mut Worker,
+    (kind, address, bytes): (AccessKind, u32, usize),
+    place: Place,
+) -> (*mut Worker, u32) {
     let (rank, address) = (address >> RANK_SHIFT, address & ((1 << RANK_SHIFT) - 1));
     // SAFETY: as promised by the caller.
-    unsafe { (visit(worker, rank as usize, address, place), address) }
+    unsafe { (visit(worker, rank as usize, (kind, address, bytes), place), address) }
 }
 
 /// Loads from shared memory of any block of the cluster.
@@ -99,7 +103,7 @@ pub(crate) unsafe fn cluster_load<V: Copy>(address: u32, place: Place) -> V {
     let kind = AccessKind::Read;
     // SAFETY: the worker is the current one.
     unsafe {
-        let (owner, address) = owner(worker, address, place);
+        let (owner, address) = owner(worker, (kind, address, size_of::<V>()), place);
         log::<V>(worker, Space::Shared, kind, address.into(), true, place);
         shared_access_of::<V, V>(worker, owner, kind, address, place, |memory, who| {
             if who.is_remote() {
@@ -118,7 +122,7 @@ pub(crate) unsafe fn cluster_load<V: Copy>(address: u32, place: Place) -> V {
 pub(super) unsafe fn visit(
     worker: *mut Worker,
     rank: usize,
-    address: u32,
+    (kind, address, bytes): (AccessKind, u32, usize),
     place: Place,
 ) -> *mut Worker {
     // SAFETY: as promised by the caller; workers of one cluster run on one host thread, one at a time.
@@ -127,9 +131,8 @@ pub(super) unsafe fn visit(
         if owner == worker {
             return owner;
         }
-        let bytes = size_of::<u64>() as u32;
-        let kind = AccessKind::Write;
-        let access = MemoryAccess { space: Space::Shared, kind, address: address.into(), bytes };
+        let (space, address, bytes) = (Space::Shared, address.into(), bytes as u32);
+        let access = MemoryAccess { space, kind, address, bytes };
         let (visitor, thread, clock) = ((*worker).member, (*worker).thread, (*worker).clock);
         if (*owner).neighbours.ended {
             let (kind, message) = too_late((*owner).block_index);
@@ -221,7 +224,12 @@ pub(super) fn release(cluster: &mut [&mut Worker]) -> bool {
         let mut all = Knowledge::new();
         cluster.iter().for_each(|worker| merge(&mut all, &worker.neighbours.gathered));
         for worker in cluster.iter_mut() {
-            worker.neighbours.gathered.clear();
+            let Worker { neighbours, shared, member, .. } = &mut **worker;
+            for (index, clock) in neighbours.gathered.drain(..).enumerate() {
+                if index % member.blocks == member.rank {
+                    shared.release(index / member.blocks, clock);
+                }
+            }
             worker.neighbours.completed.clone_from(&all);
             for thread in &mut worker.threads {
                 if thread.attendance == Attendance::Arrived {

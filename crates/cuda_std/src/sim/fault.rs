@@ -116,13 +116,19 @@ pub enum FaultKind {
         /// Index of the thread that issued the store.
         issuer: [u32; 3],
     },
+    /// A block that has ended while a bulk load to its shared memory was under way, an arrival of copies at one of its mbarriers, or a
+    /// warpgroup matrix instruction: nobody has waited for that, and the memory may be another block's by then.
+    EndsUnderWay {
+        /// Index of the thread that issued it, or of the warpgroup's first.
+        issuer: [u32; 3],
+    },
     /// A bulk copy that need not see what a thread has written to shared memory, or that an mbarrier has been initialised, or a
     /// warpgroup matrix instruction that need not see what a thread has written: no proxy fence lies between the two.
     MissingProxyFence {
         /// Index of the thread that wrote.
         writer: [u32; 3],
     },
-    /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank.
+    /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank, or a prefetch of what is none.
     InvalidTensorMap,
     /// A barrier or warp-collective operation that not all of its threads reach.
     DivergentBarrier {
@@ -134,6 +140,8 @@ pub enum FaultKind {
     MbarrierUninitialised,
     /// An mbarrier that is initialised twice or for a number of arrivals that it cannot count, or a parity other than 0 and 1.
     MbarrierMisuse,
+    /// An access, of whatever kind, to the bytes of an mbarrier that is no operation on mbarriers.
+    MbarrierOverwritten,
     /// More arrivals at an mbarrier than it expects in a phase, a phase that may be over before a thread that waits for the
     /// phase before has seen the end of that, or a wait for a parity by a thread that cannot know which phase has it. All are
     /// found by what is ordered, not by what came first in this run.
@@ -171,7 +179,8 @@ pub enum FaultKind {
     },
     /// An access of a thread to accumulators that a warpgroup matrix instruction is changing: it has not been waited for.
     AccumulatorsInFlight,
-    /// A warpgroup matrix instruction on accumulators that threads have accessed since the last warpgroup fence.
+    /// A warpgroup matrix instruction on accumulators that threads, or an instruction of another shape, have accessed since the last
+    /// warpgroup fence.
     WgmmaFenceMissing,
     /// A matrix descriptor that contradicts itself.
     WgmmaDescriptor,
@@ -196,11 +205,20 @@ pub enum FaultKind {
         block: [u32; 3],
     },
     /// A named barrier that there is not, for a number of threads that is no multiple of 32 or that the block does not have, for which
-    /// threads name different numbers, or at which a thread arrives twice.
+    /// threads name different numbers, or to which a thread comes that has not seen that the barrier was complete the last time. That is
+    /// found by what is ordered, not by what came first in this run.
     NamedBarrierMisuse,
     /// A wait at a named barrier that never ends: no thread of the block can go on.
     NamedBarrierDeadlock {
         /// Threads that have not come.
+        missing: u32,
+    },
+    /// A warpgroup that takes registers down to fewer than it has or gives some up for more, or that does either in a kernel without a bound
+    /// on its registers.
+    RegistersMisuse,
+    /// A warpgroup that takes registers that nobody gives up: no thread of the block can go on.
+    RegistersDeadlock {
+        /// Registers that each of its threads lacks.
         missing: u32,
     },
     /// A shuffle that reads from a lane that does not take part in it.

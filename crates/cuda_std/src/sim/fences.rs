@@ -7,8 +7,8 @@
 //! So a fence copies what its thread knows ([`Knowledge`]) to a second part of that knowledge, which then travels through barriers
 //! like the first: for each agent the clock up to which its writes have been fenced.
 
+use super::accessor::Accessor;
 use super::clocks::{Knowledge, Member, fenced};
-use super::shadow::Accessor;
 
 /// The fences of a block before its present epoch, and what they covered.
 #[derive(Default)]

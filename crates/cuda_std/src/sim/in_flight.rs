@@ -1,6 +1,6 @@
 //! Which words of shared memory asynchronous copies are going to write, and which they are going to read.
 
-use super::shadow::Violation;
+use super::violation::Violation;
 
 /// Bytes that one mark stands for: a copy moves whole words.
 const WORD: usize = 4;

@@ -2,23 +2,23 @@
 //! [the module](crate::sim).
 
 mod bytes;
+mod waits;
 
 pub(super) use bytes::begin_load;
-pub(crate) use bytes::{fence_mbarrier_init, mbarrier_expect_tx};
+pub(crate) use bytes::fence_mbarrier_init;
+pub(super) use waits::{check_end, check_waits, release};
 
 use super::access::{Place, shared_access};
-use super::async_copy::land;
+use super::accessor::Accessor;
 use super::block::coordinates;
 use super::clocks::{Knowledge, Member, merge};
 use super::cluster;
-use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
+use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, Space};
 use super::limits::WARP_THREADS;
 use super::operands::Warpgroups;
-use super::shadow::Accessor;
-use super::worker::{State, Stop, Worker, current, raise, suspend};
+use super::worker::{Stop, Worker, current, raise, suspend};
 use bytes::{Bytes, expect};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 const LANES: usize = WARP_THREADS as usize;
 
@@ -45,6 +45,7 @@ struct Deferred {
     copies: u64,
     /// What whoever sees the arrival knows.
     knowledge: Knowledge,
+    place: Place,
 }
 
 /// An mbarrier object.
@@ -142,18 +143,20 @@ unsafe fn object<'a>(
 ) -> &'a mut Mbarrier {
     // SAFETY: the worker is the current one; no reference to it is used after a suspension, and its clocks are no part of what
     // points to the owner's mbarriers.
-    let (epoch, who, mbarriers) = unsafe {
+    let (shared, who, mbarriers) = unsafe {
         let clocks = &(&(*worker).clocks)[((*worker).thread / WARP_THREADS) as usize];
         let (thread, clock, memory) = ((*worker).thread, (*worker).clock, (*owner).member);
         let who = Accessor { thread, clock, clocks, memory };
-        ((*owner).shared.epoch(), who, &mut (*owner).mbarriers)
+        (&(*owner).shared, who, &mut (*owner).mbarriers)
     };
+    let epoch = shared.epoch();
     let message = match mbarriers.get_mut(&address) {
         None => "meets no mbarrier: none has been initialised there",
         Some(object) => {
             let (thread, clock, initialised) = object.initialised;
             let own = !who.is_remote() && (initialised < epoch || thread == who.thread);
-            if own || who.comes_after(thread, clock) {
+            let visible = !who.is_remote() || shared.has_released(thread, clock);
+            if own || visible && who.comes_after(thread, clock) {
                 object.enter(epoch);
                 return object;
             }
@@ -172,9 +175,6 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one; `state` is not used after a suspension.
     unsafe {
-        shared_access::<u64, ()>(worker, AccessKind::Write, address, place, |memory, who| {
-            memory.write(address, 0_u64, who)
-        });
         let message = if !(1..=MAX_ARRIVALS).contains(&arrivals) {
             Some(format!(
                 "initialises an mbarrier for {arrivals} arrivals, and there may be 1 to {MAX_ARRIVALS}"
@@ -188,6 +188,9 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             let access = access(AccessKind::Write, address);
             raise(worker, FaultKind::MbarrierMisuse, access, message, place)
         }
+        shared_access::<u64, ()>(worker, AccessKind::Write, address, place, |memory, who| {
+            memory.init_mbarrier(address, who)
+        });
         let state = &mut *worker;
         state.shared.track_threads(state.threads.len());
         let epoch = state.shared.epoch();
@@ -268,7 +271,8 @@ pub(crate) fn mbarrier_arrive_in_cluster(address: u32, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one.
     unsafe {
-        let (owner, address) = cluster::owner(worker, address, place);
+        let (owner, address) =
+            cluster::owner(worker, (AccessKind::Write, address, size_of::<u64>()), place);
         arrive(worker, owner, address, 0, place);
     }
 }
@@ -308,7 +312,7 @@ pub(crate) fn mbarrier_arrive_on_copies(address: u32, place: Place) {
         // The copies, and what the thread has seen, but not what it has done itself since.
         knowledge[state.member.index(thread)] -= 1;
         knowledge[state.member.index(state.shared.agents() / 2 + thread)] = clock;
-        object.deferred.push(Deferred { thread, copies, knowledge });
+        object.deferred.push(Deferred { thread, copies, knowledge, place });
     }
 }
 
@@ -341,82 +345,4 @@ pub(crate) fn mbarrier_wait(address: u32, parity: u32, place: Place) {
         (*worker).counters.mbarrier_waits += 1;
         suspend(worker, Stop::Mbarrier(Wait { address, phase, place }));
     }
-}
-
-/// Makes those of some waiting threads ready whose phase is over, or is as soon as copies arrive, and says whether there
-/// were any. A thread waits even where it need not, so that the lanes of its warp go on together.
-pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> Result<bool, SimError> {
-    let mut any = false;
-    for thread in threads {
-        let State::Mbarrier(wait) = worker.threads[thread].state else { continue };
-        let Some(object) = worker.mbarriers.get_mut(&wait.address) else { continue };
-        object.enter(worker.shared.epoch());
-        if object.phase == wait.phase {
-            let (expected, copied) = (object.bytes.expected, object.bytes.copied());
-            if object.missing() > 0 || expected > copied {
-                continue;
-            }
-            if expected > 0 && expected < copied {
-                let (kind, message) = object.wrong_bytes();
-                return Err(fault(worker, thread, wait, kind, message));
-            }
-            for Deferred { thread, copies, knowledge } in object.deferred.drain(..) {
-                let copies = worker.threads[thread].copies.arrive_before(copies);
-                land(copies, &mut worker.shared, thread, 0);
-                merge(&mut object.gathered, &knowledge);
-            }
-            // Without bytes to expect the phase does not wait for those that are under way.
-            if expected > 0 {
-                let (member, gathered) = (object.member, &mut object.gathered);
-                object.bytes.land(&mut worker.shared, object.phase, gathered, member);
-            }
-            if let Err(late) = object.complete(worker.shared.warpgroups()) {
-                let message = overruns(worker, late);
-                return Err(fault(worker, thread, wait, FaultKind::MbarrierOverrun, message));
-            }
-        } else if object.phase > wait.phase + 1 {
-            let message = overruns(worker, thread as u32);
-            return Err(fault(worker, thread, wait, FaultKind::MbarrierOverrun, message));
-        }
-        let (warp, lane) = warp_and_lane(thread);
-        let Some(object) = worker.mbarriers.get_mut(&wait.address) else { continue };
-        let clocks = &mut worker.clocks[warp];
-        clocks.learn(warp, lane, &object.completed[0]);
-        object.passed.resize(worker.shared.agents(), 0);
-        object.passed[thread] = clocks.own(lane);
-        clocks.tick(lane);
-        worker.threads[thread].state = State::Ready;
-        any = true;
-    }
-    Ok(any)
-}
-
-/// Checks that no thread of a block in which none can go on waits for an mbarrier.
-pub(super) fn check_waits(worker: &Worker) -> Result<(), SimError> {
-    let waits =
-        worker.threads.iter().enumerate().filter_map(|(index, thread)| match thread.state {
-            State::Mbarrier(wait) => Some((index, wait, worker.mbarriers.get(&wait.address)?)),
-            _ => None,
-        });
-    // Where some arrivals of a phase have been made, the one that is missing is more likely to be the first mistake.
-    let waiting =
-        waits.min_by_key(|(index, _, object)| (object.missing() == object.expected, *index));
-    let Some((thread, wait, object)) = waiting else { return Ok(()) };
-    if object.missing() == 0 {
-        let (kind, message) = object.wrong_bytes();
-        return Err(fault(worker, thread, wait, kind, message));
-    }
-    let (expected, missing) = (object.expected, object.missing());
-    let message = format!(
-        "waits for an mbarrier that {missing} of its {expected} arrivals do not reach, in the phase of parity {}: no \
-         thread of the block can go on",
-        object.parity()
-    );
-    Err(fault(worker, thread, wait, FaultKind::MbarrierDeadlock { missing }, message))
-}
-
-fn fault(worker: &Worker, thread: usize, wait: Wait, kind: FaultKind, message: String) -> SimError {
-    let thread = coordinates(thread as u64, worker.block_dim);
-    let access = access(AccessKind::Read, wait.address);
-    SimError::Fault(worker.fault_of(thread, kind, access, message, Some(wait.place.into())))
 }

@@ -48,8 +48,9 @@
 //!
 //! A copy reads its source and writes its destination when the thread that issued it waits for its group, which is the
 //! latest moment that the rules allow, or when somebody waits for an mbarrier that it arrives at; so a kernel that waits too late, or not at all, fails here every time. Until then
-//! each access to the destination is a fault, after it the copy is an ordinary store of that thread. Copies that are under
-//! way when their thread exits are dropped.
+//! each access to the destination is a fault, after it the copy is an ordinary store of that thread. A thread may exit
+//! before its copies have arrived, where somebody waits for the mbarrier that they arrive at; if nobody has done so when the block ends,
+//! that is a fault ([`FaultKind::EndsUnderWay`]). Copies that arrive at none, and that nobody has waited for by then, are dropped.
 //!
 //! # Bulk copies
 //!
@@ -60,8 +61,8 @@
 //! the source is a fault. What threads have written bulk copies see only through a proxy fence
 //! ([`FaultKind::MissingProxyFence`]).
 //!
-//! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). Loads whose phase nobody waits for are dropped when the block
-//! ends.
+//! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). A load whose phase nobody has waited for when the block ends
+//! is a fault ([`FaultKind::EndsUnderWay`]).
 //!
 //! # Mbarriers
 //!
@@ -71,13 +72,14 @@
 //!
 //! Which phase an arrival or a wait belongs to must not depend on the order in which threads run
 //! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after every wait
-//! for the phase before. Loads and stores of the words of an mbarrier are not told from others.
+//! for the phase before. Whatever else touches the bytes of an mbarrier is a fault ([`FaultKind::MbarrierOverwritten`]).
 //!
 //! # Clusters
 //!
 //! The blocks of a cluster take turns on one host thread. A multicast copy is one load in each block that its mask names, which counts
 //! at the mbarrier there; it is fetched, and counted, once. What its thread had seen when it issued it is known to who waits for that
-//! mbarrier in another block. Of what other blocks have done a thread knows through that, through mbarriers and through barriers of the
+//! mbarrier in another block. An arrival at an mbarrier of another block orders reads before what is written there after it, and makes no
+//! writes visible to other blocks: barriers of the cluster alone do. Of what other blocks have done a thread knows through that, through mbarriers and through barriers of the
 //! cluster alone: those of a block order its own threads. So a copy that may overwrite what another block still reads is a race, an
 //! arrival at an mbarrier of another block needs a barrier of the cluster after the initialisation, and a block may end only when one of
 //! its threads has seen all that others do to its shared memory ([`FaultKind::BlockEnded`]). A load from
@@ -104,9 +106,14 @@
 //! accumulators, when the warpgroup waits for its group, which is the latest moment that the rules allow. Until then a write to the
 //! operands is a fault, and so is an access to the accumulators; after it the reads count as the warpgroup's own, for all that the
 //! threads make known to others from then on. Operands must have been written, known to all threads of the warpgroup, and be behind
-//! a fence of the asynchronous proxy, when the instruction is issued. The sums are explained in `product.rs`: an accumulator and
+//! a fence of the asynchronous proxy, when the instruction is issued. All instructions must have been waited for when the block ends. The sums are explained in `product.rs`: an accumulator and
 //! the 16 exact products of an instruction are aligned to the largest of them and cut off two bits below the last of an f32, which is a
 //! model that gives the errors measured on a GPU.
+//!
+//! # Registers
+//!
+//! Threads have as many registers as they like. Of a kernel that hands some over it is known how many its bounds leave to each thread, and
+//! who takes more than its own waits until others have given them up ([`FaultKind::RegistersDeadlock`]).
 //!
 //! # What it counts
 //!
@@ -115,13 +122,14 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `registers.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
-//! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
+//! | races and uninitialised reads | `accessor.rs`, `violation.rs`, `shadow.rs`, `record.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
 //! | counting | `log.rs`, `requests.rs`, `counters.rs` |
 
 mod access;
+mod accessor;
 mod accumulators;
 mod arithmetic;
 mod async_copy;
@@ -147,11 +155,14 @@ mod log;
 mod mbarrier;
 mod mma;
 mod named_barrier;
+mod objects;
 mod operands;
 mod panics;
 mod product;
 mod progress;
 mod readers;
+mod record;
+mod registers;
 mod remote_readers;
 mod requests;
 mod shadow;
@@ -159,6 +170,7 @@ mod shared;
 mod signal;
 mod stack;
 mod tensor_map;
+mod violation;
 pub(crate) mod wgmma;
 mod word;
 mod worker;
@@ -175,8 +187,8 @@ pub(crate) use accumulators::{wgmma_declare, wgmma_get, wgmma_set};
 pub(crate) use arithmetic::{fma_f32, fma_f64};
 pub(crate) use async_copy::{commit_group, copy_async, wait_group};
 pub(crate) use bulk_copy::{
-    bulk_commit_group, bulk_load, bulk_load_multicast, bulk_store, bulk_wait_group,
-    bulk_wait_group_read, fence_proxy_async_shared,
+    bulk_commit_group, bulk_load, bulk_load_multicast, bulk_prefetch_map, bulk_store,
+    bulk_wait_group, bulk_wait_group_read, fence_proxy_async_shared,
 };
 pub(crate) use cluster::{cluster_arrive, cluster_load, cluster_rank, cluster_wait, map_shared};
 pub(crate) use collective::Shuffle;
@@ -185,10 +197,11 @@ pub(crate) use double_mma::{DoubleShape, multiply_add as multiply_add_doubles};
 pub(crate) use early_start::wait_for_earlier_launches;
 pub(crate) use mbarrier::{
     fence_mbarrier_init, mbarrier_arrive, mbarrier_arrive_expect_tx, mbarrier_arrive_in_cluster,
-    mbarrier_arrive_on_copies, mbarrier_expect_tx, mbarrier_init, mbarrier_wait,
+    mbarrier_arrive_on_copies, mbarrier_init, mbarrier_wait,
 };
 pub(crate) use mma::{Format, load_matrices, multiply_add, round_to_tf32, store_matrices};
 pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
+pub(crate) use registers::transfer as transfer_registers;
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use signal::{signal_post, signal_wait};
 pub(crate) use worker::{current, current_or_null};

@@ -32,6 +32,10 @@ pub(super) struct NamedBarrier {
     arrived: Vec<u32>,
     /// What they make known.
     gathered: Knowledge,
+    /// What those of the last round have made known, and the epoch that this is about: what came before a barrier of the whole block
+    /// everyone has seen, unless knowledge of other blocks is among it.
+    completed: Knowledge,
+    epoch: u32,
     /// How often it has been complete.
     round: u64,
 }
@@ -92,8 +96,21 @@ unsafe fn arrive(
             state.shared.track_threads(state.threads.len());
         }
         let (warp, lane) = (state.thread as usize / LANES, state.thread as usize % LANES);
-        let known = state.clocks[warp].knowledge(warp, lane, state.shared.agents());
+        let epoch = state.shared.epoch();
         let object = &mut state.named_barriers[barrier as usize];
+        if object.epoch != epoch && state.member.is_alone() {
+            object.completed.clear();
+        }
+        object.epoch = epoch;
+        // In another order of the threads it would count for the round before.
+        if !state.clocks[warp].has_learned(warp, lane, &object.completed) {
+            let message = format!(
+                "misuses the named barrier {barrier}: the thread comes again, and has not seen that the barrier was complete \
+                 before: in another order of the threads it counts in place of one that has yet to come"
+            );
+            raise(worker, FaultKind::NamedBarrierMisuse, None, message, place)
+        }
+        let known = state.clocks[warp].knowledge(warp, lane, state.shared.agents());
         let round = object.round;
         object.expected = threads;
         object.arrived.push(state.thread);
@@ -101,7 +118,7 @@ unsafe fn arrive(
         state.tick();
         let object = &mut state.named_barriers[barrier as usize];
         if object.arrived.len() == threads as usize {
-            let gathered = std::mem::take(&mut object.gathered);
+            object.completed = std::mem::take(&mut object.gathered);
             object.arrived.clear();
             object.round += 1;
             state.counters.named_barriers += 1;
@@ -111,7 +128,7 @@ unsafe fn arrive(
             let this = waits.then_some(state.thread as usize);
             for thread in waiting.map(|(thread, _)| thread).chain(this) {
                 let (warp, lane) = (thread / LANES, thread % LANES);
-                state.clocks[warp].learn(warp, lane, &gathered);
+                state.clocks[warp].learn(warp, lane, &object.completed);
             }
         }
         round

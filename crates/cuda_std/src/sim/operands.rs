@@ -4,9 +4,10 @@
 //! says for all of them whether they still do. To others than the warpgroup itself their end becomes known as what an agent of
 //! its own has done, whose clock is that number (see [`clocks`](super::clocks)).
 
+use super::accessor::Accessor;
 use super::clocks::Member;
 use super::fault::AccessKind;
-use super::shadow::{Accessor, Violation};
+use super::violation::Violation;
 use crate::wgmma::THREADS;
 
 /// Bytes that are read together: a row of a core matrix.

@@ -1,59 +1,109 @@
-//! Who has read a byte of shared memory, warp by warp: kept where mbarriers order threads of different warps. See
-//! [`shadow`](super::shadow).
+//! Who has read a byte of shared memory, warp by warp: kept where mbarriers order threads of different warps, or where lanes of a warp
+//! have read it at different clocks. See [`shadow`](super::shadow).
 
+use super::accessor::Accessor;
 use super::limits::WARP_THREADS;
-use super::shadow::Accessor;
+use std::collections::HashMap;
+
+/// `WarpReaders::clock` where the lanes' clocks differ: no lane has it.
+const MIXED: u32 = 0;
+
+/// The clocks of a warp's readers.
+type LaneClocks = [u32; WARP_THREADS as usize];
+
+/// The clocks of readers that differ, by the index of the [`WarpReaders`]. Lanes of a warp mostly read at one clock: they run in step until
+/// they make known one by one what they have done.
+pub(super) type MixedClocks = HashMap<usize, LaneClocks>;
 
 /// The readers of one cell in one warp.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WarpReaders {
     epoch: u32,
     lanes: u32,
-    /// Where the readers' clocks differ the smallest, so that a race is never reported wrongly.
     clock: u32,
 }
 
-impl WarpReaders {
-    /// A read of `who`, of this warp, that races with no write.
+/// The readers of one cell, warp by warp.
+pub(super) struct CellReaders<'a> {
+    pub(super) warps: &'a mut [WarpReaders],
+    /// Index of the first.
+    pub(super) first: usize,
+    pub(super) mixed: &'a mut MixedClocks,
+}
+
+impl CellReaders<'_> {
+    /// A read of `who` that races with no write.
     pub(super) fn read(&mut self, who: &Accessor<'_>, epoch: u32) {
-        let lane = 1 << who.lane();
-        let first = who.thread - who.lane();
-        let current = self.epoch == epoch && self.lanes != 0;
-        if current && self.clock == who.clock {
-            self.lanes |= lane;
-        } else if current && !lanes(self.lanes).all(|l| who.comes_after(first + l, self.clock)) {
-            self.lanes |= lane;
-            self.clock = self.clock.min(who.clock);
-        } else {
-            *self = WarpReaders { epoch, lanes: lane, clock: who.clock };
+        let (warp, lane) = ((who.thread / WARP_THREADS) as usize, who.lane());
+        let readers = &mut self.warps[warp];
+        let current = readers.epoch == epoch && readers.lanes != 0;
+        if current && readers.clock == who.clock {
+            readers.lanes |= 1 << lane;
+            return;
         }
+        let last = *readers;
+        if !current || last.seen_by(warp, who, || self.mixed[&(self.first + warp)]) {
+            *readers = WarpReaders { epoch, lanes: 1 << lane, clock: who.clock };
+            return;
+        }
+        let clocks = self.mixed.entry(self.first + warp).or_default();
+        if last.clock != MIXED {
+            *clocks = [last.clock; WARP_THREADS as usize];
+        }
+        // Who comes after a lane's last read comes after those before.
+        clocks[lane as usize] = who.clock;
+        (readers.lanes, readers.clock) = (last.lanes | 1 << lane, MIXED);
     }
 
-    /// A reader of `epoch` that a write of `who` races with; `warp` is the warp of these readers.
-    pub(super) fn racing(&self, warp: usize, who: &Accessor<'_>, epoch: u32) -> Option<u32> {
-        if self.epoch != epoch {
-            return None;
-        }
-        self.threads(warp)
-            .find(|&reader| reader != who.thread && !who.comes_after(reader, self.clock))
+    /// A reader of `epoch` that a write of `who` races with.
+    pub(super) fn racing(&self, who: &Accessor<'_>, epoch: u32) -> Option<u32> {
+        self.find(|readers| readers.epoch == epoch, who)
     }
 
     /// A reader of an epoch from `first_epoch` on that a write of `who`, of another block, races with.
-    pub(super) fn racing_since(
+    pub(super) fn racing_since(&self, who: &Accessor<'_>, first_epoch: u32) -> Option<u32> {
+        self.find(|readers| readers.epoch >= first_epoch, who)
+    }
+
+    fn find(&self, counts: impl Fn(&WarpReaders) -> bool, who: &Accessor<'_>) -> Option<u32> {
+        self.warps.iter().enumerate().filter(|(_, readers)| counts(readers)).find_map(
+            |(warp, readers)| readers.unseen(warp, who, || self.mixed[&(self.first + warp)]),
+        )
+    }
+
+    /// Forgets all readers.
+    pub(super) fn clear(&mut self) {
+        self.warps.fill(WarpReaders::default());
+    }
+}
+
+impl WarpReaders {
+    /// A reader that is another thread than `who`, or of another block, and that `who` does not come after; `mixed` gives clocks that differ.
+    fn unseen(
         &self,
         warp: usize,
         who: &Accessor<'_>,
-        first_epoch: u32,
+        mixed: impl FnOnce() -> LaneClocks,
     ) -> Option<u32> {
-        if self.epoch < first_epoch {
+        let thread = |lane: u32| warp as u32 * WARP_THREADS + lane;
+        let own = |thread: u32| thread == who.thread && !who.is_remote();
+        if self.clock != MIXED {
+            let mut threads = lanes(self.lanes).map(thread);
+            return threads.find(|&reader| !own(reader) && !who.comes_after(reader, self.clock));
+        }
+        if self.lanes == 0 {
             return None;
         }
-        self.threads(warp).find(|&reader| !who.comes_after(reader, self.clock))
+        let clocks = mixed();
+        let lane = lanes(self.lanes).find(|&lane| {
+            !own(thread(lane)) && !who.comes_after(thread(lane), clocks[lane as usize])
+        });
+        lane.map(thread)
     }
 
-    /// The readers.
-    fn threads(&self, warp: usize) -> impl Iterator<Item = u32> + use<> {
-        lanes(self.lanes).map(move |lane| warp as u32 * WARP_THREADS + lane)
+    /// Whether `who` comes after all of them.
+    fn seen_by(&self, warp: usize, who: &Accessor<'_>, mixed: impl FnOnce() -> LaneClocks) -> bool {
+        self.unseen(warp, who, mixed).is_none()
     }
 }
 

@@ -7,190 +7,20 @@
 //! unnecessary to clear anything between blocks: what was written before a block's first epoch was not written.
 //!
 //! Mbarriers order threads of different warps within an epoch. Who has seen what is then known for each thread, and so from
-//! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]).
+//! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]), as they are from the first time on that
+//! lanes of a warp have read a cell at clocks that differ.
 //!
 //! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on each of
 //! its bytes has a record of its own.
 
-use super::clocks::{Clocks, Member};
+use super::accessor::Accessor;
 use super::fault::AccessKind;
-use super::limits::WARP_THREADS;
-use super::readers::{WarpReaders, lanes};
+use super::readers::{CellReaders, MixedClocks, WarpReaders};
+use super::record::{Record, Write};
+use super::violation::Violation;
 
 /// Bytes that one record stands for.
 const WORD: usize = 4;
-
-/// `Record::reader_warp` when threads of several warps have read.
-const SEVERAL: u8 = u8::MAX;
-
-/// The thread that makes an access.
-#[derive(Clone, Copy)]
-pub(super) struct Accessor<'a> {
-    /// Linear index in its block.
-    pub(super) thread: u32,
-    /// Its own clock.
-    pub(super) clock: u32,
-    /// The clocks of its warp.
-    pub(super) clocks: &'a Clocks,
-    /// The block whose memory it is: its own, or another one of the cluster.
-    pub(super) memory: Member,
-}
-
-impl<'a> Accessor<'a> {
-    /// A thread at its own block's memory.
-    pub(super) fn new(thread: u32, clock: u32, clocks: &'a Clocks) -> Self {
-        Accessor { thread, clock, clocks, memory: clocks.member }
-    }
-
-    /// Whether the memory is another block's. Barriers of that block alone then say nothing.
-    #[inline(always)]
-    pub(super) fn is_remote(&self) -> bool {
-        self.memory.rank != self.clocks.member.rank
-    }
-    fn warp(&self) -> u8 {
-        (self.thread / WARP_THREADS) as u8
-    }
-
-    pub(super) fn lane(&self) -> u32 {
-        self.thread % WARP_THREADS
-    }
-
-    /// Whether this access comes after what an agent of the memory's block that is no thread has done at `clock`.
-    pub(super) fn has_seen_agent(&self, agent: usize, clock: u32) -> bool {
-        self.clocks.has_seen_of(self.memory, self.lane() as usize, agent, clock)
-    }
-
-    /// Whether a warp barrier, an mbarrier or one of the cluster lies between this access and one that `other`, of the memory's
-    /// block, made at `clock` in the same epoch.
-    pub(super) fn comes_after(&self, other: u32, clock: u32) -> bool {
-        if self.is_remote() {
-            self.has_seen_agent(other as usize, clock)
-        } else if other / WARP_THREADS == self.thread / WARP_THREADS {
-            let other = (other % WARP_THREADS) as usize;
-            self.clocks.has_seen(self.lane() as usize, other, clock)
-        } else {
-            self.clocks.has_seen_afar(self.lane() as usize, other as usize, clock)
-        }
-    }
-}
-
-/// What is wrong with an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Violation {
-    /// The byte at this distance from the address has not been written.
-    Uninitialised { distance: usize },
-    /// Another thread touched one of the bytes, and nothing orders the two.
-    Race { other: u32, other_access: AccessKind },
-    /// That thread of another block of the cluster has read one of the bytes, and nothing orders the two.
-    RemoteRead { rank: usize, thread: u32 },
-    /// A copy of that thread is going to write one of the bytes.
-    InFlight { issuer: u32 },
-    /// A matrix instruction of the warpgroup that begins with that thread is going to read one of the bytes.
-    OperandInFlight { reader: u32 },
-    /// A bulk store of that thread is going to read one of the bytes.
-    BeingRead { issuer: u32 },
-    /// That thread wrote one of the bytes, which an asynchronous instruction need not see.
-    NotFenced { writer: u32 },
-}
-
-/// The last write of a cell.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Write {
-    pub(super) agent: u32,
-    pub(super) clock: u32,
-    pub(super) epoch: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Record {
-    write_epoch: u32,
-    write_clock: u32,
-    read_epoch: u32,
-    /// Clock of the readers; where they differ, the smallest, so that a race is never reported wrongly.
-    read_clock: u32,
-    /// Readers of one warp: the mask of their lanes. Readers of several: two threads of different warps, 16 bits each.
-    readers: u32,
-    /// Agent of the last write: a thread, or what copies for it (see [`clocks`](super::clocks)).
-    writer: u16,
-    /// Warp of all readers, or `SEVERAL`.
-    reader_warp: u8,
-    /// The bytes of this word have their own records.
-    split: bool,
-}
-
-/// Both ways to touch a record fail with the thread that they race with, and what that did.
-impl Record {
-    /// Fails where nobody has written since the block's first epoch. `distance` says which byte of the access this is.
-    #[inline(always)]
-    fn check_written(&self, distance: usize, first_epoch: u32) -> Result<(), Violation> {
-        if self.write_epoch < first_epoch {
-            return Err(Violation::Uninitialised { distance });
-        }
-        Ok(())
-    }
-
-    /// Fails where the last write races with an access of `who`.
-    #[inline(always)]
-    fn check_writer(&self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
-        let writer = self.writer as u32;
-        if self.write_epoch == epoch
-            && writer != who.thread
-            && !who.comes_after(writer, self.write_clock)
-        {
-            return Err((writer, AccessKind::Write));
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn read(&mut self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
-        self.check_writer(who, epoch)?;
-        let (warp, lane) = (who.warp(), 1 << who.lane());
-        if self.read_epoch != epoch {
-            self.read_epoch = epoch;
-            (self.reader_warp, self.readers, self.read_clock) = (warp, lane, who.clock);
-        } else if self.reader_warp == warp {
-            if self.read_clock == who.clock {
-                self.readers |= lane;
-            } else if lanes(self.readers)
-                .all(|l| who.comes_after(warp as u32 * WARP_THREADS + l, self.read_clock))
-            {
-                (self.readers, self.read_clock) = (lane, who.clock);
-            } else {
-                self.readers |= lane;
-                self.read_clock = self.read_clock.min(who.clock);
-            }
-        } else if self.reader_warp != SEVERAL {
-            let first = self.reader_warp as u32 * WARP_THREADS + self.readers.trailing_zeros();
-            (self.reader_warp, self.readers) = (SEVERAL, first | who.thread << u16::BITS);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn write(&mut self, who: &Accessor<'_>, epoch: u32) -> Result<(), (u32, AccessKind)> {
-        self.check_writer(who, epoch)?;
-        if self.read_epoch == epoch
-            && let Some(reader) = self.racing_reader(who)
-        {
-            return Err((reader, AccessKind::Read));
-        }
-        (self.write_epoch, self.write_clock, self.writer) = (epoch, who.clock, who.thread as u16);
-        Ok(())
-    }
-
-    /// A reader of this epoch that a write of `who` races with.
-    fn racing_reader(&self, who: &Accessor<'_>) -> Option<u32> {
-        if self.reader_warp == SEVERAL {
-            let (first, second) = (self.readers & u16::MAX as u32, self.readers >> u16::BITS);
-            let other_warp = first / WARP_THREADS != who.thread / WARP_THREADS;
-            return Some(if other_warp { first } else { second });
-        }
-        lanes(self.readers)
-            .map(|lane| self.reader_warp as u32 * WARP_THREADS + lane)
-            .find(|&reader| reader != who.thread && !who.comes_after(reader, self.read_clock))
-    }
-}
 
 /// Records of cells of one size.
 #[derive(Default)]
@@ -198,6 +28,7 @@ struct Cells {
     records: Vec<Record>,
     /// Where the readers are kept for each warp: those of each cell, one warp after the other.
     readers: Vec<WarpReaders>,
+    mixed: MixedClocks,
 }
 
 impl Cells {
@@ -213,8 +44,10 @@ impl Cells {
     }
 
     /// The record of a cell and its readers in each of `warps` warps.
-    fn get(&mut self, cell: usize, warps: usize) -> (&mut Record, &mut [WarpReaders]) {
-        (&mut self.records[cell], &mut self.readers[cell * warps..][..warps])
+    fn get(&mut self, cell: usize, warps: usize) -> (&mut Record, CellReaders<'_>) {
+        let (first, mixed) = (cell * warps, &mut self.mixed);
+        let readers = CellReaders { warps: &mut self.readers[first..][..warps], first, mixed };
+        (&mut self.records[cell], readers)
     }
 }
 
@@ -226,6 +59,8 @@ pub(super) struct Shadow {
     bytes: Cells,
     /// Warps whose readers are kept apart; 0 where the records are enough.
     warps: usize,
+    /// Warps of the block.
+    all_warps: usize,
 }
 
 impl Shadow {
@@ -238,11 +73,18 @@ impl Shadow {
         }
     }
 
-    /// Keeps the readers of each of the block's warps apart from now on; of none where `warps` is 0.
-    pub(super) fn track_warps(&mut self, warps: usize) {
-        self.warps = warps;
-        self.words.track(warps);
-        self.bytes.track(warps);
+    /// Gets ready for a block of so many warps.
+    pub(super) fn begin_block(&mut self, warps: usize) {
+        (self.warps, self.all_warps) = (0, warps);
+        self.words.mixed.clear();
+        self.bytes.mixed.clear();
+    }
+
+    /// Keeps the readers of each of the block's warps apart from now on.
+    pub(super) fn track_warps(&mut self) {
+        self.warps = self.all_warps;
+        self.words.track(self.warps);
+        self.bytes.track(self.warps);
     }
 
     /// Forgets everything; epochs may start again.
@@ -270,10 +112,17 @@ impl Shadow {
         if self.warps > 0 {
             return self.read_tracked(offset, bytes, who, epoch, first_epoch);
         }
+        let mut is_kept = true;
         self.each(offset, bytes, |at, record| {
             record.check_written(at - offset, first_epoch)?;
-            record.read(who, epoch).map_err(race)
-        })
+            is_kept &= record.read(who, epoch).map_err(race)?;
+            Ok(())
+        })?;
+        if !is_kept {
+            self.track_warps();
+            return self.read_tracked(offset, bytes, who, epoch, first_epoch);
+        }
+        Ok(())
     }
 
     /// [`read`](Self::read) where readers are kept for each warp.
@@ -286,10 +135,10 @@ impl Shadow {
         epoch: u32,
         first_epoch: u32,
     ) -> Result<(), Violation> {
-        self.each_tracked(offset, bytes, |at, record, readers| {
+        self.each_tracked(offset, bytes, |at, record, mut readers| {
             record.check_written(at - offset, first_epoch)?;
             record.check_writer(who, epoch).map_err(race)?;
-            readers[who.warp() as usize].read(who, epoch);
+            readers.read(who, epoch);
             Ok(())
         })
     }
@@ -333,15 +182,13 @@ impl Shadow {
         who: &Accessor<'_>,
         epoch: u32,
     ) -> Result<(), Violation> {
-        self.each_tracked(offset, bytes, |_, record, readers| {
-            let mut warps = readers.iter().enumerate();
-            let racing = warps.find_map(|(warp, readers)| readers.racing(warp, who, epoch));
-            if let Some(reader) = racing {
+        self.each_tracked(offset, bytes, |_, record, mut readers| {
+            if let Some(reader) = readers.racing(who, epoch) {
                 return Err(race((reader, AccessKind::Read)));
             }
             record.write(who, epoch).map_err(race)?;
             // Whoever comes after this write comes after the readers too.
-            readers.fill(WarpReaders::default());
+            readers.clear();
             Ok(())
         })
     }
@@ -355,18 +202,15 @@ impl Shadow {
         who: &Accessor<'_>,
         first_epoch: u32,
     ) -> Result<(), Violation> {
-        self.each_tracked(offset, bytes, |_, record, readers| {
-            let mut warps = readers.iter().enumerate();
-            let racing =
-                warps.find_map(|(warp, readers)| readers.racing_since(warp, who, first_epoch));
-            if let Some(reader) = racing {
+        self.each_tracked(offset, bytes, |_, record, mut readers| {
+            if let Some(reader) = readers.racing_since(who, first_epoch) {
                 return Err(race((reader, AccessKind::Read)));
             }
             let writer = record.writer.into();
             if record.write_epoch >= first_epoch && !who.comes_after(writer, record.write_clock) {
                 return Err(race((writer, AccessKind::Write)));
             }
-            readers.fill(WarpReaders::default());
+            readers.clear();
             Ok(())
         })
     }
@@ -435,7 +279,7 @@ impl Shadow {
         &mut self,
         offset: usize,
         bytes: usize,
-        mut visit: impl FnMut(usize, &mut Record, &mut [WarpReaders]) -> Result<(), Violation>,
+        mut visit: impl FnMut(usize, &mut Record, CellReaders<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         let warps = self.warps;
         if bytes < WORD {
@@ -472,6 +316,11 @@ impl Shadow {
             self.bytes.records[byte] = record;
             self.bytes.readers[byte * warps..][..warps]
                 .copy_from_slice(&self.words.readers[word * warps..][..warps]);
+            for warp in 0..warps {
+                if let Some(&clocks) = self.words.mixed.get(&(word * warps + warp)) {
+                    self.bytes.mixed.insert(byte * warps + warp, clocks);
+                }
+            }
         }
     }
 }

@@ -5,15 +5,22 @@
 //! one array does not end in the next one, as it would on a GPU.
 
 mod bulk;
+mod statics;
 
+pub(super) use statics::DeclarationError;
+
+use super::accessor::Accessor;
 use super::fault::AccessKind;
 use super::fences::Fences;
 use super::in_flight::{BeingRead, InFlight};
-use super::limits::{MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
+use super::limits::WARP_THREADS;
+use super::objects::Objects;
 use super::operands::{Operands, UNIT, Warpgroups};
+use super::record::Write;
 use super::remote_readers::RemoteReaders;
-use super::shadow::{Accessor, Shadow, Violation, Write};
-use std::panic::Location;
+use super::shadow::Shadow;
+use super::violation::Violation;
+use statics::StaticArray;
 
 /// Address of the first static array. The first KiB is not the kernel's, as on GPUs since compute capability 8.0, so
 /// that address 0 is never valid.
@@ -23,18 +30,13 @@ pub(super) const STATIC_BASE: u32 = 1 << 10;
 /// kernel's.
 pub(crate) const DYNAMIC_BASE: u32 = (1 << 20) + (1 << 10);
 
-/// Static arrays start at a multiple of this many bytes: all 32 banks once.
-const STATIC_ALIGNMENT: u32 = 128;
-
-/// Fewest bytes between two static arrays.
-const STATIC_GAP: u32 = 128;
-
 /// Memory with its records.
 #[derive(Default)]
 struct Region {
     data: Vec<u8>,
     shadow: Shadow,
     in_flight: InFlight,
+    objects: Objects,
     operands: Operands,
     being_read: BeingRead,
     remote_readers: RemoteReaders,
@@ -52,7 +54,14 @@ impl Region {
         self.operands.grow(bytes);
     }
 
-    /// Fails where a write to an aligned range meets what runs in the background, or what other blocks have read.
+    /// Fails where a read of an aligned range meets what runs in the background, or an mbarrier.
+    #[inline(always)]
+    fn readable(&self, offset: usize, bytes: usize) -> Result<(), Violation> {
+        self.objects.check(offset, bytes)?;
+        self.in_flight.check(offset, bytes)
+    }
+
+    /// Fails where a write to an aligned range meets what runs in the background, an mbarrier, or what other blocks have read.
     #[inline(always)]
     fn ready(
         &mut self,
@@ -61,25 +70,11 @@ impl Region {
         who: &Accessor<'_>,
         warpgroups: &Warpgroups,
     ) -> Result<(), Violation> {
-        self.in_flight.check(offset, bytes)?;
+        self.readable(offset, bytes)?;
         self.being_read.check(offset, bytes)?;
         self.remote_readers.write(offset, bytes, who)?;
         self.operands.check_write(offset, bytes, who, warpgroups)
     }
-}
-
-/// One static array.
-struct StaticArray {
-    /// Offset from `STATIC_BASE`.
-    offset: u32,
-    bytes: u32,
-    location: &'static Location<'static>,
-}
-
-/// Why a declaration of a static array was refused.
-pub(super) enum DeclarationError {
-    Mismatch(String),
-    Limit(String),
 }
 
 /// Agents of a block of so many threads (see [`clocks`](super::clocks)): the first half are the threads, of whole warps, and the
@@ -104,6 +99,8 @@ pub(crate) struct SharedMemory {
     agents: usize,
     warpgroups: Warpgroups,
     pub(super) fences: Fences,
+    /// For each agent the clock up to which barriers of the cluster have made its writes visible to other blocks.
+    released: Vec<u32>,
 }
 
 impl SharedMemory {
@@ -119,6 +116,7 @@ impl SharedMemory {
             agents: 0,
             warpgroups: Warpgroups::default(),
             fences: Fences::default(),
+            released: Vec::new(),
         }
     }
 
@@ -141,12 +139,17 @@ impl SharedMemory {
         self.warpgroups.track(0, 0);
         for region in [&mut self.static_region, &mut self.dynamic_region] {
             region.in_flight.clear();
+            region.objects.clear();
             region.being_read.clear();
             region.operands.clear();
             region.remote_readers.clear();
         }
         self.fences.begin_block(agents_of(threads));
-        self.track_threads(0);
+        self.released.clear();
+        self.agents = 0;
+        let warps = threads.div_ceil(WARP_THREADS as usize);
+        self.static_region.shadow.begin_block(warps);
+        self.dynamic_region.shadow.begin_block(warps);
         self.epoch += 1;
         self.first_epoch = self.epoch;
     }
@@ -163,17 +166,30 @@ impl SharedMemory {
         self.warpgroups.barrier();
     }
 
+    /// A barrier of the cluster, up to which an agent of the block is known there to have come to a clock.
+    pub(super) fn release(&mut self, agent: usize, clock: u32) {
+        if self.released.len() <= agent {
+            self.released.resize(agent + 1, 0);
+        }
+        self.released[agent] = clock.max(self.released[agent]);
+    }
+
+    /// Whether what an agent of the block has done at a clock is visible to who comes after that in another block. Arrivals at mbarriers
+    /// there put it in order, and show it to nobody.
+    pub(super) fn has_released(&self, agent: u32, clock: u32) -> bool {
+        self.released.get(agent as usize).is_some_and(|&released| released >= clock)
+    }
+
     /// The interval between barriers that runs now.
     pub(super) fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Tracks from now on how the `threads` threads of the block are ordered across warps; 0 for not at all.
+    /// Tracks from now on how the `threads` threads of the block are ordered across warps.
     pub(super) fn track_threads(&mut self, threads: usize) {
-        let warps = threads.div_ceil(WARP_THREADS as usize);
         self.agents = agents_of(threads);
-        self.static_region.shadow.track_warps(warps);
-        self.dynamic_region.shadow.track_warps(warps);
+        self.static_region.shadow.track_warps();
+        self.dynamic_region.shadow.track_warps();
     }
 
     /// Follows from now on what the matrix instructions of the block's warpgroups read.
@@ -193,7 +209,7 @@ impl SharedMemory {
     ) -> Option<Result<(), Violation>> {
         let first_epoch = self.first_epoch;
         let (region, offset, warpgroups) = self.locate_write(address, UNIT as u32)?;
-        let ready = region.in_flight.check(offset, UNIT);
+        let ready = region.readable(offset, UNIT);
         let begun = ready.and_then(|()| region.shadow.writes(offset, UNIT, first_epoch, judge));
         Some(begun.map(|()| region.operands.begin(offset, warpgroups, warpgroup, instruction)))
     }
@@ -224,54 +240,6 @@ impl SharedMemory {
     /// Bytes of static and dynamic shared memory that the block has so far.
     pub(super) fn bytes(&self) -> u32 {
         self.static_bytes + self.dynamic_bytes
-    }
-
-    /// The address of the `n`-th static array that a thread declares.
-    pub(super) fn declare(
-        &mut self,
-        n: usize,
-        bytes: usize,
-        location: &'static Location<'static>,
-    ) -> Result<u32, DeclarationError> {
-        use DeclarationError::{Limit, Mismatch};
-        if let Some(array) = self.statics.get(n) {
-            if array.bytes as usize == bytes && array.location == location {
-                return Ok(STATIC_BASE + array.offset);
-            }
-            return Err(Mismatch(format!(
-                "declares {bytes} bytes as its static shared array number {n} where an earlier thread declared {} \
-                 bytes at {}: all threads must declare the same arrays in the same order",
-                array.bytes, array.location
-            )));
-        }
-        if self.statics.iter().any(|array| array.location == location) {
-            return Err(Mismatch(
-                "declares the same static shared array twice: move the declaration out of the loop"
-                    .into(),
-            ));
-        }
-        let total = (self.static_bytes as usize).saturating_add(bytes);
-        if total > MAX_STATIC_SHARED as usize {
-            return Err(Limit(format!(
-                "declares {total} bytes of static shared memory where a block may have {MAX_STATIC_SHARED}: use \
-                 dynamic shared memory"
-            )));
-        }
-        if total + self.dynamic_bytes as usize > MAX_SHARED as usize {
-            return Err(Limit(format!(
-                "declares {total} bytes of static shared memory beside {} bytes of dynamic shared memory where a \
-                 block may have {MAX_SHARED} in all",
-                self.dynamic_bytes
-            )));
-        }
-        let bytes = bytes as u32;
-        let offset = self.statics.last().map_or(0, |last| {
-            (last.offset + last.bytes + STATIC_GAP).next_multiple_of(STATIC_ALIGNMENT)
-        });
-        self.static_bytes = total as u32;
-        self.static_region.grow(offset + bytes);
-        self.statics.push(StaticArray { offset, bytes, location });
-        Ok(STATIC_BASE + offset)
     }
 
     /// The memory of an address range, which must lie in one array.
@@ -310,7 +278,7 @@ impl SharedMemory {
     ) -> Option<Result<V, Violation>> {
         let (epoch, first_epoch) = (self.epoch, self.first_epoch);
         let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        let ready = region.in_flight.check(offset, size_of::<V>());
+        let ready = region.readable(offset, size_of::<V>());
         let read = ready
             .and_then(|()| region.shadow.read(offset, size_of::<V>(), who, epoch, first_epoch));
         Some(read.map(|()| {
@@ -320,30 +288,34 @@ impl SharedMemory {
         }))
     }
 
-    /// [`read`](Self::read) by a thread of another block: it comes after the writes that it has seen, in whatever epoch they were, and
-    /// before those that see it.
+    /// [`read`](Self::read) by a thread of another block: it comes after the writes that a barrier of the cluster has shown it, in whatever
+    /// epoch they were, and before those that see it.
     pub(super) fn read_from_afar<V: Copy>(
         &mut self,
         address: u32,
         who: &Accessor<'_>,
     ) -> Option<Result<V, Violation>> {
         let first_epoch = self.first_epoch;
-        let (region, offset) = self.locate(address, size_of::<V>() as u32)?;
-        let ready = region.in_flight.check(offset, size_of::<V>());
-        let read = ready.and_then(|()| {
-            region.shadow.writes(offset, size_of::<V>(), first_epoch, &mut |write| {
-                if who.comes_after(write.agent, write.clock) {
-                    return Ok(());
-                }
-                Err(Violation::Race { other: write.agent, other_access: AccessKind::Write })
-            })
-        });
-        Some(read.map(|()| {
-            region.remote_readers.read(offset, size_of::<V>(), who);
+        let released = std::mem::take(&mut self.released);
+        let mut judge = |Write { agent, clock, .. }: Write| {
+            let visible = released.get(agent as usize).is_some_and(|&released| released >= clock);
+            match who.comes_after(agent, clock) {
+                true if visible => Ok(()),
+                true => Err(Violation::NotReleased { writer: agent }),
+                false => Err(Violation::Race { other: agent, other_access: AccessKind::Write }),
+            }
+        };
+        let bytes = size_of::<V>();
+        let read = self.locate(address, bytes as u32).map(|(region, offset)| {
+            region.readable(offset, bytes)?;
+            region.shadow.writes(offset, bytes, first_epoch, &mut judge)?;
+            region.remote_readers.read(offset, bytes, who);
             let data = region.data.as_ptr();
             // SAFETY: the range lies in the region, which is at least as long as its arrays; any bits are a valid `V`.
-            unsafe { data.add(offset).cast::<V>().read_unaligned() }
-        }))
+            Ok(unsafe { data.add(offset).cast::<V>().read_unaligned() })
+        });
+        self.released = released;
+        read
     }
 
     /// Writes an aligned value; `None` where it is not in one array.
@@ -363,6 +335,17 @@ impl SharedMemory {
             // SAFETY: the range lies in the region, which is at least as long as its arrays.
             unsafe { data.add(offset).cast::<V>().write_unaligned(value) }
         }))
+    }
+
+    /// Makes an mbarrier where a thread could write as many bytes; `None` where it could not.
+    pub(super) fn init_mbarrier(
+        &mut self,
+        address: u32,
+        who: &Accessor<'_>,
+    ) -> Option<Result<(), Violation>> {
+        let written = self.write(address, 0_u64, who)?;
+        let (region, offset) = self.locate(address, size_of::<u64>() as u32)?;
+        Some(written.map(|()| region.objects.add(offset)))
     }
 
     /// Begins an asynchronous copy to an aligned range: it writes there at any time from now on. `None` where the range is not
@@ -410,27 +393,6 @@ impl SharedMemory {
             words.iter().zip(region.data[offset..].chunks_exact_mut(size_of::<u32>()))
         {
             bytes.copy_from_slice(&word.to_ne_bytes());
-        }
-    }
-
-    /// Says what lies around an address range that is not in one array.
-    pub(super) fn explain(&self, address: u32, bytes: u32) -> String {
-        let end = address as u64 + bytes as u64;
-        if address >= DYNAMIC_BASE {
-            let size = self.dynamic_bytes;
-            let over = end - DYNAMIC_BASE as u64 - size as u64;
-            return format!("{over} bytes too far for the {size} bytes of dynamic shared memory");
-        }
-        let below = self.statics.iter().rev().find(|array| STATIC_BASE + array.offset <= address);
-        match below {
-            Some(array) => {
-                let base = STATIC_BASE + array.offset;
-                let over = end - (base + array.bytes) as u64;
-                let StaticArray { bytes, location, .. } = array;
-                format!("{over} bytes too far for the {bytes}-byte array at {base:#x} ({location})")
-            }
-            None if self.statics.is_empty() => "the block has no static shared array".into(),
-            None => "it lies before the first shared array".into(),
         }
     }
 }

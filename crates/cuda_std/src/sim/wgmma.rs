@@ -1,16 +1,20 @@
 //! Warpgroup matrix instructions: what the threads of a warpgroup do together, and when it takes effect. See "Warpgroup matrix
 //! instructions" in [the module](crate::sim).
 
-use super::access::{Place, describe};
+mod operand;
+
+use operand::begin_operand;
+pub(crate) use operand::wgmma_start;
+
+use super::access::Place;
 use super::accumulators::Accumulators;
 use super::block::coordinates;
-use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
+use super::fault::{FaultKind, Index, MemoryAccess, SimError};
 use super::limits::WARP_THREADS;
-use super::operands::UNIT;
-use super::product::{multiply_add, operand, units};
-use super::shadow::{Accessor, Violation, Write};
+use super::product::{multiply_add, operand as matrix};
+use super::registers::{self, Transfer};
 use super::worker::{State, Stop, Worker, current, raise, suspend};
-use crate::wgmma::{K, M, Operand, THREADS};
+use crate::wgmma::{K, M, THREADS};
 use std::collections::{BTreeMap, VecDeque};
 
 const LANES: usize = WARP_THREADS as usize;
@@ -18,14 +22,6 @@ const GROUP: usize = THREADS as usize;
 
 /// Most groups that a wait can leave under way.
 const MAX_PENDING: usize = 7;
-
-/// Where the simulator keeps the bits of an address that a descriptor has no room for: its shared memory is larger than that of
-/// a GPU, and the manual leaves these bits open.
-const HIGH_BIT: u32 = 52;
-const HIGH_BITS: u32 = 10;
-
-/// Bits of an address that a descriptor has room for.
-const LOW_BITS: u32 = 18;
 
 /// One matrix instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +44,7 @@ pub(crate) enum Operation {
     Commit,
     /// Leaves as many groups under way.
     Wait(usize),
+    Registers(Transfer),
 }
 
 impl Operation {
@@ -58,6 +55,7 @@ impl Operation {
             Operation::Multiply(_) => "warpgroup matrix instruction",
             Operation::Commit => "warpgroup commit",
             Operation::Wait(_) => "warpgroup wait",
+            Operation::Registers(_) => "transfer of registers",
         }
     }
 }
@@ -76,6 +74,7 @@ struct Pending {
     number: u32,
     /// Addresses of the units of A and B.
     units: [Vec<u32>; 2],
+    place: Place,
 }
 
 /// What a warpgroup has under way.
@@ -89,23 +88,6 @@ pub(super) struct Warpgroup {
     /// Instructions that are in no group yet.
     open: usize,
     issued: u32,
-}
-
-/// The lowest bits of a descriptor of a matrix that starts at `address`.
-pub(crate) fn wgmma_start(address: u32, place: Place) -> u64 {
-    if !address.is_multiple_of(UNIT as u32) {
-        let access = operand_access(address);
-        let message = format!("is misaligned: an operand starts at a multiple of {UNIT}");
-        // SAFETY: the worker is the current one.
-        unsafe { raise(current(), FaultKind::Misaligned, Some(access), message, place) }
-    }
-    let low = address & ((1 << LOW_BITS) - 1);
-    (low / UNIT as u32) as u64 | ((address >> LOW_BITS) as u64) << HIGH_BIT
-}
-
-fn operand_access(address: u32) -> MemoryAccess {
-    let (space, kind) = (Space::Shared, AccessKind::Read);
-    MemoryAccess { space, kind, address: address as u64, bytes: UNIT as u32 }
 }
 
 /// The running thread's warpgroup, and its index there.
@@ -182,14 +164,20 @@ pub(super) fn release(worker: &mut Worker) -> Result<bool, SimError> {
             );
             return Err(fault(worker, thread, step, FaultKind::WgmmaMisuse, None, message));
         }
-        execute(worker, group, step)?;
+        if let Operation::Registers(transfer) = step.operation {
+            if !registers::execute(worker, group, step, transfer)? {
+                continue;
+            }
+        } else {
+            execute(worker, group, step)?;
+        }
         worker.threads[threads].iter_mut().for_each(|thread| thread.state = State::Ready);
         any = true;
     }
     Ok(any)
 }
 
-fn fault(
+pub(super) fn fault(
     worker: &Worker,
     thread: usize,
     step: Step,
@@ -208,7 +196,9 @@ fn execute(worker: &mut Worker, group: usize, step: Step) -> Result<(), SimError
     }
     match step.operation {
         Operation::Fence => {
-            worker.warpgroups[group].sets.values_mut().for_each(|set| set.fenced = true);
+            for set in worker.warpgroups[group].sets.values_mut() {
+                (set.fenced, set.shape) = (true, None);
+            }
         }
         Operation::Multiply(instruction) => issue(worker, group, step, instruction)?,
         Operation::Commit => {
@@ -217,6 +207,7 @@ fn execute(worker: &mut Worker, group: usize, step: Step) -> Result<(), SimError
             warpgroup.open = 0;
         }
         Operation::Wait(newest) => wait(worker, group, newest),
+        Operation::Registers(_) => {}
     }
     Ok(())
 }
@@ -246,6 +237,16 @@ fn issue(
                        start, without a warpgroup fence between";
         return Err(fault(worker, first, step, FaultKind::WgmmaFenceMissing, None, message.into()));
     }
+    if let Some(last) = set.shape.replace(instruction.n)
+        && last != instruction.n
+    {
+        let message = format!(
+            "executes a warpgroup matrix instruction of {} columns on accumulators that one of {last} has changed, without a \
+             warpgroup fence between: only those of one shape are in order without",
+            instruction.n
+        );
+        return Err(fault(worker, first, step, FaultKind::WgmmaFenceMissing, None, message));
+    }
     set.pending += 1;
     warpgroup.issued += 1;
     warpgroup.open += 1;
@@ -258,75 +259,15 @@ fn issue(
         worker.clocks[thread / LANES].own(thread % LANES)
     });
     worker.shared.warpgroups().begin(group, number, clocks);
-    worker.warpgroups[group].pending.push_back(Pending { instruction, number, units: [a, b] });
+    worker.warpgroups[group].pending.push_back(Pending {
+        instruction,
+        number,
+        units: [a, b],
+        place: step.place,
+    });
     worker.counters.wgmma_instructions += 1;
     worker.counters.tensor_fma += (M * instruction.n * K) as u64;
     Ok(())
-}
-
-/// Checks that a warpgroup may read an operand, and gives the addresses of its units.
-fn begin_operand(
-    worker: &mut Worker,
-    group: usize,
-    step: Step,
-    (name, (bits, transposed), rows): (&str, (u64, bool), usize),
-    number: u32,
-) -> Result<Vec<u32>, SimError> {
-    let first = group * GROUP;
-    let high = ((bits >> HIGH_BIT) as u32 % (1 << HIGH_BITS)) << LOW_BITS;
-    let operand = match Operand::decode(bits, transposed) {
-        Ok(operand) => operand,
-        Err(wrong) => {
-            let message = format!(
-                "executes a warpgroup matrix instruction whose descriptor of {name} {wrong}"
-            );
-            return Err(fault(worker, first, step, FaultKind::WgmmaDescriptor, None, message));
-        }
-    };
-    let addresses: Vec<u32> = units(rows, transposed)
-        .map(|(i, k)| high.wrapping_add(operand.unit(i as u32, k as u32)))
-        .collect();
-    let epoch = worker.shared.epoch();
-    let (clocks, fences) = (&worker.clocks, std::mem::take(&mut worker.shared.fences));
-    let readers = || {
-        (first..first + GROUP).map(|thread| {
-            let clocks = &clocks[thread / LANES];
-            Accessor::new(thread as u32, clocks.own(thread % LANES), clocks)
-        })
-    };
-    let mut last = None;
-    let mut judge = |write: Write| {
-        if last == Some(write) {
-            return Ok(());
-        }
-        let seen = |reader: Accessor<'_>| {
-            reader.thread == write.agent || reader.comes_after(write.agent, write.clock)
-        };
-        if write.epoch == epoch && !readers().all(seen) {
-            return Err(Violation::Race { other: write.agent, other_access: AccessKind::Write });
-        }
-        let covered = |reader: Accessor<'_>| fences.cover(write.agent, write.clock, &reader);
-        if !readers().all(covered) {
-            return Err(Violation::NotFenced { writer: write.agent });
-        }
-        last = Some(write);
-        Ok(())
-    };
-    for &address in &addresses {
-        let (kind, message) = match worker.shared.begin_operand(address, group, number, &mut judge)
-        {
-            Some(Ok(())) => continue,
-            Some(Err(violation)) => describe(worker, violation),
-            None => {
-                let around = worker.shared.explain(address, UNIT as u32);
-                (FaultKind::OutOfBounds, format!("is out of bounds: {around}"))
-            }
-        };
-        let message = format!("of the operand {name} of a warpgroup matrix instruction {message}");
-        return Err(fault(worker, first, step, kind, Some(operand_access(address)), message));
-    }
-    worker.shared.fences = fences;
-    Ok(addresses)
 }
 
 /// Executes the instructions of all groups but the `newest`: only now are their operands read and their accumulators changed.
@@ -335,11 +276,11 @@ fn wait(worker: &mut Worker, group: usize, newest: usize) {
     let old = warpgroup.groups.len().saturating_sub(newest);
     let count: usize = warpgroup.groups.drain(..old).sum();
     let mut done = None;
-    for Pending { instruction, number, units } in warpgroup.pending.drain(..count) {
+    for Pending { instruction, number, units, .. } in warpgroup.pending.drain(..count) {
         let Instruction { n, set, bf16, accumulate, operands } = instruction;
         let mut read = |which: usize, rows: usize| {
             let units = units[which].iter().map(|&address| worker.shared.unit(address));
-            operand(units, rows, operands[which].1, bf16)
+            matrix(units, rows, operands[which].1, bf16)
         };
         let (a, b) = (read(0, M), read(1, n));
         if let Some(set) = warpgroup.sets.get_mut(&set) {
@@ -355,6 +296,26 @@ fn wait(worker: &mut Worker, group: usize, newest: usize) {
     for thread in group * GROUP..(group + 1) * GROUP {
         worker.clocks[thread / LANES].learn_one(thread % LANES, agent, number);
     }
+}
+
+/// Checks that no warpgroup has instructions under way when the block's threads have all returned.
+pub(super) fn check_end(worker: &Worker) -> Result<(), SimError> {
+    for (group, warpgroup) in worker.warpgroups.iter().enumerate() {
+        if let Some(Pending { place, .. }) = warpgroup.pending.front() {
+            let issuer = coordinates((group * GROUP) as u64, worker.block_dim);
+            let kind = FaultKind::EndsUnderWay { issuer };
+            let message = "has a warpgroup matrix instruction under way that its warpgroup has not waited for: the block has ended before";
+            let place = Some((*place).into());
+            return Err(SimError::Fault(worker.fault_of(
+                issuer,
+                kind,
+                None,
+                message.to_owned(),
+                place,
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that no thread of a block in which none can go on waits for others of its warpgroup.

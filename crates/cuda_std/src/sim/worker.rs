@@ -16,6 +16,7 @@ use super::mbarrier::{Mbarriers, Wait};
 use super::mma::Fragments;
 use super::named_barrier::{NamedBarriers, NamedWait};
 use super::progress::Progress;
+use super::registers::Registers;
 use super::shared::{SharedMemory, agents_of};
 use super::signal::SignalWait;
 use super::stack::Stacks;
@@ -208,6 +209,7 @@ pub(crate) struct Worker {
     /// Empty before the first accumulators are declared.
     pub(super) warpgroups: Vec<Warpgroup>,
     pub(super) named_barriers: NamedBarriers,
+    pub(super) registers: Registers,
     pub(super) member: Member,
     pub(super) neighbours: Neighbours,
     pub(super) log: Log,
@@ -248,6 +250,7 @@ impl Worker {
             mbarriers: Mbarriers::new(),
             warpgroups: Vec::new(),
             named_barriers: NamedBarriers::default(),
+            registers: Registers::default(),
             member: Member::ALONE,
             neighbours: Neighbours::default(),
             log: Log::new(),

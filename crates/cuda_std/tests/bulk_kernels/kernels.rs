@@ -111,7 +111,7 @@ const ALL: u32 = 2;
 
 /// For each row of the matrix of `map`, in boxes of `ROWS x COLS`: its sum, twice that, its number in its block, and zero. They are
 /// stored in boxes of `ROWS x RESULTS` that are not swizzled, by `target`. There is a block for `ROWS` rows.
-#[kernel(max_threads = RING_THREADS, min_blocks = 1)]
+#[kernel(max_threads = RING_THREADS, min_blocks = 2)]
 pub unsafe fn ring(
     #[grid_constant] map: &TensorMap,
     #[grid_constant] target: &TensorMap,
@@ -140,8 +140,7 @@ pub unsafe fn ring(
             if i < warp::WARP_SIZE && warp::elect(warp::FULL_MASK) {
                 for tile in 0..tiles {
                     empty(stage).wait(parity ^ 1);
-                    full(stage).expect_tx(STAGE_BYTES / 2);
-                    full(stage).arrive_expect_tx(STAGE_BYTES / 2);
+                    full(stage).arrive_expect_tx(STAGE_BYTES);
                     let at = [(tile * COLS) as i32, row as i32];
                     bulk_copy::load_2d(stages.add(stage * STAGE), map, at, full(stage));
                     stage += 1;

@@ -62,7 +62,7 @@ const INSTRUCTIONS: [(&str, &[&str]); 4] = [
         &[
             ".param .align 64 .b8 ring_param_0[128]",
             ".param .align 64 .b8 ring_param_1[128]",
-            "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [",
+            "mbarrier.arrive.expect_tx.shared.b64",
             "setmaxnreg.dec.sync.aligned.u32 40;",
             "setmaxnreg.inc.sync.aligned.u32 160;",
             "bar.arrive",

@@ -55,9 +55,14 @@ pub unsafe fn bulk_store_3d(map: u64, x: i32, y: i32, z: i32, source: u32) {
     sim::bulk_store(map, &[x, y, z], source, Location::caller());
 }
 
-/// Nothing is far away.
+/// Nothing is far away, but there must be a map.
 #[inline(always)]
-pub unsafe fn bulk_prefetch_map(_map: u64) {}
+#[track_caller]
+pub unsafe fn bulk_prefetch_map(map: u64) {
+    // SAFETY: as above.
+    let map = unsafe { &*(map as *const TensorMap) };
+    sim::bulk_prefetch_map(map, Location::caller());
+}
 
 #[inline(always)]
 #[track_caller]

@@ -38,15 +38,6 @@ pub unsafe fn mbarrier_arrive_expect_tx(address: u32, bytes: u32) {
 
 #[inline(always)]
 #[track_caller]
-pub unsafe fn mbarrier_expect_tx(address: u32, bytes: u32) {
-    sim::mbarrier_expect_tx(address, bytes, Location::caller());
-}
-
-/// The simulator's mbarriers count bytes.
-pub const MBARRIER_TRANSACTIONS: bool = true;
-
-#[inline(always)]
-#[track_caller]
 pub unsafe fn fence_mbarrier_init() {
     sim::fence_mbarrier_init();
 }

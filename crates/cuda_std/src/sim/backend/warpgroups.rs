@@ -16,17 +16,21 @@ pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
     sim::named_barrier_arrive(barrier, threads, Location::caller());
 }
 
-/// Threads have as many registers as they like.
 #[inline(always)]
-pub unsafe fn increase_registers<const N: u32>() {}
+#[track_caller]
+pub unsafe fn increase_registers<const N: u32>() {
+    sim::transfer_registers(N, true, Location::caller());
+}
 
 /// The simulator runs what needs them.
 #[inline(always)]
 pub fn require_register_transfers() {}
 
-/// As above.
 #[inline(always)]
-pub unsafe fn decrease_registers<const N: u32>() {}
+#[track_caller]
+pub unsafe fn decrease_registers<const N: u32>() {
+    sim::transfer_registers(N, false, Location::caller());
+}
 
 /// The first lane of the mask, as soon as all of them have come. As a shuffle it orders no memory.
 #[inline(always)]

@@ -1,11 +1,11 @@
 //! The bytes that phases of mbarriers count, and the bulk loads that bring them.
 
-use super::{Mbarrier, access, check_phase, object, warp_and_lane};
+use super::{Mbarrier, access, object, warp_and_lane};
 use crate::sim::access::{Place, shared_access_of};
+use crate::sim::accessor::Accessor;
 use crate::sim::bulk_copy::BulkLoad;
 use crate::sim::clocks::{Knowledge, Member, loads_of, merge};
 use crate::sim::fault::{AccessKind, FaultKind};
-use crate::sim::shadow::Accessor;
 use crate::sim::shared::SharedMemory;
 use crate::sim::worker::{Worker, current, raise};
 
@@ -36,6 +36,11 @@ impl Bytes {
     /// Bytes that bulk loads under way are going to bring.
     pub(super) fn copied(&self) -> u32 {
         self.loads.iter().fold(0, |bytes, load| bytes.saturating_add(load.bytes))
+    }
+
+    /// The first of the bulk loads under way.
+    pub(super) fn first_load(&self) -> Option<&BulkLoad> {
+        self.loads.first()
     }
 
     /// Lets all loads arrive, at the end of a phase that expects their bytes, and adds that to what it makes known.
@@ -103,17 +108,6 @@ pub(super) unsafe fn expect(
     }
 }
 
-/// Lets the phase under way expect more bytes.
-pub(crate) fn mbarrier_expect_tx(address: u32, bytes: u32, place: Place) {
-    let worker = current();
-    // SAFETY: the worker is the current one; `object` is not used after a suspension.
-    unsafe {
-        let object = object(worker, worker, AccessKind::Write, address, place);
-        check_phase(worker, object, address, place);
-        expect(worker, object, bytes, address, place);
-    }
-}
-
 /// Checks that a bulk load of the running thread may name an mbarrier of the block of `owner`, and that its bytes belong to the phase under
 /// way in whatever order the threads run.
 ///
@@ -136,7 +130,8 @@ pub(in crate::sim) unsafe fn begin_load(
         let who = Accessor { thread: state.thread, clock: state.clock, clocks, memory };
         let visible = fenced.is_some_and(|(thread, clock, epoch)| {
             let own = epoch < (*owner).shared.epoch() || thread == who.thread;
-            own && !who.is_remote() || who.comes_after(thread, clock)
+            let released = !who.is_remote() || (*owner).shared.has_released(thread, clock);
+            own && !who.is_remote() || released && who.comes_after(thread, clock)
         });
         let in_phase = clocks.has_learned(warp, lane, &completed);
         if !visible {

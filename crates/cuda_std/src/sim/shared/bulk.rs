@@ -1,7 +1,8 @@
 //! Shared memory as bulk copies write and read it.
 
 use super::SharedMemory;
-use crate::sim::shadow::{Accessor, Violation};
+use crate::sim::accessor::Accessor;
+use crate::sim::violation::Violation;
 
 impl SharedMemory {
     /// Fails where a bulk copy of `who` need not see the last write to an aligned range.
@@ -30,6 +31,10 @@ impl SharedMemory {
         bytes: u32,
         who: &Accessor<'_>,
     ) -> Option<Result<(), Violation>> {
+        let (region, offset) = self.locate(address, bytes)?;
+        if let Err(violation) = region.objects.check(offset, bytes as usize) {
+            return Some(Err(violation));
+        }
         if let Err(violation) = self.check_fenced(address, bytes, who)? {
             return Some(Err(violation));
         }
