@@ -61,7 +61,7 @@ impl fmt::Display for MemoryAccess {
 }
 
 /// A place in the source of a kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceLocation {
     /// File as the compiler was given it.
     pub file: String,
@@ -222,6 +222,11 @@ pub enum FaultKind {
     SharedMismatch,
     /// More shared memory than a block may have.
     SharedLimit,
+    /// A thread that has gone on too often, in a launch that leaves an operation out ([`Site`](crate::sim::Site)).
+    Endless {
+        /// How often it may go on.
+        steps: u64,
+    },
     /// A Rust panic in the kernel: an index out of range, an overflow, an `unwrap`.
     Panic,
 }
@@ -241,7 +246,7 @@ pub struct Fault {
     pub access: Option<MemoryAccess>,
     /// What was wrong, in words.
     pub message: String,
-    /// Where in the source; absent only for a panic when the program has replaced the panic hook.
+    /// Where in the source; absent for [`FaultKind::Endless`], and for a panic when the program has replaced the panic hook.
     pub location: Option<SourceLocation>,
 }
 

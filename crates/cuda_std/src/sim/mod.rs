@@ -108,6 +108,11 @@
 //! the 16 exact products of an instruction are aligned to the largest of them and cut off two bits below the last of an f32, which is a
 //! model that gives the errors measured on a GPU.
 //!
+//! # What is left out
+//!
+//! To see whether a missing fence, wait or arrival is found, a test lets launches leave one out: [`Simulator::noting_sites`] tells which there
+//! are, [`Simulator::skipping`] leaves a site out. Otherwise a [`Site`] costs a comparison.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -116,6 +121,7 @@
 //! | part | file |
 //! |---|---|
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | launches that leave something out | `sites.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
@@ -157,6 +163,7 @@ mod requests;
 mod shadow;
 mod shared;
 mod signal;
+mod sites;
 mod stack;
 mod tensor_map;
 pub(crate) mod wgmma;
@@ -166,6 +173,7 @@ mod worker;
 pub use counters::Counters;
 pub use fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, SourceLocation, Space};
 pub use launch::Launch;
+pub use sites::{Site, SyncOperation};
 
 pub(crate) use access::{
     global_load, global_store, shared_load, shared_static, shared_store, shuffle, sync_threads,
@@ -191,12 +199,14 @@ pub(crate) use mma::{Format, load_matrices, multiply_add, round_to_tf32, store_m
 pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use signal::{signal_post, signal_wait};
+pub(crate) use sites::{at, skips};
 pub(crate) use worker::{current, current_or_null};
 
 use crate::bulk_copy::TensorMap;
 use crate::entry::KernelEntry;
 use crate::tensor_map::{TensorMapError, TiledTensor};
 use global::GlobalMemory;
+use sites::Watch;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -209,6 +219,7 @@ const DEFAULT_MEMORY: u64 = 64 << 30;
 #[derive(Clone, Debug)]
 pub struct Simulator {
     memory: Arc<GlobalMemory>,
+    watch: Option<Arc<Watch>>,
 }
 
 impl Default for Simulator {
@@ -225,7 +236,7 @@ impl Simulator {
 
     /// A GPU with `bytes` bytes of global memory.
     pub fn with_memory(bytes: u64) -> Self {
-        Simulator { memory: Arc::new(GlobalMemory::new(bytes)) }
+        Simulator { memory: Arc::new(GlobalMemory::new(bytes)), watch: None }
     }
 
     /// Size of global memory, and how much of it is allocated, in bytes.
@@ -281,6 +292,25 @@ impl Simulator {
         tensor_map::encode(tensor)
     }
 
+    /// The same GPU, which leaves a site out of its launches. No thread may go on for ever for that: one that has gone
+    /// on 65,536 times is [`FaultKind::Endless`].
+    #[must_use]
+    pub fn skipping(&self, site: Site) -> Self {
+        Simulator { watch: Some(Arc::new(Watch::skipping(site))), ..self.clone() }
+    }
+
+    /// The same GPU, which notes the sites that its launches execute.
+    #[must_use]
+    pub fn noting_sites(&self) -> Self {
+        Simulator { watch: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// The sites that launches have executed, in order, if they are [noted](Self::noting_sites). Each is there once, however often it has
+    /// been executed.
+    pub fn sites(&self) -> Vec<Site> {
+        self.watch.as_ref().map_or(Vec::new(), |watch| watch.executed())
+    }
+
     /// Runs a kernel to its end and says what it did.
     ///
     /// `arguments` holds one pointer a parameter, as in `cuLaunchKernel`.
@@ -310,6 +340,7 @@ impl Simulator {
             block_dim: launch.block,
             grid_dim: launch.grid,
             dynamic_shared: launch.dynamic_shared,
+            watch: self.watch.as_ref(),
         };
         // SAFETY: as promised by the caller.
         unsafe { grid::run_grid(&job, &self.memory.snapshot()) }

@@ -18,6 +18,7 @@ use super::named_barrier::{NamedBarriers, NamedWait};
 use super::progress::Progress;
 use super::shared::{SharedMemory, agents_of};
 use super::signal::SignalWait;
+use super::sites::Watch;
 use super::stack::Stacks;
 use super::wgmma::{Step, Warpgroup};
 use corosensei::stack::DefaultStack;
@@ -137,6 +138,8 @@ pub(super) struct Thread {
     pub(super) attendance: Attendance,
     /// Whether it may not touch global memory yet.
     pub(super) is_early: bool,
+    /// How often it has gone on, where that is limited.
+    pub(super) steps: u64,
 }
 
 impl Thread {
@@ -154,6 +157,7 @@ impl Thread {
             fragments: Fragments::default(),
             doubles: Doubles::default(),
             attendance: Attendance::Away,
+            steps: 0,
         }
     }
 
@@ -220,6 +224,8 @@ pub(crate) struct Worker {
     pub(super) table: Arc<Table>,
     pub(super) progress: Arc<Progress>,
     pub(super) cache: [CachedAllocation; CACHE_LINES],
+    /// What is noted and left out, if anything is.
+    pub(super) watch: Option<Arc<Watch>>,
     pub(crate) counters: Counters,
 
     pub(super) stacks: Stacks,
@@ -258,6 +264,7 @@ impl Worker {
             table: Arc::default(),
             progress: Arc::new(Progress::new(0)),
             cache: [EMPTY_LINE; CACHE_LINES],
+            watch: None,
             counters: Counters::default(),
             stacks: Stacks::default(),
         }
@@ -276,6 +283,7 @@ impl Worker {
         self.table = table;
         self.progress = progress;
         self.cache = [EMPTY_LINE; CACHE_LINES];
+        self.watch = job.watch.cloned();
         self.counters = Counters::default();
         self.shared.begin_launch(job.dynamic_shared);
     }
@@ -285,6 +293,7 @@ impl Worker {
         self.table = Arc::default();
         self.progress = Arc::new(Progress::new(0));
         self.cache = [EMPTY_LINE; CACHE_LINES];
+        self.watch = None;
         self.stacks.release();
     }
 
