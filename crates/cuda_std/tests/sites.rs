@@ -9,9 +9,9 @@ use cuda_std::async_copy::{commit_group, copy_async, wait_group};
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{Counters, FaultKind, SimError, Simulator, Site, SyncOperation};
-use cuda_std::thread::{sync_threads, thread_idx_x};
+use cuda_std::thread::{block_idx_x, sync_threads, thread_idx_x};
 use cuda_std::warp::{FULL_MASK, sync_warp};
-use cuda_std::{kernel, shared_array};
+use cuda_std::{kernel, shared_array, signal};
 
 const SOURCE: &str = include_str!("sites.rs");
 
@@ -134,7 +134,9 @@ unsafe fn asks(answer: GlobalPtr<u32>) {
             answer.store(1);
         }
         sync_threads();
-        while answer.load() == 0 {}
+        while answer.load() == 0 {
+            sync_warp(FULL_MASK);
+        }
     }
 }
 
@@ -142,8 +144,58 @@ unsafe fn asks(answer: GlobalPtr<u32>) {
 fn nothing_goes_on_for_ever() {
     let simulator = Simulator::new().noting_sites();
     launch!(simulator, asks[1, THREADS, 0](upload(&simulator, &[0_u32]))).unwrap();
-    let [barrier] = &simulator.sites()[..] else { panic!("it has one site") };
-    let without = simulator.skipping(barrier.clone());
+    let without = simulator.skipping(simulator.sites().swap_remove(0));
     let kind = fault(launch!(without, asks[1, THREADS, 0](upload(&simulator, &[0_u32])))).kind;
     assert!(matches!(kind, FaultKind::Endless { .. }), "{kind:?}");
+}
+
+/// The first block leaves a row for the second.
+#[kernel]
+unsafe fn hands_over(row: GlobalPtr<u32>, word: GlobalPtr<u32>, result: GlobalPtr<u32>) {
+    let thread = thread_idx_x();
+    unsafe {
+        if block_idx_x() == 0 {
+            row.add(thread.into()).store(thread);
+            sync_threads(); // written
+            if thread == 0 {
+                signal::post(word, 1); // said
+            }
+            return;
+        }
+        if thread == 0 {
+            signal::wait(word, 1); // heard
+            signal::clear(word); // cleared
+        }
+        sync_threads(); // known
+        let other = row.add((THREADS - 1 - thread).into()).load();
+        result.add(thread.into()).store(other);
+    }
+}
+
+#[test]
+fn what_other_blocks_have_written() {
+    let run = |simulator: &Simulator| {
+        let [row, result] = [(); 2].map(|()| upload(simulator, &[u32::MAX; THREADS as usize]));
+        let word = upload(simulator, &[0_u32]);
+        let launched = launch!(simulator, hands_over[2, THREADS, 0](row, word, result));
+        (launched, download(simulator, result, THREADS as usize))
+    };
+    let simulator = Simulator::new().noting_sites();
+    let (launched, result) = run(&simulator);
+    launched.unwrap();
+    assert!(result.into_iter().eq((0..THREADS).rev()));
+    let block = [0; 3];
+    let kind_without = |mark: &str| {
+        let here = |site: &Site| site.location.line == line_of(mark);
+        let site = simulator.sites().into_iter().find(here).unwrap();
+        fault(run(&simulator.skipping(site)).0).kind
+    };
+    // The thread that sets the signal has not seen what others have written: all but its own.
+    let unseen = |thread: u32| FaultKind::GlobalRace { block, thread: [thread, 0, 0] };
+    assert_eq!(kind_without("// written"), unseen(THREADS - 1));
+    // Only the thread that has waited knows that it has.
+    assert_eq!(kind_without("// known"), unseen(THREADS - 2));
+    assert_eq!(kind_without("// heard"), unseen(THREADS - 1));
+    assert_eq!(kind_without("// said"), FaultKind::SignalDeadlock { found: 0, wanted: 1 });
+    assert_eq!(kind_without("// cleared"), FaultKind::SignalNotZero { value: 1 });
 }

@@ -151,6 +151,7 @@ fn begin_block(worker: &mut Worker, job: &Job<'_>, block: u64, member: Member) {
     worker.warpgroups.clear();
     worker.named_barriers = Default::default();
     worker.log.clear();
+    worker.heard.clear();
     worker.threads.clear();
     worker.threads.resize_with(threads, || Thread::new(job.entry.early_start));
     worker.clocks.clear();

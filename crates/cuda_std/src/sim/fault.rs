@@ -97,6 +97,15 @@ pub enum FaultKind {
     Misaligned,
     /// A read of shared memory that no thread of the block has written.
     UninitialisedShared,
+    /// A read of global memory that another thread has written in the same launch, without anything between that orders the two: barriers
+    /// for threads of a block, signals for others. It is looked for only in launches that leave something out, or note what could be
+    /// ([`Site`](crate::sim::Site)).
+    GlobalRace {
+        /// Index of the block that wrote.
+        block: [u32; 3],
+        /// Index of the thread that wrote, in its block.
+        thread: [u32; 3],
+    },
     /// Two threads touched the same byte of shared memory, at least one wrote it, and no barrier lies between.
     SharedRace {
         /// Index of the thread that came first, in its block.

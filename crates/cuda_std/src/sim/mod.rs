@@ -113,6 +113,9 @@
 //! To see whether a missing fence, wait or arrival is found, a test lets launches leave one out: [`Simulator::noting_sites`] tells which there
 //! are, [`Simulator::skipping`] leaves a site out. Otherwise a [`Site`] costs a comparison.
 //!
+//! Such launches also check what threads read in global memory that others have written in the same launch
+//! ([`FaultKind::GlobalRace`]), which takes too long to do always.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -121,7 +124,7 @@
 //! | part | file |
 //! |---|---|
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
-//! | launches that leave something out | `sites.rs` |
+//! | launches that leave something out | `sites.rs`, `global_order.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `shadow.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `operands.rs` |
@@ -145,6 +148,7 @@ mod early_start;
 mod fault;
 mod fences;
 mod global;
+mod global_order;
 mod grid;
 mod in_flight;
 mod launch;

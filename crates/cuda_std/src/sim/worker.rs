@@ -10,6 +10,7 @@ use super::counters::Counters;
 use super::double_mma::Doubles;
 use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
+use super::global_order::Heard;
 use super::limits::WARP_THREADS;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
@@ -180,7 +181,8 @@ pub(super) struct CachedAllocation {
 /// allocation.
 pub(super) const CACHE_LINES: usize = 16;
 
-const EMPTY_LINE: CachedAllocation = CachedAllocation { base: 0, bytes: 0, words: null() };
+pub(super) const EMPTY_LINE: CachedAllocation =
+    CachedAllocation { base: 0, bytes: 0, words: null() };
 
 /// Everything a host thread needs to run one block after another.
 ///
@@ -216,6 +218,8 @@ pub(crate) struct Worker {
     pub(super) neighbours: Neighbours,
     pub(super) log: Log,
     pub(super) fault: Option<Box<Fault>>,
+    /// Signals that its threads have waited for, where anybody asks.
+    pub(super) heard: Vec<Heard>,
 
     // The launch.
     pub(super) kernel: &'static str,
@@ -258,6 +262,7 @@ impl Worker {
             neighbours: Neighbours::default(),
             log: Log::new(),
             fault: None,
+            heard: Vec::new(),
             kernel: "",
             block_dim: [0; 3],
             grid_dim: [0; 3],
