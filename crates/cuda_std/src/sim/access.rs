@@ -5,12 +5,13 @@ use super::backing;
 use super::collective::{Collective, Operation, Shuffle};
 use super::early_start::raise_early;
 use super::fault::{AccessKind, FaultKind, MemoryAccess, Space};
+use super::global_order;
 use super::limits::WARP_THREADS;
 use super::log::{CAPACITY, Entry};
 use super::shared::{DeclarationError, SharedMemory};
 use super::violation::{Violation, describe};
 use super::worker::{
-    CACHE_LINES, CachedAllocation, Stop, Worker, current, in_kernel, raise, suspend,
+    CACHE_LINES, CachedAllocation, EMPTY_LINE, Stop, Worker, current, in_kernel, raise, suspend,
 };
 use crate::warp::FULL_MASK;
 use std::mem::MaybeUninit;
@@ -114,6 +115,13 @@ unsafe fn find_global(
         state.cache[line] = cached;
         if !access.address.is_multiple_of(bytes) {
             raise_misaligned(worker, access, place)
+        }
+        if state.watch.is_some() {
+            // The next one gets here, too.
+            state.cache[line] = EMPTY_LINE;
+            if let Some((kind, message)) = global_order::access(state, &access) {
+                raise(worker, kind, Some(access), message, place)
+            }
         }
         (cached, offset as usize)
     }

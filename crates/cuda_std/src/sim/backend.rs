@@ -41,7 +41,7 @@ pub use signal::*;
 pub use warpgroups::*;
 pub use wgmma::*;
 
-use crate::sim;
+use crate::sim::{self, SyncOperation};
 use std::panic::Location;
 
 macro_rules! special_registers {
@@ -100,13 +100,13 @@ pub fn shared_static(bytes: usize) -> u32 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads() {
-    sim::sync_threads(Location::caller());
+    sim::at(SyncOperation::BlockBarrier, Location::caller(), sim::sync_threads);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_warp(mask: u32) {
-    sim::sync_warp(mask, Location::caller());
+    sim::at(SyncOperation::WarpBarrier, Location::caller(), |place| sim::sync_warp(mask, place));
 }
 
 macro_rules! shuffles {

@@ -20,6 +20,7 @@ use super::named_barrier;
 use super::panics;
 use super::registers::{self, Registers};
 use super::signal;
+use super::sites::{self, Watch};
 use super::wgmma;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
 use crate::entry::KernelEntry;
@@ -27,6 +28,7 @@ use corosensei::CoroutineResult;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 const LANES: usize = WARP_THREADS as usize;
 
@@ -37,6 +39,7 @@ pub(super) struct Job<'a> {
     pub(super) block_dim: [u32; 3],
     pub(super) grid_dim: [u32; 3],
     pub(super) dynamic_shared: u32,
+    pub(super) watch: Option<&'a Arc<Watch>>,
 }
 
 // SAFETY: the pointers are the launch's arguments, which nobody changes while it runs.
@@ -151,6 +154,7 @@ fn begin_block(worker: &mut Worker, job: &Job<'_>, block: u64, member: Member) {
     worker.named_barriers = Default::default();
     worker.registers = Registers::new(job);
     worker.log.clear();
+    worker.heard.clear();
     worker.threads.clear();
     worker.threads.resize_with(threads, || Thread::new(job.entry.early_start));
     worker.clocks.clear();
@@ -252,6 +256,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
     let (mut fiber, result) = {
         // SAFETY: no fiber runs.
         let state = unsafe { &mut *worker };
+        sites::resume(state, index)?;
         let thread = &mut state.threads[index];
         let fiber = match thread.fiber.take() {
             Some(fiber) => fiber,

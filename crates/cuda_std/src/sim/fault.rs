@@ -61,7 +61,7 @@ impl fmt::Display for MemoryAccess {
 }
 
 /// A place in the source of a kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceLocation {
     /// File as the compiler was given it.
     pub file: String,
@@ -97,6 +97,15 @@ pub enum FaultKind {
     Misaligned,
     /// A read of shared memory that no thread of the block has written.
     UninitialisedShared,
+    /// A read of global memory that another thread has written in the same launch, without anything between that orders the two: barriers
+    /// for threads of a block, signals for others. It is looked for only in launches that leave something out, or note what could be
+    /// ([`Site`](crate::sim::Site)).
+    GlobalRace {
+        /// Index of the block that wrote.
+        block: [u32; 3],
+        /// Index of the thread that wrote, in its block.
+        thread: [u32; 3],
+    },
     /// Two threads touched the same byte of shared memory, at least one wrote it, and no barrier lies between.
     SharedRace {
         /// Index of the thread that came first, in its block.
@@ -240,6 +249,11 @@ pub enum FaultKind {
     SharedMismatch,
     /// More shared memory than a block may have.
     SharedLimit,
+    /// A thread that has gone on too often, in a launch that leaves an operation out ([`Site`](crate::sim::Site)).
+    Endless {
+        /// How often it may go on.
+        steps: u64,
+    },
     /// A Rust panic in the kernel: an index out of range, an overflow, an `unwrap`.
     Panic,
 }
@@ -259,7 +273,7 @@ pub struct Fault {
     pub access: Option<MemoryAccess>,
     /// What was wrong, in words.
     pub message: String,
-    /// Where in the source; absent only for a panic when the program has replaced the panic hook.
+    /// Where in the source; absent for [`FaultKind::Endless`], and for a panic when the program has replaced the panic hook.
     pub location: Option<SourceLocation>,
 }
 

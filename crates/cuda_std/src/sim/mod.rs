@@ -115,6 +115,14 @@
 //! Threads have as many registers as they like. Of a kernel that hands some over it is known how many its bounds leave to each thread, and
 //! who takes more than its own waits until others have given them up ([`FaultKind::RegistersDeadlock`]).
 //!
+//! # What is left out
+//!
+//! To see whether a missing fence, wait or arrival is found, a test lets launches leave one out: [`Simulator::noting_sites`] tells which there
+//! are, [`Simulator::skipping`] leaves a site out. Otherwise a [`Site`] costs a comparison.
+//!
+//! Such launches also check what threads read in global memory that others have written in the same launch
+//! ([`FaultKind::GlobalRace`]), which takes too long to do always.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -123,6 +131,7 @@
 //! | part | file |
 //! |---|---|
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `registers.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `product.rs`, `arithmetic.rs` |
+//! | launches that leave something out | `sites.rs`, `global_order.rs` |
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `accessor.rs`, `violation.rs`, `shadow.rs`, `record.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
@@ -147,6 +156,7 @@ mod early_start;
 mod fault;
 mod fences;
 mod global;
+mod global_order;
 mod grid;
 mod in_flight;
 mod launch;
@@ -168,6 +178,7 @@ mod requests;
 mod shadow;
 mod shared;
 mod signal;
+mod sites;
 mod stack;
 mod tensor_map;
 mod violation;
@@ -178,6 +189,7 @@ mod worker;
 pub use counters::Counters;
 pub use fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, SourceLocation, Space};
 pub use launch::Launch;
+pub use sites::{Site, SyncOperation};
 
 pub(crate) use access::{
     global_load, global_store, shared_load, shared_static, shared_store, shuffle, sync_threads,
@@ -204,12 +216,14 @@ pub(crate) use named_barrier::{named_barrier_arrive, named_barrier_sync};
 pub(crate) use registers::transfer as transfer_registers;
 pub(crate) use shared::DYNAMIC_BASE;
 pub(crate) use signal::{signal_post, signal_wait};
+pub(crate) use sites::{at, skips};
 pub(crate) use worker::{current, current_or_null};
 
 use crate::bulk_copy::TensorMap;
 use crate::entry::KernelEntry;
 use crate::tensor_map::{TensorMapError, TiledTensor};
 use global::GlobalMemory;
+use sites::Watch;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -222,6 +236,7 @@ const DEFAULT_MEMORY: u64 = 64 << 30;
 #[derive(Clone, Debug)]
 pub struct Simulator {
     memory: Arc<GlobalMemory>,
+    watch: Option<Arc<Watch>>,
 }
 
 impl Default for Simulator {
@@ -238,7 +253,7 @@ impl Simulator {
 
     /// A GPU with `bytes` bytes of global memory.
     pub fn with_memory(bytes: u64) -> Self {
-        Simulator { memory: Arc::new(GlobalMemory::new(bytes)) }
+        Simulator { memory: Arc::new(GlobalMemory::new(bytes)), watch: None }
     }
 
     /// Size of global memory, and how much of it is allocated, in bytes.
@@ -294,6 +309,25 @@ impl Simulator {
         tensor_map::encode(tensor)
     }
 
+    /// The same GPU, which leaves a site out of its launches. No thread may go on for ever for that: one that has gone
+    /// on 65,536 times is [`FaultKind::Endless`].
+    #[must_use]
+    pub fn skipping(&self, site: Site) -> Self {
+        Simulator { watch: Some(Arc::new(Watch::skipping(site))), ..self.clone() }
+    }
+
+    /// The same GPU, which notes the sites that its launches execute.
+    #[must_use]
+    pub fn noting_sites(&self) -> Self {
+        Simulator { watch: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// The sites that launches have executed, in order, if they are [noted](Self::noting_sites). Each is there once, however often it has
+    /// been executed.
+    pub fn sites(&self) -> Vec<Site> {
+        self.watch.as_ref().map_or(Vec::new(), |watch| watch.executed())
+    }
+
     /// Runs a kernel to its end and says what it did.
     ///
     /// `arguments` holds one pointer a parameter, as in `cuLaunchKernel`.
@@ -323,6 +357,7 @@ impl Simulator {
             block_dim: launch.block,
             grid_dim: launch.grid,
             dynamic_shared: launch.dynamic_shared,
+            watch: self.watch.as_ref(),
         };
         // SAFETY: as promised by the caller.
         unsafe { grid::run_grid(&job, &self.memory.snapshot()) }

@@ -1,6 +1,7 @@
 //! How far a launch has got: which blocks have begun, which have ended, and which have failed.
 
 use super::counter::Counts;
+use super::global_order::GlobalOrder;
 use super::signal::Signals;
 use std::sync::atomic::{
     AtomicU64,
@@ -21,6 +22,7 @@ pub(super) struct Progress {
     at: Vec<AtomicU64>,
     pub(super) signals: Signals,
     pub(super) counts: Counts,
+    pub(super) order: GlobalOrder,
 }
 
 impl Progress {
@@ -31,6 +33,7 @@ impl Progress {
             at: (0..runners).map(|_| AtomicU64::new(NONE)).collect(),
             signals: Signals::default(),
             counts: Counts::default(),
+            order: GlobalOrder::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use super::access::Place;
 use super::backing;
 use super::block::{Job, coordinates};
 use super::fault::{AccessKind, FaultKind, SimError};
+use super::global_order;
 use super::word::{self, Who, access};
 use super::worker::{CachedAllocation, State, Stop, Worker, current, suspend};
 use std::collections::BTreeMap;
@@ -107,6 +108,7 @@ pub(crate) fn signal_post(address: u64, value: u32, place: Place) {
         state.counters.signal_posts += 1;
         let who = Who { block: state.block, thread: state.thread_index, place };
         let post = Post { who, value };
+        global_order::post(state, address, value);
         let mut signals = state.progress.signals.lock();
         backing::store(allocation.words, offset, value);
         signals.entry(address).and_modify(|signal| signal.post(post));
@@ -152,7 +154,12 @@ pub(super) fn release(worker: &mut Worker) -> Result<bool, SimError> {
                 // Where it is a block before that has failed, the error of that one is reported instead.
                 return Err(deadlock(worker, first, wait, found(&wait)));
             }
-            ready.iter().for_each(|&thread| worker.threads[thread].state = State::Ready);
+            for &(thread, SignalWait { address, value, .. }) in &waits {
+                if ready.contains(&thread) {
+                    worker.threads[thread].state = State::Ready;
+                    global_order::hear(worker, thread, address, value);
+                }
+            }
             return Ok(true);
         }
         let woken = progress.signals.posted.wait_timeout(signals, NAP);

@@ -5,6 +5,7 @@ use super::access::{Place, global};
 use super::backing;
 use super::block::{Job, coordinates};
 use super::fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, Space};
+use super::global_order;
 use super::progress::Progress;
 use super::worker::{CachedAllocation, Worker, raise};
 
@@ -28,6 +29,7 @@ pub(super) unsafe fn word(
     // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. Neither a reference to the
     // worker nor a lock is kept when the fault is raised.
     unsafe {
+        global_order::excuse(&*worker, address);
         let (allocation, offset) = global::<u32>(worker, kind, address, place);
         let state = &*worker;
         let value = initial(&state.progress, &|| backing::load(allocation.words, offset));

@@ -10,6 +10,7 @@ use super::counters::Counters;
 use super::double_mma::Doubles;
 use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
+use super::global_order::Heard;
 use super::limits::WARP_THREADS;
 use super::log::{Entry, Log};
 use super::mbarrier::{Mbarriers, Wait};
@@ -19,6 +20,7 @@ use super::progress::Progress;
 use super::registers::Registers;
 use super::shared::{SharedMemory, agents_of};
 use super::signal::SignalWait;
+use super::sites::Watch;
 use super::stack::Stacks;
 use super::wgmma::{Step, Warpgroup};
 use corosensei::stack::DefaultStack;
@@ -138,6 +140,8 @@ pub(super) struct Thread {
     pub(super) attendance: Attendance,
     /// Whether it may not touch global memory yet.
     pub(super) is_early: bool,
+    /// How often it has gone on, where that is limited.
+    pub(super) steps: u64,
 }
 
 impl Thread {
@@ -155,6 +159,7 @@ impl Thread {
             fragments: Fragments::default(),
             doubles: Doubles::default(),
             attendance: Attendance::Away,
+            steps: 0,
         }
     }
 
@@ -177,7 +182,8 @@ pub(super) struct CachedAllocation {
 /// allocation.
 pub(super) const CACHE_LINES: usize = 16;
 
-const EMPTY_LINE: CachedAllocation = CachedAllocation { base: 0, bytes: 0, words: null() };
+pub(super) const EMPTY_LINE: CachedAllocation =
+    CachedAllocation { base: 0, bytes: 0, words: null() };
 
 /// Everything a host thread needs to run one block after another.
 ///
@@ -214,6 +220,8 @@ pub(crate) struct Worker {
     pub(super) neighbours: Neighbours,
     pub(super) log: Log,
     pub(super) fault: Option<Box<Fault>>,
+    /// Signals that its threads have waited for, where anybody asks.
+    pub(super) heard: Vec<Heard>,
 
     // The launch.
     pub(super) kernel: &'static str,
@@ -222,6 +230,8 @@ pub(crate) struct Worker {
     pub(super) table: Arc<Table>,
     pub(super) progress: Arc<Progress>,
     pub(super) cache: [CachedAllocation; CACHE_LINES],
+    /// What is noted and left out, if anything is.
+    pub(super) watch: Option<Arc<Watch>>,
     pub(crate) counters: Counters,
 
     pub(super) stacks: Stacks,
@@ -255,12 +265,14 @@ impl Worker {
             neighbours: Neighbours::default(),
             log: Log::new(),
             fault: None,
+            heard: Vec::new(),
             kernel: "",
             block_dim: [0; 3],
             grid_dim: [0; 3],
             table: Arc::default(),
             progress: Arc::new(Progress::new(0)),
             cache: [EMPTY_LINE; CACHE_LINES],
+            watch: None,
             counters: Counters::default(),
             stacks: Stacks::default(),
         }
@@ -279,6 +291,7 @@ impl Worker {
         self.table = table;
         self.progress = progress;
         self.cache = [EMPTY_LINE; CACHE_LINES];
+        self.watch = job.watch.cloned();
         self.counters = Counters::default();
         self.shared.begin_launch(job.dynamic_shared);
     }
@@ -288,6 +301,7 @@ impl Worker {
         self.table = Arc::default();
         self.progress = Arc::new(Progress::new(0));
         self.cache = [EMPTY_LINE; CACHE_LINES];
+        self.watch = None;
         self.stacks.release();
     }
 

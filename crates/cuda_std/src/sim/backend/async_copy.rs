@@ -1,6 +1,6 @@
 //! Asynchronous copies of a thread.
 
-use crate::sim;
+use crate::sim::{self, SyncOperation};
 use std::panic::Location;
 
 #[inline(always)]
@@ -12,11 +12,11 @@ pub unsafe fn copy_async<V: Copy>(target: u32, source: u64, predicate: bool) {
 #[inline(always)]
 #[track_caller]
 pub fn commit_group() {
-    sim::commit_group();
+    sim::at(SyncOperation::CopyCommit, Location::caller(), |_| sim::commit_group());
 }
 
 #[inline(always)]
 #[track_caller]
 pub fn wait_group<const N: usize>() {
-    sim::wait_group(N);
+    sim::at(SyncOperation::CopyWait, Location::caller(), |_| sim::wait_group(N));
 }

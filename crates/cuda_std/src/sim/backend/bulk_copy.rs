@@ -1,7 +1,7 @@
 //! Bulk copies of boxes of tensors, and the fences that they need.
 
 use crate::bulk_copy::TensorMap;
-use crate::sim;
+use crate::sim::{self, SyncOperation};
 use std::panic::Location;
 
 /// The simulator has bulk copies.
@@ -67,23 +67,25 @@ pub unsafe fn bulk_prefetch_map(map: u64) {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn bulk_commit_group() {
-    sim::bulk_commit_group();
+    sim::at(SyncOperation::BulkCommit, Location::caller(), |_| sim::bulk_commit_group());
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn bulk_wait_group<const N: usize>() {
-    sim::bulk_wait_group(N, Location::caller());
+    sim::at(SyncOperation::BulkWait, Location::caller(), |place| sim::bulk_wait_group(N, place));
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn bulk_wait_group_read<const N: usize>() {
-    sim::bulk_wait_group_read(N, Location::caller());
+    let wait = |place| sim::bulk_wait_group_read(N, place);
+    sim::at(SyncOperation::BulkReadWait, Location::caller(), wait);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn fence_proxy_async_shared() {
-    sim::fence_proxy_async_shared();
+    let fence = |_| sim::fence_proxy_async_shared();
+    sim::at(SyncOperation::ProxyFence, Location::caller(), fence);
 }

@@ -1,6 +1,6 @@
 //! Blocks of a cluster, and what they reach of each other.
 
-use crate::sim;
+use crate::sim::{self, SyncOperation};
 use std::panic::Location;
 
 #[inline(always)]
@@ -32,17 +32,18 @@ pub fn map_shared(address: u32, rank: u32) -> u32 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn cluster_arrive() {
-    sim::cluster_arrive(Location::caller());
+    sim::at(SyncOperation::ClusterArrival, Location::caller(), sim::cluster_arrive);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn cluster_wait() {
-    sim::cluster_wait(Location::caller());
+    sim::at(SyncOperation::ClusterWait, Location::caller(), sim::cluster_wait);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
-    sim::mbarrier_arrive_in_cluster(address, Location::caller());
+    let arrive = |place| sim::mbarrier_arrive_in_cluster(address, place);
+    sim::at(SyncOperation::MbarrierArrivalInCluster, Location::caller(), arrive);
 }

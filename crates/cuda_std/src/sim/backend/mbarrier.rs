@@ -1,6 +1,6 @@
 //! Barriers in shared memory.
 
-use crate::sim;
+use crate::sim::{self, SyncOperation};
 use std::panic::Location;
 
 #[inline(always)]
@@ -12,19 +12,22 @@ pub unsafe fn mbarrier_init(address: u32, arrivals: u32) {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn mbarrier_arrive(address: u32) {
-    sim::mbarrier_arrive(address, Location::caller());
+    let arrive = |place| sim::mbarrier_arrive(address, place);
+    sim::at(SyncOperation::MbarrierArrival, Location::caller(), arrive);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn mbarrier_arrive_on_copies(address: u32) {
-    sim::mbarrier_arrive_on_copies(address, Location::caller());
+    let arrive = |place| sim::mbarrier_arrive_on_copies(address, place);
+    sim::at(SyncOperation::MbarrierArrivalOnCopies, Location::caller(), arrive);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn mbarrier_wait(address: u32, parity: u32) {
-    sim::mbarrier_wait(address, parity, Location::caller());
+    let wait = |place| sim::mbarrier_wait(address, parity, place);
+    sim::at(SyncOperation::MbarrierWait, Location::caller(), wait);
 }
 
 /// The simulator has mbarriers.
@@ -33,11 +36,15 @@ pub const MBARRIERS: bool = true;
 #[inline(always)]
 #[track_caller]
 pub unsafe fn mbarrier_arrive_expect_tx(address: u32, bytes: u32) {
-    sim::mbarrier_arrive_expect_tx(address, bytes, Location::caller());
+    let place = Location::caller();
+    let bytes = if sim::skips(SyncOperation::MbarrierExpectation, place) { 0 } else { bytes };
+    let arrive = |place| sim::mbarrier_arrive_expect_tx(address, bytes, place);
+    sim::at(SyncOperation::MbarrierArrival, place, arrive);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn fence_mbarrier_init() {
-    sim::fence_mbarrier_init();
+    let fence = |_| sim::fence_mbarrier_init();
+    sim::at(SyncOperation::MbarrierFence, Location::caller(), fence);
 }

@@ -1,23 +1,26 @@
 //! Words in global memory that blocks wait for.
 
-use crate::sim;
+use crate::sim::{self, SyncOperation};
 use std::panic::Location;
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn signal_post(address: u64, value: u32) {
-    sim::signal_post(address, value, Location::caller());
+    let post = |place| sim::signal_post(address, value, place);
+    sim::at(SyncOperation::SignalPost, Location::caller(), post);
 }
 
 /// No different from other values here.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn signal_clear(address: u64) {
-    sim::signal_post(address, 0, Location::caller());
+    let clear = |place| sim::signal_post(address, 0, place);
+    sim::at(SyncOperation::SignalClear, Location::caller(), clear);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn signal_wait(address: u64, value: u32) {
-    sim::signal_wait(address, value, Location::caller());
+    let wait = |place| sim::signal_wait(address, value, place);
+    sim::at(SyncOperation::SignalWait, Location::caller(), wait);
 }

@@ -1,19 +1,21 @@
 //! What parts of a block do together: barriers of some of its warps, registers that move from one warpgroup to another.
 
 use super::lane_id;
-use crate::sim;
+use crate::sim::{self, SyncOperation};
 use std::panic::Location;
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn named_barrier_sync(barrier: u32, threads: u32) {
-    sim::named_barrier_sync(barrier, threads, Location::caller());
+    let sync = |place| sim::named_barrier_sync(barrier, threads, place);
+    sim::at(SyncOperation::NamedBarrier, Location::caller(), sync);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
-    sim::named_barrier_arrive(barrier, threads, Location::caller());
+    let arrive = |place| sim::named_barrier_arrive(barrier, threads, place);
+    sim::at(SyncOperation::NamedBarrierArrival, Location::caller(), arrive);
 }
 
 #[inline(always)]

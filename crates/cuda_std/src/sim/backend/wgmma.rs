@@ -1,7 +1,7 @@
 //! Warpgroup matrix instructions.
 
 use super::{f32_to_f16, fma_f32};
-use crate::sim::{self, wgmma};
+use crate::sim::{self, SyncOperation, wgmma};
 use crate::wgmma::{Element, Major};
 use std::panic::Location;
 
@@ -11,19 +11,22 @@ pub const WGMMA: bool = true;
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_fence() {
-    wgmma::warpgroup(wgmma::Operation::Fence, Location::caller());
+    let fence = |place| wgmma::warpgroup(wgmma::Operation::Fence, place);
+    sim::at(SyncOperation::WarpgroupFence, Location::caller(), fence);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_commit_group() {
-    wgmma::warpgroup(wgmma::Operation::Commit, Location::caller());
+    let commit = |place| wgmma::warpgroup(wgmma::Operation::Commit, place);
+    sim::at(SyncOperation::WarpgroupCommit, Location::caller(), commit);
 }
 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wgmma_wait_group<const PENDING: usize>() {
-    wgmma::warpgroup(wgmma::Operation::Wait(PENDING), Location::caller());
+    let wait = |place| wgmma::warpgroup(wgmma::Operation::Wait(PENDING), place);
+    sim::at(SyncOperation::WarpgroupWait, Location::caller(), wait);
 }
 
 #[inline(always)]
