@@ -10,7 +10,7 @@
 //! a while before it asks for more:
 //!
 //! ```text
-//! slices asked for   0    8    16   24   32
+//! slices asked for   0    2    4    6    8
 //! cluster 0          |----|----|----|.. wait
 //! cluster 1          |----|--
 //! cluster 2          |----|----|
@@ -31,9 +31,6 @@ use cuda_std::{cluster, counter, device_inline, thread};
 /// Words of the workspace that it takes, behind those of blocks that share tiles: the slices asked for, and the clusters that have asked for
 /// all of theirs.
 pub const WORDS: u32 = 2;
-
-/// Slices that a cluster may be ahead of the average.
-const AHEAD: u32 = 8;
 
 /// How many times a cluster waits in vain: for less than a millisecond in all.
 const PATIENCE: u32 = 16;
@@ -72,8 +69,9 @@ impl Pace {
             // SAFETY: as promised by the caller.
             unsafe {
                 counter::add(asked, p.pace());
-                if self.asked > AHEAD && self.patience > 0 {
-                    let enough = (self.asked - AHEAD) * clusters::<K>();
+                // It may be ahead of the average by what it asks for at a time.
+                if self.asked > p.pace() && self.patience > 0 {
+                    let enough = (self.asked - p.pace()) * clusters::<K>();
                     self.patience -= u32::from(!counter::wait_a_while(asked, enough));
                 }
             }

@@ -5,9 +5,9 @@ use crate::kernels::Problem;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::tile;
 
-/// Slices that a block asks for at a time. More of them let blocks drift apart further: 15.0 GB from memory with 8 at 16384 x 16384 x
-/// 16384, 17.7 with 16 and 23.1 with 32, where it is 31.7 if nobody waits (bf16, H200).
-const PACE: u32 = 8;
+/// Slices that a block asks for at a time. More of them let blocks drift apart further: 10.1 GB from memory with 2 at 16384 x 16384 x
+/// 16384, 10.2 with 4, 11.6 with 8 and more than twice as much if nobody waits (bf16, H200).
+const PACE: u32 = 2;
 
 /// Blocks keep pace where the factors of the tiles under way are more than as many fifths of the L2 cache: at 8192 x 8192 x 8192, with 68 MB
 /// and a cache of 63, there is nothing to gain yet; at 12288 x 12288 x 12288 tiles of 128 x 192, with 89 MB, have drifted too far.
@@ -60,6 +60,7 @@ fn drift(kernel: &KernelInfo, (m, n, k): (u32, u32, u32), blocks: u32, l2: u64) 
 
 #[cfg(test)]
 mod tests {
+    use super::PACE;
     use crate::device::Rows;
     use crate::device::info::DeviceInfo;
     use crate::device::info::tests::h200;
@@ -80,8 +81,8 @@ mod tests {
     fn blocks_keep_pace_where_the_cache_is_too_small_for_what_they_share() {
         let pace = |name, size| shape(name, size, &h200()).pace;
         let pair = "warpgroup_pair_bf16";
-        assert_eq!(pace(pair, (16384, 16384, 16384)), 8);
-        assert_eq!(pace("warpgroup_fitted_pair_bf16", (16384, 16384, 16384)), 8);
+        assert_eq!(pace(pair, (16384, 16384, 16384)), PACE);
+        assert_eq!(pace("warpgroup_fitted_pair_bf16", (16384, 16384, 16384)), PACE);
         for size in [(8192, 8192, 8192), (4096, 4096, 4096), (128, 256, 1 << 20)] {
             assert_eq!(pace(pair, size), 0, "{size:?}");
         }
