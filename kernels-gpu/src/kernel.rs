@@ -113,6 +113,31 @@ pub trait GemmKernel {
     unsafe fn run<E: Epilogue<Self::Target>>(params: GemmParams<Self::Element, E, Self::Target>);
 }
 
+/// The constants of a kernel that is `$inner` with something done before or after it: all that say how it is launched. A new one belongs here, or such kernels
+/// would be launched with its default.
+macro_rules! launched_as {
+    ($inner:ty) => {
+        const RUNG: $crate::kernel::Rung = <$inner>::RUNG;
+        const LAYOUTS: $crate::layout::Layouts = <$inner>::LAYOUTS;
+        const TILE: $crate::kernel::Tile = <$inner>::TILE;
+        const SCHEDULE: $crate::kernel::Schedule = <$inner>::SCHEDULE;
+        const FINISHES: bool = <$inner>::FINISHES;
+        const DEPTH_GROUPS: u32 = <$inner>::DEPTH_GROUPS;
+        const PRODUCERS: u32 = <$inner>::PRODUCERS;
+        const CLUSTER: u32 = <$inner>::CLUSTER;
+        const CLUSTER_COLS: u32 = <$inner>::CLUSTER_COLS;
+        const NEEDS: $crate::kernel::Needs = <$inner>::NEEDS;
+        const BOXES: Option<$crate::maps::Boxes> = <$inner>::BOXES;
+        const SHARED_BYTES: u32 = <$inner>::SHARED_BYTES;
+        const WAITS: bool = <$inner>::WAITS;
+        const KEEPS_PACE: bool = <$inner>::KEEPS_PACE;
+        const SWAPPED: bool = <$inner>::SWAPPED;
+        const FITS: bool = <$inner>::FITS;
+        const WALKS_BATCHES: bool = <$inner>::WALKS_BATCHES;
+    };
+}
+pub(crate) use launched_as;
+
 /// The tiles of a cluster whose blocks walk together, as one.
 pub const fn together<K: GemmKernel>() -> Tile {
     let above = K::CLUSTER / K::CLUSTER_COLS;

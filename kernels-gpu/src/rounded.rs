@@ -13,9 +13,8 @@ use crate::bulk_panels::MajorLayouts;
 use crate::element::Dtype;
 use crate::epilogue::Epilogue;
 use crate::halves::scale::divide;
-use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
-use crate::layout::{Layouts, Nn};
-use crate::maps::Boxes;
+use crate::kernel::{GemmKernel, Summation, launched_as};
+use crate::layout::Nn;
 use crate::params::GemmParams;
 use crate::swapped::InOrder;
 use crate::warpgroup::Warpgroup;
@@ -44,16 +43,8 @@ impl<const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>> Ge
     type Element = f16;
     type Target = f32;
     const DTYPE: Dtype = Dtype::F32;
-    const RUNG: Rung = Rung::Warpgroup;
-    const LAYOUTS: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = Summation::Rounded;
-    const TILE: Tile = Inner::<BN, STAGES, L>::TILE;
-    const SCHEDULE: Schedule = Inner::<BN, STAGES, L>::SCHEDULE;
-    const PRODUCERS: u32 = Inner::<BN, STAGES, L>::PRODUCERS;
-    const NEEDS: Needs = Inner::<BN, STAGES, L>::NEEDS;
-    const BOXES: Option<Boxes> = Inner::<BN, STAGES, L>::BOXES;
-    const SHARED_BYTES: u32 = Inner::<BN, STAGES, L>::SHARED_BYTES;
-    const WAITS: bool = Inner::<BN, STAGES, L>::WAITS;
+    launched_as!(Inner<BN, STAGES, L>);
 
     #[device_inline]
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {

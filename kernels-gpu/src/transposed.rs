@@ -5,9 +5,8 @@
 
 use crate::element::Dtype;
 use crate::epilogue::Epilogue;
-use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
+use crate::kernel::{GemmKernel, Summation, launched_as};
 use crate::layout::{Layouts, OperandLayouts};
-use crate::maps::Boxes;
 use crate::params::GemmParams;
 use core::marker::PhantomData;
 use cuda_std::device_inline;
@@ -19,26 +18,13 @@ impl<K: GemmKernel, L: OperandLayouts> GemmKernel for Transposed<K, L> {
     type Element = K::Element;
     type Target = K::Target;
     const DTYPE: Dtype = K::DTYPE;
-    const RUNG: Rung = K::RUNG;
-    const LAYOUTS: Layouts = K::LAYOUTS;
     const STORED: Layouts = L::LAYOUTS;
     const SUMMATION: Summation = K::SUMMATION;
-    const TILE: Tile = K::TILE;
-    const SCHEDULE: Schedule = K::SCHEDULE;
-    const FINISHES: bool = K::FINISHES;
-    const DEPTH_GROUPS: u32 = K::DEPTH_GROUPS;
-    const PRODUCERS: u32 = K::PRODUCERS;
-    const CLUSTER: u32 = K::CLUSTER;
-    const NEEDS: Needs = K::NEEDS;
-    const BOXES: Option<Boxes> = {
-        assert!(K::BOXES.is_some(), "bulk copies are told where copies of factors lie");
-        K::BOXES
-    };
-    const SHARED_BYTES: u32 = K::SHARED_BYTES;
-    const WAITS: bool = K::WAITS;
+    launched_as!(K);
 
     #[device_inline]
     unsafe fn run<E: Epilogue<Self::Target>>(params: GemmParams<Self::Element, E, Self::Target>) {
+        const { assert!(K::BOXES.is_some(), "bulk copies are told where copies of factors lie") };
         // SAFETY: as promised by the caller: the factors are in the layouts of `K` by now.
         unsafe { K::run(params) }
     }
