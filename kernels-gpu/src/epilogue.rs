@@ -111,10 +111,10 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc;
 
     /// [`apply`](Self::apply) for consecutive sums of one row, in place: `sums[j]` belongs to `(row, col + j)`. Only the
-    /// first `inside` lie in D; what becomes of the others does not matter.
+    /// first `inside` are to be stored; what becomes of the others does not matter. There may be fewer sums than that, and D may have columns beyond.
     ///
     /// # Safety
-    /// `row < m` and `col < n` of the launch that this epilogue belongs to, and `col + inside == n`.
+    /// `row < m` and `0 < inside <= n - col` of the launch that this epilogue belongs to.
     #[device_inline]
     unsafe fn apply_vector(&self, sums: &mut [T::Acc], row: u32, col: u32, inside: u32) {
         for (j, sum) in sums.iter_mut().enumerate() {
@@ -126,10 +126,10 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     }
 
     /// [`apply_vector`](Self::apply_vector) for the same columns of `R` rows one below another, so that what depends on the column
-    /// alone need not be worked out for each. Only the first `inside.0` rows and the first `inside.1` columns lie in D.
+    /// alone need not be worked out for each. Only the first `inside.0` rows and the first `inside.1` columns are to be stored.
     ///
     /// # Safety
-    /// `row < m` and `col < n` of the launch that this epilogue belongs to, `row + inside.0 == m` and `col + inside.1 == n`.
+    /// `0 < inside.0 <= m - row` and `0 < inside.1 <= n - col` of the launch that this epilogue belongs to.
     #[device_inline]
     unsafe fn apply_rows<const R: usize, const N: usize>(
         &self,
