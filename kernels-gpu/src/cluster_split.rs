@@ -21,7 +21,6 @@
 use crate::bulk_panels::MajorLayouts;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::hand_over::VECTOR;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
@@ -30,7 +29,7 @@ use crate::params::GemmParams;
 use crate::ring::{Ring, WARP};
 use crate::tile::{Origin, grouped_tile_at};
 use crate::warpgroup::{self, CONSUMERS_MEET, Warpgroup};
-use crate::warpgroup_tile::WarpgroupTile;
+use crate::warpgroup_tile::{VECTOR, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::wgmma::{self, Major, THREADS};

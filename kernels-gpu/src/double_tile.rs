@@ -9,6 +9,8 @@
 //!
 //! The sums go to D [through shared memory](crate::double_sums), where slices are no longer needed by then.
 
+mod hand_over;
+
 use crate::double_panels::{DoubleReader, FragmentReader};
 use crate::double_sums::{self, DoubleSums, PAIR};
 use crate::element::Accumulator;

@@ -267,8 +267,8 @@ gemm_kernels! {
     cluster_split64k16{L}_f64 = DoubleClusterSplit<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
     cluster_split96{L}_f64 = DoubleClusterSplit<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
 
-    // Warpgroup<T, BM, BN, BK, STAGES, layouts, ABOVE, D, BESIDE>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
-    // are for smaller D.
+    // Warpgroup<T, BM, BN, BK, STAGES, layouts, ABOVE, D, BESIDE, FITS>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
+    // are for smaller D. Clusters have so many blocks above or beside each other, tiles that fit at most BN columns.
     warpgroup{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // A cluster of two blocks, each of which fetches one half of what both take from B.
     warpgroup_pair{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

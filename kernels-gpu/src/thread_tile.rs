@@ -9,6 +9,7 @@
 //! The slice of A lies transposed in shared memory ([`crate::slices`]), so that a thread's column of A is made of vectors
 //! just as its row of B is.
 
+mod hand_over;
 mod parked;
 
 use crate::element::{Accumulator, Element};

@@ -17,9 +17,11 @@
 //! Registers have names and no indices, so of all code that names them there must be a copy for each (`store.rs`).
 
 mod fitted;
+mod hand_over;
 mod parked;
 mod store;
 
+pub use hand_over::VECTOR;
 pub use parked::Parked;
 
 use crate::bulk_panels::BulkPanel;
