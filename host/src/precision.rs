@@ -28,7 +28,7 @@ use std::fmt;
 ///
 /// For data of many kinds the errors of `Split` are no larger than those of f32 summed in ascending order from a depth of 64 on, and smaller where `k` is large.
 /// Kernels of f32 that sum in parts, as they do where D is small, can be more accurate than that. So on Hopper `Split` sums in parts, too, where D has fewer tiles of
-/// 128 x 64 than half of the multiprocessors ([`regemm_kernels::split_halves`]): then errors in norm hardly grow with `k`, and are 5e-8 to 8e-8 where all products are
+/// 128 x 64 than half of the multiprocessors ([`regemm_kernels::warpgroup::split_halves`]): then errors in norm hardly grow with `k`, and are 5e-8 to 8e-8 where all products are
 /// positive and 1e-7 to 1.3e-7 where signs are mixed. On other GPUs, and for larger D, kernels of `Exact` that sum in parts can be more accurate where all products are positive. Those of
 /// `Tf32` and `Fast` are about 3e-4 in norm where signs are mixed, whatever the depth; where all products are positive roundings cancel, and it is what tensor
 /// cores cut off that grows with `k`.
@@ -39,8 +39,8 @@ pub enum Precision {
     #[default]
     Exact,
     /// Each element of A and B as two f16, which together have 22 or 23 of its 24 bits, and three products of these on tensor cores,
-    /// on Hopper by warpgroups ([`regemm_kernels::halves`]), on other GPUs from compute capability 8.0 on by warps
-    /// ([`regemm_kernels::warp_halves`]).
+    /// on Hopper by warpgroups ([`regemm_kernels::warpgroup::halves`]), on other GPUs from compute capability 8.0 on by warps
+    /// ([`regemm_kernels::warp::halves`]).
     ///
     /// To make the halves takes 12 bytes of traffic an element, once for each. Where D has few rows or columns, or K is deep beside both, that alone takes
     /// longer than `Exact` does, which reads 4; so do batches of small products, whose elements are each used a few hundred times. `Auto` computes these
@@ -52,12 +52,12 @@ pub enum Precision {
     /// become infinite.
     Split,
     /// Each element of A and B rounded to TF32, which has 11 of its 24 bits and all of its exponents, and one product of these on tensor cores
-    /// ([`regemm_kernels::tensor_core`]): from compute capability 8.0 on, on the simulator everywhere. It needs no memory besides the operands.
+    /// ([`regemm_kernels::warp::tensor_core`]): from compute capability 8.0 on, on the simulator everywhere. It needs no memory besides the operands.
     ///
     /// Infinities and NaN are computed with as IEEE 754 says. Elements within 2^-12 of the largest f32 become infinite.
     Tf32,
     /// Each element of A and B rounded to one f16, which has 11 of its 24 bits, and one product of these on tensor cores
-    /// ([`regemm_kernels::rounded`]): a third of the work of `Split`, and half of its memory, on GPUs of compute capability 9.0 and on the simulator. Results are of f32.
+    /// ([`regemm_kernels::warpgroup::rounded`]): a third of the work of `Split`, and half of its memory, on GPUs of compute capability 9.0 and on the simulator. Results are of f32.
     ///
     /// Rows of A and columns of B are multiplied by powers of two as for `Split`. Here elements below 2^-28 of the largest one in their row or column
     /// lose up to 2^-39 of that largest one; infinities and NaN are computed with as IEEE 754 says, where an element that is rounded to zero is zero.
@@ -65,7 +65,7 @@ pub enum Precision {
     /// As `Split` where that is worth no less than `Exact`, and as `Exact` otherwise: never less accurate than f32, and mostly faster.
     ///
     /// The host decides what it can see: the product is computed exactly where it is less deep than
-    /// [`LEAST_DEPTH`](regemm_kernels::split::LEAST_DEPTH), too small for halves to save time
+    /// [`LEAST_DEPTH`](regemm_kernels::prepare::split::LEAST_DEPTH), too small for halves to save time
     /// ([`kernels::weigh`](crate::kernels::weigh)), or where the device has no kernel for them. Then the GPU looks at the data, product by
     /// product of a batch, while it splits them. A product is computed exactly if a row of its A or a column of its B
     /// - holds an infinity or NaN,
@@ -123,7 +123,7 @@ impl Precision {
     /// less than one for each. Those of other generations than Hopper may add up fewer at a time and keep fewer bits: there it is two for each, as in half precision.
     ///
     /// `Auto` takes halves only where that is within the bound of `Exact`, also with all that elements of unmarked lines may lose
-    /// ([`regemm_kernels::split::LEAST_DEPTH`]).
+    /// ([`regemm_kernels::prepare::split::LEAST_DEPTH`]).
     pub(crate) const fn roundings(self, k: usize) -> usize {
         match self {
             Precision::Exact | Precision::Auto => k,

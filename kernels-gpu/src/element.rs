@@ -1,8 +1,8 @@
 //! The number types of matrices and of the sums made from them.
 
-use crate::activation::Activation;
-use crate::fast_activation::{apply_to_each, gelu_by_tanh, short_gelu, short_gelu_scale};
-use crate::math::Elementary;
+use crate::epilogue::activation::Activation;
+use crate::epilogue::fast_activation::{apply_to_each, gelu_by_tanh, short_gelu, short_gelu_scale};
+use crate::epilogue::math::Elementary;
 use core::fmt;
 use cuda_std::device_inline;
 use cuda_std::hint;
@@ -89,7 +89,7 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
     fn narrow(sum: Self::Acc) -> Self;
 
     /// An activation of values that are rounded to this type next: no more accurate than that needs
-    /// ([`fast_activation`](crate::fast_activation)).
+    /// ([`fast_activation`](crate::epilogue::fast_activation)).
     ///
     /// Unless written otherwise it is exact, and its code so long that there is one copy, which works on four values after others; their
     /// number is a multiple of that.
@@ -125,7 +125,7 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
     }
 
     /// GELU on Hopper of values that have been multiplied by their [scale](Self::short_gelu_scale), in code so short that a kernel may
-    /// have many copies of it ([`fast_activation`](crate::fast_activation)).
+    /// have many copies of it ([`fast_activation`](crate::epilogue::fast_activation)).
     #[device_inline]
     fn short_gelu<const BY_TANH: bool, const N: usize>(values: [Self::Acc; N]) -> [Self::Acc; N] {
         values

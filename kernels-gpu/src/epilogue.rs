@@ -3,10 +3,14 @@
 //! A kernel is generic over its [`Epilogue`]. The built-in one is [`Linear`]; anyone can write another in plain Rust and
 //! instantiate a kernel with it in a kernel crate of their own (see `examples/custom_epilogue`).
 
+pub mod activation;
+pub mod fast_activation;
 mod linear;
+pub mod math;
+pub mod pairs;
 
 use crate::element::{Accumulator, Element};
-use crate::pairs::{Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
+use crate::epilogue::pairs::{Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
 use cuda_std::device_inline;
 use cuda_std::thread;
 
@@ -41,7 +45,7 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         None
     }
 
-    /// Begins to read what the epilogue needs for some pairs ([`crate::pairs`]), which a kernel may do long before it asks for
+    /// Begins to read what the epilogue needs for some pairs ([`crate::epilogue::pairs`]), which a kernel may do long before it asks for
     /// [`addends`](Self::addends). They are those of this lane; other lanes have others.
     ///
     /// # Safety
@@ -162,7 +166,7 @@ pub struct Short<A> {
 #[derive(Clone, Copy, Debug)]
 pub struct OfProduct<E, P>(pub E, pub P);
 
-/// That of the running block's product, or of the first one that it [goes through](crate::batches).
+/// That of the running block's product, or of the first one that it [goes through](crate::schedule::batches).
 pub type OfBlock<E> = OfProduct<E, RunningBlock>;
 
 /// How many products after that of the epilogue it is made of.

@@ -15,12 +15,12 @@
 /// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its matrices besides the
 /// other parameters: `.., min_blocks = n, factors = mapped;`.
 ///
-/// A kernel that is one of two for a product, between which the GPU [decides](crate::decision), takes what it decides by as one more
+/// A kernel that is one of two for a product, between which the GPU [decides](crate::prepare::decision), takes what it decides by as one more
 /// parameter, its last, and runs only if one of the tests there says so: `.., min_blocks = n, only = unmarked;`.
 ///
 /// A kernel that differs from that of an earlier row in the type of its results alone, and leaves all of them to its reducer, is the
 /// same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own. So is one whose factors are
-/// [transposed](crate::transposed) before. Of a family one row may be that of the entry: `name{L}_f32 = .., entry = name_tn_f32;`.
+/// [transposed](crate::prepare::transposed) before. Of a family one row may be that of the entry: `name{L}_f32 = .., entry = name_tn_f32;`.
 #[macro_export]
 macro_rules! gemm_kernels {
     ($(#[$doc:meta])* $table:ident: $($rows:tt)*) => {
@@ -104,7 +104,7 @@ macro_rules! __gemm_entry {
                 <$kernel as $crate::kernel::GemmKernel>::Target,
             >,
             // Named after its test.
-            $($only: $crate::decision::Decision,)?
+            $($only: $crate::prepare::decision::Decision,)?
         ) {
             const {
                 assert!(
@@ -146,7 +146,7 @@ macro_rules! __gemm_entry {
             #[grid_constant] d: &::cuda_std::bulk_copy::TensorMap,
             d_is_mapped: u32,
             // Named after its test.
-            $($only: $crate::decision::Decision,)?
+            $($only: $crate::prepare::decision::Decision,)?
         ) {
             const {
                 assert!(
@@ -232,9 +232,9 @@ macro_rules! __decided {
     };
 }
 
-/// Instantiates [reducers](crate::reduce): one PTX entry a row, and a table of all rows.
+/// Instantiates [reducers](crate::schedule::reduce): one PTX entry a row, and a table of all rows.
 ///
-/// A row is `name = T, epilogue = E;`. Behind a kernel of which the GPU [decides](crate::decision) whether it runs, the reducer decides the same:
+/// A row is `name = T, epilogue = E;`. Behind a kernel of which the GPU [decides](crate::prepare::decision) whether it runs, the reducer decides the same:
 /// `name = T, epilogue = E, only = unmarked;`.
 #[macro_export]
 macro_rules! reducers {
@@ -246,23 +246,23 @@ macro_rules! reducers {
             /// A row of the table: see there.
             ///
             /// # Safety
-            /// As [`reduce`]($crate::reduce::reduce).
+            /// As [`reduce`]($crate::schedule::reduce::reduce).
             #[::cuda_std::kernel(
-                max_threads = $crate::reduce::THREADS,
-                min_blocks = $crate::reduce::MIN_BLOCKS,
+                max_threads = $crate::schedule::reduce::THREADS,
+                min_blocks = $crate::schedule::reduce::MIN_BLOCKS,
                 early_start
             )]
             pub unsafe fn $name(
                 params: $crate::params::GemmParams<$element, $epilogue>,
                 // Named after its test.
-                $($only: $crate::decision::Decision,)?
+                $($only: $crate::prepare::decision::Decision,)?
             ) {
                 ::cuda_std::early_start::wait();
                 if !$crate::__decided!($($only)?) {
                     return;
                 }
                 // SAFETY: the launcher keeps the contract.
-                unsafe { $crate::reduce::reduce(params.of_block()) }
+                unsafe { $crate::schedule::reduce::reduce(params.of_block()) }
             }
         )*
 

@@ -62,13 +62,13 @@ pub trait GemmKernel {
     type Element: Element;
     /// Element type of D, and of what the epilogue reads.
     type Target: Element<Acc = <Self::Element as Element>::Acc>;
-    /// Element type of the factors of the product, as a value: `Element` unless they are split into [halves](mod@crate::split) of it, or rounded to it.
+    /// Element type of the factors of the product, as a value: `Element` unless they are split into [halves](mod@crate::prepare::split) of it, or rounded to it.
     const DTYPE: Dtype = <Self::Element as Element>::DTYPE;
     /// The idea this kernel stands for.
     const RUNG: Rung;
     /// How A and B lie in memory.
     const LAYOUTS: Layouts = Layouts::NN;
-    /// How they are stored: where that differs, a launch before the kernel [transposes](crate::transposed) them.
+    /// How they are stored: where that differs, a launch before the kernel [transposes](crate::prepare::transposed) them.
     const STORED: Layouts = Self::LAYOUTS;
     /// In which order it adds up products.
     const SUMMATION: Summation = Summation::Ascending;
@@ -79,11 +79,11 @@ pub trait GemmKernel {
     /// Whether blocks end in the epilogue by themselves where [`Schedule::SplitK`] has one slice, and no reducer is launched. Blocks see
     /// that it is so by the workspace, of which there is none then.
     const FINISHES: bool = false;
-    /// Groups of threads that each own all of a block's tile, and share the values of k of its slices: [`crate::sliced_k`].
+    /// Groups of threads that each own all of a block's tile, and share the values of k of its slices: [`crate::ladder::sliced_k`].
     const DEPTH_GROUPS: u32 = 1;
     /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
     const PRODUCERS: u32 = 0;
-    /// Blocks of a cluster, which walk over D together ([`crate::parts`]) or share K ([`Schedule::ClusterK`]).
+    /// Blocks of a cluster, which walk over D together ([`crate::schedule::parts`]) or share K ([`Schedule::ClusterK`]).
     const CLUSTER: u32 = 1;
     /// How many of those that walk together lie beside each other; so many rows of them lie one above the other.
     const CLUSTER_COLS: u32 = 1;
@@ -95,11 +95,11 @@ pub trait GemmKernel {
     const SHARED_BYTES: u32;
     /// Whether `run` itself [waits](cuda_std::early_start) for earlier launches, after what it can do before; else that has been done.
     const WAITS: bool = false;
-    /// Whether its blocks can [keep pace](crate::pace).
+    /// Whether its blocks can [keep pace](crate::warpgroup::pace).
     const KEEPS_PACE: bool = false;
     /// Whether it [swaps A and B](crate::swapped): `TILE` and `BOXES` are then those of the transposed product, whose parameters the launch passes.
     const SWAPPED: bool = false;
-    /// Whether its tiles may have fewer columns than `TILE` says: as many as the [launch](crate::fit) does.
+    /// Whether its tiles may have fewer columns than `TILE` says: as many as the [launch](crate::warpgroup::fit) does.
     const FITS: bool = false;
     /// Whether blocks that stay can go through all products of a batch, as [`Maps::of_products`](crate::maps::Maps::of_products) says: else each computes
     /// tiles of one.

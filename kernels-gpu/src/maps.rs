@@ -6,7 +6,7 @@
 //! [`gemm_kernels!`](crate::gemm_kernels) makes of a row with `factors = mapped` hands those addresses on in [`GemmParams::maps`].
 //!
 //! Copies take rows that begin at multiples of 16 bytes. Of factors in other rows the maps are those of copies, which a launch before
-//! has made ([`crate::repack`]); what lies behind the end of a row is zero to the kernel either way.
+//! has made ([`crate::prepare::repack`]); what lies behind the end of a row is zero to the kernel either way.
 //!
 //! D need not be one that bulk copies can take: a last parameter says whether it is mapped, and where it is not nobody looks at its map.
 //!

@@ -2,9 +2,9 @@
 
 use crate::element::Element;
 use crate::epilogue::{Epilogue, OfBlock, OfProduct, RunningBlock};
-use crate::fit::Columns;
 use crate::layout::Layout;
 use crate::maps::Maps;
+use crate::warpgroup::fit::Columns;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::scalar::Scalar;
 use cuda_std::{device_inline, hint, thread};
@@ -149,7 +149,7 @@ impl<T: Element> Workspace<T> {
 ///
 /// A launch passes those of the first product. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes turns them into
 /// [those of its block](GemmParams::of_block), so that a kernel need not know of batches, unless it [goes through several
-/// products](crate::batches).
+/// products](crate::schedule::batches).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GemmParams<T: Element, E, D: Element = T> {
@@ -172,7 +172,7 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
     /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK). Where blocks can [keep
     /// pace](crate::kernel::GemmKernel::KEEPS_PACE) it is their [pace](Self::pace); nobody else asks.
     pub slice_depth: u32,
-    /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK). Where they [fit](crate::fit) it is their [columns](Self::columns); nobody else asks.
+    /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK). Where they [fit](crate::warpgroup::fit) it is their [columns](Self::columns); nobody else asks.
     pub shared_tiles: u32,
     /// Blocks, or clusters of blocks, that share them in a [persistent](crate::kernel::Schedule::Persistent) launch; nobody else asks.
     pub sharing_blocks: u32,
@@ -186,7 +186,7 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
 }
 
 impl<T: Element, E, D: Element> GemmParams<T, E, D> {
-    /// Slices after each of which a block of a kernel that can keep pace looks how far the others are, zero where nobody looks: [`crate::pace`].
+    /// Slices after each of which a block of a kernel that can keep pace looks how far the others are, zero where nobody looks: [`crate::warpgroup::pace`].
     ///
     /// It has no word of its own, because no such kernel splits K, and one word more would move those behind it: ptxas then gives kernels
     /// other registers, of which those of f32 are chosen by their banks.
@@ -195,7 +195,7 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
         self.slice_depth
     }
 
-    /// The tiles of a kernel in which they [fit](crate::fit), which have no word of their own for the same reason: such tiles are not shared.
+    /// The tiles of a kernel in which they [fit](crate::warpgroup::fit), which have no word of their own for the same reason: such tiles are not shared.
     #[device_inline]
     pub const fn columns(&self) -> Columns {
         Columns::from_word(self.shared_tiles)

@@ -5,15 +5,21 @@
 //!
 //! There are two ways in: through registers ([`Stager::read`], [`Stager::write`]), which widens elements to the sums' type,
 //! or by asynchronous copies ([`Stager::copy`]), which move bytes as they are. Both are for row-major factors; copies for
-//! factors in any layout are in [`crate::copies`].
+//! factors in any layout are in [`crate::slices::copies`].
+
+pub mod copies;
+pub mod in_bulk;
+pub mod mover;
+pub mod ring;
+pub mod staged;
 
 use crate::element::Element;
 use crate::kernel::{Acc, GemmKernel, Tile};
 use crate::layout::{Layout, Layouts};
-use crate::mover::{
+use crate::params::GemmParams;
+use crate::slices::mover::{
     BANKS_BYTES, MAX_SHARE, Mover, Part, Share, Slice, SliceA, SliceB, VECTOR_BYTES, vector_len,
 };
-use crate::params::GemmParams;
 use crate::tile::Origin;
 use cuda_std::device_inline;
 use cuda_std::memory::SharedPtr;

@@ -1,24 +1,24 @@
 //! Kernels that swap A and B: they compute the transpose of D, as the product of the transposes of B and A.
 //!
-//! A tile of warpgroups is 64 rows high for each of them, and as wide as makes its rounds full ([`crate::fit`]). That is a matter of the factor on the right, which
+//! A tile of warpgroups is 64 rows high for each of them, and as wide as makes its rounds full ([`crate::warpgroup::fit`]). That is a matter of the factor on the right, which
 //! can only begin anywhere if its rows run along k. B does so where it is transposed; where both factors are row-major A does. So there
 //!
 //! ```text
 //! D^T = B^T A^T        the factor on the left is B^T, which is stored as its transpose, and that on the right A^T, stored likewise
 //! ```
 //!
-//! Nothing is transposed for that but the way of a tile's sums to D ([`crate::outbox`]): registers that lie beside each other are of rows below each other, and a thread's
+//! Nothing is transposed for that but the way of a tile's sums to D ([`crate::warpgroup::outbox`]): registers that lie beside each other are of rows below each other, and a thread's
 //! sums are of few columns, for which it needs few elements of a bias.
 //!
 //! The host hands over the [parameters](GemmParams::swapped) of the transposed product, so a kernel computes one like any other until the sums are there. What the
 //! table says of it is said of the product as the caller sees it.
 
-use crate::bulk_panels::MajorLayouts;
 use crate::element::Element;
 use crate::kernel::{GemmKernel, Tile};
 use crate::layout::{Layouts, OperandLayouts};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
+use crate::warpgroup::bulk_panels::MajorLayouts;
 use core::marker::PhantomData;
 
 /// Whether a kernel's sums are those of D or of its transpose, as a type.

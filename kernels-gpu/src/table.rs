@@ -4,37 +4,37 @@
 //! The feature `entries` (on by default) makes PTX entries of the rows. A kernel crate that instantiates kernels of its
 //! own switches it off, or its PTX would contain these as well.
 
-use crate::cluster_split::ClusterSplit;
-use crate::decoupled::Decoupled;
-use crate::double_buffered::DoubleBuffered;
-use crate::double_bulk::DoubleBulk;
-use crate::double_cluster_split::DoubleClusterSplit;
-use crate::double_tensor_core::DoubleTensorCore;
+use crate::double::bulk::DoubleBulk;
+use crate::double::cluster_split::DoubleClusterSplit;
+use crate::double::tensor_core::DoubleTensorCore;
 use crate::epilogue::Linear;
-use crate::halves::Halves;
+use crate::ladder::decoupled::Decoupled;
+use crate::ladder::double_buffered::DoubleBuffered;
+use crate::ladder::microkernel::Microkernel;
+use crate::ladder::naive::Naive;
+use crate::ladder::pipelined::Pipelined;
+use crate::ladder::skinny::{FewCols, FewRows, Skinny};
+use crate::ladder::sliced_k::SlicedK;
+use crate::ladder::split_k::SplitK;
+use crate::ladder::split_sliced_k::SplitSlicedK;
+use crate::ladder::stream_k::StreamK;
+use crate::ladder::tiled::Tiled;
+use crate::ladder::warp_specialised::WarpSpecialised;
+use crate::ladder::warp_tiled::WarpTiled;
 use crate::layout::{Nn, Nt, Tn, Tt};
-use crate::microkernel::Microkernel;
-use crate::naive::Naive;
-use crate::pipelined::Pipelined;
-use crate::repack::{self, Repack};
-use crate::rounded::Rounded;
-use crate::skinny::{FewCols, FewRows, Skinny};
-use crate::sliced_k::SlicedK;
-use crate::slices_in_bulk::InBulk;
-use crate::split::{self, Split};
-use crate::split_halves::SplitHalves;
-use crate::split_k::SplitK;
-use crate::split_sliced_k::SplitSlicedK;
-use crate::split_warpgroup::SplitWarpgroup;
-use crate::stream_k::StreamK;
+use crate::prepare::repack::{self, Repack};
+use crate::prepare::split::{self, Split};
+use crate::prepare::transposed::Transposed;
+use crate::slices::in_bulk::InBulk;
 use crate::swapped::SwapAB;
-use crate::tensor_core::TensorCore;
-use crate::tiled::Tiled;
-use crate::transposed::Transposed;
-use crate::warp_halves::WarpHalves;
-use crate::warp_specialised::WarpSpecialised;
-use crate::warp_tiled::WarpTiled;
+use crate::warp::halves::WarpHalves;
+use crate::warp::tensor_core::TensorCore;
 use crate::warpgroup::Warpgroup;
+use crate::warpgroup::cluster_split::ClusterSplit;
+use crate::warpgroup::halves::Halves;
+use crate::warpgroup::rounded::Rounded;
+use crate::warpgroup::split::SplitWarpgroup;
+use crate::warpgroup::split_halves::SplitHalves;
 use crate::{gemm_kernels, reducers};
 use half::{bf16, f16};
 
@@ -116,7 +116,7 @@ pub static ROUNDER: cuda_std::entry::KernelEntry = round_factors::ENTRY;
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
-    /// All kernels with the built-in epilogue for f32 in two [halves](crate::halves), by layouts. They are apart from the others, since they do not
+    /// All kernels with the built-in epilogue for f32 in two [halves](crate::warpgroup::halves), by layouts. They are apart from the others, since they do not
     /// give what others give.
     HALVES:
 
@@ -134,7 +134,7 @@ gemm_kernels! {
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
     /// The kernels that compute exactly what halves cannot stand for, by layouts: they are launched behind one of [`HALVES`], and leave at once
-    /// unless that has [found a mark](crate::decision). One of `KERNELS` for each, so that bits are those of any that sums in ascending
+    /// unless that has [found a mark](crate::prepare::decision). One of `KERNELS` for each, so that bits are those of any that sums in ascending
     /// order; it is one that every device can run.
     IF_MARKED:
 
@@ -143,7 +143,7 @@ gemm_kernels! {
 
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
-    /// All kernels with the built-in epilogue for f32 [rounded](crate::rounded) to f16, by layouts: apart from the others for the same reason.
+    /// All kernels with the built-in epilogue for f32 [rounded](crate::warpgroup::rounded) to f16, by layouts: apart from the others for the same reason.
     ROUNDED:
 
     // Rounded<BN, STAGES, layouts>

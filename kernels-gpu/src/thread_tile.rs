@@ -11,12 +11,13 @@
 
 mod hand_over;
 mod parked;
+pub mod store_rows;
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
 use crate::kernel::{Acc, GemmKernel};
-use crate::mover::{VECTOR_BYTES, vector_len};
 use crate::params::GemmParams;
+use crate::slices::mover::{VECTOR_BYTES, vector_len};
 use crate::slices::{SWIZZLED_ROWS, Slices, swizzled};
 use crate::tile::Origin;
 use core::marker::PhantomData;

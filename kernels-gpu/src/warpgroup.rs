@@ -1,30 +1,30 @@
 //! Warpgroups: four warps multiply together, straight from shared memory, and never wait for it.
 //!
-//! [`crate::tensor_core`] reads fragments to registers and multiplies 16 x 8 x 16 with each instruction of a warp; on Hopper that is
+//! [`crate::warp::tensor_core`] reads fragments to registers and multiplies 16 x 8 x 16 with each instruction of a warp; on Hopper that is
 //! half of what its tensor cores can do. Their own instruction multiplies 64 x 256 x 16, in the background, with both factors taken
 //! from shared memory ([`cuda_std::wgmma`]). One such takes 128 cycles, and all that is left to do is to have the next slice there in
 //! time:
 //!
 //! - one thread asks for whole slices, and hardware brings them, swizzles them and fills up with zeros what lies outside of the
-//!   factors ([`crate::bulk_panels`]);
+//!   factors ([`crate::warpgroup::bulk_panels`]);
 //! - slices go through a ring of stages. The producer waits for one to be empty and lets it be filled; the warpgroups that multiply
-//!   wait for it to be full, begin its products, wait for those of the slice before, and give that one back ([`crate::ring`]): there
+//!   wait for it to be full, begin its products, wait for those of the slice before, and give that one back ([`crate::slices::ring`]): there
 //!   are always products under way;
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
-//!   thread, which the producers give up ([`crate::warpgroup_tile`]). Where D is narrow they share 256 x 128, which is as many: then each has
+//!   thread, which the producers give up ([`crate::warpgroup::tile`]). Where D is narrow they share 256 x 128, which is as many: then each has
 //!   two pieces of 64 rows, and two instructions to every step along k;
 //! - the second warpgroup leaves the tensor cores to the first for the last slices of a tile, and has them for its own last ones
 //!   after that: while one takes its sums to D the other multiplies. Without that both would end at the same time, and nobody would multiply
 //!   for all of the epilogue;
 //! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
-//!   the next, and while hardware takes it to D they multiply again ([`crate::outbox`]), with the last of it still in registers
-//!   ([`crate::warpgroup_tile::Parked`]); and the tiles of all blocks lie together, so
+//!   the next, and while hardware takes it to D they multiply again ([`crate::warpgroup::outbox`]), with the last of it still in registers
+//!   ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
-//! - in a batch they are the tiles of all products ([`crate::batches`]);
+//! - in a batch they are the tiles of all products ([`crate::schedule::batches`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
-//!   ([`crate::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::hand_over`]);
+//!   ([`crate::schedule::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::schedule::hand_over`]);
 //! - or their tiles are as narrow as makes the last round full, where a kernel lets them [fit], some of them with A and B [swapped](crate::swapped);
-//! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::pace`]);
+//! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::warpgroup::pace`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
 //!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss. Where D has few columns the
 //!   two lie beside each other and share the slices of A, which then are most of what there is to fetch.
@@ -36,31 +36,40 @@
 //! ```
 //!
 //! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes ([`crate::maps`]);
-//! others are copied into such rows before ([`crate::repack`]), and the kernel does not know.
+//! others are copied into such rows before ([`crate::prepare::repack`]), and the kernel does not know.
 
+pub mod bulk_panels;
+pub mod cluster_split;
+pub mod fit;
+pub mod halves;
 mod inside;
+pub mod outbox;
+pub mod pace;
 mod produce;
 mod roles;
+pub mod rounded;
+pub mod split;
+pub mod split_halves;
+pub mod tile;
 
 pub use roles::{become_consumer, become_producer};
 
-use crate::batches::in_product;
-use crate::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::fit;
-use crate::hand_over::HandOver;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
-use crate::outbox::{self, Outbox, Outgoing};
-use crate::pace::Pace;
 use crate::params::GemmParams;
-use crate::parts::{Part, Parts};
-use crate::ring::{Ring, WARP};
+use crate::schedule::batches::in_product;
+use crate::schedule::hand_over::HandOver;
+use crate::schedule::parts::{Part, Parts};
+use crate::slices::ring::{Ring, WARP};
 use crate::swapped::Operands;
 use crate::tile::Origin;
-use crate::warpgroup_tile::{Parked, WarpgroupTile};
+use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
+use crate::warpgroup::outbox::{Outbox, Outgoing};
+use crate::warpgroup::pace::Pace;
+use crate::warpgroup::tile::{Parked, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
 use cuda_std::{device_inline, early_start, hint, named_barrier, registers, shared, thread};

@@ -10,20 +10,20 @@ use cuda_std::tensor_map::{ElementType, TiledTensor};
 use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
 use cuda_std::{cluster, shared, thread};
 use half::bf16;
-use regemm_kernels::bulk_panels::BulkPanel;
 use regemm_kernels::epilogue::{Epilogue, Linear};
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{GemmKernel, KernelInfo, Needs, Rung, Schedule, Summation, Tile};
 use regemm_kernels::layout::{Layout, Layouts, Nn, Nt, Tn, Tt};
 use regemm_kernels::maps::{BoxShape, Boxes, Maps};
-use regemm_kernels::outbox::{self, Outbox};
-use regemm_kernels::pace;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
-use regemm_kernels::parts::{Part, Parts};
-use regemm_kernels::ring::{Ring, WARP};
+use regemm_kernels::schedule::parts::{Part, Parts};
+use regemm_kernels::slices::ring::{Ring, WARP};
 use regemm_kernels::tile::Origin;
 use regemm_kernels::warpgroup::Warpgroup;
-use regemm_kernels::warpgroup_tile::WarpgroupTile;
+use regemm_kernels::warpgroup::bulk_panels::BulkPanel;
+use regemm_kernels::warpgroup::outbox::{self, Outbox};
+use regemm_kernels::warpgroup::pace;
+use regemm_kernels::warpgroup::tile::WarpgroupTile;
 use std::ffi::c_void;
 
 gemm_kernels! {

@@ -6,10 +6,10 @@ use half::{bf16, f16};
 use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::ladder::pipelined::Pipelined;
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
-use regemm_kernels::pipelined::Pipelined;
 use regemm_kernels::table::{KERNELS, TF32};
 use std::ffi::c_void;
 

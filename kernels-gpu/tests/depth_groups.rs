@@ -1,4 +1,4 @@
-//! The kernels whose groups of warps share the depth of a tile, [`regemm_kernels::sliced_k`]: the order in which they sum, to the
+//! The kernels whose groups of warps share the depth of a tile, [`regemm_kernels::ladder::sliced_k`]: the order in which they sum, to the
 //! bit, and what they read from global memory and where it goes in shared memory, in exact counts from the simulator.
 
 mod common;

@@ -3,7 +3,7 @@
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::repack::{self, Part, Repack, THREADS, Unit};
+use regemm_kernels::prepare::repack::{self, Part, Repack, THREADS, Unit};
 use regemm_kernels::table::REPACKER;
 
 /// What is in memory where nothing is written.

@@ -7,20 +7,20 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use half::{bf16, f16};
-use regemm_kernels::activation::Activation;
-use regemm_kernels::cluster_split::ClusterSplit;
 use regemm_kernels::element::{Dtype, Element};
+use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{KernelInfo, Schedule, Tile};
 use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
 use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
-use regemm_kernels::partials::Partials;
-use regemm_kernels::reduce;
-use regemm_kernels::split_warpgroup::SplitWarpgroup;
+use regemm_kernels::schedule::partials::Partials;
+use regemm_kernels::schedule::reduce;
 use regemm_kernels::table::{KERNELS, reduce_f32};
 use regemm_kernels::warpgroup::Warpgroup;
+use regemm_kernels::warpgroup::cluster_split::ClusterSplit;
+use regemm_kernels::warpgroup::split::SplitWarpgroup;
 use std::ffi::c_void;
 
 gemm_kernels! {

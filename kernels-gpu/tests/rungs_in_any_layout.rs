@@ -1,16 +1,16 @@
-//! The rungs whose factors may lie in any layout, [`regemm_kernels::warp_tiled`] and [`regemm_kernels::decoupled`]: what they
-//! do, in exact counts from the simulator, and that they compute the bits of [`regemm_kernels::naive`].
+//! The rungs whose factors may lie in any layout, [`regemm_kernels::ladder::warp_tiled`] and [`regemm_kernels::ladder::decoupled`]: what they
+//! do, in exact counts from the simulator, and that they compute the bits of [`regemm_kernels::ladder::naive`].
 
 mod common;
 
 use common::{PACKED, Product, Storage, Values};
 use cuda_std::sim::Counters;
-use regemm_kernels::decoupled::{Decoupled, ROUND};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::{KernelInfo, Rung};
+use regemm_kernels::ladder::decoupled::{Decoupled, ROUND};
+use regemm_kernels::ladder::warp_tiled::WarpTiled;
 use regemm_kernels::layout::{Layout, Layouts, Nt, Tn, Tt};
 use regemm_kernels::table::KERNELS;
-use regemm_kernels::warp_tiled::WarpTiled;
 
 regemm_kernels::gemm_kernels! {
     /// Small tiles that the table has no row for: the fewest stages, slices of one round and of several, and thread tiles
@@ -253,7 +253,7 @@ fn decoupled_warps_meet_once_and_wait_for_stages() {
     }
 }
 
-/// Checks a kernel's D of one product, stored in several ways, against the row-major [`regemm_kernels::naive`] and, of
+/// Checks a kernel's D of one product, stored in several ways, against the row-major [`regemm_kernels::ladder::naive`] and, of
 /// integers, against the exact product.
 fn check(kernel: &KernelInfo, product: Product, storages: &[Storage]) {
     let naive = KERNELS.iter().find(|kernel| kernel.name == "naive_f32").unwrap();

@@ -1,4 +1,4 @@
-//! The kernels among whose blocks K is split, [`regemm_kernels::split_k`] and [`regemm_kernels::skinny`]: the order in which they
+//! The kernels among whose blocks K is split, [`regemm_kernels::ladder::split_k`] and [`regemm_kernels::ladder::skinny`]: the order in which they
 //! sum, to the bit, and how often they read the factors, in exact counts from the simulator.
 
 mod common;
@@ -15,7 +15,7 @@ use regemm_kernels::kernel::{KernelInfo, Rung, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
-use regemm_kernels::partials::Partials;
+use regemm_kernels::schedule::partials::Partials;
 use regemm_kernels::table::KERNELS;
 use std::ffi::c_void;
 

@@ -5,7 +5,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use half::f16;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::split::{self, LOW_FACTOR, Line, Part, Split, THREADS};
+use regemm_kernels::prepare::split::{self, LOW_FACTOR, Line, Part, Split, THREADS};
 use regemm_kernels::table::{ROUNDER, SPLITTER};
 
 /// What is in memory where nothing is written: an exponent that no line has, and a half that no test expects.

@@ -1,7 +1,7 @@
 //! What epilogues are told where [A and B are swapped](regemm_kernels::swapped): places of D, though sums are those of its transpose.
 
 use regemm_kernels::epilogue::Epilogue;
-use regemm_kernels::pairs::{PAIRS, Pairs, PairsAt, ROWS};
+use regemm_kernels::epilogue::pairs::{PAIRS, Pairs, PairsAt, ROWS};
 
 /// Says of which element of D a value is, by `apply` alone, as a user's epilogue may.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::repack::{Part, Repack, THREADS, Unit, blocks_of_squares, ld};
+use regemm_kernels::prepare::repack::{Part, Repack, THREADS, Unit, blocks_of_squares, ld};
 use regemm_kernels::table::TRANSPOSER;
 
 /// What is in memory where nothing is written.

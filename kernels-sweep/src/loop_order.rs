@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | standard | every k, then the elements | for every k: `STEP = 1` |
 //! | k after the thread loops | every slice, then the elements, then the k of the slice | for every slice: `STEP = BK` |
-//! | k innermost | the elements, then every k | never: [`regemm_kernels::microkernel`] |
+//! | k innermost | the elements, then every k | never: [`regemm_kernels::ladder::microkernel`] |
 //!
 //! A compiler given the first order reads, changes and writes every element of D once for each k. The thread tile is held in
 //! registers here for `STEP` values of k, each operand loaded once for its whole column or row as in the microkernel, so

@@ -10,13 +10,13 @@
 
 use crate::loop_order::LoopOrder;
 use crate::registers::min_blocks;
-use regemm_kernels::double_buffered::DoubleBuffered;
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::gemm_kernels;
 #[cfg(not(target_arch = "nvptx64"))]
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::microkernel::Microkernel;
-use regemm_kernels::pipelined::Pipelined;
+use regemm_kernels::ladder::double_buffered::DoubleBuffered;
+use regemm_kernels::ladder::microkernel::Microkernel;
+use regemm_kernels::ladder::pipelined::Pipelined;
 
 /// Continues `$next! { .. }` with the block tiles of a list.
 macro_rules! blocks {

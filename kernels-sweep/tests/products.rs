@@ -11,7 +11,7 @@ fn naive() -> &'static KernelInfo {
     KERNELS.iter().find(|kernel| kernel.name == "naive_f32").unwrap()
 }
 
-/// All kernels against [`regemm_kernels::naive`], which sums in the same order.
+/// All kernels against [`regemm_kernels::ladder::naive`], which sums in the same order.
 fn check(product: Product, kernels: impl Iterator<Item = &'static KernelInfo>) {
     let (expected, _) = product.run(naive());
     let mut checked = 0;

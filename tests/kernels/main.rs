@@ -138,7 +138,7 @@ fn walks_in_clusters(kernel: &KernelInfo) -> bool {
     kernel.rung == Rung::Warpgroup && kernel.cluster > 1
 }
 
-/// Whether there is a kernel with the same tiles, types and layouts whose blocks are alone, or one whose tiles [fit](regemm_kernels::fit) and may be as wide.
+/// Whether there is a kernel with the same tiles, types and layouts whose blocks are alone, or one whose tiles [fit](regemm_kernels::warpgroup::fit) and may be as wide.
 fn has_twin_alone(kernel: &KernelInfo) -> bool {
     let of = |k: &KernelInfo| (k.rung, k.dtype, k.target, k.layouts, k.schedule);
     let tiles = |k: &KernelInfo| (k.tile.bm, k.tile.bk, k.tile.stages);
@@ -146,7 +146,8 @@ fn has_twin_alone(kernel: &KernelInfo) -> bool {
         k.tile == kernel.tile
             || k.fits
                 && tiles(k) == tiles(kernel)
-                && regemm_kernels::fit::widths(k.tile.bn).any(|width| width == kernel.tile.bn)
+                && regemm_kernels::warpgroup::fit::widths(k.tile.bn)
+                    .any(|width| width == kernel.tile.bn)
     };
     let alone = |k: &KernelInfo| k.cluster == 1 && of(k) == of(kernel) && may_be_as_wide(k);
     regemm::kernels::kernels().iter().any(alone)

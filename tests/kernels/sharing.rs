@@ -136,7 +136,7 @@ pub fn widths<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let clusters = machine.device.info().multiprocessors / kernel.cluster;
     let columns = clusters as usize * 2 / rows;
     let deep = kernel.tile.stages as usize * bk + 9;
-    for width in regemm_kernels::fit::widths(kernel.width()) {
+    for width in regemm_kernels::warpgroup::fit::widths(kernel.width()) {
         let (along, across) = (rows * height, columns * width as usize);
         // Bulk stores take rows of multiples of 8 elements.
         let plain = |is_mapped: bool, k| match (kernel.swapped, is_mapped) {

@@ -7,10 +7,10 @@ use regemm::{
     Activation, CustomKernel, Device, Epilogue, Error, Gemm, KernelChoice, Layouts, Linear, bf16,
 };
 use regemm_kernels::gemm_kernels;
+use regemm_kernels::ladder::naive::Naive;
+use regemm_kernels::ladder::tiled::Tiled;
 use regemm_kernels::layout::{Nn, Nt, Tn};
-use regemm_kernels::naive::Naive;
 use regemm_kernels::swapped::SwapAB;
-use regemm_kernels::tiled::Tiled;
 use regemm_kernels::warpgroup::Warpgroup;
 
 /// `min(sum, limit[col])`, with limits of its own for each product of a batch.

@@ -130,7 +130,7 @@ fn warpgroups_multiply_a_slice_in_one_go() {
         let products_of_slice = tile.bk / 16 * module.pieces();
         let format = module.kernel.dtype.name();
         let widths: Vec<u32> = match module.kernel.fits {
-            true => regemm_kernels::fit::widths(module.kernel.width()).collect(),
+            true => regemm_kernels::warpgroup::fit::widths(module.kernel.width()).collect(),
             false => vec![tile.bn],
         };
         let product = |cols: &u32| {

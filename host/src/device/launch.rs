@@ -4,8 +4,9 @@ use super::Buffer;
 use super::ptx::{self, PtxModule};
 use cuda_std::entry::KernelEntry;
 use regemm_kernels::kernel::{KernelInfo, Reducer};
+use regemm_kernels::prepare::{repack, split};
+use regemm_kernels::schedule::reduce;
 use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
-use regemm_kernels::{reduce, repack, split};
 use std::ffi::c_void;
 
 /// A kernel and where its PTX is.

@@ -1,4 +1,4 @@
-//! A product that is computed by halves or exactly, as the GPU [decides](regemm_kernels::decision): what that takes besides the product by halves.
+//! A product that is computed by halves or exactly, as the GPU [decides](regemm_kernels::prepare::decision): what that takes besides the product by halves.
 
 use super::execute::Plan;
 use super::operands::Factor;
@@ -11,12 +11,12 @@ use crate::kernels::{LaunchShape, Problem};
 use crate::precision::record::{NOTE_BYTES, read_notes};
 use crate::precision::{Computed, PrecisionRecord};
 use cuda_std::memory::GlobalPtr;
-use regemm_kernels::decision::{Decision, Marks};
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::GemmParams;
+use regemm_kernels::prepare::decision::{Decision, Marks};
 
 /// The exact product behind one by halves, and where both find what decides between them.
 pub(super) struct Exactly {

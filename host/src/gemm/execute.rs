@@ -12,13 +12,13 @@ use crate::error::{Error, Result};
 use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Repack, Why};
 use crate::precision::{Computed, Precision, PrecisionRecord};
 use cuda_std::bulk_copy::TensorMap;
-use regemm_kernels::decision::Decision;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
-use regemm_kernels::fit::Columns;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::maps::{Boxes, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
+use regemm_kernels::prepare::decision::Decision;
+use regemm_kernels::warpgroup::fit::Columns;
 use smallvec::SmallVec;
 use std::ptr;
 

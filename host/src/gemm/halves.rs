@@ -14,7 +14,7 @@ use half::f16;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::maps::BoxShape;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::split::{self, HALVES, Part, Split};
+use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
 
 /// Both factors in halves.
 pub(super) struct InHalves<'a, T: Element> {

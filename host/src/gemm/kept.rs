@@ -12,7 +12,7 @@ use cuda_std::memory::GlobalPtr;
 use half::f16;
 use regemm_kernels::element::Element;
 use regemm_kernels::layout::{Layout, Layouts};
-use regemm_kernels::split::{self, HALVES, Part, Split};
+use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
 use std::fmt;
 
 /// Bytes of a matrix's mark.

@@ -10,7 +10,7 @@ use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
 use regemm_kernels::maps::BoxShape;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::repack::Repack;
+use regemm_kernels::prepare::repack::Repack;
 
 /// A factor as a kernel's parameters have it: the first matrix, and elements from one to the next.
 pub(super) type Reference<E> = (MatrixRef<E>, u64);
@@ -39,7 +39,7 @@ pub(super) trait Prepared<'a, T: Element>: Sized {
     /// There is as much memory as the launch's shape says, to be used until the work is done.
     unsafe fn new(plan: &Plan<'a, T>, shape: &LaunchShape, copies: u64) -> Result<Self>;
 
-    /// The same with words for marks of the matrices of A and B, where there can be marks ([`regemm_kernels::decision`]).
+    /// The same with words for marks of the matrices of A and B, where there can be marks ([`regemm_kernels::prepare::decision`]).
     fn with_marks(self, _: [GlobalPtr<u32>; 2]) -> Self {
         self
     }

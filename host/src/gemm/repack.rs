@@ -8,7 +8,7 @@ use crate::matrix::view::MatrixView;
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::repack::{self, Part, Unit};
+use regemm_kernels::prepare::repack::{self, Part, Unit};
 
 /// A factor, and its copies if it is repacked.
 pub(super) struct Repacked<'a, T: Element> {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use half::f16;
-    use regemm_kernels::repack::Repack;
+    use regemm_kernels::prepare::repack::Repack;
 
     /// Rows of 7 elements: one block copies a matrix.
     fn repacked<'a>(first: MatrixView<'a, f16>, batch: Option<Repeat>) -> Repacked<'a, f16> {

@@ -8,8 +8,8 @@ use crate::device::stream::Stream;
 use crate::error::{Error, Operand, Result, Shape};
 use crate::kernels::{Problem, Repack};
 use crate::precision::Precision;
-use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Element;
+use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::layout::Layouts;
 

@@ -5,7 +5,7 @@ use super::launch::MAX_PRODUCTS;
 use super::repack::stored;
 use half::f16;
 use regemm_kernels::layout::{Layout, Layouts};
-use regemm_kernels::split;
+use regemm_kernels::prepare::split;
 
 /// What copies of factors begin at a multiple of, in bytes: a line of the cache.
 const ALIGNMENT: u64 = 128;

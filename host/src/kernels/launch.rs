@@ -19,9 +19,9 @@ use crate::device::info::DeviceInfo;
 use crate::device::workspace::WorkspaceSize;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
-use regemm_kernels::partials::Partials;
-use regemm_kernels::reduce;
-use regemm_kernels::shares::Shares;
+use regemm_kernels::schedule::partials::Partials;
+use regemm_kernels::schedule::reduce;
+use regemm_kernels::schedule::shares::Shares;
 
 /// Most blocks of a grid along y or z on every GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute
 /// Capability").
@@ -43,20 +43,20 @@ pub struct LaunchShape {
     /// Blocks along x and z; along y there is one for each product of a batch, unless blocks [go through](Self::products) all of them. None where nothing
     /// is left to sum: then the reducer alone runs.
     pub main: Option<[u32; 2]>,
-    /// Products that each block goes through: one, or all of a batch ([`regemm_kernels::batches`]).
+    /// Products that each block goes through: one, or all of a batch ([`regemm_kernels::schedule::batches`]).
     pub products: u32,
     /// Columns of a block's tile, or rows where the kernel [swaps A and B](regemm_kernels::swapped): fewer than the kernel's own only where that [lets them
-    /// fit](regemm_kernels::fit).
+    /// fit](regemm_kernels::warpgroup::fit).
     pub tile_width: u32,
     /// Values of k in a slice. All of them where K is not split.
     pub slice_depth: u32,
     /// Slices of K: none where there is no k.
     pub slices: u32,
-    /// Tiles of D that several blocks share: [`regemm_kernels::shares`].
+    /// Tiles of D that several blocks share: [`regemm_kernels::schedule::shares`].
     pub shared_tiles: u32,
     /// Blocks, or clusters of blocks, that share them.
     pub sharing_blocks: u32,
-    /// Slices of K between two looks of a block at how far the others are, zero where nobody looks: [`regemm_kernels::pace`].
+    /// Slices of K between two looks of a block at how far the others are, zero where nobody looks: [`regemm_kernels::warpgroup::pace`].
     pub pace: u32,
     /// What is copied in a launch before the main one.
     pub repack: Repack,
@@ -183,7 +183,7 @@ impl LaunchShape {
     fn with_pace(mut self, pace: u32) -> LaunchShape {
         self.pace = pace;
         if pace > 0 {
-            self.workspace.signals += u64::from(regemm_kernels::pace::WORDS);
+            self.workspace.signals += u64::from(regemm_kernels::warpgroup::pace::WORDS);
         }
         self
     }

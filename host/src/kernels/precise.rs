@@ -25,7 +25,7 @@ pub fn of_all_precisions() -> impl DoubleEndedIterator<Item = &'static KernelInf
 
 /// The kernel of a precision for a problem on a device: the first that can compute it, or where it has fewer tiles than there are multiprocessors
 /// - the one like it among whose blocks K may be split, if the device has room for several of them to a tile: by halves its sums are also those that are as accurate
-///   as others' are for such a D ([`regemm_kernels::split_halves`]),
+///   as others' are for such a D ([`regemm_kernels::warpgroup::split_halves`]),
 /// - else one like it with smaller tiles, unless these are more than there are multiprocessors: then two of them take longer than one of the others.
 ///
 /// Of those of a rung, if one is given.

@@ -4,11 +4,11 @@ use super::Problem;
 use super::launch::MAX_PRODUCTS;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::repack::{self, ROW_ALIGNMENT, Unit};
+use regemm_kernels::prepare::repack::{self, ROW_ALIGNMENT, Unit};
 use std::fmt;
 
 /// How many matrices of each factor are repacked: copied into rows that bulk copies can take, in a launch before the main one
-/// ([`regemm_kernels::repack`]). None of a factor that they can take as it is stored; one of a factor that all products of a batch
+/// ([`regemm_kernels::prepare::repack`]). None of a factor that they can take as it is stored; one of a factor that all products of a batch
 /// share, else one for each product.
 ///
 /// Bulk copies take matrices that begin at a multiple of 16 bytes, as do all their rows as they are stored, and that follow each
@@ -29,7 +29,7 @@ pub struct Repack {
 pub(crate) enum Way {
     /// As they lie, by vectors.
     Vectors,
-    /// As they lie, by [squares](regemm_kernels::repack::transpose), beside the other factor.
+    /// As they lie, by [squares](regemm_kernels::prepare::repack::transpose), beside the other factor.
     Squares,
     /// By squares that are transposed.
     Transposed,

@@ -279,7 +279,7 @@ fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
 }
 
 /// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that is as wide as one of them. Of the large
-/// ones of warpgroups those that are higher than wide are for a D of as many columns or a little fewer; and what tiles that [fit](regemm_kernels::fit) gain depends
+/// ones of warpgroups those that are higher than wide are for a D of as many columns or a little fewer; and what tiles that [fit](regemm_kernels::warpgroup::fit) gain depends
 /// on how D divides into them among the multiprocessors, which only measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
 /// has few of either, it is known to be fast that blocks share K.
 fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
@@ -341,7 +341,7 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// Of a batch the tiles of all products count.
 ///
 /// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
-/// for narrow D alone, and those that [fit](regemm_kernels::fit), for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that
+/// for narrow D alone, and those that [fit](regemm_kernels::warpgroup::fit), for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that
 /// is as wide as one of them. The smallest tiles of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first whose slices
 /// take less time to fetch, if that takes longer than to multiply them: clusters, where rows of the factors are no whole sectors of the L2 cache.
 ///

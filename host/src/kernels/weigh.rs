@@ -6,7 +6,7 @@ use super::{Problem, halves, precise};
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::precision::Precision;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::split::LEAST_DEPTH;
+use regemm_kernels::prepare::split::LEAST_DEPTH;
 use std::fmt;
 
 /// Multiply-adds that an H200 would do by halves, some 100e12 a second in place of 27e12, in the time that they save while an element is split,

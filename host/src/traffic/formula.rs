@@ -14,7 +14,7 @@
 //!
 //! tensor_core differs in shared memory: its warps own `8 TM x 4 TN` elements of D and read `8 TM + 4 TN` elements of A and B for each
 //! k, `m n k (1/(8 TM) + 1/(4 TN))` in all. Its sums go there and back once on their way to D, behind one barrier more than there
-//! are slices; of f64 ([`regemm_kernels::double_tensor_core`]) two more.
+//! are slices; of f64 ([`regemm_kernels::double::tensor_core`]) two more.
 //!
 //! *Global loads.* A block that owns `BM x BN` elements of D reads `BM` rows of A and `BN` columns of B once. There are `n / BN`
 //! blocks along a row of D, so each element of A is read `n / BN` times, and each of B `m / BM` times. Without shared
@@ -58,9 +58,9 @@ use crate::kernels::Problem;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Rung, Schedule, Tile};
 use regemm_kernels::layout::{Layout, Layouts};
-use regemm_kernels::mover::VECTOR_BYTES;
-use regemm_kernels::panels::{CHUNK, PAIR, SQUARE};
-use regemm_kernels::sums_on_the_way::{LANES, QUAD};
+use regemm_kernels::slices::mover::VECTOR_BYTES;
+use regemm_kernels::warp::panels::{CHUNK, PAIR, SQUARE};
+use regemm_kernels::warp::sums_on_the_way::{LANES, QUAD};
 
 /// The widest load or store.
 const VECTOR: u64 = VECTOR_BYTES as u64;
@@ -311,7 +311,7 @@ impl Launch {
     }
 
     /// Slices lie in shared memory as they do in global memory, and fragments are read a square at a time, 16 bytes a lane. The sums
-    /// take a way through shared memory to D, by 4 a lane ([`regemm_kernels::warp_tile`]).
+    /// take a way through shared memory to D, by 4 a lane ([`regemm_kernels::warp::tile`]).
     fn tensor_cores(&self) -> Sums {
         let Tile { bm, bn, bk, tm, tn, .. } = self.tile;
         let [bm, bn, bk, tm, tn] = [bm, bn, bk, tm, tn].map(u64::from);

@@ -33,7 +33,7 @@ pub struct Explanation {
 pub struct Candidate {
     /// The kernel.
     pub kernel: &'static KernelInfo,
-    /// The tiles that it would have: fewer columns or rows than it says where they [fit](regemm_kernels::fit).
+    /// The tiles that it would have: fewer columns or rows than it says where they [fit](regemm_kernels::warpgroup::fit).
     pub tile: Tile,
     /// The expected time; none where nothing near the shape was measured, and for batches, transposed factors and results of another
     /// type than factors, which are not measured.

@@ -32,10 +32,10 @@
 use super::sums::Line;
 use crate::precision::Precision as Computed;
 use half::{bf16, f16};
-use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Dtype;
-use regemm_kernels::fast_activation::{self, Rounded};
-use regemm_kernels::math::{self, Elementary};
+use regemm_kernels::epilogue::activation::Activation;
+use regemm_kernels::epilogue::fast_activation::{self, Rounded};
+use regemm_kernels::epilogue::math::{self, Elementary};
 use std::f64::consts::{LOG2_E, PI};
 
 /// The constants of a binary floating-point format.

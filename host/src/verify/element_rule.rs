@@ -4,8 +4,8 @@ use super::bound::{self, Precision};
 use super::problem::{Problem, widen};
 use super::sums::{Line, SumError};
 use crate::precision::Precision as Computed;
-use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Dtype, Element};
+use regemm_kernels::epilogue::activation::Activation;
 
 /// Follows one element through the device's computation.
 pub(super) struct ElementRule<'p, 'a, T, D> {

@@ -23,9 +23,9 @@ use super::inputs::rng;
 use super::problem::{Problem, ShapeError, widen};
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 use rand::RngExt;
-use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::epilogue::BiasAxis;
+use regemm_kernels::epilogue::activation::Activation;
 use serde::Serialize;
 
 /// Random vectors in a test: an error that it can see is missed with probability at most `2^-VECTORS`.

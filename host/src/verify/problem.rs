@@ -2,9 +2,9 @@
 
 use crate::precision::Precision;
 use ndarray::ArrayView2;
-use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Accumulator, Element};
 use regemm_kernels::epilogue::BiasAxis;
+use regemm_kernels::epilogue::activation::Activation;
 
 /// `D = activation(alpha * A * B + beta * C + bias)` with its operands in host memory: A and B of `T`; C, the bias and D of `D`.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use super::element_rule::ElementRule;
 use super::problem::{Problem, ShapeError, widen};
 use super::sums::Sums;
 use ndarray::{Array2, Zip};
-use regemm_kernels::activation::Activation;
 use regemm_kernels::element::{Accumulator, Dtype, Element};
+use regemm_kernels::epilogue::activation::Activation;
 
 /// What each element of D must be, and by how much it may differ.
 #[derive(Clone, Debug)]

@@ -1,11 +1,11 @@
 //! The built-in epilogue.
 
 use super::{Epilogue, Short};
-use crate::activation::Activation;
 use crate::element::{Accumulator, Element};
-use crate::mover::VECTOR_BYTES;
-use crate::pairs::{self, Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
+use crate::epilogue::activation::Activation;
+use crate::epilogue::pairs::{self, Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
 use crate::params::MatrixRef;
+use crate::slices::mover::VECTOR_BYTES;
 use cuda_std::device_inline;
 use cuda_std::hint;
 use cuda_std::memory::GlobalPtr;

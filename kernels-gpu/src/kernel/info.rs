@@ -6,7 +6,7 @@ use crate::layout::{Layout, Layouts};
 use crate::maps::Boxes;
 
 /// The kernel of a second launch, which adds up what a kernel of [`Schedule::SplitK`] has left in the workspace:
-/// [`crate::reduce`].
+/// [`crate::schedule::reduce`].
 #[derive(Clone, Copy, Debug)]
 pub struct Reducer {
     /// Name of the PTX entry, unique.
@@ -31,7 +31,7 @@ pub struct KernelInfo {
     pub target: Dtype,
     /// How A and B are stored.
     pub layouts: Layouts,
-    /// How they lie in memory when it multiplies them: in the same way, unless a launch before it [transposes](crate::transposed) them.
+    /// How they lie in memory when it multiplies them: in the same way, unless a launch before it [transposes](crate::prepare::transposed) them.
     pub multiplied: Layouts,
     /// In which order it adds up products.
     pub summation: Summation,
@@ -43,11 +43,11 @@ pub struct KernelInfo {
     pub schedule: Schedule,
     /// Whether no reducer is launched where K is one slice.
     pub finishes: bool,
-    /// Whether its blocks can [keep pace](crate::pace).
+    /// Whether its blocks can [keep pace](crate::warpgroup::pace).
     pub keeps_pace: bool,
     /// Whether it [swaps A and B](crate::swapped), and the launch passes the transposed product.
     pub swapped: bool,
-    /// Whether its tiles may have [fewer columns](crate::fit) than `tile` says, or rows where A and B are swapped.
+    /// Whether its tiles may have [fewer columns](crate::warpgroup::fit) than `tile` says, or rows where A and B are swapped.
     pub fits: bool,
     /// Whether its blocks can go through all products of a batch.
     pub walks_batches: bool,
@@ -71,7 +71,7 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
-    /// In how many [halves](mod@crate::split) it takes each element of the factors, which a launch before it makes of them: two, one alone, or none
+    /// In how many [halves](mod@crate::prepare::split) it takes each element of the factors, which a launch before it makes of them: two, one alone, or none
     /// where it takes the factors as they are.
     pub const fn halves(&self) -> u32 {
         match self.summation {

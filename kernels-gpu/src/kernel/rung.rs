@@ -5,31 +5,31 @@ use core::fmt;
 /// A rung of the ladder: one idea more than the rung before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rung {
-    /// [`crate::naive`]
+    /// [`crate::ladder::naive`]
     Naive,
-    /// [`crate::tiled`]
+    /// [`crate::ladder::tiled`]
     Tiled,
-    /// [`crate::microkernel`]
+    /// [`crate::ladder::microkernel`]
     Microkernel,
-    /// [`crate::double_buffered`]
+    /// [`crate::ladder::double_buffered`]
     DoubleBuffered,
-    /// [`crate::pipelined`]
+    /// [`crate::ladder::pipelined`]
     Pipelined,
-    /// [`crate::warp_tiled`]
+    /// [`crate::ladder::warp_tiled`]
     WarpTiled,
-    /// [`crate::decoupled`]
+    /// [`crate::ladder::decoupled`]
     Decoupled,
-    /// [`crate::warp_specialised`]
+    /// [`crate::ladder::warp_specialised`]
     WarpSpecialised,
-    /// [`crate::sliced_k`]
+    /// [`crate::ladder::sliced_k`]
     SlicedK,
-    /// [`crate::split_k`]
+    /// [`crate::ladder::split_k`]
     SplitK,
-    /// [`crate::skinny`]
+    /// [`crate::ladder::skinny`]
     Skinny,
-    /// [`crate::stream_k`]
+    /// [`crate::ladder::stream_k`]
     StreamK,
-    /// [`crate::tensor_core`], [`crate::double_tensor_core`] and [`crate::double_bulk`]
+    /// [`crate::warp::tensor_core`], [`crate::double::tensor_core`] and [`crate::double::bulk`]
     TensorCore,
     /// [`crate::warpgroup`]
     Warpgroup,

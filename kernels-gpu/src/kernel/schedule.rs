@@ -10,8 +10,8 @@ pub enum Schedule {
     #[default]
     Tiles,
     /// As many blocks along x as there are multiprocessors, or tiles if those are fewer. In a batch the tiles are those of all products, where the kernel [can
-    /// go through them](super::GemmKernel::WALKS_BATCHES) ([`crate::batches`]); else there are as many blocks as tiles for each product. Block `i` takes
-    /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::parts`] says where they are. Where blocks are in
+    /// go through them](super::GemmKernel::WALKS_BATCHES) ([`crate::schedule::batches`]); else there are as many blocks as tiles for each product. Block `i` takes
+    /// the tiles `i`, `i` and the number of blocks, and so on, of which [`crate::schedule::parts`] says where they are. Where blocks are in
     /// clusters it is these that are counted, and each takes as many tiles as it has blocks, one above the other or
     /// [beside it](super::GemmKernel::CLUSTER_COLS).
     ///
@@ -21,21 +21,21 @@ pub enum Schedule {
     Persistent,
     /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to
     /// `(s + 1) * slice_depth` or the end. Every block stores the sums of its slice to the workspace
-    /// ([`crate::partials`] says where), and a second launch, of the kernel's [`Reducer`](super::Reducer), adds them up and applies the
+    /// ([`crate::schedule::partials`] says where), and a second launch, of the kernel's [`Reducer`](super::Reducer), adds them up and applies the
     /// epilogue. Where there is one slice, blocks of kernels that [finish](super::GemmKernel::FINISHES) do that themselves, and there is
     /// neither workspace nor second launch.
     ///
     /// A slice is summed as [`Tiles`](Schedule::Tiles) sums all of k, and the sums of the slices are added to that of slice 0
     /// in ascending order. So all such kernels give the same bits for the same `slice_depth`, in all layouts, and for one
     /// slice those of `Tiles`: of the sums, that is. The reducer has the activations of every epilogue, where warpgroups have shorter
-    /// ones ([`crate::fast_activation`]).
+    /// ones ([`crate::epilogue::fast_activation`]).
     SplitK,
     /// A tile for each cluster of blocks, which follow each other along x; the blocks share K equally, each a part in the order of their ranks
     /// or steps of it in turn, and add their sums up through each other's shared memory. No workspace.
     ClusterK,
     /// The last tiles of D, which are too few for all multiprocessors, are *shared*: as many blocks as there are
     /// multiprocessors take equal parts of all their slices of k, tile after tile, wherever that cuts a tile in two. After
-    /// those blocks come the other tiles, one for each block ([`crate::shares`]). All blocks lie along x.
+    /// those blocks come the other tiles, one for each block ([`crate::schedule::shares`]). All blocks lie along x.
     ///
     /// A block that ends in the midst of a tile stores its sums to the workspace, `BM x BN` of them for each of its
     /// [groups](super::GemmKernel::DEPTH_GROUPS), and gives a signal, one for each of them too. The block that has the end of the tile adds them to its own sums, those of
@@ -62,8 +62,8 @@ pub enum Summation {
     TensorCores,
     /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
     Warpgroups,
-    /// Of numbers in two halves: products of high ones as `Warpgroups` or `TensorCores` does, but only [`PROMOTED`](crate::halves::PROMOTED) values
-    /// of k at a time, or half as many, whose sums are added up as f32 is, in one step or two ([`crate::halves`]); then those of high ones with low ones,
+    /// Of numbers in two halves: products of high ones as `Warpgroups` or `TensorCores` does, but only [`PROMOTED`](crate::warpgroup::halves::PROMOTED) values
+    /// of k at a time, or half as many, whose sums are added up as f32 is, in one step or two ([`crate::warpgroup::halves`]); then those of high ones with low ones,
     /// all as it does, are added to that. The same bits with kernels of tiles as wide, for the same slices of K.
     Halves,
     /// Of numbers rounded to one half: as `Warpgroups` does.

@@ -1,12 +1,12 @@
-//! Thread tiles that one block [hands over](crate::hand_over) to another.
+//! Thread tiles that one block [hands over](crate::schedule::hand_over) to another.
 //!
 //! Sums are stored and loaded one by one: registers that a vector is loaded to or stored from must follow one another, and that would spoil
 //! their distribution among banks in the main loop (docs/measurements has a log of what that costs).
 
 use super::{Arrangement, ThreadTile};
 use crate::element::Accumulator;
-use crate::hand_over::HandOver;
 use crate::kernel::{Acc, GemmKernel, consumers};
+use crate::schedule::hand_over::HandOver;
 use cuda_std::{device_inline, thread, unroll};
 
 /// Rows of sums whose loads are under way at a time.

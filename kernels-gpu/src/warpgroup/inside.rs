@@ -2,15 +2,15 @@
 //! tile each.
 
 use super::{CONSUMERS_MEET, Warpgroup};
-use crate::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::threads;
 use crate::maps::Boxes;
-use crate::outbox::{self, Outgoing};
 use crate::params::GemmParams;
-use crate::ring::Ring;
+use crate::slices::ring::Ring;
 use crate::tile::Origin;
+use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
+use crate::warpgroup::outbox::{self, Outgoing};
 use cuda_std::{bulk_copy, device_inline, named_barrier, shared, thread, wgmma};
 
 impl<

@@ -1,15 +1,15 @@
 //! What the producer does: one thread asks for the slices of all parts of its block.
 
 use super::Warpgroup;
-use crate::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::fit;
 use crate::kernel::GemmKernel;
-use crate::outbox::Outgoing;
 use crate::params::GemmParams;
-use crate::ring::Ring;
+use crate::slices::ring::Ring;
 use crate::tile::Origin;
+use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
+use crate::warpgroup::fit;
+use crate::warpgroup::outbox::Outgoing;
 use core::ops::Range;
 use cuda_std::{bulk_copy, cluster, device_inline, wgmma};
 

@@ -11,8 +11,8 @@ use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
-use regemm_kernels::partials::Partials;
-use regemm_kernels::reduce;
+use regemm_kernels::schedule::partials::Partials;
+use regemm_kernels::schedule::reduce;
 use std::ffi::c_void;
 
 /// Where the elements of all matrices lie.

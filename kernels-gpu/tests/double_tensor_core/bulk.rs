@@ -1,9 +1,9 @@
 //! Kernels with bulk copies: of any shape in rows that these can take, on one tile after another.
 
 use crate::product::{Product, SECTOR};
-use regemm_kernels::activation::Activation;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::epilogue::BiasAxis;
+use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::kernel::{KernelInfo, Tile};
 use regemm_kernels::layout::Layouts;
 use regemm_kernels::table::KERNELS;

@@ -1,5 +1,5 @@
-//! Products of f64 on tensor cores, [`regemm_kernels::double_tensor_core`], [`regemm_kernels::double_cluster_split`] and
-//! [`regemm_kernels::double_bulk`]: in all layouts,
+//! Products of f64 on tensor cores, [`regemm_kernels::double::tensor_core`], [`regemm_kernels::double::cluster_split`] and
+//! [`regemm_kernels::double::bulk`]: in all layouts,
 //! wherever matrices lie and whatever their shapes, the bits of fused multiply-adds in ascending order of k, which is how the simulator adds
 //! up, over all of K or half of it; and what the kernels do, in exact counts.
 //!
@@ -12,9 +12,9 @@ mod bulk;
 mod product;
 
 use product::{Product, SECTOR, WARP};
-use regemm_kernels::activation::Activation;
-use regemm_kernels::double_tensor_core::DoubleTensorCore;
-use regemm_kernels::double_tile::STEP;
+use regemm_kernels::double::tensor_core::DoubleTensorCore;
+use regemm_kernels::double::tile::STEP;
+use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Needs};
 use regemm_kernels::layout::{Layouts, Tn};

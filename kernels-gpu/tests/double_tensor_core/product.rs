@@ -4,13 +4,13 @@ use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
-use regemm_kernels::activation::Activation;
+use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
-use regemm_kernels::shares::{Segment, Share, Shares};
+use regemm_kernels::schedule::shares::{Segment, Share, Shares};
 use std::ffi::c_void;
 use std::ops::Range;
 

@@ -4,7 +4,7 @@ use cuda_std::entry::KernelEntry;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Launch, SimError, Simulator};
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::repack::{self, Part, Repack, THREADS, Unit};
+use regemm_kernels::prepare::repack::{self, Part, Repack, THREADS, Unit};
 use regemm_kernels::table::{REPACKER, TRANSPOSER};
 
 /// A matrix whose rows begin anywhere.

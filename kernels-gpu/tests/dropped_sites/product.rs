@@ -6,19 +6,19 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Launch, SimError, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use half::{bf16, f16};
-use regemm_kernels::decision::Decision;
 use regemm_kernels::element::{Accumulator, Dtype, Element};
 use regemm_kernels::epilogue::{BiasAxis, Linear};
-use regemm_kernels::fit::Columns;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{BoxShape, Maps};
-use regemm_kernels::pace;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
-use regemm_kernels::partials::Partials;
-use regemm_kernels::reduce;
-use regemm_kernels::split::{self, Split};
+use regemm_kernels::prepare::decision::Decision;
+use regemm_kernels::prepare::split::{self, Split};
+use regemm_kernels::schedule::partials::Partials;
+use regemm_kernels::schedule::reduce;
 use regemm_kernels::table::{ROUNDER, SPLITTER};
+use regemm_kernels::warpgroup::fit::Columns;
+use regemm_kernels::warpgroup::pace;
 use std::ffi::c_void;
 
 /// What bulk copies need rows to be multiples of.

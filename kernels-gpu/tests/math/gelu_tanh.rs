@@ -1,8 +1,8 @@
 //! GELU by `tanh`: positive arguments, the tail of negative ones, and the limits.
 
 use crate::{check, spacing_f32, spacing_f64};
-use regemm_kernels::fast_activation::{SHORT_GELU_TANH_ULPS, short_gelu_tanh};
-use regemm_kernels::math::{Elementary, GELU_TANH_TAIL, gelu_tanh};
+use regemm_kernels::epilogue::fast_activation::{SHORT_GELU_TANH_ULPS, short_gelu_tanh};
+use regemm_kernels::epilogue::math::{Elementary, GELU_TANH_TAIL, gelu_tanh};
 
 /// The exact value, to a few units in the last place of double precision times `1 + |t|`, and `t`.
 fn reference(x: f64) -> (f64, f64) {

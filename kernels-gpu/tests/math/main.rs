@@ -4,7 +4,7 @@
 mod gelu_tanh;
 
 use core::fmt::Debug;
-use regemm_kernels::math::{self, Elementary};
+use regemm_kernels::epilogue::math::{self, Elementary};
 
 /// Distance between neighbouring single precision numbers at `exact`.
 fn spacing_f32(exact: f64) -> f64 {

@@ -11,9 +11,9 @@ use cuda_std::math::fma_f32;
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::gemm_kernels;
-use regemm_kernels::microkernel::Microkernel;
+use regemm_kernels::ladder::microkernel::Microkernel;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::tiled::Tiled;
+use regemm_kernels::ladder::tiled::Tiled;
 
 /// What the host passes with a launch. `repr(C)`: two compilers must agree on the layout, the host's and the device's.
 #[repr(C)]

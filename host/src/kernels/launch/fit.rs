@@ -1,9 +1,9 @@
-//! How wide the tiles of a launch are whose kernel [lets them fit](regemm_kernels::fit).
+//! How wide the tiles of a launch are whose kernel [lets them fit](regemm_kernels::warpgroup::fit).
 
 use super::resident;
 use crate::kernels::{MAX_BLOCKS, slowdown};
-use regemm_kernels::fit;
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::warpgroup::fit;
 
 /// What it costs to begin and end a tile, in slices by one element of D: about two slices of 128 x 256.
 const COST_OF_TILE: u64 = 2 * 128 * 256;

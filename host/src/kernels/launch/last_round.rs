@@ -4,7 +4,7 @@ use crate::device::info::DeviceInfo;
 use crate::kernels::Problem;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
-use regemm_kernels::shares::Shares;
+use regemm_kernels::schedule::shares::Shares;
 
 /// Slices of k, at least, of each block that shares tiles with others.
 const LEAST_SLICES: u32 = 4;

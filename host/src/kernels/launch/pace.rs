@@ -1,4 +1,4 @@
-//! Whether the blocks of a launch [keep pace](regemm_kernels::pace).
+//! Whether the blocks of a launch [keep pace](regemm_kernels::warpgroup::pace).
 
 use crate::device::info::DeviceInfo;
 use crate::kernels::Problem;

@@ -2,8 +2,8 @@
 
 use super::MAX_PRODUCTS;
 use crate::kernels::{MAX_BLOCKS, Problem};
-use regemm_kernels::batches;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
+use regemm_kernels::schedule::batches;
 
 /// What the blocks of a launch walk over.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,14 @@
-//! Tensor cores in double precision: [`regemm_kernels::double_tensor_core`].
+//! Tensor cores in double precision: [`regemm_kernels::double::tensor_core`].
 
 use super::{Launch, Sums};
 use crate::traffic::WARP_LANES;
 use crate::traffic::request::Request;
-use regemm_kernels::double_panels::{CHUNK, part_of_row};
-use regemm_kernels::double_sums::{PAIR, ROWS, pairs_of_turn};
-use regemm_kernels::double_tile::STEP;
+use regemm_kernels::double::panels::{CHUNK, part_of_row};
+use regemm_kernels::double::sums::{PAIR, ROWS, pairs_of_turn};
+use regemm_kernels::double::tile::STEP;
 use regemm_kernels::kernel::Tile;
 use regemm_kernels::layout::{Layout, Layouts};
-use regemm_kernels::sums_on_the_way::LANES;
+use regemm_kernels::warp::sums_on_the_way::LANES;
 
 impl Launch {
     /// Slices lie in shared memory as they do in global memory, and fragments are read element by element. The sums take a way

@@ -3,13 +3,13 @@
 use super::super::request::Request;
 use super::super::{PASS_BYTES, WARP_LANES};
 use super::{Launch, Sums, VECTOR};
-use regemm_kernels::decoupled::ROUND;
 use regemm_kernels::kernel::{Rung, Tile};
+use regemm_kernels::ladder::decoupled::ROUND;
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::thread_tile::WARP_TILE;
 
 /// Columns of a slice of A that neighbouring lanes copy asynchronously to a transposed one: see
-/// [`regemm_kernels::mover`].
+/// [`regemm_kernels::slices::mover`].
 const COLUMNS_TOGETHER: u64 = PASS_BYTES / VECTOR;
 
 impl Launch {

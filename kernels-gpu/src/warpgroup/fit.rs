@@ -1,0 +1,120 @@
+//! Tiles as narrow as makes their rounds full.
+//!
+//! Blocks that stay take a tile each, and after as many as there are multiprocessors the next. With tiles of one size the last round may have hardly any:
+//! 1536 x 1536 are 72 tiles of 128 x 256 for 132 multiprocessors, and 2560 x 2560 are 200. To cut the tiles of that round along k costs about
+//! 10 microseconds ([`crate::schedule::parts`]). But an instruction multiplies any multiple of 16 columns, so a kernel whose tiles *fit* is told by the launch how wide they
+//! are: 1536 x 1536 are 132 tiles of 128 x 144, and 2560 x 2560 two rounds of 130 of 128 x 208.
+//!
+//! ```text
+//! 72 tiles of 256      | 256             |      60 multiprocessors have nothing to do
+//! 132 tiles of 144     | 144      |             all have, and are done after 0.56 of that time
+//! ```
+//!
+//! Shared memory and registers are those of the widest tile. Of B whole boxes are fetched, 64 columns each where its rows run across. What a tile has besides
+//! whole parts of 64 columns is stored by lanes: a bulk store would write its neighbour's columns ([`crate::warpgroup::tile`]). Nobody shares such tiles. Each sum is
+//! that of one block over all of k, so no bit depends on the width.
+//!
+//! What pays depends on how B lies. Where its rows run along k any of them may be a tile's first. Where they run across a tile begins in the middle of a line of
+//! the L2 cache unless its width is a multiple of 64 columns, and a row of a box then takes half as long again to fetch (H200). So where both factors are row-major they are
+//! [swapped](crate::swapped), and tiles are as high as makes rounds full; only of a transposed A and a row-major B all rows run across.
+//!
+//! In clusters of two, one above the other, each block brings a part of what lies across the width for both: of a box along k half of its rows, and of boxes across half
+//! of the values of k of each, since there may be three of them. That pays where rows of A and B are no whole sectors of the L2 cache, which then has two requests for
+//! a row of a box instead of one; rounds are of as many pairs as there are at a time.
+//!
+//! The host chooses the width, the same for all tiles of a launch (`host/src/kernels/launch/fit.rs`).
+
+use crate::epilogue::Epilogue;
+use crate::kernel::{GemmKernel, Tile, together};
+use crate::params::GemmParams;
+use cuda_std::device_inline;
+use cuda_std::hint;
+
+/// What widths are multiples of.
+const STEP: u32 = 16;
+
+/// Columns of the narrowest tile: more than a half of the widest, so that code for a half of the sums is for a whole one.
+const NARROWEST: u32 = 144;
+
+/// The widths of a tile that fits, the widest of them with `most` columns first.
+pub fn widths(most: u32) -> impl Iterator<Item = u32> {
+    (0..=(most - NARROWEST) / STEP).map(move |steps| most - steps * STEP)
+}
+
+/// How wide the tiles of a launch are, and how many are beside each other, in one word: to divide takes a kernel more registers than it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns(u32);
+
+impl Columns {
+    /// Bits of a width, in steps.
+    const WIDTH_BITS: u32 = 5;
+
+    /// For a D of `n` columns in tiles of one of the [widths].
+    pub const fn new(n: u32, width: u32) -> Self {
+        Columns((width / STEP) | (n.div_ceil(width) << Self::WIDTH_BITS))
+    }
+
+    /// As a parameter has it.
+    pub const fn from_word(word: u32) -> Self {
+        Columns(word)
+    }
+
+    /// The parameter.
+    pub const fn word(self) -> u32 {
+        self.0
+    }
+
+    /// Columns of a tile.
+    #[device_inline]
+    pub const fn width(self) -> u32 {
+        (self.0 % (1 << Self::WIDTH_BITS)) * STEP
+    }
+
+    /// Tiles beside each other.
+    #[device_inline]
+    pub const fn tiles(self) -> u32 {
+        self.0 >> Self::WIDTH_BITS
+    }
+}
+
+/// Columns of a block's tile, as blocks walk over it, worked out each time anew: what stays in a register takes it from the sums.
+#[device_inline]
+pub fn cols<K: GemmKernel, E: Epilogue<K::Target>>(
+    p: &GemmParams<K::Element, E, K::Target>,
+) -> u32 {
+    if const { K::FITS } {
+        Columns::from_word(hint::opaque(p.columns().word())).width()
+    } else {
+        K::TILE.bn
+    }
+}
+
+/// A tile that fits as blocks walk over it ([`crate::schedule::parts`]): they count tiles beside each other in place of columns.
+#[device_inline]
+pub const fn one_col<K: GemmKernel>() -> Tile {
+    Tile { bn: 1, ..together::<K>() }
+}
+
+/// The first column of a tile that blocks have walked to.
+#[device_inline]
+pub fn first_col<K: GemmKernel, E: Epilogue<K::Target>>(
+    p: &GemmParams<K::Element, E, K::Target>,
+    col: u32,
+) -> u32 {
+    if const { K::FITS } { col * cols::<K, E>(p) } else { col }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_has_the_width_and_the_number_of_tiles() {
+        for width in widths(256) {
+            for n in [1, width, width + 1, 100_000, i32::MAX as u32] {
+                let columns = Columns::from_word(Columns::new(n, width).word());
+                assert_eq!((columns.width(), columns.tiles()), (width, n.div_ceil(width)));
+            }
+        }
+    }
+}

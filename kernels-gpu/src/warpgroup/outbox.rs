@@ -1,0 +1,441 @@
+//! The last stretch of a warp's part of D: rounded, by way of shared memory, to where it belongs.
+//!
+//! Lanes hold pairs of neighbouring elements in eight rows; D is written in rows. So a warp writes 16 rows by 64 columns to shared
+//! memory, matrices of 8 x 8 together ([`cuda_std::mma::store_matrices`]), and sends them from there. A row is 128 bytes, as many as
+//! there are in all banks, and its 16-byte pieces change places with those of the rows next to it ([`Swizzle::Bytes128`]): so the
+//! eight rows of a matrix lie in different banks, as do the pieces of a row.
+//!
+//! Where D is of f32 a row of a part has half as many columns, and lanes write their pairs by themselves, 8 bytes each. Of such 16 lanes
+//! write at a time, those of four rows, and in each row two pieces, which lie where two rows beside each other both have theirs. So lanes
+//! of odd rows write their pairs in another order ([`Outgoing`]).
+//!
+//! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so while the warp goes
+//! on with the next part or the next tile. There is room for two parts, which are used in turn:
+//!
+//! ```text
+//! all lanes   wait      write, fence      wait       write, fence      wait       write, fence
+//! one lane                          send 0                      send 1     0 read               send 2
+//! ```
+//!
+//! Where [A and B are swapped](crate::swapped) lanes hold pairs of elements below each other, and a warp's 16 rows of sums are 16 columns of D, a quarter of a row of a
+//! part. So the four warps of a warpgroup write 64 rows by 64 columns together, each matrix transposed on its way, and when all have, each sends 16 of the rows.
+//!
+//! Other matrices D, whose rows are not multiples of 16 bytes, are stored by all lanes, whole rows of a part together.
+
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::epilogue::pairs::{self, Pairs};
+use crate::maps::{BoxShape, Mapped};
+use crate::params::GemmParams;
+use crate::swapped::{InOrder, Operands};
+use crate::tile::Origin;
+use crate::warp::sums_on_the_way::LANES;
+use core::marker::PhantomData;
+use cuda_std::memory::SharedPtr;
+use cuda_std::scalar::Scalar;
+use cuda_std::swizzle::Swizzle;
+use cuda_std::{bulk_copy, device_inline, hint, mma, named_barrier, thread, unroll, warp, wgmma};
+use half::{bf16, f16};
+
+/// Rows of a part.
+pub const ROWS: usize = 16;
+/// How a part lies in shared memory.
+const SWIZZLE: Swizzle = Swizzle::Bytes128;
+
+/// Columns of a part of elements of `D`.
+pub const fn cols<D>() -> usize {
+    ROW_BYTES as usize / size_of::<D>()
+}
+
+/// What a mapped D is sent in.
+pub const fn box_of<D>() -> BoxShape {
+    BoxShape { rows: ROWS as u32, cols: cols::<D>() as u32, swizzle: SWIZZLE }
+}
+
+/// Bytes of a row of a part, and of all of it.
+const ROW_BYTES: u32 = SWIZZLE.row_bytes();
+const PART_BYTES: u32 = ROWS as u32 * ROW_BYTES;
+
+/// Columns of 16 bits that are written together, and their bytes.
+pub const BLOCK: usize = 2 * mma::MATRIX;
+const BLOCK_BYTES: u32 = (BLOCK * size_of::<u16>()) as u32;
+
+/// Bytes of f32 from one of a lane's pairs to the next in its row.
+const STEP_BYTES: u32 = pairs::STEP * size_of::<f32>() as u32;
+
+/// Parts that a warp has room for.
+pub const ROOMS: u32 = 2;
+
+/// Bytes of shared memory of one warp.
+pub const BYTES: u32 = ROOMS * PART_BYTES;
+
+/// What the room of a warp begins at a multiple of.
+pub const ALIGNMENT: u32 = SWIZZLE.repeats_after();
+
+/// What a lane reads before it stores any of it.
+const AT_ONCE: usize = 8;
+
+/// Warps that write a part together where A and B are swapped: those of a warpgroup.
+const WARPS_TOGETHER: u32 = wgmma::THREADS / warp::WARP_SIZE;
+
+/// The named barrier at which those of the first warpgroup meet; the ones before it are those of [`crate::warpgroup`].
+const FIRST_MEET: u32 = 3;
+
+/// A warp's room for parts of D on their way, whose operands are in order or swapped.
+pub struct Outbox<O = InOrder> {
+    /// Where the part that is sent begins.
+    part: u32,
+    /// Bytes from there to the other part's place: this many, modulo 2^32.
+    to_other: u32,
+    operands: PhantomData<O>,
+}
+
+impl<O: Operands> Outbox<O> {
+    /// The room of a warp, [`BYTES`] from a multiple of [`ALIGNMENT`] on. Where operands are swapped it lies behind that of the warp before, and a warpgroup has theirs
+    /// together: first what its warps send of one part, and then of the other.
+    #[device_inline]
+    pub fn new(room: SharedPtr<u8>) -> Self {
+        let (part, to_other) = if const { O::SWAPPED } {
+            (room.address() - Self::warp() * (BYTES - PART_BYTES), WARPS_TOGETHER * PART_BYTES)
+        } else {
+            (room.address(), PART_BYTES)
+        };
+        Outbox { part, to_other, operands: PhantomData }
+    }
+
+    /// Which warp of its warpgroup this is.
+    #[device_inline]
+    fn warp() -> u32 {
+        thread::thread_idx_x() % wgmma::THREADS / warp::WARP_SIZE
+    }
+
+    /// Waits for all lanes that write a part together.
+    ///
+    /// # Safety
+    /// All of them get here.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn meet(&self) {
+        // SAFETY: as promised by the caller; no other barrier has this number.
+        unsafe {
+            if const { O::SWAPPED } {
+                let warpgroup = thread::thread_idx_x() / wgmma::THREADS;
+                named_barrier::sync(FIRST_MEET + warpgroup, wgmma::THREADS);
+            } else {
+                warp::sync_warp(warp::FULL_MASK);
+            }
+        }
+    }
+
+    /// Where in D what this warp sends of a part begins, of the warp's sums in which the part begins at `origin`.
+    #[device_inline]
+    fn sent(origin: Origin) -> Origin {
+        if const { O::SWAPPED } {
+            let of_warp = Self::warp() * ROWS as u32;
+            Origin { row: origin.col + of_warp, col: origin.row - of_warp }
+        } else {
+            origin
+        }
+    }
+
+    /// Writes 16 columns of 16 bits of the part, the `block`-th: of each 8 rows by 8 columns a lane's pair, upper and lower rows of the
+    /// first 8 columns, then of the others.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together. The room is the warp's own.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn write_block(&self, block: u32, pairs: [u32; 4]) {
+        if const { O::SWAPPED } {
+            // SAFETY: as promised by the caller.
+            return unsafe { self.write_transposed(block, pairs) };
+        }
+        let lane = warp::lane_id();
+        let (row, piece) = (lane % ROWS as u32, lane / ROWS as u32);
+        let first = SWIZZLE.apply(self.part + row * ROW_BYTES + piece * (BLOCK_BYTES / 2));
+        // The part begins at a multiple of the swizzle's pattern, in which other pieces of a row differ in the same bits.
+        let place = SharedPtr::<u16>::from_address(first ^ (block * BLOCK_BYTES));
+        // SAFETY: as promised by the caller.
+        unsafe { mma::store_matrices::<_, false>(place, pairs) }
+    }
+
+    /// The same for 16 rows of a part that warps write together: each 8 columns of sums are 8 rows, in which this warp has two pieces beside each other.
+    ///
+    /// # Safety
+    /// As for [`write_block`](Self::write_block).
+    #[device_inline]
+    #[track_caller]
+    unsafe fn write_transposed(&self, block: u32, pairs: [u32; 4]) {
+        const MATRIX: u32 = mma::MATRIX as u32;
+        let (lane, warp) = (warp::lane_id(), Self::warp());
+        let row = lane % MATRIX + lane / (2 * MATRIX) * MATRIX;
+        let piece = 2 * warp + lane / MATRIX % 2;
+        let part = self.part - warp * PART_BYTES;
+        let first = SWIZZLE.apply(part + row * ROW_BYTES + piece * (BLOCK_BYTES / 2));
+        // As many rows as the swizzle's pattern has, or twice as many.
+        let place = SharedPtr::<u16>::from_address(first + block * (BLOCK as u32 * ROW_BYTES));
+        // SAFETY: as promised by the caller.
+        unsafe { mma::store_matrices::<_, true>(place, pairs) }
+    }
+
+    /// Waits until the part's place may be written again: until the part before the last has been read.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together; D is mapped.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn wait(&self) {
+        // SAFETY: as promised by the caller. The lane that sends is always the same.
+        unsafe {
+            if warp::elect(warp::FULL_MASK) {
+                bulk_copy::wait_group_read::<1>();
+            }
+            self.meet();
+        }
+    }
+
+    /// Sends the part to a mapped D, where it begins at `origin`, in the background. What lies outside of D is left out.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together, having written all of it. The map is one of D in such [boxes](box_of).
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn send(&mut self, d: Mapped<'_>, origin: Origin) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.send_if(d, origin, |_| true) };
+    }
+
+    /// The same of what lies before row `end` of D, a multiple of 16, for operands that are swapped: behind it another tile begins.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send).
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn send_before(&mut self, d: Mapped<'_>, origin: Origin, end: u32) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.send_if(d, origin, |sent| sent.row < end) };
+    }
+
+    /// Sends the part if what this warp has of it, which begins there in D, is to be sent.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send).
+    #[device_inline]
+    #[track_caller]
+    unsafe fn send_if(&mut self, d: Mapped<'_>, origin: Origin, sends: impl Fn(Origin) -> bool) {
+        let sent = Self::sent(origin);
+        // SAFETY: as promised by the caller; the lanes' writes are fenced before one of them lets the copy read them.
+        unsafe {
+            bulk_copy::fence_shared();
+            self.meet();
+            if warp::elect(warp::FULL_MASK) {
+                if sends(sent) {
+                    let at = [sent.col as i32, sent.row as i32, d.index];
+                    bulk_copy::store_3d(d.map, at, SharedPtr::<u16>::from_address(self.part));
+                }
+                // Rooms are waited for by groups.
+                bulk_copy::commit_group();
+            }
+        }
+        self.turn();
+    }
+
+    /// Sends what of the part lies before D's last column to a mapped D, where it begins at `origin`: a piece of 16 bytes for each lane at a time. For
+    /// parts behind whose columns another tile begins, which a bulk store would write.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send), of elements of 16 bits; both columns are multiples of a piece.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn send_pieces<T: Element, E: Epilogue<D>, D: Element>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+    ) {
+        const WORDS: usize = 4;
+        const PIECE_BYTES: u32 = (WORDS * size_of::<u32>()) as u32;
+        const AT_ONCE: u32 = warp::WARP_SIZE / ROWS as u32;
+        const { assert!(4 * AT_ONCE * PIECE_BYTES == ROW_BYTES, "all pieces of a row") };
+        let (row, first) = (warp::lane_id() % ROWS as u32, warp::lane_id() / ROWS as u32);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            warp::sync_warp(warp::FULL_MASK);
+            unroll!(i < 4, {
+                let byte = (i as u32 * AT_ONCE + first) * PIECE_BYTES;
+                let at = SWIZZLE.apply(self.part + row * ROW_BYTES + byte);
+                let (row, col) = (origin.row + row, origin.col + byte / size_of::<D>() as u32);
+                let inside = row < params.m && col < params.n;
+                let words: [u32; WORDS] = SharedPtr::from_address(at).load_vec();
+                params.target().at(row, col).cast::<u32>().store_vec_if(inside, words);
+            });
+            // Rooms are waited for by groups.
+            if warp::elect(warp::FULL_MASK) {
+                bulk_copy::commit_group();
+            }
+        }
+        self.turn();
+    }
+
+    /// Sends the part to a D that is not mapped, where it begins at `origin`: all lanes elements of the same row, as many as a `W` is
+    /// long: one, or a pair of 16 bits each. Rows of D consist of such.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together, having written all of it. D is valid for the shape in `params`.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn send_rows<T: Element, E: Epilogue<D>, D: Element, W: Scalar + Default>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+    ) {
+        // SAFETY: as promised by the caller; a part is written again when all lanes have written the one after it.
+        unsafe {
+            self.meet();
+            let origin = Self::sent(origin);
+            let rounds = PART_BYTES / (size_of::<W>() as u32 * warp::WARP_SIZE) / AT_ONCE as u32;
+            for round in 0..hint::opaque(rounds) {
+                self.send_round::<T, E, D, W, AT_ONCE>(params, origin, round);
+            }
+        }
+        self.turn();
+    }
+
+    /// The `round`-th `LOADS` elements of each lane: all are read before one is stored, since reading takes a while.
+    ///
+    /// # Safety
+    /// As for [`send_rows`](Self::send_rows).
+    #[device_inline]
+    #[track_caller]
+    unsafe fn send_round<
+        T: Element,
+        E: Epilogue<D>,
+        D: Element,
+        W: Scalar + Default,
+        const LOADS: usize,
+    >(
+        &self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        round: u32,
+    ) {
+        let bytes = size_of::<W>() as u32;
+        let place = |i: usize| {
+            let byte =
+                ((round * LOADS as u32 + i as u32) * warp::WARP_SIZE + warp::lane_id()) * bytes;
+            (byte / ROW_BYTES, byte % ROW_BYTES)
+        };
+        let mut elements = [W::default(); LOADS];
+        // SAFETY: as promised by the caller.
+        unsafe {
+            unroll!(i < LOADS, {
+                let (row, byte) = place(i);
+                let address = SWIZZLE.apply(self.part + row * ROW_BYTES + byte);
+                elements[i] = SharedPtr::from_address(address).load();
+            });
+            unroll!(i < LOADS, {
+                let (row, byte) = place(i);
+                let (row, col) = (origin.row + row, origin.col + byte / size_of::<D>() as u32);
+                let (col_end, row_end) =
+                    if const { O::SWAPPED } { (params.m, params.n) } else { (params.n, params.m) };
+                let inside = row < row_end && col < col_end;
+                params.target().at(row, col).cast::<W>().store_if(inside, elements[i]);
+            });
+        }
+    }
+
+    /// Waits until everything has been read that has been sent to a mapped D: shared memory is gone when the block ends.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn finish(self) {
+        // SAFETY: as promised by the caller.
+        if unsafe { warp::elect(warp::FULL_MASK) } {
+            bulk_copy::wait_group_read::<0>();
+        }
+    }
+
+    /// On to the other part's place.
+    #[device_inline]
+    fn turn(&mut self) {
+        self.part = self.part.wrapping_add(self.to_other);
+        self.to_other = self.to_other.wrapping_neg();
+    }
+}
+
+/// An element of D that leaves through an outbox.
+pub trait Outgoing: Element<Acc = f32> {
+    /// A lane's values of [`pairs::COLS`] columns as they are written.
+    type Packed: Copy + Default;
+
+    /// Makes them of the values.
+    fn pack(values: Pairs<f32>) -> Self::Packed;
+
+    /// Writes a lane's values of the `turn`-th [`pairs::COLS`] columns of the part.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together. The room is the warp's own, and a part has so many columns.
+    #[track_caller]
+    unsafe fn write<O: Operands>(outbox: &Outbox<O>, turn: u32, packed: Self::Packed);
+}
+
+macro_rules! rounded {
+    ($($t:ident)*) => {$(
+        impl Outgoing for $t {
+            type Packed = [[u32; 4]; pairs::COLS / BLOCK];
+
+            #[device_inline]
+            fn pack(values: Pairs<f32>) -> Self::Packed {
+                let [upper, lower] = values.map(|row| row.map(wgmma::pack::<$t>));
+                [0, 2].map(|j| [upper[j], lower[j], upper[j + 1], lower[j + 1]])
+            }
+
+            #[device_inline]
+            #[track_caller]
+            unsafe fn write<O: Operands>(outbox: &Outbox<O>, turn: u32, packed: Self::Packed) {
+                let first = turn * packed.len() as u32;
+                for (block, words) in packed.into_iter().enumerate() {
+                    // SAFETY: as promised by the caller.
+                    unsafe { outbox.write_block(first + block as u32, words) };
+                }
+            }
+        }
+    )*};
+}
+
+rounded!(f16 bf16);
+
+impl Outgoing for f32 {
+    type Packed = Pairs<f32>;
+
+    #[device_inline]
+    fn pack(values: Pairs<f32>) -> Self::Packed {
+        values
+    }
+
+    /// Of the four pairs of a row the first two and the last two change places in odd rows. With that the pieces that 16 lanes write
+    /// at a time are all eight.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn write<O: Operands>(outbox: &Outbox<O>, _turn: u32, values: Pairs<f32>) {
+        const { assert!(!O::SWAPPED, "pairs of f32 are written as they lie") };
+        const { assert!(cols::<f32>() == pairs::COLS, "a part is one turn") };
+        const EXCHANGED: usize = pairs::PAIRS / 2;
+        let lane = warp::lane_id();
+        let (row, pair) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
+        let odd = !row.is_multiple_of(2);
+        let exchanged = if odd { EXCHANGED as u32 * STEP_BYTES } else { 0 };
+        for i in 0..pairs::ROWS {
+            let row = row + i as u32 * pairs::STEP;
+            let column = pair * size_of::<[f32; 2]>() as u32;
+            let first = SWIZZLE.apply(outbox.part + row * ROW_BYTES + column) ^ exchanged;
+            for j in 0..pairs::PAIRS {
+                let values = if odd { values[i][j ^ EXCHANGED] } else { values[i][j] };
+                let place = SharedPtr::<f32>::from_address(first ^ (j as u32 * STEP_BYTES));
+                // SAFETY: as promised by the caller; a pair is aligned to its size.
+                unsafe { place.store_vec(values) };
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Several blocks for one tile of [`crate::warpgroup`], each for a slice of K.
+//!
+//! [`crate::ladder::split_k`] with warpgroups: work for all multiprocessors where D has few tiles and K is deep, or few rows, so that
+//! nothing matters but to read the large factor once, from as many multiprocessors as there are. A block sums one slice of one
+//! tile and stores the sums as they are, in f32; the launch that follows adds them up and ends in the epilogue.
+
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
+use crate::layout::{Layouts, Nn};
+use crate::maps::Boxes;
+use crate::params::GemmParams;
+use crate::slices::ring::{Ring, WARP};
+use crate::tile::{Origin, block_tile};
+use crate::warpgroup::bulk_panels::MajorLayouts;
+use crate::warpgroup::outbox::Outgoing;
+use crate::warpgroup::tile::WarpgroupTile;
+use crate::warpgroup::{self, Warpgroup};
+use core::marker::PhantomData;
+use cuda_std::wgmma::{self, THREADS};
+use cuda_std::{device_inline, early_start, hint, registers, thread};
+
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and results of `D`, of
+/// which the kernel itself knows nothing: it is the same for all.
+pub struct SplitWarpgroup<
+    T,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L = Nn,
+    D = T,
+>(PhantomData<(T, L, D)>);
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+    D: Outgoing,
+> GemmKernel for SplitWarpgroup<T, BM, BN, BK, STAGES, L, D>
+{
+    type Element = T;
+    type Target = D;
+    const RUNG: Rung = Rung::SplitK;
+    const LAYOUTS: Layouts = L::LAYOUTS;
+    const SUMMATION: Summation = Summation::Warpgroups;
+    const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::TILE;
+    const SCHEDULE: Schedule = Schedule::SplitK;
+    const PRODUCERS: u32 = warpgroup::PRODUCERS;
+    const NEEDS: Needs = Needs::WarpgroupProducts;
+    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::FITTED_BOXES);
+    const SHARED_BYTES: u32 =
+        <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SHARED_BYTES;
+    const WAITS: bool = true;
+
+    #[device_inline]
+    unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
+        registers::require();
+        let thread = thread::thread_idx_x();
+        let consumers = Self::TILE.threads();
+        let slice = p.slice();
+        let slices = slice.first / BK as u32..slice.end.div_ceil(BK as u32);
+        let origin = block_tile(&Self::TILE, p.n);
+
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
+        // through the same slices.
+        unsafe {
+            let mut sums = WarpgroupTile::<BN, BM>::declare();
+            let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
+            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
+            if thread >= consumers {
+                warpgroup::become_producer();
+                if thread == consumers {
+                    early_start::wait();
+                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::produce_inside(
+                        &p, &mut ring, origin, slices,
+                    );
+                }
+                return;
+            }
+            warpgroup::become_consumer();
+            early_start::wait();
+            let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
+            let slices = slices.end - slices.start;
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
+                &mut sums,
+                &mut ring,
+                (first, false),
+                (slices, || BN as u32),
+                (|| (), || ()),
+            );
+            let Origin { row, col } = origin;
+            sums.store_sums(slice.sums, p.m, Origin { row: row + first, col });
+        }
+    }
+}

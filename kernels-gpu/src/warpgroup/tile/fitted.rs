@@ -1,0 +1,122 @@
+//! What is different where a tile [fits](crate::warpgroup::fit): it may have fewer columns than there are accumulators.
+//!
+//! Instructions multiply its columns alone. Its first two parts are whole, and leave as those of any tile; to put all of the rest through the epilogue is
+//! quicker than to ask which of it there is. Of what is [parked](Parked) whole parts wait, what is left of one leaves at once, and columns
+//! behind those of the tile are forgotten. Where A and B are [swapped](crate::swapped) columns of a tile are rows of D, and what is left of a part waits too.
+
+use super::store::turns_of_part;
+use super::{Parked, WarpgroupTile};
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::params::GemmParams;
+use crate::swapped::Operands;
+use crate::warpgroup::bulk_panels::BulkPanel;
+use crate::warpgroup::outbox::{self, Outbox, Outgoing};
+use core::hint::unreachable_unchecked;
+use cuda_std::device_inline;
+use cuda_std::unroll;
+use cuda_std::wgmma::{self, K, Major};
+
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
+    /// [`begin_products`](Self::begin_products) of `cols` columns.
+    ///
+    /// # Safety
+    /// As for that; it is one of the [widths](crate::warpgroup::fit::widths), and the tile is one piece.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn begin_products_of_cols<T: wgmma::Element, A: Major, B: Major, const BK: usize>(
+        &mut self,
+        a: (BulkPanel<T, A, BM, BK>, u32),
+        (b, cols): (BulkPanel<T, B, N, BK>, u32),
+        first: bool,
+    ) {
+        macro_rules! begin {
+            ($($cols:literal)*) => {
+                match cols {
+                    // SAFETY: as promised by the caller.
+                    $($cols => unsafe { self.begin_products_of::<$cols, T, A, B, BK>(a, b, first) },)*
+                    // SAFETY: as promised by the caller.
+                    _ => unsafe { unreachable_unchecked() },
+                }
+            };
+        }
+        begin!(144 160 176 192 208 224 240 256);
+    }
+
+    /// The same for `COLS` columns.
+    ///
+    /// # Safety
+    /// As for [`begin_products`](Self::begin_products).
+    #[device_inline]
+    #[track_caller]
+    unsafe fn begin_products_of<
+        const COLS: usize,
+        T: wgmma::Element,
+        A: Major,
+        B: Major,
+        const BK: usize,
+    >(
+        &mut self,
+        (a, row): (BulkPanel<T, A, BM, BK>, u32),
+        b: BulkPanel<T, B, N, BK>,
+        first: bool,
+    ) {
+        let (a, b) = (a.operand(row), b.operand(0));
+        // SAFETY: as promised by the caller.
+        unsafe {
+            wgmma::fence();
+            unroll!(step < BK / K, {
+                let a = BulkPanel::<T, A, BM, BK>::step(a, step as u32);
+                let b = BulkPanel::<T, B, N, BK>::step(b, step as u32);
+                self.sums.mma_async_of_cols::<COLS, _, _, _>(a, b, !first || step != 0);
+            });
+            wgmma::commit_group();
+        }
+    }
+
+    /// Sends what a tile of `cols` columns has besides whole parts, once it has been [stored](Self::store_or_park).
+    ///
+    /// # Safety
+    /// As for [`send_parked`](Self::send_parked); `params` have no columns behind those of the tile.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn send_rest<T: Element, E: Epilogue<D>, D: Outgoing>(
+        params: &GemmParams<T, E, D>,
+        parked: &Parked<D>,
+        cols: u32,
+        outbox: &mut Outbox<O>,
+    ) {
+        let turns = const { turns_of_part::<D>() };
+        let (whole, rest) = whole_and_rest::<D>(cols);
+        if !parked.is_there() || rest == 0 {
+            return;
+        }
+        macro_rules! send {
+            ($($i:literal)*) => {$(
+                if const { Self::first_parked::<D>() + $i < Self::TURNS }
+                    && (Self::first_parked::<D>() + $i) / turns == whole
+                {
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        if $i % turns == 0 {
+                            outbox.wait();
+                        }
+                        D::write(outbox, $i % turns, parked.packed[$i]);
+                        if $i % turns == turns - 1 {
+                            let turn = const { Self::first_parked::<D>() + $i };
+                            outbox.send_pieces(params, Self::part_at::<D>(parked.origin, turn));
+                        }
+                    }
+                }
+            )*};
+        }
+        send!(0 1 2 3);
+    }
+}
+
+/// Whole parts of a tile, and columns besides.
+#[device_inline]
+const fn whole_and_rest<D>(cols: u32) -> (u32, u32) {
+    let of_part = outbox::cols::<D>() as u32;
+    (cols / of_part, cols % of_part)
+}

@@ -1,0 +1,331 @@
+//! The way of a warpgroup's sums through the epilogue to D.
+//!
+//! | an epilogue that | on the way | code |
+//! |---|---|---|
+//! | only scales, as most do | one multiplication | all written out |
+//! | [is short](Epilogue::short): a bias per column | one multiply-add | all written out |
+//! | the same with GELU | 10 instructions for each sum, 12 in f16, 7 by tanh in both | for each form written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
+//! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
+//!
+//! Where all is written out (`written_out.rs`) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
+//! much as it is long: a jump to the sums and one to the activation, each of which waits for where to, and what the sums are copied to.
+//!
+//! This file chooses the way, has that in halves, and says where parts of D lie.
+
+use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp};
+use crate::element::Element;
+use crate::epilogue::pairs::{self, FetchedVectors, Pairs};
+use crate::epilogue::{Epilogue, Short};
+use crate::maps::Mapped;
+use crate::params::GemmParams;
+use crate::swapped::Operands;
+use crate::tile::Origin;
+use crate::warpgroup::outbox::{self, Outbox, Outgoing};
+use core::mem::replace;
+use cuda_std::wgmma::M;
+use cuda_std::{device_inline, hint, unroll};
+
+/// How many times [`pairs::COLS`] columns there is one copy of a long epilogue for.
+const HALF: u32 = 4;
+
+/// A lane's sums of [`pairs::COLS`] columns.
+const OF_TURN: usize = pairs::ROWS * pairs::PAIRS * 2;
+
+/// A lane's sums of the `$turn`-th [`pairs::COLS`] columns, each multiplied by a factor and added to its addend, for code in which
+/// reading them is safe. A macro, since registers have names and no indices.
+macro_rules! scaled {
+    ($sums:expr, $turn:literal, $factor:expr, $addends:expr) => {
+        [
+            scaled!($sums, $turn, $factor, $addends, 0: 0 1 2 3),
+            scaled!($sums, $turn, $factor, $addends, 1: 0 1 2 3),
+        ]
+    };
+    ($sums:expr, $turn:literal, $factor:expr, $addends:expr, $row:literal: $($j:literal)*) => {
+        [$({
+            const FIRST: usize = ($turn * pairs::PAIRS + $j) * OF_EIGHT + $row * 2;
+            let [low, high] = $addends[$row][$j];
+            [$sums.scaled::<FIRST>($factor, low), $sums.scaled::<{ FIRST + 1 }>($factor, high)]
+        }),*]
+    };
+}
+
+/// The same, as an epilogue makes values of them that are to be written.
+macro_rules! packed {
+    ($sums:expr, $turn:literal, $factor:expr, $addends:expr, $gelu:expr, $by_tanh:ident) => {{
+        let mut values = scaled!($sums, $turn, $factor, $addends);
+        if const { $gelu } {
+            let flat = values.as_flattened_mut().as_flattened_mut();
+            let mut all = [0.0; OF_TURN];
+            all.copy_from_slice(flat);
+            flat.copy_from_slice(&D::short_gelu::<$by_tanh, OF_TURN>(all));
+        }
+        D::pack(values)
+    }};
+}
+
+// Behind the macros that they use.
+mod in_one_copy;
+mod written_out;
+
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
+    /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together; all products have been waited for. D and the epilogue's operands are valid for
+    /// the shapes in `params`, and `fetched` is what has been [fetched](Self::fetch) for the same part.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn store<T: Element, E: Epilogue<D>, D: Outgoing>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        fetched: FetchedAhead,
+        outbox: &mut Outbox<O>,
+    ) {
+        // SAFETY: as promised by the caller. Nothing is parked.
+        unsafe { self.store_or_park::<T, E, D, false, false>(params, origin, fetched, outbox) };
+    }
+
+    /// [`store`](Self::store), which may leave what the outbox has no room for [to be sent](Self::send_parked) later. Of a tile that
+    /// [fits](crate::warpgroup::fit) `params` have no columns behind its own, and what is left may [lie there](Self::send_rest).
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn store_or_park<
+        T: Element,
+        E: Epilogue<D>,
+        D: Outgoing,
+        const PARKS: bool,
+        const FITS: bool,
+    >(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        fetched: FetchedAhead,
+        outbox: &mut Outbox<O>,
+    ) -> Parked<D> {
+        const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
+        let origin = of_warp(origin);
+        // Where registers are short its map is in one all the while, which takes fewer of them.
+        let d = if const { Self::has_room::<D>() } { None } else { params.d_if_mapped() };
+        let is_mapped = d.is_some() || const { Self::has_room::<D>() } && params.d_is_mapped_anew();
+        // SAFETY: as promised by the caller.
+        unsafe {
+            let scaled = |factor| (factor, None);
+            // Two ways to ask the same: where registers are short, ptxas has enough of them for this one alone.
+            match (params.epilogue.only_scales(), d) {
+                (Some(factor), Some(d)) if const { !Self::has_room::<D>() } => {
+                    let (by, at) = (scaled(factor), (origin, outbox));
+                    return self.store_written_out::<_, _, _, PARKS, false, false>(
+                        params,
+                        Some(d),
+                        by,
+                        at,
+                    );
+                }
+                (Some(factor), _) if const { Self::has_room::<D>() } && is_mapped => {
+                    let (by, at) = (scaled(factor), (origin, outbox));
+                    return self
+                        .store_written_out::<_, _, _, PARKS, false, false>(params, None, by, at);
+                }
+                _ => {}
+            }
+            if const { Self::has_room::<D>() }
+                && is_mapped
+                && let Some(Short { factor, has_gelu, by_tanh }) = params.epilogue.short()
+            {
+                let (by, at) = ((factor, Some(fetched.vectors)), (origin, outbox));
+                return if !has_gelu {
+                    self.store_written_out::<T, E, D, PARKS, false, false>(params, d, by, at)
+                } else if by_tanh || !D::has_short_gelu(false) {
+                    self.store_gelu::<T, E, D, PARKS, true>(params, d, by, at)
+                } else {
+                    self.store_gelu::<T, E, D, PARKS, false>(params, d, by, at)
+                };
+            }
+            let d = (is_mapped, d);
+            self.store_by_epilogue::<T, E, D, FITS>(params, d, origin, fetched, outbox);
+        }
+        Parked::nothing()
+    }
+
+    /// Where the piece begins in which the `turn`-th [`pairs::COLS`] columns are, of the pieces of a part that begins at `origin`; and how many
+    /// such come before in that piece.
+    #[device_inline]
+    fn in_piece(origin: Origin, turn: u32) -> (Origin, u32) {
+        if const { Self::PIECES == 1 } {
+            return (origin, turn);
+        }
+        let row = origin.row + turn / Self::TURNS_OF_PIECE * M as u32;
+        (Origin { row, ..origin }, turn % Self::TURNS_OF_PIECE)
+    }
+
+    /// Where the part begins that the `turn`-th [`pairs::COLS`] columns belong to, of the parts of a warp that begin at `origin`.
+    #[device_inline]
+    pub(super) fn part_at<D>(origin: Origin, turn: u32) -> Origin {
+        let (piece, turn_of_piece) = Self::in_piece(origin, turn);
+        let part = turn_of_piece / const { turns_of_part::<D>() };
+        Origin { col: piece.col + part * outbox::cols::<D>() as u32, ..piece }
+    }
+
+    /// [`store_written_out`](Self::store_written_out) with GELU, by tanh or the exact one.
+    ///
+    /// # Safety
+    /// As for [`store_written_out`](Self::store_written_out).
+    #[device_inline]
+    #[track_caller]
+    unsafe fn store_gelu<
+        T: Element,
+        E: Epilogue<D>,
+        D: Outgoing,
+        const PARKS: bool,
+        const BY_TANH: bool,
+    >(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        d: Option<Mapped<'_>>,
+        (factor, vectors): (f32, Option<FetchedVectors>),
+        at: (Origin, &mut Outbox<O>),
+    ) -> Parked<D> {
+        let by = (factor * D::short_gelu_scale(BY_TANH), vectors);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { PARKS && Self::TURNS == 2 * HALF } {
+                self.store_in_halves::<T, E, D, BY_TANH>(params, by, at)
+            } else {
+                self.store_written_out::<T, E, D, PARKS, true, BY_TANH>(params, d, by, at)
+            }
+        }
+    }
+
+    /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the other half is moved: a
+    /// multiprocessor's instruction cache has no room for all of an epilogue like GELU beside the loop, and instructions that are not there
+    /// take longer than those that move. The second half is parked.
+    ///
+    /// # Safety
+    /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].
+    #[device_inline]
+    #[track_caller]
+    unsafe fn store_in_halves<T: Element, E: Epilogue<D>, D: Outgoing, const BY_TANH: bool>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        (factor, vectors): (f32, Option<FetchedVectors>),
+        (origin, outbox): (Origin, &mut Outbox<O>),
+    ) -> Parked<D> {
+        const {
+            // Results of f32 do not get here.
+            let fits = Self::first_parked::<D>() == HALF || size_of::<D>() == size_of::<f32>();
+            assert!(fits, "what is not parked is one half");
+        };
+        let turns = const { turns_of_part::<D>() };
+        // SAFETY: as promised by the caller.
+        let index = unsafe { params.mapped_d().index };
+        let mut parked = Parked { origin, index, ..Parked::nothing() };
+        for half in 0..hint::opaque(2) {
+            if half != 0 {
+                macro_rules! send {
+                    ($($turn:literal)*) => {$(
+                        // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
+                        unsafe {
+                            if $turn % turns == 0 {
+                                outbox.wait();
+                            }
+                            D::write(outbox, $turn % turns, parked.packed[$turn]);
+                            if $turn % turns == turns - 1 {
+                                outbox.send(params.mapped_d(), Self::part_at::<D>(origin, $turn));
+                            }
+                        }
+                    )*};
+                }
+                send!(0 1 2 3);
+                // SAFETY: as promised by the caller.
+                unsafe { self.move_half() };
+            }
+            let first = half * HALF;
+            let scale = D::short_gelu_scale(BY_TANH);
+            // SAFETY: as promised by the caller.
+            let mut next =
+                unsafe { addends_of::<D, O>(vectors, first % Self::TURNS_OF_PIECE, scale) };
+            macro_rules! pack {
+                ($($turn:literal)*) => {$(
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        let following = if const { $turn + 1 < HALF } {
+                            let turn = (first + $turn + 1) % Self::TURNS_OF_PIECE;
+                            addends_of::<D, O>(vectors, turn, scale)
+                        } else {
+                            NO_ADDENDS
+                        };
+                        let addends = replace(&mut next, following);
+                        parked.packed[$turn] =
+                            packed!(self.sums, $turn, factor, addends, true, BY_TANH);
+                    }
+                )*};
+            }
+            pack!(0 1 2 3);
+        }
+        parked
+    }
+
+    /// Moves the sums of the second half of all turns to where those of the first are.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn move_half(&mut self) {
+        const SUMS: usize = HALF as usize * OF_TURN;
+        macro_rules! of_eight {
+            ($($first:literal)*) => {$(
+                unroll!(i < 8, {
+                    if const { SUMS + $first + i < Self::SUMS } {
+                        // SAFETY: as promised by the caller.
+                        unsafe {
+                            let sum = self.sums.get::<{ SUMS + $first + i }>();
+                            self.sums.set::<{ $first + i }>(sum);
+                        }
+                    }
+                });
+            )*};
+        }
+        of_eight!(0 8 16 24 32 40 48 56);
+    }
+
+    /// Whether registers are left beside the sums for a short epilogue: a bias of f32 takes twice as many of them as one of half precision.
+    const fn has_room<D>() -> bool {
+        const MOST_BESIDE_F32: usize = 64;
+        size_of::<D>() < size_of::<f32>() || Self::SUMS <= MOST_BESIDE_F32
+    }
+}
+
+/// How many times [`pairs::COLS`] columns are a part of D on its way.
+pub(super) const fn turns_of_part<D>() -> u32 {
+    (outbox::cols::<D>() / pairs::COLS) as u32
+}
+
+/// No addends.
+const NO_ADDENDS: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
+
+/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece, times a scale: zeros where nothing has been fetched. It is the same for
+/// both of the lane's rows, or, where these are columns of D, for all in each of them.
+///
+/// # Safety
+/// As for [`FetchedVectors::of_turn`].
+#[device_inline]
+#[track_caller]
+unsafe fn addends_of<D: Outgoing, O: Operands>(
+    vectors: Option<FetchedVectors>,
+    turn: u32,
+    scale: f32,
+) -> Pairs<f32> {
+    let Some(vectors) = vectors else { return NO_ADDENDS };
+    let scaled = |words| pairs::unpack::<D>(words).map(|addend| D::widen(addend) * scale);
+    if const { O::SWAPPED } {
+        vectors.of_rows.map(|word| [[scaled([word, 0])[0]; 2]; pairs::PAIRS])
+    } else {
+        // SAFETY: as promised by the caller.
+        [unsafe { vectors.of_turn::<D>(turn) }.of_cols.map(scaled); pairs::ROWS]
+    }
+}

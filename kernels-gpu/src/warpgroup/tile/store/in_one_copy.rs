@@ -1,0 +1,124 @@
+//! Any epilogue and any D: one copy of the epilogue's code for all columns.
+
+use super::turns_of_part;
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::epilogue::pairs::{self, Pairs};
+use crate::maps::Mapped;
+use crate::params::GemmParams;
+use crate::swapped::Operands;
+use crate::tile::Origin;
+use crate::warpgroup::outbox::{self, Outbox, Outgoing};
+use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile};
+use core::hint::unreachable_unchecked;
+use cuda_std::device_inline;
+use cuda_std::hint;
+
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
+    /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
+    /// at a time. What it needs for the next ones is fetched meanwhile.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store); `origin` is that of the warp's part.
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn store_by_epilogue<
+        T: Element,
+        E: Epilogue<D>,
+        D: Outgoing,
+        const FITS: bool,
+    >(
+        &self,
+        params: &GemmParams<T, E, D>,
+        (is_mapped, d): (bool, Option<Mapped<'_>>),
+        origin: Origin,
+        ahead: FetchedAhead,
+        outbox: &mut Outbox<O>,
+    ) {
+        let turns = const { turns_of_part::<D>() };
+        let FetchedAhead { mut vectors, first: mut fetched } = ahead;
+        let in_words = const { size_of::<D>() == size_of::<u32>() }
+            || params.target().has_vectors(2) && cols_of_d::<O, _, _, _>(params).is_multiple_of(2);
+        for turn in 0..hint::opaque(Self::TURNS) {
+            let (piece, turn_of_piece) = Self::in_piece(origin, turn);
+            let at = Self::pairs_at(params.m, params.n, piece, turn_of_piece);
+            // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
+            unsafe {
+                let of_turn = vectors.of_turn::<D>(turn_of_piece);
+                let (factor, addends) = params.epilogue.addends(&at, &of_turn, &fetched);
+                let (next, next_turn) = Self::in_piece(origin, turn + 1);
+                fetched =
+                    params.epilogue.fetch(&Self::pairs_at(params.m, params.n, next, next_turn));
+                if const { Self::PIECES > 1 } && turn + 1 == Self::TURNS_OF_PIECE {
+                    // The second piece has other rows.
+                    let at = Self::pairs_at(params.m, params.n, next, pairs::turn_of_lane());
+                    vectors = params.epilogue.fetch_vectors(&at);
+                }
+                let mut values = self.scaled(turn, factor, addends);
+                params.epilogue.finish(&mut values, &at);
+                if is_mapped && turn % turns == 0 {
+                    outbox.wait();
+                }
+                D::write(outbox, turn % turns, D::pack(values));
+                if turn % turns == turns - 1 {
+                    let part = Self::part_at::<D>(origin, turn);
+                    let d = if const { Self::has_room::<D>() } {
+                        is_mapped.then(|| params.mapped_d())
+                    } else {
+                        d
+                    };
+                    match d {
+                        Some(d) if const { FITS && O::SWAPPED } => {
+                            outbox.send_before(d, part, params.n);
+                        }
+                        Some(_) if const { FITS } && !part_is_whole(params, part) => {
+                            outbox.send_pieces(params, part);
+                        }
+                        Some(d) => outbox.send(d, part),
+                        None if in_words => outbox.send_rows::<T, E, D, u32>(params, part),
+                        None => outbox.send_rows::<T, E, D, u16>(params, part),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sums of the `turn`-th [`pairs::COLS`] columns, each multiplied by `factor` and added to its addend.
+    ///
+    /// # Safety
+    /// All products have been waited for, and there are so many columns.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn scaled(&self, turn: u32, factor: f32, addends: Pairs<f32>) -> Pairs<f32> {
+        macro_rules! of_turn {
+            ($($turn:literal)*) => {
+                match turn {
+                    $($turn if const { $turn < Self::TURNS } => {
+                        // SAFETY: as promised by the caller.
+                        unsafe { scaled!(self.sums, $turn, factor, addends) }
+                    })*
+                    // SAFETY: as promised by the caller.
+                    _ => unsafe { unreachable_unchecked() },
+                }
+            };
+        }
+        of_turn!(0 1 2 3 4 5 6 7)
+    }
+}
+
+/// Columns of D.
+#[device_inline]
+fn cols_of_d<O: Operands, T: Element, E: Epilogue<D>, D: Outgoing>(
+    params: &GemmParams<T, E, D>,
+) -> u32 {
+    if const { O::SWAPPED } { params.m } else { params.n }
+}
+
+/// Whether a part lies before the last column.
+#[device_inline]
+fn part_is_whole<T: Element, E: Epilogue<D>, D: Outgoing>(
+    params: &GemmParams<T, E, D>,
+    part: Origin,
+) -> bool {
+    part.col + const { outbox::cols::<D>() as u32 } <= params.n
+}
