@@ -137,9 +137,13 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn the_example_of_an_epilogue_of_ones_own_runs() {
     let printed = cargo_run(&Path::new(ROOT).join("examples/custom_epilogue"));
     let lines: Vec<_> = printed.lines().collect();
-    assert_eq!(lines.len(), 2, "a line for each kernel: {printed}");
-    for (line, kernel) in lines.iter().zip(["scaled_residual_tiled", "scaled_residual_microkernel"])
-    {
-        assert!(line.starts_with(&format!("{kernel}: 100 x 70 elements are right")), "{printed}");
+    let kernels = ["tiled_f32", "microkernel_f32", "warp_specialised_f32", "warpgroup_bf16"];
+    assert_eq!(lines.len(), kernels.len(), "a line for each kernel: {printed}");
+    for (line, kernel) in lines.iter().zip(kernels) {
+        let right = format!("scaled_residual_{kernel}: 100 x 70 elements are right");
+        // On a GPU that is no Hopper the last two cannot run, and say so.
+        let needs_hopper = kernel.starts_with("warp");
+        let is_left_out = needs_hopper && line.contains("has compute capability");
+        assert!(line.starts_with(&right) || is_left_out, "{printed}");
     }
 }
