@@ -27,7 +27,7 @@ mod study;
 use blas::Blas;
 use clap::Parser;
 use common::{Recording, write};
-use library::{Addresses, Product};
+use library::{Addresses, Math, Product};
 use regemm::accuracy::{Data, precisions};
 use regemm::{Device, Dtype, Matrix, Stream};
 use regemm_report::accuracy::{CUBLAS, CUBLAS_TF32, Record};
@@ -149,27 +149,25 @@ struct Vendor {
 
 impl Vendor {
     fn f32(&self, a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>) -> Computed {
-        let (product, addresses) = call(a, b, d);
-        // SAFETY: packed matrices of the product's shape, which stay until the stream is synchronised below.
-        unsafe { self.blas.enqueue(&self.stream, Dtype::F32, &product, addresses)? };
-        self.finish()
+        self.multiply(Math::AsTheyAre, a, b, d)
     }
 
     fn tf32(&self, a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>) -> Computed {
-        let (product, addresses) = call(a, b, d);
-        // SAFETY: as above.
-        unsafe { self.blas.enqueue_tf32(&self.stream, &product, addresses)? };
-        self.finish()
+        self.multiply(Math::Tf32, a, b, d)
     }
 
-    fn finish(&self) -> Computed {
+    fn multiply(
+        &self,
+        math: Math,
+        a: &Matrix<f32>,
+        b: &Matrix<f32>,
+        d: &mut Matrix<f32>,
+    ) -> Computed {
+        let (m, n, k) = (a.rows(), b.cols(), a.cols());
+        let product = Product { m, n, k, a_transposed: false, b_transposed: false, batch: 1, math };
+        let addresses = Addresses { a: a.address(), b: b.address(), d: d.address() };
+        // SAFETY: packed matrices of the product's shape, which stay until the stream is synchronised below.
+        unsafe { self.blas.enqueue(&self.stream, Dtype::F32, &product, addresses)? };
         self.stream.synchronize().map_err(|error| error.to_string())
     }
-}
-
-/// A product as the library is told of it.
-fn call(a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>) -> (Product, Addresses) {
-    let (m, n, k) = (a.rows(), b.cols(), a.cols());
-    let product = Product { m, n, k, a_transposed: false, b_transposed: false, batch: 1 };
-    (product, Addresses { a: a.address(), b: b.address(), d: d.address() })
 }

@@ -3,7 +3,7 @@
 use crate::blas::Blas;
 use crate::burst;
 use crate::check::{Expected, Judgement};
-use crate::library::{Addresses, Product};
+use crate::library::{Addresses, Math, Product};
 use crate::lt::{Plan, Vendor};
 use crate::meter::{self, Meter};
 use crate::product;
@@ -12,7 +12,7 @@ use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate, produc
 use regemm::ndarray::Array2;
 use regemm::verify::{Distribution, random_vector, rng};
 use regemm::{
-    Accumulator, Device, Element, KernelChoice, Layouts, Precision, Stream, Vector, kernels,
+    Accumulator, Device, Dtype, Element, KernelChoice, Layouts, Precision, Stream, Vector, kernels,
 };
 use regemm_report::versus::{
     Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, LT_WITH_EPILOGUE, Measured, REGEMM,
@@ -159,6 +159,7 @@ impl<T: Element> Contest<'_, T> {
             a_transposed: case.layouts.a_transposed(),
             b_transposed: case.layouts.b_transposed(),
             batch: case.batch,
+            math: math_beside::<T>(self.precision),
         };
         let info = self.device.info();
         let bytes = case.bytes(size_of::<T>());
@@ -366,6 +367,14 @@ impl<T: Element> Contest<'_, T> {
         let samples = alternate::<Error>(stream, &of_each, sampling, &mut enqueue)?;
         let fastest = (0..working.len()).min_by_key(|&index| samples[index].median());
         Ok(fastest.map(|index| working[index]))
+    }
+}
+
+/// What the vendor's libraries multiply in beside a precision of this library: TF32 where factors of f32 are rounded to 11 bits here as well.
+pub fn math_beside<T: Element>(precision: Precision) -> Math {
+    match (T::DTYPE, precision) {
+        (Dtype::F32, Precision::Tf32 | Precision::Fast) => Math::Tf32,
+        _ => Math::AsTheyAre,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a call costs the host: the time until the function that puts a product on a stream returns.
 
 use crate::contest::Libraries;
-use crate::library::{Addresses, Product, on};
+use crate::library::{Addresses, Math, Product, on};
 use regemm::measure::{Rotation, Samples};
 use regemm::{Dtype, Element, Gemm, Stream};
 use regemm_report::versus::{CallCost, HostCost};
@@ -30,8 +30,15 @@ pub fn cost<T: Element>(
     let mut operands = Rotation::<T>::of_product(stream.device(), (SIZE, SIZE, SIZE), seed)?;
     let mut set = operands.first_set()?;
     let addresses = Addresses { a: set.a.address(), b: set.b.address(), d: set.d.address() };
-    let product =
-        Product { m: SIZE, n: SIZE, k: SIZE, a_transposed: false, b_transposed: false, batch: 1 };
+    let product = Product {
+        m: SIZE,
+        n: SIZE,
+        k: SIZE,
+        a_transposed: false,
+        b_transposed: false,
+        batch: 1,
+        math: Math::AsTheyAre,
+    };
     let plan = match &libraries.lt {
         Ok(lt) => Some(lt.plan(stream, T::DTYPE, &product, None)?),
         Err(_) => None,

@@ -44,13 +44,16 @@ mod turn;
 use clap::Parser;
 use common::{Recording, parse_dtype, write};
 use contest::{Contest, Libraries};
-use library::WORKSPACE_BYTES;
+use library::{Math, WORKSPACE_BYTES};
 use meter::Meter;
 use regemm::measure::Rotation;
 use regemm::{Device, Dtype, Element, Precision, bf16, f16};
 use regemm_report::provenance;
-use regemm_report::versus::{CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record};
+use regemm_report::versus::{
+    CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record, side_by_side,
+};
 use regemm_report::{pictures, table};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Measures the library beside cuBLASLt and cuBLAS on a GPU
@@ -97,6 +100,10 @@ struct Arguments {
     #[arg(long, hide = true)]
     first_result: Option<u64>,
 
+    /// Print what these records come to, side by side, instead of measuring
+    #[arg(long, value_delimiter = ',')]
+    summary: Vec<PathBuf>,
+
     #[command(flatten)]
     recording: Recording,
 }
@@ -136,8 +143,14 @@ fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
     if let Some(started) = arguments.first_result {
         return first::child::<T>(started);
     }
+    if !arguments.summary.is_empty() {
+        let records =
+            arguments.summary.iter().map(|path| read(path)).collect::<Outcome<Vec<_>>>()?;
+        print!("{}", side_by_side(&records).markdown());
+        return Ok(());
+    }
     let (record, failure) = match &arguments.recording.from {
-        Some(path) => (serde_json::from_str(&std::fs::read_to_string(path)?)?, None),
+        Some(path) => (read(path)?, None),
         None => match Device::cuda(0) {
             Ok(device) => measure::<T>(arguments, &device)?,
             Err(error) => {
@@ -164,6 +177,10 @@ fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
     }
 }
 
+fn read(path: &Path) -> Outcome<Record> {
+    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+}
+
 /// Measures what was asked for. A failure of the device ends it, and the record holds what came before.
 fn measure<T: Element>(
     arguments: &Arguments,
@@ -181,7 +198,8 @@ fn measure<T: Element>(
     };
     let libraries = Libraries { lt: lt::Vendor::load(&stream), blas: blas::Blas::load(&stream) };
     let meter = Meter::new(device.spec());
-    let mut record = begin(arguments, device, &libraries, &meter);
+    let math = contest::math_beside::<T>(arguments.precision);
+    let mut record = begin(arguments, device, (&libraries, math), &meter);
     record.first_results = first_results;
     if !arguments.skip_host {
         record.host = Some(host::cost::<T>(&stream, &libraries, arguments.recording.seed)?);
@@ -265,17 +283,21 @@ fn in_short(measured: &Measured) -> String {
 fn begin(
     arguments: &Arguments,
     device: &Device,
-    libraries: &Libraries,
+    (libraries, math): (&Libraries, Math),
     meter: &Result<Meter, String>,
 ) -> Record {
     let info = device.info();
     let (mut loaded, mut without) = (Vec::new(), Vec::new());
     let workspace = WORKSPACE_BYTES >> 20;
+    let math = match math {
+        Math::AsTheyAre => "",
+        Math::Tf32 => ", factors rounded to TF32 (CUBLAS_COMPUTE_32F_FAST_TF32)",
+    };
     match &libraries.lt {
         Ok(lt) => {
             let (version, most) = (lt.version(), lt::ALGORITHMS);
             loaded.push(format!(
-                "{CUBLAS_LT} {version}, the fastest of up to {most} algorithms by its heuristic, {workspace} MiB of workspace"
+                "{CUBLAS_LT} {version}, the fastest of up to {most} algorithms by its heuristic, {workspace} MiB of workspace{math}"
             ));
         }
         Err(why) => without.push(format!("{CUBLAS_LT}: {why}")),
@@ -284,7 +306,7 @@ fn begin(
         Ok(blas) => {
             let version = blas.version();
             loaded.push(format!(
-                "{CUBLAS} {version}, default math mode, {workspace} MiB of workspace"
+                "{CUBLAS} {version}, default math mode, {workspace} MiB of workspace{math}"
             ));
         }
         Err(why) => without.push(format!("{CUBLAS}: {why}")),

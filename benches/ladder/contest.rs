@@ -1,6 +1,6 @@
 //! All contenders on one size.
 
-use crate::library::{Addresses, Product};
+use crate::library::{Addresses, Math, Product};
 use crate::lt::{Plan, Vendor};
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::ndarray::Array2;
@@ -100,7 +100,15 @@ impl Contest<'_> {
     fn product(&self) -> Product {
         let size = self.size;
         let (m, n, k) = (size, size, size);
-        Product { m, n, k, a_transposed: false, b_transposed: false, batch: 1 }
+        Product {
+            m,
+            n,
+            k,
+            a_transposed: false,
+            b_transposed: false,
+            batch: 1,
+            math: Math::AsTheyAre,
+        }
     }
 
     fn fastest_algorithm<T: Element>(

@@ -17,6 +17,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod contest;
+#[allow(dead_code, reason = "it measures nothing in TF32")]
 #[path = "../vendor/library.rs"]
 mod library;
 #[path = "../vendor/lt.rs"]

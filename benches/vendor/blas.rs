@@ -1,10 +1,10 @@
 //! cuBLAS, loaded at run time: the functions that most programs call, which choose their algorithm themselves.
 //!
 //! Names and numbers are those of cuBLAS's documentation, section "Using the cuBLAS API" (CUDA 12 and 13). The math mode
-//! is the default one, without TF32, which is used where it is asked for by name.
+//! is the default one, without TF32, which is used where a product [asks for it](Math).
 
 use crate::library::{
-    Addresses, Handle, Product, Status, WORKSPACE_BYTES, check, compute_type, data_type, on,
+    Addresses, Handle, Math, Product, Status, WORKSPACE_BYTES, check, compute_type, data_type, on,
     one_and_zero, open, version,
 };
 use libloading::Library;
@@ -14,9 +14,6 @@ use std::ptr::null_mut;
 
 /// `CUBLAS_GEMM_DEFAULT`
 const DEFAULT_ALGORITHM: c_int = -1;
-
-/// `CUBLAS_COMPUTE_32F_FAST_TF32`
-const COMPUTE_TF32: c_int = 77;
 
 /// `cublasSgemm` and `cublasDgemm`; the scalars are of the matrices' type.
 type Gemm = unsafe extern "C" fn(
@@ -209,37 +206,6 @@ impl Blas {
         on(stream, |_| unsafe { self.call(dtype, product, matrices) })
     }
 
-    /// The same of f32 whose factors are rounded to TF32 for tensor cores, without a batch.
-    ///
-    /// # Safety
-    /// As for [`Blas::enqueue`].
-    ///
-    /// # Errors
-    /// The failing function, as text.
-    #[rustfmt::skip]
-    pub unsafe fn enqueue_tf32(
-        &self,
-        stream: &Stream,
-        product: &Product,
-        matrices: Addresses,
-    ) -> Result<(), String> {
-        let [first, second, result] = product.column_major();
-        let (rows, cols, depth) = (product.n as c_int, product.m as c_int, product.k as c_int);
-        let (a, b) = (matrices.b as *const c_void, matrices.a as *const c_void);
-        let d = matrices.d as *mut c_void;
-        let [lda, ldb, ldd] = [first, second, result].map(|matrix| matrix.ld() as c_int);
-        let (one, zero) = one_and_zero(Dtype::F32);
-        let data = data_type(Dtype::F32);
-        // SAFETY: as promised by the caller; the stream's context is current.
-        let status = on(stream, |_| Ok(unsafe {
-            (self.functions.gemm_ex)(
-                self.handle, first.operation, second.operation, rows, cols, depth, one, a, data, lda,
-                b, data, ldb, zero, d, data, ldd, COMPUTE_TF32, DEFAULT_ALGORITHM,
-            )
-        }))?;
-        check(status, "the product of cuBLAS in TF32")
-    }
-
     /// The call of the library alone.
     ///
     /// # Safety
@@ -261,14 +227,14 @@ impl Blas {
         let [sa, sb, sd] = [first, second, result].map(|matrix| matrix.stride() as i64);
         let (h, ta, tb) = (self.handle, first.operation, second.operation);
         let (one, zero) = one_and_zero(dtype);
-        let (data, compute) = (data_type(dtype), compute_type(dtype));
+        let (data, compute) = (data_type(dtype), compute_type(dtype, product.math));
         let batch = product.batch as c_int;
         let single = if dtype == Dtype::F64 { f.dgemm } else { f.sgemm };
         let batched = if dtype == Dtype::F64 { f.dgemm_batched } else { f.sgemm_batched };
-        let mixed = matches!(dtype, Dtype::F16 | Dtype::Bf16);
+        let by_types = product.math != Math::AsTheyAre || matches!(dtype, Dtype::F16 | Dtype::Bf16);
         // SAFETY: as promised by the caller.
         let status = unsafe {
-            match (mixed, product.batch > 1) {
+            match (by_types, product.batch > 1) {
                 (false, false) => single(
                     h, ta, tb, rows, cols, depth, one, a, lda, b, ldb, zero, d, ldd,
                 ),

@@ -27,6 +27,18 @@ pub struct Product {
     pub b_transposed: bool,
     /// Number of products, whose matrices follow one another without gaps.
     pub batch: usize,
+    /// What the factors are multiplied in.
+    pub math: Math,
+}
+
+/// What the libraries multiply factors in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Math {
+    /// Their own type.
+    #[default]
+    AsTheyAre,
+    /// f32 rounded to TF32, for tensor cores. Of other types there is no such thing.
+    Tf32,
 }
 
 /// Addresses of A, B and D in device memory.
@@ -88,9 +100,13 @@ pub fn data_type(dtype: Dtype) -> c_int {
     }
 }
 
-/// `CUBLAS_COMPUTE_32F` or `CUBLAS_COMPUTE_64F`: no TF32.
-pub fn compute_type(dtype: Dtype) -> c_int {
-    if dtype == Dtype::F64 { 70 } else { 68 }
+/// `CUBLAS_COMPUTE_32F`, `CUBLAS_COMPUTE_64F` or `CUBLAS_COMPUTE_32F_FAST_TF32`
+pub fn compute_type(dtype: Dtype, math: Math) -> c_int {
+    match (dtype, math) {
+        (Dtype::F64, _) => 70,
+        (Dtype::F32, Math::Tf32) => 77,
+        _ => 68,
+    }
 }
 
 /// 1 and 0 in the type that sums are taken in: factors of the product and of what D held before.

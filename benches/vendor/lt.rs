@@ -174,7 +174,7 @@ impl Vendor {
         let matrices = product.column_major();
         // SAFETY: each call writes the handle that it is given, or reads a value of the size that it is told.
         unsafe {
-            let compute = compute_type(dtype);
+            let compute = compute_type(dtype, product.math);
             check((f.desc_create)(&mut plan.description, compute, scale), "MatmulDescCreate")?;
             for (attribute, factor) in OPERATIONS.into_iter().zip(&matrices) {
                 set(f.desc_set, plan.description, attribute, &factor.operation)?;

@@ -10,6 +10,7 @@
 //! | `tables` | a record as tables |
 //! | `regimes` | the tables of short bursts and of long turns |
 //! | `page` | a record as a page of Markdown |
+//! | `side_by_side` | several records in one table |
 
 mod accuracy;
 mod case;
@@ -17,6 +18,7 @@ mod conditions;
 mod page;
 mod ratios;
 mod regimes;
+mod side_by_side;
 mod summary;
 #[cfg(test)]
 pub(crate) mod synthetic;
@@ -25,6 +27,7 @@ mod tables;
 pub use accuracy::{Accuracy, CLOSE};
 pub use case::{Case, Group, Layouts};
 pub use conditions::{Burst, Conditions, Turn};
+pub use side_by_side::side_by_side;
 pub use summary::{GroupSummary, SQUARES_THAT_COUNT, geometric_mean};
 
 use crate::provenance::Provenance;
