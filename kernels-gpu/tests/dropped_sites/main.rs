@@ -19,7 +19,7 @@ mod survivors;
 use cuda_std::sim::{SimError, Simulator, Site};
 use product::Product;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::table::{HALVES, KERNELS, ROUNDED, TF32};
+use regemm_kernels::table::{HALVES, IF_MARKED, KERNELS, ROUNDED, TF32};
 use std::collections::BTreeMap;
 use std::path::Path;
 use survivors::{SURVIVORS, Survivor};
@@ -87,7 +87,7 @@ fn check(name: &str, runs: &[Run<'_>]) {
 }
 
 fn kernel(name: &str) -> &'static KernelInfo {
-    let tables = [KERNELS, HALVES, ROUNDED, TF32];
+    let tables = [KERNELS, HALVES, IF_MARKED, ROUNDED, TF32];
     let mut kernels = tables.into_iter().flatten();
     kernels.find(|kernel| kernel.name == name).unwrap_or_else(|| panic!("no kernel {name}"))
 }
@@ -146,8 +146,9 @@ kernels! {
     // Tensor cores by warps. The last slice lies where sums are written next, or elsewhere.
     tensor_core64_bf16: product(70, 72, 640), product(70, 71, 700).odd();
     tensor_core64_nt_bf16: product(70, 72, 640), product(70, 71, 700).odd();
+    warp_tiled_if_marked_f32: product(70, 136, 100).decided();
     tf32_f32: product(130, 136, 150);
-    warp_halves_f32: product(130, 136, 150);
+    warp_halves_f32: product(130, 136, 150), product(130, 72, 100).decided();
     tensor_core32_f64: product(70, 40, 300), product(70, 39, 300).odd();
     tensor_core_bulk_f64: product(130, 136, 150), product(130, 120, 150).staying(2).shared(1, 2);
     cluster_split64k16_f64: product(70, 72, 300);
@@ -158,15 +159,25 @@ kernels! {
     warpgroup64_f16_f32: product(130, 72, 640);
     warpgroup_pair128_bf16: product(300, 136, 500).staying(2).paced(2), product(130, 72, 640).staying(2).shared(1, 2);
     warpgroup_abreast64_bf16: product(130, 136, 600);
-    warpgroup_fitted_nt_bf16: product(130, 288, 320).fitted(144), product(100, 192, 100).fitted(192);
-    warpgroup_fitted_bf16: product(288, 130, 320).fitted(144), product(192, 104, 100).fitted(192);
+    warpgroup_fitted_nt_bf16: product(130, 288, 320).fitted(144), product(100, 192, 100).fitted(192), product(100, 160, 0).fitted(144);
+    warpgroup_fitted_bf16: product(288, 130, 320).fitted(144), product(192, 104, 100).fitted(192), product(160, 104, 0).fitted(144);
     warpgroup_fitted_pair_nt_bf16: product(130, 288, 320).fitted(144), product(100, 192, 100).fitted(192);
     warpgroup_fitted_pair_bf16: product(288, 130, 320).fitted(144), product(192, 104, 100).fitted(192);
     rounded_f32: product(130, 264, 320);
-    halves64_f32: product(130, 72, 320), product(130, 72, 320).staying(2).shared(1, 2);
-    split_halves_f32: product(130, 72, 640).sliced(320), product(130, 128, 300);
+    halves64_f32: product(130, 72, 320).decided(), product(130, 72, 320), product(130, 72, 320).staying(2).shared(1, 2);
+    split_halves_f32: product(130, 72, 640).sliced(320), product(130, 128, 300), product(130, 72, 320).sliced(160).decided();
     split_warpgroup128_bf16: product(130, 72, 600).sliced(512), product(100, 200, 500), product(20, 72, 500);
     cluster_split128_bf16: product(100, 128, 900), product(20, 128, 400), product(100, 127, 400);
+}
+
+/// Entries that no test meets would stay for ever.
+#[test]
+fn survivors_are_still_there() {
+    for Survivor { file, line, .. } in SURVIVORS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+        let source = std::fs::read_to_string(path).unwrap();
+        assert!(source.lines().any(|found| found.trim() == *line), "{file} has no line `{line}`");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{BoxShape, Maps};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
-use regemm_kernels::prepare::decision::Decision;
+use regemm_kernels::prepare::decision::{Decision, Marks};
 use regemm_kernels::prepare::split::{self, Split};
 use regemm_kernels::schedule::partials::Partials;
 use regemm_kernels::schedule::reduce;
@@ -42,17 +42,35 @@ pub struct Product {
     width: u32,
     /// Whether rows begin where they happen to: else at multiples of 16 bytes.
     is_odd: bool,
+    /// Whether the launches of the product decide which of them computes it.
+    is_decided: bool,
 }
 
 impl Product {
     /// With all that an epilogue reads, by one cluster where blocks stay.
     pub const fn new(m: u32, n: u32, k: u32) -> Self {
-        Product { m, n, k, clusters: 1, shared: (0, 0), slice: k, pace: 0, width: 0, is_odd: false }
+        Product {
+            m,
+            n,
+            k,
+            clusters: 1,
+            shared: (0, 0),
+            slice: k,
+            pace: 0,
+            width: 0,
+            is_odd: false,
+            is_decided: false,
+        }
     }
 
     /// With rows that begin anywhere.
     pub const fn odd(self) -> Self {
         Product { is_odd: true, ..self }
+    }
+
+    /// By a launch that has decided to.
+    pub const fn decided(self) -> Self {
+        Product { is_decided: true, ..self }
     }
 
     /// By so many clusters that stay.
@@ -167,6 +185,17 @@ struct Factor<T> {
     map: Option<TensorMap>,
 }
 
+/// That neither factor has a mark, and a launch before has not found that.
+fn decision(simulator: &Simulator) -> Result<Decision, SimError> {
+    let word = |value: u32| {
+        let address = simulator.alloc(size_of::<u32>() as u64)?;
+        simulator.write(address, &value.to_ne_bytes())?;
+        Ok(GlobalPtr::from_address(address))
+    };
+    let marks = || Ok(Marks { words: word(0)?, stride: 0, passing: 1 });
+    Ok(Decision { a: marks()?, b: marks()?, exact: word(1)? })
+}
+
 /// Runs a kernel on one block after another.
 ///
 /// # Safety
@@ -209,7 +238,9 @@ impl Product {
         simulator: &Simulator,
     ) -> Result<Vec<u8>, SimError> {
         let Product { m, n, k, .. } = *self;
-        let boxes = kernel.boxes.map(|boxes| boxes.of_factors(kernel, m, self.width(kernel)));
+        // Without depth there is nothing to map.
+        let boxes = kernel.boxes.filter(|_| k > 0);
+        let boxes = boxes.map(|boxes| boxes.of_factors(kernel, m, self.width(kernel)));
         let factor = |which: usize, layout: Layout, (rows, cols)| {
             let element = |row, col| {
                 let (row, col) = layout.stored(row, col);
@@ -294,7 +325,7 @@ impl Product {
         };
 
         let sum = size_of::<T::Acc>() as u64;
-        let of_slices = Partials::new::<T>(m, n, k, slice);
+        let of_slices = Partials::new::<T>(m, n, k, slice.max(1));
         let finishes = kernel.finishes && of_slices.slices == 1;
         let sharing = u64::from(shared.1 * kernel.cluster);
         let tile = u64::from(kernel.tile.bm * kernel.tile.bn * kernel.depth_groups);
@@ -340,7 +371,10 @@ impl Product {
         let box_of_d = box_of_d.filter(|_| !self.is_odd && row_bytes.is_multiple_of(CHUNK_BYTES));
         let d_map = box_of_d.map_or(nothing, |boxes| d.map(simulator, boxes));
         let d_is_mapped = u32::from(box_of_d.is_some());
-        let decision = Decision::NONE;
+        let decision = match self.is_decided {
+            true => decision(simulator)?,
+            false => Decision::NONE,
+        };
         let mapped: [*const c_void; 6] = [
             (&raw const params).cast(),
             (&raw const left).cast(),
