@@ -18,8 +18,8 @@ pub(super) struct Objects {
 impl Objects {
     /// Drops all of them.
     pub(super) fn clear(&mut self) {
-        *self = Objects { offsets: std::mem::take(&mut self.offsets), ..Objects::default() };
         self.offsets.clear();
+        (self.start, self.end) = (0, 0);
     }
 
     /// There is one at an offset from now on.
