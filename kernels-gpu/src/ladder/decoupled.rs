@@ -84,8 +84,11 @@ impl<
                 Self::TILE.threads() / WARP,
             );
             for stage in 0..STAGES - 2 {
-                copier.copy(thread, stage * BK as u32, &Slices::of_stage(stage));
-                ring.filled();
+                // Nobody would wait for what lies behind the last k.
+                if stage * (BK as u32) < p.k {
+                    copier.copy(thread, stage * BK as u32, &Slices::of_stage(stage));
+                    ring.filled();
+                }
             }
             if p.k > 0 {
                 let mut slices = Slices::of_stage(ring.wait_full());
