@@ -36,6 +36,8 @@ pub(super) struct NamedBarrier {
     /// everyone has seen, unless knowledge of other blocks is among it.
     completed: Knowledge,
     epoch: u32,
+    /// By thread, whether it has waited for the last round: then it has seen all that.
+    waited: Vec<bool>,
     /// How often it has been complete.
     round: u64,
 }
@@ -103,7 +105,8 @@ unsafe fn arrive(
         }
         object.epoch = epoch;
         // In another order of the threads it would count for the round before.
-        if !state.clocks[warp].has_learned(warp, lane, &object.completed) {
+        let waited = object.waited.get(state.thread as usize).is_some_and(|&waited| waited);
+        if !waited && !state.clocks[warp].has_learned(warp, lane, &object.completed) {
             let message = format!(
                 "misuses the named barrier {barrier}: the thread comes again, and has not seen that the barrier was complete \
                  before: in another order of the threads it counts in place of one that has yet to come"
@@ -126,9 +129,12 @@ unsafe fn arrive(
                 matches!(thread.state, State::NamedBarrier(wait) if (wait.barrier, wait.round) == (barrier, round))
             });
             let this = waits.then_some(state.thread as usize);
+            object.waited.clear();
+            object.waited.resize(all as usize, false);
             for thread in waiting.map(|(thread, _)| thread).chain(this) {
                 let (warp, lane) = (thread / LANES, thread % LANES);
                 state.clocks[warp].learn(warp, lane, &object.completed);
+                object.waited[thread] = true;
             }
         }
         round
