@@ -106,9 +106,9 @@ fn write_remedies(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(
         f,
         "Install one of these (Rust {major}.{minor} or newer) and build again:\n  \
-         with rustup:  rustup component add rust-src\n  \
+         with rustup:  rustup component add rust-src   (in the folder of the package that is built)\n  \
          on Debian:    apt-get install rustc-web cargo-web rust-web-src\n\
-         ./setup.sh in the repository of regemm does whichever of them works. A toolchain elsewhere: set \
+         In a checkout of regemm ./setup.sh does whichever of them works. A toolchain elsewhere: set \
          {TOOLCHAIN_VARIABLE} to its sysroot."
     )
 }
