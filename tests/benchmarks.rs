@@ -13,7 +13,7 @@ use check::Expected;
 use regemm::measure::Rotation;
 use regemm::ndarray::Array2;
 use regemm::{Device, KernelChoice, Precision};
-use regemm_report::versus::{Case, Group, Layouts};
+use regemm_report::versus::{Case, Group, Layouts, Record, cases_side_by_side, side_by_side};
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
@@ -130,5 +130,31 @@ fn without_a_gpu_the_benchmarks_say_so_and_succeed() {
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{bench}: {text}\n{errors}");
         assert!(text.starts_with("There is nothing to measure: no NVIDIA driver"), "{text}");
+    }
+}
+
+/// What pages show of records is what the command beside it makes of them.
+#[test]
+fn tables_of_pages_are_those_of_the_records_that_they_name() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for page in ["README.md", "docs/performance.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let command = "cargo bench --bench gemm -- --summary ";
+        let files = text.lines().find_map(|line| line.strip_prefix(command));
+        let files = files.unwrap_or_else(|| panic!("{page} names no records"));
+        let read = |file| std::fs::read_to_string(root.join(file)).unwrap();
+        let records: Vec<Record> = files
+            .split(',')
+            .map(|file| serde_json::from_str(&read(file)).unwrap_or_else(|e| panic!("{file}: {e}")))
+            .collect();
+        let mut tables = vec![side_by_side(&records)];
+        if page != "README.md" {
+            tables.extend(cases_side_by_side(&records));
+        }
+        for table in tables {
+            let markdown = table.markdown();
+            let (_, rows) = markdown.split_once("\n\n").unwrap();
+            assert!(text.contains(rows), "{page} has another table than this:\n{markdown}");
+        }
     }
 }

@@ -50,7 +50,7 @@ use regemm::measure::Rotation;
 use regemm::{Device, Dtype, Element, Precision, bf16, f16};
 use regemm_report::provenance;
 use regemm_report::versus::{
-    CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record, side_by_side,
+    CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record, cases_side_by_side, side_by_side,
 };
 use regemm_report::{pictures, table};
 use std::path::{Path, PathBuf};
@@ -146,7 +146,9 @@ fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
     if !arguments.summary.is_empty() {
         let records =
             arguments.summary.iter().map(|path| read(path)).collect::<Outcome<Vec<_>>>()?;
-        print!("{}", side_by_side(&records).markdown());
+        let tables = [side_by_side(&records)].into_iter().chain(cases_side_by_side(&records));
+        let tables: Vec<String> = tables.map(|table| table.markdown()).collect();
+        print!("{}", tables.join("\n"));
         return Ok(());
     }
     let (record, failure) = match &arguments.recording.from {

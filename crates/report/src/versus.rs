@@ -27,7 +27,7 @@ mod tables;
 pub use accuracy::{Accuracy, CLOSE};
 pub use case::{Case, Group, Layouts};
 pub use conditions::{Burst, Conditions, Turn};
-pub use side_by_side::side_by_side;
+pub use side_by_side::{cases_side_by_side, side_by_side};
 pub use summary::{GroupSummary, SQUARES_THAT_COUNT, geometric_mean};
 
 use crate::provenance::Provenance;

@@ -1,7 +1,9 @@
 //! What several records come to, side by side.
 
 use super::tables::ratio;
-use super::{Group, GroupSummary, Measured, Record, SQUARES_THAT_COUNT};
+use super::{
+    Case, Group, GroupSummary, Measured, REGEMM, Record, SQUARES_THAT_COUNT, WITH_EPILOGUE,
+};
 use crate::table::{Table, or_dash};
 
 /// The groups of all records, a row each, and a column for each record: the geometric mean, and where the smallest ratio is. Groups that no record has are
@@ -39,6 +41,75 @@ pub fn side_by_side(records: &[Record]) -> Table {
     table
 }
 
+/// Every case of all records in tables by group, a row each: this library's speed and its ratio to the vendor's best. Of squares those in short bursts and in long
+/// turns as well.
+pub fn cases_side_by_side(records: &[Record]) -> Vec<Table> {
+    let sustained = Group::ALL.map(|group| (group.to_string(), group, Regime::Sustained));
+    let others =
+        [("squares in short bursts", Regime::Bursts), ("squares in long turns", Regime::Turns)];
+    let others = others.map(|(title, regime)| (title.to_owned(), Group::Squares, regime));
+    let tables = sustained.into_iter().chain(others);
+    let tables = tables.map(|(title, group, regime)| table_of(records, &title, group, regime));
+    tables.filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// How the contenders of a case took turns.
+#[derive(Clone, Copy)]
+enum Regime {
+    Sustained,
+    Bursts,
+    Turns,
+}
+
+fn table_of(records: &[Record], title: &str, group: Group, regime: Regime) -> Table {
+    let heading = records.iter().map(|record| record.dtype.clone());
+    let heading = ["m x n x k".to_owned()].into_iter().chain(heading);
+    let mut table = Table::new(capitalised(title), heading);
+    let mut cases: Vec<&Case> = Vec::new();
+    for record in records {
+        let of_group = record.cases.iter().filter(|measured| measured.case.group == group);
+        for case in of_group.map(|measured| &measured.case) {
+            if !cases.contains(&case) {
+                cases.push(case);
+            }
+        }
+    }
+    cases.sort_by_key(|case| (case.m * case.n * case.k * case.batch, case.label()));
+    for case in cases {
+        let cells: Vec<Option<String>> =
+            records.iter().map(|record| cell(record, case, regime)).collect();
+        if cells.iter().any(Option::is_some) {
+            let cells = cells.into_iter().map(or_dash);
+            table.rows.push([case.label()].into_iter().chain(cells).collect());
+        }
+    }
+    table
+}
+
+/// Speed and ratio of a case.
+fn cell(record: &Record, case: &Case, regime: Regime) -> Option<String> {
+    let measured = record.cases.iter().find(|measured| measured.case == *case)?;
+    let ours = if case.group == Group::Epilogue { WITH_EPILOGUE } else { REGEMM };
+    let entry = measured.entry(ours)?;
+    let (tflops, value) = match regime {
+        Regime::Sustained => (entry.tflops, measured.ratio()?),
+        Regime::Bursts => (entry.burst.as_ref()?.tflops, measured.burst_ratio()?),
+        Regime::Turns => (entry.turn.as_ref()?.tflops, measured.turn_ratio()?),
+    };
+    Some(format!("{} ({})", ratio(value), speed(tflops)))
+}
+
+/// Three digits of TFLOP/s.
+fn speed(tflops: f64) -> String {
+    let digits = if tflops < 10.0 { 2 } else { usize::from(tflops < 100.0) };
+    format!("{tflops:.digits$}")
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn in_a_cell(summary: &GroupSummary<'_>) -> String {
     let (smallest, case) = summary.smallest;
     format!("{} ({} at {})", ratio(summary.mean), ratio(smallest), case.label())
@@ -68,5 +139,28 @@ mod tests {
             ["cases that are at least as fast", "4 of 8", "1 of 3"],
         ];
         assert_eq!(table.rows, expected);
+    }
+
+    #[test]
+    fn every_case_has_a_row_with_speed_and_ratio() {
+        let mut other = synthetic::record();
+        other.cases.retain(|measured| measured.case.m == 4096);
+        let tables = cases_side_by_side(&[synthetic::record(), other]);
+        let titles: Vec<_> = tables.iter().map(|table| table.title.as_str()).collect();
+        let groups = ["Squares", "Odd", "Rectangles", "Layouts", "Epilogue"];
+        let regimes = ["Squares in short bursts", "Squares in long turns"];
+        assert_eq!(titles, [&groups[..], &regimes[..]].concat());
+        assert_eq!(
+            tables[0].rows,
+            [
+                ["256", "0.800 (1.68)", "-"],
+                ["512", "1.250 (16.8)", "-"],
+                ["4096", "0.800 (55.0)", "0.800 (55.0)"],
+            ]
+        );
+        assert_eq!(tables[3].rows[0][0], "1024 TT");
+        assert_eq!(tables[4].rows, [["4096", "1.080 (54.4)", "1.080 (54.4)"]]);
+        assert_eq!(tables[5].rows, [["4096", "1.100 (68.7)", "1.100 (68.7)"]]);
+        assert_eq!(tables[6].rows, [["4096", "0.950 (68.7)", "0.950 (68.7)"]]);
     }
 }
