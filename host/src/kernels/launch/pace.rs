@@ -152,9 +152,9 @@ mod tests {
             let shape = shape("warpgroup_pair_bf16", size, &h200());
             (shape.sharing_blocks, shape.pace, shape.workspace.signals)
         };
-        assert_eq!(signals((16384, 16384, 16384)), (44, 8, 2 * 44 + 2));
+        assert_eq!(signals((16384, 16384, 16384)), (44, PACE, 2 * 44 + 2));
         assert_eq!(signals((8192, 8192, 8192)), (66, 0, 2 * 66));
         // 66 pairs of tiles, twice.
-        assert_eq!(signals((66 * 256, 512, 1 << 18)), (0, 8, 2));
+        assert_eq!(signals((66 * 256, 512, 1 << 18)), (0, PACE, 2));
     }
 }
