@@ -27,7 +27,7 @@ mod study;
 use blas::Blas;
 use clap::Parser;
 use common::{Recording, write};
-use library::{Addresses, Math, Product};
+use library::{Addresses, Math, Product, Types};
 use regemm::accuracy::{Data, precisions};
 use regemm::{Device, Dtype, Matrix, Stream};
 use regemm_report::accuracy::{CUBLAS, CUBLAS_TF32, Record};
@@ -164,10 +164,10 @@ impl Vendor {
         d: &mut Matrix<f32>,
     ) -> Computed {
         let (m, n, k) = (a.rows(), b.cols(), a.cols());
-        let product = Product { m, n, k, a_transposed: false, b_transposed: false, batch: 1, math };
-        let addresses = Addresses { a: a.address(), b: b.address(), d: d.address() };
+        let product = Product { math, ..Product::of(Types::all(Dtype::F32), (m, n, k)) };
+        let addresses = Addresses { a: a.address(), b: b.address(), c: None, d: d.address() };
         // SAFETY: packed matrices of the product's shape, which stay until the stream is synchronised below.
-        unsafe { self.blas.enqueue(&self.stream, Dtype::F32, &product, addresses)? };
+        unsafe { self.blas.enqueue(&self.stream, &product, addresses)? };
         self.stream.synchronize().map_err(|error| error.to_string())
     }
 }

@@ -38,10 +38,13 @@ pub const TRANSPOSED: [usize; 2] = [1024, 4096];
 /// Numbers of products in a batch, and the size of each.
 pub const BATCHES: [(usize, usize); 4] = [(64, 256), (512, 256), (128, 512), (16, 1024)];
 
+/// The squares that are measured with C added, too.
+pub const WITH_ADDEND: [usize; 3] = [1024, 4096, 8192];
+
 /// The square on which the epilogue is measured.
 pub const EPILOGUE_SIZE: usize = 4096;
 
-/// The cases of some groups. Sizes, where some are given, take the place of those of the squares, the layouts and the
+/// The cases of some groups. Sizes, where some are given, take the place of those of the squares, the layouts, those with an addend and the
 /// epilogue; groups that are not square are as they are.
 pub fn cases(groups: &[Group], sizes: &[usize]) -> Vec<Case> {
     let or_given = |own: &[usize]| if sizes.is_empty() { own.to_vec() } else { sizes.to_vec() };
@@ -67,6 +70,9 @@ pub fn cases(groups: &[Group], sizes: &[usize]) -> Vec<Case> {
                 .into_iter()
                 .map(|(batch, size)| Case { batch, ..square(group, size) })
                 .collect(),
+            Group::Addend => {
+                or_given(&WITH_ADDEND).into_iter().map(|size| square(group, size)).collect()
+            }
             Group::Epilogue => {
                 or_given(&[EPILOGUE_SIZE]).into_iter().map(|size| square(group, size)).collect()
             }

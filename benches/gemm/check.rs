@@ -8,9 +8,9 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 /// What the results of a case must be: the products of a batch one by one.
-pub struct Expected<'a, T> {
+pub struct Expected<'a, T, D> {
     case: Case,
-    products: Vec<Expectation<'a, T>>,
+    products: Vec<Expectation<'a, T, D>>,
 }
 
 /// The judgement of a result.
@@ -21,22 +21,26 @@ pub struct Judgement {
     pub relative_error: f64,
 }
 
-impl<'a, T: Element> Expected<'a, T> {
-    /// Of factors as they lie in memory: see [`layout`](super::product::layout). With a bias GELU is applied.
+impl<'a, T: Element, D: Element> Expected<'a, T, D> {
+    /// Of factors as they lie in memory, and C if there is one: see [`layout`](super::product::layout). With a bias GELU is applied.
     ///
     /// # Errors
     /// Where the shapes of the operands do not fit together.
     pub fn new(
         case: &Case,
         precision: Precision,
-        (a, b): (&'a Array2<T>, &'a Array2<T>),
-        bias: Option<&'a [T]>,
+        (a, b, c): (&'a Array2<T>, &'a Array2<T>, Option<&'a Array2<D>>),
+        bias: Option<&'a [D]>,
         seed: u64,
     ) -> Result<Self, ShapeError> {
         let products = in_parallel(case.batch, |index| {
             let a = part(a, index, case.batch, case.layouts.a_transposed());
             let b = part(b, index, case.batch, case.layouts.b_transposed());
-            let mut problem = Problem { precision, ..Problem::product(a, b) };
+            let mut problem = Problem { precision, ..Problem::of_factors(a, b) };
+            if let Some(c) = c {
+                problem.c = Some(part(c, index, case.batch, false));
+                problem.beta = 1.0;
+            }
             if let Some(bias) = bias {
                 problem.bias = Some((BiasAxis::Column, bias));
                 problem.activation = Activation::GeluTanh;
@@ -51,7 +55,7 @@ impl<'a, T: Element> Expected<'a, T> {
     ///
     /// # Errors
     /// Where the result has another shape than the case.
-    pub fn check(&self, d: &Array2<T>) -> Result<Judgement, ShapeError> {
+    pub fn check(&self, d: &Array2<D>) -> Result<Judgement, ShapeError> {
         let batch = self.case.batch;
         let verifications =
             in_parallel(batch, |index| self.products[index].check(&part(d, index, batch, false)));

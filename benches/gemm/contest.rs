@@ -3,7 +3,7 @@
 use crate::blas::Blas;
 use crate::burst;
 use crate::check::{Expected, Judgement};
-use crate::library::{Addresses, Math, Product};
+use crate::library::{Addresses, Math, Product, Types};
 use crate::lt::{Plan, Vendor};
 use crate::meter::{self, Meter};
 use crate::product;
@@ -12,7 +12,8 @@ use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate, produc
 use regemm::ndarray::Array2;
 use regemm::verify::{Distribution, random_vector, rng};
 use regemm::{
-    Accumulator, Device, Dtype, Element, KernelChoice, Layouts, Precision, Stream, Vector, kernels,
+    Accumulator, Device, Dtype, Element, KernelChoice, Layouts, Precision, Stream, Vector, Yields,
+    kernels,
 };
 use regemm_report::versus::{
     Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, LT_WITH_EPILOGUE, Measured, REGEMM,
@@ -52,8 +53,8 @@ pub struct Libraries {
     pub blas: Result<Blas, String>,
 }
 
-/// How cases are measured.
-pub struct Contest<'a, T> {
+/// How cases are measured, with factors of `T` and results of `D`.
+pub struct Contest<'a, T, D> {
     pub device: &'a Device,
     pub stream: &'a Stream,
     pub libraries: &'a Libraries,
@@ -70,17 +71,17 @@ pub struct Contest<'a, T> {
     /// Where clock and power are read, if they can be.
     pub meter: Option<&'a Meter>,
     pub seed: u64,
-    pub operands: Rotation<T>,
+    pub operands: Rotation<T, D>,
 }
 
 /// Who computes the case.
-enum Contender<'a, T> {
-    Regemm { name: String, kernel: KernelChoice, precision: Precision, bias: Option<&'a Vector<T>> },
+enum Contender<'a, D> {
+    Regemm { name: String, kernel: KernelChoice, precision: Precision, bias: Option<&'a Vector<D>> },
     Lt { name: &'static str, plan: &'a Plan<'a>, algorithm: usize },
     Blas { blas: &'a Blas, product: Product },
 }
 
-impl<T: Element> Contender<'_, T> {
+impl<D: Element> Contender<'_, D> {
     fn name(&self) -> &str {
         match self {
             Contender::Regemm { name, .. } => name,
@@ -99,13 +100,18 @@ impl<T: Element> Contender<'_, T> {
     }
 
     /// Puts the case on the stream. The name of the kernel, if it is one of this library.
-    fn enqueue(
+    fn enqueue<T: Element<Acc = D::Acc> + Yields<D>>(
         &self,
         case: &Case,
         stream: &Stream,
-        set: OperandSet<'_, T>,
+        set: OperandSet<'_, T, D>,
     ) -> Result<Option<&'static str>, Error> {
-        let addresses = Addresses { a: set.a.address(), b: set.b.address(), d: set.d.address() };
+        let addresses = Addresses {
+            a: set.a.address(),
+            b: set.b.address(),
+            c: case.has_addend().then(|| set.c.address()),
+            d: set.d.address(),
+        };
         match self {
             Contender::Regemm { kernel, precision, bias, .. } => {
                 let report =
@@ -119,7 +125,7 @@ impl<T: Element> Contender<'_, T> {
             },
             // SAFETY: as above.
             Contender::Blas { blas, product } => unsafe {
-                blas.enqueue(stream, T::DTYPE, product, addresses)?;
+                blas.enqueue(stream, product, addresses)?;
             },
         }
         Ok(None)
@@ -139,13 +145,13 @@ struct Sustained {
 type OtherRegimes = (Option<Burst>, Option<Turn>);
 
 /// A contender that is right, or of the vendor.
-struct Admitted<'a, T> {
-    contender: Contender<'a, T>,
+struct Admitted<'a, D> {
+    contender: Contender<'a, D>,
     kernel: Option<&'static str>,
     relative_error: f64,
 }
 
-impl<T: Element> Contest<'_, T> {
+impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
     /// Verifies and measures all contenders on a case.
     ///
     /// # Errors
@@ -159,10 +165,11 @@ impl<T: Element> Contest<'_, T> {
             a_transposed: case.layouts.a_transposed(),
             b_transposed: case.layouts.b_transposed(),
             batch: case.batch,
+            types: Types { factors: T::DTYPE, results: D::DTYPE },
             math: math_beside::<T>(self.precision),
         };
         let info = self.device.info();
-        let bytes = case.bytes(size_of::<T>());
+        let bytes = case.bytes(size_of::<T>(), size_of::<D>());
         let memory_bound = match (info.memory_bandwidth, info.peak_flops(T::DTYPE)) {
             (Some(bandwidth), Some(peak)) => bytes as f64 / bandwidth as f64 > case.flops() / peak,
             _ => false,
@@ -180,10 +187,10 @@ impl<T: Element> Contest<'_, T> {
         };
 
         let with_epilogue = case.group == Group::Epilogue;
-        let bias: Vec<T> =
+        let bias: Vec<D> =
             random_vector(&mut rng(self.seed, BIAS_STREAM), case.n, Distribution::Normal);
         let bias_on_device = self.device.vector(&bias)?;
-        let mut contenders: Vec<Contender<'_, T>> = Vec::new();
+        let mut contenders: Vec<Contender<'_, D>> = Vec::new();
         let mut add = |name: &str, kernel, precision, bias| {
             contenders.push(Contender::Regemm { name: name.to_owned(), kernel, precision, bias });
         };
@@ -205,7 +212,7 @@ impl<T: Element> Contest<'_, T> {
         if let Ok(lt) = &self.libraries.lt {
             let with_bias = with_epilogue.then_some((LT_WITH_EPILOGUE, Some(&bias_on_device)));
             for (name, bias) in [Some((CUBLAS_LT, None)), with_bias].into_iter().flatten() {
-                match lt.plan(self.stream, T::DTYPE, &factors, bias.map(Vector::address)) {
+                match lt.plan(self.stream, &factors, bias.map(Vector::address)) {
                     Ok(plan) => plans.push((name, plan)),
                     Err(why) => refuse(name, why, false),
                 }
@@ -217,7 +224,8 @@ impl<T: Element> Contest<'_, T> {
                 None => refuse(name, "all its algorithms fail".to_owned(), false),
             }
         }
-        if let (Ok(blas), false) = (&self.libraries.blas, with_epilogue) {
+        let blas_computes = !with_epilogue && !case.has_addend();
+        if let (Ok(blas), true) = (&self.libraries.blas, blas_computes) {
             contenders.push(Contender::Blas { blas, product: factors });
         }
 
@@ -241,20 +249,21 @@ impl<T: Element> Contest<'_, T> {
     fn admit<'c>(
         &mut self,
         case: &Case,
-        contenders: Vec<Contender<'c, T>>,
-        bias: &[T],
+        contenders: Vec<Contender<'c, D>>,
+        bias: &[D],
         refuse: &mut impl FnMut(&str, String, bool),
-    ) -> Result<Vec<Admitted<'c, T>>, Error> {
+    ) -> Result<Vec<Admitted<'c, D>>, Error> {
         let set = self.operands.first_set()?;
-        let (a, b) = (set.a.to_array()?, set.b.to_array()?);
-        let plain = Expected::new(case, self.precision, (&a, &b), None, self.seed)?;
+        let (a, b, c) = (set.a.to_array()?, set.b.to_array()?, set.c.to_array()?);
+        let operands = (&a, &b, case.has_addend().then_some(&c));
+        let plain = Expected::new(case, self.precision, operands, None, self.seed)?;
         let with_bias = match case.group {
             Group::Epilogue => {
-                Some(Expected::new(case, self.precision, (&a, &b), Some(bias), self.seed)?)
+                Some(Expected::new(case, self.precision, operands, Some(bias), self.seed)?)
             }
             _ => None,
         };
-        let nan = T::narrow(T::Acc::constant(f64::NAN));
+        let nan = D::narrow(D::Acc::constant(f64::NAN));
         let poison = Array2::from_elem((case.batch * case.m, case.n), nan);
         let mut admitted = Vec::new();
         for contender in contenders {
@@ -287,7 +296,7 @@ impl<T: Element> Contest<'_, T> {
         Ok(admitted)
     }
 
-    fn measure(&mut self, case: &Case, admitted: &[Admitted<'_, T>]) -> Result<Sustained, Error> {
+    fn measure(&mut self, case: &Case, admitted: &[Admitted<'_, D>]) -> Result<Sustained, Error> {
         if admitted.is_empty() {
             return Ok(Sustained { samples: Vec::new(), products: 1, conditions: None });
         }
@@ -313,7 +322,7 @@ impl<T: Element> Contest<'_, T> {
     fn other_regimes(
         &mut self,
         case: &Case,
-        admitted: &[Admitted<'_, T>],
+        admitted: &[Admitted<'_, D>],
         sustained: &[Samples],
     ) -> Result<Vec<OtherRegimes>, Error> {
         let seconds = sustained.iter().map(|samples| samples.median().as_secs_f64());
@@ -342,7 +351,7 @@ impl<T: Element> Contest<'_, T> {
     fn fastest_algorithm(&mut self, case: &Case, plan: &Plan<'_>) -> Result<Option<usize>, Error> {
         let (stream, operands) = (self.stream, &mut self.operands);
         let contender =
-            |algorithm| -> Contender<'_, T> { Contender::Lt { name: CUBLAS_LT, plan, algorithm } };
+            |algorithm| -> Contender<'_, D> { Contender::Lt { name: CUBLAS_LT, plan, algorithm } };
         let mut working: Vec<usize> = Vec::new();
         for algorithm in 0..plan.algorithms() {
             if contender(algorithm).enqueue(case, stream, operands.next_set()?).is_ok() {
@@ -396,9 +405,9 @@ fn within(value: f64, (least, most): (f64, f64)) -> usize {
     value.ceil().max(least).min(most) as usize
 }
 
-fn entry<T: Element>(
+fn entry<D: Element>(
     case: &Case,
-    admitted: &Admitted<'_, T>,
+    admitted: &Admitted<'_, D>,
     samples: &Samples,
     products: usize,
     (burst, turn): OtherRegimes,

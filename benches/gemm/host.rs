@@ -1,7 +1,7 @@
 //! What a call costs the host: the time until the function that puts a product on a stream returns.
 
 use crate::contest::Libraries;
-use crate::library::{Addresses, Math, Product, on};
+use crate::library::{Addresses, Product, Types, on};
 use regemm::measure::{Rotation, Samples};
 use regemm::{Dtype, Element, Gemm, Stream};
 use regemm_report::versus::{CallCost, HostCost};
@@ -29,18 +29,11 @@ pub fn cost<T: Element>(
 ) -> Result<HostCost, Error> {
     let mut operands = Rotation::<T>::of_product(stream.device(), (SIZE, SIZE, SIZE), seed)?;
     let mut set = operands.first_set()?;
-    let addresses = Addresses { a: set.a.address(), b: set.b.address(), d: set.d.address() };
-    let product = Product {
-        m: SIZE,
-        n: SIZE,
-        k: SIZE,
-        a_transposed: false,
-        b_transposed: false,
-        batch: 1,
-        math: Math::AsTheyAre,
-    };
+    let (a, b, d) = (set.a.address(), set.b.address(), set.d.address());
+    let addresses = Addresses { a, b, c: None, d };
+    let product = Product::of(Types::all(T::DTYPE), (SIZE, SIZE, SIZE));
     let plan = match &libraries.lt {
-        Ok(lt) => Some(lt.plan(stream, T::DTYPE, &product, None)?),
+        Ok(lt) => Some(lt.plan(stream, &product, None)?),
         Err(_) => None,
     };
 
@@ -58,7 +51,7 @@ pub fn cost<T: Element>(
         }
         if let Ok(library) = &libraries.blas {
             // SAFETY: as above.
-            let call = || timed(|| unsafe { library.call(T::DTYPE, &product, addresses) });
+            let call = || timed(|| unsafe { library.call(&product, addresses) });
             on(stream, |_| (0..CALLS).try_for_each(|_| call().map(|time| blas.push(time))))?;
             stream.synchronize()?;
         }

@@ -47,7 +47,7 @@ use contest::{Contest, Libraries};
 use library::{Math, WORKSPACE_BYTES};
 use meter::Meter;
 use regemm::measure::Rotation;
-use regemm::{Device, Dtype, Element, Precision, bf16, f16};
+use regemm::{Device, Dtype, Element, Precision, Yields, bf16, f16};
 use regemm_report::provenance;
 use regemm_report::versus::{
     CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record, cases_side_by_side, side_by_side,
@@ -59,17 +59,21 @@ use std::process::ExitCode;
 /// Measures the library beside cuBLASLt and cuBLAS on a GPU
 #[derive(Parser)]
 struct Arguments {
-    /// Groups of cases: squares, between, odd, rectangles, layouts, batched, epilogue
+    /// Groups of cases: squares, between, odd, rectangles, layouts, batched, addend, epilogue
     #[arg(long, value_delimiter = ',', default_values_t = Group::ALL, value_parser = parse_group)]
     cases: Vec<Group>,
 
-    /// Sizes of the squares, and of the layouts and the epilogue, instead of the usual ones
+    /// Sizes of the squares, the layouts, those with an addend and the epilogue, instead of the usual ones
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<usize>,
 
     /// Element type: f32, f64, f16 or bf16
     #[arg(long, default_value = "f32", value_parser = parse_dtype)]
     dtype: Dtype,
+
+    /// Element type of the results, f32, where factors are of f16 or bf16; that of the factors unless given
+    #[arg(long, value_parser = parse_dtype)]
+    results: Option<Dtype>,
 
     /// What f32 is computed in: exact, split, tf32, fast or auto
     #[arg(long, default_value = "exact", value_parser = parse_precision)]
@@ -124,11 +128,17 @@ fn parse_precision(name: &str) -> Result<Precision, String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = match arguments.dtype {
-        Dtype::F32 => run::<f32>(&arguments),
-        Dtype::F64 => run::<f64>(&arguments),
-        Dtype::F16 => run::<f16>(&arguments),
-        Dtype::Bf16 => run::<bf16>(&arguments),
+    let results = arguments.results.unwrap_or(arguments.dtype);
+    let outcome = match (arguments.dtype, results) {
+        (Dtype::F32, Dtype::F32) => run::<f32, f32>(&arguments),
+        (Dtype::F64, Dtype::F64) => run::<f64, f64>(&arguments),
+        (Dtype::F16, Dtype::F16) => run::<f16, f16>(&arguments),
+        (Dtype::F16, Dtype::F32) => run::<f16, f32>(&arguments),
+        (Dtype::Bf16, Dtype::Bf16) => run::<bf16, bf16>(&arguments),
+        (Dtype::Bf16, Dtype::F32) => run::<bf16, f32>(&arguments),
+        (factors, results) => {
+            Err(format!("there are no products of {factors} with results of {results}").into())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -139,7 +149,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
+fn run<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(arguments: &Arguments) -> Outcome<()> {
     if let Some(started) = arguments.first_result {
         return first::child::<T>(started);
     }
@@ -154,7 +164,7 @@ fn run<T: Element>(arguments: &Arguments) -> Outcome<()> {
     let (record, failure) = match &arguments.recording.from {
         Some(path) => (read(path)?, None),
         None => match Device::cuda(0) {
-            Ok(device) => measure::<T>(arguments, &device)?,
+            Ok(device) => measure::<T, D>(arguments, &device)?,
             Err(error) => {
                 println!("There is nothing to measure: {error}");
                 return Ok(());
@@ -184,7 +194,7 @@ fn read(path: &Path) -> Outcome<Record> {
 }
 
 /// Measures what was asked for. A failure of the device ends it, and the record holds what came before.
-fn measure<T: Element>(
+fn measure<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     arguments: &Arguments,
     device: &Device,
 ) -> Outcome<(Record, Option<Box<dyn std::error::Error>>)> {
@@ -209,7 +219,7 @@ fn measure<T: Element>(
 
     let cases = cases::cases(&arguments.cases, &arguments.sizes);
     let layouts: Vec<_> = cases.iter().map(product::layout).collect();
-    let mut operands = Rotation::<T>::new(device, arguments.recording.seed);
+    let mut operands = Rotation::<T, D>::widening(device, arguments.recording.seed);
     operands.reserve(&layouts)?;
     let mut contest = Contest {
         device,
@@ -325,9 +335,12 @@ fn begin(
     Record {
         provenance: arguments.recording.provenance(device),
         clocks_after: None,
-        dtype: match arguments.precision {
-            Precision::Exact => arguments.dtype.to_string(),
-            precision => format!("{} (precision {precision})", arguments.dtype),
+        dtype: match (arguments.precision, arguments.results) {
+            (Precision::Exact, Some(results)) if results != arguments.dtype => {
+                format!("{} (results {results})", arguments.dtype)
+            }
+            (Precision::Exact, _) => arguments.dtype.to_string(),
+            (precision, _) => format!("{} (precision {precision})", arguments.dtype),
         },
         peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
         bandwidth: info.memory_bandwidth.map(|bytes| bytes as f64 / 1e12),

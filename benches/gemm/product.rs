@@ -2,25 +2,29 @@
 
 use regemm::measure::{OperandSet, Part, SetLayout};
 use regemm::{
-    Activation, Element, Factor, Gemm, KernelChoice, MatrixView, Precision, Report, Stream, Vector,
+    Accumulator, Activation, Element, Factor, Gemm, KernelChoice, MatrixView, Precision, Report,
+    Stream, Vector, Yields,
 };
 use regemm_report::versus::Case;
 
-/// Puts a case, whose operands lie as [`layout`] says, on a stream, with a bias for each column and GELU (by tanh, the one
-/// that the vendor's epilogues have too) if there is a bias.
+/// Puts a case, whose operands lie as [`layout`] says, on a stream, with C added if the case has one, and with a bias for each column and GELU
+/// (by tanh, the one that the vendor's epilogues have too) if there is a bias.
 ///
 /// # Errors
 /// Those of [`Gemm::enqueue`].
-pub fn enqueue<T: Element>(
+pub fn enqueue<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     case: &Case,
     (kernel, precision): (KernelChoice, Precision),
-    bias: Option<&Vector<T>>,
+    bias: Option<&Vector<D>>,
     stream: &Stream,
-    set: OperandSet<'_, T>,
+    set: OperandSet<'_, T, D>,
 ) -> regemm::Result<Report> {
     let a = factor(case, set.a, case.layouts.a_transposed())?;
     let b = factor(case, set.b, case.layouts.b_transposed())?;
-    let mut gemm = Gemm::new(a, b).kernel(kernel).precision(precision);
+    let mut gemm = Gemm::widening(a, b).kernel(kernel).precision(precision);
+    if case.has_addend() {
+        gemm = gemm.c(T::Acc::ONE, set.c);
+    }
     if let Some(bias) = bias {
         gemm = gemm.bias_per_column(bias).activation(Activation::GeluTanh);
     }
@@ -57,6 +61,7 @@ pub fn layout(case: &Case) -> SetLayout {
     SetLayout {
         a: part(m, k, layouts.a_transposed()),
         b: part(k, n, layouts.b_transposed()),
+        c: if case.has_addend() { part(m, n, false) } else { Part::default() },
         d: part(m, n, false),
     }
 }

@@ -1,11 +1,11 @@
 //! All contenders on one size.
 
-use crate::library::{Addresses, Math, Product};
+use crate::library::{Addresses, Product, Types};
 use crate::lt::{Plan, Vendor};
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::ndarray::Array2;
 use regemm::verify::{Expectation, Problem};
-use regemm::{Device, Element, Gemm, KernelChoice, KernelInfo, Stream};
+use regemm::{Device, Dtype, Element, Gemm, KernelChoice, KernelInfo, Stream};
 use regemm_report::ladder::{Entry, Round, VENDOR};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -34,7 +34,7 @@ impl Contender<'_> {
             Contender::Vendor { plan, algorithm } => {
                 let (a, b, d) = (set.a.address(), set.b.address(), set.d.address());
                 // SAFETY: packed matrices of the plan's shape, which outlive the measurement.
-                unsafe { plan.enqueue(*algorithm, stream, Addresses { a, b, d })? };
+                unsafe { plan.enqueue(*algorithm, stream, Addresses { a, b, c: None, d })? };
             }
         }
         Ok(())
@@ -54,7 +54,7 @@ impl Contest<'_> {
         let vendor = Vendor::load(&stream);
         let plan = match &vendor {
             Ok(vendor) => vendor
-                .plan(&stream, T::DTYPE, &self.product(), None)
+                .plan(&stream, &self.product(T::DTYPE), None)
                 .map(|plan| (vendor.version(), plan)),
             Err(why) => Err(why.clone()),
         };
@@ -97,18 +97,9 @@ impl Contest<'_> {
         })
     }
 
-    fn product(&self) -> Product {
+    fn product(&self, dtype: Dtype) -> Product {
         let size = self.size;
-        let (m, n, k) = (size, size, size);
-        Product {
-            m,
-            n,
-            k,
-            a_transposed: false,
-            b_transposed: false,
-            batch: 1,
-            math: Math::AsTheyAre,
-        }
+        Product::of(Types::all(dtype), (size, size, size))
     }
 
     fn fastest_algorithm<T: Element>(

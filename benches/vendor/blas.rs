@@ -4,8 +4,8 @@
 //! is the default one, without TF32, which is used where a product [asks for it](Math).
 
 use crate::library::{
-    Addresses, Handle, Math, Product, Status, WORKSPACE_BYTES, check, compute_type, data_type, on,
-    one_and_zero, open, version,
+    Addresses, Handle, Math, Product, Status, Types, WORKSPACE_BYTES, check, compute_type,
+    data_type, on, one_and_zero, open, version,
 };
 use libloading::Library;
 use regemm::{Dtype, Matrix, Stream};
@@ -191,19 +191,18 @@ impl Blas {
     /// Puts a product on the stream that the handle was made for.
     ///
     /// # Safety
-    /// The matrices are those of the product, of this type, and stay until the stream is synchronised.
+    /// The matrices are those of the product and stay until the stream is synchronised.
     ///
     /// # Errors
     /// The failing function, as text.
     pub unsafe fn enqueue(
         &self,
         stream: &Stream,
-        dtype: Dtype,
         product: &Product,
         matrices: Addresses,
     ) -> Result<(), String> {
         // SAFETY: as promised by the caller; the stream's context is current.
-        on(stream, |_| unsafe { self.call(dtype, product, matrices) })
+        on(stream, |_| unsafe { self.call(product, matrices) })
     }
 
     /// The call of the library alone.
@@ -211,13 +210,12 @@ impl Blas {
     /// # Safety
     /// As for [`Blas::enqueue`]; the stream is live and its context current.
     #[rustfmt::skip]
-    pub unsafe fn call(
-        &self,
-        dtype: Dtype,
-        product: &Product,
-        matrices: Addresses,
-    ) -> Result<(), String> {
+    pub unsafe fn call(&self, product: &Product, matrices: Addresses) -> Result<(), String> {
+        if matrices.c.is_some() {
+            return Err("cuBLAS adds to D alone".into());
+        }
         let f = &self.functions;
+        let Types { factors, results } = product.types;
         let [first, second, result] = product.column_major();
         // Column-major `n x m x k`.
         let (rows, cols, depth) = (product.n as c_int, product.m as c_int, product.k as c_int);
@@ -226,12 +224,15 @@ impl Blas {
         let [lda, ldb, ldd] = [first, second, result].map(|matrix| matrix.ld() as c_int);
         let [sa, sb, sd] = [first, second, result].map(|matrix| matrix.stride() as i64);
         let (h, ta, tb) = (self.handle, first.operation, second.operation);
-        let (one, zero) = one_and_zero(dtype);
-        let (data, compute) = (data_type(dtype), compute_type(dtype, product.math));
+        let (one, zero) = one_and_zero(factors);
+        let (data, to, compute) =
+            (data_type(factors), data_type(results), compute_type(factors, product.math));
         let batch = product.batch as c_int;
-        let single = if dtype == Dtype::F64 { f.dgemm } else { f.sgemm };
-        let batched = if dtype == Dtype::F64 { f.dgemm_batched } else { f.sgemm_batched };
-        let by_types = product.math != Math::AsTheyAre || matches!(dtype, Dtype::F16 | Dtype::Bf16);
+        let is_double = factors == Dtype::F64;
+        let single = if is_double { f.dgemm } else { f.sgemm };
+        let batched = if is_double { f.dgemm_batched } else { f.sgemm_batched };
+        let by_types =
+            product.math != Math::AsTheyAre || matches!(factors, Dtype::F16 | Dtype::Bf16);
         // SAFETY: as promised by the caller.
         let status = unsafe {
             match (by_types, product.batch > 1) {
@@ -242,11 +243,11 @@ impl Blas {
                     h, ta, tb, rows, cols, depth, one, a, lda, sa, b, ldb, sb, zero, d, ldd, sd, batch,
                 ),
                 (true, false) => (f.gemm_ex)(
-                    h, ta, tb, rows, cols, depth, one, a, data, lda, b, data, ldb, zero, d, data, ldd,
+                    h, ta, tb, rows, cols, depth, one, a, data, lda, b, data, ldb, zero, d, to, ldd,
                     compute, DEFAULT_ALGORITHM,
                 ),
                 (true, true) => (f.gemm_batched_ex)(
-                    h, ta, tb, rows, cols, depth, one, a, data, lda, sa, b, data, ldb, sb, zero, d, data,
+                    h, ta, tb, rows, cols, depth, one, a, data, lda, sa, b, data, ldb, sb, zero, d, to,
                     ldd, sd, batch, compute, DEFAULT_ALGORITHM,
                 ),
             }

@@ -16,8 +16,8 @@ pub const WORKSPACE_BYTES: usize = 32 << 20;
 const AS_STORED: c_int = 0;
 const TRANSPOSED: c_int = 1;
 
-/// A strided-batched product of packed row-major matrices, `D[m x n] = A[m x k] * B[k x n]` each; a transposed factor lies
-/// in memory as its transpose.
+/// A strided-batched product of packed row-major matrices, `D[m x n] = A[m x k] * B[k x n]` each, or with `C[m x n]` added; a transposed
+/// factor lies in memory as its transpose.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
     pub m: usize,
@@ -27,8 +27,26 @@ pub struct Product {
     pub b_transposed: bool,
     /// Number of products, whose matrices follow one another without gaps.
     pub batch: usize,
+    /// Of which type the matrices are.
+    pub types: Types,
     /// What the factors are multiplied in.
     pub math: Math,
+}
+
+/// The types of a product's matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Types {
+    /// Of A and B.
+    pub factors: Dtype,
+    /// Of C and D.
+    pub results: Dtype,
+}
+
+impl Types {
+    /// All matrices of one type.
+    pub fn all(dtype: Dtype) -> Types {
+        Types { factors: dtype, results: dtype }
+    }
 }
 
 /// What the libraries multiply factors in.
@@ -41,11 +59,13 @@ pub enum Math {
     Tf32,
 }
 
-/// Addresses of A, B and D in device memory.
+/// Addresses of A, B, C and D in device memory.
 #[derive(Clone, Copy)]
 pub struct Addresses {
     pub a: u64,
     pub b: u64,
+    /// What is added to the product, if anything is.
+    pub c: Option<u64>,
     pub d: u64,
 }
 
@@ -80,6 +100,20 @@ impl ColumnMajor {
 }
 
 impl Product {
+    /// One product of row-major factors, multiplied in their own type.
+    pub fn of(types: Types, (m, n, k): (usize, usize, usize)) -> Product {
+        Product {
+            m,
+            n,
+            k,
+            a_transposed: false,
+            b_transposed: false,
+            batch: 1,
+            types,
+            math: Math::AsTheyAre,
+        }
+    }
+
     /// The factors and the result of the column-major product: row-major `D = A B` is column-major `D' = B' A'`.
     pub fn column_major(&self) -> [ColumnMajor; 3] {
         [
@@ -109,7 +143,7 @@ pub fn compute_type(dtype: Dtype, math: Math) -> c_int {
     }
 }
 
-/// 1 and 0 in the type that sums are taken in: factors of the product and of what D held before.
+/// 1 and 0 in the type that sums of products of these factors are taken in: factors of the product and of what is added to it.
 pub fn one_and_zero(dtype: Dtype) -> (*const c_void, *const c_void) {
     static SINGLE: [f32; 2] = [1.0, 0.0];
     static DOUBLE: [f64; 2] = [1.0, 0.0];

@@ -3,7 +3,7 @@
 //! Names and numbers are those of cuBLAS's documentation, section "Using the cuBLASLt API" (CUDA 12 and 13).
 
 use crate::library::{
-    Addresses, ColumnMajor, Handle, Product, Status, WORKSPACE_BYTES, check, compute_type,
+    Addresses, ColumnMajor, Handle, Product, Status, Types, WORKSPACE_BYTES, check, compute_type,
     data_type, on, one_and_zero, open, version,
 };
 use libloading::Library;
@@ -147,34 +147,29 @@ impl Vendor {
     pub fn plan(
         &self,
         stream: &Stream,
-        dtype: Dtype,
         product: &Product,
         bias: Option<u64>,
     ) -> Result<Plan<'_>, String> {
-        on(stream, |_| self.plan_in_context(dtype, product, bias))
+        on(stream, |_| self.plan_in_context(product, bias))
     }
 
-    fn plan_in_context(
-        &self,
-        dtype: Dtype,
-        product: &Product,
-        bias: Option<u64>,
-    ) -> Result<Plan<'_>, String> {
+    fn plan_in_context(&self, product: &Product, bias: Option<u64>) -> Result<Plan<'_>, String> {
         let f = &self.functions;
+        let Types { factors, results } = product.types;
         let mut plan = Plan {
             vendor: self,
-            dtype,
+            factors,
             description: null_mut(),
             layouts: [null_mut(); 3],
             preference: null_mut(),
             algorithms: Vec::new(),
         };
         // Factors are scaled in the type of the sums.
-        let scale = data_type(if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 });
+        let scale = data_type(if factors == Dtype::F64 { Dtype::F64 } else { Dtype::F32 });
         let matrices = product.column_major();
         // SAFETY: each call writes the handle that it is given, or reads a value of the size that it is told.
         unsafe {
-            let compute = compute_type(dtype, product.math);
+            let compute = compute_type(factors, product.math);
             check((f.desc_create)(&mut plan.description, compute, scale), "MatmulDescCreate")?;
             for (attribute, factor) in OPERATIONS.into_iter().zip(&matrices) {
                 set(f.desc_set, plan.description, attribute, &factor.operation)?;
@@ -183,11 +178,12 @@ impl Vendor {
                 set(f.desc_set, plan.description, EPILOGUE, &GELU_BIAS)?;
                 set(f.desc_set, plan.description, BIAS_POINTER, &bias)?;
             }
-            for (layout, matrix) in plan.layouts.iter_mut().zip(matrices) {
+            let dtypes = [factors, factors, results];
+            for ((layout, matrix), dtype) in plan.layouts.iter_mut().zip(matrices).zip(dtypes) {
                 let ColumnMajor { rows, cols, .. } = matrix;
                 let (rows, cols, ld) = (rows as u64, cols as u64, matrix.ld() as i64);
-                let dtype = data_type(dtype);
-                check((f.layout_create)(layout, dtype, rows, cols, ld), "MatrixLayoutCreate")?;
+                let create = f.layout_create;
+                check(create(layout, data_type(dtype), rows, cols, ld), "MatrixLayoutCreate")?;
                 if product.batch > 1 {
                     set(f.layout_set, *layout, BATCH_COUNT, &(product.batch as i32))?;
                     set(f.layout_set, *layout, BATCH_STRIDE, &(matrix.stride() as i64))?;
@@ -244,7 +240,7 @@ impl Drop for Vendor {
 /// One product's descriptions and algorithms.
 pub struct Plan<'v> {
     vendor: &'v Vendor,
-    dtype: Dtype,
+    factors: Dtype,
     description: Handle,
     /// The factors and the result, column-major.
     layouts: [Handle; 3],
@@ -285,8 +281,9 @@ impl Plan<'_> {
         stream: *mut c_void,
         matrices: Addresses,
     ) -> Result<(), String> {
-        let (one, zero) = one_and_zero(self.dtype);
+        let (one, zero) = one_and_zero(self.factors);
         let pointer = |address: u64| address as *mut c_void;
+        let (beta, c) = matrices.c.map_or((zero, matrices.d), |c| (one, c));
         let [first, second, result] = self.layouts;
         // SAFETY: as promised by the caller; the workspace belongs to this library alone.
         let status = unsafe {
@@ -298,8 +295,8 @@ impl Plan<'_> {
                 first,
                 pointer(matrices.a),
                 second,
-                zero,
-                pointer(matrices.d),
+                beta,
+                pointer(c),
                 result,
                 pointer(matrices.d),
                 result,

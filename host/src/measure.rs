@@ -264,7 +264,7 @@ mod tests {
         let stream = device.stream().unwrap();
         let mut rotation = Rotation::<f32>::of_product(&device, (8, 8, 8), 1).unwrap();
         let outcome = alternate::<Error>(&stream, &[1], Sampling::rounds(1), |_| {
-            let OperandSet { a, b, d } = rotation.next_set()?;
+            let OperandSet { a, b, d, .. } = rotation.next_set()?;
             Gemm::new(a, b).enqueue(&stream, d).map(drop)
         });
         assert!(matches!(outcome, Err(Error::NotMeasurable { .. })), "{outcome:?}");

@@ -58,7 +58,7 @@ pub struct Record {
     /// Clocks and limits as `nvidia-smi` reports them when the run has ended.
     #[serde(default)]
     pub clocks_after: Option<String>,
-    /// Element type of all matrices.
+    /// Element type of the matrices, and what else all products have in common.
     pub dtype: String,
     /// The device's peak in TFLOP/s without tensor cores, from its number of units and its highest clock.
     pub peak: Option<f64>,
@@ -84,7 +84,7 @@ pub struct Measured {
     /// What is computed.
     #[serde(flatten)]
     pub case: Case,
-    /// Bytes that any implementation has to move: A, B and D once.
+    /// Bytes that any implementation has to move: A, B, D and, if there is one, C once.
     pub bytes: u64,
     /// Whether those take longer at the device's bandwidth than the arithmetic at its peak.
     pub memory_bound: bool,

@@ -155,7 +155,7 @@ impl Ladder {
         let sampling = Sampling::rounds(self.reps);
         let products = vec![1; right.len()];
         let samples = alternate::<Error>(&stream, &products, sampling, |contender| {
-            let OperandSet { a, b, d } = operands.next_set()?;
+            let OperandSet { a, b, d, .. } = operands.next_set()?;
             let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
             let (a, b) = self.factors(a, b);
             Gemm::new(a, b).kernel(kernel).enqueue(&stream, d).map(drop)

@@ -1,4 +1,4 @@
-//! Operands for measuring: one piece of memory that all shapes share, cut into sets of A, B and D.
+//! Operands for measuring: pieces of memory that all shapes share, cut into sets of A, B, D and, where it is asked for, C.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::matrix::Matrix;
 use crate::matrix::view::{MatrixView, MatrixViewMut};
 use crate::verify::{Distribution, random_vector, rng};
 use ndarray::{ArrayView1, Axis};
-use regemm_kernels::element::Element;
+use regemm_kernels::element::{Element, Yields};
 use regemm_kernels::layout::Layouts;
 use std::ops::Range;
 
@@ -25,8 +25,8 @@ const FEWEST_SETS: u64 = 2;
 
 /// Sets of operands of changing shapes, handed out in turn so that no product finds its operands in the L2 cache.
 ///
-/// A and B hold random normal elements. What D holds is not defined.
-pub struct Rotation<T> {
+/// A, B and C hold random normal elements. What D holds is not defined. C and D are of the type `D`.
+pub struct Rotation<T, D = T> {
     device: Device,
     seed: u64,
     layout: SetLayout,
@@ -35,26 +35,28 @@ pub struct Rotation<T> {
     next: usize,
     /// A row of random elements, of which A and B are parts.
     inputs: Option<Matrix<T>>,
+    /// Another, of which C is a part.
+    addends: Option<Matrix<D>>,
     /// A row of which D is a part. Apart from the others, because sums of sums would grow.
-    outputs: Option<Matrix<T>>,
+    outputs: Option<Matrix<D>>,
 }
 
-/// A, B and room for D.
-pub struct OperandSet<'a, T> {
+/// A, B, room for D, and C.
+pub struct OperandSet<'a, T, D = T> {
     /// A as it is stored: `m x k`, or `k x m` where it is transposed.
     pub a: MatrixView<'a, T>,
     /// B as it is stored: `k x n`, or `n x k` where it is transposed.
     pub b: MatrixView<'a, T>,
+    /// C, `m x n`, or without rows where the layout has none.
+    pub c: MatrixView<'a, D>,
     /// D, `m x n`.
-    pub d: MatrixViewMut<'a, T>,
+    pub d: MatrixViewMut<'a, D>,
 }
 
 impl<T: Element> Rotation<T> {
     /// No operands yet; `seed` draws their elements.
     pub fn new(device: &Device, seed: u64) -> Self {
-        let (inputs, outputs) = (None, None);
-        let device = device.clone();
-        Rotation { device, seed, layout: SetLayout::default(), sets: 0, next: 0, inputs, outputs }
+        Self::widening(device, seed)
     }
 
     /// Operands of `m x n x k` products, row-major and packed.
@@ -79,6 +81,22 @@ impl<T: Element> Rotation<T> {
         rotation.fit(SetLayout::packed_in(layouts, m, n, k))?;
         Ok(rotation)
     }
+}
+
+impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Rotation<T, D> {
+    /// No operands yet, of products whose results may be of another type than factors.
+    pub fn widening(device: &Device, seed: u64) -> Self {
+        Rotation {
+            device: device.clone(),
+            seed,
+            layout: SetLayout::default(),
+            sets: 0,
+            next: 0,
+            inputs: None,
+            addends: None,
+            outputs: None,
+        }
+    }
 
     /// Makes room for the largest of these layouts at once, so that no later [`Rotation::fit`] of one of them fills
     /// memory again.
@@ -87,8 +105,7 @@ impl<T: Element> Rotation<T> {
     /// The device has no room, or fails.
     pub fn reserve(&mut self, layouts: &[SetLayout]) -> Result<()> {
         let rooms = layouts.iter().map(|layout| layout.room(self.sets_of(layout)));
-        let most = rooms.fold((0, 0), |most, room| (most.0.max(room.0), most.1.max(room.1)));
-        self.make_room(most)
+        self.make_room(rooms.fold(Room::default(), Room::or_more))
     }
 
     /// Lays out the sets anew. Keeps the memory if it is large enough.
@@ -111,7 +128,7 @@ impl<T: Element> Rotation<T> {
     ///
     /// # Errors
     /// [`Error::NotMeasurable`] before [`Rotation::fit`].
-    pub fn first_set(&mut self) -> Result<OperandSet<'_, T>> {
+    pub fn first_set(&mut self) -> Result<OperandSet<'_, T, D>> {
         self.set(0)
     }
 
@@ -120,25 +137,25 @@ impl<T: Element> Rotation<T> {
     ///
     /// # Errors
     /// [`Error::NotMeasurable`] before [`Rotation::fit`].
-    pub fn next_set(&mut self) -> Result<OperandSet<'_, T>> {
+    pub fn next_set(&mut self) -> Result<OperandSet<'_, T, D>> {
         let set = self.next;
         self.next = (set + 1) % self.sets.max(1);
         self.set(set)
     }
 
-    fn set(&mut self, set: usize) -> Result<OperandSet<'_, T>> {
-        let (Some(inputs), Some(outputs)) = (&self.inputs, &mut self.outputs) else {
+    fn set(&mut self, set: usize) -> Result<OperandSet<'_, T, D>> {
+        let (Some(inputs), Some(addends), Some(outputs)) =
+            (&self.inputs, &self.addends, &mut self.outputs)
+        else {
             return Err(Error::NotMeasurable { why: "there is no memory for operands yet" });
         };
-        let SetLayout { a, b, d } = self.layout;
+        let SetLayout { a, b, c, d } = self.layout;
         let first = set * (a.len() + b.len());
-        let input = |part: Part, start| {
-            inputs.view().slice(0..1, part.range(start))?.folded(part.rows, part.cols, part.ld)
-        };
         let output = outputs.view_mut().slice(0..1, d.range(set * d.len()))?;
         Ok(OperandSet {
-            a: input(a, first)?,
-            b: input(b, first + a.len())?,
+            a: part_of(inputs, a, first)?,
+            b: part_of(inputs, b, first + a.len())?,
+            c: part_of(addends, c, set * c.len())?,
             d: output.folded(d.rows, d.cols, d.ld)?,
         })
     }
@@ -147,34 +164,60 @@ impl<T: Element> Rotation<T> {
     /// would take more than half of the memory.
     fn sets_of(&self, layout: &SetLayout) -> usize {
         let info = self.device.info();
-        let bytes = layout.bytes::<T>().max(1);
+        let bytes = layout.bytes::<T, D>().max(1);
         let Some(l2) = info.l2_bytes else { return 1 };
         let most = (info.memory_bytes / 2 / bytes).max(1);
         (l2 * L2_MULTIPLE).div_ceil(bytes).max(FEWEST_SETS).min(most) as usize
     }
 
-    /// Makes sure that there is memory for so many elements of A and B, and of D.
-    fn make_room(&mut self, (inputs, outputs): (usize, usize)) -> Result<()> {
-        let room = |matrix: &Option<Matrix<T>>| matrix.as_ref().map(Matrix::cols);
+    /// Makes sure that there is memory for so many elements.
+    fn make_room(&mut self, room: Room) -> Result<()> {
         // The old memory goes before the new comes, so that both need not fit.
-        if room(&self.outputs).is_none_or(|room| room < outputs) {
+        if !has_room(&self.outputs, room.outputs) {
             self.outputs = None;
-            self.outputs = Some(self.device.matrix(1, outputs)?);
+            self.outputs = Some(self.device.matrix(1, room.outputs)?);
         }
-        if room(&self.inputs).is_none_or(|room| room < inputs) {
+        if !has_room(&self.addends, room.addends) {
+            self.addends = None;
+            self.addends = Some(random_row(&self.device, (self.seed, ADDENDS), room.addends)?);
+        }
+        if !has_room(&self.inputs, room.inputs) {
             self.inputs = None;
-            let mut matrix = self.device.matrix(1, inputs)?;
-            let drawn = inputs.min(DRAWN);
-            let values = random_vector(&mut rng(self.seed, 0), drawn, Distribution::Normal);
-            for start in (0..inputs).step_by(drawn.max(1)) {
-                let part = start..inputs.min(start + drawn);
-                let values = ArrayView1::from(&values[..part.len()]).insert_axis(Axis(0));
-                matrix.view_mut().slice(0..1, part)?.copy_from(&values)?;
-            }
-            self.inputs = Some(matrix);
+            self.inputs = Some(random_row(&self.device, (self.seed, INPUTS), room.inputs)?);
         }
         Ok(())
     }
+}
+
+/// The streams of generators from which elements are drawn.
+const INPUTS: u64 = 0;
+const ADDENDS: u64 = 2;
+
+/// Whether a row has so many elements.
+fn has_room<T: Element>(row: &Option<Matrix<T>>, elements: usize) -> bool {
+    row.as_ref().is_some_and(|row| row.cols() >= elements)
+}
+
+/// A row of so many elements: some that are drawn, again and again.
+fn random_row<T: Element>(
+    device: &Device,
+    (seed, stream): (u64, u64),
+    elements: usize,
+) -> Result<Matrix<T>> {
+    let mut row = device.matrix(1, elements)?;
+    let drawn = elements.min(DRAWN);
+    let values = random_vector(&mut rng(seed, stream), drawn, Distribution::Normal);
+    for start in (0..elements).step_by(drawn.max(1)) {
+        let part = start..elements.min(start + drawn);
+        let values = ArrayView1::from(&values[..part.len()]).insert_axis(Axis(0));
+        row.view_mut().slice(0..1, part)?.copy_from(&values)?;
+    }
+    Ok(row)
+}
+
+/// The part of a row that begins at `start`, as a matrix.
+fn part_of<T: Element>(row: &Matrix<T>, part: Part, start: usize) -> Result<MatrixView<'_, T>> {
+    row.view().slice(0..1, part.range(start))?.folded(part.rows, part.cols, part.ld)
 }
 
 /// Where the operands of one product are within the memory of a set.
@@ -184,8 +227,32 @@ pub struct SetLayout {
     pub a: Part,
     /// B as it lies in memory.
     pub b: Part,
+    /// C; empty where the product has none.
+    pub c: Part,
     /// D.
     pub d: Part,
+}
+
+/// Elements that there is to be memory for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Room {
+    /// Of A and B.
+    inputs: usize,
+    /// Of C.
+    addends: usize,
+    /// Of D.
+    outputs: usize,
+}
+
+impl Room {
+    /// The larger of each.
+    fn or_more(self, other: Room) -> Room {
+        Room {
+            inputs: self.inputs.max(other.inputs),
+            addends: self.addends.max(other.addends),
+            outputs: self.outputs.max(other.outputs),
+        }
+    }
 }
 
 /// A matrix in a range of elements.
@@ -211,18 +278,24 @@ impl SetLayout {
         SetLayout {
             a: part(layouts.a.stored(m, k)),
             b: part(layouts.b.stored(k, n)),
+            c: Part::default(),
             d: part((m, n)),
         }
     }
 
-    /// Bytes of one set.
-    pub fn bytes<T>(&self) -> u64 {
-        ((self.a.len() + self.b.len() + self.d.len()) * size_of::<T>()) as u64
+    /// Bytes of one set with factors of `T`, and C and D of `D`.
+    pub fn bytes<T, D>(&self) -> u64 {
+        let Room { inputs, addends, outputs } = self.room(1);
+        (inputs * size_of::<T>() + (addends + outputs) * size_of::<D>()) as u64
     }
 
-    /// Elements of so many sets: of A and B, and of D.
-    fn room(&self, sets: usize) -> (usize, usize) {
-        (sets * (self.a.len() + self.b.len()), sets * self.d.len())
+    /// The elements of so many sets.
+    fn room(&self, sets: usize) -> Room {
+        Room {
+            inputs: sets * (self.a.len() + self.b.len()),
+            addends: sets * self.c.len(),
+            outputs: sets * self.d.len(),
+        }
     }
 }
 
@@ -245,10 +318,12 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use half::f16;
 
     const LAYOUT: SetLayout = SetLayout {
         a: Part { rows: 5, cols: 8, ld: 9 },
         b: Part { rows: 8, cols: 12, ld: 13 },
+        c: Part { rows: 5, cols: 12, ld: 14 },
         d: Part { rows: 5, cols: 12, ld: 13 },
     };
 
@@ -259,11 +334,14 @@ mod tests {
         (rotation.layout, rotation.sets) = (LAYOUT, 3);
         let mut ranges = Vec::new();
         for _ in 0..3 {
-            let OperandSet { a, b, d } = rotation.next_set().unwrap();
+            let OperandSet { a, b, c, d } = rotation.next_set().unwrap();
             assert_eq!([a.rows(), a.cols(), a.ld(), b.rows()], [5, 8, 9, 8]);
-            let values = a.to_vec().unwrap();
-            assert!(values.iter().all(|x| x.is_finite()) && values[0] != values[1]);
-            for view in [a, b, d.view()] {
+            assert_eq!([c.rows(), c.cols(), c.ld()], [5, 12, 14]);
+            for random in [a, b, c] {
+                let values = random.to_vec().unwrap();
+                assert!(values.iter().all(|x| x.is_finite()) && values[0] != values[1]);
+            }
+            for view in [a, b, c, d.view()] {
                 let bytes = (view.rows() * view.ld() * 4) as u64;
                 ranges.push(view.address()..view.address() + bytes);
             }
@@ -279,10 +357,21 @@ mod tests {
         for layouts in Layouts::ALL {
             let mut rotation =
                 Rotation::<f32>::in_layouts(&Device::sim(), layouts, (3, 4, 5), 1).unwrap();
-            let OperandSet { a, b, d } = rotation.first_set().unwrap();
+            let OperandSet { a, b, c, d } = rotation.first_set().unwrap();
+            assert_eq!(c.rows(), 0, "there is none unless it is asked for");
             let stored = [(a.rows(), a.cols()), (b.rows(), b.cols()), (d.rows(), d.cols())];
             assert_eq!(stored, [layouts.a.stored(3, 5), layouts.b.stored(5, 4), (3, 4)]);
         }
+    }
+
+    #[test]
+    fn results_and_addends_may_be_longer_than_factors() {
+        let mut rotation = Rotation::<f16, f32>::widening(&Device::sim(), 1);
+        rotation.fit(LAYOUT).unwrap();
+        let OperandSet { a, c, d, .. } = rotation.first_set().unwrap();
+        let _: (MatrixView<'_, f16>, MatrixView<'_, f32>, MatrixViewMut<'_, f32>) = (a, c, d);
+        let [a, b, c, d] = [LAYOUT.a, LAYOUT.b, LAYOUT.c, LAYOUT.d].map(|part| part.len() as u64);
+        assert_eq!(LAYOUT.bytes::<f16, f32>(), 2 * (a + b) + 4 * (c + d));
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl<T: Element> Meter<T> {
         let mut first: Option<(&'static KernelInfo, Vec<T>)> = None;
         let mut agreeing = Vec::with_capacity(kernels.len());
         for kernel in kernels {
-            let OperandSet { a, b, mut d } = self.operands.first_set()?;
+            let OperandSet { a, b, mut d, .. } = self.operands.first_set()?;
             d.reborrow().slice(rows.clone(), cols.clone())?.copy_from(&poison.view())?;
             Gemm::new(a, b).kernel(KernelChoice::Info(kernel)).run(d.reborrow())?;
             let result = d.view().slice(rows.clone(), cols.clone())?.to_vec()?;
@@ -174,7 +174,7 @@ impl<T: Element> Meter<T> {
         let Meter { stream, operands, .. } = self;
         let products = Vec::from_iter(contenders.iter().map(|contender| contender.products));
         alternate::<Error>(stream, &products, Sampling::rounds(samples), |contender| {
-            let OperandSet { a, b, d } = operands.next_set()?;
+            let OperandSet { a, b, d, .. } = operands.next_set()?;
             let kernel = KernelChoice::Info(contenders[contender].kernel);
             Gemm::new(a, b).kernel(kernel).enqueue(stream, d).map(drop)
         })
@@ -199,7 +199,7 @@ fn layout<T: Element>(shape: Shape) -> SetLayout {
     let packed = Shape::packed(T::DTYPE, shape.m, shape.n, shape.k);
     let gap = usize::from(packed.aligned && !shape.aligned);
     let part = |rows, cols| Part { rows, cols, ld: cols + gap };
-    SetLayout { a: part(m, k), b: part(k, n), d: part(m, n) }
+    SetLayout { a: part(m, k), b: part(k, n), d: part(m, n), ..SetLayout::default() }
 }
 
 /// Measures one shape on a device, for a table.
@@ -232,7 +232,7 @@ mod tests {
     fn operands_are_laid_out_as_their_shape_says() {
         for (dtype_aligned, shape_aligned) in [(true, true), (true, false), (false, false)] {
             let n = if dtype_aligned { 64 } else { 63 };
-            let SetLayout { a, b, d } =
+            let SetLayout { a, b, d, .. } =
                 layout::<f32>(Shape { m: 100, n, k: 32, aligned: shape_aligned });
             assert_eq!([a.rows, a.cols, b.rows, b.cols], [100, 32, 32, n as usize]);
             let vectors = |part: &Part| Shape::has_vectors(Dtype::F32, 0, part.cols, part.ld);

@@ -19,19 +19,22 @@ pub enum Group {
     Layouts,
     /// Many small products in one call.
     Batched,
+    /// Products to which a matrix C is added.
+    Addend,
     /// A product with a bias and an activation beside the plain one.
     Epilogue,
 }
 
 impl Group {
     /// All, in their order.
-    pub const ALL: [Group; 7] = [
+    pub const ALL: [Group; 8] = [
         Group::Squares,
         Group::Between,
         Group::Odd,
         Group::Rectangles,
         Group::Layouts,
         Group::Batched,
+        Group::Addend,
         Group::Epilogue,
     ];
 
@@ -44,6 +47,7 @@ impl Group {
             Group::Rectangles => "rectangles",
             Group::Layouts => "layouts",
             Group::Batched => "batched",
+            Group::Addend => "addend",
             Group::Epilogue => "epilogue",
         }
     }
@@ -132,10 +136,17 @@ impl Case {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
     }
 
-    /// Bytes of A, B and D together.
-    pub fn bytes(&self, element_bytes: usize) -> u64 {
+    /// Whether a matrix C of D's shape is added.
+    pub fn has_addend(&self) -> bool {
+        self.group == Group::Addend
+    }
+
+    /// Bytes of A, B, C, if there is one, and D together, by those of an element of the factors and one of the others.
+    pub fn bytes(&self, of_factors: usize, of_results: usize) -> u64 {
         let Case { m, n, k, batch, .. } = *self;
-        ((m * k + k * n + m * n) * batch * element_bytes) as u64
+        let (factors, result) = (m * k + k * n, m * n);
+        let results = if self.has_addend() { 2 * result } else { result };
+        ((factors * of_factors + results * of_results) * batch) as u64
     }
 
     /// Whether all three sizes are one number.
@@ -167,7 +178,10 @@ mod tests {
     fn work_and_bytes_of_a_batch() {
         let case = Case { batch: 3, ..Case::of(Group::Batched, (2, 5, 7)) };
         assert_eq!(case.flops(), 2.0 * 2.0 * 5.0 * 7.0 * 3.0);
-        assert_eq!(case.bytes(4), (14 + 35 + 10) * 3 * 4);
+        assert_eq!(case.bytes(4, 4), (14 + 35 + 10) * 3 * 4);
+        assert_eq!(case.bytes(2, 4), ((14 + 35) * 2 + 10 * 4) * 3);
+        let with_addend = Case { group: Group::Addend, ..case };
+        assert_eq!(with_addend.bytes(2, 4), ((14 + 35) * 2 + 20 * 4) * 3);
     }
 
     #[test]

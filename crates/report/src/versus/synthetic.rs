@@ -23,7 +23,7 @@ fn entry(case: &Case, name: &str, microseconds: f64) -> Entry {
 fn measured(case: Case, times: &[(&str, f64)]) -> Measured {
     Measured {
         case,
-        bytes: case.bytes(4),
+        bytes: case.bytes(4, 4),
         memory_bound: case.m == 1,
         conditions: None,
         entries: times.iter().map(|(name, time)| entry(&case, name, *time)).collect(),

@@ -209,6 +209,7 @@ fn title(group: Group) -> &'static str {
         Group::Rectangles => "Rectangles",
         Group::Layouts => "Layouts",
         Group::Batched => "Batched",
+        Group::Addend => "With C added",
         Group::Epilogue => "Epilogue",
     }
 }
