@@ -158,15 +158,13 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
     /// A failure of the device. What one contender cannot do, or does wrong, is in the record.
     pub fn run(&mut self, case: &Case) -> Result<Measured, Error> {
         self.operands.fit(product::layout(case))?;
+        let types = Types { factors: T::DTYPE, results: D::DTYPE };
         let factors = Product {
-            m: case.m,
-            n: case.n,
-            k: case.k,
             a_transposed: case.layouts.a_transposed(),
             b_transposed: case.layouts.b_transposed(),
             batch: case.batch,
-            types: Types { factors: T::DTYPE, results: D::DTYPE },
             math: math_beside::<T>(self.precision),
+            ..Product::of(types, (case.m, case.n, case.k))
         };
         let info = self.device.info();
         let bytes = case.bytes(size_of::<T>(), size_of::<D>());

@@ -189,7 +189,7 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Rotation<T, D> {
     }
 }
 
-/// The streams of generators from which elements are drawn.
+/// The streams of generators from which elements are drawn, so that C is none of the factors.
 const INPUTS: u64 = 0;
 const ADDENDS: u64 = 2;
 
