@@ -372,7 +372,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         let plan = self.plan(selection, problem, others.into_iter().flatten().collect());
         // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
         // epilogue's C and bias are among the operands.
-        unsafe { execute(&plan, epilogue, d, stream) }
+        unsafe { execute(&plan, epilogue, (d, c), stream) }
     }
 }
 

@@ -151,7 +151,8 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     }
 }
 
-/// A short epilogue: `gelu(factor * sum + addend)`, or without GELU, with an addend for each column of D, which [`Epilogue::fetch_vectors`] has read.
+/// A short epilogue: `gelu(factor * sum + addend)`, or without GELU, with an addend for each column of D, which [`Epilogue::fetch_vectors`] has read; or, without
+/// GELU, `factor * sum + (of_c * C + addend)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Short<A> {
     /// What sums are multiplied with.
@@ -160,6 +161,8 @@ pub struct Short<A> {
     pub has_gelu: bool,
     /// Whether that is GELU by tanh, and not the exact one.
     pub by_tanh: bool,
+    /// What C is multiplied with, if there is one; there is no GELU then.
+    pub of_c: Option<A>,
 }
 
 /// The epilogue of another product of a batch, which it becomes where it is used: see [`TargetRef`](crate::params::TargetRef).

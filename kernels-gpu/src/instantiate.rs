@@ -143,8 +143,8 @@ macro_rules! __gemm_entry {
             >,
             #[grid_constant] a: &::cuda_std::bulk_copy::TensorMap,
             #[grid_constant] b: &::cuda_std::bulk_copy::TensorMap,
-            #[grid_constant] d: &::cuda_std::bulk_copy::TensorMap,
-            d_is_mapped: u32,
+            #[grid_constant] results: &$crate::maps::Results,
+            mappings: $crate::maps::Mappings,
             // Named after its test.
             $($only: $crate::prepare::decision::Decision,)?
         ) {
@@ -164,7 +164,7 @@ macro_rules! __gemm_entry {
                 }
             )?
             let factors = [a, b];
-            let maps = $crate::maps::Maps::new(&factors, d, d_is_mapped != 0, &params.maps);
+            let maps = $crate::maps::Maps::new(&factors, results, mappings, &params.maps);
             let params = $crate::params::GemmParams { maps, ..params.of_block() };
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }

@@ -1,6 +1,6 @@
-//! What bulk copies must be told of A, B and D.
+//! What bulk copies must be told of A, B, C and D.
 //!
-//! A kernel that brings its slices by bulk copies ([`cuda_std::bulk_copy`]), and stores D by them, says in boxes of which shape it does
+//! A kernel that brings its slices by bulk copies ([`cuda_std::bulk_copy`]), and C, and stores D by them, says in boxes of which shape it does
 //! so ([`GemmKernel::BOXES`](crate::kernel::GemmKernel::BOXES)). The launch makes a map of each matrix as it is stored, in such boxes,
 //! and passes the maps as parameters of their own, since copies need their addresses. The entry that
 //! [`gemm_kernels!`](crate::gemm_kernels) makes of a row with `factors = mapped` hands those addresses on in [`GemmParams::maps`].
@@ -8,7 +8,7 @@
 //! Copies take rows that begin at multiples of 16 bytes. Of factors in other rows the maps are those of copies, which a launch before
 //! has made ([`crate::prepare::repack`]); what lies behind the end of a row is zero to the kernel either way.
 //!
-//! D need not be one that bulk copies can take: a last parameter says whether it is mapped, and where it is not nobody looks at its map.
+//! C and D need not be such that bulk copies can take: a last parameter says whether they are [mapped](Mappings), and where they are not nobody looks at their maps.
 //!
 //! A map has three dimensions: columns, rows, and matrices of a batch. Matrices are counted from that of the launch's first
 //! product, and there is a single one where all products share it.
@@ -34,7 +34,7 @@ pub struct BoxShape {
     pub swizzle: Swizzle,
 }
 
-/// The boxes of all three matrices.
+/// The boxes of all matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Boxes {
     /// Of A, unless it has fewer rows.
@@ -43,6 +43,8 @@ pub struct Boxes {
     pub fits_a: bool,
     /// Of B.
     pub b: BoxShape,
+    /// Of C, if the kernel brings it by bulk copies: [`addend`](crate::warpgroup::addend).
+    pub c: Option<BoxShape>,
     /// Of D, if the kernel stores it by bulk copies.
     pub d: Option<BoxShape>,
 }
@@ -83,16 +85,71 @@ impl Boxes {
 /// The maps of A and B.
 pub type Factors<'a> = [&'a TensorMap; 2];
 
+/// The maps of C and D.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Results {
+    /// Of C.
+    pub c: TensorMap,
+    /// Of D.
+    pub d: TensorMap,
+}
+
+impl Results {
+    /// Neither is mapped: what is passed to kernels that nobody asks to copy them.
+    pub const NONE: Self = {
+        let nothing = TensorMap { opaque: [0; TensorMap::WORDS] };
+        Results { c: nothing, d: nothing }
+    };
+}
+
+/// Which of C and D are mapped, in one word.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mappings(u32);
+
+impl Mappings {
+    const D: u32 = 1;
+    const C: u32 = 2;
+    const C_IS_SHARED: u32 = 4;
+
+    /// Neither.
+    pub const NONE: Self = Mappings(0);
+
+    /// And D.
+    #[must_use]
+    pub const fn with_d(self) -> Self {
+        Mappings(self.0 | Self::D)
+    }
+
+    /// And C, which all products share, or of which each has its own. It is there for an epilogue that [adds it](crate::epilogue::Short::of_c).
+    #[must_use]
+    pub const fn with_c(self, is_shared: bool) -> Self {
+        Mappings(self.0 | Self::C | if is_shared { Self::C_IS_SHARED } else { 0 })
+    }
+
+    /// The same, asked each time anew: the answer takes no register all the while, but code for each time.
+    #[device_inline]
+    fn anew(self) -> Self {
+        Mappings(hint::opaque(self.0))
+    }
+
+    #[device_inline]
+    const fn has(self, what: u32) -> bool {
+        self.0 & what != 0
+    }
+}
+
 /// Where the maps are, and of how many products a block goes through the matrices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Maps {
     /// In the entry, which the kernel is compiled into: so that it knows them.
     factors: *const Factors<'static>,
-    /// The same, of D.
-    d: *const TensorMap,
-    /// Zero where D is not mapped.
-    d_is_mapped: u32,
+    /// The same, of C and D.
+    results: *const Results,
+    /// Which of these are mapped.
+    mappings: Mappings,
     /// What a launch says by [`of_products`](Self::of_products).
     products: u32,
 }
@@ -104,21 +161,26 @@ impl Maps {
     /// None, for so many products, at least one, of which each block that stays goes through all, one after another: what launches pass to kernels that
     /// [can](crate::kernel::GemmKernel::WALKS_BATCHES).
     pub const fn of_products(products: u32) -> Self {
-        Maps { factors: core::ptr::null(), d: core::ptr::null(), d_is_mapped: 0, products }
+        let (factors, results) = (core::ptr::null(), core::ptr::null());
+        Maps { factors, results, mappings: Mappings::NONE, products }
     }
 
-    /// Those of A and B, and of D where that is mapped, of as many products as `launched`, which is what the launch has passed. They are used as long as
+    /// Those of A and B, and of C and D where these are mapped, of as many products as `launched`, which is what the launch has passed. They are used as long as
     /// the factors live.
     #[device_inline]
     pub const fn new(
         factors: &Factors<'_>,
-        d: &TensorMap,
-        d_is_mapped: bool,
+        results: &Results,
+        mappings: Mappings,
         launched: &Maps,
     ) -> Self {
         let factors = core::ptr::from_ref(factors).cast();
-        let d_is_mapped = d_is_mapped as u32;
-        Maps { factors, d: core::ptr::from_ref(d), d_is_mapped, products: launched.products }
+        Maps {
+            factors,
+            results: core::ptr::from_ref(results),
+            mappings,
+            products: launched.products,
+        }
     }
 
     /// Products that each block goes through.
@@ -153,13 +215,30 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     #[device_inline]
     pub fn d_if_mapped(&self) -> Option<Mapped<'_>> {
         // SAFETY: it is mapped.
-        (self.maps.d_is_mapped != 0).then(|| unsafe { self.mapped_d() })
+        self.maps.mappings.has(Mappings::D).then(|| unsafe { self.mapped_d() })
     }
 
     /// Whether D is mapped, asked each time anew: the answer takes no register all the while, but code for each time.
     #[device_inline]
     pub fn d_is_mapped_anew(&self) -> bool {
-        hint::opaque(self.maps.d_is_mapped) != 0
+        self.maps.mappings.anew().has(Mappings::D)
+    }
+
+    /// Whether C is mapped, asked each time anew.
+    #[device_inline]
+    pub fn c_is_mapped_anew(&self) -> bool {
+        self.maps.mappings.anew().has(Mappings::C)
+    }
+
+    /// C of the product.
+    ///
+    /// # Safety
+    /// It is [mapped](Self::c_is_mapped_anew).
+    #[device_inline]
+    pub unsafe fn mapped_c(&self) -> Mapped<'_> {
+        let is_shared = self.maps.mappings.has(Mappings::C_IS_SHARED);
+        // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
+        self.mapped(unsafe { &(*self.maps.results).c }, u64::from(!is_shared))
     }
 
     /// D of the product.
@@ -169,7 +248,7 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     #[device_inline]
     pub unsafe fn mapped_d(&self) -> Mapped<'_> {
         // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
-        self.mapped(unsafe { &*self.maps.d }, self.d.stride)
+        self.mapped(unsafe { &(*self.maps.results).d }, self.d.stride)
     }
 
     /// The product's matrix of a map of those that lie `stride` elements apart.

@@ -38,13 +38,16 @@
 //! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes ([`crate::maps`]);
 //! others are copied into such rows before ([`crate::prepare::repack`]), and the kernel does not know.
 
+pub mod addend;
 pub mod bulk_panels;
 pub mod cluster_split;
+mod consume;
 pub mod fit;
 pub mod halves;
 mod inside;
 pub mod outbox;
 pub mod pace;
+pub mod part;
 mod produce;
 mod roles;
 pub mod rounded;
@@ -66,6 +69,7 @@ use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
 use crate::swapped::Operands;
 use crate::tile::Origin;
+use crate::warpgroup::addend::{Fills, InStages};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::{Outbox, Outgoing};
 use crate::warpgroup::pace::Pace;
@@ -151,6 +155,7 @@ impl<
         } else {
             BulkPanel::<T, L::B, BN, BK>::box_of(ABOVE)
         },
+        c: if Self::BRINGS_C { Some(Self::C_FILLS.box_of::<D>()) } else { None },
         d: Some(outbox::box_of::<D>()),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
@@ -211,8 +216,8 @@ impl<
                 if thread == Self::CONSUMERS {
                     early_start::wait();
                     let parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
-                    let parts = parts.map(|Part { origin, slices, .. }| {
-                        (in_product::<Self, _>(p, origin), slices)
+                    let parts = parts.map(|Part { origin, slices, is_left, .. }| {
+                        (in_product::<Self, _>(p, origin), slices, !is_left)
                     });
                     if const { Self::KEEPS_PACE } {
                         let mut pace = Pace::new();
@@ -227,6 +232,7 @@ impl<
             become_consumer();
             early_start::wait();
             let cols = || fit::cols::<Self, _>(p);
+            let brings_c = || const { Self::BRINGS_C } && p.c_is_mapped_anew();
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
@@ -259,7 +265,7 @@ impl<
                         next = parts.next();
                     }
                     let (p, origin) = product();
-                    Sums::<L, BN, BM>::fetch(&p, origin)
+                    Sums::<L, BN, BM>::fetch(&p, origin, brings_c())
                 };
                 let slices = slices.end - slices.start;
                 let send = || {
@@ -292,14 +298,17 @@ impl<
                 }
                 let (p, origin) = product();
                 change(&mut sums, origin);
+                let stages = (shared::dynamic::<u8>().address(), Self::STAGE_BYTES);
+                let c: InStages<'_, STAGES, L::Operands> =
+                    InStages::new(&mut ring, brings_c(), Self::C_FILLS, stages, first);
+                let at = (origin, &mut outbox);
                 if const { Self::HAS_ROOM } {
-                    parked =
-                        sums.store_or_park::<_, _, _, true, FITS>(&p, origin, fetched, &mut outbox);
+                    parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
                     if const { FITS && !Self::SWAPPED } {
                         Sums::<L, BN, BM>::send_rest(&p, &parked, cols(), &mut outbox);
                     }
                 } else {
-                    sums.store(&p, origin, fetched, &mut outbox);
+                    sums.store_or_park::<_, _, _, _, false, FITS>(&p, at, fetched, c);
                 }
             }
             if const { Self::HAS_ROOM } {
@@ -317,11 +326,11 @@ impl<
     /// where the next part is, to end a tile [one after the other](Self::HELD), and to keep the last of it until [later](Parked).
     const HAS_ROOM: bool = size_of::<D>() < size_of::<f32>();
 
-    /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
-    /// by then, and the first needs all others.
-    ///
-    /// A tile of no more slices than stages is begun and ended by both alike: the first could come to the barrier for the next tile too early.
-    const HELD: u32 = STAGES - 1;
+    /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
+    const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
+
+    /// How it does.
+    const C_FILLS: Fills = Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES);
 
     /// Bytes of a stage.
     const STAGE_BYTES: u32 = {
@@ -336,70 +345,16 @@ impl<
     /// Where the ring's barriers lie, behind the outboxes.
     const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
 
+    /// Where a stage begins in shared memory.
+    #[device_inline]
+    fn stage(index: u32) -> u32 {
+        shared::dynamic::<u8>().address() + index * Self::STAGE_BYTES
+    }
+
     /// The panels of A and B in a stage.
     #[device_inline]
     fn panels(stage: u32) -> (BulkPanel<T, L::A, BM, BK>, BulkPanel<T, L::B, BN, BK>) {
-        let a = shared::dynamic::<u8>().address() + stage * Self::STAGE_BYTES;
+        let a = Self::stage(stage);
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
-    }
-
-    /// Sums the products of so many slices of a tile of so many columns: of a warpgroup's rows of it, from `first` on. The second warpgroup may hold before its last slices,
-    /// which pays where tiles follow each other. While products are under way it does two things `meanwhile`: the first as soon as there are some, the
-    /// second, whose result it gives back, before it waits for the last ones.
-    ///
-    /// # Safety
-    /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
-    #[device_inline]
-    #[track_caller]
-    pub unsafe fn consume<O: Operands, R>(
-        sums: &mut WarpgroupTile<BN, BM, O>,
-        ring: &mut Ring<STAGES>,
-        (first, holds): (u32, bool),
-        (slices, cols): (u32, impl Fn() -> u32),
-        meanwhile: (impl FnMut(), impl FnOnce() -> R),
-    ) -> R {
-        // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
-        unsafe {
-            let (mut early, late) = meanwhile;
-            if const { !FITS } && slices == 0 {
-                early();
-                sums.clear();
-                return late();
-            }
-            // Where tiles fit there is a slice at any rate, which is zero: with a way past all products ptxas runs one after another (C7515).
-            let is_empty = const { FITS } && slices == 0;
-            let slices = if const { FITS } { slices.max(1) } else { slices };
-            let is_early = (slices - 1).min(EARLY);
-            let is_held = holds && slices > STAGES;
-            let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
-            for slice in 0..slices {
-                if holds && slice == hold {
-                    named_barrier::sync(HELD_MEET, Self::CONSUMERS);
-                }
-                let stage = if const { FITS } && is_empty { 0 } else { ring.wait_full() };
-                let (a, b) = Self::panels(stage);
-                if const { FITS } {
-                    sums.begin_products_of_cols((a, first), (b, cols()), slice == 0);
-                } else {
-                    sums.begin_products((a, first), b, slice == 0);
-                }
-                if slice > 0 {
-                    sums.wait::<1>();
-                    ring.emptied();
-                }
-                if slice == is_early {
-                    early();
-                }
-            }
-            if is_held && first == 0 {
-                named_barrier::arrive(HELD_MEET, Self::CONSUMERS);
-            }
-            let result = late();
-            sums.wait::<0>();
-            if const { !FITS } || !is_empty {
-                ring.emptied_last();
-            }
-            result
-        }
     }
 }

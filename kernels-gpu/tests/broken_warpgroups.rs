@@ -10,13 +10,14 @@ use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
 use cuda_std::{kernel, shared, thread, warp};
 use half::bf16;
 use regemm_kernels::epilogue::{Epilogue, Linear};
-use regemm_kernels::maps::{BoxShape, Mapped, Maps};
+use regemm_kernels::maps::{BoxShape, Mapped, Mappings, Maps, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::slices::ring::{Ring, WARP};
 use regemm_kernels::swapped::Swapped;
 use regemm_kernels::tile::Origin;
 use regemm_kernels::warpgroup::bulk_panels::BulkPanel;
 use regemm_kernels::warpgroup::outbox::{self, Outbox};
+use regemm_kernels::warpgroup::part;
 use regemm_kernels::warpgroup::tile::WarpgroupTile;
 use std::ffi::c_void;
 
@@ -96,7 +97,7 @@ unsafe fn product(
     params: Params,
     #[grid_constant] a: &TensorMap,
     #[grid_constant] b: &TensorMap,
-    #[grid_constant] d: &TensorMap,
+    #[grid_constant] results: &Results,
     mistake: Mistake,
 ) {
     let thread = thread::thread_idx_x();
@@ -154,22 +155,22 @@ unsafe fn product(
         let (params, origin) = (params.of_block(), Origin { row: first, col: 0 });
         let mut outbox = Outbox::new(room);
         if let Mistake::SendsUnfenced | Mistake::OverwritesParts = mistake {
-            let d = Mapped { map: d, index: 0 };
+            let d = Mapped { map: &results.d, index: 0 };
             return send_parts(d, &mut outbox, room, mistake);
         }
         if let Mistake::SendsTogether | Mistake::SendsApart | Mistake::OverwritesTogether = mistake
         {
-            return send_together(Mapped { map: d, index: 0 }, room, mistake);
+            return send_together(Mapped { map: &results.d, index: 0 }, room, mistake);
         }
         let factors = [a, b];
-        let maps = Maps::new(&factors, d, true, &Maps::NONE);
+        let maps = Maps::new(&factors, results, Mappings::NONE.with_d(), &Maps::NONE);
         let params = GemmParams { maps, ..params };
         if mistake == Mistake::OwnEpilogue {
             let params = params.with_epilogue(HalfPlusRow);
-            let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
+            let fetched = WarpgroupTile::<BN>::fetch(&params, origin, false);
             sums.store(&params, origin, fetched, &mut outbox);
         } else {
-            let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
+            let fetched = WarpgroupTile::<BN>::fetch(&params, origin, false);
             sums.store(&params, origin, fetched, &mut outbox);
         }
         if mistake != Mistake::LeavesEarly {
@@ -182,7 +183,7 @@ unsafe fn product(
 unsafe fn send_parts(d: Mapped<'_>, outbox: &mut Outbox, room: SharedPtr<u8>, mistake: Mistake) {
     unsafe {
         for _ in 0..3 {
-            for block in 0..(outbox::cols::<bf16>() / outbox::BLOCK) as u32 {
+            for block in 0..(outbox::cols::<bf16>() / part::BLOCK) as u32 {
                 outbox.write_block(block, [0; 4]); // write
             }
             let origin = Origin { row: 0, col: 0 };
@@ -209,7 +210,7 @@ unsafe fn send_together(d: Mapped<'_>, room: SharedPtr<u8>, mistake: Mistake) {
             if mistake != Mistake::OverwritesTogether {
                 outbox.wait();
             }
-            for block in 0..(M / outbox::BLOCK) as u32 {
+            for block in 0..(M / part::BLOCK) as u32 {
                 outbox.write_block(
                     block,
                     [bf16::ONE.to_bits().into(); 4].map(|one: u32| one | one << 16),
@@ -270,7 +271,7 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
         simulator.tensor_map(&tensor).unwrap()
     };
     let (a_map, b_map) = (map(a, (m, k), PanelA::BOX), map(b, (k, n), PanelB::BOX));
-    let d_map = map(d, (m, n), outbox::box_of::<bf16>());
+    let results = Results { d: map(d, (m, n), outbox::box_of::<bf16>()), ..Results::NONE };
     let params = Params {
         a,
         b,
@@ -293,7 +294,7 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
         (&raw const params).cast(),
         (&raw const a_map).cast(),
         (&raw const b_map).cast(),
-        (&raw const d_map).cast(),
+        (&raw const results).cast(),
         (&raw const mistake).cast(),
     ];
     // SAFETY: the arguments are of the types of the kernel's parameters.

@@ -14,7 +14,7 @@ use regemm_kernels::epilogue::{Epilogue, Linear};
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{GemmKernel, KernelInfo, Needs, Rung, Schedule, Summation, Tile};
 use regemm_kernels::layout::{Layout, Layouts, Nn, Nt, Tn, Tt};
-use regemm_kernels::maps::{BoxShape, Boxes, Maps};
+use regemm_kernels::maps::{BoxShape, Boxes, Mappings, Maps, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::schedule::parts::{Part, Parts};
 use regemm_kernels::slices::ring::{Ring, WARP};
@@ -146,7 +146,8 @@ impl Product {
             }
         };
         // Bulk stores write whole chunks.
-        let d_is_mapped = u32::from(n.is_multiple_of(CHUNK));
+        let mappings =
+            if n.is_multiple_of(CHUNK) { Mappings::NONE.with_d() } else { Mappings::NONE };
         let params = GemmParams {
             a: stored_a,
             b: stored_b,
@@ -168,9 +169,15 @@ impl Product {
             block: [kernel.threads(), 1, 1],
             dynamic_shared: kernel.shared_bytes,
         };
-        let [a_map, b_map, d_map] = maps.each_ref().map(|map| (&raw const *map).cast());
-        let arguments: [*const c_void; 5] =
-            [(&raw const params).cast(), a_map, b_map, d_map, (&raw const d_is_mapped).cast()];
+        let [a_map, b_map, d_map] = maps;
+        let results = Results { d: d_map, ..Results::NONE };
+        let arguments: [*const c_void; 5] = [
+            (&raw const params).cast(),
+            (&raw const a_map).cast(),
+            (&raw const b_map).cast(),
+            (&raw const results).cast(),
+            (&raw const mappings).cast(),
+        ];
         // SAFETY: the arguments are of the types of the kernel's parameters.
         let counters = unsafe { simulator.launch(&kernel.entry, launch, &arguments)? };
         let mut bytes = vec![0; (u64::from(batch) * d_stride) as usize * size_of::<bf16>()];
@@ -376,7 +383,7 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
             ring.emptied_last();
             let room = shared::dynamic::<u8>().add(OUTBOXES + thread / WARP * outbox::BYTES);
             let (mut outbox, origin) = (Outbox::new(room), Origin { row: row + first, col });
-            let fetched = WarpgroupTile::<128>::fetch(&p, origin);
+            let fetched = WarpgroupTile::<128>::fetch(&p, origin, false);
             sums.store(&p, origin, fetched, &mut outbox);
             outbox.finish();
             if MISTAKE != mistake::NO_END {

@@ -10,7 +10,7 @@ use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
-use regemm_kernels::maps::{BoxShape, Maps};
+use regemm_kernels::maps::{BoxShape, Mappings, Maps, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::prepare::decision::Decision;
 use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
@@ -247,33 +247,34 @@ impl Product {
             maps: Maps::NONE,
             epilogue: epilogue(&simulator, Linear::identity()),
         };
-        let d_is_mapped = u32::from(ld.is_multiple_of(4) && n.is_multiple_of(4));
-        let of_d = if d_is_mapped == 1 { (m, n, ld) } else { (1, 4, 4) };
+        let d_is_mapped = ld.is_multiple_of(4) && n.is_multiple_of(4);
         let nothing = TensorMap { opaque: [0; TensorMap::WORDS] };
         let boxes = kernel.boxes;
         let maps = boxes
             .filter(|_| k > 0)
             .map(|boxes| [a.map(&simulator, batch, boxes.a), b.map(&simulator, batch, boxes.b)]);
         let maps = maps.unwrap_or([nothing; 2]);
-        let of_d_map = boxes.and_then(|boxes| boxes.d).filter(|_| d_is_mapped == 1);
+        let of_d_map = boxes.and_then(|boxes| boxes.d).filter(|_| d_is_mapped);
+        let mappings = if of_d_map.is_some() { Mappings::NONE.with_d() } else { Mappings::NONE };
         let d_map = of_d_map.map_or(nothing, |boxes| {
             let d_tensor = TiledTensor::matrices(
                 ElementType::F32,
                 d,
-                (batch.into(), of_d.0.into(), of_d.1.into()),
-                (u64::from(m * ld) * 4, u64::from(of_d.2) * 4),
+                (batch.into(), m.into(), n.into()),
+                (u64::from(m * ld) * 4, u64::from(ld) * 4),
                 (boxes.rows, boxes.cols),
                 boxes.swizzle,
             );
             simulator.tensor_map(&d_tensor).unwrap()
         });
+        let results = Results { d: d_map, ..Results::NONE };
         let decision = Decision::NONE;
         let arguments = [
             (&raw const params).cast::<c_void>(),
             (&raw const maps[0]).cast(),
             (&raw const maps[1]).cast(),
-            (&raw const d_map).cast(),
-            (&raw const d_is_mapped).cast(),
+            (&raw const results).cast(),
+            (&raw const mappings).cast(),
             (&raw const decision).cast(),
         ];
         let (blocks, slices) = match kernel.schedule {

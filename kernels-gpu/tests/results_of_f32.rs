@@ -13,7 +13,7 @@ use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{KernelInfo, Schedule, Tile};
 use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
-use regemm_kernels::maps::{BoxShape, Maps};
+use regemm_kernels::maps::{BoxShape, Mappings, Maps, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::schedule::partials::Partials;
 use regemm_kernels::schedule::reduce;
@@ -182,20 +182,22 @@ impl Product {
             epilogue,
         };
         // Bulk stores write whole pieces of 16 bytes.
-        let d_is_mapped = u32::from(ld.is_multiple_of(4) && n.is_multiple_of(4));
+        let d_is_mapped = ld.is_multiple_of(4) && n.is_multiple_of(4);
+        let (mut results, mut mappings) = (Results::NONE, Mappings::NONE);
+        if let Some(boxes) = kernel.boxes.filter(|_| d_is_mapped) {
+            let of_d = boxes.d.expect("D leaves by bulk copies");
+            (results.d, mappings) = (map(&simulator, d, (m, n), of_d), mappings.with_d());
+        }
         let maps = kernel.boxes.map(|boxes| {
-            let d_shape = if d_is_mapped == 1 { (m, n) } else { (1, 4) };
-            let of_d = MatrixRef { ld: u64::from(ld).next_multiple_of(4), ..d };
             [
                 map(&simulator, a_matrix, a_stored, boxes.a),
                 map(&simulator, b_matrix, b_stored, boxes.b),
-                map(&simulator, of_d, d_shape, boxes.d.expect("D leaves by bulk copies")),
             ]
         });
         let mut arguments: Vec<*const c_void> = vec![(&raw const params).cast()];
         if let Some(maps) = &maps {
             arguments.extend(maps.iter().map(|map| (&raw const *map).cast::<c_void>()));
-            arguments.push((&raw const d_is_mapped).cast());
+            arguments.extend([(&raw const results).cast(), (&raw const mappings).cast()]);
         }
         let run = |entry: &KernelEntry, grid, threads, dynamic_shared, arguments: &[_]| {
             let launch = Launch { grid, block: [threads, 1, 1], dynamic_shared };

@@ -170,6 +170,6 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         };
         // SAFETY: the operands are checked; the kernel keeps the contract, as was promised when it was made, and the
         // epilogue is the caller's promise.
-        unsafe { execute(&plan, epilogue, d, stream) }
+        unsafe { execute(&plan, epilogue, (d, None), stream) }
     }
 }

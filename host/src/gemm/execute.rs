@@ -3,7 +3,7 @@
 use super::Report;
 use super::decide::{self, Exactly};
 use super::halves::InHalves;
-use super::operands::{Factor, Target};
+use super::operands::{Factor, Target, Term};
 use super::prepare::{AsStored, Prepared};
 use crate::device::stream::Stream;
 use crate::device::workspace::{Held, Workspace, WorkspaceSize};
@@ -15,7 +15,7 @@ use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::maps::{Boxes, Maps};
+use regemm_kernels::maps::{Boxes, Mappings, Maps, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use regemm_kernels::prepare::decision::Decision;
 use regemm_kernels::warpgroup::fit::Columns;
@@ -51,19 +51,20 @@ pub(super) struct Plan<'a, T: Element> {
 /// # Safety
 /// The problem is that of A, B and D, which are valid and do not overlap; the kernel keeps
 /// [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract for epilogues of type `E`, and the epilogue is valid
-/// until the work is done.
+/// until the work is done. If there is a `c`, it is what the epilogue [adds](regemm_kernels::epilogue::Short::of_c).
 pub(super) unsafe fn execute<T: Element, E: Epilogue<D>, D: Element>(
     plan: &Plan<'_, T>,
     epilogue: E,
-    d: &Target<'_, D>,
+    (d, c): (&Target<'_, D>, Option<Term<'_, D>>),
     stream: Option<&Stream>,
 ) -> Result<Report> {
+    let results = (d, c);
     // SAFETY: as promised by the caller.
     unsafe {
         if plan.kernel.info.takes_halves() {
-            execute_prepared::<T, InHalves<T>, E, D>(plan, epilogue, d, stream)
+            execute_prepared::<T, InHalves<T>, E, D>(plan, epilogue, results, stream)
         } else {
-            execute_prepared::<T, AsStored<T>, E, D>(plan, epilogue, d, stream)
+            execute_prepared::<T, AsStored<T>, E, D>(plan, epilogue, results, stream)
         }
     }
 }
@@ -75,7 +76,7 @@ pub(super) unsafe fn execute<T: Element, E: Epilogue<D>, D: Element>(
 unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D: Element>(
     plan: &Plan<'a, T>,
     epilogue: E,
-    d: &Target<'_, D>,
+    results: (&Target<'_, D>, Option<Term<'_, D>>),
     stream: Option<&Stream>,
 ) -> Result<Report> {
     let Problem { m, n, batch, .. } = plan.problem;
@@ -90,7 +91,7 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
     let mut workspace = plan.a.device().hold_workspace(size, plan.workspace, stream)?;
     // SAFETY: as promised by the caller.
     let launched = unsafe {
-        launch_prepared::<T, F, E, D>(plan, epilogue, d, stream, (&shape, &workspace), report)
+        launch_prepared::<T, F, E, D>(plan, epilogue, results, stream, (&shape, &workspace), report)
     };
     // Where a capture is refused nothing has run.
     if launched.as_ref().is_err_and(|error| !matches!(error, Error::Capturing { .. })) {
@@ -106,7 +107,7 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
 unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D: Element>(
     plan: &Plan<'a, T>,
     epilogue: E,
-    d: &Target<'_, D>,
+    (d, c): (&Target<'_, D>, Option<Term<'_, D>>),
     stream: Option<&Stream>,
     (shape, workspace): (&LaunchShape, &Held<'_>),
     mut report: Report,
@@ -170,18 +171,27 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
         let maps = boxes.map(|boxes| prepared.maps(parts, of_factors(boxes))).transpose()?;
         let [a_map, b_map] = maps.unwrap_or([UNUSED; 2]);
         let (left, right) = if kernel.swapped { (&b_map, &a_map) } else { (&a_map, &b_map) };
-        // Where bulk copies cannot take D the kernel stores it in another way.
-        let box_of_d = boxes.and_then(|boxes| boxes.d).filter(|_| d.takes_bulk_stores());
-        let d_map = box_of_d.map_or(Ok(UNUSED), |of_d| d.tensor_map((first, products), of_d))?;
-        let d_is_mapped = u32::from(box_of_d.is_some());
+        let mut results = Results::NONE;
+        let mut mappings = Mappings::NONE;
+        // Where bulk copies cannot take C or D the kernel reads or stores them in another way.
+        if let Some(of_d) = boxes.and_then(|boxes| boxes.d).filter(|_| d.takes_bulk_stores()) {
+            results.d = d.tensor_map((first, products), of_d)?;
+            mappings = mappings.with_d();
+        }
+        if let Some((c, of_c)) = c.zip(boxes.and_then(|boxes| boxes.c))
+            && c.takes_bulk_copies()
+        {
+            results.c = c.tensor_map((first, products), of_c)?;
+            mappings = mappings.with_c(!c.is_repeated());
+        }
         // What the GPU decides by comes last; kernels that do not take it take the first ones.
         let of_decision = (&raw const decision).cast();
         let mapped = [
             (&raw const params).cast(),
             ptr::from_ref(left).cast(),
             ptr::from_ref(right).cast(),
-            (&raw const d_map).cast(),
-            (&raw const d_is_mapped).cast(),
+            (&raw const results).cast(),
+            (&raw const mappings).cast(),
             of_decision,
         ];
         let plain = [mapped[0], of_decision];

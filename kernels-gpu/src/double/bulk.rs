@@ -120,6 +120,7 @@ impl<
         a: DoubleBulkPanel::<PanelA<Self>>::box_of(1),
         fits_a: false,
         b: DoubleBulkPanel::<PanelB<Self>>::box_of(CLUSTER),
+        c: None,
         d: None,
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;

@@ -105,10 +105,11 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         let reads_c = hint::opaque(u32::from(self.beta != T::Acc::ZERO)) != 0;
         let by_tanh = activation == Activation::GeluTanh as u32;
         let has_gelu = by_tanh || activation == Activation::GeluErf as u32;
-        let is_short = !reads_c
-            && bias_axis != BiasAxis::Row as u32
-            && (has_gelu && T::has_short_gelu(by_tanh) || activation == Activation::None as u32);
-        is_short.then_some(Short { factor: self.alpha, has_gelu, by_tanh })
+        let has_none = activation == Activation::None as u32;
+        let is_short = bias_axis != BiasAxis::Row as u32
+            && (!reads_c && has_gelu && T::has_short_gelu(by_tanh) || has_none);
+        let of_c = reads_c.then_some(self.beta);
+        is_short.then_some(Short { factor: self.alpha, has_gelu, by_tanh, of_c })
     }
 
     #[device_inline]

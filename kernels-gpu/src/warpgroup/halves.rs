@@ -117,6 +117,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         a: BulkPanel::<f16, L::A, BM, BK>::BOX,
         fits_a: false,
         b: BulkPanel::<f16, L::B, BN, BK>::box_of(CLUSTER),
+        c: None,
         d: Some(outbox::box_of::<f32>()),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
@@ -166,7 +167,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
                     sums.collect(&of_block(helper), meet);
                 }
                 // On the way while sums are divided. Any earlier there would be no registers for it.
-                let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
+                let fetched = WarpgroupTile::<BN>::fetch(&p, origin, false);
                 powers.divide(&mut sums);
                 sums.store(&p, origin, fetched, &mut outbox);
             }

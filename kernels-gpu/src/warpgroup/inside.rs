@@ -31,6 +31,7 @@ impl<
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
         fits_a: true,
         b: BulkPanel::<T, L::B, BN, BK>::BOX,
+        c: None,
         d: Some(outbox::box_of::<D>()),
     };
 

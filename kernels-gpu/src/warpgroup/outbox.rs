@@ -1,13 +1,7 @@
 //! The last stretch of a warp's part of D: rounded, by way of shared memory, to where it belongs.
 //!
 //! Lanes hold pairs of neighbouring elements in eight rows; D is written in rows. So a warp writes 16 rows by 64 columns to shared
-//! memory, matrices of 8 x 8 together ([`cuda_std::mma::store_matrices`]), and sends them from there. A row is 128 bytes, as many as
-//! there are in all banks, and its 16-byte pieces change places with those of the rows next to it ([`Swizzle::Bytes128`]): so the
-//! eight rows of a matrix lie in different banks, as do the pieces of a row.
-//!
-//! Where D is of f32 a row of a part has half as many columns, and lanes write their pairs by themselves, 8 bytes each. Of such 16 lanes
-//! write at a time, those of four rows, and in each row two pieces, which lie where two rows beside each other both have theirs. So lanes
-//! of odd rows write their pairs in another order ([`Outgoing`]).
+//! memory, of f32 by 32, in an order of its own ([`crate::warpgroup::part`]), and sends them from there.
 //!
 //! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so while the warp goes
 //! on with the next part or the next tile. There is room for two parts, which are used in turn:
@@ -17,51 +11,29 @@
 //! one lane                          send 0                      send 1     0 read               send 2
 //! ```
 //!
-//! Where [A and B are swapped](crate::swapped) lanes hold pairs of elements below each other, and a warp's 16 rows of sums are 16 columns of D, a quarter of a row of a
-//! part. So the four warps of a warpgroup write 64 rows by 64 columns together, each matrix transposed on its way, and when all have, each sends 16 of the rows.
+//! Where [A and B are swapped](crate::swapped) the four warps of a warpgroup write 64 rows by 64 columns together, and when all have, each sends 16 of the rows.
 //!
 //! Other matrices D, whose rows are not multiples of 16 bytes, are stored by all lanes, whole rows of a part together.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::epilogue::pairs::{self, Pairs};
+use crate::epilogue::pairs::{self, Pairs, Words};
 use crate::maps::{BoxShape, Mapped};
 use crate::params::GemmParams;
 use crate::swapped::{InOrder, Operands};
 use crate::tile::Origin;
-use crate::warp::sums_on_the_way::LANES;
+use crate::warpgroup::part::{self, BLOCK, PART_BYTES, ROW_BYTES, SWIZZLE, WARPS_TOGETHER};
+pub use crate::warpgroup::part::{ROWS, cols};
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::scalar::Scalar;
-use cuda_std::swizzle::Swizzle;
 use cuda_std::{bulk_copy, device_inline, hint, mma, named_barrier, thread, unroll, warp, wgmma};
 use half::{bf16, f16};
 
-/// Rows of a part.
-pub const ROWS: usize = 16;
-/// How a part lies in shared memory.
-const SWIZZLE: Swizzle = Swizzle::Bytes128;
-
-/// Columns of a part of elements of `D`.
-pub const fn cols<D>() -> usize {
-    ROW_BYTES as usize / size_of::<D>()
-}
-
 /// What a mapped D is sent in.
 pub const fn box_of<D>() -> BoxShape {
-    BoxShape { rows: ROWS as u32, cols: cols::<D>() as u32, swizzle: SWIZZLE }
+    part::box_of_rows::<D>(ROWS as u32)
 }
-
-/// Bytes of a row of a part, and of all of it.
-const ROW_BYTES: u32 = SWIZZLE.row_bytes();
-const PART_BYTES: u32 = ROWS as u32 * ROW_BYTES;
-
-/// Columns of 16 bits that are written together, and their bytes.
-pub const BLOCK: usize = 2 * mma::MATRIX;
-const BLOCK_BYTES: u32 = (BLOCK * size_of::<u16>()) as u32;
-
-/// Bytes of f32 from one of a lane's pairs to the next in its row.
-const STEP_BYTES: u32 = pairs::STEP * size_of::<f32>() as u32;
 
 /// Parts that a warp has room for.
 pub const ROOMS: u32 = 2;
@@ -74,9 +46,6 @@ pub const ALIGNMENT: u32 = SWIZZLE.repeats_after();
 
 /// What a lane reads before it stores any of it.
 const AT_ONCE: usize = 8;
-
-/// Warps that write a part together where A and B are swapped: those of a warpgroup.
-const WARPS_TOGETHER: u32 = wgmma::THREADS / warp::WARP_SIZE;
 
 /// The named barrier at which those of the first warpgroup meet; the ones before it are those of [`crate::warpgroup`].
 const FIRST_MEET: u32 = 3;
@@ -96,17 +65,14 @@ impl<O: Operands> Outbox<O> {
     #[device_inline]
     pub fn new(room: SharedPtr<u8>) -> Self {
         let (part, to_other) = if const { O::SWAPPED } {
-            (room.address() - Self::warp() * (BYTES - PART_BYTES), WARPS_TOGETHER * PART_BYTES)
+            (
+                room.address() - part::warp_of_warpgroup() * (BYTES - PART_BYTES),
+                WARPS_TOGETHER * PART_BYTES,
+            )
         } else {
             (room.address(), PART_BYTES)
         };
         Outbox { part, to_other, operands: PhantomData }
-    }
-
-    /// Which warp of its warpgroup this is.
-    #[device_inline]
-    fn warp() -> u32 {
-        thread::thread_idx_x() % wgmma::THREADS / warp::WARP_SIZE
     }
 
     /// Waits for all lanes that write a part together.
@@ -131,51 +97,29 @@ impl<O: Operands> Outbox<O> {
     #[device_inline]
     fn sent(origin: Origin) -> Origin {
         if const { O::SWAPPED } {
-            let of_warp = Self::warp() * ROWS as u32;
+            let of_warp = part::warp_of_warpgroup() * ROWS as u32;
             Origin { row: origin.col + of_warp, col: origin.row - of_warp }
         } else {
             origin
         }
     }
 
-    /// Writes 16 columns of 16 bits of the part, the `block`-th: of each 8 rows by 8 columns a lane's pair, upper and lower rows of the
-    /// first 8 columns, then of the others.
+    /// Writes a lane's pairs of 16 columns of 16 bits of the part, the `block`-th.
     ///
     /// # Safety
     /// All lanes of the warp get here together. The room is the warp's own.
     #[device_inline]
     #[track_caller]
     pub unsafe fn write_block(&self, block: u32, pairs: [u32; 4]) {
-        if const { O::SWAPPED } {
-            // SAFETY: as promised by the caller.
-            return unsafe { self.write_transposed(block, pairs) };
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { O::SWAPPED } {
+                let part = self.part - part::warp_of_warpgroup() * PART_BYTES;
+                mma::store_matrices::<_, true>(part::transposed_block(part, block), pairs);
+            } else {
+                mma::store_matrices::<_, false>(part::block(self.part, block), pairs);
+            }
         }
-        let lane = warp::lane_id();
-        let (row, piece) = (lane % ROWS as u32, lane / ROWS as u32);
-        let first = SWIZZLE.apply(self.part + row * ROW_BYTES + piece * (BLOCK_BYTES / 2));
-        // The part begins at a multiple of the swizzle's pattern, in which other pieces of a row differ in the same bits.
-        let place = SharedPtr::<u16>::from_address(first ^ (block * BLOCK_BYTES));
-        // SAFETY: as promised by the caller.
-        unsafe { mma::store_matrices::<_, false>(place, pairs) }
-    }
-
-    /// The same for 16 rows of a part that warps write together: each 8 columns of sums are 8 rows, in which this warp has two pieces beside each other.
-    ///
-    /// # Safety
-    /// As for [`write_block`](Self::write_block).
-    #[device_inline]
-    #[track_caller]
-    unsafe fn write_transposed(&self, block: u32, pairs: [u32; 4]) {
-        const MATRIX: u32 = mma::MATRIX as u32;
-        let (lane, warp) = (warp::lane_id(), Self::warp());
-        let row = lane % MATRIX + lane / (2 * MATRIX) * MATRIX;
-        let piece = 2 * warp + lane / MATRIX % 2;
-        let part = self.part - warp * PART_BYTES;
-        let first = SWIZZLE.apply(part + row * ROW_BYTES + piece * (BLOCK_BYTES / 2));
-        // As many rows as the swizzle's pattern has, or twice as many.
-        let place = SharedPtr::<u16>::from_address(first + block * (BLOCK as u32 * ROW_BYTES));
-        // SAFETY: as promised by the caller.
-        unsafe { mma::store_matrices::<_, true>(place, pairs) }
     }
 
     /// Waits until the part's place may be written again: until the part before the last has been read.
@@ -364,7 +308,7 @@ impl<O: Operands> Outbox<O> {
     }
 }
 
-/// An element of D that leaves through an outbox.
+/// An element of D that leaves through an outbox, or of C that has come as a [part].
 pub trait Outgoing: Element<Acc = f32> {
     /// A lane's values of [`pairs::COLS`] columns as they are written.
     type Packed: Copy + Default;
@@ -378,6 +322,14 @@ pub trait Outgoing: Element<Acc = f32> {
     /// All lanes of the warp get here together. The room is the warp's own, and a part has so many columns.
     #[track_caller]
     unsafe fn write<O: Operands>(outbox: &Outbox<O>, turn: u32, packed: Self::Packed);
+
+    /// Reads a lane's elements of the `turn`-th [`pairs::COLS`] columns of the part that begins at an address of shared memory: that of the warp, or, where operands
+    /// are swapped, of its warpgroup.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together. The part is there, and has so many columns.
+    #[track_caller]
+    unsafe fn read<O: Operands>(part: u32, turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS];
 }
 
 macro_rules! rounded {
@@ -400,6 +352,28 @@ macro_rules! rounded {
                     unsafe { outbox.write_block(first + block as u32, words) };
                 }
             }
+
+            #[device_inline]
+            #[track_caller]
+            unsafe fn read<O: Operands>(
+                part: u32,
+                turn: u32,
+            ) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
+                let first = turn * (pairs::COLS / BLOCK) as u32;
+                let read = |block: u32| {
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        if const { O::SWAPPED } {
+                            let place = part::transposed_block(part, first + block);
+                            mma::load_matrices::<$t, true>(place.cast())
+                        } else {
+                            mma::load_matrices::<$t, false>(part::block(part, first + block).cast())
+                        }
+                    }
+                };
+                let [left, right] = [read(0), read(1)];
+                [0, 1].map(|i| [left[i], left[i + 2], right[i], right[i + 2]].map(|pair| [pair, 0]))
+            }
         }
     )*};
 }
@@ -414,28 +388,19 @@ impl Outgoing for f32 {
         values
     }
 
-    /// Of the four pairs of a row the first two and the last two change places in odd rows. With that the pieces that 16 lanes write
-    /// at a time are all eight.
     #[device_inline]
     #[track_caller]
     unsafe fn write<O: Operands>(outbox: &Outbox<O>, _turn: u32, values: Pairs<f32>) {
         const { assert!(!O::SWAPPED, "pairs of f32 are written as they lie") };
-        const { assert!(cols::<f32>() == pairs::COLS, "a part is one turn") };
-        const EXCHANGED: usize = pairs::PAIRS / 2;
-        let lane = warp::lane_id();
-        let (row, pair) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
-        let odd = !row.is_multiple_of(2);
-        let exchanged = if odd { EXCHANGED as u32 * STEP_BYTES } else { 0 };
-        for i in 0..pairs::ROWS {
-            let row = row + i as u32 * pairs::STEP;
-            let column = pair * size_of::<[f32; 2]>() as u32;
-            let first = SWIZZLE.apply(outbox.part + row * ROW_BYTES + column) ^ exchanged;
-            for j in 0..pairs::PAIRS {
-                let values = if odd { values[i][j ^ EXCHANGED] } else { values[i][j] };
-                let place = SharedPtr::<f32>::from_address(first ^ (j as u32 * STEP_BYTES));
-                // SAFETY: as promised by the caller; a pair is aligned to its size.
-                unsafe { place.store_vec(values) };
-            }
-        }
+        // SAFETY: as promised by the caller.
+        unsafe { part::write_f32(outbox.part, values) };
+    }
+
+    #[device_inline]
+    #[track_caller]
+    unsafe fn read<O: Operands>(part: u32, _turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
+        const { assert!(!O::SWAPPED, "pairs of f32 are read as they lie") };
+        // SAFETY: as promised by the caller.
+        unsafe { part::read_f32(part) }
     }
 }

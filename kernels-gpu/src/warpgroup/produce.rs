@@ -26,16 +26,17 @@ impl<
     const FITS: bool,
 > Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
-    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin. Does something `before` each slice.
+    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin, and then C of those that are finished, where that is
+    /// mapped. Does something `before` each slice.
     ///
     /// # Safety
-    /// One thread does so; A and B are valid for their shapes, and the parameters have their maps.
+    /// One thread does so; A, B and C are valid for their shapes, and the parameters have their maps.
     #[device_inline]
     #[track_caller]
     pub unsafe fn produce<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
-        parts: impl IntoIterator<Item = ((u32, Origin), Range<u32>)>,
+        parts: impl IntoIterator<Item = ((u32, Origin), Range<u32>, bool)>,
         mut before: impl FnMut(),
     ) {
         if p.k == 0 {
@@ -54,7 +55,7 @@ impl<
             } else {
                 BulkPanel::<T, L::B, BN, BK>::BYTES
             };
-            for ((product, Origin { row, col }), slices) in parts {
+            for ((product, Origin { row, col }), slices, is_finished) in parts {
                 let p = p.further(product);
                 let col = fit::first_col::<Self, _>(&p, col);
                 let (a, b) = p.mapped_factors();
@@ -68,6 +69,17 @@ impl<
                         to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, rank);
                     } else {
                         to_b.load_part::<ABOVE>(b, col, k, full, rank);
+                    }
+                }
+                if const { Self::BRINGS_C } && is_finished && p.c_is_mapped_anew() {
+                    for fill in 0..Self::C_FILLS.count() {
+                        let stage = Self::stage(ring.wait_empty());
+                        let full = ring.expect(Self::C_FILLS.bytes());
+                        let origins = |block: u32| Origin {
+                            row: row + (block / BESIDE * BM as u32) - (rank / BESIDE * BM as u32),
+                            col: col + (block % BESIDE) * cols - (rank % BESIDE) * cols,
+                        };
+                        Self::C_FILLS.load::<D>(fill, (p.mapped_c(), origins), (stage, full));
                     }
                 }
             }

@@ -93,7 +93,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts> GemmK
                 sums.store_sums(slice.sums, p.m, origin);
                 return;
             }
-            let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
+            let fetched = WarpgroupTile::<BN>::fetch(&p, origin, false);
             powers.divide(&mut sums);
             let room = Halves::<BM, BN, STAGES, L>::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));

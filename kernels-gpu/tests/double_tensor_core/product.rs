@@ -8,7 +8,7 @@ use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
-use regemm_kernels::maps::{BoxShape, Maps};
+use regemm_kernels::maps::{BoxShape, Mappings, Maps, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::schedule::shares::{Segment, Share, Shares};
 use std::ffi::c_void;
@@ -202,18 +202,17 @@ impl Product {
             );
             simulator.tensor_map(&tensor).unwrap()
         };
-        let maps: Option<[TensorMap; 3]> = kernel.boxes.map(|boxes| {
+        let maps: Option<[TensorMap; 2]> = kernel.boxes.map(|boxes| {
             [
                 map(&a, kernel.layouts.a.stored(m, k), boxes.a),
                 map(&b, kernel.layouts.b.stored(k, n), boxes.b),
-                map(&a, kernel.layouts.a.stored(m, k), boxes.a), // of D nobody asks
             ]
         });
-        let d_is_mapped = 0_u32;
+        let (results, mappings) = (Results::NONE, Mappings::NONE);
         let mut arguments = vec![(&raw const params).cast::<c_void>()];
         if let Some(maps) = &maps {
             arguments.extend(maps.iter().map(|map| (&raw const *map).cast::<c_void>()));
-            arguments.push((&raw const d_is_mapped).cast());
+            arguments.extend([(&raw const results).cast(), (&raw const mappings).cast()]);
         }
         // SAFETY: the arguments point to values of the types of the kernel's parameters.
         let launched = unsafe { simulator.launch(&kernel.entry, launch, &arguments) };

@@ -155,14 +155,14 @@ kernels! {
 
     // Warpgroups: several tiles for a block, more slices than stages, tiles that are shared, rows that bulk copies do not take.
     warpgroup64_bf16: product(130, 72, 640), product(130, 72, 640).staying(2).shared(1, 2), product(130, 71, 640);
-    warpgroup_bf16: product(130, 264, 320);
-    warpgroup64_f16_f32: product(130, 72, 640);
+    warpgroup_bf16: product(130, 264, 320), product(130, 264, 320).reading_c();
+    warpgroup64_f16_f32: product(130, 72, 640), product(130, 72, 640).reading_c();
     warpgroup_pair128_bf16: product(300, 136, 500).staying(2).paced(2), product(130, 72, 640).staying(2).shared(1, 2);
     warpgroup_abreast64_bf16: product(130, 136, 600);
     warpgroup_fitted_nt_bf16: product(130, 288, 320).fitted(144), product(100, 192, 100).fitted(192), product(100, 160, 0).fitted(144);
-    warpgroup_fitted_bf16: product(288, 130, 320).fitted(144), product(192, 104, 100).fitted(192), product(160, 104, 0).fitted(144);
+    warpgroup_fitted_bf16: product(288, 130, 320).fitted(144), product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192), product(160, 104, 0).fitted(144);
     warpgroup_fitted_pair_nt_bf16: product(130, 288, 320).fitted(144), product(100, 192, 100).fitted(192);
-    warpgroup_fitted_pair_bf16: product(288, 130, 320).fitted(144), product(192, 104, 100).fitted(192);
+    warpgroup_fitted_pair_bf16: product(288, 130, 320).fitted(144), product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192);
     rounded_f32: product(130, 264, 320);
     halves64_f32: product(130, 72, 320).decided(), product(130, 72, 320), product(130, 72, 320).staying(2).shared(1, 2);
     split_halves_f32: product(130, 72, 640).sliced(320), product(130, 128, 300), product(130, 72, 320).sliced(160).decided();

@@ -10,7 +10,7 @@ use regemm_kernels::element::{Accumulator, Dtype, Element};
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
-use regemm_kernels::maps::{BoxShape, Maps};
+use regemm_kernels::maps::{BoxShape, Mappings, Maps, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::prepare::decision::{Decision, Marks};
 use regemm_kernels::prepare::split::{self, Split};
@@ -44,6 +44,8 @@ pub struct Product {
     is_odd: bool,
     /// Whether the launches of the product decide which of them computes it.
     is_decided: bool,
+    /// Whether the kernel reads C by itself, also where bulk copies could bring it.
+    reads_c: bool,
 }
 
 impl Product {
@@ -60,7 +62,13 @@ impl Product {
             width: 0,
             is_odd: false,
             is_decided: false,
+            reads_c: false,
         }
+    }
+
+    /// With a C that no bulk copy brings.
+    pub const fn reading_c(self) -> Self {
+        Product { reads_c: true, ..self }
     }
 
     /// With rows that begin anywhere.
@@ -369,8 +377,14 @@ impl Product {
         let row_bytes = n * size_of::<D>() as u32;
         let box_of_d = kernel.boxes.and_then(|boxes| boxes.d);
         let box_of_d = box_of_d.filter(|_| !self.is_odd && row_bytes.is_multiple_of(CHUNK_BYTES));
-        let d_map = box_of_d.map_or(nothing, |boxes| d.map(simulator, boxes));
-        let d_is_mapped = u32::from(box_of_d.is_some());
+        let (mut results, mut mappings) = (Results::NONE, Mappings::NONE);
+        if let Some(boxes) = box_of_d {
+            (results.d, mappings) = (d.map(simulator, boxes), mappings.with_d());
+        }
+        let box_of_c = kernel.boxes.filter(|_| k > 0 && !self.reads_c).and_then(|boxes| boxes.c);
+        if let Some(boxes) = box_of_c {
+            (results.c, mappings) = (c.map(simulator, boxes), mappings.with_c(true));
+        }
         let decision = match self.is_decided {
             true => decision(simulator)?,
             false => Decision::NONE,
@@ -379,8 +393,8 @@ impl Product {
             (&raw const params).cast(),
             (&raw const left).cast(),
             (&raw const right).cast(),
-            (&raw const d_map).cast(),
-            (&raw const d_is_mapped).cast(),
+            (&raw const results).cast(),
+            (&raw const mappings).cast(),
             (&raw const decision).cast(),
         ];
         let plain = [mapped[0], mapped[5]];

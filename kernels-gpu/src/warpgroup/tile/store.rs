@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | only scales, as most do | one multiplication | all written out |
 //! | [is short](Epilogue::short): a bias per column | one multiply-add | all written out |
+//! | the same with C, where the producer [brings](crate::warpgroup::addend) it | two | all written out |
 //! | the same with GELU | 10 instructions for each sum, 12 in f16, 7 by tanh in both | for each form written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
@@ -20,6 +21,7 @@ use crate::maps::Mapped;
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
+use crate::warpgroup::addend::{Addend, NotBrought};
 use crate::warpgroup::outbox::{self, Outbox, Outgoing};
 use core::mem::replace;
 use cuda_std::wgmma::M;
@@ -83,7 +85,10 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         outbox: &mut Outbox<O>,
     ) {
         // SAFETY: as promised by the caller. Nothing is parked.
-        unsafe { self.store_or_park::<T, E, D, false, false>(params, origin, fetched, outbox) };
+        unsafe {
+            let at = (origin, outbox);
+            self.store_or_park::<T, E, D, _, false, false>(params, at, fetched, NotBrought);
+        }
     }
 
     /// [`store`](Self::store), which may leave what the outbox has no room for [to be sent](Self::send_parked) later. Of a tile that
@@ -97,14 +102,15 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         T: Element,
         E: Epilogue<D>,
         D: Outgoing,
+        C: Addend<D>,
         const PARKS: bool,
         const FITS: bool,
     >(
         &mut self,
         params: &GemmParams<T, E, D>,
-        origin: Origin,
+        (origin, outbox): (Origin, &mut Outbox<O>),
         fetched: FetchedAhead,
-        outbox: &mut Outbox<O>,
+        mut c: C,
     ) -> Parked<D> {
         const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         let origin = of_warp(origin);
@@ -113,12 +119,12 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let is_mapped = d.is_some() || const { Self::has_room::<D>() } && params.d_is_mapped_anew();
         // SAFETY: as promised by the caller.
         unsafe {
-            let scaled = |factor| (factor, None);
+            let scaled = |factor| (factor, None, NO_C);
             // Two ways to ask the same: where registers are short, ptxas has enough of them for this one alone.
             match (params.epilogue.only_scales(), d) {
                 (Some(factor), Some(d)) if const { !Self::has_room::<D>() } => {
                     let (by, at) = (scaled(factor), (origin, outbox));
-                    return self.store_written_out::<_, _, _, PARKS, false, false>(
+                    return self.store_written_out::<_, _, _, _, PARKS, false, false>(
                         params,
                         Some(d),
                         by,
@@ -127,18 +133,29 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 }
                 (Some(factor), _) if const { Self::has_room::<D>() } && is_mapped => {
                     let (by, at) = (scaled(factor), (origin, outbox));
-                    return self
-                        .store_written_out::<_, _, _, PARKS, false, false>(params, None, by, at);
+                    return self.store_written_out::<_, _, _, _, PARKS, false, false>(
+                        params, None, by, at,
+                    );
                 }
                 _ => {}
             }
             if const { Self::has_room::<D>() }
                 && is_mapped
-                && let Some(Short { factor, has_gelu, by_tanh }) = params.epilogue.short()
+                && let Some(Short { factor, has_gelu, by_tanh, of_c }) = params.epilogue.short()
+                && (of_c.is_none() || const { C::IS_POSSIBLE } && c.is_there())
             {
-                let (by, at) = ((factor, Some(fetched.vectors)), (origin, outbox));
+                let at = (origin, outbox);
+                if const { C::IS_POSSIBLE }
+                    && let Some(of_c) = of_c
+                {
+                    let by = (factor, Some(fetched.vectors), Some((of_c, &mut c)));
+                    return self
+                        .store_written_out::<_, _, _, _, PARKS, false, false>(params, d, by, at);
+                }
+                let by = (factor, Some(fetched.vectors));
                 return if !has_gelu {
-                    self.store_written_out::<T, E, D, PARKS, false, false>(params, d, by, at)
+                    let by = (factor, Some(fetched.vectors), NO_C);
+                    self.store_written_out::<_, _, _, _, PARKS, false, false>(params, d, by, at)
                 } else if by_tanh || !D::has_short_gelu(false) {
                     self.store_gelu::<T, E, D, PARKS, true>(params, d, by, at)
                 } else {
@@ -146,7 +163,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 };
             }
             let d = (is_mapped, d);
-            self.store_by_epilogue::<T, E, D, FITS>(params, d, origin, fetched, outbox);
+            self.store_by_epilogue::<_, _, _, _, FITS>(params, d, (origin, outbox), fetched, c);
         }
         Parked::nothing()
     }
@@ -195,7 +212,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             if const { PARKS && Self::TURNS == 2 * HALF } {
                 self.store_in_halves::<T, E, D, BY_TANH>(params, by, at)
             } else {
-                self.store_written_out::<T, E, D, PARKS, true, BY_TANH>(params, d, by, at)
+                let by = (by.0, by.1, NO_C);
+                self.store_written_out::<_, _, _, _, PARKS, true, BY_TANH>(params, d, by, at)
             }
         }
     }
@@ -304,6 +322,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 pub(super) const fn turns_of_part<D>() -> u32 {
     (outbox::cols::<D>() / pairs::COLS) as u32
 }
+
+/// No C.
+const NO_C: Option<(f32, &mut NotBrought)> = None;
 
 /// No addends.
 const NO_ADDENDS: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];

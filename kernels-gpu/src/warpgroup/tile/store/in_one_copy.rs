@@ -8,6 +8,7 @@ use crate::maps::Mapped;
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
+use crate::warpgroup::addend::Addend;
 use crate::warpgroup::outbox::{self, Outbox, Outgoing};
 use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile};
 use core::hint::unreachable_unchecked;
@@ -16,7 +17,7 @@ use cuda_std::hint;
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
-    /// at a time. What it needs for the next ones is fetched meanwhile.
+    /// at a time. What it needs for the next ones is fetched meanwhile, unless it is a C that is brought.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
@@ -26,14 +27,15 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         T: Element,
         E: Epilogue<D>,
         D: Outgoing,
+        C: Addend<D>,
         const FITS: bool,
     >(
         &self,
         params: &GemmParams<T, E, D>,
         (is_mapped, d): (bool, Option<Mapped<'_>>),
-        origin: Origin,
+        (origin, outbox): (Origin, &mut Outbox<O>),
         ahead: FetchedAhead,
-        outbox: &mut Outbox<O>,
+        mut c: C,
     ) {
         let turns = const { turns_of_part::<D>() };
         let FetchedAhead { mut vectors, first: mut fetched } = ahead;
@@ -45,10 +47,15 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
                 let of_turn = vectors.of_turn::<D>(turn_of_piece);
+                if const { C::IS_POSSIBLE } && c.is_there() {
+                    fetched.elements = c.of_turn(turn);
+                }
                 let (factor, addends) = params.epilogue.addends(&at, &of_turn, &fetched);
                 let (next, next_turn) = Self::in_piece(origin, turn + 1);
-                fetched =
-                    params.epilogue.fetch(&Self::pairs_at(params.m, params.n, next, next_turn));
+                if const { !C::IS_POSSIBLE } || !c.is_there() {
+                    let at = Self::pairs_at(params.m, params.n, next, next_turn);
+                    fetched = params.epilogue.fetch(&at);
+                }
                 if const { Self::PIECES > 1 } && turn + 1 == Self::TURNS_OF_PIECE {
                     // The second piece has other rows.
                     let at = Self::pairs_at(params.m, params.n, next, pairs::turn_of_lane());

@@ -1,13 +1,14 @@
 //! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known at run time.
 
 use super::{NO_ADDENDS, OF_TURN, addends_of, turns_of_part};
-use crate::element::Element;
+use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
-use crate::epilogue::pairs::{self, FetchedVectors};
+use crate::epilogue::pairs::{self, FetchedVectors, Pairs, Words};
 use crate::maps::Mapped;
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
+use crate::warpgroup::addend::Addend;
 use crate::warpgroup::outbox::{Outbox, Outgoing};
 use crate::warpgroup::tile::{OF_EIGHT, Parked, WarpgroupTile};
 use core::mem::replace;
@@ -15,7 +16,7 @@ use cuda_std::device_inline;
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
-    /// Sums are multiplied by a factor and added to what is the addend of their column; `GELU` says whether it is applied to that, by tanh or the
+    /// Sums are multiplied by a factor and added to what is the addend of their column, and to C, if there is one, times its factor; `GELU` says whether it is applied to that, by tanh or the
     /// exact one, for which the factor has been [scaled](Element::short_gelu_scale) already.
     ///
     /// # Safety
@@ -26,6 +27,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         T: Element,
         E: Epilogue<D>,
         D: Outgoing,
+        C: Addend<D>,
         const PARKS: bool,
         const GELU: bool,
         const BY_TANH: bool,
@@ -33,7 +35,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         &self,
         params: &GemmParams<T, E, D>,
         d: Option<Mapped<'_>>,
-        (factor, vectors): (f32, Option<FetchedVectors>),
+        (factor, vectors, mut c): (f32, Option<FetchedVectors>, Option<(f32, &mut C)>),
         (origin, outbox): (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
         let turns = const { turns_of_part::<D>() };
@@ -44,16 +46,21 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let index = if parks { index } else { Parked::<D>::nothing().index };
         let mut parked = Parked { origin, index, ..Parked::nothing() };
         let scale = if const { GELU } { D::short_gelu_scale(BY_TANH) } else { 1.0 };
-        // SAFETY: as promised by the caller.
-        let mut next = unsafe { addends_of::<D, O>(vectors, 0, scale) };
+        let mut addends_of = |turn: u32| {
+            // SAFETY: as promised by the caller.
+            let addends =
+                unsafe { addends_of::<D, O>(vectors, turn % Self::TURNS_OF_PIECE, scale) };
+            let Some((of_c, c)) = &mut c else { return addends };
+            // SAFETY: as promised by the caller; turns are asked for in order.
+            with_c::<D>(addends, *of_c, unsafe { c.of_turn(turn) })
+        };
+        let mut next = addends_of(0);
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
                     // To fetch them takes a while.
                     let following = if const { $turn + 1 < Self::TURNS } {
-                        let turn = ($turn + 1) % Self::TURNS_OF_PIECE;
-                        // SAFETY: as promised by the caller.
-                        unsafe { addends_of::<D, O>(vectors, turn, scale) }
+                        addends_of($turn + 1)
                     } else {
                         NO_ADDENDS
                     };
@@ -95,4 +102,21 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             if const { Self::has_room::<D>() } { params.mapped_d() } else { d.unwrap_unchecked() }
         }
     }
+}
+
+/// Addends of sums, and elements of C times its factor.
+#[device_inline]
+fn with_c<D: Outgoing>(
+    mut addends: Pairs<f32>,
+    of_c: f32,
+    c: [[Words; pairs::PAIRS]; pairs::ROWS],
+) -> Pairs<f32> {
+    for i in 0..pairs::ROWS {
+        for j in 0..pairs::PAIRS {
+            let elements = pairs::unpack::<D>(c[i][j]).map(D::widen);
+            let [low, high] = addends[i][j];
+            addends[i][j] = [f32::fma(of_c, elements[0], low), f32::fma(of_c, elements[1], high)];
+        }
+    }
+    addends
 }

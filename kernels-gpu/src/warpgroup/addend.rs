@@ -1,0 +1,215 @@
+//! C on its way to the epilogue: through the ring, behind a tile's slices.
+//!
+//! Lanes that read their pairs of C by themselves, four bytes here and four there, wait for each: in bf16 that costs 13 % of a product of 4096 (H200). So where bulk copies
+//! can take C the producer brings it, as if it were one slice more of each tile, or as many as it takes stages to hold it. It asks for it while the last slices are
+//! under way, the warps that multiply wait for nothing that is not there by then, and shared memory has no room for C alone.
+//!
+//! ```text
+//! producer     | slice n-2 | slice n-1 | C, left half | C, right half | slice 0 of the next tile | ..
+//! consumers      ..  products of n-2 | of n-1 | sums + C, to D ------ | products of 0 ..
+//! ```
+//!
+//! In a stage lie parts of C as [those of D](crate::warpgroup::part) leave: below each other those of all warps, and beside each other as many as find room. Where A and B are
+//! [swapped](crate::swapped) it is D's transpose of which that is said.
+
+use crate::epilogue::pairs::{self, Words};
+use crate::maps::{BoxShape, Mapped};
+use crate::slices::ring::Ring;
+use crate::swapped::Operands;
+use crate::tile::Origin;
+use crate::warpgroup::outbox::Outgoing;
+use crate::warpgroup::part::{self, PART_BYTES, ROW_BYTES};
+use core::marker::PhantomData;
+use cuda_std::mbarrier::Mbarrier;
+use cuda_std::memory::SharedPtr;
+use cuda_std::wgmma::M;
+use cuda_std::{bulk_copy, cluster, device_inline};
+
+/// How C of a tile of sums comes in stages.
+#[derive(Clone, Copy, Debug)]
+pub struct Fills {
+    /// Rows of the tile.
+    bm: u32,
+    /// Columns of sums in a part.
+    of_part: u32,
+    /// Parts beside each other in a stage.
+    parts: u32,
+    /// How many stages it takes.
+    count: u32,
+    /// Blocks of the cluster.
+    blocks: u32,
+    swapped: bool,
+}
+
+impl Fills {
+    /// That of elements of `D` for a tile of `bm` rows and `bn` columns of each of a cluster's blocks, in stages of so many bytes: as few parts in each as fill no more
+    /// of them.
+    pub const fn new<D: Outgoing, O: Operands>(
+        (bm, bn): (usize, usize),
+        blocks: u32,
+        stage: u32,
+    ) -> Self {
+        let (bm, of_part) = (bm as u32, part::cols::<D>() as u32);
+        let parts = bn as u32 / of_part;
+        let count = parts.div_ceil(stage / (bm * ROW_BYTES));
+        let parts = parts.div_ceil(count);
+        Fills { bm, of_part, parts, count, blocks, swapped: O::SWAPPED }
+    }
+
+    /// What one copy brings: all rows of a part, or what each block of a cluster brings of them; of D's transpose those of a warpgroup.
+    pub const fn box_of<D>(self) -> BoxShape {
+        part::box_of_rows::<D>(if self.swapped { self.of_part } else { self.bm / self.blocks })
+    }
+
+    /// Stages.
+    #[device_inline]
+    pub const fn count(self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of a part of all warps.
+    const fn part_bytes(self) -> u32 {
+        self.bm * ROW_BYTES
+    }
+
+    /// Bytes in each stage.
+    #[device_inline]
+    pub const fn bytes(self) -> u32 {
+        self.parts * self.part_bytes()
+    }
+
+    /// Begins to copy what this block brings of the `fill`-th stage of all blocks of its cluster, whose tiles begin at those `origins`.
+    ///
+    /// Each brings an equal part for each of them, though nothing of it is the same: so a stage is full only when all blocks have seen theirs empty, and who has read it may say so
+    /// to all.
+    ///
+    /// # Safety
+    /// One thread of each block does so; the block's stage is empty, and `full` expects [so many bytes](Self::bytes).
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn load<D: Outgoing>(
+        self,
+        fill: u32,
+        (c, origins): (Mapped<'_>, impl Fn(u32) -> Origin),
+        (stage, full): (u32, Mbarrier),
+    ) {
+        // Rows of the tile that one block brings, and how many of these one copy takes.
+        let (rows, at_once) = if self.swapped {
+            (self.bm / self.blocks, self.of_part)
+        } else {
+            (self.bm / self.blocks, self.bm / self.blocks)
+        };
+        let first = if self.blocks > 1 { cluster::rank() * rows } else { 0 };
+        for block in 0..self.blocks {
+            let origin = origins(block);
+            for i in 0..self.parts {
+                let col = origin.col + (fill * self.parts + i) * self.of_part;
+                for row in (first..first + rows).step_by(at_once as usize) {
+                    let to = stage + i * self.part_bytes() + row * ROW_BYTES;
+                    let to = SharedPtr::<D>::from_address(to);
+                    let row = origin.row + row;
+                    let (row, col) = if self.swapped { (col, row) } else { (row, col) };
+                    let at = [col as i32, row as i32, c.index];
+                    // SAFETY: as promised by the caller; what lies outside of C is zero.
+                    unsafe {
+                        if self.blocks > 1 {
+                            bulk_copy::load_3d_multicast(to, c.map, at, full, 1 << block);
+                        } else {
+                            bulk_copy::load_3d(to, c.map, at, full);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where a tile's C comes from.
+pub trait Addend<D: Outgoing> {
+    /// Whether there may be one that is brought.
+    const IS_POSSIBLE: bool;
+
+    /// Whether there is.
+    fn is_there(&self) -> bool;
+
+    /// This lane's elements of the `turn`-th [`pairs::COLS`] columns, if there are any that are brought.
+    ///
+    /// # Safety
+    /// All lanes of the warp get here together, once for each turn of a tile in order. All its products have been waited for.
+    #[track_caller]
+    unsafe fn of_turn(&mut self, turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS];
+}
+
+/// Nobody brings it: an epilogue reads it itself.
+pub struct NotBrought;
+
+impl<D: Outgoing> Addend<D> for NotBrought {
+    const IS_POSSIBLE: bool = false;
+
+    #[device_inline]
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    #[device_inline]
+    unsafe fn of_turn(&mut self, _turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
+        [[[0; 2]; pairs::PAIRS]; pairs::ROWS]
+    }
+}
+
+/// It comes in the stages of a ring.
+pub struct InStages<'r, const STAGES: u32, O> {
+    ring: &'r mut Ring<STAGES>,
+    is_there: bool,
+    fills: Fills,
+    /// Where the warpgroup's first row lies in the first stage, and bytes from one stage to the next.
+    stages: (u32, u32),
+    /// The same in the stage that is read.
+    reading: u32,
+    operands: PhantomData<O>,
+}
+
+impl<'r, const STAGES: u32, O: Operands> InStages<'r, STAGES, O> {
+    /// C of the rows from `first` on of a tile, if it is `there`, in stages that begin at an address of shared memory.
+    #[device_inline]
+    pub fn new(
+        ring: &'r mut Ring<STAGES>,
+        is_there: bool,
+        fills: Fills,
+        (stages, stage_bytes): (u32, u32),
+        first: u32,
+    ) -> Self {
+        let stages = (stages + first * ROW_BYTES, stage_bytes);
+        InStages { ring, is_there, fills, stages, reading: 0, operands: PhantomData }
+    }
+}
+
+impl<D: Outgoing, const STAGES: u32, O: Operands> Addend<D> for InStages<'_, STAGES, O> {
+    const IS_POSSIBLE: bool = true;
+
+    #[device_inline]
+    fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    #[device_inline]
+    #[track_caller]
+    unsafe fn of_turn(&mut self, turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
+        const { assert!(!O::SWAPPED || part::cols::<D>() == M, "a warpgroup has a whole part") };
+        let of_part = (part::cols::<D>() / pairs::COLS) as u32;
+        let of_stage = of_part * self.fills.parts;
+        // SAFETY: as promised by the caller. A stage is given back when all of it has been read.
+        unsafe {
+            if turn.is_multiple_of(of_stage) {
+                self.reading = self.stages.0 + self.ring.wait_full() * self.stages.1;
+            }
+            let part = self.reading + turn % of_stage / of_part * self.fills.part_bytes();
+            let of_warp = if const { O::SWAPPED } { 0 } else { part::warp_of_warpgroup() };
+            let words = D::read::<O>(part + of_warp * PART_BYTES, turn % of_part);
+            if turn % of_stage == of_stage - 1 {
+                self.ring.emptied_last();
+            }
+            words
+        }
+    }
+}
