@@ -293,6 +293,16 @@ gemm_kernels! {
     warpgroup_fitted_pair_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // Results of f32.
     warpgroup{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_pair{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 2, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup128{L}_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_nt_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Nt, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_tn_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Tn, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_tt_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Tt, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair_nt_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Nt, 2, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair_tn_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Tn, 2, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair_tt_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Tt, 2, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 2, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 
     // SplitWarpgroup<T, BM, BN, BK, STAGES, layouts, D>: the smaller tiles of `warpgroup`.

@@ -41,7 +41,6 @@
 pub mod addend;
 pub mod bulk_panels;
 pub mod cluster_split;
-mod consume;
 pub mod fit;
 pub mod halves;
 mod inside;
@@ -69,7 +68,7 @@ use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
 use crate::swapped::Operands;
 use crate::tile::Origin;
-use crate::warpgroup::addend::{Fills, InStages};
+use crate::warpgroup::addend::{Fills, InStages, NotBrought};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::{Outbox, Outgoing};
 use crate::warpgroup::pace::Pace;
@@ -156,7 +155,7 @@ impl<
             BulkPanel::<T, L::B, BN, BK>::box_of(ABOVE)
         },
         c: if Self::BRINGS_C { Some(Self::C_FILLS.box_of::<D>()) } else { None },
-        d: Some(outbox::box_of::<D>()),
+        d: outbox::box_for::<D>(),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
@@ -164,14 +163,14 @@ impl<
     const KEEPS_PACE: bool = ABOVE > 1;
     const SWAPPED: bool = L::Operands::SWAPPED;
     const FITS: bool = FITS;
-    const WALKS_BATCHES: bool = Self::HAS_ROOM;
+    const WALKS_BATCHES: bool = true;
 
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         const {
             assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone");
-            let one_piece = BM == 2 * wgmma::M && Self::HAS_ROOM && BESIDE == 1;
-            assert!(!FITS || one_piece, "a tile that fits is one piece, shares B alone, and parks");
+            let one_piece = BM == 2 * wgmma::M && BESIDE == 1;
+            assert!(!FITS || one_piece, "a tile that fits is one piece and shares B alone");
             assert!(FITS || !Self::SWAPPED, "tiles are swapped to fit");
         };
         // SAFETY: as promised by the caller.
@@ -216,8 +215,8 @@ impl<
                 if thread == Self::CONSUMERS {
                     early_start::wait();
                     let parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
-                    let parts = parts.map(|Part { origin, slices, is_left, .. }| {
-                        (in_product::<Self, _>(p, origin), slices, !is_left)
+                    let parts = parts.map(|Part { origin, slices, .. }| {
+                        (in_product::<Self, _>(p, origin), slices)
                     });
                     if const { Self::KEEPS_PACE } {
                         let mut pace = Pace::new();
@@ -265,7 +264,7 @@ impl<
                         next = parts.next();
                     }
                     let (p, origin) = product();
-                    Sums::<L, BN, BM>::fetch(&p, origin, brings_c())
+                    Sums::<L, BN, BM>::fetch(&p, origin)
                 };
                 let slices = slices.end - slices.start;
                 let send = || {
@@ -278,11 +277,10 @@ impl<
                         );
                     }
                 };
-                let holds = Self::HAS_ROOM;
                 let fetched = Self::consume(
                     &mut sums,
                     &mut ring,
-                    (first, holds),
+                    (first, true),
                     (slices, cols),
                     (send, fetch),
                 );
@@ -298,10 +296,20 @@ impl<
                 }
                 let (p, origin) = product();
                 change(&mut sums, origin);
-                let stages = (shared::dynamic::<u8>().address(), Self::STAGE_BYTES);
-                let c: InStages<'_, STAGES, L::Operands> =
-                    InStages::new(&mut ring, brings_c(), Self::C_FILLS, stages, first);
                 let at = (origin, &mut outbox);
+                if const { Self::HAS_ROOM && !Self::BRINGS_C } {
+                    let c = NotBrought;
+                    parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
+                    continue;
+                }
+                let stages = (shared::dynamic::<u8>().address(), Self::STAGE_BYTES);
+                let c = InStages::<STAGES, L::Operands, _>::new(
+                    &mut ring,
+                    brings_c,
+                    Self::C_FILLS,
+                    stages,
+                    first,
+                );
                 if const { Self::HAS_ROOM } {
                     parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
                     if const { FITS && !Self::SWAPPED } {
@@ -315,22 +323,30 @@ impl<
                 Sums::<L, BN, BM>::send_parked::<_, _, _, FITS>(p, &parked, cols, &mut outbox);
             }
             ring.leave_cluster();
-            outbox.finish();
+            if const { Self::HAS_ROOM } {
+                outbox.finish();
+            }
         }
     }
 
     /// Threads that multiply.
     const CONSUMERS: u32 = Self::TILE.threads();
 
-    /// Whether consumers have registers for three things more, which results of f32 leave none for: to work out while products are under way
-    /// where the next part is, to end a tile [one after the other](Self::HELD), and to keep the last of it until [later](Parked).
-    const HAS_ROOM: bool = size_of::<D>() < size_of::<f32>();
+    /// Whether consumers keep the last of a tile until [later](Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
+    /// which results of f32 leave no registers.
+    const HAS_ROOM: bool = !D::IS_STORED_DIRECTLY;
 
     /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
     const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
 
     /// How it does.
     const C_FILLS: Fills = Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES);
+
+    /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
+    /// by then, and the first needs all others.
+    ///
+    /// A tile of no more slices than stages is begun and ended by both alike: the first could come to the barrier for the next tile too early.
+    const HELD: u32 = STAGES - 1;
 
     /// Bytes of a stage.
     const STAGE_BYTES: u32 = {
@@ -343,7 +359,7 @@ impl<
     pub const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
 
     /// Where the ring's barriers lie, behind the outboxes.
-    const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
+    const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::bytes_for::<D>();
 
     /// Where a stage begins in shared memory.
     #[device_inline]
@@ -356,5 +372,65 @@ impl<
     fn panels(stage: u32) -> (BulkPanel<T, L::A, BM, BK>, BulkPanel<T, L::B, BN, BK>) {
         let a = Self::stage(stage);
         (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
+    }
+
+    /// Sums the products of so many slices of a tile of so many columns: of a warpgroup's rows of it, from `first` on. The second warpgroup may hold before its last slices,
+    /// which pays where tiles follow each other. While products are under way it does two things `meanwhile`: the first as soon as there are some, the
+    /// second, whose result it gives back, before it waits for the last ones.
+    ///
+    /// # Safety
+    /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn consume<O: Operands, R>(
+        sums: &mut WarpgroupTile<BN, BM, O>,
+        ring: &mut Ring<STAGES>,
+        (first, holds): (u32, bool),
+        (slices, cols): (u32, impl Fn() -> u32),
+        meanwhile: (impl FnMut(), impl FnOnce() -> R),
+    ) -> R {
+        // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
+        unsafe {
+            let (mut early, late) = meanwhile;
+            if const { !FITS } && slices == 0 {
+                early();
+                sums.clear();
+                return late();
+            }
+            // Where tiles fit there is a slice at any rate, which is zero: with a way past all products ptxas runs one after another (C7515).
+            let is_empty = const { FITS } && slices == 0;
+            let slices = if const { FITS } { slices.max(1) } else { slices };
+            let is_early = (slices - 1).min(EARLY);
+            let is_held = holds && slices > STAGES;
+            let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
+            for slice in 0..slices {
+                if holds && slice == hold {
+                    named_barrier::sync(HELD_MEET, Self::CONSUMERS);
+                }
+                let stage = if const { FITS } && is_empty { 0 } else { ring.wait_full() };
+                let (a, b) = Self::panels(stage);
+                if const { FITS } {
+                    sums.begin_products_of_cols((a, first), (b, cols()), slice == 0);
+                } else {
+                    sums.begin_products((a, first), b, slice == 0);
+                }
+                if slice > 0 {
+                    sums.wait::<1>();
+                    ring.emptied();
+                }
+                if slice == is_early {
+                    early();
+                }
+            }
+            if is_held && first == 0 {
+                named_barrier::arrive(HELD_MEET, Self::CONSUMERS);
+            }
+            let result = late();
+            sums.wait::<0>();
+            if const { !FITS } || !is_empty {
+                ring.emptied_last();
+            }
+            result
+        }
     }
 }

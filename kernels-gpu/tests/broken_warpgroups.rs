@@ -167,10 +167,10 @@ unsafe fn product(
         let params = GemmParams { maps, ..params };
         if mistake == Mistake::OwnEpilogue {
             let params = params.with_epilogue(HalfPlusRow);
-            let fetched = WarpgroupTile::<BN>::fetch(&params, origin, false);
+            let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
             sums.store(&params, origin, fetched, &mut outbox);
         } else {
-            let fetched = WarpgroupTile::<BN>::fetch(&params, origin, false);
+            let fetched = WarpgroupTile::<BN>::fetch(&params, origin);
             sums.store(&params, origin, fetched, &mut outbox);
         }
         if mistake != Mistake::LeavesEarly {

@@ -383,7 +383,7 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
             ring.emptied_last();
             let room = shared::dynamic::<u8>().add(OUTBOXES + thread / WARP * outbox::BYTES);
             let (mut outbox, origin) = (Outbox::new(room), Origin { row: row + first, col });
-            let fetched = WarpgroupTile::<128>::fetch(&p, origin, false);
+            let fetched = WarpgroupTile::<128>::fetch(&p, origin);
             sums.store(&p, origin, fetched, &mut outbox);
             outbox.finish();
             if MISTAKE != mistake::NO_END {

@@ -153,9 +153,10 @@ impl Product {
         let (b_matrix, b_stored) = factor(kernel.layouts.b, k, n, &b);
         let ld = n + gap;
         let d = upload(&simulator, (m, n), ld, |_, _| f32::NAN);
+        let of_c = upload(&simulator, (m, n), ld, c);
         let bias_len = if self.bias == BiasAxis::Row { m } else { n };
         let epilogue = Linear::<f32> {
-            c: upload(&simulator, (m, n), ld, c),
+            c: of_c,
             bias: upload(&simulator, (1, bias_len), bias_len, |_, i| bias(i)).data,
             alpha: ALPHA,
             beta: self.beta,
@@ -184,9 +185,14 @@ impl Product {
         // Bulk stores write whole pieces of 16 bytes.
         let d_is_mapped = ld.is_multiple_of(4) && n.is_multiple_of(4);
         let (mut results, mut mappings) = (Results::NONE, Mappings::NONE);
-        if let Some(boxes) = kernel.boxes.filter(|_| d_is_mapped) {
-            let of_d = boxes.d.expect("D leaves by bulk copies");
+        let box_of_d = kernel.boxes.and_then(|boxes| boxes.d);
+        if let Some(of_d) = box_of_d.filter(|_| d_is_mapped) {
             (results.d, mappings) = (map(&simulator, d, (m, n), of_d), mappings.with_d());
+        }
+        let box_of_c = kernel.boxes.and_then(|boxes| boxes.c);
+        let brings_c = self.beta != 0.0 && k > 0 && ld.is_multiple_of(4);
+        if let Some(boxes) = box_of_c.filter(|_| brings_c) {
+            (results.c, mappings) = (map(&simulator, of_c, (m, n), boxes), mappings.with_c(true));
         }
         let maps = kernel.boxes.map(|boxes| {
             [
@@ -339,10 +345,18 @@ fn skinny_products_leave_all_results_to_the_reducer() {
 }
 
 #[test]
-fn no_lanes_meet_in_a_bank_on_the_way_to_d() {
-    let counters = Product { m: 128, n: 64, k: 64, ..PLAIN }.check("warpgroup64_bf16_f32", 64);
-    assert_eq!(counters.shared_store_elements, 128 * 64);
-    assert_eq!(counters.shared_store_conflicts, 0);
+fn d_is_stored_in_whole_sectors_and_c_read_without_conflicts() {
+    let product = Product { m: 128, n: 64, k: 64, ..PLAIN };
+    let counters = product.check("warpgroup64_bf16_f32", 64);
+    let elements = 128 * 64;
+    assert_eq!(counters.global_store_elements, elements);
+    assert_eq!(counters.global_store_sectors, elements * 4 / 32);
+    assert_eq!(counters.shared_store_elements, 0, "there is no way through shared memory");
+
+    let with_c = Product { beta: 0.5, ..product }.check("warpgroup64_bf16_f32", 64);
+    assert_eq!(with_c.bulk_bytes - counters.bulk_bytes, elements * 4, "C is brought");
+    assert_eq!(with_c.shared_load_elements - counters.shared_load_elements, elements);
+    assert_eq!(with_c.shared_load_conflicts, 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Barriers, as many as the design has.
 
 use crate::module::modules;
-use regemm::{Dtype, Rung};
+use regemm::Rung;
 use regemm_kernels::kernel::Schedule;
 
 /// Catches a barrier that was lost, or one too many: the design has two around the use of the slices, with two stages
@@ -84,11 +84,11 @@ fn barriers_are_as_designed() {
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],
             // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, where
-            // sums are left to others and where they are collected, around the writes of each part of D where they are written out, of a
-            // part of any other, and before one that is not mapped is read back.
+            // sums are left to others and where they are collected, among those that have read a stage of C, where that is written out and where it is not, around the writes of
+            // each part of D where they are written out, of a part of any other, and before one that is not mapped is read back.
             Rung::Warpgroup => {
-                const ALL: [&str; 48] = {
-                    let mut barriers = ["bar.warp.sync"; 48];
+                const ALL: [&str; 64] = {
+                    let mut barriers = ["bar.warp.sync"; 64];
                     barriers[0] = "bar.sync";
                     (barriers[3], barriers[4]) = ("bar.sync", "bar.sync");
                     barriers
@@ -96,7 +96,9 @@ fn barriers_are_as_designed() {
                 // Where tiles fit no sums are left or collected, but a slice of zeros is written; and there is one more wherever pieces leave, and one
                 // before those of a part that is written out.
                 let pieces = (2 * module.left_in_pieces()).saturating_sub(1);
-                &ALL[..8 + 2 * module.written_out() + pieces]
+                let of_c = if module.brings_c() { module.stages_of_c() + 1 } else { 0 };
+                let of_any = if module.stores_pairs_of_f32() { 0 } else { 3 };
+                &ALL[..5 + of_c + of_any + 2 * module.written_out() + pieces]
             }
             // As with warp tiles, and around the way of the sums through shared memory.
             Rung::TensorCore => &["bar.sync", "bar.sync", "bar.sync", "bar.warp.sync"],
@@ -104,7 +106,8 @@ fn barriers_are_as_designed() {
         let mut expected = expected.to_vec();
         if module.kernel.swapped {
             // Warps write parts of D together.
-            expected[5..].fill("bar.sync");
+            let of_c = module.stages_of_c() + 1;
+            expected[5 + of_c..].fill("bar.sync");
         }
         if module.kernel.fits {
             let of_sums =
@@ -118,7 +121,7 @@ fn barriers_are_as_designed() {
             expected.splice(..1, OF_CLUSTER);
             expected.extend(OF_CLUSTER);
         }
-        if module.kernel.rung == Rung::Warpgroup && module.kernel.target != Dtype::F32 {
+        if module.kernel.rung == Rung::Warpgroup {
             // Where one warpgroup holds, and the other says that it need not any more.
             expected.insert(1, "bar.sync");
             expected.insert(1, "bar.arrive");

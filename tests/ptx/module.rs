@@ -34,6 +34,11 @@ pub struct Module {
     pub resident_threads: u32,
 }
 
+/// A bulk load to the block itself, and one to blocks of its cluster.
+const ONE: &str =
+    "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+const TO_ALL: &str = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
+
 impl Module {
     /// For messages.
     pub fn name(&self) -> String {
@@ -63,9 +68,6 @@ impl Module {
     /// they lie beside each other, each block of a cluster brings its part to all. In double precision there is a
     /// loop over the boxes of each factor; in f32 each is one box.
     pub fn expected_bulk_loads(&self) -> Vec<&'static str> {
-        const ONE: &str =
-            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
-        const TO_ALL: &str = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
         if self.multiplies_doubles() {
             return vec![ONE, TO_ALL];
         }
@@ -106,8 +108,13 @@ impl Module {
             assert_eq!(kinds(&loads), kinds(&expected), "{}", self.name());
             return;
         }
-        for loads in loads.chunks(expected.len()) {
-            assert_eq!(loads, expected, "{}", self.name());
+        // Those of C come behind them, each to one block.
+        let of_c = [ONE, TO_ALL][usize::from(self.kernel.cluster > 1)];
+        let mut left = &loads[..];
+        while !left.is_empty() {
+            let is_slice = left.starts_with(&expected);
+            assert!(is_slice || self.brings_c() && left[0] == of_c, "{}: {loads:?}", self.name());
+            left = &left[if is_slice { expected.len() } else { 1 }..];
         }
     }
 
@@ -215,27 +222,42 @@ impl Module {
         self.pieces() as usize * self.kernel.width() as usize * self.kernel.target.bytes() / 128
     }
 
-    /// Where in the code parts leave for a mapped D that are all written out. Three ways of sums are: of such as are only scaled, and with a bias, without GELU or with
-    /// it, where there are registers for it; four in half precision, which has both forms of GELU. Where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
+    /// Whether C comes in bulk too.
+    pub fn brings_c(&self) -> bool {
+        self.kernel.boxes.is_some_and(|boxes| boxes.c.is_some())
+    }
+
+    /// Stages that C of a tile takes: as few as all have equally many parts in.
+    pub fn stages_of_c(&self) -> usize {
+        let (rows, cols) = self.kernel.walked(self.kernel.tile.bm, self.kernel.tile.bn);
+        let stage = (rows + cols) * self.kernel.tile.bk * self.kernel.dtype.bytes() as u32;
+        let (parts, most) = (self.parts_of_d(), (stage / (rows * 128)) as usize);
+        let stages = (1..=parts).find(|&stages| parts % stages == 0 && parts / stages <= most);
+        stages.unwrap()
+    }
+
+    /// Where in the code parts leave for a mapped D that are all written out. Four ways of sums are: of such as are only scaled, with a bias, and with that and either form
+    /// of GELU; and one with C, where that is brought. Results of f32 do not leave in parts. Where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
     /// there is nothing to multiply, and in the end; where tiles fit there always is something.
     pub fn written_out(&self) -> usize {
         const ROOMS: usize = 2;
-        let (tile, parts) = (self.kernel.tile, self.parts_of_d());
-        if self.kernel.target != Dtype::F32 {
-            let later = if self.kernel.fits { 2 } else { 3 };
-            4 * parts.min(ROOMS) + later * parts.saturating_sub(ROOMS)
-        } else {
-            parts * if tile.tm * tile.tn <= 64 { 3 } else { 1 }
+        if self.kernel.target == Dtype::F32 {
+            return 0;
         }
+        let parts = self.parts_of_d();
+        let ways = 4 + usize::from(self.brings_c());
+        let later = if self.kernel.fits { 2 } else { 3 };
+        ways * parts.min(ROOMS) + later * parts.saturating_sub(ROOMS)
     }
 
     /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out. Where A and B
     /// are swapped what is left of a part are whole boxes.
     pub fn left_in_pieces(&self) -> usize {
-        if self.kernel.fits && !self.kernel.swapped { 3 } else { 0 }
+        let in_parts = self.kernel.target != Dtype::F32;
+        if in_parts && self.kernel.fits && !self.kernel.swapped { 3 } else { 0 }
     }
 
-    /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.
+    /// Whether lanes store pairs of sums of f32 themselves: other elements leave in parts.
     pub fn stores_pairs_of_f32(&self) -> bool {
         self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32
     }

@@ -6,6 +6,7 @@ use crate::epilogue::activation::Activation;
 use crate::epilogue::pairs::{self, Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
 use crate::params::MatrixRef;
 use crate::slices::mover::VECTOR_BYTES;
+use core::mem::transmute_copy;
 use cuda_std::device_inline;
 use cuda_std::hint;
 use cuda_std::memory::GlobalPtr;
@@ -102,7 +103,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         // What is worked out here stays here: in registers all through the loops before it would take them from the sums.
         let activation = hint::opaque(self.activation as u32);
         let bias_axis = hint::opaque(self.bias_axis as u32);
-        let reads_c = hint::opaque(u32::from(self.beta != T::Acc::ZERO)) != 0;
+        let reads_c = self.reads_c();
         let by_tanh = activation == Activation::GeluTanh as u32;
         let has_gelu = by_tanh || activation == Activation::GeluErf as u32;
         let has_none = activation == Activation::None as u32;
@@ -117,7 +118,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
     unsafe fn fetch(&self, at: &PairsAt) -> Fetched {
         let mut fetched = Fetched::default();
         // NaN in C must not reach D where beta is zero, so C is not even read.
-        if self.beta != T::Acc::ZERO {
+        if self.reads_c() {
             // SAFETY: only elements inside of D are read; the host has checked C's shape.
             fetched.elements = unsafe { at.load(self.c) };
         }
@@ -291,6 +292,19 @@ impl<T: Element> Epilogue<T> for Linear<T> {
 }
 
 impl<T: Element> Linear<T> {
+    /// Whether there is a C, asked each time anew where sums are of f32: the answer takes a predicate all through the loops before.
+    #[device_inline]
+    fn reads_c(&self) -> bool {
+        if const { size_of::<T::Acc>() == size_of::<u32>() } {
+            // SAFETY: a float of this size.
+            let bits: u32 = unsafe { transmute_copy(&self.beta) };
+            // Of both zeros all bits but the sign are zero.
+            hint::opaque(bits) << 1 != 0
+        } else {
+            self.beta != T::Acc::ZERO
+        }
+    }
+
     /// Applies the activation to values whose number is a multiple of `N`.
     ///
     /// One copy of its code works on the first half of a vector, then on the second: see `ThreadTile::store`.

@@ -23,7 +23,7 @@ use core::marker::PhantomData;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::SharedPtr;
 use cuda_std::wgmma::M;
-use cuda_std::{bulk_copy, cluster, device_inline};
+use cuda_std::{bulk_copy, cluster, device_inline, hint};
 
 /// How C of a tile of sums comes in stages.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +42,8 @@ pub struct Fills {
 }
 
 impl Fills {
-    /// That of elements of `D` for a tile of `bm` rows and `bn` columns of each of a cluster's blocks, in stages of so many bytes: as few parts in each as fill no more
-    /// of them.
+    /// That of elements of `D` for a tile of `bm` rows and `bn` columns of each of a cluster's blocks, in stages of so many bytes: in as few as all have equally many
+    /// parts in.
     pub const fn new<D: Outgoing, O: Operands>(
         (bm, bn): (usize, usize),
         blocks: u32,
@@ -51,9 +51,11 @@ impl Fills {
     ) -> Self {
         let (bm, of_part) = (bm as u32, part::cols::<D>() as u32);
         let parts = bn as u32 / of_part;
-        let count = parts.div_ceil(stage / (bm * ROW_BYTES));
-        let parts = parts.div_ceil(count);
-        Fills { bm, of_part, parts, count, blocks, swapped: O::SWAPPED }
+        let mut count = parts.div_ceil(stage / (bm * ROW_BYTES));
+        while !parts.is_multiple_of(count) {
+            count += 1;
+        }
+        Fills { bm, of_part, parts: parts / count, count, blocks, swapped: O::SWAPPED }
     }
 
     /// What one copy brings: all rows of a part, or what each block of a cluster brings of them; of D's transpose those of a warpgroup.
@@ -158,9 +160,10 @@ impl<D: Outgoing> Addend<D> for NotBrought {
 }
 
 /// It comes in the stages of a ring.
-pub struct InStages<'r, const STAGES: u32, O> {
+pub struct InStages<'r, const STAGES: u32, O, F> {
     ring: &'r mut Ring<STAGES>,
-    is_there: bool,
+    /// Asked each time anew: the answer takes a register all the while.
+    is_there: F,
     fills: Fills,
     /// Where the warpgroup's first row lies in the first stage, and bytes from one stage to the next.
     stages: (u32, u32),
@@ -169,42 +172,47 @@ pub struct InStages<'r, const STAGES: u32, O> {
     operands: PhantomData<O>,
 }
 
-impl<'r, const STAGES: u32, O: Operands> InStages<'r, STAGES, O> {
-    /// C of the rows from `first` on of a tile, if it is `there`, in stages that begin at an address of shared memory.
+impl<'r, const STAGES: u32, O: Operands, F: Fn() -> bool> InStages<'r, STAGES, O, F> {
+    /// C of the rows from `first` on of a tile, if it `is_there`, in stages that begin at an address of shared memory.
     #[device_inline]
     pub fn new(
         ring: &'r mut Ring<STAGES>,
-        is_there: bool,
+        is_there: F,
         fills: Fills,
         (stages, stage_bytes): (u32, u32),
         first: u32,
     ) -> Self {
-        let stages = (stages + first * ROW_BYTES, stage_bytes);
+        let stages = (stages + hint::opaque(first) * ROW_BYTES, stage_bytes);
         InStages { ring, is_there, fills, stages, reading: 0, operands: PhantomData }
     }
 }
 
-impl<D: Outgoing, const STAGES: u32, O: Operands> Addend<D> for InStages<'_, STAGES, O> {
+impl<D: Outgoing, const STAGES: u32, O: Operands, F: Fn() -> bool> Addend<D>
+    for InStages<'_, STAGES, O, F>
+{
     const IS_POSSIBLE: bool = true;
 
     #[device_inline]
     fn is_there(&self) -> bool {
-        self.is_there
+        (self.is_there)()
     }
 
     #[device_inline]
     #[track_caller]
     unsafe fn of_turn(&mut self, turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
-        const { assert!(!O::SWAPPED || part::cols::<D>() == M, "a warpgroup has a whole part") };
+        const { assert!(M.is_multiple_of(part::cols::<D>()), "a warpgroup has whole boxes") };
         let of_part = (part::cols::<D>() / pairs::COLS) as u32;
         let of_stage = of_part * self.fills.parts;
         // SAFETY: as promised by the caller. A stage is given back when all of it has been read.
         unsafe {
             if turn.is_multiple_of(of_stage) {
-                self.reading = self.stages.0 + self.ring.wait_full() * self.stages.1;
+                // What of this is the same for all tiles would take registers all the while.
+                let first = hint::opaque(self.stages.0);
+                self.reading = first + self.ring.wait_full() * self.stages.1;
             }
             let part = self.reading + turn % of_stage / of_part * self.fills.part_bytes();
-            let of_warp = if const { O::SWAPPED } { 0 } else { part::warp_of_warpgroup() };
+            let of_warp =
+                if const { O::SWAPPED } { 0 } else { hint::opaque(part::warp_of_warpgroup()) };
             let words = D::read::<O>(part + of_warp * PART_BYTES, turn % of_part);
             if turn % of_stage == of_stage - 1 {
                 self.ring.emptied_last();

@@ -114,7 +114,7 @@ impl<
             let warpgroup = hint::uniform(thread / THREADS);
             let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
             let origin = Origin { row: origin.row + first, ..origin };
-            let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin, false);
+            let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
             let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
                 &mut sums,
                 &mut ring,

@@ -1,7 +1,7 @@
 //! The last stretch of a warp's part of D: rounded, by way of shared memory, to where it belongs.
 //!
 //! Lanes hold pairs of neighbouring elements in eight rows; D is written in rows. So a warp writes 16 rows by 64 columns to shared
-//! memory, of f32 by 32, in an order of its own ([`crate::warpgroup::part`]), and sends them from there.
+//! memory, in an order of its own ([`crate::warpgroup::part`]), and sends them from there. That is for elements of 16 bits.
 //!
 //! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so while the warp goes
 //! on with the next part or the next tile. There is room for two parts, which are used in turn:
@@ -35,11 +35,21 @@ pub const fn box_of<D>() -> BoxShape {
     part::box_of_rows::<D>(ROWS as u32)
 }
 
+/// The same, if there is anything to send of a kernel whose results are of `D`.
+pub const fn box_for<D: Outgoing>() -> Option<BoxShape> {
+    if D::IS_STORED_DIRECTLY { None } else { Some(box_of::<D>()) }
+}
+
 /// Parts that a warp has room for.
 pub const ROOMS: u32 = 2;
 
 /// Bytes of shared memory of one warp.
 pub const BYTES: u32 = ROOMS * PART_BYTES;
+
+/// The same for a D whose elements [may not need any](Outgoing::IS_STORED_DIRECTLY).
+pub const fn bytes_for<D: Outgoing>() -> u32 {
+    if D::IS_STORED_DIRECTLY { 0 } else { BYTES }
+}
 
 /// What the room of a warp begins at a multiple of.
 pub const ALIGNMENT: u32 = SWIZZLE.repeats_after();
@@ -111,13 +121,14 @@ impl<O: Operands> Outbox<O> {
     #[device_inline]
     #[track_caller]
     pub unsafe fn write_block(&self, block: u32, pairs: [u32; 4]) {
+        let lane = warp::lane_id();
         // SAFETY: as promised by the caller.
         unsafe {
             if const { O::SWAPPED } {
                 let part = self.part - part::warp_of_warpgroup() * PART_BYTES;
-                mma::store_matrices::<_, true>(part::transposed_block(part, block), pairs);
+                mma::store_matrices::<_, true>(part::transposed_block(part, block, lane), pairs);
             } else {
-                mma::store_matrices::<_, false>(part::block(self.part, block), pairs);
+                mma::store_matrices::<_, false>(part::block(self.part, block, lane), pairs);
             }
         }
     }
@@ -308,8 +319,11 @@ impl<O: Operands> Outbox<O> {
     }
 }
 
-/// An element of D that leaves through an outbox, or of C that has come as a [part].
+/// An element of D, and of C that has come as a [part].
 pub trait Outgoing: Element<Acc = f32> {
+    /// Whether lanes store their elements of D themselves, and nothing leaves through an outbox: of 32 bits four lanes have all of a sector.
+    const IS_STORED_DIRECTLY: bool;
+
     /// A lane's values of [`pairs::COLS`] columns as they are written.
     type Packed: Copy + Default;
 
@@ -335,6 +349,7 @@ pub trait Outgoing: Element<Acc = f32> {
 macro_rules! rounded {
     ($($t:ident)*) => {$(
         impl Outgoing for $t {
+            const IS_STORED_DIRECTLY: bool = false;
             type Packed = [[u32; 4]; pairs::COLS / BLOCK];
 
             #[device_inline]
@@ -360,14 +375,16 @@ macro_rules! rounded {
                 turn: u32,
             ) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
                 let first = turn * (pairs::COLS / BLOCK) as u32;
+                // What of places is the same for all tiles would take registers all the while.
+                let lane = hint::opaque(warp::lane_id());
                 let read = |block: u32| {
                     // SAFETY: as promised by the caller.
                     unsafe {
                         if const { O::SWAPPED } {
-                            let place = part::transposed_block(part, first + block);
+                            let place = part::transposed_block(part, first + block, lane);
                             mma::load_matrices::<$t, true>(place.cast())
                         } else {
-                            mma::load_matrices::<$t, false>(part::block(part, first + block).cast())
+                            mma::load_matrices::<$t, false>(part::block(part, first + block, lane).cast())
                         }
                     }
                 };
@@ -381,26 +398,25 @@ macro_rules! rounded {
 rounded!(f16 bf16);
 
 impl Outgoing for f32 {
-    type Packed = Pairs<f32>;
+    const IS_STORED_DIRECTLY: bool = true;
+    type Packed = ();
 
     #[device_inline]
-    fn pack(values: Pairs<f32>) -> Self::Packed {
-        values
-    }
+    fn pack(_values: Pairs<f32>) -> Self::Packed {}
 
     #[device_inline]
-    #[track_caller]
-    unsafe fn write<O: Operands>(outbox: &Outbox<O>, _turn: u32, values: Pairs<f32>) {
-        const { assert!(!O::SWAPPED, "pairs of f32 are written as they lie") };
-        // SAFETY: as promised by the caller.
-        unsafe { part::write_f32(outbox.part, values) };
-    }
+    unsafe fn write<O: Operands>(_outbox: &Outbox<O>, _turn: u32, (): Self::Packed) {}
 
     #[device_inline]
     #[track_caller]
     unsafe fn read<O: Operands>(part: u32, _turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
-        const { assert!(!O::SWAPPED, "pairs of f32 are read as they lie") };
         // SAFETY: as promised by the caller.
-        unsafe { part::read_f32(part) }
+        unsafe {
+            if const { O::SWAPPED } {
+                part::read_transposed_f32(part)
+            } else {
+                part::read_f32(part)
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::warpgroup::fit;
 use crate::warpgroup::outbox::Outgoing;
 use core::ops::Range;
-use cuda_std::{bulk_copy, cluster, device_inline, wgmma};
+use cuda_std::{bulk_copy, cluster, device_inline, hint, wgmma};
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -36,7 +36,7 @@ impl<
     pub unsafe fn produce<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
         ring: &mut Ring<STAGES>,
-        parts: impl IntoIterator<Item = ((u32, Origin), Range<u32>, bool)>,
+        parts: impl IntoIterator<Item = ((u32, Origin), Range<u32>)>,
         mut before: impl FnMut(),
     ) {
         if p.k == 0 {
@@ -55,11 +55,11 @@ impl<
             } else {
                 BulkPanel::<T, L::B, BN, BK>::BYTES
             };
-            for ((product, Origin { row, col }), slices, is_finished) in parts {
+            for ((product, Origin { row, col }), slices) in parts {
                 let p = p.further(product);
                 let col = fit::first_col::<Self, _>(&p, col);
                 let (a, b) = p.mapped_factors();
-                for slice in slices {
+                for slice in slices.clone() {
                     before();
                     let k = slice * BK as u32;
                     let (to_a, to_b) = Self::panels(ring.wait_empty());
@@ -71,17 +71,38 @@ impl<
                         to_b.load_part::<ABOVE>(b, col, k, full, rank);
                     }
                 }
-                if const { Self::BRINGS_C } && is_finished && p.c_is_mapped_anew() {
-                    for fill in 0..Self::C_FILLS.count() {
-                        let stage = Self::stage(ring.wait_empty());
-                        let full = ring.expect(Self::C_FILLS.bytes());
-                        let origins = |block: u32| Origin {
-                            row: row + (block / BESIDE * BM as u32) - (rank / BESIDE * BM as u32),
-                            col: col + (block % BESIDE) * cols - (rank % BESIDE) * cols,
-                        };
-                        Self::C_FILLS.load::<D>(fill, (p.mapped_c(), origins), (stage, full));
+                if const { Self::BRINGS_C } && p.c_is_mapped_anew() {
+                    // Who has the end of a tile finishes it.
+                    if slices.end == hint::opaque(p.k).div_ceil(BK as u32) {
+                        Self::bring_c(&p, ring, Origin { row, col });
                     }
                 }
+            }
+        }
+    }
+    /// Brings C of the tile that begins at `origin`, which is finished by this block.
+    ///
+    /// # Safety
+    /// As for [`produce`](Self::produce); C is mapped, and the parameters are those of the tile's product.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn bring_c<E: Epilogue<D>>(
+        p: &GemmParams<T, E, D>,
+        ring: &mut Ring<STAGES>,
+        Origin { row, col }: Origin,
+    ) {
+        let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
+        let cols = fit::cols::<Self, _>(p);
+        let origins = |block: u32| Origin {
+            row: row + (block / BESIDE * BM as u32) - (rank / BESIDE * BM as u32),
+            col: col + (block % BESIDE) * cols - (rank % BESIDE) * cols,
+        };
+        for fill in 0..Self::C_FILLS.count() {
+            // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
+            unsafe {
+                let stage = Self::stage(ring.wait_empty());
+                let full = ring.expect(Self::C_FILLS.bytes());
+                Self::C_FILLS.load::<D>(fill, (p.mapped_c(), origins), (stage, full));
             }
         }
     }

@@ -52,8 +52,9 @@ impl<
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
     const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::FITTED_BOXES);
+    // Sums are stored by lanes, which need no outboxes.
     const SHARED_BYTES: u32 =
-        <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SHARED_BYTES;
+        Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::OUTBOXES + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
 
     #[device_inline]

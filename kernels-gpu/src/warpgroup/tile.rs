@@ -195,8 +195,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         unsafe { wgmma::wait_group::<NEWEST>() }
     }
 
-    /// What the epilogue needs from vectors, and for the first pairs, unless C is brought, of the part that begins at `origin`, to be [stored](Self::store)
-    /// later: reading it takes a while.
+    /// What the epilogue needs from vectors, and for the first pairs, of the part that begins at `origin`, to be [stored](Self::store) later: reading it
+    /// takes a while.
     ///
     /// # Safety
     /// The epilogue's operands are valid for the shapes in `params`.
@@ -205,14 +205,18 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     pub unsafe fn fetch<T: Element, E: Epilogue<D>, D: Outgoing>(
         params: &GemmParams<T, E, D>,
         origin: Origin,
-        brings_c: bool,
     ) -> FetchedAhead {
         let at = |turn| Self::pairs_at(params.m, params.n, of_warp(origin), turn);
         // SAFETY: as promised by the caller.
         unsafe {
             FetchedAhead {
                 vectors: params.epilogue.fetch_vectors(&at(pairs::turn_of_lane())),
-                first: if brings_c { Fetched::default() } else { params.epilogue.fetch(&at(0)) },
+                // Of two pieces there are no registers for it.
+                first: if const { Self::PIECES == 1 } {
+                    params.epilogue.fetch(&at(0))
+                } else {
+                    Fetched::default()
+                },
             }
         }
     }

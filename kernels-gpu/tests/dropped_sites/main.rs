@@ -163,6 +163,9 @@ kernels! {
     warpgroup_fitted_bf16: product(288, 130, 320).fitted(144), product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192), product(160, 104, 0).fitted(144);
     warpgroup_fitted_pair_nt_bf16: product(130, 288, 320).fitted(144), product(100, 192, 100).fitted(192);
     warpgroup_fitted_pair_bf16: product(288, 130, 320).fitted(144), product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192);
+    warpgroup_f16_f32: product(130, 264, 320), product(130, 264, 320).staying(2).shared(1, 2);
+    warpgroup_pair_f16_f32: product(130, 264, 320), product(300, 264, 320).staying(2).paced(2);
+    warpgroup_fitted_pair_f16_f32: product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192);
     rounded_f32: product(130, 264, 320);
     halves64_f32: product(130, 72, 320).decided(), product(130, 72, 320), product(130, 72, 320).staying(2).shared(1, 2);
     split_halves_f32: product(130, 72, 640).sliced(320), product(130, 128, 300), product(130, 72, 320).sliced(160).decided();

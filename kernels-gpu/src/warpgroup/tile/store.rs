@@ -8,16 +8,17 @@
 //! | the same with GELU | 10 instructions for each sum, 12 in f16, 7 by tanh in both | for each form written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
+//! All that is said of D in half precision. Results of f32 lanes store [themselves](Outgoing::IS_STORED_DIRECTLY) (`directly.rs`).
+//!
 //! Where all is written out (`written_out.rs`) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
 //! much as it is long: a jump to the sums and one to the activation, each of which waits for where to, and what the sums are copied to.
 //!
 //! This file chooses the way, has that in halves, and says where parts of D lie.
 
 use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp};
-use crate::element::Element;
-use crate::epilogue::pairs::{self, FetchedVectors, Pairs};
+use crate::element::{Accumulator, Element};
+use crate::epilogue::pairs::{self, FetchedVectors, Pairs, Words};
 use crate::epilogue::{Epilogue, Short};
-use crate::maps::Mapped;
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
@@ -66,6 +67,7 @@ macro_rules! packed {
 }
 
 // Behind the macros that they use.
+mod directly;
 mod in_one_copy;
 mod written_out;
 
@@ -113,57 +115,46 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         mut c: C,
     ) -> Parked<D> {
         const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
-        let origin = of_warp(origin);
-        // Where registers are short its map is in one all the while, which takes fewer of them.
-        let d = if const { Self::has_room::<D>() } { None } else { params.d_if_mapped() };
-        let is_mapped = d.is_some() || const { Self::has_room::<D>() } && params.d_is_mapped_anew();
         // SAFETY: as promised by the caller.
         unsafe {
-            let scaled = |factor| (factor, None, NO_C);
-            // Two ways to ask the same: where registers are short, ptxas has enough of them for this one alone.
-            match (params.epilogue.only_scales(), d) {
-                (Some(factor), Some(d)) if const { !Self::has_room::<D>() } => {
-                    let (by, at) = (scaled(factor), (origin, outbox));
-                    return self.store_written_out::<_, _, _, _, PARKS, false, false>(
-                        params,
-                        Some(d),
-                        by,
-                        at,
-                    );
-                }
-                (Some(factor), _) if const { Self::has_room::<D>() } && is_mapped => {
-                    let (by, at) = (scaled(factor), (origin, outbox));
-                    return self.store_written_out::<_, _, _, _, PARKS, false, false>(
-                        params, None, by, at,
-                    );
-                }
-                _ => {}
+            if const { D::IS_STORED_DIRECTLY } {
+                self.store_directly(params, origin, fetched, c);
+                return Parked::nothing();
             }
-            if const { Self::has_room::<D>() }
-                && is_mapped
+            let origin = of_warp(origin);
+            let is_mapped = params.d_is_mapped_anew();
+            if let (Some(factor), true) = (params.epilogue.only_scales(), is_mapped) {
+                let by = (factor, None, NO_C);
+                return self.store_written_out::<_, _, _, _, PARKS, false, false>(
+                    params,
+                    by,
+                    (origin, outbox),
+                );
+            }
+            if is_mapped
                 && let Some(Short { factor, has_gelu, by_tanh, of_c }) = params.epilogue.short()
-                && (of_c.is_none() || const { C::IS_POSSIBLE } && c.is_there())
+                && (of_c.is_none() || const { Self::PIECES == 1 } && c.is_there())
             {
                 let at = (origin, outbox);
-                if const { C::IS_POSSIBLE }
+                if const { C::IS_POSSIBLE && Self::PIECES == 1 }
                     && let Some(of_c) = of_c
                 {
                     let by = (factor, Some(fetched.vectors), Some((of_c, &mut c)));
                     return self
-                        .store_written_out::<_, _, _, _, PARKS, false, false>(params, d, by, at);
+                        .store_written_out::<_, _, _, _, PARKS, false, false>(params, by, at);
                 }
                 let by = (factor, Some(fetched.vectors));
                 return if !has_gelu {
-                    let by = (factor, Some(fetched.vectors), NO_C);
-                    self.store_written_out::<_, _, _, _, PARKS, false, false>(params, d, by, at)
+                    let by = (by.0, by.1, NO_C);
+                    self.store_written_out::<_, _, _, _, PARKS, false, false>(params, by, at)
                 } else if by_tanh || !D::has_short_gelu(false) {
-                    self.store_gelu::<T, E, D, PARKS, true>(params, d, by, at)
+                    self.store_gelu::<T, E, D, PARKS, true>(params, by, at)
                 } else {
-                    self.store_gelu::<T, E, D, PARKS, false>(params, d, by, at)
+                    self.store_gelu::<T, E, D, PARKS, false>(params, by, at)
                 };
             }
-            let d = (is_mapped, d);
-            self.store_by_epilogue::<_, _, _, _, FITS>(params, d, (origin, outbox), fetched, c);
+            let at = (origin, outbox);
+            self.store_by_epilogue::<_, _, _, _, FITS>(params, is_mapped, at, fetched, c);
         }
         Parked::nothing()
     }
@@ -202,7 +193,6 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     >(
         &mut self,
         params: &GemmParams<T, E, D>,
-        d: Option<Mapped<'_>>,
         (factor, vectors): (f32, Option<FetchedVectors>),
         at: (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
@@ -213,7 +203,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 self.store_in_halves::<T, E, D, BY_TANH>(params, by, at)
             } else {
                 let by = (by.0, by.1, NO_C);
-                self.store_written_out::<_, _, _, _, PARKS, true, BY_TANH>(params, d, by, at)
+                self.store_written_out::<_, _, _, _, PARKS, true, BY_TANH>(params, by, at)
             }
         }
     }
@@ -233,8 +223,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         (origin, outbox): (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
         const {
-            // Results of f32 do not get here.
-            let fits = Self::first_parked::<D>() == HALF || size_of::<D>() == size_of::<f32>();
+            let fits = Self::first_parked::<D>() == HALF || D::IS_STORED_DIRECTLY;
             assert!(fits, "what is not parked is one half");
         };
         let turns = const { turns_of_part::<D>() };
@@ -310,12 +299,6 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         }
         of_eight!(0 8 16 24 32 40 48 56);
     }
-
-    /// Whether registers are left beside the sums for a short epilogue: a bias of f32 takes twice as many of them as one of half precision.
-    const fn has_room<D>() -> bool {
-        const MOST_BESIDE_F32: usize = 64;
-        size_of::<D>() < size_of::<f32>() || Self::SUMS <= MOST_BESIDE_F32
-    }
 }
 
 /// How many times [`pairs::COLS`] columns are a part of D on its way.
@@ -349,4 +332,21 @@ unsafe fn addends_of<D: Outgoing, O: Operands>(
         // SAFETY: as promised by the caller.
         [unsafe { vectors.of_turn::<D>(turn) }.of_cols.map(scaled); pairs::ROWS]
     }
+}
+
+/// Addends of sums, and elements of C times its factor.
+#[device_inline]
+fn with_c<D: Outgoing>(
+    mut addends: Pairs<f32>,
+    of_c: f32,
+    c: [[Words; pairs::PAIRS]; pairs::ROWS],
+) -> Pairs<f32> {
+    for i in 0..pairs::ROWS {
+        for j in 0..pairs::PAIRS {
+            let elements = pairs::unpack::<D>(c[i][j]).map(D::widen);
+            let [low, high] = addends[i][j];
+            addends[i][j] = [f32::fma(of_c, elements[0], low), f32::fma(of_c, elements[1], high)];
+        }
+    }
+    addends
 }

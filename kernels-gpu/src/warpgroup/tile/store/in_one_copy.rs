@@ -3,8 +3,7 @@
 use super::turns_of_part;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::epilogue::pairs::{self, Pairs};
-use crate::maps::Mapped;
+use crate::epilogue::pairs::{self, Fetched, FetchedVectors, Pairs};
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
@@ -32,49 +31,29 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     >(
         &self,
         params: &GemmParams<T, E, D>,
-        (is_mapped, d): (bool, Option<Mapped<'_>>),
+        is_mapped: bool,
         (origin, outbox): (Origin, &mut Outbox<O>),
         ahead: FetchedAhead,
         mut c: C,
     ) {
         let turns = const { turns_of_part::<D>() };
-        let FetchedAhead { mut vectors, first: mut fetched } = ahead;
-        let in_words = const { size_of::<D>() == size_of::<u32>() }
-            || params.target().has_vectors(2) && cols_of_d::<O, _, _, _>(params).is_multiple_of(2);
+        let mut vectors = ahead.vectors;
+        // SAFETY: as promised by the caller.
+        let mut fetched = unsafe { Self::first_elements(params, origin, &ahead) };
+        let in_words =
+            params.target().has_vectors(2) && cols_of_d::<O, _, _, _>(params).is_multiple_of(2);
         for turn in 0..hint::opaque(Self::TURNS) {
-            let (piece, turn_of_piece) = Self::in_piece(origin, turn);
-            let at = Self::pairs_at(params.m, params.n, piece, turn_of_piece);
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
-                let of_turn = vectors.of_turn::<D>(turn_of_piece);
-                if const { C::IS_POSSIBLE } && c.is_there() {
-                    fetched.elements = c.of_turn(turn);
-                }
-                let (factor, addends) = params.epilogue.addends(&at, &of_turn, &fetched);
-                let (next, next_turn) = Self::in_piece(origin, turn + 1);
-                if const { !C::IS_POSSIBLE } || !c.is_there() {
-                    let at = Self::pairs_at(params.m, params.n, next, next_turn);
-                    fetched = params.epilogue.fetch(&at);
-                }
-                if const { Self::PIECES > 1 } && turn + 1 == Self::TURNS_OF_PIECE {
-                    // The second piece has other rows.
-                    let at = Self::pairs_at(params.m, params.n, next, pairs::turn_of_lane());
-                    vectors = params.epilogue.fetch_vectors(&at);
-                }
-                let mut values = self.scaled(turn, factor, addends);
-                params.epilogue.finish(&mut values, &at);
+                let ahead = (&mut vectors, &mut fetched);
+                let values = self.through_epilogue(params, origin, turn, ahead, &mut c);
                 if is_mapped && turn % turns == 0 {
                     outbox.wait();
                 }
                 D::write(outbox, turn % turns, D::pack(values));
                 if turn % turns == turns - 1 {
                     let part = Self::part_at::<D>(origin, turn);
-                    let d = if const { Self::has_room::<D>() } {
-                        is_mapped.then(|| params.mapped_d())
-                    } else {
-                        d
-                    };
-                    match d {
+                    match is_mapped.then(|| params.mapped_d()) {
                         Some(d) if const { FITS && O::SWAPPED } => {
                             outbox.send_before(d, part, params.n);
                         }
@@ -87,6 +66,64 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                     }
                 }
             }
+        }
+    }
+
+    /// What has been fetched for the first [`pairs::COLS`] columns, or is now, where there were no registers for it.
+    ///
+    /// # Safety
+    /// As for [`store_by_epilogue`](Self::store_by_epilogue).
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn first_elements<T: Element, E: Epilogue<D>, D: Outgoing>(
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        ahead: &FetchedAhead,
+    ) -> Fetched {
+        if const { Self::PIECES == 1 } {
+            return ahead.first;
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { params.epilogue.fetch(&Self::pairs_at(params.m, params.n, origin, 0)) }
+    }
+
+    /// The values of D of the `turn`-th [`pairs::COLS`] columns, for which vectors have been fetched, and, unless C is brought, its elements. Those of the next turn are fetched
+    /// meanwhile.
+    ///
+    /// # Safety
+    /// As for [`store_by_epilogue`](Self::store_by_epilogue), once for each turn in order.
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn through_epilogue<T: Element, E: Epilogue<D>, D: Outgoing, C: Addend<D>>(
+        &self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        turn: u32,
+        (vectors, fetched): (&mut FetchedVectors, &mut Fetched),
+        c: &mut C,
+    ) -> Pairs<f32> {
+        let (piece, turn_of_piece) = Self::in_piece(origin, turn);
+        let at = Self::pairs_at(params.m, params.n, piece, turn_of_piece);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            let of_turn = vectors.of_turn::<D>(turn_of_piece);
+            if const { C::IS_POSSIBLE } && c.is_there() {
+                fetched.elements = c.of_turn(turn);
+            }
+            let (factor, addends) = params.epilogue.addends(&at, &of_turn, fetched);
+            let (next, next_turn) = Self::in_piece(origin, turn + 1);
+            if const { !C::IS_POSSIBLE } || !c.is_there() {
+                let at = Self::pairs_at(params.m, params.n, next, next_turn);
+                *fetched = params.epilogue.fetch(&at);
+            }
+            if const { Self::PIECES > 1 } && turn + 1 == Self::TURNS_OF_PIECE {
+                // The second piece has other rows.
+                let at = Self::pairs_at(params.m, params.n, next, pairs::turn_of_lane());
+                *vectors = params.epilogue.fetch_vectors(&at);
+            }
+            let mut values = self.scaled(turn, factor, addends);
+            params.epilogue.finish(&mut values, &at);
+            values
         }
     }
 

@@ -1,10 +1,9 @@
 //! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known at run time.
 
-use super::{NO_ADDENDS, OF_TURN, addends_of, turns_of_part};
-use crate::element::{Accumulator, Element};
+use super::{NO_ADDENDS, OF_TURN, addends_of, turns_of_part, with_c};
+use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::epilogue::pairs::{self, FetchedVectors, Pairs, Words};
-use crate::maps::Mapped;
+use crate::epilogue::pairs::{self, FetchedVectors};
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
@@ -34,13 +33,12 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     >(
         &self,
         params: &GemmParams<T, E, D>,
-        d: Option<Mapped<'_>>,
         (factor, vectors, mut c): (f32, Option<FetchedVectors>, Option<(f32, &mut C)>),
         (origin, outbox): (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
         let turns = const { turns_of_part::<D>() };
         // SAFETY: as promised by the caller.
-        let index = unsafe { Self::target(params, d).index };
+        let index = unsafe { params.mapped_d().index };
         // Whether anything will be left is known here, and so takes no register.
         let parks = const { PARKS && Self::TURNS > Self::first_parked::<D>() };
         let index = if parks { index } else { Parked::<D>::nothing().index };
@@ -54,17 +52,20 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             // SAFETY: as promised by the caller; turns are asked for in order.
             with_c::<D>(addends, *of_c, unsafe { c.of_turn(turn) })
         };
-        let mut next = addends_of(0);
+        // Where C comes from shared memory there are no registers to fetch it ahead, and it is there at once.
+        let ahead = const { !C::IS_POSSIBLE };
+        let mut next = if ahead { addends_of(0) } else { NO_ADDENDS };
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
                     // To fetch them takes a while.
-                    let following = if const { $turn + 1 < Self::TURNS } {
+                    let following = if ahead && const { $turn + 1 < Self::TURNS } {
                         addends_of($turn + 1)
                     } else {
                         NO_ADDENDS
                     };
-                    let addends = replace(&mut next, following);
+                    let addends =
+                        if ahead { replace(&mut next, following) } else { addends_of($turn) };
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
                         let packed = packed!(self.sums, $turn, factor, addends, GELU, BY_TANH);
@@ -77,7 +78,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                             D::write(outbox, $turn % turns, packed);
                             if $turn % turns == turns - 1 {
                                 let part = Self::part_at::<D>(origin, $turn);
-                                outbox.send(Self::target(params, d), part);
+                                outbox.send(params.mapped_d(), part);
                             }
                         }
                     }
@@ -87,36 +88,4 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         store!(0 1 2 3 4 5 6 7);
         parked
     }
-
-    /// A mapped D: `d`, where registers are short, and what that is elsewhere.
-    ///
-    /// # Safety
-    /// D is mapped.
-    #[device_inline]
-    unsafe fn target<'a, T: Element, E: Epilogue<D>, D: Outgoing>(
-        params: &'a GemmParams<T, E, D>,
-        d: Option<Mapped<'a>>,
-    ) -> Mapped<'a> {
-        // SAFETY: as promised by the caller.
-        unsafe {
-            if const { Self::has_room::<D>() } { params.mapped_d() } else { d.unwrap_unchecked() }
-        }
-    }
-}
-
-/// Addends of sums, and elements of C times its factor.
-#[device_inline]
-fn with_c<D: Outgoing>(
-    mut addends: Pairs<f32>,
-    of_c: f32,
-    c: [[Words; pairs::PAIRS]; pairs::ROWS],
-) -> Pairs<f32> {
-    for i in 0..pairs::ROWS {
-        for j in 0..pairs::PAIRS {
-            let elements = pairs::unpack::<D>(c[i][j]).map(D::widen);
-            let [low, high] = addends[i][j];
-            addends[i][j] = [f32::fma(of_c, elements[0], low), f32::fma(of_c, elements[1], high)];
-        }
-    }
-    addends
 }

@@ -1,0 +1,169 @@
+//! D of f32: lanes store their pairs themselves.
+//!
+//! Four lanes have 32 bytes of a row together, a whole sector of the L2 cache, and a warp eight such with each store. So nothing is gained by a way through
+//! shared memory, on which a warp would wait for room: a part of 32 columns takes all of a row there, and a tile has eight of them. Where A and B are
+//! [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each.
+
+use super::{NO_C, addends_of, with_c};
+use crate::element::Element;
+use crate::epilogue::pairs::{self, FetchedVectors, Pairs, PairsAt};
+use crate::epilogue::{Epilogue, Short};
+use crate::params::GemmParams;
+use crate::swapped::Operands;
+use crate::tile::Origin;
+use crate::warpgroup::addend::Addend;
+use crate::warpgroup::outbox::Outgoing;
+use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile, of_warp};
+use cuda_std::{device_inline, hint};
+
+impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
+    /// [`store`](Self::store) of results that lanes store themselves.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn store_directly<T: Element, E: Epilogue<D>, D: Outgoing, C: Addend<D>>(
+        &self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        ahead: FetchedAhead,
+        mut c: C,
+    ) {
+        let origin = of_warp(origin);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if let Some(factor) = params.epilogue.only_scales() {
+                self.store_written_directly(params, (factor, None, NO_C), origin);
+            } else if let Some(Short { factor, has_gelu: false, of_c, .. }) =
+                params.epilogue.short()
+                && (of_c.is_none() || c.is_there())
+            {
+                let of_c = of_c.filter(|_| const { C::IS_POSSIBLE });
+                let by = (factor, Some(ahead.vectors), of_c.map(|of_c| (of_c, &mut c)));
+                self.store_written_directly(params, by, origin);
+            } else {
+                self.store_directly_by_epilogue(params, origin, ahead, c);
+            }
+        }
+    }
+
+    /// The same for an epilogue in which nothing but the sums depends on what is known at run time: as
+    /// [`store_written_out`](Self::store_written_out).
+    ///
+    /// # Safety
+    /// As for [`store_directly`](Self::store_directly); `origin` is that of the warp's part.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn store_written_directly<T: Element, E: Epilogue<D>, D: Outgoing, C: Addend<D>>(
+        &self,
+        params: &GemmParams<T, E, D>,
+        (factor, vectors, mut c): (f32, Option<FetchedVectors>, Option<(f32, &mut C)>),
+        origin: Origin,
+    ) {
+        let mut addends_of = |turn: u32| {
+            // SAFETY: as promised by the caller.
+            let addends = unsafe { addends_of::<D, O>(vectors, turn % Self::TURNS_OF_PIECE, 1.0) };
+            let Some((of_c, c)) = &mut c else { return addends };
+            // SAFETY: as promised by the caller; turns are asked for in order.
+            with_c::<D>(addends, *of_c, unsafe { c.of_turn(turn) })
+        };
+        macro_rules! store {
+            ($($turn:literal)*) => {$(
+                if const { $turn < Self::TURNS } {
+                    let addends = addends_of($turn);
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        let values = scaled!(self.sums, $turn, factor, addends);
+                        let (piece, turn_of_piece) = Self::in_piece(origin, $turn);
+                        let at = Self::pairs_at(params.m, params.n, piece, turn_of_piece);
+                        store_pairs(params, &at, values);
+                    }
+                }
+            )*};
+        }
+        store!(0 1 2 3 4 5 6 7);
+    }
+
+    /// The same for any epilogue: one copy of its code for all columns.
+    ///
+    /// # Safety
+    /// As for [`store_directly`](Self::store_directly); `origin` is that of the warp's part.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn store_directly_by_epilogue<T: Element, E: Epilogue<D>, D: Outgoing, C: Addend<D>>(
+        &self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        ahead: FetchedAhead,
+        mut c: C,
+    ) {
+        let mut vectors = ahead.vectors;
+        // SAFETY: as promised by the caller.
+        let mut fetched = unsafe { Self::first_elements(params, origin, &ahead) };
+        for turn in 0..hint::opaque(Self::TURNS) {
+            // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
+            unsafe {
+                let values = self.through_epilogue(
+                    params,
+                    origin,
+                    turn,
+                    (&mut vectors, &mut fetched),
+                    &mut c,
+                );
+                let (piece, turn_of_piece) = Self::in_piece(origin, turn);
+                store_pairs(
+                    params,
+                    &Self::pairs_at(params.m, params.n, piece, turn_of_piece),
+                    values,
+                );
+            }
+        }
+    }
+}
+
+/// Stores a lane's values that lie in D.
+///
+/// # Safety
+/// D is valid for the shape in `params`.
+#[device_inline]
+#[track_caller]
+unsafe fn store_pairs<T: Element, E: Epilogue<D>, D: Outgoing>(
+    params: &GemmParams<T, E, D>,
+    at: &PairsAt,
+    values: Pairs<f32>,
+) {
+    let d = params.target();
+    let narrow = |pair: [f32; 2]| pair.map(D::narrow);
+    // SAFETY: as promised by the caller: only what lies in D is stored.
+    unsafe {
+        if at.swapped {
+            for j in 0..pairs::PAIRS {
+                for e in 0..2 {
+                    let (row, col) = at.place(0, j, e);
+                    let place = d.at(row, col);
+                    for i in 0..pairs::ROWS {
+                        let is_inside = at.inside(i, j) > e as u32;
+                        let value = D::narrow(values[i][j][e]);
+                        place.add(u64::from(i as u32 * pairs::STEP)).store_if(is_inside, value);
+                    }
+                }
+            }
+            return;
+        }
+        let whole = d.has_vectors(2) && at.n.is_multiple_of(2);
+        for i in 0..pairs::ROWS {
+            let row = d.at(at.row(i), at.col);
+            for j in 0..pairs::PAIRS {
+                let (pair, inside) = (narrow(values[i][j]), at.inside(i, j));
+                let place = row.add(u64::from(j as u32 * pairs::STEP));
+                if whole {
+                    place.store_vec_if(inside > 0, pair);
+                } else {
+                    place.store_if(inside > 0, pair[0]);
+                    place.add(1).store_if(inside > 1, pair[1]);
+                }
+            }
+        }
+    }
+}
