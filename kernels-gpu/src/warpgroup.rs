@@ -68,7 +68,7 @@ use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
 use crate::swapped::Operands;
 use crate::tile::Origin;
-use crate::warpgroup::addend::{Fills, InStages, NotBrought};
+use crate::warpgroup::addend::{Brings, Fills, InStages, NotBrought};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::{Outbox, Outgoing};
 use crate::warpgroup::pace::Pace;
@@ -154,7 +154,7 @@ impl<
         } else {
             BulkPanel::<T, L::B, BN, BK>::box_of(ABOVE)
         },
-        c: if Self::BRINGS_C { Some(Self::C_FILLS.box_of::<D>()) } else { None },
+        c: if Self::BRINGS_C { Some(Self::FILLS.box_of::<D>()) } else { None },
         d: outbox::box_for::<D>(),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
@@ -176,6 +176,28 @@ impl<
         // SAFETY: as promised by the caller.
         unsafe { Self::run_with(&p, |_, _| ()) }
     }
+}
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+    const ABOVE: u32,
+    D: Outgoing,
+    const BESIDE: u32,
+    const FITS: bool,
+> Brings for Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
+{
+    const FILLS: Fills = Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES);
+
+    const STAGE_BYTES: u32 = {
+        let (a, b) = (BulkPanel::<T, L::A, BM, BK>::BYTES, BulkPanel::<T, L::B, BN, BK>::BYTES);
+        assert!(a.is_multiple_of(ALIGNMENT) && b.is_multiple_of(ALIGNMENT), "panels are aligned");
+        a + b
+    };
 }
 
 impl<
@@ -302,12 +324,10 @@ impl<
                     parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
                     continue;
                 }
-                let stages = (shared::dynamic::<u8>().address(), Self::STAGE_BYTES);
-                let c = InStages::<STAGES, L::Operands, _>::new(
+                let c = InStages::<Self, STAGES, L::Operands, _>::new(
                     &mut ring,
                     brings_c,
-                    Self::C_FILLS,
-                    stages,
+                    shared::dynamic::<u8>().address(),
                     first,
                 );
                 if const { Self::HAS_ROOM } {
@@ -339,21 +359,11 @@ impl<
     /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
     const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
 
-    /// How it does.
-    const C_FILLS: Fills = Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES);
-
     /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
     /// by then, and the first needs all others.
     ///
     /// A tile of no more slices than stages is begun and ended by both alike: the first could come to the barrier for the next tile too early.
     const HELD: u32 = STAGES - 1;
-
-    /// Bytes of a stage.
-    const STAGE_BYTES: u32 = {
-        let (a, b) = (BulkPanel::<T, L::A, BM, BK>::BYTES, BulkPanel::<T, L::B, BN, BK>::BYTES);
-        assert!(a.is_multiple_of(ALIGNMENT) && b.is_multiple_of(ALIGNMENT), "panels are aligned");
-        a + b
-    };
 
     /// Where the consumers' outboxes lie in shared memory: behind the stages.
     pub const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);

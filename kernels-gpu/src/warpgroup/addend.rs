@@ -159,36 +159,37 @@ impl<D: Outgoing> Addend<D> for NotBrought {
     }
 }
 
-/// It comes in the stages of a ring.
-pub struct InStages<'r, const STAGES: u32, O, F> {
+/// A kernel that brings it.
+pub trait Brings {
+    /// How.
+    const FILLS: Fills;
+
+    /// Bytes of a stage.
+    const STAGE_BYTES: u32;
+}
+
+/// It comes in the stages of a ring, of the kernel `K`.
+pub struct InStages<'r, K, const STAGES: u32, O, F> {
     ring: &'r mut Ring<STAGES>,
     /// Asked each time anew: the answer takes a register all the while.
     is_there: F,
-    fills: Fills,
-    /// Where the warpgroup's first row lies in the first stage, and bytes from one stage to the next.
-    stages: (u32, u32),
-    /// The same in the stage that is read.
+    /// Where the warpgroup's first row lies in the first stage, and in the one that is read.
+    first: u32,
     reading: u32,
-    operands: PhantomData<O>,
+    kernel: PhantomData<(K, O)>,
 }
 
-impl<'r, const STAGES: u32, O: Operands, F: Fn() -> bool> InStages<'r, STAGES, O, F> {
+impl<'r, K: Brings, const STAGES: u32, O: Operands, F: Fn() -> bool> InStages<'r, K, STAGES, O, F> {
     /// C of the rows from `first` on of a tile, if it `is_there`, in stages that begin at an address of shared memory.
     #[device_inline]
-    pub fn new(
-        ring: &'r mut Ring<STAGES>,
-        is_there: F,
-        fills: Fills,
-        (stages, stage_bytes): (u32, u32),
-        first: u32,
-    ) -> Self {
-        let stages = (stages + hint::opaque(first) * ROW_BYTES, stage_bytes);
-        InStages { ring, is_there, fills, stages, reading: 0, operands: PhantomData }
+    pub fn new(ring: &'r mut Ring<STAGES>, is_there: F, stages: u32, first: u32) -> Self {
+        let first = stages + hint::opaque(first) * ROW_BYTES;
+        InStages { ring, is_there, first, reading: 0, kernel: PhantomData }
     }
 }
 
-impl<D: Outgoing, const STAGES: u32, O: Operands, F: Fn() -> bool> Addend<D>
-    for InStages<'_, STAGES, O, F>
+impl<D: Outgoing, K: Brings, const STAGES: u32, O: Operands, F: Fn() -> bool> Addend<D>
+    for InStages<'_, K, STAGES, O, F>
 {
     const IS_POSSIBLE: bool = true;
 
@@ -201,16 +202,16 @@ impl<D: Outgoing, const STAGES: u32, O: Operands, F: Fn() -> bool> Addend<D>
     #[track_caller]
     unsafe fn of_turn(&mut self, turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
         const { assert!(M.is_multiple_of(part::cols::<D>()), "a warpgroup has whole boxes") };
-        let of_part = (part::cols::<D>() / pairs::COLS) as u32;
-        let of_stage = of_part * self.fills.parts;
+        let of_part = const { (part::cols::<D>() / pairs::COLS) as u32 };
+        let of_stage = const { (part::cols::<D>() / pairs::COLS) as u32 * K::FILLS.parts };
         // SAFETY: as promised by the caller. A stage is given back when all of it has been read.
         unsafe {
             if turn.is_multiple_of(of_stage) {
                 // What of this is the same for all tiles would take registers all the while.
-                let first = hint::opaque(self.stages.0);
-                self.reading = first + self.ring.wait_full() * self.stages.1;
+                let first = hint::opaque(self.first);
+                self.reading = first + self.ring.wait_full() * K::STAGE_BYTES;
             }
-            let part = self.reading + turn % of_stage / of_part * self.fills.part_bytes();
+            let part = self.reading + turn % of_stage / of_part * const { K::FILLS.part_bytes() };
             let of_warp =
                 if const { O::SWAPPED } { 0 } else { hint::opaque(part::warp_of_warpgroup()) };
             let words = D::read::<O>(part + of_warp * PART_BYTES, turn % of_part);

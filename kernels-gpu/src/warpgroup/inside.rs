@@ -9,6 +9,7 @@ use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::slices::ring::Ring;
 use crate::tile::Origin;
+use crate::warpgroup::addend::Brings;
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::{self, Outgoing};
 use cuda_std::{bulk_copy, device_inline, named_barrier, shared, thread, wgmma};

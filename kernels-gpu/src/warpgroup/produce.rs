@@ -7,6 +7,7 @@ use crate::kernel::GemmKernel;
 use crate::params::GemmParams;
 use crate::slices::ring::Ring;
 use crate::tile::Origin;
+use crate::warpgroup::addend::Brings;
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::warpgroup::fit;
 use crate::warpgroup::outbox::Outgoing;
@@ -97,12 +98,12 @@ impl<
             row: row + (block / BESIDE * BM as u32) - (rank / BESIDE * BM as u32),
             col: col + (block % BESIDE) * cols - (rank % BESIDE) * cols,
         };
-        for fill in 0..Self::C_FILLS.count() {
+        for fill in 0..Self::FILLS.count() {
             // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
             unsafe {
                 let stage = Self::stage(ring.wait_empty());
-                let full = ring.expect(Self::C_FILLS.bytes());
-                Self::C_FILLS.load::<D>(fill, (p.mapped_c(), origins), (stage, full));
+                let full = ring.expect(Self::FILLS.bytes());
+                Self::FILLS.load::<D>(fill, (p.mapped_c(), origins), (stage, full));
             }
         }
     }

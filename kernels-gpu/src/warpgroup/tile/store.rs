@@ -341,12 +341,12 @@ fn with_c<D: Outgoing>(
     of_c: f32,
     c: [[Words; pairs::PAIRS]; pairs::ROWS],
 ) -> Pairs<f32> {
-    for i in 0..pairs::ROWS {
-        for j in 0..pairs::PAIRS {
+    unroll!(i < pairs::ROWS, {
+        unroll!(j < pairs::PAIRS, {
             let elements = pairs::unpack::<D>(c[i][j]).map(D::widen);
             let [low, high] = addends[i][j];
             addends[i][j] = [f32::fma(of_c, elements[0], low), f32::fma(of_c, elements[1], high)];
-        }
-    }
+        });
+    });
     addends
 }

@@ -14,7 +14,7 @@ use crate::tile::Origin;
 use crate::warpgroup::addend::Addend;
 use crate::warpgroup::outbox::Outgoing;
 use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile, of_warp};
-use cuda_std::{device_inline, hint};
+use cuda_std::{device_inline, hint, unroll};
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`store`](Self::store) of results that lanes store themselves.
@@ -134,28 +134,27 @@ unsafe fn store_pairs<T: Element, E: Epilogue<D>, D: Outgoing>(
     values: Pairs<f32>,
 ) {
     let d = params.target();
-    let narrow = |pair: [f32; 2]| pair.map(D::narrow);
     // SAFETY: as promised by the caller: only what lies in D is stored.
     unsafe {
         if at.swapped {
-            for j in 0..pairs::PAIRS {
-                for e in 0..2 {
+            unroll!(j < pairs::PAIRS, {
+                unroll!(e < 2, {
                     let (row, col) = at.place(0, j, e);
                     let place = d.at(row, col);
-                    for i in 0..pairs::ROWS {
+                    unroll!(i < pairs::ROWS, {
                         let is_inside = at.inside(i, j) > e as u32;
                         let value = D::narrow(values[i][j][e]);
                         place.add(u64::from(i as u32 * pairs::STEP)).store_if(is_inside, value);
-                    }
-                }
-            }
+                    });
+                });
+            });
             return;
         }
         let whole = d.has_vectors(2) && at.n.is_multiple_of(2);
-        for i in 0..pairs::ROWS {
+        unroll!(i < pairs::ROWS, {
             let row = d.at(at.row(i), at.col);
-            for j in 0..pairs::PAIRS {
-                let (pair, inside) = (narrow(values[i][j]), at.inside(i, j));
+            unroll!(j < pairs::PAIRS, {
+                let (pair, inside) = (values[i][j].map(D::narrow), at.inside(i, j));
                 let place = row.add(u64::from(j as u32 * pairs::STEP));
                 if whole {
                     place.store_vec_if(inside > 0, pair);
@@ -163,7 +162,7 @@ unsafe fn store_pairs<T: Element, E: Epilogue<D>, D: Outgoing>(
                     place.store_if(inside > 0, pair[0]);
                     place.add(1).store_if(inside > 1, pair[1]);
                 }
-            }
-        }
+            });
+        });
     }
 }
