@@ -324,9 +324,9 @@ impl<
                     parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
                     continue;
                 }
-                let c = InStages::<Self, STAGES, L::Operands, _>::new(
+                let c = InStages::<Self, STAGES, L::Operands>::new(
                     &mut ring,
-                    brings_c,
+                    brings_c(),
                     shared::dynamic::<u8>().address(),
                     first,
                 );

@@ -6,7 +6,6 @@ use crate::epilogue::activation::Activation;
 use crate::epilogue::pairs::{self, Fetched, FetchedVectors, PAIRS, Pairs, PairsAt, ROWS};
 use crate::params::MatrixRef;
 use crate::slices::mover::VECTOR_BYTES;
-use core::mem::transmute_copy;
 use cuda_std::device_inline;
 use cuda_std::hint;
 use cuda_std::memory::GlobalPtr;
@@ -296,8 +295,7 @@ impl<T: Element> Linear<T> {
     #[device_inline]
     fn reads_c(&self) -> bool {
         if const { size_of::<T::Acc>() == size_of::<u32>() } {
-            // SAFETY: a float of this size.
-            let bits: u32 = unsafe { transmute_copy(&self.beta) };
+            let bits = (self.beta.to_f64() as f32).to_bits();
             // Of both zeros all bits but the sign are zero.
             hint::opaque(bits) << 1 != 0
         } else {

@@ -169,33 +169,32 @@ pub trait Brings {
 }
 
 /// It comes in the stages of a ring, of the kernel `K`.
-pub struct InStages<'r, K, const STAGES: u32, O, F> {
+pub struct InStages<'r, K, const STAGES: u32, O> {
     ring: &'r mut Ring<STAGES>,
-    /// Asked each time anew: the answer takes a register all the while.
-    is_there: F,
+    is_there: bool,
     /// Where the warpgroup's first row lies in the first stage, and in the one that is read.
     first: u32,
     reading: u32,
     kernel: PhantomData<(K, O)>,
 }
 
-impl<'r, K: Brings, const STAGES: u32, O: Operands, F: Fn() -> bool> InStages<'r, K, STAGES, O, F> {
+impl<'r, K: Brings, const STAGES: u32, O: Operands> InStages<'r, K, STAGES, O> {
     /// C of the rows from `first` on of a tile, if it `is_there`, in stages that begin at an address of shared memory.
     #[device_inline]
-    pub fn new(ring: &'r mut Ring<STAGES>, is_there: F, stages: u32, first: u32) -> Self {
+    pub fn new(ring: &'r mut Ring<STAGES>, is_there: bool, stages: u32, first: u32) -> Self {
         let first = stages + hint::opaque(first) * ROW_BYTES;
         InStages { ring, is_there, first, reading: 0, kernel: PhantomData }
     }
 }
 
-impl<D: Outgoing, K: Brings, const STAGES: u32, O: Operands, F: Fn() -> bool> Addend<D>
-    for InStages<'_, K, STAGES, O, F>
+impl<D: Outgoing, K: Brings, const STAGES: u32, O: Operands> Addend<D>
+    for InStages<'_, K, STAGES, O>
 {
     const IS_POSSIBLE: bool = true;
 
     #[device_inline]
     fn is_there(&self) -> bool {
-        (self.is_there)()
+        self.is_there
     }
 
     #[device_inline]

@@ -16,7 +16,7 @@ use crate::maps::BoxShape;
 use crate::warp::sums_on_the_way::LANES;
 use cuda_std::memory::SharedPtr;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::{device_inline, mma, thread, unroll, warp, wgmma};
+use cuda_std::{device_inline, mma, thread, warp, wgmma};
 
 /// Rows of a part.
 pub const ROWS: usize = 16;
@@ -117,15 +117,15 @@ pub unsafe fn read_f32(part: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
     const { assert!(cols::<f32>() == pairs::COLS, "a part is one turn") };
     let of_lane = PairsOfF32::of(part);
     let mut words = [[[0; 2]; pairs::PAIRS]; pairs::ROWS];
-    unroll!(i < pairs::ROWS, {
-        unroll!(j < EXCHANGED, {
+    for i in 0..pairs::ROWS {
+        for j in 0..EXCHANGED {
             // SAFETY: as promised by the caller; a pair is aligned to its size.
             let [first, second] = [j, j ^ EXCHANGED]
                 .map(|j| unsafe { of_lane.place(i, j).cast::<u32>().load_vec::<2>() });
             let in_order = if of_lane.odd { [second, first] } else { [first, second] };
             [words[i][j], words[i][j ^ EXCHANGED]] = in_order;
-        });
-    });
+        }
+    }
     words
 }
 
@@ -143,17 +143,17 @@ pub unsafe fn read_transposed_f32(part: u32) -> [[Words; pairs::PAIRS]; pairs::R
     let col = warp_of_warpgroup() * ROWS as u32;
     let part = part + col / COLS * (COLS * ROW_BYTES);
     let mut words = [[[0; 2]; pairs::PAIRS]; pairs::ROWS];
-    unroll!(i < pairs::ROWS, {
+    for i in 0..pairs::ROWS {
         let col = col % COLS + row + i as u32 * pairs::STEP;
-        unroll!(j < pairs::PAIRS, {
-            unroll!(e < 2, {
+        for j in 0..pairs::PAIRS {
+            for e in 0..2 {
                 let row = j as u32 * pairs::STEP + 2 * pair + e as u32;
                 let byte = row * ROW_BYTES + col * size_of::<f32>() as u32;
                 // SAFETY: as promised by the caller.
                 words[i][j][e] =
                     unsafe { SharedPtr::from_address(SWIZZLE.apply(part + byte)).load() };
-            });
-        });
-    });
+            }
+        }
+    }
     words
 }

@@ -17,7 +17,7 @@
 
 use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp};
 use crate::element::{Accumulator, Element};
-use crate::epilogue::pairs::{self, FetchedVectors, Pairs, Words};
+use crate::epilogue::pairs::{self, FetchedVectors, Pairs};
 use crate::epilogue::{Epilogue, Short};
 use crate::params::GemmParams;
 use crate::swapped::Operands;
@@ -334,19 +334,30 @@ unsafe fn addends_of<D: Outgoing, O: Operands>(
     }
 }
 
-/// Addends of sums, and elements of C times its factor.
+/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns: as [`addends_of`], and C times its factor, if there is one. A function and no closure, which the
+/// compiler does not write out wherever it is called.
+///
+/// # Safety
+/// As for [`addends_of`] and [`Addend::of_turn`].
 #[device_inline]
-fn with_c<D: Outgoing>(
-    mut addends: Pairs<f32>,
-    of_c: f32,
-    c: [[Words; pairs::PAIRS]; pairs::ROWS],
+#[track_caller]
+unsafe fn addends_and_c<D: Outgoing, C: Addend<D>, O: Operands>(
+    vectors: Option<FetchedVectors>,
+    c: &mut Option<(f32, &mut C)>,
+    (turn, turn_of_piece): (u32, u32),
+    scale: f32,
 ) -> Pairs<f32> {
-    unroll!(i < pairs::ROWS, {
-        unroll!(j < pairs::PAIRS, {
-            let elements = pairs::unpack::<D>(c[i][j]).map(D::widen);
+    // SAFETY: as promised by the caller.
+    let mut addends = unsafe { addends_of::<D, O>(vectors, turn_of_piece, scale) };
+    let Some((of_c, c)) = c else { return addends };
+    // SAFETY: as promised by the caller.
+    let words = unsafe { c.of_turn(turn) };
+    for i in 0..pairs::ROWS {
+        for j in 0..pairs::PAIRS {
+            let elements = pairs::unpack::<D>(words[i][j]).map(D::widen);
             let [low, high] = addends[i][j];
-            addends[i][j] = [f32::fma(of_c, elements[0], low), f32::fma(of_c, elements[1], high)];
-        });
-    });
+            addends[i][j] = [f32::fma(*of_c, elements[0], low), f32::fma(*of_c, elements[1], high)];
+        }
+    }
     addends
 }

@@ -4,7 +4,7 @@
 //! shared memory, on which a warp would wait for room: a part of 32 columns takes all of a row there, and a tile has eight of them. Where A and B are
 //! [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each.
 
-use super::{NO_C, addends_of, with_c};
+use super::{NO_C, addends_and_c};
 use crate::element::Element;
 use crate::epilogue::pairs::{self, FetchedVectors, Pairs, PairsAt};
 use crate::epilogue::{Epilogue, Short};
@@ -14,7 +14,7 @@ use crate::tile::Origin;
 use crate::warpgroup::addend::Addend;
 use crate::warpgroup::outbox::Outgoing;
 use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile, of_warp};
-use cuda_std::{device_inline, hint, unroll};
+use cuda_std::{device_inline, hint};
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`store`](Self::store) of results that lanes store themselves.
@@ -61,17 +61,17 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         (factor, vectors, mut c): (f32, Option<FetchedVectors>, Option<(f32, &mut C)>),
         origin: Origin,
     ) {
-        let mut addends_of = |turn: u32| {
-            // SAFETY: as promised by the caller.
-            let addends = unsafe { addends_of::<D, O>(vectors, turn % Self::TURNS_OF_PIECE, 1.0) };
-            let Some((of_c, c)) = &mut c else { return addends };
-            // SAFETY: as promised by the caller; turns are asked for in order.
-            with_c::<D>(addends, *of_c, unsafe { c.of_turn(turn) })
-        };
+        macro_rules! addends_of {
+            ($turn:expr) => {{
+                let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
+                // SAFETY: as promised by the caller; turns are asked for in order.
+                unsafe { addends_and_c::<D, C, O>(vectors, &mut c, turn, 1.0) }
+            }};
+        }
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
-                    let addends = addends_of($turn);
+                    let addends = addends_of!($turn);
                     // SAFETY: as promised by the caller.
                     unsafe {
                         let values = scaled!(self.sums, $turn, factor, addends);
@@ -134,27 +134,28 @@ unsafe fn store_pairs<T: Element, E: Epilogue<D>, D: Outgoing>(
     values: Pairs<f32>,
 ) {
     let d = params.target();
+    let narrow = |pair: [f32; 2]| pair.map(D::narrow);
     // SAFETY: as promised by the caller: only what lies in D is stored.
     unsafe {
         if at.swapped {
-            unroll!(j < pairs::PAIRS, {
-                unroll!(e < 2, {
+            for j in 0..pairs::PAIRS {
+                for e in 0..2 {
                     let (row, col) = at.place(0, j, e);
                     let place = d.at(row, col);
-                    unroll!(i < pairs::ROWS, {
+                    for i in 0..pairs::ROWS {
                         let is_inside = at.inside(i, j) > e as u32;
                         let value = D::narrow(values[i][j][e]);
                         place.add(u64::from(i as u32 * pairs::STEP)).store_if(is_inside, value);
-                    });
-                });
-            });
+                    }
+                }
+            }
             return;
         }
         let whole = d.has_vectors(2) && at.n.is_multiple_of(2);
-        unroll!(i < pairs::ROWS, {
+        for i in 0..pairs::ROWS {
             let row = d.at(at.row(i), at.col);
-            unroll!(j < pairs::PAIRS, {
-                let (pair, inside) = (values[i][j].map(D::narrow), at.inside(i, j));
+            for j in 0..pairs::PAIRS {
+                let (pair, inside) = (narrow(values[i][j]), at.inside(i, j));
                 let place = row.add(u64::from(j as u32 * pairs::STEP));
                 if whole {
                     place.store_vec_if(inside > 0, pair);
@@ -162,7 +163,7 @@ unsafe fn store_pairs<T: Element, E: Epilogue<D>, D: Outgoing>(
                     place.store_if(inside > 0, pair[0]);
                     place.add(1).store_if(inside > 1, pair[1]);
                 }
-            });
-        });
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known at run time.
 
-use super::{NO_ADDENDS, OF_TURN, addends_of, turns_of_part, with_c};
+use super::{NO_ADDENDS, OF_TURN, addends_and_c, turns_of_part};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::epilogue::pairs::{self, FetchedVectors};
@@ -44,28 +44,27 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let index = if parks { index } else { Parked::<D>::nothing().index };
         let mut parked = Parked { origin, index, ..Parked::nothing() };
         let scale = if const { GELU } { D::short_gelu_scale(BY_TANH) } else { 1.0 };
-        let mut addends_of = |turn: u32| {
-            // SAFETY: as promised by the caller.
-            let addends =
-                unsafe { addends_of::<D, O>(vectors, turn % Self::TURNS_OF_PIECE, scale) };
-            let Some((of_c, c)) = &mut c else { return addends };
-            // SAFETY: as promised by the caller; turns are asked for in order.
-            with_c::<D>(addends, *of_c, unsafe { c.of_turn(turn) })
-        };
+        macro_rules! addends_of {
+            ($turn:expr) => {{
+                let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
+                // SAFETY: as promised by the caller; turns are asked for in order.
+                unsafe { addends_and_c::<D, C, O>(vectors, &mut c, turn, scale) }
+            }};
+        }
         // Where C comes from shared memory there are no registers to fetch it ahead, and it is there at once.
         let ahead = const { !C::IS_POSSIBLE };
-        let mut next = if ahead { addends_of(0) } else { NO_ADDENDS };
+        let mut next = if ahead { addends_of!(0) } else { NO_ADDENDS };
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
                     // To fetch them takes a while.
                     let following = if ahead && const { $turn + 1 < Self::TURNS } {
-                        addends_of($turn + 1)
+                        addends_of!($turn + 1)
                     } else {
                         NO_ADDENDS
                     };
                     let addends =
-                        if ahead { replace(&mut next, following) } else { addends_of($turn) };
+                        if ahead { replace(&mut next, following) } else { addends_of!($turn) };
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
                         let packed = packed!(self.sums, $turn, factor, addends, GELU, BY_TANH);
