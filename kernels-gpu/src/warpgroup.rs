@@ -253,7 +253,6 @@ impl<
             become_consumer();
             early_start::wait();
             let cols = || fit::cols::<Self, _>(p);
-            let brings_c = || const { Self::BRINGS_C } && p.c_is_mapped_anew();
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
@@ -326,7 +325,6 @@ impl<
                 }
                 let c = InStages::<Self, STAGES, L::Operands>::new(
                     &mut ring,
-                    brings_c(),
                     shared::dynamic::<u8>().address(),
                     first,
                 );

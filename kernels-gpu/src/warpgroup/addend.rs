@@ -128,16 +128,13 @@ impl Fills {
 
 /// Where a tile's C comes from.
 pub trait Addend<D: Outgoing> {
-    /// Whether there may be one that is brought.
+    /// Whether there may be one that is brought: where it is [mapped](crate::params::GemmParams::c_is_mapped_anew).
     const IS_POSSIBLE: bool;
 
-    /// Whether there is.
-    fn is_there(&self) -> bool;
-
-    /// This lane's elements of the `turn`-th [`pairs::COLS`] columns, if there are any that are brought.
+    /// This lane's elements of the `turn`-th [`pairs::COLS`] columns.
     ///
     /// # Safety
-    /// All lanes of the warp get here together, once for each turn of a tile in order. All its products have been waited for.
+    /// C is brought. All lanes of the warp get here together, once for each turn of a tile in order. All its products have been waited for.
     #[track_caller]
     unsafe fn of_turn(&mut self, turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS];
 }
@@ -147,11 +144,6 @@ pub struct NotBrought;
 
 impl<D: Outgoing> Addend<D> for NotBrought {
     const IS_POSSIBLE: bool = false;
-
-    #[device_inline]
-    fn is_there(&self) -> bool {
-        false
-    }
 
     #[device_inline]
     unsafe fn of_turn(&mut self, _turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
@@ -171,7 +163,6 @@ pub trait Brings {
 /// It comes in the stages of a ring, of the kernel `K`.
 pub struct InStages<'r, K, const STAGES: u32, O> {
     ring: &'r mut Ring<STAGES>,
-    is_there: bool,
     /// Where the warpgroup's first row lies in the first stage, and in the one that is read.
     first: u32,
     reading: u32,
@@ -179,11 +170,11 @@ pub struct InStages<'r, K, const STAGES: u32, O> {
 }
 
 impl<'r, K: Brings, const STAGES: u32, O: Operands> InStages<'r, K, STAGES, O> {
-    /// C of the rows from `first` on of a tile, if it `is_there`, in stages that begin at an address of shared memory.
+    /// C of the rows from `first` on of a tile, in stages that begin at an address of shared memory.
     #[device_inline]
-    pub fn new(ring: &'r mut Ring<STAGES>, is_there: bool, stages: u32, first: u32) -> Self {
+    pub fn new(ring: &'r mut Ring<STAGES>, stages: u32, first: u32) -> Self {
         let first = stages + hint::opaque(first) * ROW_BYTES;
-        InStages { ring, is_there, first, reading: 0, kernel: PhantomData }
+        InStages { ring, first, reading: 0, kernel: PhantomData }
     }
 }
 
@@ -191,11 +182,6 @@ impl<D: Outgoing, K: Brings, const STAGES: u32, O: Operands> Addend<D>
     for InStages<'_, K, STAGES, O>
 {
     const IS_POSSIBLE: bool = true;
-
-    #[device_inline]
-    fn is_there(&self) -> bool {
-        self.is_there
-    }
 
     #[device_inline]
     #[track_caller]

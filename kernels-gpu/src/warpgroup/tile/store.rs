@@ -112,7 +112,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         params: &GemmParams<T, E, D>,
         (origin, outbox): (Origin, &mut Outbox<O>),
         fetched: FetchedAhead,
-        mut c: C,
+        c: C,
     ) -> Parked<D> {
         const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         // SAFETY: as promised by the caller.
@@ -133,13 +133,13 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             }
             if is_mapped
                 && let Some(Short { factor, has_gelu, by_tanh, of_c }) = params.epilogue.short()
-                && (of_c.is_none() || const { Self::PIECES == 1 } && c.is_there())
+                && (of_c.is_none() || is_brought::<C, _, _, _>(params))
             {
                 let at = (origin, outbox);
-                if const { C::IS_POSSIBLE && Self::PIECES == 1 }
+                if const { C::IS_POSSIBLE }
                     && let Some(of_c) = of_c
                 {
-                    let by = (factor, Some(fetched.vectors), Some((of_c, &mut c)));
+                    let by = (factor, Some(fetched.vectors), (Some(of_c), c));
                     return self
                         .store_written_out::<_, _, _, _, PARKS, false, false>(params, by, at);
                 }
@@ -307,7 +307,15 @@ pub(super) const fn turns_of_part<D>() -> u32 {
 }
 
 /// No C.
-const NO_C: Option<(f32, &mut NotBrought)> = None;
+const NO_C: (Option<f32>, NotBrought) = (None, NotBrought);
+
+/// Whether C is brought. Asked each time anew: the answer takes no register all the while.
+#[device_inline]
+fn is_brought<C: Addend<D>, T: Element, E: Epilogue<D>, D: Outgoing>(
+    params: &GemmParams<T, E, D>,
+) -> bool {
+    C::IS_POSSIBLE && params.c_is_mapped_anew()
+}
 
 /// No addends.
 const NO_ADDENDS: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
@@ -343,20 +351,20 @@ unsafe fn addends_of<D: Outgoing, O: Operands>(
 #[track_caller]
 unsafe fn addends_and_c<D: Outgoing, C: Addend<D>, O: Operands>(
     vectors: Option<FetchedVectors>,
-    c: &mut Option<(f32, &mut C)>,
+    (of_c, c): (Option<f32>, &mut C),
     (turn, turn_of_piece): (u32, u32),
     scale: f32,
 ) -> Pairs<f32> {
     // SAFETY: as promised by the caller.
     let mut addends = unsafe { addends_of::<D, O>(vectors, turn_of_piece, scale) };
-    let Some((of_c, c)) = c else { return addends };
+    let Some(of_c) = of_c else { return addends };
     // SAFETY: as promised by the caller.
     let words = unsafe { c.of_turn(turn) };
     for i in 0..pairs::ROWS {
         for j in 0..pairs::PAIRS {
             let elements = pairs::unpack::<D>(words[i][j]).map(D::widen);
             let [low, high] = addends[i][j];
-            addends[i][j] = [f32::fma(*of_c, elements[0], low), f32::fma(*of_c, elements[1], high)];
+            addends[i][j] = [f32::fma(of_c, elements[0], low), f32::fma(of_c, elements[1], high)];
         }
     }
     addends

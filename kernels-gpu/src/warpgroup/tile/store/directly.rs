@@ -4,7 +4,7 @@
 //! shared memory, on which a warp would wait for room: a part of 32 columns takes all of a row there, and a tile has eight of them. Where A and B are
 //! [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each.
 
-use super::{NO_C, addends_and_c};
+use super::{NO_C, addends_and_c, is_brought};
 use crate::element::Element;
 use crate::epilogue::pairs::{self, FetchedVectors, Pairs, PairsAt};
 use crate::epilogue::{Epilogue, Short};
@@ -28,7 +28,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         params: &GemmParams<T, E, D>,
         origin: Origin,
         ahead: FetchedAhead,
-        mut c: C,
+        c: C,
     ) {
         let origin = of_warp(origin);
         // SAFETY: as promised by the caller.
@@ -37,10 +37,10 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 self.store_written_directly(params, (factor, None, NO_C), origin);
             } else if let Some(Short { factor, has_gelu: false, of_c, .. }) =
                 params.epilogue.short()
-                && (of_c.is_none() || c.is_there())
+                && (of_c.is_none() || is_brought::<C, _, _, _>(params))
             {
                 let of_c = of_c.filter(|_| const { C::IS_POSSIBLE });
-                let by = (factor, Some(ahead.vectors), of_c.map(|of_c| (of_c, &mut c)));
+                let by = (factor, Some(ahead.vectors), (of_c, c));
                 self.store_written_directly(params, by, origin);
             } else {
                 self.store_directly_by_epilogue(params, origin, ahead, c);
@@ -58,14 +58,14 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     unsafe fn store_written_directly<T: Element, E: Epilogue<D>, D: Outgoing, C: Addend<D>>(
         &self,
         params: &GemmParams<T, E, D>,
-        (factor, vectors, mut c): (f32, Option<FetchedVectors>, Option<(f32, &mut C)>),
+        (factor, vectors, (of_c, mut c)): (f32, Option<FetchedVectors>, (Option<f32>, C)),
         origin: Origin,
     ) {
         macro_rules! addends_of {
             ($turn:expr) => {{
                 let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
                 // SAFETY: as promised by the caller; turns are asked for in order.
-                unsafe { addends_and_c::<D, C, O>(vectors, &mut c, turn, 1.0) }
+                unsafe { addends_and_c::<D, C, O>(vectors, (of_c, &mut c), turn, 1.0) }
             }};
         }
         macro_rules! store {

@@ -1,6 +1,6 @@
 //! Any epilogue and any D: one copy of the epilogue's code for all columns.
 
-use super::turns_of_part;
+use super::{is_brought, turns_of_part};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::epilogue::pairs::{self, Fetched, FetchedVectors, Pairs};
@@ -107,12 +107,12 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         // SAFETY: as promised by the caller.
         unsafe {
             let of_turn = vectors.of_turn::<D>(turn_of_piece);
-            if const { C::IS_POSSIBLE } && c.is_there() {
+            if is_brought::<C, _, _, _>(params) {
                 fetched.elements = c.of_turn(turn);
             }
             let (factor, addends) = params.epilogue.addends(&at, &of_turn, fetched);
             let (next, next_turn) = Self::in_piece(origin, turn + 1);
-            if const { !C::IS_POSSIBLE } || !c.is_there() {
+            if !is_brought::<C, _, _, _>(params) {
                 let at = Self::pairs_at(params.m, params.n, next, next_turn);
                 *fetched = params.epilogue.fetch(&at);
             }

@@ -33,7 +33,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     >(
         &self,
         params: &GemmParams<T, E, D>,
-        (factor, vectors, mut c): (f32, Option<FetchedVectors>, Option<(f32, &mut C)>),
+        (factor, vectors, (of_c, mut c)): (f32, Option<FetchedVectors>, (Option<f32>, C)),
         (origin, outbox): (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
         let turns = const { turns_of_part::<D>() };
@@ -48,7 +48,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             ($turn:expr) => {{
                 let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
                 // SAFETY: as promised by the caller; turns are asked for in order.
-                unsafe { addends_and_c::<D, C, O>(vectors, &mut c, turn, scale) }
+                unsafe { addends_and_c::<D, C, O>(vectors, (of_c, &mut c), turn, scale) }
             }};
         }
         // Where C comes from shared memory there are no registers to fetch it ahead, and it is there at once.
