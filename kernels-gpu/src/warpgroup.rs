@@ -155,7 +155,7 @@ impl<
             BulkPanel::<T, L::B, BN, BK>::box_of(ABOVE)
         },
         c: if Self::BRINGS_C { Some(Self::FILLS.box_of::<D>()) } else { None },
-        d: outbox::box_for::<D>(),
+        d: if Self::SENDS { Some(outbox::box_of::<D>()) } else { None },
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
@@ -257,8 +257,11 @@ impl<
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
             let first = hint::uniform(thread / THREADS) * Sums::<L, BN, BM>::ROWS;
-            let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
-            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
+            let outbox_of = |thread: u32| {
+                let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
+                Outbox::new(shared::dynamic::<u8>().add(room))
+            };
+            let mut outbox = outbox_of(thread);
             let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
             let mut next = if const { Self::HAS_ROOM } { parts.next() } else { None };
             if const { FITS } && p.k == 0 {
@@ -317,6 +320,11 @@ impl<
                 }
                 let (p, origin) = product();
                 change(&mut sums, origin);
+                if const { !Self::HAS_ROOM } {
+                    // A tile ends where it has begun, so nothing need be kept in between.
+                    const { assert!(BN.is_multiple_of(2 * outbox::cols::<D>()), "both rooms alike") };
+                    outbox = outbox_of(hint::opaque(thread));
+                }
                 let at = (origin, &mut outbox);
                 if const { Self::HAS_ROOM && !Self::BRINGS_C } {
                     let c = NotBrought;
@@ -341,7 +349,7 @@ impl<
                 Sums::<L, BN, BM>::send_parked::<_, _, _, FITS>(p, &parked, cols, &mut outbox);
             }
             ring.leave_cluster();
-            if const { Self::HAS_ROOM } {
+            if const { Self::SENDS } {
                 outbox.finish();
             }
         }
@@ -352,7 +360,10 @@ impl<
 
     /// Whether consumers keep the last of a tile until [later](Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
     /// which results of f32 leave no registers.
-    const HAS_ROOM: bool = !D::IS_STORED_DIRECTLY;
+    const HAS_ROOM: bool = D::IS_PARKED;
+
+    /// Whether D leaves through outboxes.
+    const SENDS: bool = !tile::is_stored_directly::<D, FITS>();
 
     /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
     const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
@@ -367,7 +378,8 @@ impl<
     pub const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
 
     /// Where the ring's barriers lie, behind the outboxes.
-    const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::bytes_for::<D>();
+    const RING: u32 =
+        Self::OUTBOXES + Self::CONSUMERS / WARP * if Self::SENDS { outbox::BYTES } else { 0 };
 
     /// Where a stage begins in shared memory.
     #[device_inline]

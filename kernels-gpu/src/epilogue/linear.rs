@@ -91,9 +91,9 @@ impl<T: Element> Epilogue<T> for Linear<T> {
 
     #[device_inline]
     fn only_scales(&self) -> Option<T::Acc> {
-        let plain = self.beta == T::Acc::ZERO
-            && self.bias_axis == BiasAxis::None
-            && self.activation == Activation::None;
+        let plain = !self.reads_c_of_f32()
+            && anew::<T>(self.bias_axis as u32) == BiasAxis::None as u32
+            && anew::<T>(self.activation as u32) == Activation::None as u32;
         plain.then_some(self.alpha)
     }
 
@@ -153,7 +153,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
             BiasAxis::None | BiasAxis::Column => [vectors.of_cols.map(widened); ROWS],
             BiasAxis::Row => vectors.of_rows.map(|word| [[widened([word, 0])[0]; 2]; PAIRS]),
         };
-        if self.beta != T::Acc::ZERO {
+        if self.reads_c_of_f32() {
             for i in 0..ROWS {
                 for j in 0..PAIRS {
                     let c = widened(fetched.elements[i][j]);
@@ -290,6 +290,13 @@ impl<T: Element> Epilogue<T> for Linear<T> {
     }
 }
 
+/// A word of the epilogue's, looked at each time anew where results are of f32: what is known of it takes a predicate all through the loops before, of which these
+/// leave none.
+#[device_inline]
+fn anew<T: Element>(word: u32) -> u32 {
+    if const { size_of::<T>() == size_of::<u32>() } { hint::opaque(word) } else { word }
+}
+
 impl<T: Element> Linear<T> {
     /// Whether there is a C, asked each time anew where sums are of f32: the answer takes a predicate all through the loops before.
     #[device_inline]
@@ -298,6 +305,16 @@ impl<T: Element> Linear<T> {
             let bits = (self.beta.to_f64() as f32).to_bits();
             // Of both zeros all bits but the sign are zero.
             hint::opaque(bits) << 1 != 0
+        } else {
+            self.beta != T::Acc::ZERO
+        }
+    }
+
+    /// Whether there is a C, asked anew where results are of f32, as by [`anew`].
+    #[device_inline]
+    fn reads_c_of_f32(&self) -> bool {
+        if const { size_of::<T>() == size_of::<u32>() } {
+            self.reads_c()
         } else {
             self.beta != T::Acc::ZERO
         }

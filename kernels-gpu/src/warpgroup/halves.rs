@@ -44,9 +44,8 @@ use crate::schedule::hand_over::HandOver;
 use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
 use crate::tile::Origin;
-use crate::warpgroup::addend::NotBrought;
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
-use crate::warpgroup::outbox;
+use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::tile::WarpgroupTile;
 use crate::warpgroup::{CONSUMERS_MEET, HELD_MEET, PRODUCERS, become_consumer, become_producer};
 use core::marker::PhantomData;
@@ -119,7 +118,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
         fits_a: false,
         b: BulkPanel::<f16, L::B, BN, BK>::box_of(CLUSTER),
         c: None,
-        d: outbox::box_for::<f32>(),
+        d: Some(outbox::box_of::<f32>()),
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
@@ -150,6 +149,8 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
             let first = hint::uniform(thread / THREADS) * M as u32;
+            let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
+            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
             for Part { origin: Origin { row, col }, slices, is_left, first_helper } in
                 Parts::<CLUSTER>::new::<Self, _>(&p)
             {
@@ -168,9 +169,10 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
                 // On the way while sums are divided. Any earlier there would be no registers for it.
                 let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
                 powers.divide(&mut sums);
-                sums.store_directly(&p, origin, fetched, NotBrought);
+                sums.store(&p, origin, fetched, &mut outbox);
             }
             ring.leave_cluster();
+            outbox.finish();
         }
     }
 }
@@ -194,8 +196,12 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     /// Bytes of a stage.
     const STAGE_BYTES: u32 = HALVES * (Self::PANEL_BYTES[0] + Self::PANEL_BYTES[1]);
 
-    /// Where the ring's barriers lie in shared memory: behind the stages.
-    pub(crate) const RING: u32 = STAGES * Self::STAGE_BYTES;
+    /// Where the consumers' outboxes lie in shared memory: behind the stages.
+    pub(crate) const OUTBOXES: u32 =
+        (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
+
+    /// Where the ring's barriers lie, behind the outboxes.
+    pub(crate) const RING: u32 = Self::OUTBOXES + Self::CONSUMERS / WARP * outbox::BYTES;
 
     /// What is in a stage.
     #[device_inline]

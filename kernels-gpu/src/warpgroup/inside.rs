@@ -33,7 +33,7 @@ impl<
         fits_a: true,
         b: BulkPanel::<T, L::B, BN, BK>::BOX,
         c: None,
-        d: outbox::box_for::<D>(),
+        d: Some(outbox::box_of::<D>()),
     };
 
     /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row is `row`, where A has `m`.

@@ -1,7 +1,7 @@
 //! The last stretch of a warp's part of D: rounded, by way of shared memory, to where it belongs.
 //!
 //! Lanes hold pairs of neighbouring elements in eight rows; D is written in rows. So a warp writes 16 rows by 64 columns to shared
-//! memory, in an order of its own ([`crate::warpgroup::part`]), and sends them from there. That is for elements of 16 bits.
+//! memory, in an order of its own ([`crate::warpgroup::part`]), and sends them from there. Of f32 it is half as many columns.
 //!
 //! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so while the warp goes
 //! on with the next part or the next tile. There is room for two parts, which are used in turn:
@@ -35,21 +35,11 @@ pub const fn box_of<D>() -> BoxShape {
     part::box_of_rows::<D>(ROWS as u32)
 }
 
-/// The same, if there is anything to send of a kernel whose results are of `D`.
-pub const fn box_for<D: Outgoing>() -> Option<BoxShape> {
-    if D::IS_STORED_DIRECTLY { None } else { Some(box_of::<D>()) }
-}
-
 /// Parts that a warp has room for.
 pub const ROOMS: u32 = 2;
 
 /// Bytes of shared memory of one warp.
 pub const BYTES: u32 = ROOMS * PART_BYTES;
-
-/// The same for a D whose elements [may not need any](Outgoing::IS_STORED_DIRECTLY).
-pub const fn bytes_for<D: Outgoing>() -> u32 {
-    if D::IS_STORED_DIRECTLY { 0 } else { BYTES }
-}
 
 /// What the room of a warp begins at a multiple of.
 pub const ALIGNMENT: u32 = SWIZZLE.repeats_after();
@@ -321,8 +311,8 @@ impl<O: Operands> Outbox<O> {
 
 /// An element of D, and of C that has come as a [part].
 pub trait Outgoing: Element<Acc = f32> {
-    /// Whether lanes store their elements of D themselves, and nothing leaves through an outbox: of 32 bits four lanes have all of a sector.
-    const IS_STORED_DIRECTLY: bool;
+    /// Whether the last of a tile may be kept in registers until later: of 32 bits it takes twice as many as there are.
+    const IS_PARKED: bool;
 
     /// A lane's values of [`pairs::COLS`] columns as they are written.
     type Packed: Copy + Default;
@@ -349,7 +339,7 @@ pub trait Outgoing: Element<Acc = f32> {
 macro_rules! rounded {
     ($($t:ident)*) => {$(
         impl Outgoing for $t {
-            const IS_STORED_DIRECTLY: bool = false;
+            const IS_PARKED: bool = true;
             type Packed = [[u32; 4]; pairs::COLS / BLOCK];
 
             #[device_inline]
@@ -398,14 +388,23 @@ macro_rules! rounded {
 rounded!(f16 bf16);
 
 impl Outgoing for f32 {
-    const IS_STORED_DIRECTLY: bool = true;
-    type Packed = ();
+    const IS_PARKED: bool = false;
+    type Packed = Pairs<f32>;
 
     #[device_inline]
-    fn pack(_values: Pairs<f32>) -> Self::Packed {}
+    fn pack(values: Pairs<f32>) -> Self::Packed {
+        values
+    }
 
     #[device_inline]
-    unsafe fn write<O: Operands>(_outbox: &Outbox<O>, _turn: u32, (): Self::Packed) {}
+    #[track_caller]
+    unsafe fn write<O: Operands>(outbox: &Outbox<O>, _turn: u32, values: Pairs<f32>) {
+        if const { O::SWAPPED } {
+            unreachable!("lanes store them themselves");
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { part::write_f32(outbox.part, values) };
+    }
 
     #[device_inline]
     #[track_caller]

@@ -4,14 +4,14 @@
 //! row is 128 bytes, as many as there are in all banks, and its 16-byte pieces change places with those of the rows next to it
 //! ([`Swizzle::Bytes128`]): so the eight rows of a matrix lie in different banks, as do the pieces of a row.
 //!
-//! Of f32, of which C alone comes so, a row has half as many columns, and lanes read their pairs by themselves, 8 bytes each. Of such 16 lanes do so at a time, those of four
+//! Of f32 a row has half as many columns, and lanes write or read their pairs by themselves, 8 bytes each. Of such 16 lanes do so at a time, those of four
 //! rows, and in each row two pieces, which lie where two rows beside each other both have theirs. So lanes of odd rows go through
 //! their pairs in another order.
 //!
 //! Where [A and B are swapped](crate::swapped) lanes hold pairs of elements below each other, and a warp's 16 rows of sums are 16 columns of D, a quarter of a row of a
 //! part. So the four warps of a warpgroup have 64 rows by 64 columns together, each matrix transposed on its way.
 
-use crate::epilogue::pairs::{self, Words};
+use crate::epilogue::pairs::{self, Pairs, Words};
 use crate::maps::BoxShape;
 use crate::warp::sums_on_the_way::LANES;
 use cuda_std::memory::SharedPtr;
@@ -104,6 +104,24 @@ impl PairsOfF32 {
         let exchanged = if self.odd { EXCHANGED as u32 * STEP_BYTES } else { 0 };
         let first = SWIZZLE.apply(self.part + row * ROW_BYTES + self.column) ^ exchanged;
         SharedPtr::from_address(first ^ (j as u32 * STEP_BYTES))
+    }
+}
+
+/// Writes a lane's pairs of a part of f32.
+///
+/// # Safety
+/// The room is the warp's own.
+#[device_inline]
+#[track_caller]
+pub unsafe fn write_f32(part: u32, values: Pairs<f32>) {
+    const { assert!(cols::<f32>() == pairs::COLS, "a part is one turn") };
+    let of_lane = PairsOfF32::of(part);
+    for i in 0..pairs::ROWS {
+        for j in 0..pairs::PAIRS {
+            let pair = if of_lane.odd { values[i][j ^ EXCHANGED] } else { values[i][j] };
+            // SAFETY: as promised by the caller; a pair is aligned to its size.
+            unsafe { of_lane.place(i, j).store_vec(pair) };
+        }
     }
 }
 

@@ -19,14 +19,14 @@ use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::slices::ring::{Ring, WARP};
 use crate::tile::{Origin, block_tile};
-use crate::warpgroup::addend::NotBrought;
 use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::halves::{Halves, InTwoSteps, Products};
+use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::tile::WarpgroupTile;
 use crate::warpgroup::{self, PRODUCERS};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{M, THREADS};
-use cuda_std::{device_inline, early_start, hint, registers, thread};
+use cuda_std::{device_inline, early_start, hint, registers, shared, thread};
 use half::f16;
 
 /// The kernel for block tiles of `BM x BN` and factors in the layouts `L`. Its parameters are those of [`Halves`].
@@ -95,7 +95,10 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts> GemmK
             }
             let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
             powers.divide(&mut sums);
-            sums.store_directly(&p, origin, fetched, NotBrought);
+            let room = Halves::<BM, BN, STAGES, L>::OUTBOXES + thread / WARP * outbox::BYTES;
+            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
+            sums.store(&p, origin, fetched, &mut outbox);
+            outbox.finish();
         }
     }
 }

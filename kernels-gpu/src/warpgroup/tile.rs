@@ -21,6 +21,8 @@ mod hand_over;
 mod parked;
 mod store;
 
+pub use store::is_stored_directly;
+
 pub use hand_over::VECTOR;
 pub use parked::Parked;
 

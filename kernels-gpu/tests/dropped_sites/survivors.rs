@@ -85,4 +85,10 @@ pub const SURVIVORS: &[Survivor] = &[
         "sums.store(&p, origin, fetched, &mut outbox);",
         PartsHaveRoom,
     ),
+    survivor(
+        BulkReadWait,
+        "warpgroup/split_halves.rs",
+        "sums.store(&p, origin, fetched, &mut outbox);",
+        PartsHaveRoom,
+    ),
 ];

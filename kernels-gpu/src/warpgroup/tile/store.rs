@@ -8,7 +8,7 @@
 //! | the same with GELU | 10 instructions for each sum, 12 in f16, 7 by tanh in both | for each form written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
-//! All that is said of D in half precision. Results of f32 lanes store [themselves](Outgoing::IS_STORED_DIRECTLY) (`directly.rs`).
+//! All that is said of D in half precision. Results of f32 lanes store [themselves](is_stored_directly) where tiles fit (`directly.rs`).
 //!
 //! Where all is written out (`written_out.rs`) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
 //! much as it is long: a jump to the sums and one to the activation, each of which waits for where to, and what the sums are copied to.
@@ -117,7 +117,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         // SAFETY: as promised by the caller.
         unsafe {
-            if const { D::IS_STORED_DIRECTLY } {
+            if const { is_stored_directly::<D, FITS>() } {
                 self.store_directly(params, origin, fetched, c);
                 return Parked::nothing();
             }
@@ -223,7 +223,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         (origin, outbox): (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
         const {
-            let fits = Self::first_parked::<D>() == HALF || D::IS_STORED_DIRECTLY;
+            let fits = Self::first_parked::<D>() == HALF || !D::IS_PARKED;
             assert!(fits, "what is not parked is one half");
         };
         let turns = const { turns_of_part::<D>() };
@@ -304,6 +304,12 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 /// How many times [`pairs::COLS`] columns are a part of D on its way.
 pub(super) const fn turns_of_part<D>() -> u32 {
     (outbox::cols::<D>() / pairs::COLS) as u32
+}
+
+/// Whether lanes store their elements of D themselves, and nothing leaves through an outbox (`directly.rs`): of f32, in tiles that fit, which need not end with
+/// a part, and may be swapped.
+pub const fn is_stored_directly<D: Outgoing, const FITS: bool>() -> bool {
+    FITS && !D::IS_PARKED
 }
 
 /// No C.

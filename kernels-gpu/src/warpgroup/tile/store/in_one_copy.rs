@@ -40,8 +40,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let mut vectors = ahead.vectors;
         // SAFETY: as promised by the caller.
         let mut fetched = unsafe { Self::first_elements(params, origin, &ahead) };
-        let in_words =
-            params.target().has_vectors(2) && cols_of_d::<O, _, _, _>(params).is_multiple_of(2);
+        let in_words = const { size_of::<D>() == size_of::<u32>() }
+            || params.target().has_vectors(2) && cols_of_d::<O, _, _, _>(params).is_multiple_of(2);
         for turn in 0..hint::opaque(Self::TURNS) {
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
