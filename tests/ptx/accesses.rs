@@ -27,7 +27,7 @@ fn every_access_names_its_state_space() {
         }
         // Warpgroups multiply from shared memory, and pass their sums through it only if they end in the epilogue.
         let in_warpgroups = module.multiplies_in_warpgroups();
-        let passes_sums = module.finishes_in_bulk() && !module.stores_pairs_of_f32();
+        let passes_sums = module.finishes_in_bulk() && !module.stores_directly();
         if shared
             && (!in_warpgroups || passes_sums || module.brings_c() || module.multiplies_doubles())
         {
@@ -37,6 +37,7 @@ fn every_access_names_its_state_space() {
         let by_hand = (module.kernel.producers > 0 && !in_warpgroups)
             || module.kernel.rung == Rung::TensorCore
             || module.multiplies_doubles()
+            || module.sends_pairs_of_f32()
             // What of A's slices lies outside of it.
             || (in_warpgroups && module.kernel.rung == Rung::SplitK);
         // A slice of zeros for products without depth.
@@ -116,7 +117,7 @@ fn accesses_are_as_wide_as_meant() {
                 // The compiler may write them once for each kind of part that a block sums.
                 module.check_bulk_loads();
                 // D leaves in boxes as wide, each at a place of its own where all is written out, and else all at one.
-                let leaves = usize::from(!module.stores_pairs_of_f32());
+                let leaves = usize::from(!module.stores_directly());
                 let of_d = module.written_out() + leaves;
                 let store = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";
                 assert_eq!(count(store), of_d, "{name}");
@@ -132,7 +133,9 @@ fn accesses_are_as_wide_as_meant() {
                     true => "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
                     false => "stmatrix.sync.aligned.m8n8.x4.shared.b16",
                 });
-                let most = if module.stores_pairs_of_f32() {
+                let most = if module.kernel.target == Dtype::F32 {
+                    let pairs = |word: &&str| word.starts_with("st.shared") && bytes(word) == 8;
+                    assert_eq!(module.accesses().filter(pairs).count(), 8 * of_d, "{name}: pairs");
                     assert_eq!(written, 0, "{name}");
                     8
                 } else {
@@ -157,7 +160,7 @@ fn accesses_are_as_wide_as_meant() {
                 assert_eq!(wider, None, "{name}");
                 let stored = |word: &&str| {
                     word.starts_with("st.global")
-                        && bytes(word) > if module.stores_pairs_of_f32() { 8 } else { 4 }
+                        && bytes(word) > if module.stores_directly() { 8 } else { 4 }
                 };
                 assert_eq!(others().find(stored), None, "{name}");
             }

@@ -87,8 +87,8 @@ fn barriers_are_as_designed() {
             // sums are left to others and where they are collected, among those that have read a stage of C, where that is written out and where it is not, around the writes of
             // each part of D where they are written out, of a part of any other, and before one that is not mapped is read back.
             Rung::Warpgroup => {
-                const ALL: [&str; 64] = {
-                    let mut barriers = ["bar.warp.sync"; 64];
+                const ALL: [&str; 96] = {
+                    let mut barriers = ["bar.warp.sync"; 96];
                     barriers[0] = "bar.sync";
                     (barriers[3], barriers[4]) = ("bar.sync", "bar.sync");
                     barriers
@@ -97,7 +97,7 @@ fn barriers_are_as_designed() {
                 // before those of a part that is written out.
                 let pieces = (2 * module.left_in_pieces()).saturating_sub(1);
                 let of_c = if module.brings_c() { module.stages_of_c() + 1 } else { 0 };
-                let of_any = if module.stores_pairs_of_f32() { 0 } else { 3 };
+                let of_any = if module.stores_directly() { 0 } else { 3 };
                 &ALL[..5 + of_c + of_any + 2 * module.written_out() + pieces]
             }
             // As with warp tiles, and around the way of the sums through shared memory.

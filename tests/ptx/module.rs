@@ -236,16 +236,18 @@ impl Module {
         stages.unwrap()
     }
 
-    /// Where in the code parts leave for a mapped D that are all written out. Four ways of sums are: of such as are only scaled, with a bias, and with that and either form
-    /// of GELU; and one with C, where that is brought. Results of f32 do not leave in parts. Where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
+    /// Where in the code parts leave for a mapped D that are all written out. Ways of sums are: of such as are only scaled, with a bias, and with that and GELU, of which there are two
+    /// forms in half precision and in f32 one, for few sums; and one with C, where that is brought. In half precision, where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
     /// there is nothing to multiply, and in the end; where tiles fit there always is something.
     pub fn written_out(&self) -> usize {
         const ROOMS: usize = 2;
-        if self.kernel.target == Dtype::F32 {
-            return 0;
-        }
         let parts = self.parts_of_d();
-        let ways = 4 + usize::from(self.brings_c());
+        let ways = 2 + usize::from(self.brings_c());
+        if self.kernel.target == Dtype::F32 {
+            let ways = ways + usize::from(self.kernel.tile.tm * self.kernel.tile.tn <= 64);
+            return if self.stores_directly() { 0 } else { ways * parts };
+        }
+        let ways = ways + 2;
         let later = if self.kernel.fits { 2 } else { 3 };
         ways * parts.min(ROOMS) + later * parts.saturating_sub(ROOMS)
     }
@@ -253,13 +255,17 @@ impl Module {
     /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out. Where A and B
     /// are swapped what is left of a part are whole boxes.
     pub fn left_in_pieces(&self) -> usize {
-        let in_parts = self.kernel.target != Dtype::F32;
-        if in_parts && self.kernel.fits && !self.kernel.swapped { 3 } else { 0 }
+        if !self.stores_directly() && self.kernel.fits && !self.kernel.swapped { 3 } else { 0 }
     }
 
-    /// Whether lanes store pairs of sums of f32 themselves: other elements leave in parts.
-    pub fn stores_pairs_of_f32(&self) -> bool {
-        self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32
+    /// Whether lanes store pairs of sums of f32 themselves: all others leave in parts.
+    pub fn stores_directly(&self) -> bool {
+        self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32 && self.kernel.fits
+    }
+
+    /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.
+    pub fn sends_pairs_of_f32(&self) -> bool {
+        self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32 && !self.kernel.fits
     }
 
     /// Bytes of a loaded operand: an element, or where it comes from shared memory one as wide as the sums.

@@ -132,7 +132,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 );
             }
             if is_mapped
-                && let Some(Short { factor, has_gelu, by_tanh, of_c }) = params.epilogue.short()
+                && let Some(Short { factor, has_gelu, by_tanh, of_c }) = Self::short(params)
                 && (of_c.is_none() || is_brought::<C, _, _, _>(params))
             {
                 let at = (origin, outbox);
@@ -274,6 +274,18 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             pack!(0 1 2 3);
         }
         parked
+    }
+
+    /// What the epilogue comes to, if that is written out. GELU in f32, which is twice as long, is so for few sums alone.
+    #[device_inline]
+    fn short<T: Element, E: Epilogue<D>, D: Outgoing>(
+        params: &GemmParams<T, E, D>,
+    ) -> Option<Short<f32>> {
+        let short = params.epilogue.short();
+        if const { D::IS_PARKED || Self::TURNS <= HALF } {
+            return short;
+        }
+        short.filter(|short| !short.has_gelu)
     }
 
     /// Moves the sums of the second half of all turns to where those of the first are.

@@ -1,8 +1,8 @@
-//! D of f32: lanes store their pairs themselves.
+//! D of f32 in tiles that [fit](crate::warpgroup::fit): lanes store their pairs themselves.
 //!
-//! Four lanes have 32 bytes of a row together, a whole sector of the L2 cache, and a warp eight such with each store. So nothing is gained by a way through
-//! shared memory, on which a warp would wait for room: a part of 32 columns takes all of a row there, and a tile has eight of them. Where A and B are
-//! [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each.
+//! Four lanes have 32 bytes of a row together, a whole sector of the L2 cache, and a warp eight such with each store. Where A and B are
+//! [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each. Parts that leave through an outbox are faster by 3 to 12 %, which copies whole rows of
+//! 128 bytes while the warp goes on (H200); but they would write behind the last column of a tile that fits, where the next one begins.
 
 use super::{NO_C, addends_and_c, is_brought};
 use crate::element::Element;
