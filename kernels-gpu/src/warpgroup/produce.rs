@@ -49,6 +49,10 @@ impl<
             let (a, b) = p.mapped_factors();
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
+            if let Some(d) = p.d_if_mapped() {
+                // A block of one tile would wait for it at its end.
+                bulk_copy::prefetch(d.map);
+            }
             let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
             let cols = fit::cols::<Self, _>(p);
             let of_b = if const { FITS } {
