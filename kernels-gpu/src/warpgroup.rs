@@ -304,7 +304,7 @@ impl<
                 let fetched = Self::consume(
                     &mut sums,
                     &mut ring,
-                    (first, true),
+                    (first, Self::HOLDS),
                     (slices, cols),
                     (send, fetch),
                 );
@@ -370,6 +370,10 @@ impl<
 
     /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
     const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
+
+    /// Whether the second warpgroup [holds](Self::HELD). Products of narrow tiles take less time than their slices, so there would be nothing else to do meanwhile, and
+    /// the last slices of such a tile would be multiplied one warpgroup after the other when all are there.
+    const HOLDS: bool = BN > wgmma::M;
 
     /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
     /// by then, and the first needs all others.

@@ -121,7 +121,7 @@ fn barriers_are_as_designed() {
             expected.splice(..1, OF_CLUSTER);
             expected.extend(OF_CLUSTER);
         }
-        if module.kernel.rung == Rung::Warpgroup {
+        if module.kernel.rung == Rung::Warpgroup && module.kernel.width() > 64 {
             // Where one warpgroup holds, and the other says that it need not any more.
             expected.insert(1, "bar.sync");
             expected.insert(1, "bar.arrive");
