@@ -211,13 +211,6 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
         (self.mapped(a, self.a_stride), self.mapped(b, self.b_stride))
     }
 
-    /// D of the product, where it is mapped.
-    #[device_inline]
-    pub fn d_if_mapped(&self) -> Option<Mapped<'_>> {
-        // SAFETY: it is mapped.
-        self.maps.mappings.has(Mappings::D).then(|| unsafe { self.mapped_d() })
-    }
-
     /// Whether D is mapped, asked each time anew: the answer takes no register all the while, but code for each time.
     #[device_inline]
     pub fn d_is_mapped_anew(&self) -> bool {

@@ -41,10 +41,12 @@
 pub mod addend;
 pub mod bulk_panels;
 pub mod cluster_split;
+mod derived;
 pub mod fit;
 pub mod halves;
 mod inside;
 pub mod outbox;
+pub mod outgoing;
 pub mod pace;
 pub mod part;
 mod produce;
@@ -54,7 +56,7 @@ pub mod split;
 pub mod split_halves;
 pub mod tile;
 
-pub use roles::{become_consumer, become_producer};
+pub use roles::{CONSUMERS_MEET, HELD_MEET, PRODUCERS, become_consumer, become_producer};
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -68,23 +70,15 @@ use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
 use crate::swapped::Operands;
 use crate::tile::Origin;
-use crate::warpgroup::addend::{Brings, Fills, InStages, NotBrought};
-use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
-use crate::warpgroup::outbox::{Outbox, Outgoing};
+use crate::warpgroup::addend::{Brings, InStages, NotBrought};
+use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
+use crate::warpgroup::outbox::Outbox;
+use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::pace::Pace;
 use crate::warpgroup::tile::{Parked, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
 use cuda_std::{device_inline, early_start, hint, named_barrier, registers, shared, thread};
-
-/// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
-pub const PRODUCERS: u32 = THREADS;
-
-/// The named barrier of all threads that multiply.
-pub const CONSUMERS_MEET: u32 = 1;
-
-/// The named barrier at which the second warpgroup waits before its last slices of a tile.
-pub const HELD_MEET: u32 = 2;
 
 /// The slice of a tile during whose products the rest of the tile before it leaves. By then what has been sent of that has been read, and two slices'
 /// products are under way.
@@ -176,28 +170,6 @@ impl<
         // SAFETY: as promised by the caller.
         unsafe { Self::run_with(&p, |_, _| ()) }
     }
-}
-
-impl<
-    T: Element<Acc = f32> + wgmma::Element,
-    const BM: usize,
-    const BN: usize,
-    const BK: usize,
-    const STAGES: u32,
-    L: MajorLayouts,
-    const ABOVE: u32,
-    D: Outgoing,
-    const BESIDE: u32,
-    const FITS: bool,
-> Brings for Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
-{
-    const FILLS: Fills = Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES);
-
-    const STAGE_BYTES: u32 = {
-        let (a, b) = (BulkPanel::<T, L::A, BM, BK>::BYTES, BulkPanel::<T, L::B, BN, BK>::BYTES);
-        assert!(a.is_multiple_of(ALIGNMENT) && b.is_multiple_of(ALIGNMENT), "panels are aligned");
-        a + b
-    };
 }
 
 impl<
@@ -356,49 +328,6 @@ impl<
                 outbox.finish();
             }
         }
-    }
-
-    /// Threads that multiply.
-    const CONSUMERS: u32 = Self::TILE.threads();
-
-    /// Whether consumers keep the last of a tile until [later](Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
-    /// which results of f32 leave no registers.
-    const HAS_ROOM: bool = D::IS_PARKED;
-
-    /// Whether D leaves through outboxes.
-    const SENDS: bool = !tile::is_stored_directly::<D, FITS>();
-
-    /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
-    const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
-
-    /// Whether the second warpgroup [holds](Self::HELD). Products of narrow tiles take less time than their slices, so there would be nothing else to do meanwhile, and
-    /// the last slices of such a tile would be multiplied one warpgroup after the other when all are there.
-    const HOLDS: bool = BN > wgmma::M;
-
-    /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
-    /// by then, and the first needs all others.
-    ///
-    /// A tile of no more slices than stages is begun and ended by both alike: the first could come to the barrier for the next tile too early.
-    const HELD: u32 = STAGES - 1;
-
-    /// Where the consumers' outboxes lie in shared memory: behind the stages.
-    pub const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
-
-    /// Where the ring's barriers lie, behind the outboxes.
-    const RING: u32 =
-        Self::OUTBOXES + Self::CONSUMERS / WARP * if Self::SENDS { outbox::BYTES } else { 0 };
-
-    /// Where a stage begins in shared memory.
-    #[device_inline]
-    fn stage(index: u32) -> u32 {
-        shared::dynamic::<u8>().address() + index * Self::STAGE_BYTES
-    }
-
-    /// The panels of A and B in a stage.
-    #[device_inline]
-    fn panels(stage: u32) -> (BulkPanel<T, L::A, BM, BK>, BulkPanel<T, L::B, BN, BK>) {
-        let a = Self::stage(stage);
-        (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
     }
 
     /// Sums the products of so many slices of a tile of so many columns: of a warpgroup's rows of it, from `first` on. The second warpgroup may hold before its last slices,

@@ -17,7 +17,7 @@ use crate::maps::{BoxShape, Mapped};
 use crate::slices::ring::Ring;
 use crate::swapped::Operands;
 use crate::tile::Origin;
-use crate::warpgroup::outbox::Outgoing;
+use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::part::{self, PART_BYTES, ROW_BYTES};
 use core::marker::PhantomData;
 use cuda_std::mbarrier::Mbarrier;

@@ -11,7 +11,8 @@ use crate::slices::ring::Ring;
 use crate::tile::Origin;
 use crate::warpgroup::addend::Brings;
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
-use crate::warpgroup::outbox::{self, Outgoing};
+use crate::warpgroup::outbox;
+use crate::warpgroup::outgoing::Outgoing;
 use cuda_std::{bulk_copy, device_inline, named_barrier, shared, thread, wgmma};
 
 impl<

@@ -10,7 +10,7 @@ use crate::tile::Origin;
 use crate::warpgroup::addend::Brings;
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::warpgroup::fit;
-use crate::warpgroup::outbox::Outgoing;
+use crate::warpgroup::outgoing::Outgoing;
 use core::ops::Range;
 use cuda_std::{bulk_copy, cluster, device_inline, hint, wgmma};
 
@@ -49,10 +49,6 @@ impl<
             let (a, b) = p.mapped_factors();
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
-            if let Some(d) = p.d_if_mapped() {
-                // A block of one tile would wait for it at its end.
-                bulk_copy::prefetch(d.map);
-            }
             let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
             let cols = fit::cols::<Self, _>(p);
             let of_b = if const { FITS } {
@@ -85,6 +81,7 @@ impl<
             }
         }
     }
+
     /// Brings C of the tile that begins at `origin`, which is finished by this block.
     ///
     /// # Safety

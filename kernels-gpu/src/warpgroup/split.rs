@@ -13,7 +13,7 @@ use crate::params::GemmParams;
 use crate::slices::ring::{Ring, WARP};
 use crate::tile::{Origin, block_tile};
 use crate::warpgroup::bulk_panels::MajorLayouts;
-use crate::warpgroup::outbox::Outgoing;
+use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::WarpgroupTile;
 use crate::warpgroup::{self, Warpgroup};
 use core::marker::PhantomData;

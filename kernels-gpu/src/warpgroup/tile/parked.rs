@@ -18,7 +18,8 @@ use crate::maps::Mapped;
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
-use crate::warpgroup::outbox::{self, Outbox, Outgoing};
+use crate::warpgroup::outbox::{self, Outbox};
+use crate::warpgroup::outgoing::Outgoing;
 use cuda_std::device_inline;
 
 /// How many times [`pairs::COLS`](crate::epilogue::pairs::COLS) columns of 16 bits are parked at most.

@@ -12,7 +12,7 @@ use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup::addend::Addend;
-use crate::warpgroup::outbox::Outgoing;
+use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile, of_warp};
 use cuda_std::{device_inline, hint};
 

@@ -1,0 +1,95 @@
+//! What follows from a kernel's tile, stages and elements: which of the ways it goes, and where things lie in its shared memory.
+//!
+//! ```text
+//! stage 0: A, B | stage 1: A, B | .. | outboxes of the consumers' warps | barriers of the ring
+//! ```
+
+use super::{Sums, Warpgroup};
+use crate::element::Element;
+use crate::kernel::GemmKernel;
+use crate::slices::ring::WARP;
+use crate::warpgroup::addend::{Brings, Fills};
+use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
+use crate::warpgroup::outbox;
+use crate::warpgroup::outgoing::Outgoing;
+use crate::warpgroup::tile;
+use cuda_std::{device_inline, shared, wgmma};
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+    const ABOVE: u32,
+    D: Outgoing,
+    const BESIDE: u32,
+    const FITS: bool,
+> Brings for Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
+{
+    const FILLS: Fills = Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES);
+
+    const STAGE_BYTES: u32 = {
+        let (a, b) = (BulkPanel::<T, L::A, BM, BK>::BYTES, BulkPanel::<T, L::B, BN, BK>::BYTES);
+        assert!(a.is_multiple_of(ALIGNMENT) && b.is_multiple_of(ALIGNMENT), "panels are aligned");
+        a + b
+    };
+}
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+    const ABOVE: u32,
+    D: Outgoing,
+    const BESIDE: u32,
+    const FITS: bool,
+> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
+{
+    /// Threads that multiply.
+    pub(super) const CONSUMERS: u32 = Self::TILE.threads();
+
+    /// Whether consumers keep the last of a tile until [later](crate::warpgroup::tile::Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
+    /// which results of f32 leave no registers.
+    pub(super) const HAS_ROOM: bool = D::IS_PARKED;
+
+    /// Whether D leaves through outboxes.
+    pub(super) const SENDS: bool = !tile::is_stored_directly::<D, FITS>();
+
+    /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
+    pub(super) const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
+
+    /// Whether the second warpgroup [holds](Self::HELD). Products of narrow tiles take less time than their slices, so there would be nothing else to do meanwhile, and
+    /// the last slices of such a tile would be multiplied one warpgroup after the other when all are there.
+    pub(super) const HOLDS: bool = BN > wgmma::M;
+
+    /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
+    /// by then, and the first needs all others.
+    ///
+    /// A tile of no more slices than stages is begun and ended by both alike: the first could come to the barrier for the next tile too early.
+    pub(super) const HELD: u32 = STAGES - 1;
+
+    /// Where the consumers' outboxes lie in shared memory: behind the stages.
+    pub const OUTBOXES: u32 = (STAGES * Self::STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
+
+    /// Where the ring's barriers lie, behind the outboxes.
+    pub(super) const RING: u32 =
+        Self::OUTBOXES + Self::CONSUMERS / WARP * if Self::SENDS { outbox::BYTES } else { 0 };
+
+    /// Where a stage begins in shared memory.
+    #[device_inline]
+    pub(super) fn stage(index: u32) -> u32 {
+        shared::dynamic::<u8>().address() + index * Self::STAGE_BYTES
+    }
+
+    /// The panels of A and B in a stage.
+    #[device_inline]
+    pub(super) fn panels(stage: u32) -> (BulkPanel<T, L::A, BM, BK>, BulkPanel<T, L::B, BN, BK>) {
+        let a = Self::stage(stage);
+        (BulkPanel::at(a), BulkPanel::at(a + BulkPanel::<T, L::A, BM, BK>::BYTES))
+    }
+}
