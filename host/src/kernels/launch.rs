@@ -296,11 +296,10 @@ mod tests {
         assert_eq!(blocks(8192, 1), Some([132, 1]));
         assert_eq!(blocks(8192, 2), Some([132, 1]), "of both products");
         assert_eq!(blocks(256, 64), Some([2 * 64, 1]));
-        let problem =
-            Problem { batch: 2, target: Dtype::F32, ..Problem::new(Dtype::Bf16, 8192, 8192, 64) };
+        let problem = Problem { batch: 2, ..Problem::new(Dtype::F64, 8192, 8192, 64) };
         let one_by_one =
-            LaunchShape::new(find("warpgroup_bf16_f32").unwrap(), &problem, &h200(), None);
-        assert_eq!((one_by_one.main, one_by_one.products), (Some([64 * 32, 1]), 1));
+            LaunchShape::new(find("tensor_core_bulk_f64").unwrap(), &problem, &h200(), None);
+        assert_eq!((one_by_one.main, one_by_one.products), (Some([64 * 64, 1]), 1));
     }
 
     #[test]

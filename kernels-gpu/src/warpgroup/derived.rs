@@ -15,6 +15,9 @@ use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile;
 use cuda_std::{device_inline, shared, wgmma};
 
+/// Sums of a tile that is too small for a warpgroup to hold.
+const NOT_HELD: usize = 128 * 128;
+
 impl<
     T: Element<Acc = f32> + wgmma::Element,
     const BM: usize,
@@ -63,9 +66,9 @@ impl<
     /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
     pub(super) const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
 
-    /// Whether the second warpgroup [holds](Self::HELD). Products of narrow tiles take less time than their slices, so there would be nothing else to do meanwhile, and
-    /// the last slices of such a tile would be multiplied one warpgroup after the other when all are there.
-    pub(super) const HOLDS: bool = BN > wgmma::M;
+    /// Whether the second warpgroup [holds](Self::HELD): in large tiles. The products of smaller ones take less time than their slices, as may those of tiles that fit, so that there would be
+    /// nothing else to do meanwhile, and the last slices would be multiplied one warpgroup after the other when all are there.
+    pub(super) const HOLDS: bool = BM * BN > NOT_HELD && !FITS;
 
     /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
     /// by then, and the first needs all others.
