@@ -253,6 +253,14 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
         self.with_epilogue(OfProduct(self.epilogue, index))
     }
 
+    /// Those with A and B of the product that comes `index` after the running block's, for who reads more of them than [maps](crate::maps) bring.
+    #[device_inline]
+    pub fn with_factors_of(&self, index: u32) -> Self {
+        let shifted = |factor: MatrixRef<T>, stride| factor.shifted(u64::from(index) * stride);
+        let (a, b) = (shifted(self.a, self.a_stride), shifted(self.b, self.b_stride));
+        GemmParams { a, b, ..*self }
+    }
+
     /// The parameters of the product that the running block computes: the one of its index along y. A and B are those of
     /// the product; D and the epilogue become so where they are used.
     #[device_inline]

@@ -186,14 +186,14 @@ impl<
 > Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
     /// Runs one thread, which may change the finished sums of each warpgroup's part of D before they are put through the epilogue: `change` gets them,
-    /// and where that part begins.
+    /// how many products after the running block's they are of, and where that part begins.
     ///
     /// # Safety
     /// As for [`GemmKernel::run`].
     #[device_inline]
     pub unsafe fn run_with<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
-        change: impl Fn(&mut Sums<L, BN, BM>, Origin),
+        change: impl Fn(&mut Sums<L, BN, BM>, (u32, Origin)),
     ) {
         registers::require();
         let thread = thread::thread_idx_x();
@@ -246,20 +246,20 @@ impl<
                 let Part { origin, slices, is_left, first_helper } = part;
                 // Worked out twice, since what stays in registers in between takes them from the sums.
                 let product = || {
-                    let (product, Origin { row, col }) = in_product::<Self, _>(p, origin);
-                    let mut p = p.further(product);
+                    let (index, Origin { row, col }) = in_product::<Self, _>(p, origin);
+                    let mut p = p.further(index);
                     let col = fit::first_col::<Self, _>(&p, col);
                     if const { FITS } {
                         // What lies beyond is another tile's.
                         p.n = p.n.min(col + cols());
                     }
-                    (p, Origin { row: row + first, col })
+                    (p, (index, Origin { row: row + first, col }))
                 };
                 let fetch = || {
                     if const { Self::HAS_ROOM } {
                         next = parts.next();
                     }
-                    let (p, origin) = product();
+                    let (p, (_, origin)) = product();
                     Sums::<L, BN, BM>::fetch(&p, origin)
                 };
                 let slices = slices.end - slices.start;
@@ -290,8 +290,8 @@ impl<
                         sums.collect(&of_block(helper), meet);
                     }
                 }
-                let (p, origin) = product();
-                change(&mut sums, origin);
+                let (p, at) = product();
+                change(&mut sums, at);
                 if const { !Self::HAS_ROOM } {
                     // A tile ends where it has begun, so nothing need be kept in between.
                     const {
@@ -300,7 +300,7 @@ impl<
                     };
                     outbox = outbox_of(hint::opaque(thread));
                 }
-                let at = (origin, &mut outbox);
+                let at = (at.1, &mut outbox);
                 if const { Self::HAS_ROOM && !Self::BRINGS_C } {
                     let c = NotBrought;
                     parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);

@@ -20,6 +20,7 @@ use cuda_std::entry::Parameter;
 use regemm_kernels::element::{Element, Yields};
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::maps::Results;
 use regemm_kernels::params::GemmParams;
 use std::fmt;
 use std::marker::PhantomData;
@@ -45,8 +46,8 @@ impl<T: Element, E: Epilogue<D>, D: Element> CustomKernel<T, E, D> {
             return Err(Error::KernelDtype { kernel: info.name, found, expected });
         }
         let map = Parameter::of::<TensorMap>();
-        let flag = Parameter::of::<u32>();
-        let all = [Parameter::of::<GemmParams<T, E, D>>(), map, map, map, flag];
+        let (results, mappings) = (Parameter::of::<Results>(), Parameter::of::<u32>());
+        let all = [Parameter::of::<GemmParams<T, E, D>>(), map, map, results, mappings];
         let expected = if info.boxes.is_some() { &all[..] } else { &all[..1] };
         if info.entry.parameters != expected {
             return Err(Error::KernelParameters {

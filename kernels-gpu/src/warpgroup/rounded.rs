@@ -50,9 +50,9 @@ impl<const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>> Ge
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {
         // SAFETY: as promised by the caller; without depth there are no lines.
         unsafe {
-            Inner::<BN, STAGES, L>::run_with(&p, |sums, origin| {
+            Inner::<BN, STAGES, L>::run_with(&p, |sums, (product, origin)| {
                 if p.k > 0 {
-                    divide(sums, &p, origin);
+                    divide(sums, &p.with_factors_of(product), origin);
                 }
             });
         }
