@@ -13,13 +13,14 @@
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
 //!   thread, which the producers give up ([`crate::warpgroup::tile`]). Where D is narrow they share 256 x 128, which is as many: then each has
 //!   two pieces of 64 rows, and two instructions to every step along k;
-//! - the second warpgroup leaves the tensor cores to the first for the last slices of a tile, and has them for its own last ones
+//! - the second warpgroup leaves the tensor cores to the first for the last slices of a large tile, and has them for its own last ones
 //!   after that: while one takes its sums to D the other multiplies. Without that both would end at the same time, and nobody would multiply
 //!   for all of the epilogue;
 //! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
 //!   the next, and while hardware takes it to D they multiply again ([`crate::warpgroup::outbox`]), with the last of it still in registers
 //!   ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
+//! - C comes the same way as slices do, behind those of a tile ([`crate::warpgroup::addend`]);
 //! - in a batch they are the tiles of all products ([`crate::schedule::batches`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::schedule::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::schedule::hand_over`]);
