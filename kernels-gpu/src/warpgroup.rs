@@ -205,7 +205,7 @@ impl<
         unsafe {
             let mut sums = Sums::<L, BN, BM>::declare();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Self::CLUSTER);
-            if thread >= Self::CONSUMERS {
+            if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
                 become_producer();
                 if thread == Self::CONSUMERS {
                     early_start::wait();
@@ -220,6 +220,7 @@ impl<
                     } else {
                         Self::produce(p, &mut ring, parts, || ());
                     }
+                    ring.wait_all_read();
                 }
                 return;
             }
@@ -236,15 +237,12 @@ impl<
             };
             let mut outbox = outbox_of(thread);
             let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
-            let mut next = if const { Self::HAS_ROOM } { parts.next() } else { None };
+            let mut next = parts.next();
             if const { FITS } && p.k == 0 {
                 Self::clear_slice();
             }
             let mut parked = Parked::nothing();
-            loop {
-                let part = if const { Self::HAS_ROOM } { next.take() } else { parts.next() };
-                let Some(part) = part else { break };
-                let Part { origin, slices, is_left, first_helper } = part;
+            while let Some(Part { origin, slices, is_left, first_helper }) = next.take() {
                 // Worked out twice, since what stays in registers in between takes them from the sums.
                 let product = || {
                     let (index, Origin { row, col }) = in_product::<Self, _>(p, origin);
@@ -282,49 +280,54 @@ impl<
                     (send, fetch),
                 );
                 parked = Parked::nothing();
-                if const { !FITS } {
-                    if is_left {
-                        sums.leave(&of_block(block), meet);
-                        continue;
-                    }
-                    for helper in (first_helper..block).step_by(Self::CLUSTER as usize) {
-                        sums.collect(&of_block(helper), meet);
-                    }
-                }
-                let (p, at) = product();
-                change(&mut sums, at);
-                if const { !Self::HAS_ROOM } {
-                    // A tile ends where it has begun, so nothing need be kept in between.
-                    const {
-                        let alike = BN.is_multiple_of(2 * outbox::cols::<D>());
-                        assert!(alike || Self::HAS_ROOM, "both rooms alike")
-                    };
-                    outbox = outbox_of(hint::opaque(thread));
-                }
-                let at = (at.1, &mut outbox);
-                if const { Self::HAS_ROOM && !Self::BRINGS_C } {
-                    let c = NotBrought;
-                    parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
-                    continue;
-                }
-                let c = InStages::<Self, STAGES, L::Operands>::new(
-                    &mut ring,
-                    shared::dynamic::<u8>().address(),
-                    first,
-                );
-                if const { Self::HAS_ROOM } {
-                    parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
-                    if const { FITS && !Self::SWAPPED } {
-                        Sums::<L, BN, BM>::send_rest(&p, &parked, cols(), &mut outbox);
-                    }
+                if const { !FITS } && is_left {
+                    sums.leave(&of_block(block), meet);
                 } else {
-                    sums.store_or_park::<_, _, _, _, false, FITS>(&p, at, fetched, c);
+                    if const { !FITS } {
+                        for helper in (first_helper..block).step_by(Self::CLUSTER as usize) {
+                            sums.collect(&of_block(helper), meet);
+                        }
+                    }
+                    let (p, at) = product();
+                    change(&mut sums, at);
+                    if const { !Self::HAS_ROOM } {
+                        // A tile ends where it has begun, so nothing need be kept in between.
+                        const {
+                            let alike = BN.is_multiple_of(2 * outbox::cols::<D>());
+                            assert!(alike || Self::HAS_ROOM, "both rooms alike")
+                        };
+                        outbox = outbox_of(hint::opaque(thread));
+                    }
+                    let at = (at.1, &mut outbox);
+                    if const { Self::HAS_ROOM && !Self::BRINGS_C } {
+                        let c = NotBrought;
+                        parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
+                    } else {
+                        let c = InStages::<Self, STAGES, L::Operands>::new(
+                            &mut ring,
+                            shared::dynamic::<u8>().address(),
+                            first,
+                        );
+                        if const { Self::HAS_ROOM } {
+                            parked =
+                                sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
+                            if const { FITS && !Self::SWAPPED } {
+                                Sums::<L, BN, BM>::send_rest(&p, &parked, cols(), &mut outbox);
+                            }
+                        } else {
+                            sums.store_or_park::<_, _, _, _, false, FITS>(&p, at, fetched, c);
+                        }
+                    }
+                }
+                // Here and not where the next part begins: of a loop whose first branches are those of an iterator ptxas does not find that lanes stay together, and keeps
+                // in registers of each lane what the loop over slices has in uniform ones.
+                if const { !Self::HAS_ROOM } {
+                    next = parts.next();
                 }
             }
             if const { Self::HAS_ROOM } {
                 Sums::<L, BN, BM>::send_parked::<_, _, _, FITS>(p, &parked, cols, &mut outbox);
             }
-            ring.leave_cluster();
             if const { Self::SENDS } {
                 outbox.finish();
             }

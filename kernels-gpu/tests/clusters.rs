@@ -368,6 +368,9 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
                     to_a.load(a, row, k, full);
                     to_b.load_part::<2>(b, col, k, full, cluster::rank());
                 }
+                if thread == CONSUMERS && MISTAKE != mistake::NO_END {
+                    ring.wait_all_read();
+                }
                 return;
             }
             let first = thread / THREADS * M as u32;
@@ -386,9 +389,6 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
             let fetched = WarpgroupTile::<128>::fetch(&p, origin);
             sums.store(&p, origin, fetched, &mut outbox);
             outbox.finish();
-            if MISTAKE != mistake::NO_END {
-                ring.leave_cluster();
-            }
         }
     }
 }

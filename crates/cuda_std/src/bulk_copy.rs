@@ -158,6 +158,25 @@ pub unsafe fn store_3d<T: Scalar>(map: &TensorMap, at: [i32; 3], source: SharedP
     unsafe { backend::bulk_store_3d(map.address(), x, y, z, source.address()) }
 }
 
+/// As [`store_3d`] where `predicate` holds, without a branch.
+///
+/// # Safety
+/// As for [`store_3d`] where `predicate` holds.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_3d_if<T: Scalar>(
+    predicate: bool,
+    map: &TensorMap,
+    at: [i32; 3],
+    source: SharedPtr<T>,
+) {
+    let [x, y, z] = at;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        backend::bulk_store_3d_if(predicate.into(), map.address(), x, y, z, source.address());
+    }
+}
+
 /// Closes the stores that this thread has issued since its last group into a new group, which may be empty
 /// (`cp.async.bulk.commit_group`).
 #[inline(always)]

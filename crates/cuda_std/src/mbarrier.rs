@@ -90,6 +90,17 @@ impl Mbarrier {
         unsafe { backend::mbarrier_arrive(self.address) }
     }
 
+    /// [Arrives](Self::arrive) where `predicate` holds, without a branch.
+    ///
+    /// # Safety
+    /// As for [`arrive`](Self::arrive) where `predicate` holds.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn arrive_if(self, predicate: bool) {
+        // SAFETY: as promised by the caller.
+        unsafe { backend::mbarrier_arrive_if(predicate.into(), self.address) }
+    }
+
     /// The mbarrier at the same place in shared memory of the block of this rank in the [cluster](crate::cluster) (`mapa`). It may be
     /// this one.
     #[inline(always)]
@@ -158,6 +169,17 @@ impl ClusterMbarrier {
     #[track_caller]
     pub unsafe fn arrive(self) {
         // SAFETY: as promised by the caller.
-        unsafe { backend::mbarrier_arrive_in_cluster(self.address) }
+        unsafe { self.arrive_if(true) }
+    }
+
+    /// [Arrives](Self::arrive) where `predicate` holds, without a branch.
+    ///
+    /// # Safety
+    /// As for [`arrive`](Self::arrive) where `predicate` holds.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn arrive_if(self, predicate: bool) {
+        // SAFETY: as promised by the caller.
+        unsafe { backend::mbarrier_arrive_in_cluster_if(predicate.into(), self.address) }
     }
 }

@@ -41,7 +41,18 @@ use crate::memory::GlobalPtr;
 #[track_caller]
 pub unsafe fn post(signal: GlobalPtr<u32>, value: u32) {
     // SAFETY: as promised by the caller.
-    unsafe { backend::signal_post(signal.address(), value) }
+    unsafe { post_if(true, signal, value) }
+}
+
+/// [`post`] where `predicate` holds, without a branch.
+///
+/// # Safety
+/// As for [`post`] where `predicate` holds.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn post_if(predicate: bool, signal: GlobalPtr<u32>, value: u32) {
+    // SAFETY: as promised by the caller.
+    unsafe { backend::signal_post_if(predicate.into(), signal.address(), value) }
 }
 
 /// Waits until a word has a value that a block of lower linear index, or this one, posts (`ld.acquire.gpu`, in a loop).

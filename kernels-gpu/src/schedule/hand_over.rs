@@ -37,10 +37,8 @@ impl<K: GemmKernel> HandOver<K> {
     #[track_caller]
     pub(crate) unsafe fn say(&self, barrier: impl Fn()) {
         barrier();
-        if thread::thread_idx_x() == 0 {
-            // SAFETY: as promised by the caller.
-            unsafe { signal::post(self.signal, READY) };
-        }
+        // SAFETY: as promised by the caller.
+        unsafe { signal::post_if(thread::thread_idx_x() == 0, self.signal, READY) };
     }
 
     /// Waits until the sums are there, and takes back the signal.

@@ -133,13 +133,14 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
             let mut sums = WarpgroupTile::<BN>::declare();
             let mut products = Products::<InOneStep, BN>::declare();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
-            if thread >= Self::CONSUMERS {
+            if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
                 become_producer();
                 if thread == Self::CONSUMERS {
                     early_start::wait();
                     let parts = Parts::<CLUSTER>::new::<Self, _>(&p);
                     let parts = parts.map(|part| (part.origin, part.slices));
                     Self::produce(&p, &mut ring, parts);
+                    ring.wait_all_read();
                 }
                 return;
             }
@@ -151,27 +152,27 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
             let first = hint::uniform(thread / THREADS) * M as u32;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
-            for Part { origin: Origin { row, col }, slices, is_left, first_helper } in
-                Parts::<CLUSTER>::new::<Self, _>(&p)
-            {
-                let origin = Origin { row: row + first, col };
+            let mut parts = Parts::<CLUSTER>::new::<Self, _>(&p);
+            let mut next = parts.next();
+            while let Some(Part { origin, slices, is_left, first_helper }) = next {
+                let origin = Origin { row: origin.row + first, ..origin };
                 sums.clear();
                 let powers = || Self::powers(&p, origin);
                 let powers =
                     Self::consume(&mut sums, &mut products, &mut ring, first, slices, powers);
                 if is_left {
                     sums.leave(&of_block(block), meet);
-                    continue;
+                } else {
+                    for helper in (first_helper..block).step_by(CLUSTER as usize) {
+                        sums.collect(&of_block(helper), meet);
+                    }
+                    // On the way while sums are divided. Any earlier there would be no registers for it.
+                    let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
+                    powers.divide(&mut sums);
+                    sums.store(&p, origin, fetched, &mut outbox);
                 }
-                for helper in (first_helper..block).step_by(CLUSTER as usize) {
-                    sums.collect(&of_block(helper), meet);
-                }
-                // On the way while sums are divided. Any earlier there would be no registers for it.
-                let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
-                powers.divide(&mut sums);
-                sums.store(&p, origin, fetched, &mut outbox);
+                next = parts.next();
             }
-            ring.leave_cluster();
             outbox.finish();
         }
     }

@@ -177,14 +177,12 @@ impl<O: Operands> Outbox<O> {
         unsafe {
             bulk_copy::fence_shared();
             self.meet();
-            if warp::elect(warp::FULL_MASK) {
-                if sends(sent) {
-                    let at = [sent.col as i32, sent.row as i32, d.index];
-                    bulk_copy::store_3d(d.map, at, SharedPtr::<u16>::from_address(self.part));
-                }
-                // Rooms are waited for by groups.
-                bulk_copy::commit_group();
-            }
+            let is_sent = warp::elect(warp::FULL_MASK) && sends(sent);
+            let at = [sent.col as i32, sent.row as i32, d.index];
+            let part = SharedPtr::<u16>::from_address(self.part);
+            bulk_copy::store_3d_if(is_sent, d.map, at, part);
+            // Rooms are waited for by groups. Those of other lanes are empty.
+            bulk_copy::commit_group();
         }
         self.turn();
     }
@@ -218,9 +216,7 @@ impl<O: Operands> Outbox<O> {
                 params.target().at(row, col).cast::<u32>().store_vec_if(inside, words);
             });
             // Rooms are waited for by groups.
-            if warp::elect(warp::FULL_MASK) {
-                bulk_copy::commit_group();
-            }
+            bulk_copy::commit_group();
         }
         self.turn();
     }

@@ -199,7 +199,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     }
 
     /// What the epilogue needs from vectors, and for the first pairs, of the part that begins at `origin`, to be [stored](Self::store) later: reading it
-    /// takes a while.
+    /// takes a while. Of C that is [brought](crate::warpgroup::addend) there is nothing to be read.
     ///
     /// # Safety
     /// The epilogue's operands are valid for the shapes in `params`.
@@ -215,7 +215,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             FetchedAhead {
                 vectors: params.epilogue.fetch_vectors(&at(pairs::turn_of_lane())),
                 // Of two pieces there are no registers for it.
-                first: if const { Self::PIECES == 1 } {
+                first: if const { Self::PIECES == 1 } && !params.c_is_mapped_anew() {
                     params.epilogue.fetch(&at(0))
                 } else {
                     Fetched::default()

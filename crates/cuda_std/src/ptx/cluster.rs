@@ -73,14 +73,15 @@ pub unsafe fn cluster_wait() {
     unsafe { if CLUSTERS { barrier_cluster_wait() } else { nvptx::trap() } }
 }
 
-/// "mbarrier.arrive", at an mbarrier of any block of the cluster. With `.release.cluster` it would come after a fence of the whole GPU
+/// "mbarrier.arrive" where a condition holds, at an mbarrier of any block of the cluster. With `.release.cluster` it would come after a fence of the whole GPU
 /// (ptxas 13.0), which takes longer than the products of a slice, and which nobody needs who only reads.
 #[inline(always)]
-pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
+pub unsafe fn mbarrier_arrive_in_cluster_if(holds: u32, address: u32) {
     // SAFETY: as promised by the caller; a trap has no operands.
     unsafe {
         if CLUSTERS {
-            asm!("mbarrier.arrive.shared::cluster.b64 _, [{}];", in(reg32) address, options(nostack))
+            asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {h}, 0;", "@p mbarrier.arrive.shared::cluster.b64 _, [{a}];", "}}",
+                h = in(reg32) holds, a = in(reg32) address, options(nostack))
         } else {
             nvptx::trap()
         }

@@ -32,6 +32,9 @@ mbarrier! {
     /// Section 9.7.13.15.13. The state of the phase is not used, since all waits are for parities.
     mbarrier_arrive(address) =>
         "{{", ".reg .b64 state;", "mbarrier.arrive.shared.b64 state, [{address}];", "}}";
+    /// The same where a condition holds, in one block.
+    mbarrier_arrive_if(holds, address) =>
+        "{{", ".reg .b64 state;", ".reg .pred p;", "setp.ne.u32 p, {holds}, 0;", "@p mbarrier.arrive.shared.b64 state, [{address}];", "}}";
     /// Section 9.7.13.15.15. Without `.noinc` it would not count as one of the arrivals that the phase expects.
     mbarrier_arrive_on_copies(address) => "cp.async.mbarrier.arrive.noinc.shared.b64 [{address}];";
 }

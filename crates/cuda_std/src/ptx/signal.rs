@@ -4,10 +4,11 @@ use core::arch::asm;
 
 /// Section 9.7.9.11, with the semantics of section 8.10.
 #[inline(always)]
-pub unsafe fn signal_post(address: u64, value: u32) {
+pub unsafe fn signal_post_if(holds: u32, address: u64, value: u32) {
     // SAFETY: as promised by the caller. The compiler keeps what comes before in memory.
     unsafe {
-        asm!("st.release.gpu.global.u32 [{}], {};", in(reg64) address, in(reg32) value, options(nostack))
+        asm!("{{", ".reg .pred p;", "setp.ne.u32 p, {h}, 0;", "@p st.release.gpu.global.u32 [{a}], {v};", "}}",
+            h = in(reg32) holds, a = in(reg64) address, v = in(reg32) value, options(nostack))
     }
 }
 

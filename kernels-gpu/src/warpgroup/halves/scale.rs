@@ -14,7 +14,7 @@ use crate::warpgroup::outbox;
 use crate::warpgroup::tile::WarpgroupTile;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::wgmma::THREADS;
-use cuda_std::{device_inline, thread, warp};
+use cuda_std::{device_inline, hint, thread, warp};
 use half::f16;
 
 /// Columns in which a lane has two neighbouring sums of each of its rows.
@@ -130,7 +130,7 @@ impl<const N: usize> Powers<N> {
             })*};
         }
         // SAFETY: as promised by the caller.
-        let rounds = if unsafe { all(near) } { 1 } else { 2 };
+        let rounds = hint::uniform(if unsafe { all(near) } { 1 } else { 2 });
         for round in 0..rounds {
             let part = |exponent: i32| match (rounds, round) {
                 (1, _) => exponent,

@@ -53,17 +53,17 @@ macro_rules! scaled {
     };
 }
 
-/// The same, as an epilogue makes values of them that are to be written.
-macro_rules! packed {
-    ($sums:expr, $turn:literal, $factor:expr, $addends:expr, $gelu:expr, $by_tanh:ident) => {{
+/// The same, as an epilogue makes values of D of them.
+macro_rules! finished {
+    ($sums:expr, $turn:literal, $factor:expr, $addends:expr, $gelu:expr, $by_tanh:expr) => {{
         let mut values = scaled!($sums, $turn, $factor, $addends);
         if const { $gelu } {
             let flat = values.as_flattened_mut().as_flattened_mut();
             let mut all = [0.0; OF_TURN];
             all.copy_from_slice(flat);
-            flat.copy_from_slice(&D::short_gelu::<$by_tanh, OF_TURN>(all));
+            flat.copy_from_slice(&D::short_gelu::<{ $by_tanh }, OF_TURN>(all));
         }
-        D::pack(values)
+        values
     }};
 }
 
@@ -133,7 +133,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 );
             }
             if is_mapped
-                && let Some(Short { factor, has_gelu, by_tanh, of_c }) = Self::short(params)
+                && let Some(Short { factor, has_gelu, by_tanh, of_c }) = params.epilogue.short()
                 && (of_c.is_none() || is_brought::<C, _, _, _>(params))
             {
                 let at = (origin, outbox);
@@ -200,7 +200,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let by = (factor * D::short_gelu_scale(BY_TANH), vectors);
         // SAFETY: as promised by the caller.
         unsafe {
-            if const { PARKS && Self::TURNS == 2 * HALF } {
+            if const { (PARKS || !D::IS_PARKED) && Self::TURNS == 2 * HALF } {
                 self.store_in_halves::<T, E, D, BY_TANH>(params, by, at)
             } else {
                 let by = (by.0, by.1, NO_C);
@@ -211,7 +211,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 
     /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the other half is moved: a
     /// multiprocessor's instruction cache has no room for all of an epilogue like GELU beside the loop, and instructions that are not there
-    /// take longer than those that move. The second half is parked.
+    /// take longer than those that move. The second half is parked, where results may be, and the first leaves before it is worked out.
     ///
     /// # Safety
     /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].
@@ -231,25 +231,28 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         // SAFETY: as promised by the caller.
         let index = unsafe { params.mapped_d().index };
         let mut parked = Parked { origin, index, ..Parked::nothing() };
+        // What there is of the turns from the first on. A part is sent when all of its turns have been written.
+        macro_rules! send {
+            ($packed:expr, $first:expr; $($turn:literal)*) => {$(
+                if $turn % turns == 0 {
+                    outbox.wait();
+                }
+                D::write(outbox, $turn % turns, $packed[$turn]);
+                if $turn % turns == turns - 1 {
+                    let part = Self::part_at::<D>(origin, $first + $turn);
+                    outbox.send(params.mapped_d(), part);
+                }
+            )*};
+        }
         for half in 0..hint::opaque(2) {
             if half != 0 {
-                macro_rules! send {
-                    ($($turn:literal)*) => {$(
-                        // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
-                        unsafe {
-                            if $turn % turns == 0 {
-                                outbox.wait();
-                            }
-                            D::write(outbox, $turn % turns, parked.packed[$turn]);
-                            if $turn % turns == turns - 1 {
-                                outbox.send(params.mapped_d(), Self::part_at::<D>(origin, $turn));
-                            }
-                        }
-                    )*};
-                }
-                send!(0 1 2 3);
                 // SAFETY: as promised by the caller.
-                unsafe { self.move_half() };
+                unsafe {
+                    if const { D::IS_PARKED } {
+                        send!(parked.packed, 0; 0 1 2 3);
+                    }
+                    self.move_half();
+                }
             }
             let first = half * HALF;
             let scale = D::short_gelu_scale(BY_TANH);
@@ -267,26 +270,18 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                             NO_ADDENDS
                         };
                         let addends = replace(&mut next, following);
-                        parked.packed[$turn] =
-                            packed!(self.sums, $turn, factor, addends, true, BY_TANH);
+                        let values =
+                            finished!(self.sums, $turn, factor, addends, true, BY_TANH);
+                        parked.packed[$turn] = D::pack(values);
+                        if const { !D::IS_PARKED } {
+                            send!(parked.packed, first; $turn);
+                        }
                     }
                 )*};
             }
             pack!(0 1 2 3);
         }
-        parked
-    }
-
-    /// What the epilogue comes to, if that is written out. GELU in f32, which is twice as long, is so for few sums alone.
-    #[device_inline]
-    fn short<T: Element, E: Epilogue<D>, D: Outgoing>(
-        params: &GemmParams<T, E, D>,
-    ) -> Option<Short<f32>> {
-        let short = params.epilogue.short();
-        if const { D::IS_PARKED || Self::TURNS <= HALF } {
-            return short;
-        }
-        short.filter(|short| !short.has_gelu)
+        if const { D::IS_PARKED } { parked } else { Parked::nothing() }
     }
 
     /// Moves the sums of the second half of all turns to where those of the first are.

@@ -55,6 +55,15 @@ pub unsafe fn bulk_store_3d(map: u64, x: i32, y: i32, z: i32, source: u32) {
     sim::bulk_store(map, &[x, y, z], source, Location::caller());
 }
 
+#[inline(always)]
+#[track_caller]
+pub unsafe fn bulk_store_3d_if(holds: u32, map: u64, x: i32, y: i32, z: i32, source: u32) {
+    if holds != 0 {
+        // SAFETY: as promised by the caller.
+        unsafe { bulk_store_3d(map, x, y, z, source) }
+    }
+}
+
 /// Nothing is far away, but there must be a map.
 #[inline(always)]
 #[track_caller]

@@ -43,7 +43,9 @@ pub unsafe fn cluster_wait() {
 
 #[inline(always)]
 #[track_caller]
-pub unsafe fn mbarrier_arrive_in_cluster(address: u32) {
-    let arrive = |place| sim::mbarrier_arrive_in_cluster(address, place);
-    sim::at(SyncOperation::MbarrierArrivalInCluster, Location::caller(), arrive);
+pub unsafe fn mbarrier_arrive_in_cluster_if(holds: u32, address: u32) {
+    if holds != 0 {
+        let arrive = |place| sim::mbarrier_arrive_in_cluster(address, place);
+        sim::at(SyncOperation::MbarrierArrivalInCluster, Location::caller(), arrive);
+    }
 }

@@ -18,6 +18,15 @@ pub unsafe fn mbarrier_arrive(address: u32) {
 
 #[inline(always)]
 #[track_caller]
+pub unsafe fn mbarrier_arrive_if(holds: u32, address: u32) {
+    if holds != 0 {
+        // SAFETY: as promised by the caller.
+        unsafe { mbarrier_arrive(address) }
+    }
+}
+
+#[inline(always)]
+#[track_caller]
 pub unsafe fn mbarrier_arrive_on_copies(address: u32) {
     let arrive = |place| sim::mbarrier_arrive_on_copies(address, place);
     sim::at(SyncOperation::MbarrierArrivalOnCopies, Location::caller(), arrive);

@@ -5,9 +5,11 @@ use std::panic::Location;
 
 #[inline(always)]
 #[track_caller]
-pub unsafe fn signal_post(address: u64, value: u32) {
-    let post = |place| sim::signal_post(address, value, place);
-    sim::at(SyncOperation::SignalPost, Location::caller(), post);
+pub unsafe fn signal_post_if(holds: u32, address: u64, value: u32) {
+    if holds != 0 {
+        let post = |place| sim::signal_post(address, value, place);
+        sim::at(SyncOperation::SignalPost, Location::caller(), post);
+    }
 }
 
 /// No different from other values here.

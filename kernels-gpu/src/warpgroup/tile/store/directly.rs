@@ -4,7 +4,7 @@
 //! [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each. Parts that leave through an outbox are faster by 3 to 12 %, which copies whole rows of
 //! 128 bytes while the warp goes on (H200); but they would write behind the last column of a tile that fits, where the next one begins.
 
-use super::{NO_C, addends_and_c, is_brought};
+use super::{HALF, NO_C, OF_TURN, addends_and_c, addends_of, is_brought};
 use crate::element::Element;
 use crate::epilogue::pairs::{self, FetchedVectors, Pairs, PairsAt};
 use crate::epilogue::{Epilogue, Short};
@@ -24,7 +24,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     #[device_inline]
     #[track_caller]
     pub unsafe fn store_directly<T: Element, E: Epilogue<D>, D: Outgoing, C: Addend<D>>(
-        &self,
+        &mut self,
         params: &GemmParams<T, E, D>,
         origin: Origin,
         ahead: FetchedAhead,
@@ -35,13 +35,17 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         unsafe {
             if let Some(factor) = params.epilogue.only_scales() {
                 self.store_written_directly(params, (factor, None, NO_C), origin);
-            } else if let Some(Short { factor, has_gelu: false, of_c, .. }) =
-                params.epilogue.short()
+            } else if let Some(Short { factor, has_gelu, of_c, .. }) = params.epilogue.short()
                 && (of_c.is_none() || is_brought::<C, _, _, _>(params))
+                && (!has_gelu || const { Self::TURNS == 2 * HALF })
             {
-                let of_c = of_c.filter(|_| const { C::IS_POSSIBLE });
-                let by = (factor, Some(ahead.vectors), (of_c, c));
-                self.store_written_directly(params, by, origin);
+                if has_gelu {
+                    self.store_gelu_directly(params, (factor, ahead.vectors), origin);
+                } else {
+                    let of_c = of_c.filter(|_| const { C::IS_POSSIBLE });
+                    let by = (factor, Some(ahead.vectors), (of_c, c));
+                    self.store_written_directly(params, by, origin);
+                }
             } else {
                 self.store_directly_by_epilogue(params, origin, ahead, c);
             }
@@ -83,6 +87,41 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             )*};
         }
         store!(0 1 2 3 4 5 6 7);
+    }
+
+    /// The same with GELU by tanh, in one copy of the code for a half of the sums: as `store_in_halves`.
+    ///
+    /// # Safety
+    /// As for [`store_written_directly`](Self::store_written_directly). There are twice as many turns as [`HALF`].
+    #[device_inline]
+    #[track_caller]
+    unsafe fn store_gelu_directly<T: Element, E: Epilogue<D>, D: Outgoing>(
+        &mut self,
+        params: &GemmParams<T, E, D>,
+        (factor, vectors): (f32, FetchedVectors),
+        origin: Origin,
+    ) {
+        let scale = D::short_gelu_scale(true);
+        let factor = factor * scale;
+        for half in 0..hint::opaque(2) {
+            if half != 0 {
+                // SAFETY: as promised by the caller.
+                unsafe { self.move_half() };
+            }
+            let first = half * HALF;
+            macro_rules! store {
+                ($($turn:literal)*) => {$(
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        let turn = first + $turn;
+                        let addends = addends_of::<D, O>(Some(vectors), turn, scale);
+                        let values = finished!(self.sums, $turn, factor, addends, true, true);
+                        store_pairs(params, &Self::pairs_at(params.m, params.n, origin, turn), values);
+                    }
+                )*};
+            }
+            store!(0 1 2 3);
+        }
     }
 
     /// The same for any epilogue: one copy of its code for all columns.

@@ -68,7 +68,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                         if ahead { replace(&mut next, following) } else { addends_of!($turn) };
                     // SAFETY: as promised by the caller; a part is sent when all of its turns have been written.
                     unsafe {
-                        let packed = packed!(self.sums, $turn, factor, addends, GELU, BY_TANH);
+                        let values = finished!(self.sums, $turn, factor, addends, GELU, BY_TANH);
+                        let packed = D::pack(values);
                         if const { PARKS && $turn >= Self::first_parked::<D>() } {
                             parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
                         } else {
