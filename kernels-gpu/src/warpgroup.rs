@@ -363,7 +363,7 @@ impl<
             let is_early = (slices - 1).min(EARLY);
             let is_held = holds && slices > STAGES;
             let hold = if is_held && first != 0 { slices - Self::HELD } else { slices };
-            for slice in 0..slices {
+            for slice in 0..if const { FITS } { is_early + 1 } else { slices } {
                 if holds && slice == hold {
                     named_barrier::sync(HELD_MEET, Self::CONSUMERS);
                 }
@@ -378,9 +378,17 @@ impl<
                     sums.wait::<1>();
                     ring.emptied();
                 }
-                if slice == is_early {
+                if const { !FITS } && slice == is_early {
                     early();
                 }
+            }
+            if const { FITS } {
+                early();
+                let panels = |stage| {
+                    let (a, b) = Self::panels(stage);
+                    ((a, first), b)
+                };
+                sums.add_products_of_cols(cols(), slices - 1 - is_early, ring, panels);
             }
             if is_held && first == 0 {
                 named_barrier::arrive(HELD_MEET, Self::CONSUMERS);

@@ -9,6 +9,7 @@ use super::{Parked, WarpgroupTile};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::params::GemmParams;
+use crate::slices::ring::Ring;
 use crate::swapped::Operands;
 use crate::warpgroup::bulk_panels::BulkPanel;
 use crate::warpgroup::outbox::{self, Outbox};
@@ -44,7 +45,47 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         begin!(144 160 176 192 208 224 240 256);
     }
 
-    /// The same for `COLS` columns.
+    /// Adds the products of so many slices more of `cols` columns, whose panels are in the stages that the ring gives next: a loop for each width, since to find the
+    /// instructions of a width for each slice anew takes as long as some of them multiply. Those of the last are still under way then.
+    ///
+    /// # Safety
+    /// As for [`begin_products_of_cols`](Self::begin_products_of_cols), for each slice; there has been one before.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn add_products_of_cols<
+        T: wgmma::Element,
+        A: Major,
+        B: Major,
+        const BK: usize,
+        const STAGES: u32,
+    >(
+        &mut self,
+        cols: u32,
+        slices: u32,
+        ring: &mut Ring<STAGES>,
+        panels: impl Fn(u32) -> ((BulkPanel<T, A, BM, BK>, u32), BulkPanel<T, B, N, BK>),
+    ) {
+        macro_rules! add {
+            ($($cols:literal)*) => {
+                match cols {
+                    $($cols => for _ in 0..slices {
+                        // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
+                        unsafe {
+                            let (a, b) = panels(ring.wait_full());
+                            self.begin_products_of::<$cols, T, A, B, BK>(a, b, false);
+                            self.wait::<1>();
+                            ring.emptied();
+                        }
+                    },)*
+                    // SAFETY: as promised by the caller.
+                    _ => unsafe { unreachable_unchecked() },
+                }
+            };
+        }
+        add!(144 160 176 192 208 224 240 256);
+    }
+
+    /// [`begin_products`](Self::begin_products) of `COLS` columns.
     ///
     /// # Safety
     /// As for [`begin_products`](Self::begin_products).

@@ -8,7 +8,8 @@
 //! | the same with GELU | 10 instructions for each sum, 12 in f16, 7 by tanh in both | for each form written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
-//! All that is said of D in half precision. Results of f32 lanes store [themselves](is_stored_directly) where tiles fit (`directly.rs`).
+//! All that is said of D in half precision. Of f32 GELU by tanh takes 12 instructions, and the exact one is any other; lanes store results [themselves](is_stored_directly) where
+//! tiles fit (`directly.rs`).
 //!
 //! Where all is written out (`written_out.rs`) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
 //! much as it is long: a jump to the sums and one to the activation, each of which waits for where to, and what the sums are copied to.
