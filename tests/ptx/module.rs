@@ -237,15 +237,15 @@ impl Module {
     }
 
     /// Where in the code parts leave for a mapped D that are all written out. Ways of sums are: of such as are only scaled, with a bias, and with that and GELU, of which there are two
-    /// forms in half precision and in f32 one, for few sums; and one with C, where that is brought. In half precision, where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
+    /// forms in half precision and in f32 one, for all sums or, of many, for a half of them; and one with C, where that is brought. In half precision, where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
     /// there is nothing to multiply, and in the end; where tiles fit there always is something.
     pub fn written_out(&self) -> usize {
         const ROOMS: usize = 2;
         let parts = self.parts_of_d();
         let ways = 2 + usize::from(self.brings_c());
         if self.kernel.target == Dtype::F32 {
-            let ways = ways + usize::from(self.kernel.tile.tm * self.kernel.tile.tn <= 64);
-            return if self.stores_directly() { 0 } else { ways * parts };
+            const OF_GELU: usize = 4;
+            return if self.stores_directly() { 0 } else { ways * parts + parts.min(OF_GELU) };
         }
         let ways = ways + 2;
         let later = if self.kernel.fits { 2 } else { 3 };

@@ -14,7 +14,7 @@
 
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::memory::SharedPtr;
-use cuda_std::{cluster, device_inline, shared, thread, warp};
+use cuda_std::{cluster, device_inline, hint, shared, thread, warp};
 
 /// Threads of a warp.
 pub const WARP: u32 = 32;
@@ -283,7 +283,8 @@ impl<const STAGES: u32> Ring<STAGES> {
             // SAFETY: the barriers are initialised; the lanes' reads come before the arrival of one of them.
             unsafe {
                 warp::sync_warp(warp::FULL_MASK);
-                let lane = thread::thread_idx_x() % WARP;
+                // What of a lane is the same for all slices would take registers all the while.
+                let lane = hint::opaque(thread::thread_idx_x()) % WARP;
                 let empty = barrier(self.empty, stage);
                 if self.blocks > 1 {
                     empty.in_block(lane % self.blocks).arrive_if(lane < self.blocks);
