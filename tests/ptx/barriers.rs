@@ -113,6 +113,9 @@ fn barriers_are_as_designed() {
             let of_sums =
                 1 + expected[1..].iter().position(|barrier| *barrier == "bar.sync").unwrap();
             expected.remove(of_sums);
+            // Among the lanes that have read a stage, in the loop of each width.
+            let widths = regemm_kernels::warpgroup::fit::widths(module.kernel.width()).count();
+            expected.extend(vec!["bar.warp.sync"; widths]);
         }
         if module.kernel.cluster > 1 {
             // Where the memory barriers are made the cluster waits, and in the end, unless who fills stages waits for all others then. A barrier that the compiler copies to where
