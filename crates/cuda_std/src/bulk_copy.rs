@@ -158,7 +158,8 @@ pub unsafe fn store_3d<T: Scalar>(map: &TensorMap, at: [i32; 3], source: SharedP
     unsafe { backend::bulk_store_3d(map.address(), x, y, z, source.address()) }
 }
 
-/// As [`store_3d`] where `predicate` holds, without a branch.
+/// As [`store_3d`] where `predicate` holds, without a branch: for what one lane does at the end of a loop. Where that is a branch ptxas does not find that lanes are
+/// together when the loop begins again, and keeps in registers of each lane what else lies in uniform ones, such as the operands of [`wgmma`](crate::wgmma).
 ///
 /// # Safety
 /// As for [`store_3d`] where `predicate` holds.

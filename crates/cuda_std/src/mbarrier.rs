@@ -90,7 +90,7 @@ impl Mbarrier {
         unsafe { backend::mbarrier_arrive(self.address) }
     }
 
-    /// [Arrives](Self::arrive) where `predicate` holds, without a branch.
+    /// [Arrives](Self::arrive) where `predicate` holds, without a branch, for the reason that [`store_3d_if`](crate::bulk_copy::store_3d_if) gives.
     ///
     /// # Safety
     /// As for [`arrive`](Self::arrive) where `predicate` holds.
@@ -172,7 +172,7 @@ impl ClusterMbarrier {
         unsafe { self.arrive_if(true) }
     }
 
-    /// [Arrives](Self::arrive) where `predicate` holds, without a branch.
+    /// [Arrives](Self::arrive) where `predicate` holds, without a branch, for the reason that [`store_3d_if`](crate::bulk_copy::store_3d_if) gives.
     ///
     /// # Safety
     /// As for [`arrive`](Self::arrive) where `predicate` holds.

@@ -44,7 +44,7 @@ pub unsafe fn post(signal: GlobalPtr<u32>, value: u32) {
     unsafe { post_if(true, signal, value) }
 }
 
-/// [`post`] where `predicate` holds, without a branch.
+/// [`post`] where `predicate` holds, without a branch, for the reason that [`store_3d_if`](crate::bulk_copy::store_3d_if) gives.
 ///
 /// # Safety
 /// As for [`post`] where `predicate` holds.
