@@ -153,9 +153,8 @@ pub unsafe fn store_2d<T: Scalar>(map: &TensorMap, at: [i32; 2], source: SharedP
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store_3d<T: Scalar>(map: &TensorMap, at: [i32; 3], source: SharedPtr<T>) {
-    let [x, y, z] = at;
     // SAFETY: as promised by the caller.
-    unsafe { backend::bulk_store_3d(map.address(), x, y, z, source.address()) }
+    unsafe { store_3d_if(true, map, at, source) }
 }
 
 /// As [`store_3d`] where `predicate` holds, without a branch: for what one lane does at the end of a loop. Where that is a branch ptxas does not find that lanes are

@@ -45,10 +45,7 @@ bulk! {
     /// As above, in the other direction; completes with the thread's bulk group.
     bulk_store_2d(map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, source: u32 = reg32) =>
         "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [{map}, {{{x}, {y}}}], [{source}];";
-    /// As above, to a tensor of three dimensions.
-    bulk_store_3d(map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, z: i32 = reg32, source: u32 = reg32) =>
-        "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [{map}, {{{x}, {y}, {z}}}], [{source}];";
-    /// As above, where a condition holds: in one block, in which the compiler sees no branch.
+    /// As above, to a tensor of three dimensions, where a condition holds: in one block, in which the compiler sees no branch.
     bulk_store_3d_if(holds: u32 = reg32, map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, z: i32 = reg32, source: u32 = reg32) =>
         "{{ .reg .pred p; setp.ne.u32 p, {holds}, 0; \
          @p cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [{map}, {{{x}, {y}, {z}}}], [{source}]; }}";

@@ -49,18 +49,11 @@ pub unsafe fn bulk_load_3d_multicast(
 
 #[inline(always)]
 #[track_caller]
-pub unsafe fn bulk_store_3d(map: u64, x: i32, y: i32, z: i32, source: u32) {
-    // SAFETY: as above.
-    let map = unsafe { &*(map as *const TensorMap) };
-    sim::bulk_store(map, &[x, y, z], source, Location::caller());
-}
-
-#[inline(always)]
-#[track_caller]
 pub unsafe fn bulk_store_3d_if(holds: u32, map: u64, x: i32, y: i32, z: i32, source: u32) {
     if holds != 0 {
-        // SAFETY: as promised by the caller.
-        unsafe { bulk_store_3d(map, x, y, z, source) }
+        // SAFETY: as above.
+        let map = unsafe { &*(map as *const TensorMap) };
+        sim::bulk_store(map, &[x, y, z], source, Location::caller());
     }
 }
 
