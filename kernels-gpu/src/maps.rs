@@ -70,7 +70,7 @@ impl Boxes {
     /// width is stored by rows along k, it has as many rows, or what each block of a cluster brings of these.
     pub fn of_factors(&self, kernel: &KernelInfo, m: u32, width: u32) -> [BoxShape; 2] {
         let with_rows = |of: BoxShape, rows| BoxShape { rows, ..of };
-        let of_width = width / kernel.cluster;
+        let of_width = width / kernel.sharing_width();
         let fits = kernel.fits && kernel.has_width_along_k();
         let of_a = match kernel.multiplied.a {
             _ if fits && kernel.swapped => with_rows(self.a, of_width),
@@ -181,6 +181,12 @@ impl Maps {
             mappings,
             products: launched.products,
         }
+    }
+
+    /// The same, with the number of products read anew.
+    #[device_inline]
+    pub fn anew(self) -> Self {
+        Maps { products: hint::opaque(self.products), ..self }
     }
 
     /// Products that each block goes through.

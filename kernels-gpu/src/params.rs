@@ -52,6 +52,13 @@ impl<T: Scalar> MatrixRef<T> {
         layout.stored(self.ld, 1)
     }
 
+    /// The same, worked out anew: the answer takes no register all the while.
+    #[device_inline]
+    pub fn has_vectors_anew(&self, width: u32) -> bool {
+        // It is a matter of the lowest bits.
+        MatrixRef { ld: hint::opaque(self.ld as u32).into(), ..*self }.has_vectors(width)
+    }
+
     /// The matrix `elements` elements further on.
     #[device_inline]
     pub fn shifted(self, elements: u64) -> Self {
@@ -199,6 +206,12 @@ impl<T: Element, E, D: Element> GemmParams<T, E, D> {
     #[device_inline]
     pub const fn columns(&self) -> Columns {
         Columns::from_word(self.shared_tiles)
+    }
+
+    /// The same, read anew.
+    #[device_inline]
+    pub fn columns_anew(&self) -> Columns {
+        Columns::from_word(hint::opaque(self.shared_tiles))
     }
 
     /// The same with another epilogue.

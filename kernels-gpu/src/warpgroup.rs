@@ -164,8 +164,6 @@ impl<
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         const {
             assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone");
-            let one_piece = BM == 2 * wgmma::M && BESIDE == 1;
-            assert!(!FITS || one_piece, "a tile that fits is one piece and shares B alone");
             assert!(FITS || !Self::SWAPPED, "tiles are swapped to fit");
         };
         // SAFETY: as promised by the caller.
@@ -237,7 +235,7 @@ impl<
             };
             let mut outbox = outbox_of(thread);
             let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
-            let mut next = parts.next();
+            let mut next = Self::next(&mut parts, p);
             if const { FITS } && p.k == 0 {
                 Self::clear_slice();
             }
@@ -245,6 +243,11 @@ impl<
             while let Some(Part { origin, slices, is_left, first_helper }) = next.take() {
                 // Worked out twice, since what stays in registers in between takes them from the sums.
                 let product = || {
+                    let p = if const { Self::HAS_MANY_SUMS } {
+                        &GemmParams { maps: p.maps.anew(), ..*p }
+                    } else {
+                        p
+                    };
                     let (index, Origin { row, col }) = in_product::<Self, _>(p, origin);
                     let mut p = p.further(index);
                     let col = fit::first_col::<Self, _>(&p, col);
@@ -256,7 +259,7 @@ impl<
                 };
                 let fetch = || {
                     if const { Self::HAS_ROOM } {
-                        next = parts.next();
+                        next = Self::next(&mut parts, p);
                     }
                     let (p, (_, origin)) = product();
                     Sums::<L, BN, BM>::fetch(&p, origin)
@@ -293,15 +296,20 @@ impl<
                     if const { !Self::HAS_ROOM } {
                         // A tile ends where it has begun, so nothing need be kept in between.
                         const {
-                            let alike = BN.is_multiple_of(2 * outbox::cols::<D>());
-                            assert!(alike || Self::HAS_ROOM, "both rooms alike")
+                            let parts = Sums::<L, BN, BM>::parts::<D>();
+                            assert!(parts.is_multiple_of(outbox::ROOMS) || Self::HAS_ROOM, "both rooms alike")
                         };
                         outbox = outbox_of(hint::opaque(thread));
                     }
                     let at = (at.1, &mut outbox);
-                    if const { Self::HAS_ROOM && !Self::BRINGS_C } {
+                    if const { !Self::BRINGS_C } {
                         let c = NotBrought;
-                        parked = sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
+                        if const { Self::HAS_ROOM } {
+                            parked =
+                                sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
+                        } else {
+                            sums.store_or_park::<_, _, _, _, false, FITS>(&p, at, fetched, c);
+                        }
                     } else {
                         let c = InStages::<Self, STAGES, L::Operands>::new(
                             &mut ring,
@@ -322,7 +330,7 @@ impl<
                 // Here and not where the next part begins: of a loop whose first branches are those of an iterator ptxas does not find that lanes stay together, and keeps
                 // in registers of each lane what the loop over slices has in uniform ones.
                 if const { !Self::HAS_ROOM } {
-                    next = parts.next();
+                    next = Self::next(&mut parts, p);
                 }
             }
             if const { Self::HAS_ROOM } {

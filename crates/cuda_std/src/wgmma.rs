@@ -118,7 +118,7 @@ pub unsafe fn wait_group<const PENDING: usize>() {
     unsafe { backend::wgmma_wait_group::<PENDING>() }
 }
 
-/// The registers of a product of [`M`] rows and `N` columns, 64, 128, 192 or 256: `N / 2` of them in each thread.
+/// The registers of a product of [`M`] rows and `N` columns, 64, 128, 160, 192 or 256: `N / 2` of them in each thread.
 ///
 /// The value itself is empty, and stands for registers that have a name in PTX. A kernel that needs several sets tells them
 /// apart by `SET`. Where it owns several times as many rows, sets that follow one another can be read and written through the first as if
@@ -147,8 +147,8 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
     pub unsafe fn declare() -> Self {
         const {
             assert!(
-                matches!(N, 64 | 128 | 192 | 256),
-                "an instruction has 64, 128, 192 or 256 columns"
+                matches!(N, 64 | 128 | 160 | 192 | 256),
+                "an instruction has 64, 128, 160, 192 or 256 columns"
             )
         };
         // SAFETY: as promised by the caller.

@@ -37,6 +37,9 @@ pub(super) fn choose(
     let eligible = |kernel: &KernelInfo| {
         rung.is_none_or(|rung| rung == kernel.rung)
             && (!other_types || twin_of_types(kernel, problem.types(), Layouts::NN).is_some())
+            // Not all of those whose tiles fit are there for all layouts.
+            && (!kernel.fits
+                || twin_of_types(kernel, problem.types(), problem.layouts).is_some())
     };
     // Where tiles fit how wide they are depends on the layouts.
     let launched = |kernel: &'static KernelInfo| {
@@ -220,6 +223,20 @@ mod tests {
             chosen,
             ["warpgroup_fitted_bf16", "warpgroup_fitted_nt_bf16", "warpgroup_tn_bf16"]
         );
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_there_for_all_layouts_is_chosen_where_it_is() {
+        let mut table = Table::new(Dtype::Bf16);
+        let times = [("warpgroup_fitted_tall_bf16", 30.0), ("warpgroup_fitted_pair_bf16", 39.0)];
+        table.insert(entry((2200, 2200, 2200), &times));
+        let of = |layouts| {
+            let problem = Problem { layouts, ..Problem::new(Dtype::Bf16, 2200, 2200, 2200) };
+            choose_in(&table, &h200(), problem).unwrap().kernel.name
+        };
+        let chosen = [Layouts::NN, Layouts::TT, Layouts::TN].map(of);
+        let tall = ["warpgroup_fitted_tall_bf16", "warpgroup_fitted_tall_tt_bf16"];
+        assert_eq!(chosen, [tall[0], tall[1], "warpgroup_fitted_pair_tn_bf16"]);
     }
 
     /// What is measured in NN says nothing of what it takes to transpose both factors, or none.

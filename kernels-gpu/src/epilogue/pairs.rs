@@ -86,6 +86,8 @@ pub struct PairsAt {
     /// Whether it is not D but its transpose that all this is said of, since [A and B are swapped](crate::swapped): a pair is of rows below each other then. The same
     /// for all of a kernel, to which it is a constant.
     pub swapped: bool,
+    /// Whether what follows from a matrix is to be worked out anew for each turn, since registers are scarce. The same for all of a kernel, too.
+    pub is_scarce: bool,
 }
 
 impl PairsAt {
@@ -132,7 +134,9 @@ impl PairsAt {
             // SAFETY: as promised by the caller.
             return unsafe { self.load_elements(matrix) };
         }
-        let whole = matrix.has_vectors(2) && self.n.is_multiple_of(2);
+        let has_pairs =
+            if self.is_scarce { matrix.has_vectors_anew(2) } else { matrix.has_vectors(2) };
+        let whole = has_pairs && self.n.is_multiple_of(2);
         [0, 1].map(|i| {
             let row = matrix.at(self.row(i), self.col);
             // SAFETY: as promised by the caller.

@@ -115,6 +115,13 @@ impl KernelInfo {
         }
     }
 
+    /// Blocks of a cluster that lie one above the other in the matrix that its blocks [walk over](Self::walked): they share the factor across the width of
+    /// their tiles.
+    pub const fn sharing_width(&self) -> u32 {
+        let (above, beside) = (self.cluster / self.cluster_cols, self.cluster_cols);
+        self.walked(above, beside).0
+    }
+
     /// The kernel with tiles as wide as that.
     #[must_use]
     pub const fn with_width(mut self, width: u32) -> Self {

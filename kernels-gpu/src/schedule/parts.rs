@@ -138,17 +138,46 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     /// The number of the whole tile of a step: fewer than 2^31, and no more blocks than that.
     #[device_inline]
     fn tile(&self, step: u32) -> u32 {
-        let (cluster, clusters) =
-            (thread::block_idx_x() / Self::CLUSTER, thread::grid_dim_x() / Self::CLUSTER);
+        self.tile_of(step, (thread::block_idx_x(), thread::grid_dim_x()))
+    }
+
+    /// The same for a block of so many.
+    #[device_inline]
+    fn tile_of(&self, step: u32, (block, blocks): (u32, u32)) -> u32 {
+        let (cluster, clusters) = (block / Self::CLUSTER, blocks / Self::CLUSTER);
         self.shares.tiles() + cluster + (step - SHARED) * clusters
+    }
+
+    /// The next tile where they [fit](crate::warpgroup::fit), which asks anew which block it is, and how many tiles there are: what it would keep takes
+    /// registers from the sums.
+    #[device_inline]
+    pub fn next_tile_anew<K: GemmKernel, E: Epilogue<K::Target>>(
+        &mut self,
+        p: &GemmParams<K::Element, E, K::Target>,
+    ) -> Option<Part> {
+        let block = hint::opaque(thread::block_idx_x());
+        let tile = self.tile_of(self.step, (block, hint::opaque(thread::grid_dim_x())));
+        let (m, n) = (hint::opaque(self.m), p.columns_anew().tiles());
+        if tile >= tiles(&self.together, m, n) {
+            return None;
+        }
+        self.step += 1;
+        let anew = Parts { m, n, ..self.clone() };
+        Some(anew.part_of(Segment { tile, first: 0, end: self.slices }, block))
     }
 
     /// The part of a tile of the cluster.
     #[device_inline]
     fn part(&self, segment: Segment) -> Part {
+        self.part_of(segment, thread::block_idx_x())
+    }
+
+    /// The same for a block of the cluster.
+    #[device_inline]
+    fn part_of(&self, segment: Segment, block: u32) -> Part {
         let Origin { row, col } = tiles_of_cluster_at(&self.together, self.m, self.n, segment.tile);
         // The blocks of a cluster follow each other.
-        let rank = thread::block_idx_x() % Self::CLUSTER;
+        let rank = block % Self::CLUSTER;
         let (below, beside) = (rank / BESIDE, rank % BESIDE);
         Part {
             origin: Origin {
@@ -157,7 +186,7 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
             },
             slices: segment.first..segment.end,
             is_left: false,
-            first_helper: thread::block_idx_x(),
+            first_helper: block,
         }
     }
 }

@@ -6,7 +6,10 @@
 
 use super::{Sums, Warpgroup};
 use crate::element::Element;
+use crate::epilogue::Epilogue;
 use crate::kernel::GemmKernel;
+use crate::params::GemmParams;
+use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::WARP;
 use crate::warpgroup::addend::{Brings, Fills};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
@@ -56,9 +59,12 @@ impl<
     /// Threads that multiply.
     pub(super) const CONSUMERS: u32 = Self::TILE.threads();
 
+    /// Whether [hardly any registers](tile::WarpgroupTile::HAS_MANY_SUMS) are left beside the sums.
+    pub(super) const HAS_MANY_SUMS: bool = Sums::<L, BN, BM>::HAS_MANY_SUMS;
+
     /// Whether consumers keep the last of a tile until [later](crate::warpgroup::tile::Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
-    /// which results of f32 leave no registers.
-    pub(super) const HAS_ROOM: bool = D::IS_PARKED;
+    /// which results of f32, and more than 128 sums, leave no registers.
+    pub(super) const HAS_ROOM: bool = D::IS_PARKED && !Self::HAS_MANY_SUMS;
 
     /// Whether D leaves through outboxes.
     pub(super) const SENDS: bool = !tile::is_stored_directly::<D, FITS>();
@@ -82,6 +88,19 @@ impl<
     /// Where the ring's barriers lie, behind the outboxes.
     pub(super) const RING: u32 =
         Self::OUTBOXES + Self::CONSUMERS / WARP * if Self::SENDS { outbox::BYTES } else { 0 };
+
+    /// The next part of a block.
+    #[device_inline]
+    pub(super) fn next<E: Epilogue<D>>(
+        parts: &mut Parts<ABOVE, BESIDE>,
+        p: &GemmParams<T, E, D>,
+    ) -> Option<Part> {
+        if const { Self::HAS_MANY_SUMS } {
+            parts.next_tile_anew::<Self, _>(p)
+        } else {
+            parts.next()
+        }
+    }
 
     /// Where a stage begins in shared memory.
     #[device_inline]

@@ -28,17 +28,26 @@ use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Tile, together};
 use crate::params::GemmParams;
 use cuda_std::device_inline;
-use cuda_std::hint;
 
 /// What widths are multiples of.
 const STEP: u32 = 16;
 
-/// Columns of the narrowest tile: more than a half of the widest, so that code for a half of the sums is for a whole one.
-const NARROWEST: u32 = 144;
+/// Columns of the narrowest tile where the widest has `most`: at least the two parts of 64 columns that an [outbox](crate::warpgroup::outbox) has room for, which so are whole in
+/// each tile, and more than a half of the widest, so that code for a half of the sums is for a whole one.
+const fn narrowest(most: u32) -> u32 {
+    const PARTS: u32 = 2 * 64;
+    if most / 2 < PARTS { PARTS } else { most / 2 + STEP }
+}
+
+/// Whether a tile of so many columns is one of those of which the widest has `most`.
+#[device_inline]
+pub(crate) const fn has_width(most: usize, cols: u32) -> bool {
+    narrowest(most as u32) <= cols && cols <= most as u32
+}
 
 /// The widths of a tile that fits, the widest of them with `most` columns first.
 pub fn widths(most: u32) -> impl Iterator<Item = u32> {
-    (0..=(most - NARROWEST) / STEP).map(move |steps| most - steps * STEP)
+    (0..=(most - narrowest(most)) / STEP).map(move |steps| most - steps * STEP)
 }
 
 /// How wide the tiles of a launch are, and how many are beside each other, in one word: to divide takes a kernel more registers than it has.
@@ -83,7 +92,7 @@ pub fn cols<K: GemmKernel, E: Epilogue<K::Target>>(
     p: &GemmParams<K::Element, E, K::Target>,
 ) -> u32 {
     if const { K::FITS } {
-        Columns::from_word(hint::opaque(p.columns().word())).width()
+        p.columns_anew().width()
     } else {
         K::TILE.bn
     }
@@ -92,7 +101,7 @@ pub fn cols<K: GemmKernel, E: Epilogue<K::Target>>(
 /// A tile that fits as blocks walk over it ([`crate::schedule::parts`]): they count tiles beside each other in place of columns.
 #[device_inline]
 pub const fn one_col<K: GemmKernel>() -> Tile {
-    Tile { bn: 1, ..together::<K>() }
+    Tile { bn: K::CLUSTER_COLS, ..together::<K>() }
 }
 
 /// The first column of a tile that blocks have walked to.

@@ -4,8 +4,8 @@
 //! A piece is `N` columns by 64 rows of sums, which [`Accumulators`] holds under names of PTX. A warp has 16 of the rows, two times 8: in
 //! each 8 columns a lane has a pair of sums in the upper 8 rows and a pair in the lower, the pairs of [`crate::epilogue::pairs`].
 //!
-//! A thread has room for 128 sums. Two pieces of 128 columns take as many as one of 256, and read half as much of B and twice as much of
-//! A for the same products: what suits a D that is narrow.
+//! A thread has room for 128 sums and what else it keeps. Two pieces of 128 columns take as many as one of 256, and read half as much of B and twice as much of
+//! A for the same products: what suits a D that is narrow. Two of 160 take 160, and so all that there would be for [parked](Parked) parts.
 //!
 //! While a warpgroup works on the way of its sums to D it does not multiply, so all of that is to be short. A lane keeps its
 //! sums in registers until they are what D is to hold, 16 at a time, so that there is always another to go on with while one waits for
@@ -38,7 +38,7 @@ use crate::warpgroup::outbox;
 use crate::warpgroup::outgoing::Outgoing;
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, Accumulators, K, M, Major, THREADS};
-use cuda_std::{device_inline, thread, unroll, warp};
+use cuda_std::{device_inline, hint, thread, unroll, warp};
 
 /// Registers of a lane in 8 columns: a pair in the upper eight rows and one in the lower.
 const OF_EIGHT: usize = 4;
@@ -56,7 +56,7 @@ pub struct FetchedAhead {
 pub const WARPGROUPS: usize = 2;
 
 /// Most sums of a thread.
-const MOST_SUMS: usize = 128;
+const MOST_SUMS: usize = 160;
 
 /// The sums of one of the [two](WARPGROUPS) warpgroups that share a tile of `BM` rows and `N` columns, of D or of its [transpose](crate::swapped).
 pub struct WarpgroupTile<const N: usize, const BM: usize = { WARPGROUPS * M }, O = InOrder> {
@@ -82,6 +82,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 
     /// Sums of a thread.
     pub const SUMS: usize = Self::PIECES * N / 2;
+
+    /// Whether they are so many that hardly any registers are left for where it is: in tiles that fit alone.
+    pub(crate) const HAS_MANY_SUMS: bool = Self::SUMS > 128;
 
     /// How many times [`pairs::COLS`] columns a piece is, and all of them one after another.
     const TURNS_OF_PIECE: u32 = (N / pairs::COLS) as u32;
@@ -120,7 +123,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 });
             )*};
         }
-        clear!(0 32 64 96);
+        clear!(0 32 64 96 128);
     }
 
     /// This thread's register `I`.
@@ -209,7 +212,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         params: &GemmParams<T, E, D>,
         origin: Origin,
     ) -> FetchedAhead {
-        let at = |turn| Self::pairs_at(params.m, params.n, of_warp(origin), turn);
+        let at = |turn| Self::pairs_at(params.m, params.n, Self::of_warp(origin), turn);
         // SAFETY: as promised by the caller.
         unsafe {
             FetchedAhead {
@@ -233,7 +236,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     #[track_caller]
     pub unsafe fn store_sums(&self, to: TargetRef<f32>, m: u32, origin: Origin) {
         let to = to.of_block();
-        let at = Self::pairs_at(m, to.ld as u32, of_warp(origin), 0);
+        let at = Self::pairs_at(m, to.ld as u32, Self::of_warp(origin), 0);
         let rows = |first: u32| {
             let at = PairsAt { row: at.row + first, ..at };
             [0, 1].map(|i| (to.at(at.row(i), at.col), at.row(i) < at.m))
@@ -241,9 +244,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let pieces = [rows(0), if const { Self::PIECES > 1 } { rows(M as u32) } else { rows(0) }];
         macro_rules! store {
             ($j:expr, $i:literal) => {{
-                const FIRST: usize = $j * OF_EIGHT + $i * 2;
-                let (row, there) = pieces[const { $j / (N / pairs::STEP as usize) }][$i];
-                let col = const { ($j % (N / pairs::STEP as usize)) as u32 * pairs::STEP };
+                const FIRST: usize = ($j) * OF_EIGHT + $i * 2;
+                let (row, there) = pieces[const { ($j) / (N / pairs::STEP as usize) }][$i];
+                let col = const { (($j) % (N / pairs::STEP as usize)) as u32 * pairs::STEP };
                 // SAFETY: as promised by the caller.
                 unsafe {
                     let pair = [self.sums.get::<FIRST>(), self.sums.get::<{ FIRST + 1 }>()];
@@ -251,12 +254,26 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 }
             }};
         }
-        unroll!(j < 32, {
-            if const { j < Self::SUMS / OF_EIGHT } {
-                store!(j, 0);
-                store!(j, 1);
-            }
-        });
+        macro_rules! store_of_eight {
+            ($($first:literal)*) => {$(
+                unroll!(j < 32, {
+                    if const { $first + j < Self::SUMS / OF_EIGHT } {
+                        store!($first + j, 0);
+                        store!($first + j, 1);
+                    }
+                });
+            )*};
+        }
+        store_of_eight!(0 32);
+    }
+
+    /// Where this warp's 16 rows begin, of a warpgroup's part of D that begins at `origin`.
+    #[device_inline]
+    fn of_warp(origin: Origin) -> Origin {
+        let thread = thread::thread_idx_x();
+        let thread = if const { Self::HAS_MANY_SUMS } { hint::opaque(thread) } else { thread };
+        let warp = thread % THREADS / warp::WARP_SIZE;
+        Origin { row: origin.row + warp * outbox::ROWS as u32, ..origin }
     }
 
     /// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`, in an `m x n`
@@ -264,15 +281,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     #[device_inline]
     fn pairs_at(m: u32, n: u32, origin: Origin, turn: u32) -> PairsAt {
         let lane = warp::lane_id();
+        let is_scarce = const { Self::HAS_MANY_SUMS };
         let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
         let (row, col) = (origin.row + g, origin.col + turn * pairs::COLS as u32 + 2 * t);
-        PairsAt { row, col, m, n, swapped: O::SWAPPED }
+        PairsAt { row, col, m, n, swapped: O::SWAPPED, is_scarce }
     }
-}
-
-/// Where this warp's 16 rows begin, of a warpgroup's part of D that begins at `origin`.
-#[device_inline]
-fn of_warp(origin: Origin) -> Origin {
-    let warp = thread::thread_idx_x() % THREADS / warp::WARP_SIZE;
-    Origin { row: origin.row + warp * outbox::ROWS as u32, ..origin }
 }

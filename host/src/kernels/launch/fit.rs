@@ -68,6 +68,16 @@ mod tests {
     }
 
     #[test]
+    fn tall_tiles_are_narrow() {
+        let of = |size| width("warpgroup_fitted_tall_bf16", [size; 3], 132);
+        // 9 by 14 in clusters beside each other, 12 by 22 in two rounds.
+        assert_eq!([2200, 3000].map(of), [160, 144]);
+        for size in (64..6000).step_by(61) {
+            assert!([128, 144, 160].contains(&of(size)), "{size}");
+        }
+    }
+
+    #[test]
     fn tiles_begin_at_lines_unless_that_takes_a_round_more() {
         let of = |size| width("warpgroup_fitted_tn_bf16", [size; 3], 132);
         assert_eq!([1536, 2560, 2048, 3072].map(of), [192, 256, 256, 192]);

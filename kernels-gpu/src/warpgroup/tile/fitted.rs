@@ -12,18 +12,19 @@ use crate::params::GemmParams;
 use crate::slices::ring::Ring;
 use crate::swapped::Operands;
 use crate::warpgroup::bulk_panels::BulkPanel;
+use crate::warpgroup::fit::has_width;
 use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::outgoing::Outgoing;
 use core::hint::unreachable_unchecked;
 use cuda_std::device_inline;
 use cuda_std::unroll;
-use cuda_std::wgmma::{self, K, Major};
+use cuda_std::wgmma::{self, K, M, Major};
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [`begin_products`](Self::begin_products) of `cols` columns.
     ///
     /// # Safety
-    /// As for that; it is one of the [widths](crate::warpgroup::fit::widths), and the tile is one piece.
+    /// As for that; it is one of the [widths](crate::warpgroup::fit::widths).
     #[device_inline]
     #[track_caller]
     pub unsafe fn begin_products_of_cols<T: wgmma::Element, A: Major, B: Major, const BK: usize>(
@@ -36,13 +37,15 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             ($($cols:literal)*) => {
                 match cols {
                     // SAFETY: as promised by the caller.
-                    $($cols => unsafe { self.begin_products_of::<$cols, T, A, B, BK>(a, b, first) },)*
+                    $($cols if const { has_width(N, $cols) } => unsafe {
+                        self.begin_products_of::<$cols, T, A, B, BK>(a, b, first)
+                    },)*
                     // SAFETY: as promised by the caller.
                     _ => unsafe { unreachable_unchecked() },
                 }
             };
         }
-        begin!(144 160 176 192 208 224 240 256);
+        begin!(128 144 160 176 192 208 224 240 256);
     }
 
     /// Adds the products of so many slices more of `cols` columns, whose panels are in the stages that the ring gives next: a loop for each width, since to find the
@@ -68,7 +71,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         macro_rules! add {
             ($($cols:literal)*) => {
                 match cols {
-                    $($cols => for _ in 0..slices {
+                    $($cols if const { has_width(N, $cols) } => for _ in 0..slices {
                         // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
                         unsafe {
                             let (a, b) = panels(ring.wait_full());
@@ -82,7 +85,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 }
             };
         }
-        add!(144 160 176 192 208 224 240 256);
+        add!(128 144 160 176 192 208 224 240 256);
     }
 
     /// [`begin_products`](Self::begin_products) of `COLS` columns.
@@ -111,6 +114,10 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 let a = BulkPanel::<T, A, BM, BK>::step(a, step as u32);
                 let b = BulkPanel::<T, B, N, BK>::step(b, step as u32);
                 self.sums.mma_async_of_cols::<COLS, _, _, _>(a, b, !first || step != 0);
+                if let Some(below) = &mut self.below {
+                    let a = BulkPanel::<T, A, BM, BK>::further(a, M as u32);
+                    below.mma_async_of_cols::<COLS, _, _, _>(a, b, !first || step != 0);
+                }
             });
             wgmma::commit_group();
         }

@@ -59,20 +59,26 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     #[device_inline]
     #[track_caller]
     pub unsafe fn for_each_vector(&self, take: impl Fn(usize, [f32; VECTOR])) {
-        unroll!(i < 32, {
-            if const { i < Self::SUMS / VECTOR } {
-                // SAFETY: as promised by the caller.
-                let sums = unsafe {
-                    [
-                        self.get::<{ i * VECTOR }>(),
-                        self.get::<{ i * VECTOR + 1 }>(),
-                        self.get::<{ i * VECTOR + 2 }>(),
-                        self.get::<{ i * VECTOR + 3 }>(),
-                    ]
-                };
-                take(i, sums);
-            }
-        });
+        macro_rules! take {
+            ($($first:literal)*) => {$(
+                unroll!(i < 32, {
+                    const NUMBER: usize = $first + i;
+                    if const { NUMBER < Self::SUMS / VECTOR } {
+                        // SAFETY: as promised by the caller.
+                        let sums = unsafe {
+                            [
+                                self.get::<{ NUMBER * VECTOR }>(),
+                                self.get::<{ NUMBER * VECTOR + 1 }>(),
+                                self.get::<{ NUMBER * VECTOR + 2 }>(),
+                                self.get::<{ NUMBER * VECTOR + 3 }>(),
+                            ]
+                        };
+                        take(NUMBER, sums);
+                    }
+                });
+            )*};
+        }
+        take!(0 32);
     }
 
     /// Adds to each vector of a thread's sums what `load` gives for its number; several are loaded at a time.
@@ -106,7 +112,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 }
             )*};
         }
-        batches!(0 1 2 3);
+        batches!(0 1 2 3 4);
     }
 }
 

@@ -16,10 +16,11 @@
 //!
 //! This file chooses the way, has that in halves, and says where parts of D lie.
 
-use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile, of_warp};
+use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile};
 use crate::element::{Accumulator, Element};
 use crate::epilogue::pairs::{self, FetchedVectors, Pairs};
 use crate::epilogue::{Epilogue, Short};
+use crate::maps::Mapped;
 use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
@@ -116,18 +117,18 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         fetched: FetchedAhead,
         c: C,
     ) -> Parked<D> {
-        const { assert!(N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
+        const { assert!(FITS || N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
         // SAFETY: as promised by the caller.
         unsafe {
             if const { is_stored_directly::<D, FITS>() } {
                 self.store_directly(params, origin, fetched, c);
                 return Parked::nothing();
             }
-            let origin = of_warp(origin);
+            let origin = Self::of_warp(origin);
             let is_mapped = params.d_is_mapped_anew();
             if let (Some(factor), true) = (params.epilogue.only_scales(), is_mapped) {
                 let by = (factor, None, NO_C);
-                return self.store_written_out::<_, _, _, _, PARKS, false, false>(
+                return self.store_written_out::<_, _, _, _, PARKS, FITS, false, false>(
                     params,
                     by,
                     (origin, outbox),
@@ -143,22 +144,27 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 {
                     let by = (factor, Some(fetched.vectors), (Some(of_c), c));
                     return self
-                        .store_written_out::<_, _, _, _, PARKS, false, false>(params, by, at);
+                        .store_written_out::<_, _, _, _, PARKS, FITS, false, false>(params, by, at);
                 }
                 let by = (factor, Some(fetched.vectors));
                 return if !has_gelu {
                     let by = (by.0, by.1, NO_C);
-                    self.store_written_out::<_, _, _, _, PARKS, false, false>(params, by, at)
+                    self.store_written_out::<_, _, _, _, PARKS, FITS, false, false>(params, by, at)
                 } else if by_tanh || !D::has_short_gelu(false) {
-                    self.store_gelu::<T, E, D, PARKS, true>(params, by, at)
+                    self.store_gelu::<T, E, D, PARKS, FITS, true>(params, by, at)
                 } else {
-                    self.store_gelu::<T, E, D, PARKS, false>(params, by, at)
+                    self.store_gelu::<T, E, D, PARKS, FITS, false>(params, by, at)
                 };
             }
             let at = (origin, outbox);
             self.store_by_epilogue::<_, _, _, _, FITS>(params, is_mapped, at, fetched, c);
         }
         Parked::nothing()
+    }
+
+    /// Parts of D that a warp has, those that may be half of one among them.
+    pub const fn parts<D>() -> u32 {
+        (Self::PIECES * N.div_ceil(outbox::cols::<D>())) as u32
     }
 
     /// Where the piece begins in which the `turn`-th [`pairs::COLS`] columns are, of the pieces of a part that begins at `origin`; and how many
@@ -180,6 +186,57 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         Origin { col: piece.col + part * outbox::cols::<D>() as u32, ..piece }
     }
 
+    /// Which of the turns of its part the `turn`-th is.
+    #[device_inline]
+    const fn turn_of_part<D>(turn: u32) -> u32 {
+        if const { Self::has_whole_parts::<D>() } {
+            turn % turns_of_part::<D>()
+        } else {
+            turn % Self::TURNS_OF_PIECE % turns_of_part::<D>()
+        }
+    }
+
+    /// Whether the `turn`-th is the last of its part: the last part of a piece may be half of one.
+    #[device_inline]
+    const fn ends_part<D>(turn: u32) -> bool {
+        let is_last = Self::turn_of_part::<D>(turn) == turns_of_part::<D>() - 1;
+        if const { Self::has_whole_parts::<D>() } {
+            is_last
+        } else {
+            is_last || turn % Self::TURNS_OF_PIECE == Self::TURNS_OF_PIECE - 1
+        }
+    }
+
+    /// Whether the columns of a tile that is as wide as can be are whole parts.
+    const fn has_whole_parts<D>() -> bool {
+        N.is_multiple_of(outbox::cols::<D>())
+    }
+
+    /// Sends the part of a mapped D that has been written: of a tile that [fits](crate::warpgroup::fit) what lies before the last of its columns.
+    ///
+    /// # Safety
+    /// As for [`Outbox::send`]; of a tile that fits `params` have no columns behind its own.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn send_part<T: Element, E: Epilogue<D>, D: Outgoing, const FITS: bool>(
+        params: &GemmParams<T, E, D>,
+        d: Mapped<'_>,
+        part: Origin,
+        outbox: &mut Outbox<O>,
+    ) {
+        let is_whole = || part.col + const { outbox::cols::<D>() as u32 } <= params.n;
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { FITS && O::SWAPPED } {
+                outbox.send_before(d, part, params.n);
+            } else if const { !FITS } || is_whole() {
+                outbox.send(d, part);
+            } else {
+                outbox.send_pieces(params, part);
+            }
+        }
+    }
+
     /// [`store_written_out`](Self::store_written_out) with GELU, by tanh or the exact one.
     ///
     /// # Safety
@@ -191,6 +248,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         E: Epilogue<D>,
         D: Outgoing,
         const PARKS: bool,
+        const FITS: bool,
         const BY_TANH: bool,
     >(
         &mut self,
@@ -205,7 +263,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 self.store_in_halves::<T, E, D, BY_TANH>(params, by, at)
             } else {
                 let by = (by.0, by.1, NO_C);
-                self.store_written_out::<_, _, _, _, PARKS, true, BY_TANH>(params, by, at)
+                self.store_written_out::<_, _, _, _, PARKS, FITS, true, BY_TANH>(params, by, at)
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup::addend::Addend;
 use crate::warpgroup::outgoing::Outgoing;
-use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile, of_warp};
+use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile};
 use cuda_std::{device_inline, hint};
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
@@ -30,7 +30,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         ahead: FetchedAhead,
         c: C,
     ) {
-        let origin = of_warp(origin);
+        let origin = Self::of_warp(origin);
         // SAFETY: as promised by the caller.
         unsafe {
             if let Some(factor) = params.epilogue.only_scales() {

@@ -1,6 +1,6 @@
 //! Any epilogue and any D: one copy of the epilogue's code for all columns.
 
-use super::{is_brought, turns_of_part};
+use super::is_brought;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::epilogue::pairs::{self, Fetched, FetchedVectors, Pairs};
@@ -8,7 +8,7 @@ use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup::addend::Addend;
-use crate::warpgroup::outbox::{self, Outbox};
+use crate::warpgroup::outbox::Outbox;
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::{FetchedAhead, OF_EIGHT, WarpgroupTile};
 use core::hint::unreachable_unchecked;
@@ -37,31 +37,30 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         ahead: FetchedAhead,
         mut c: C,
     ) {
-        let turns = const { turns_of_part::<D>() };
         let mut vectors = ahead.vectors;
         // SAFETY: as promised by the caller.
         let mut fetched = unsafe { Self::first_elements(params, origin, &ahead) };
+        let cols = cols_of_d::<O, _, _, _>(params);
+        let (has_pairs, cols) = if const { Self::HAS_MANY_SUMS } {
+            (params.target().has_vectors_anew(2), hint::opaque(cols))
+        } else {
+            (params.target().has_vectors(2), cols)
+        };
         let in_words = const { size_of::<D>() == size_of::<u32>() }
-            || params.target().has_vectors(2) && cols_of_d::<O, _, _, _>(params).is_multiple_of(2);
+            || has_pairs && cols.is_multiple_of(2);
         for turn in 0..hint::opaque(Self::TURNS) {
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
                 let ahead = (&mut vectors, &mut fetched);
                 let values = self.through_epilogue(params, origin, turn, ahead, &mut c);
-                if is_mapped && turn % turns == 0 {
+                if is_mapped && Self::turn_of_part::<D>(turn) == 0 {
                     outbox.wait();
                 }
-                D::write(outbox, turn % turns, D::pack(values));
-                if turn % turns == turns - 1 {
+                D::write(outbox, Self::turn_of_part::<D>(turn), D::pack(values));
+                if Self::ends_part::<D>(turn) {
                     let part = Self::part_at::<D>(origin, turn);
                     match is_mapped.then(|| params.mapped_d()) {
-                        Some(d) if const { FITS && O::SWAPPED } => {
-                            outbox.send_before(d, part, params.n);
-                        }
-                        Some(_) if const { FITS } && !part_is_whole(params, part) => {
-                            outbox.send_pieces(params, part);
-                        }
-                        Some(d) => outbox.send(d, part),
+                        Some(d) => Self::send_part::<_, _, _, FITS>(params, d, part, outbox),
                         None if in_words => outbox.send_rows::<T, E, D, u32>(params, part),
                         None => outbox.send_rows::<T, E, D, u16>(params, part),
                     }
@@ -147,7 +146,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 }
             };
         }
-        of_turn!(0 1 2 3 4 5 6 7)
+        of_turn!(0 1 2 3 4 5 6 7 8 9)
     }
 }
 
@@ -157,13 +156,4 @@ fn cols_of_d<O: Operands, T: Element, E: Epilogue<D>, D: Outgoing>(
     params: &GemmParams<T, E, D>,
 ) -> u32 {
     if const { O::SWAPPED } { params.m } else { params.n }
-}
-
-/// Whether a part lies before the last column.
-#[device_inline]
-fn part_is_whole<T: Element, E: Epilogue<D>, D: Outgoing>(
-    params: &GemmParams<T, E, D>,
-    part: Origin,
-) -> bool {
-    part.col + const { outbox::cols::<D>() as u32 } <= params.n
 }

@@ -1,6 +1,6 @@
 //! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known at run time.
 
-use super::{NO_ADDENDS, OF_TURN, addends_and_c, turns_of_part};
+use super::{NO_ADDENDS, OF_TURN, addends_and_c};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::epilogue::pairs::{self, FetchedVectors};
@@ -29,15 +29,15 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         D: Outgoing,
         C: Addend<D>,
         const PARKS: bool,
+        const FITS: bool,
         const GELU: bool,
         const BY_TANH: bool,
     >(
         &self,
         params: &GemmParams<T, E, D>,
-        (factor, vectors, (of_c, mut c)): (f32, Option<FetchedVectors>, (Option<f32>, C)),
+        (factor, mut vectors, (of_c, mut c)): (f32, Option<FetchedVectors>, (Option<f32>, C)),
         (origin, outbox): (Origin, &mut Outbox<O>),
     ) -> Parked<D> {
-        let turns = const { turns_of_part::<D>() };
         // SAFETY: as promised by the caller.
         let index = unsafe { params.mapped_d().index };
         // Whether anything will be left is known here, and so takes no register.
@@ -48,6 +48,13 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         macro_rules! addends_of {
             ($turn:expr) => {{
                 let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
+                if const { O::SWAPPED && $turn != 0 && $turn == Self::TURNS_OF_PIECE } {
+                    // The second piece is of other columns of D.
+                    let (piece, _) = Self::in_piece(origin, $turn);
+                    let at = Self::pairs_at(params.m, params.n, piece, pairs::turn_of_lane());
+                    // SAFETY: as promised by the caller.
+                    vectors = vectors.map(|_| unsafe { params.epilogue.fetch_vectors(&at) });
+                }
                 // SAFETY: as promised by the caller; turns are asked for in order.
                 unsafe { addends_and_c::<D, C, O>(vectors, (of_c, &mut c), turn, scale) }
             }};
@@ -73,20 +80,26 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                         if const { PARKS && $turn >= Self::first_parked::<D>() } {
                             parked.packed[($turn - Self::first_parked::<D>()) as usize] = packed;
                         } else {
-                            if $turn % turns == 0 {
+                            if const { Self::turn_of_part::<D>($turn) == 0 } {
                                 outbox.wait();
                             }
-                            D::write(outbox, $turn % turns, packed);
-                            if $turn % turns == turns - 1 {
+                            D::write(outbox, const { Self::turn_of_part::<D>($turn) }, packed);
+                            if const { Self::ends_part::<D>($turn) } {
                                 let part = Self::part_at::<D>(origin, $turn);
-                                outbox.send(params.mapped_d(), part);
+                                // Of those that are parked later all of the first are whole.
+                                if const { FITS && !PARKS } {
+                                    let d = params.mapped_d();
+                                    Self::send_part::<_, _, _, FITS>(params, d, part, outbox);
+                                } else {
+                                    outbox.send(params.mapped_d(), part);
+                                }
                             }
                         }
                     }
                 }
             )*};
         }
-        store!(0 1 2 3 4 5 6 7);
+        store!(0 1 2 3 4 5 6 7 8 9);
         parked
     }
 }
