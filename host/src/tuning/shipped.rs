@@ -3,6 +3,9 @@
 //! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json`, more than once: of a kernel's times on a shape the shortest counts. They hold for other drivers and for kernels
 //! whose code has changed as well, only less exactly, so it is the cache that knows better where both have times.
 //!
+//! Those of `warpgroup_fitted_tall` in the H200's are worked out, until they are measured: on each shape from the kernel that was fastest beside it on an H100, whose time on the
+//! H200 is known, times what the one took of the other there (`docs/measurements/2026-11-25-h100-gemm-bf16-tall.md` and others by `regemm tune`).
+//!
 //! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. The first is known of a GPU without a
 //! table if there is one of its compute capability, and the second can be worked out (`model.rs`). So it takes that table, as an H100 takes the
 //! H200's: that is nearer to the truth than the [rule](crate::kernels::rank), which knows little of either: on an H100, and on parts of an
