@@ -291,7 +291,7 @@ gemm_kernels! {
     warpgroup_fitted_pair_tn_{T} = Warpgroup<T, 128, 256, 64, 4, Tn, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair_tt_{T} = Warpgroup<T, 128, 256, 64, 4, Tt, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // The same with twice as many rows and up to 160 columns, in clusters of two beside each other: few slices for their products, where rows run along k.
+    // The same with twice as many rows and at most 160 columns, in clusters of two beside each other, which fetch the fewest rows for their products.
     warpgroup_fitted_tall_nt_{T} = Warpgroup<T, 256, 160, 64, 3, Nt, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_tt_{T} = Warpgroup<T, 256, 160, 64, 3, Tt, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_{T} = Warpgroup<T, 256, 160, 64, 3, SwapAB<Nn>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

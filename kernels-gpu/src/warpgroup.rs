@@ -297,7 +297,10 @@ impl<
                         // A tile ends where it has begun, so nothing need be kept in between.
                         const {
                             let parts = Sums::<L, BN, BM>::parts::<D>();
-                            assert!(parts.is_multiple_of(outbox::ROOMS) || Self::HAS_ROOM, "both rooms alike")
+                            assert!(
+                                parts.is_multiple_of(outbox::ROOMS) || Self::HAS_ROOM,
+                                "both rooms alike"
+                            )
                         };
                         outbox = outbox_of(hint::opaque(thread));
                     }

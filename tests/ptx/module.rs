@@ -217,9 +217,10 @@ impl Module {
         self.kernel.walked(self.kernel.tile.bm, self.kernel.tile.bn).0 / 2 / 64
     }
 
-    /// Parts of 128 bytes a row in which a warp's rows of sums leave.
+    /// Parts of 128 bytes a row in which a warp's rows of sums leave, the last of a piece with what is left.
     pub fn parts_of_d(&self) -> usize {
-        self.pieces() as usize * self.kernel.width() as usize * self.kernel.target.bytes() / 128
+        let row = self.kernel.width() as usize * self.kernel.target.bytes();
+        self.pieces() as usize * row.div_ceil(128)
     }
 
     /// Whether C comes in bulk too.
@@ -248,14 +249,33 @@ impl Module {
             return if self.stores_directly() { 0 } else { ways * parts + parts.min(OF_GELU) };
         }
         let ways = ways + 2;
+        if self.has_many_sums() {
+            return ways * parts;
+        }
         let later = if self.kernel.fits { 2 } else { 3 };
         ways * parts.min(ROOMS) + later * parts.saturating_sub(ROOMS)
     }
 
-    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out. Where A and B
+    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out; where sums are many, of any at all. Where A and B
     /// are swapped what is left of a part are whole boxes.
     pub fn left_in_pieces(&self) -> usize {
-        if !self.stores_directly() && self.kernel.fits && !self.kernel.swapped { 3 } else { 0 }
+        if self.stores_directly() || !self.kernel.fits || self.kernel.swapped {
+            0
+        } else if self.has_many_sums() {
+            self.written_out() + 1
+        } else {
+            3
+        }
+    }
+
+    /// Whether of three parts of a piece the last is a half.
+    pub fn has_half_parts(&self) -> bool {
+        self.has_many_sums() && self.kernel.width() as usize * self.kernel.target.bytes() == 320
+    }
+
+    /// Whether a thread has more than 128 sums, and so no registers for parts that leave later: all leave where they are written out.
+    pub fn has_many_sums(&self) -> bool {
+        self.kernel.rung == Rung::Warpgroup && self.pieces() * self.kernel.width() / 2 > 128
     }
 
     /// Whether lanes store pairs of sums of f32 themselves: all others leave in parts.

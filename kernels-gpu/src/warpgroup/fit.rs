@@ -22,6 +22,10 @@
 //! of the values of k of each, since there may be three of them. That pays where rows of A and B are no whole sectors of the L2 cache, which then has two requests for
 //! a row of a box instead of one; rounds are of as many pairs as there are at a time.
 //!
+//! Twice as high and at most 160 columns wide, beside each other in clusters of two that share what lies across their height, tiles have fewer rows to fetch for as many products than any of 128 rows, and
+//! come out in one round where those take two: 2200 x 2200 are 126 of 256 x 160. A thread has 160 sums then, in two pieces, and no registers for parts that leave later; what it asks of the launch
+//! it asks anew for each tile. There are such kernels where rows run along k across the width.
+//!
 //! The host chooses the width, the same for all tiles of a launch (`host/src/kernels/launch/fit.rs`).
 
 use crate::epilogue::Epilogue;
@@ -91,11 +95,7 @@ impl Columns {
 pub fn cols<K: GemmKernel, E: Epilogue<K::Target>>(
     p: &GemmParams<K::Element, E, K::Target>,
 ) -> u32 {
-    if const { K::FITS } {
-        p.columns_anew().width()
-    } else {
-        K::TILE.bn
-    }
+    if const { K::FITS } { p.columns_anew().width() } else { K::TILE.bn }
 }
 
 /// A tile that fits as blocks walk over it ([`crate::schedule::parts`]): they count tiles beside each other in place of columns.

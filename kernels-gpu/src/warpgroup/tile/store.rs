@@ -8,15 +8,17 @@
 //! | the same with GELU | 10 instructions for each sum, 12 in f16, 7 by tanh in both | for each form written out for one half of the sums, to which the other is moved; of fewer sums than two such halves for all |
 //! | is any other, and any D that is not mapped | whatever it takes | a multiply-add for each sum, and one copy of all the rest |
 //!
+//! Where a thread has [many sums](WarpgroupTile::HAS_MANY_SUMS) GELU is all written out, too, and no part waits.
+//!
 //! All that is said of D in half precision. Of f32 GELU by tanh takes 12 instructions, and the exact one is any other; lanes store results [themselves](is_stored_directly) where
 //! tiles fit (`directly.rs`).
 //!
-//! Where all is written out (`written_out.rs`) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
+//! Where all is written out (`written_out.rs`, and `in_halves.rs` for one half of the sums) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
 //! much as it is long: a jump to the sums and one to the activation, each of which waits for where to, and what the sums are copied to.
 //!
-//! This file chooses the way, has that in halves, and says where parts of D lie.
+//! This file chooses the way, and says where parts of D lie.
 
-use super::{FetchedAhead, OF_EIGHT, Parked, WarpgroupTile};
+use super::{FetchedAhead, Parked, WarpgroupTile};
 use crate::element::{Accumulator, Element};
 use crate::epilogue::pairs::{self, FetchedVectors, Pairs};
 use crate::epilogue::{Epilogue, Short};
@@ -27,9 +29,8 @@ use crate::tile::Origin;
 use crate::warpgroup::addend::{Addend, NotBrought};
 use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::outgoing::Outgoing;
-use core::mem::replace;
+use cuda_std::device_inline;
 use cuda_std::wgmma::M;
-use cuda_std::{device_inline, hint, unroll};
 
 /// How many times [`pairs::COLS`] columns there is one copy of a long epilogue for.
 const HALF: u32 = 4;
@@ -71,6 +72,7 @@ macro_rules! finished {
 
 // Behind the macros that they use.
 mod directly;
+mod in_halves;
 mod in_one_copy;
 mod written_out;
 
@@ -143,8 +145,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                     && let Some(of_c) = of_c
                 {
                     let by = (factor, Some(fetched.vectors), (Some(of_c), c));
-                    return self
-                        .store_written_out::<_, _, _, _, PARKS, FITS, false, false>(params, by, at);
+                    return self.store_written_out::<_, _, _, _, PARKS, FITS, false, false>(
+                        params, by, at,
+                    );
                 }
                 let by = (factor, Some(fetched.vectors));
                 return if !has_gelu {
@@ -266,105 +269,6 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 self.store_written_out::<_, _, _, _, PARKS, FITS, true, BY_TANH>(params, by, at)
             }
         }
-    }
-
-    /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the other half is moved: a
-    /// multiprocessor's instruction cache has no room for all of an epilogue like GELU beside the loop, and instructions that are not there
-    /// take longer than those that move. The second half is parked, where results may be, and the first leaves before it is worked out.
-    ///
-    /// # Safety
-    /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].
-    #[device_inline]
-    #[track_caller]
-    unsafe fn store_in_halves<T: Element, E: Epilogue<D>, D: Outgoing, const BY_TANH: bool>(
-        &mut self,
-        params: &GemmParams<T, E, D>,
-        (factor, vectors): (f32, Option<FetchedVectors>),
-        (origin, outbox): (Origin, &mut Outbox<O>),
-    ) -> Parked<D> {
-        const {
-            let fits = Self::first_parked::<D>() == HALF || !D::IS_PARKED;
-            assert!(fits, "what is not parked is one half");
-        };
-        let turns = const { turns_of_part::<D>() };
-        // SAFETY: as promised by the caller.
-        let index = unsafe { params.mapped_d().index };
-        let mut parked = Parked { origin, index, ..Parked::nothing() };
-        // What there is of the turns from the first on. A part is sent when all of its turns have been written.
-        macro_rules! send {
-            ($packed:expr, $first:expr; $($turn:literal)*) => {$(
-                if $turn % turns == 0 {
-                    outbox.wait();
-                }
-                D::write(outbox, $turn % turns, $packed[$turn]);
-                if $turn % turns == turns - 1 {
-                    let part = Self::part_at::<D>(origin, $first + $turn);
-                    outbox.send(params.mapped_d(), part);
-                }
-            )*};
-        }
-        for half in 0..hint::opaque(2) {
-            if half != 0 {
-                // SAFETY: as promised by the caller.
-                unsafe {
-                    if const { D::IS_PARKED } {
-                        send!(parked.packed, 0; 0 1 2 3);
-                    }
-                    self.move_half();
-                }
-            }
-            let first = half * HALF;
-            let scale = D::short_gelu_scale(BY_TANH);
-            // SAFETY: as promised by the caller.
-            let mut next =
-                unsafe { addends_of::<D, O>(vectors, first % Self::TURNS_OF_PIECE, scale) };
-            macro_rules! pack {
-                ($($turn:literal)*) => {$(
-                    // SAFETY: as promised by the caller.
-                    unsafe {
-                        let following = if const { $turn + 1 < HALF } {
-                            let turn = (first + $turn + 1) % Self::TURNS_OF_PIECE;
-                            addends_of::<D, O>(vectors, turn, scale)
-                        } else {
-                            NO_ADDENDS
-                        };
-                        let addends = replace(&mut next, following);
-                        let values =
-                            finished!(self.sums, $turn, factor, addends, true, BY_TANH);
-                        parked.packed[$turn] = D::pack(values);
-                        if const { !D::IS_PARKED } {
-                            send!(parked.packed, first; $turn);
-                        }
-                    }
-                )*};
-            }
-            pack!(0 1 2 3);
-        }
-        if const { D::IS_PARKED } { parked } else { Parked::nothing() }
-    }
-
-    /// Moves the sums of the second half of all turns to where those of the first are.
-    ///
-    /// # Safety
-    /// All products have been waited for.
-    #[device_inline]
-    #[track_caller]
-    unsafe fn move_half(&mut self) {
-        const SUMS: usize = HALF as usize * OF_TURN;
-        macro_rules! of_eight {
-            ($($first:literal)*) => {$(
-                unroll!(i < 8, {
-                    if const { SUMS + $first + i < Self::SUMS } {
-                        // SAFETY: as promised by the caller.
-                        unsafe {
-                            let sum = self.sums.get::<{ SUMS + $first + i }>();
-                            self.sums.set::<{ $first + i }>(sum);
-                        }
-                    }
-                });
-            )*};
-        }
-        of_eight!(0 8 16 24 32 40 48 56);
     }
 }
 

@@ -46,8 +46,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         } else {
             (params.target().has_vectors(2), cols)
         };
-        let in_words = const { size_of::<D>() == size_of::<u32>() }
-            || has_pairs && cols.is_multiple_of(2);
+        let in_words =
+            const { size_of::<D>() == size_of::<u32>() } || has_pairs && cols.is_multiple_of(2);
         for turn in 0..hint::opaque(Self::TURNS) {
             // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
             unsafe {
