@@ -85,12 +85,6 @@ fn twins_are_there(trials: &mut Vec<Trial>) {
                 if !runs_all.is_some_and(|twin| twin.layouts == all && of(twin) == of(kernel)) {
                     return missing("that runs all themes");
                 }
-                if kernel.layouts == Layouts::TT {
-                    let with_one = ["_tn_", "_nt_"].map(|one| kernel.name.replacen(&infix, one, 1));
-                    if !with_one.into_iter().all(|name| twin(name).is_some()) {
-                        return missing("with one transposed factor");
-                    }
-                }
             }
         }
         Ok(())
@@ -121,7 +115,9 @@ fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
     let of_type = kernel.dtype == Dtype::Bf16 && !themes::is_about_values(theme);
     let of_layouts = kernel.layouts != themes::runs_all(kernel)
         && (themes::is_about_results(theme) || themes::is_about_schedules(theme));
-    let of_factors = kernel.layouts == Layouts::TT && themes::is_about_one_factor(theme);
+    let of_factors = kernel.layouts == Layouts::TT
+        && themes::is_about_one_factor(theme)
+        && has_twins_with_one_factor(kernel);
     let of_both = kernel.dtype == Dtype::Bf16 && kernel.layouts != themes::runs_all(kernel);
     let in_clusters = walks_in_clusters(kernel)
         && has_twin_alone(kernel)
@@ -131,6 +127,15 @@ fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
         || of_factors
         || of_both && !themes::mixes_values_and_layouts(theme)
         || in_clusters && !themes::mixes_values_and_layouts(theme)
+}
+
+/// Whether there are, of a kernel that takes both factors transposed, twins that take one.
+fn has_twins_with_one_factor(kernel: &KernelInfo) -> bool {
+    let infix = format!("_{}_", kernel.layouts.name());
+    ["_tn_", "_nt_"].into_iter().all(|one| {
+        let name = kernel.name.replacen(&infix, one, 1);
+        regemm::kernels::kernels().iter().any(|twin| twin.name == name)
+    })
 }
 
 /// Whether a kernel of warpgroups has blocks that walk over D in clusters, and is else the code of one whose blocks are alone.
