@@ -208,17 +208,21 @@ mod tests {
         assert!(none.to_string().contains("pipelined_f32, has no twin"), "{none}");
     }
 
+    /// The kernel that a table of bf16 chooses for squares, by their layouts.
+    fn chosen_for(table: &Table, size: u32) -> impl Fn(Layouts) -> &'static str {
+        move |layouts| {
+            let problem = Problem { layouts, ..Problem::new(Dtype::Bf16, size, size, size) };
+            choose_in(table, &h200(), problem).unwrap().kernel.name
+        }
+    }
+
     /// Of 2560 x 2560 tiles are 208 wide, but 256 where that is across rows of both factors.
     #[test]
     fn tiles_that_fit_take_as_long_as_they_are_wide() {
         let mut table = Table::new(Dtype::Bf16);
         let times = [("warpgroup_fitted_bf16", 49.0), ("warpgroup_bf16", 52.0)];
         table.insert(entry((2560, 2560, 2560), &times));
-        let of = |layouts| {
-            let problem = Problem { layouts, ..Problem::new(Dtype::Bf16, 2560, 2560, 2560) };
-            choose_in(&table, &h200(), problem).unwrap().kernel.name
-        };
-        let chosen = [Layouts::NN, Layouts::NT, Layouts::TN].map(of);
+        let chosen = [Layouts::NN, Layouts::NT, Layouts::TN].map(chosen_for(&table, 2560));
         assert_eq!(
             chosen,
             ["warpgroup_fitted_bf16", "warpgroup_fitted_nt_bf16", "warpgroup_tn_bf16"]
@@ -230,11 +234,7 @@ mod tests {
         let mut table = Table::new(Dtype::Bf16);
         let times = [("warpgroup_fitted_tall_bf16", 30.0), ("warpgroup_fitted_pair_bf16", 39.0)];
         table.insert(entry((2200, 2200, 2200), &times));
-        let of = |layouts| {
-            let problem = Problem { layouts, ..Problem::new(Dtype::Bf16, 2200, 2200, 2200) };
-            choose_in(&table, &h200(), problem).unwrap().kernel.name
-        };
-        let chosen = [Layouts::NN, Layouts::TT, Layouts::TN].map(of);
+        let chosen = [Layouts::NN, Layouts::TT, Layouts::TN].map(chosen_for(&table, 2200));
         let tall = ["warpgroup_fitted_tall_bf16", "warpgroup_fitted_tall_tt_bf16"];
         assert_eq!(chosen, [tall[0], tall[1], "warpgroup_fitted_pair_tn_bf16"]);
     }

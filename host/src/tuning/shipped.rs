@@ -4,7 +4,8 @@
 //! whose code has changed as well, only less exactly, so it is the cache that knows better where both have times.
 //!
 //! Those of `warpgroup_fitted_tall` in the H200's are worked out, until they are measured: on each shape from the kernel that was fastest beside it on an H100, whose time on the
-//! H200 is known, times what the one took of the other there (`docs/measurements/2026-11-25-h100-gemm-bf16-tall.md` and others by `regemm tune`).
+//! H200 is known, times what the one took of the other there by `regemm tune` (`docs/measurements/2026-11-25-h100-tune-bf16.json` and `-f16.json`). On the squares of 2176, 2200, 3000, 4096,
+//! 4200 and 5000 it is what one took of another in the bench instead, in bf16 (`docs/measurements/half-log.md`): where power limits both the ratio is another, at 5000 1.03 instead of 0.96.
 //!
 //! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. The first is known of a GPU without a
 //! table if there is one of its compute capability, and the second can be worked out (`model.rs`). So it takes that table, as an H100 takes the

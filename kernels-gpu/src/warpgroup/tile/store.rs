@@ -119,7 +119,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         fetched: FetchedAhead,
         c: C,
     ) -> Parked<D> {
-        const { assert!(FITS || N.is_multiple_of(outbox::cols::<D>()), "whole parts") };
+        const { assert!(Self::has_whole_parts::<D>() || FITS && Self::HAS_MANY_SUMS, "whole parts") };
         // SAFETY: as promised by the caller.
         unsafe {
             if const { is_stored_directly::<D, FITS>() } {
