@@ -19,7 +19,7 @@ fn key() -> Key {
         multiprocessors: 100,
         driver: "1.0".into(),
         code: "c0de".into(),
-        dtype: Dtype::F32,
+        types: Dtype::F32.into(),
     }
 }
 

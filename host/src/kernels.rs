@@ -195,12 +195,17 @@ pub struct Problem {
 
 impl Problem {
     /// A single product of row-major matrices without gaps between their rows.
-    pub const fn new(dtype: Dtype, m: u32, n: u32, k: u32) -> Problem {
-        Problem::packed(dtype, (m, n, k), Layouts::NN)
+    pub fn new(types: impl Into<Types>, m: u32, n: u32, k: u32) -> Problem {
+        Problem::packed(types, (m, n, k), Layouts::NN)
     }
 
     /// A single product of matrices in these layouts, as they are stored without gaps between their rows.
-    pub const fn packed(dtype: Dtype, (m, n, k): (u32, u32, u32), layouts: Layouts) -> Problem {
+    pub fn packed(
+        types: impl Into<Types>,
+        (m, n, k): (u32, u32, u32),
+        layouts: Layouts,
+    ) -> Problem {
+        let Types { factors: dtype, results: target } = types.into();
         let (_, row_of_a) = layouts.a.stored(m, k);
         let (_, row_of_b) = layouts.b.stored(k, n);
         let whole = BULK_ALIGNMENT / dtype.bytes() as u64;
@@ -209,7 +214,7 @@ impl Problem {
             !(row_of_b as u64).is_multiple_of(whole) as u32,
         );
         let (batch, matrices, kept) = (1, [1; 2], [false; 2]);
-        Problem { dtype, target: dtype, m, n, k, layouts, batch, repack, matrices, kept }
+        Problem { dtype, target, m, n, k, layouts, batch, repack, matrices, kept }
     }
 
     /// Its element types.

@@ -26,7 +26,7 @@ fn fill_cache(folder: &Path) -> Cache {
         multiprocessors: 100,
         driver: "CUDA 13.0".into(),
         code: "c0de".into(),
-        dtype: Dtype::F32,
+        types: Dtype::F32.into(),
     };
     let mut table = Table::new(Dtype::F32);
     let times = vec![Time { kernel: kernels::find("naive_f32").unwrap(), seconds: 1e-3 }];

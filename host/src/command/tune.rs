@@ -14,15 +14,15 @@ mod show;
 
 use super::exit::Failure;
 use super::interrupt;
-use super::options::{self, DeviceOption, Size, with_dtype};
+use super::options::{self, DeviceOption, Size, with_types};
 use super::output::{Output, table};
 use super::progress;
 use super::save::Destination;
 use campaign::{Campaign, Flow};
-use regemm::kernels::{self, Problem};
+use regemm::kernels::{self, Problem, Types};
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{self, Key, Shape, Table};
-use regemm::{Device, DeviceInfo, Dtype};
+use regemm::{Device, DeviceInfo, Element, Yields};
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
@@ -36,15 +36,15 @@ pub struct Arguments {
     /// Shapes to measure: N or MxNxK [default: some 400 from 1 to 8192, which say enough about all others]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', conflicts_with_all = MODES)]
     sizes: Vec<Size>,
-    /// Element types of all matrices
+    /// Element types: `bf16_f32` has results of f32
     #[arg(
-        long,
+        long = "dtype",
         value_name = "TYPE",
         value_delimiter = ',',
         default_value = "f32",
-        value_parser = options::dtype()
+        value_parser = options::types()
     )]
-    dtype: Vec<Dtype>,
+    types: Vec<Types>,
     #[command(flatten)]
     device: DeviceOption,
     /// Least measurements of each kernel that comes close to the fastest, of which the median counts
@@ -91,7 +91,7 @@ Environment:
 
 Examples:
   regemm tune
-  regemm tune --dtype f32,f64,f16,bf16
+  regemm tune --dtype f32,f64,f16,bf16,f16_f32,bf16_f32
   regemm tune --sizes 1000,1x4096x4096
   regemm tune --explain 4096,100x200x300
   regemm tune --explain 4096 --gpu h200 --json
@@ -126,15 +126,15 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
         Some(path) => Some(Destination::new(path, arguments.force, &[])?),
         None => None,
     };
-    let plan: Vec<(Dtype, Vec<Shape>)> = arguments
-        .dtype
+    let plan: Vec<(Types, Vec<Shape>)> = arguments
+        .types
         .iter()
-        .map(|&dtype| {
+        .map(|&types| {
             let shapes = match &arguments.sizes[..] {
-                [] => tuning::default_shapes(device.info(), dtype),
-                sizes => sizes.iter().map(|&size| shape(dtype, size)).collect::<Result<_, _>>()?,
+                [] => tuning::default_shapes(device.info(), types),
+                sizes => sizes.iter().map(|&size| shape(types, size)).collect::<Result<_, _>>()?,
             };
-            Ok((dtype, shapes))
+            Ok((types, shapes))
         })
         .collect::<Result<_, Failure>>()?;
     let campaign = Campaign {
@@ -147,8 +147,8 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
     };
     let mut outcomes = Vec::new();
     let mut flow = Flow::Complete;
-    for (dtype, shapes) in &plan {
-        let outcome = with_dtype!(*dtype, campaign_of(&campaign, shapes));
+    for (types, shapes) in &plan {
+        let outcome = with_types!(*types, campaign_of(&campaign, shapes));
         flow = outcome.flow;
         outcomes.push(outcome.tables);
         if !matches!(flow, Flow::Complete) {
@@ -192,8 +192,11 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
     }
 }
 
-fn campaign_of<T: regemm::Element>(campaign: &Campaign<'_>, shapes: &[Shape]) -> campaign::Outcome {
-    campaign.run::<T>(shapes)
+fn campaign_of<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
+    campaign: &Campaign<'_>,
+    shapes: &[Shape],
+) -> campaign::Outcome {
+    campaign.run::<T, D>(shapes)
 }
 
 /// Writes tables to the output file, or to the cache, and gives the file.
@@ -214,23 +217,23 @@ fn keep(
     let cache = Cache::of_user()?;
     let mut path = PathBuf::new();
     for table in tables {
-        path = cache.merge(&Key::of(device, table.dtype()), table)?;
+        path = cache.merge(&Key::of(device, table.types()), table)?;
     }
     Ok(path)
 }
 
 /// The shape of a product of packed matrices of this size.
-fn shape(dtype: Dtype, size: Size) -> Result<Shape, Failure> {
-    let Problem { m, n, k, .. } = problem(dtype, size)?;
-    Ok(Shape::packed(dtype, m, n, k))
+fn shape(types: Types, size: Size) -> Result<Shape, Failure> {
+    let Problem { m, n, k, .. } = problem(types, size)?;
+    Ok(Shape::packed(types.factors, m, n, k))
 }
 
-fn problem(dtype: Dtype, size: Size) -> Result<Problem, Failure> {
+fn problem(types: Types, size: Size) -> Result<Problem, Failure> {
     let small = |side: usize| {
         let message = || Failure::Usage(format!("{size}: sizes must be below 2^31"));
         i32::try_from(side).map(i32::cast_unsigned).map_err(|_| message())
     };
-    Ok(Problem::new(dtype, small(size.m)?, small(size.n)?, small(size.k)?))
+    Ok(Problem::new(types, small(size.m)?, small(size.n)?, small(size.k)?))
 }
 
 fn provenance(info: &DeviceInfo) -> Provenance {
@@ -260,7 +263,7 @@ fn summary(info: &DeviceInfo, measured: &Table) -> Option<(Vec<(String, usize)>,
         .entries()
         .filter_map(|entry| {
             let Shape { m, n, k, .. } = entry.shape;
-            let problem = Problem::new(measured.dtype(), m, n, k);
+            let problem = Problem::new(measured.types(), m, n, k);
             let by_rule = kernels::choose(&problem, info, None).ok()?;
             let ratio = entry.seconds(by_rule.kernel)? / entry.fastest()?.seconds;
             Some((ratio - 1.0, entry.shape))
@@ -283,7 +286,7 @@ impl campaign::Tables {
     fn json(&self, info: &DeviceInfo) -> Value {
         let summary = summary(info, &self.table);
         json!({
-            "dtype": self.table.dtype().name(),
+            "dtype": self.table.types().name(),
             "entries": self.table.entries().map(entry_json).collect::<Vec<_>>(),
             "skipped": self.skipped.iter().map(|(shape, why)| {
                 json!({ "shape": shape.to_string(), "why": why })
@@ -297,7 +300,7 @@ impl campaign::Tables {
     }
 
     fn text(&self, info: &DeviceInfo) -> String {
-        let mut text = format!("{}: {} shapes measured\n", self.table.dtype(), self.table.len());
+        let mut text = format!("{}: {} shapes measured\n", self.table.types(), self.table.len());
         for (shape, why) in &self.skipped {
             text += &format!("skipped {shape}: {why}\n");
         }

@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The environment variable that names the cache folder.
 pub const FOLDER_VARIABLE: &str = "REGEMM_CACHE_DIR";
 
-/// Tables of one GPU and element type that are kept: those of the drivers and kernels that were tuned last.
+/// Tables of one GPU and element types that are kept: those of the drivers and kernels that were tuned last.
 const KEPT: usize = 4;
 
 /// Read and write for everybody, of which the process's umask takes away.
@@ -247,7 +247,7 @@ fn write(path: &Path, document: &Document) -> io::Result<()> {
 
 /// Drops the tables of the key's GPU and element type that were changed longest ago.
 fn forget_oldest(document: &mut Document, key: &Key) {
-    let alike = |stored: &Stored| stored.key.gpu == key.gpu && stored.key.dtype == key.dtype;
+    let alike = |stored: &Stored| stored.key.gpu == key.gpu && stored.key.types == key.types;
     let mut changed: Vec<u64> = document
         .tables
         .iter()
@@ -270,7 +270,7 @@ mod tests {
 
     fn key(gpu: &str, driver: &str) -> Key {
         let (gpu, driver, code) = (gpu.into(), driver.into(), "c0de".into());
-        Key { gpu, multiprocessors: 132, driver, code, dtype: Dtype::F32 }
+        Key { gpu, multiprocessors: 132, driver, code, types: Dtype::F32.into() }
     }
 
     fn table(sizes: &[u32]) -> Table {
@@ -324,10 +324,10 @@ mod tests {
             key("nvidia (H100)", "13.0"),
             Key { code: "0ther".into(), ..key("NVIDIA H200", "13.0") },
             Key { multiprocessors: 66, ..key("NVIDIA H200", "13.0") },
-            Key { dtype: Dtype::F64, ..key("NVIDIA H200", "13.0") },
+            Key { types: Dtype::F64.into(), ..key("NVIDIA H200", "13.0") },
         ];
         for (size, key) in (100..).zip(&keys) {
-            cache.merge(key, &table_of(key.dtype, &[size])).unwrap();
+            cache.merge(key, &table_of(key.types.factors, &[size])).unwrap();
         }
         for (size, key) in (100..).zip(&keys) {
             assert_eq!(sizes(&cache, key), [size], "{key}");

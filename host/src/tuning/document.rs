@@ -3,8 +3,7 @@
 use super::class::Shape;
 use super::key::Key;
 use super::table::{Entry, Table, Time};
-use crate::kernels::kernels;
-use regemm_kernels::element::Dtype;
+use crate::kernels::{Types, kernels};
 use regemm_kernels::kernel::{KernelInfo, Tile};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -73,6 +72,7 @@ pub(super) struct JsonTable {
     multiprocessors: u32,
     driver: String,
     code: String,
+    /// The [name](Types::name) of the element types.
     dtype: String,
     changed: u64,
     kernels: Vec<JsonKernel>,
@@ -155,21 +155,23 @@ pub fn encode(
     tables: &[Table],
 ) -> Result<String, serde_json::Error> {
     let stored =
-        |table: &Table| Stored::new(Key::of(device, table.dtype()), changed, table.clone());
+        |table: &Table| Stored::new(Key::of(device, table.types()), changed, table.clone());
     Document { tables: tables.iter().map(stored).collect() }.encode()
 }
 
 fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
-    let dtype = Dtype::ALL.into_iter().find(|dtype| dtype.name() == json.dtype);
-    let dtype = dtype.ok_or_else(|| value(format!("there is no element type {}", json.dtype)))?;
+    let types = Types::ALL.into_iter().find(|types| types.name() == json.dtype);
+    let types = types.ok_or_else(|| value(format!("there is no element type {}", json.dtype)))?;
     let find = |kernel: &JsonKernel| {
         let same = |known: &&KernelInfo| {
-            known.dtype == dtype && known.name == kernel.name && tile(known.tile) == kernel.tile
+            Types::of(known) == types
+                && known.name == kernel.name
+                && tile(known.tile) == kernel.tile
         };
         kernels().iter().find(same)
     };
     let columns: Vec<Option<&'static KernelInfo>> = json.kernels.iter().map(find).collect();
-    let mut table = Table::new(dtype);
+    let mut table = Table::new(types);
     for entry in &json.entries {
         let [m, n, k] = entry.shape;
         let shape = Shape { m, n, k, aligned: entry.aligned };
@@ -189,7 +191,7 @@ fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
     let unknown = json.kernels.iter().zip(&columns).filter(|(_, known)| known.is_none());
     let (gpu, driver, code) = (json.gpu.clone(), json.driver.clone(), json.code.clone());
     Ok(Stored {
-        key: Key { gpu, multiprocessors: json.multiprocessors, driver, code, dtype },
+        key: Key { gpu, multiprocessors: json.multiprocessors, driver, code, types },
         changed: json.changed,
         unknown: unknown.map(|(kernel, _)| kernel.name.clone()).collect(),
         table,
@@ -218,7 +220,7 @@ impl JsonTable {
             multiprocessors: key.multiprocessors,
             driver: key.driver.clone(),
             code: key.code.clone(),
-            dtype: key.dtype.name().to_owned(),
+            dtype: key.types.name().to_owned(),
             changed: *changed,
             kernels: columns.iter().map(kernel).collect(),
             others: Others::new(),
@@ -247,6 +249,7 @@ fn value(what: String) -> Damage {
 mod tests {
     use super::super::table::tests::entry;
     use super::*;
+    use regemm_kernels::element::Dtype;
 
     fn document() -> Document {
         let mut table = Table::new(Dtype::F32);
@@ -257,7 +260,7 @@ mod tests {
             multiprocessors: 132,
             driver: "CUDA 13.0".into(),
             code: "0123456789abcdef".into(),
-            dtype: Dtype::F32,
+            types: Dtype::F32.into(),
         };
         Document { tables: vec![Stored::new(key, 7, table)] }
     }
@@ -313,5 +316,18 @@ mod tests {
         let stored = &Document::decode(&text).unwrap().tables[0];
         assert_eq!(stored.unknown, ["tiled16_f32"]);
         assert_eq!(stored.table.len(), 1, "an entry with no known kernel is none");
+    }
+
+    #[test]
+    fn kernels_of_the_same_factors_with_other_results_are_unknown() {
+        let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
+        let mut table = Table::new(wide);
+        table.insert(entry((256, 256, 256), &[("warpgroup_bf16_f32", 9.0)]));
+        let key = Key { types: wide, ..document().tables[0].key.clone() };
+        let text = Document { tables: vec![Stored::new(key, 7, table)] }.encode().unwrap();
+        let stored = &Document::decode(&text).unwrap().tables[0];
+        assert_eq!((stored.key.types, stored.table.types(), stored.table.len()), (wide, wide, 1));
+        let text = text.replace("warpgroup_bf16_f32", "warpgroup_bf16");
+        assert_eq!(Document::decode(&text).unwrap().tables[0].unknown, ["warpgroup_bf16"]);
     }
 }

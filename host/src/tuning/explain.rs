@@ -12,6 +12,7 @@ use crate::kernels::{
     NotTuned, Problem, Repack, Rule, Selection, Why, choose_untuned, fitted, rank, supports,
 };
 use regemm_kernels::kernel::{KernelInfo, Tile};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a kernel is chosen for a problem, and how the others stand.
@@ -35,8 +36,8 @@ pub struct Candidate {
     pub kernel: &'static KernelInfo,
     /// The tiles that it would have: fewer columns or rows than it says where they [fit](regemm_kernels::warpgroup::fit).
     pub tile: Tile,
-    /// The expected time; none where nothing near the shape was measured, and for batches, transposed factors and results of another
-    /// type than factors, which are not measured.
+    /// The expected time; none where nothing near the shape was measured, and for batches and transposed factors, which are
+    /// not measured.
     pub predicted: Option<Duration>,
     /// Its place in the ranking by rule, the first being 1.
     pub place: usize,
@@ -52,30 +53,32 @@ pub fn explain(device: &Device, problem: &Problem, shape: Shape) -> Explanation 
     let (tuner, info) = (device.tuner(), device.info());
     let selection = tuner.choose(info, problem, shape, None, false);
     let tuned = tuner.policy() != Tuning::Rule && info.kind != DeviceKind::Sim;
-    let model = tuned.then(|| tuner.model(info, problem.dtype).load_full());
-    of(problem, shape, info, selection, model.as_deref())
+    let models = if tuned { tuner.models(info, problem.types()) } else { Vec::new() };
+    of(problem, shape, info, selection, models.iter().map(Arc::as_ref))
 }
 
 /// What would be chosen on a device that need not be there, such as one of the [known](crate::gpus) ones, by the tables
 /// that this library brings and no cache.
 pub fn explain_shipped(device: &DeviceInfo, problem: &Problem, shape: Shape) -> Explanation {
-    let table = shipped::for_device(device, problem.dtype);
-    let tables: Vec<_> = table.iter().map(ShippedTable::measured).collect();
-    let model = Model::new(device, &tables);
-    let selection = choice::choose(&model, problem, shape, device, None)
+    let tables = problem.types().and_alike().map(|types| shipped::for_device(device, types));
+    let model = |table: Option<ShippedTable>| {
+        Model::new(device, &Vec::from_iter(table.iter().map(ShippedTable::measured)))
+    };
+    let models = Vec::from_iter(tables.map(model));
+    let selection = choice::choose(&models, problem, shape, device, None)
         .or_else(|not_tuned| choose_untuned(problem, device, None, not_tuned));
-    of(problem, shape, device, selection, Some(&model))
+    of(problem, shape, device, selection, &models)
 }
 
-fn of(
+fn of<'m>(
     problem: &Problem,
     shape: Shape,
     device: &DeviceInfo,
     selection: Result<Selection>,
-    model: Option<&Model>,
+    models: impl IntoIterator<Item = &'m Model>,
 ) -> Explanation {
-    let model = model.filter(|_| problem.batch == 1);
-    let near = model.and_then(|model| Some((model, model.near(shape)?)));
+    let mut models = models.into_iter().filter(|_| problem.batch == 1);
+    let near = models.find_map(|model| Some((model, model.near(shape)?)));
     let predicted = |kernel: &KernelInfo| {
         let (model, near) = near.as_ref()?;
         let index = model.kernels().iter().position(|known| known.name == kernel.name)?;

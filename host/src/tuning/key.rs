@@ -2,8 +2,7 @@
 
 use crate::device::info::DeviceInfo;
 use crate::device::ptx::{self, MODULES};
-use crate::kernels::kernels_for;
-use regemm_kernels::element::Dtype;
+use crate::kernels::{Types, kernels_for};
 use regemm_kernels::layout::Layouts;
 use std::fmt;
 use std::hash::Hasher;
@@ -25,33 +24,34 @@ pub struct Key {
     /// Version of the driver, which compiles the kernels: the CUDA version that it supports, and where the system tells it
     /// the version of its kernel module.
     pub driver: String,
-    /// Hash of the PTX that the GPU runs for the kernels of the element type, of those that are measured: for row-major
+    /// Hash of the PTX that the GPU runs for the kernels of the element types, of those that are measured: for row-major
     /// factors.
     pub code: String,
-    /// Element type of all matrices.
-    pub dtype: Dtype,
+    /// Element types of factors and results.
+    pub types: Types,
 }
 
 impl Key {
     /// The key of this library's kernels on a device. Unpacks and hashes their PTX: some milliseconds.
-    pub fn of(device: &DeviceInfo, dtype: Dtype) -> Key {
+    pub fn of(device: &DeviceInfo, types: impl Into<Types>) -> Key {
+        let types = types.into();
         let module = std::fs::read_to_string(MODULE_VERSION).ok();
         Key {
             gpu: device.name.clone(),
             multiprocessors: device.multiprocessors,
             driver: driver(device.driver_version, module.as_deref()),
-            code: code(device, dtype),
-            dtype,
+            code: code(device, types),
+            types,
         }
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { gpu, multiprocessors, driver, code, dtype } = self;
+        let Key { gpu, multiprocessors, driver, code, types } = self;
         write!(
             f,
-            "{gpu}, {multiprocessors} multiprocessors, driver {driver}, kernels {code}, {dtype}"
+            "{gpu}, {multiprocessors} multiprocessors, driver {driver}, kernels {code}, {types}"
         )
     }
 }
@@ -65,9 +65,9 @@ fn driver(cuda: Option<(u32, u32)>, module: Option<&str>) -> String {
 }
 
 /// XXH64 of names, architectures and PTX, in hexadecimal: a hash that is the same in every build and version.
-fn code(device: &DeviceInfo, dtype: Dtype) -> String {
+fn code(device: &DeviceInfo, types: Types) -> String {
     let mut hasher = XxHash64::with_seed(SEED);
-    for kernel in kernels_for(dtype, Layouts::NN) {
+    for kernel in kernels_for(types, Layouts::NN) {
         // A kernel that the device cannot run has no times either.
         let module = ptx::choose(MODULES, kernel.entry.name, device);
         if let Ok((arch, text)) = module.and_then(|module| Ok((module.arch, module.text()?))) {
@@ -84,6 +84,7 @@ fn code(device: &DeviceInfo, dtype: Dtype) -> String {
 mod tests {
     use super::*;
     use crate::device::info::tests::h200;
+    use regemm_kernels::element::Dtype;
 
     #[test]
     fn everything_that_matters_is_in_the_key() {
@@ -92,6 +93,8 @@ mod tests {
         assert_eq!(key.code.len(), 16);
         let same_code = |device: DeviceInfo, dtype| Key::of(&device, dtype).code == key.code;
         assert!(!same_code(h200(), Dtype::F64));
+        let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
+        assert_ne!(Key::of(&h200(), wide).code, Key::of(&h200(), Dtype::Bf16).code);
         assert!(
             !same_code(DeviceInfo { compute_capability: Some((8, 0)), ..h200() }, Dtype::F32),
             "a GPU that runs the PTX of another architecture"

@@ -1,7 +1,7 @@
 //! Measuring all kernels on a shape.
 //!
-//! Times are taken as [`crate::measure`] says. All kernels get a few samples; those that are far from the fastest get no
-//! more, the others get as many as their time allows. Times of short products are of several launched one after another, as
+//! Times are taken as [`crate::measure`] says. All kernels get a sample; those that are far from the fastest get no more, those that are not
+//! near it a few, the others as many as their time allows. Times of short products are of several launched one after another, as
 //! programs have them. Each result is compared with that of the first kernel, bit by
 //! bit if both sum in the same order, so that a kernel that is wrong on this device is never chosen for being fast.
 
@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::device::stream::Stream;
 use crate::error::{Error, Result};
 use crate::gemm::{Gemm, KernelChoice};
-use crate::kernels::{Problem, kernels_for, supports};
+use crate::kernels::{Problem, Types, kernels_for, supports};
 use crate::matrix::bytes_of;
 use crate::measure::{
     OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate, products_a_sample,
@@ -19,14 +19,18 @@ use crate::measure::{
 use crate::verify::{Precision, relative_difference};
 use half::{bf16, f16};
 use ndarray::Array2;
-use regemm_kernels::element::{Accumulator, Dtype, Element};
+use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
 use regemm_kernels::kernel::KernelInfo;
 use std::num::NonZeroUsize;
 
-/// Samples that every kernel gets.
+/// Kernels that take longer than the fastest by this factor, and than any short sample, get no sample but their first: what the lowest rungs of the
+/// ladder take for large products is most of what a table takes.
+const FAR: f64 = 4.0;
+
+/// Samples of all others.
 const FIRST_SAMPLES: usize = 3;
 
-/// Kernels that take longer than the fastest by this factor get no more.
+/// Of those, kernels that take longer than the fastest by this factor get no more.
 const HOPELESS: f64 = 1.5;
 
 /// Each of the others gets samples for this long, in seconds, but at most this many times the least number.
@@ -60,24 +64,26 @@ struct Contender {
     products: usize,
 }
 
-/// Measures kernels of one element type on a device; keeps the memory of its operands from shape to shape.
-pub struct Meter<T> {
+/// Measures kernels with factors of `T` and results of `D` on a device; keeps the memory of its operands from shape to shape.
+pub struct Meter<T, D = T> {
     device: Device,
     stream: Stream,
     samples: usize,
-    operands: Rotation<T>,
+    operands: Rotation<T, D>,
 }
 
-impl<T: Element> Meter<T> {
+impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
+    const TYPES: Types = Types { factors: T::DTYPE, results: D::DTYPE };
+
     /// Takes at least `samples` samples of each kernel that comes close to the fastest.
     ///
     /// # Errors
     /// [`Error::NotMeasurable`] on the simulator, or a failure of the device.
-    pub fn new(device: &Device, samples: NonZeroUsize, seed: u64) -> Result<Meter<T>> {
+    pub fn new(device: &Device, samples: NonZeroUsize, seed: u64) -> Result<Meter<T, D>> {
         if device.is_sim() {
             return Err(Error::NotMeasurable { why: "the simulator counts work and has no clock" });
         }
-        let operands = Rotation::new(device, seed);
+        let operands = Rotation::widening(device, seed);
         let (stream, device) = (device.stream()?, device.clone());
         Ok(Meter { device, stream, samples: samples.get(), operands })
     }
@@ -95,14 +101,24 @@ impl<T: Element> Meter<T> {
         let contenders = self.agreeing(&layout, self.runnable(shape))?;
         let all: Vec<Contender> =
             contenders.into_iter().map(|kernel| Contender { kernel, products: 1 }).collect();
-        let first = self.sample(&all, FIRST_SAMPLES)?;
-        let seconds = Vec::from_iter(first.iter().map(|first| first.median().as_secs_f64()));
-        let fastest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        // To compare results all have run once: another warm-up would take as long again.
+        let first = self.sample(&all, Sampling { warm_up: 0, rounds: 1 })?;
+        let (_, fastest) = seconds_of(&first);
+        let (far, all): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .zip(first)
+            .partition(|(_, first)| is_far(first.median().as_secs_f64(), fastest));
+        let all = Vec::from_iter(all.into_iter().map(|(contender, _)| contender));
+        let first = self.sample(&all, Sampling::rounds(FIRST_SAMPLES))?;
+        let (seconds, fastest) = seconds_of(&first);
         let affordable =
             (SAMPLING_SECONDS / (fastest * products_a_sample(fastest) as f64)) as usize;
         let most = affordable.clamp(self.samples, self.samples * MOST_TIMES_LEAST);
 
-        let mut measured = Vec::with_capacity(all.len());
+        let far = far.into_iter();
+        let mut measured = Vec::from_iter(
+            far.map(|(Contender { kernel, .. }, samples)| Measured { kernel, samples }),
+        );
         let (mut hopeful, mut hopeless) = (Vec::new(), Vec::new());
         for ((Contender { kernel, .. }, first), seconds) in all.into_iter().zip(first).zip(seconds)
         {
@@ -116,7 +132,7 @@ impl<T: Element> Meter<T> {
             }
         }
         for (contenders, samples) in [(hopeless, FIRST_SAMPLES), (hopeful, most)] {
-            let samples = self.sample(&contenders, samples)?;
+            let samples = self.sample(&contenders, Sampling::rounds(samples))?;
             let kernels = contenders.into_iter().map(|contender| contender.kernel);
             let pairs = kernels.zip(samples);
             measured.extend(pairs.map(|(kernel, samples)| Measured { kernel, samples }));
@@ -126,12 +142,12 @@ impl<T: Element> Meter<T> {
 
     /// The kernels that the device can run, compiled.
     fn runnable(&self, shape: Shape) -> Vec<&'static KernelInfo> {
-        let problem = Problem::new(T::DTYPE, shape.m, shape.n, shape.k);
+        let problem = Problem::new(Self::TYPES, shape.m, shape.n, shape.k);
         let runs = |kernel: &&'static KernelInfo| {
             supports(kernel, &problem, self.device.info()).is_ok()
                 && self.device.kernel_report(kernel).is_ok()
         };
-        kernels_for(T::DTYPE, problem.layouts).filter(runs).collect()
+        kernels_for(Self::TYPES, problem.layouts).filter(runs).collect()
     }
 
     /// Those whose result agrees with the first one's.
@@ -143,20 +159,20 @@ impl<T: Element> Meter<T> {
         let end = |len: usize| len.saturating_sub(COMPARED)..len;
         let (rows, cols) = (end(layout.d.rows), end(layout.d.cols));
         // What no product of these operands is.
-        let nan = T::narrow(T::Acc::constant(f64::NAN));
+        let nan = D::narrow(D::Acc::constant(f64::NAN));
         let poison = Array2::from_elem((rows.len(), cols.len()), nan);
-        let mut first: Option<(&'static KernelInfo, Vec<T>)> = None;
+        let mut first: Option<(&'static KernelInfo, Vec<D>)> = None;
         let mut agreeing = Vec::with_capacity(kernels.len());
         for kernel in kernels {
             let OperandSet { a, b, mut d, .. } = self.operands.first_set()?;
             d.reborrow().slice(rows.clone(), cols.clone())?.copy_from(&poison.view())?;
-            Gemm::new(a, b).kernel(KernelChoice::Info(kernel)).run(d.reborrow())?;
+            Gemm::widening(a, b).kernel(KernelChoice::Info(kernel)).run(d.reborrow())?;
             let result = d.view().slice(rows.clone(), cols.clone())?.to_vec()?;
             let (reference, expected) = first.get_or_insert_with(|| (kernel, result.clone()));
             let same_order =
                 (kernel.summation, kernel.schedule) == (reference.summation, reference.schedule);
             let same_bits = bytes_of(&result) == bytes_of(expected);
-            if same_bits || !same_order && are_close(&result, expected, layout.a.cols) {
+            if same_bits || !same_order && are_close(T::DTYPE, &result, expected, layout.a.cols) {
                 agreeing.push(kernel);
             } else {
                 log::warn!(
@@ -169,25 +185,46 @@ impl<T: Element> Meter<T> {
         Ok(agreeing)
     }
 
-    /// So many samples of each of these contenders.
-    fn sample(&mut self, contenders: &[Contender], samples: usize) -> Result<Vec<Samples>> {
+    /// Samples of each of these contenders.
+    fn sample(&mut self, contenders: &[Contender], sampling: Sampling) -> Result<Vec<Samples>> {
         let Meter { stream, operands, .. } = self;
         let products = Vec::from_iter(contenders.iter().map(|contender| contender.products));
-        alternate::<Error>(stream, &products, Sampling::rounds(samples), |contender| {
+        alternate::<Error>(stream, &products, sampling, |contender| {
             let OperandSet { a, b, d, .. } = operands.next_set()?;
             let kernel = KernelChoice::Info(contenders[contender].kernel);
-            Gemm::new(a, b).kernel(kernel).enqueue(stream, d).map(drop)
+            Gemm::widening(a, b).kernel(kernel).enqueue(stream, d).map(drop)
         })
     }
 }
 
+/// The medians, and the least of them.
+fn seconds_of(samples: &[Samples]) -> (Vec<f64>, f64) {
+    let seconds = Vec::from_iter(samples.iter().map(|samples| samples.median().as_secs_f64()));
+    let fastest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+    (seconds, fastest)
+}
+
+/// Whether a kernel's first time says enough. Samples of short products hold several: one says little.
+fn is_far(seconds: f64, fastest: f64) -> bool {
+    seconds > FAR * fastest && products_a_sample(seconds) == 1
+}
+
+/// Products of half precision that a tensor core adds to a sum at a time (PTX ISA, matrix shapes `k16`), and then truncates it.
+const ADDED_AT_ONCE: usize = 16;
+
 /// Whether results that were summed in different orders differ by no more than that explains. The errors of sums of `k` random
 /// terms grow with the square root of `k` (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci.
-/// Comput. 41, 2019), relative to the norm of the result, and elements are rounded once more; twice that for each of the two.
-fn are_close<T: Element>(result: &[T], expected: &[T], k: usize) -> bool {
-    let sums = Precision::of_sums(T::DTYPE).unit_roundoff * (k as f64).sqrt();
-    let elements = Precision::of_elements(T::DTYPE).unit_roundoff;
-    let values = |elements: &[T]| elements.iter().map(|x| x.widen().to_f64()).collect::<Vec<_>>();
+/// Comput. 41, 2019), relative to the norm of the result, and elements are rounded once more; twice that for each of the two. Where tensor cores truncate
+/// sums all errors have one sign, and grow with their number: a third of a unit each, as measured, for which there is one here.
+fn are_close<D: Element>(factors: Dtype, result: &[D], expected: &[D], k: usize) -> bool {
+    let truncations = match factors {
+        Dtype::F16 | Dtype::Bf16 => k.div_ceil(ADDED_AT_ONCE),
+        Dtype::F32 | Dtype::F64 => 0,
+    };
+    let roundings = (k as f64).sqrt() + truncations as f64;
+    let sums = Precision::of_sums(factors).unit_roundoff * roundings;
+    let elements = Precision::of_elements(D::DTYPE).unit_roundoff;
+    let values = |elements: &[D]| elements.iter().map(|x| x.widen().to_f64()).collect::<Vec<_>>();
     let pairs = values(result).into_iter().zip(values(expected));
     relative_difference(pairs) <= 2.0 * (2.0 * sums + elements)
 }
@@ -205,21 +242,27 @@ fn layout<T: Element>(shape: Shape) -> SetLayout {
 /// Measures one shape on a device, for a table.
 pub(super) fn measure_once(
     device: &Device,
-    dtype: Dtype,
+    types: Types,
     shape: Shape,
     samples: NonZeroUsize,
 ) -> Result<Table> {
-    fn measure<T: Element>(device: &Device, shape: Shape, samples: NonZeroUsize) -> Result<Entry> {
-        let mut meter = Meter::<T>::new(device, samples, 0)?;
+    fn measure<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
+        device: &Device,
+        shape: Shape,
+        samples: NonZeroUsize,
+    ) -> Result<Entry> {
+        let mut meter = Meter::<T, D>::new(device, samples, 0)?;
         Ok(entry(shape, &meter.measure(shape)?))
     }
-    let entry = match dtype {
-        Dtype::F32 => measure::<f32>(device, shape, samples)?,
-        Dtype::F64 => measure::<f64>(device, shape, samples)?,
-        Dtype::F16 => measure::<f16>(device, shape, samples)?,
-        Dtype::Bf16 => measure::<bf16>(device, shape, samples)?,
+    let entry = match (types.factors, types.results) {
+        (Dtype::F32, _) => measure::<f32, f32>(device, shape, samples)?,
+        (Dtype::F64, _) => measure::<f64, f64>(device, shape, samples)?,
+        (Dtype::F16, Dtype::F32) => measure::<f16, f32>(device, shape, samples)?,
+        (Dtype::F16, _) => measure::<f16, f16>(device, shape, samples)?,
+        (Dtype::Bf16, Dtype::F32) => measure::<bf16, f32>(device, shape, samples)?,
+        (Dtype::Bf16, _) => measure::<bf16, bf16>(device, shape, samples)?,
     };
-    let mut table = Table::new(dtype);
+    let mut table = Table::new(types);
     table.insert(entry);
     Ok(table)
 }
@@ -241,6 +284,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_slow_and_long_is_measured_once() {
+        let far = |micros: f64, fastest: f64| is_far(micros * 1e-6, fastest * 1e-6);
+        assert!(far(40_000.0, 900.0) && far(201.0, 50.0));
+        assert!(!far(190.0, 50.0), "not that slow");
+        assert!(!far(100.0, 5.0), "a sample of it would hold more than one");
+    }
+
+    #[test]
     fn the_simulator_is_not_measured() {
         let meter = Meter::<f32>::new(&Device::sim(), NonZeroUsize::MIN, 0);
         assert!(matches!(meter.err(), Some(Error::NotMeasurable { .. })));
@@ -251,17 +302,22 @@ mod tests {
         const K: usize = 4096;
         let expected: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.7).sin() * 64.0).collect();
         let scaled = |factor: f32| Vec::from_iter(expected.iter().map(|x| x * factor));
-        assert!(are_close(&expected, &expected, K));
-        assert!(are_close(&scaled(1.0 + 2e-6), &expected, K));
-        assert!(!are_close(&scaled(1.0 + 1e-4), &expected, K));
+        assert!(are_close(Dtype::F32, &expected, &expected, K));
+        assert!(are_close(Dtype::F32, &scaled(1.0 + 2e-6), &expected, K));
+        assert!(!are_close(Dtype::F32, &scaled(1.0 + 1e-4), &expected, K));
         let mut one_missing = expected.clone();
         one_missing[7] = 0.0;
-        assert!(!are_close(&one_missing, &expected, K));
+        assert!(!are_close(Dtype::F32, &one_missing, &expected, K));
         let mut undefined = expected.clone();
         undefined[7] = f32::NAN;
-        assert!(!are_close(&undefined, &expected, K));
+        assert!(!are_close(Dtype::F32, &undefined, &expected, K));
+        assert!(
+            are_close(Dtype::Bf16, &scaled(1.0 - 7.3e-5), &expected, 65_536),
+            "what 4096 truncations take away, on an H200"
+        );
+        assert!(!are_close(Dtype::Bf16, &scaled(1.0 - 5e-3), &expected, 65_536));
         let half = |values: &[f32]| Vec::from_iter(values.iter().map(|x| f16::from_f32(*x)));
-        assert!(are_close(&half(&scaled(1.0 + 1e-4)), &half(&expected), K));
-        assert!(!are_close(&half(&one_missing), &half(&expected), K));
+        assert!(are_close(Dtype::F16, &half(&scaled(1.0 + 1e-4)), &half(&expected), K));
+        assert!(!are_close(Dtype::F16, &half(&one_missing), &half(&expected), K));
     }
 }

@@ -21,8 +21,7 @@ use super::class::{Shape, ShapeClass};
 use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
-use crate::kernels::drifts;
-use regemm_kernels::element::Dtype;
+use crate::kernels::{Types, drifts};
 use regemm_kernels::kernel::KernelInfo;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,9 +45,11 @@ const OTHER_ROWS: f64 = 1e-3;
 /// alternate and so share the power that one of them saves, 2.2 % in long turns of each by itself, and 6.3 % in short bursts (H200).
 const DRIFT: f64 = 1.02;
 
-/// Measured times on one device for one element type, ready for fast predictions.
+/// Measured times on one device for factors and results of some types, ready for fast predictions.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
+    /// None where there are no times.
+    types: Option<Types>,
     multiprocessors: u32,
     l2_bytes: Option<u64>,
     kernels: Vec<&'static KernelInfo>,
@@ -107,7 +108,7 @@ impl Model {
             entries.extend(of_table.map(|entry| (entry.shape, (*measured, entry))));
         }
         let (multiprocessors, l2_bytes) = (device.multiprocessors, device.l2_bytes);
-        let dtype = kernels.first().map(|kernel| kernel.dtype);
+        let types = kernels.first().map(|&kernel: &&KernelInfo| Types::of(kernel));
         let points = |aligned: bool| {
             let chosen = entries.values().filter(|(_, entry)| entry.shape.aligned == aligned);
             let chosen: Vec<_> = chosen.copied().collect();
@@ -146,7 +147,7 @@ impl Model {
                         source: measured.source,
                         scaled: measured.multiprocessors != multiprocessors,
                         place: place(entry.shape),
-                        lines: has_lines(dtype, entry.shape),
+                        lines: has_lines(types, entry.shape),
                     })
                     .collect(),
                 corrections: chosen.iter().zip(&samples).flat_map(of_point).collect(),
@@ -157,12 +158,12 @@ impl Model {
         // What was measured on another GPU is no reason not to measure on this one.
         let own = entries.iter().filter(|(_, (measured, _))| measured.source != Source::Alike);
         let classes = own.map(|(shape, _): (&Shape, _)| shape.class()).collect();
-        Model { multiprocessors, l2_bytes, classes, aligned, unaligned, kernels }
+        Model { types, multiprocessors, l2_bytes, classes, aligned, unaligned, kernels }
     }
 
-    /// Whether there are no times at all.
-    pub fn is_empty(&self) -> bool {
-        self.kernels.is_empty()
+    /// Element types of factors and results; none where there are no times at all.
+    pub fn types(&self) -> Option<Types> {
+        self.types
     }
 
     /// Whether a shape of this class was measured on this GPU.
@@ -208,7 +209,7 @@ impl Model {
                 *distance = weight(*distance);
             }
         }
-        let lines = has_lines(self.kernels.first().map(|kernel| kernel.dtype), shape);
+        let lines = has_lines(self.types, shape);
         Some(Near { model: self, points, shape, lines, neighbours, count, exact })
     }
 }
@@ -264,10 +265,10 @@ fn place(shape: Shape) -> [f64; 3] {
     std::array::from_fn(|axis| f64::from(sizes[axis].max(1)).log2().min(ALIKE[axis]))
 }
 
-/// Whether the rows of packed row-major matrices are whole lines. False where the type is not known.
-fn has_lines(dtype: Option<Dtype>, shape: Shape) -> bool {
-    dtype.is_some_and(|dtype| {
-        let bytes = |cols: u32| u64::from(cols) * dtype.bytes() as u64;
+/// Whether the rows of packed row-major factors are whole lines. False where their type is not known.
+fn has_lines(types: Option<Types>, shape: Shape) -> bool {
+    types.is_some_and(|Types { factors, .. }| {
+        let bytes = |cols: u32| u64::from(cols) * factors.bytes() as u64;
         bytes(shape.k).is_multiple_of(LINE_BYTES) && bytes(shape.n).is_multiple_of(LINE_BYTES)
     })
 }

@@ -2,7 +2,7 @@
 
 use super::class::Shape;
 use crate::device::info::DeviceInfo;
-use regemm_kernels::element::Dtype;
+use crate::kernels::Types;
 use std::collections::BTreeSet;
 
 /// Square products, which are what people try first: all multiples of this up to a size from which on the rounds of tiles are many. How tiles come out even
@@ -44,7 +44,8 @@ const MEMORY_SHARE: u64 = 4;
 /// Shapes whose times say enough about all others, in ascending order of work: squares; all combinations of
 /// sizes two octaves apart, so that everything between lies in a cell of measured shapes; few rows, columns or little
 /// depth; small D and great depth; and most of them, fewer, for rows that are no whole vectors. Products too large for the device are left out.
-pub fn default_shapes(device: &DeviceInfo, dtype: Dtype) -> Vec<Shape> {
+pub fn default_shapes(device: &DeviceInfo, types: impl Into<Types>) -> Vec<Shape> {
+    let Types { factors, results } = types.into();
     let squares = (STEP..=IN_STEPS).step_by(STEP as usize).chain(SQUARES);
     let mut sizes: Vec<[u32; 3]> = squares.map(|n| [n; 3]).collect();
     sizes.extend(UNALIGNED_SQUARES.into_iter().map(|n| [n; 3]));
@@ -62,14 +63,14 @@ pub fn default_shapes(device: &DeviceInfo, dtype: Dtype) -> Vec<Shape> {
     let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();
     let bytes = |&[m, n, k]: &[u32; 3]| {
         let [m, n, k] = [m, n, k].map(u64::from);
-        (m * k + k * n + m * n) * dtype.bytes() as u64
+        (m * k + k * n) * factors.bytes() as u64 + m * n * results.bytes() as u64
     };
     sizes.retain(|size| square(size) || work(size) <= MOST_WORK);
     sizes.retain(|size| bytes(size) <= device.memory_bytes / MEMORY_SHARE);
     // All squares, and one a class of the others.
     let (mut classes, mut shapes) = (BTreeSet::new(), BTreeSet::new());
     for size in sizes {
-        let shape = Shape::packed(dtype, size[0], size[1], size[2]);
+        let shape = Shape::packed(factors, size[0], size[1], size[2]);
         if classes.insert(shape.class()) || square(&size) {
             shapes.insert((work(&size), shape));
         }
@@ -91,12 +92,13 @@ fn products(m: &[u32], n: &[u32], k: &[u32]) -> Vec<[u32; 3]> {
 mod tests {
     use super::*;
     use crate::device::info::tests::h200;
+    use regemm_kernels::element::Dtype;
     use std::collections::HashSet;
 
     #[test]
     fn every_class_once_and_squares_in_steps_from_small_to_large() {
-        for dtype in Dtype::ALL {
-            let shapes = default_shapes(&h200(), dtype);
+        for types in Types::ALL {
+            let shapes = default_shapes(&h200(), types);
             assert_eq!(shapes.iter().collect::<HashSet<_>>().len(), shapes.len());
             let square = |shape: &&Shape| shape.m == shape.n && shape.n == shape.k;
             let squares: HashSet<_> = shapes.iter().filter(square).map(|shape| shape.m).collect();

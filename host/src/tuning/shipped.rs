@@ -16,7 +16,7 @@
 use super::document::{Document, Stored};
 use super::table::{Measured, Source, Table};
 use crate::device::info::DeviceInfo;
-use regemm_kernels::element::Dtype;
+use crate::kernels::Types;
 
 /// A GPU and the document of its tables.
 struct Shipped {
@@ -27,12 +27,20 @@ struct Shipped {
     document: &'static str,
 }
 
-static DOCUMENTS: &[Shipped] = &[Shipped {
-    gpu: "NVIDIA H200",
-    compute_capability: (9, 0),
-    multiprocessors: 132,
-    document: include_str!("shipped/nvidia-h200.json"),
-}];
+static DOCUMENTS: &[Shipped] = &[
+    Shipped {
+        gpu: "NVIDIA H100 80GB HBM3",
+        compute_capability: (9, 0),
+        multiprocessors: 132,
+        document: include_str!("shipped/nvidia-h100-80gb-hbm3.json"),
+    },
+    Shipped {
+        gpu: "NVIDIA H200",
+        compute_capability: (9, 0),
+        multiprocessors: 132,
+        document: include_str!("shipped/nvidia-h200.json"),
+    },
+];
 
 /// The GPUs for which there are tables, by the names that the driver gives them.
 pub fn gpus() -> impl Iterator<Item = &'static str> {
@@ -40,8 +48,9 @@ pub fn gpus() -> impl Iterator<Item = &'static str> {
 }
 
 /// The table for a GPU, by the name that the driver gives it.
-pub fn table(gpu: &str, dtype: Dtype) -> Option<Table> {
-    let found = stored(gpu).into_iter().find(|stored| stored.key.dtype == dtype)?;
+pub fn table(gpu: &str, types: impl Into<Types>) -> Option<Table> {
+    let types = types.into();
+    let found = stored(gpu).into_iter().find(|stored| stored.key.types == types)?;
     if !found.unknown.is_empty() {
         log::debug!("the table shipped for {gpu} has stale kernels: {}", found.unknown.join(", "));
     }
@@ -63,29 +72,31 @@ impl ShippedTable {
     }
 }
 
-/// The GPU whose tables a device takes: itself, or else that of the same compute capability whose number of multiprocessors is nearest.
-pub fn used_by(device: &DeviceInfo) -> Option<&'static str> {
-    of_device(device).map(|shipped| shipped.gpu)
+/// The GPU whose table of these element types a device takes: itself, or else, of those that have one, that of the same compute capability whose number
+/// of multiprocessors is nearest.
+pub fn used_by(device: &DeviceInfo, types: impl Into<Types>) -> Option<&'static str> {
+    of_device(device, types.into()).map(|(shipped, _)| shipped.gpu)
 }
 
-fn of_device(device: &DeviceInfo) -> Option<&'static Shipped> {
-    let own = DOCUMENTS.iter().find(|shipped| shipped.gpu == device.name);
-    own.or_else(|| {
-        let of_architecture = DOCUMENTS
-            .iter()
-            .filter(|shipped| Some(shipped.compute_capability) == device.compute_capability);
-        of_architecture
-            .min_by_key(|shipped| shipped.multiprocessors.abs_diff(device.multiprocessors))
-    })
+fn of_device(device: &DeviceInfo, types: Types) -> Option<(&'static Shipped, Table)> {
+    let alike = |shipped: &&Shipped| {
+        shipped.gpu == device.name || Some(shipped.compute_capability) == device.compute_capability
+    };
+    let mut candidates = Vec::from_iter(DOCUMENTS.iter().filter(alike));
+    candidates.sort_by_key(|shipped| {
+        let distance = shipped.multiprocessors.abs_diff(device.multiprocessors);
+        (shipped.gpu != device.name, distance)
+    });
+    candidates.into_iter().find_map(|shipped| Some((shipped, table(shipped.gpu, types)?)))
 }
 
 /// The table that a device takes.
-pub(super) fn for_device(device: &DeviceInfo, dtype: Dtype) -> Option<ShippedTable> {
-    let Shipped { gpu, multiprocessors, .. } = *of_device(device)?;
+pub(super) fn for_device(device: &DeviceInfo, types: impl Into<Types>) -> Option<ShippedTable> {
+    let (&Shipped { gpu, multiprocessors, .. }, table) = of_device(device, types.into())?;
     // A part of a GPU has its name and fewer multiprocessors.
     let is_own = gpu == device.name && multiprocessors == device.multiprocessors;
     let source = if is_own { Source::Shipped } else { Source::Alike };
-    Some(ShippedTable { source, multiprocessors, table: table(gpu, dtype)? })
+    Some(ShippedTable { source, multiprocessors, table })
 }
 
 fn stored(gpu: &str) -> Vec<Stored> {
@@ -105,6 +116,7 @@ fn stored(gpu: &str) -> Vec<Stored> {
 mod tests {
     use super::*;
     use crate::device::info::tests::h200;
+    use regemm_kernels::element::Dtype;
     use std::collections::HashSet;
 
     /// A table that names kernels or tiles that are no more is stale: it has to be made anew on the GPU.
@@ -113,10 +125,10 @@ mod tests {
         for Shipped { gpu, document: text, .. } in DOCUMENTS {
             let document =
                 Document::decode(text).unwrap_or_else(|damage| panic!("{gpu}: {damage}"));
-            let mut dtypes = HashSet::new();
+            let mut of_types = HashSet::new();
             for Stored { key, table, unknown, .. } in document.tables {
                 assert_eq!(key.gpu, *gpu);
-                assert!(dtypes.insert(key.dtype), "{gpu} has {} twice", key.dtype);
+                assert!(of_types.insert(key.types), "{gpu} has {} twice", key.types);
                 assert_eq!(unknown, [""; 0], "stale kernels in the table of {key}");
                 assert!(!table.is_empty(), "{key}: no entries");
                 for entry in table.entries() {
@@ -128,18 +140,26 @@ mod tests {
 
     #[test]
     fn gpus_of_an_architecture_take_the_table_of_one_another() {
-        let of = |device: DeviceInfo| {
-            for_device(&device, Dtype::Bf16).map(|found| {
+        let of_types = |device: &DeviceInfo, types: Types| {
+            for_device(device, types).map(|found| {
                 assert_eq!(found.measured().multiprocessors, 132, "where it was measured");
-                found.source
+                (used_by(device, types).unwrap(), found.source)
             })
         };
-        assert_eq!(of(h200()), Some(Source::Shipped));
-        let h100 = DeviceInfo { name: "NVIDIA H100 80GB HBM3".into(), ..h200() };
-        assert_eq!(of(h100.clone()), Some(Source::Alike));
-        assert_eq!(of(DeviceInfo { multiprocessors: 114, ..h100.clone() }), Some(Source::Alike));
-        assert_eq!(of(DeviceInfo { multiprocessors: 60, ..h200() }), Some(Source::Alike), "a part");
-        assert_eq!(of(DeviceInfo { compute_capability: Some((10, 0)), ..h100 }), None);
+        let of = |device: DeviceInfo| of_types(&device, Dtype::Bf16.into());
+        let (h100, pcie) = ("NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe");
+        let named = |name: &str| DeviceInfo { name: name.into(), ..h200() };
+        assert_eq!(of(h200()), Some(("NVIDIA H200", Source::Shipped)));
+        assert_eq!(of(named(h100)), Some((h100, Source::Shipped)));
+        let fewer = |count, device| DeviceInfo { multiprocessors: count, ..device };
+        assert_eq!(of(fewer(114, named(pcie))).unwrap().1, Source::Alike);
+        assert_eq!(of(fewer(60, h200())), Some(("NVIDIA H200", Source::Alike)), "a part");
+        let newer = DeviceInfo { compute_capability: Some((10, 0)), ..named(pcie) };
+        assert_eq!(of(newer), None);
+        // What one has no times of the other may have.
+        assert_eq!(of_types(&named(h100), Dtype::F32.into()), Some(("NVIDIA H200", Source::Alike)));
+        let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
+        assert_eq!(of_types(&h200(), wide), Some((h100, Source::Alike)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Measured times by shape.
 
 use super::class::Shape;
-use regemm_kernels::element::Dtype;
+use crate::kernels::Types;
 use regemm_kernels::kernel::KernelInfo;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,19 +60,19 @@ impl Entry {
 /// Measured times on one GPU for one element type: one entry a shape.
 #[derive(Clone, Debug)]
 pub struct Table {
-    dtype: Dtype,
+    types: Types,
     entries: BTreeMap<Shape, Entry>,
 }
 
 impl Table {
     /// A table without entries.
-    pub fn new(dtype: Dtype) -> Table {
-        Table { dtype, entries: BTreeMap::new() }
+    pub fn new(types: impl Into<Types>) -> Table {
+        Table { types: types.into(), entries: BTreeMap::new() }
     }
 
-    /// Element type of all matrices.
-    pub fn dtype(&self) -> Dtype {
-        self.dtype
+    /// Element types of factors and results.
+    pub fn types(&self) -> Types {
+        self.types
     }
 
     /// Number of entries.
@@ -128,6 +128,7 @@ pub(super) mod tests {
     use super::*;
     use crate::device::info::tests::h200;
     use crate::kernels::find;
+    use regemm_kernels::element::Dtype;
 
     /// Times of an H200.
     pub(crate) fn on_h200(source: Source, table: &Table) -> Measured<'_> {

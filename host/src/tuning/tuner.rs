@@ -14,9 +14,8 @@ use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::device::stream::Stream;
 use crate::error::Result;
-use crate::kernels::{NotTuned, Problem, Selection, choose_untuned};
+use crate::kernels::{NotTuned, Problem, Selection, Types, choose_untuned};
 use arc_swap::ArcSwap;
-use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Rung;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -36,8 +35,8 @@ pub(crate) struct Tuner {
     policy: AtomicU8,
     /// None where the user has no place for one.
     cache: Option<Cache>,
-    /// By element type; loaded when they are first needed.
-    models: [OnceLock<ArcSwap<Model>>; Dtype::ALL.len()],
+    /// By element types, in the order of [`Types::ALL`]; loaded when they are first needed.
+    models: [OnceLock<ArcSwap<Model>>; Types::ALL.len()],
     /// What was measured at first use, and whether that worked. Held while measuring, so that no shape is measured twice.
     first_uses: Mutex<FirstUses>,
     memo: Memo,
@@ -46,8 +45,8 @@ pub(crate) struct Tuner {
 /// Outcomes of first uses and the tables that they made.
 #[derive(Debug, Default)]
 struct FirstUses {
-    worked: HashMap<(Dtype, ShapeClass), bool>,
-    tables: HashMap<Dtype, Table>,
+    worked: HashMap<(Types, ShapeClass), bool>,
+    tables: HashMap<Types, Table>,
 }
 
 impl Tuner {
@@ -112,8 +111,8 @@ impl Tuner {
             (Tuning::Table, DeviceKind::Sim) => NotTuned::Simulator,
             (Tuning::FirstUse, DeviceKind::Sim) => NotTuned::NotMeasurable,
             _ => {
-                let model = self.model(device, problem.dtype).load();
-                match choice::choose(&model, problem, shape, device, rung) {
+                let models = self.models(device, problem.types());
+                match choice::choose(models.iter().map(Arc::as_ref), problem, shape, device, rung) {
                     Ok(selection) => return Ok(selection),
                     Err(_) if failed => NotTuned::Failed,
                     Err(not_tuned) => not_tuned,
@@ -123,10 +122,17 @@ impl Tuner {
         choose_untuned(problem, device, rung, not_tuned)
     }
 
-    /// The times for an element type: those shipped, and on top those of the cache.
-    pub fn model(&self, device: &DeviceInfo, dtype: Dtype) -> &ArcSwap<Model> {
-        self.models[dtype as usize]
-            .get_or_init(|| ArcSwap::from_pointee(self.load(device, dtype, None)))
+    /// The models that a choice for element types [asks](choice::choose), in this order.
+    pub fn models(&self, device: &DeviceInfo, types: Types) -> Vec<Arc<Model>> {
+        let known = types.and_alike().filter_map(|types| self.model(device, types));
+        known.map(ArcSwap::load_full).collect()
+    }
+
+    /// The times for element types: those shipped, and on top those of the cache. None of types that there are no kernels for.
+    fn model(&self, device: &DeviceInfo, types: Types) -> Option<&ArcSwap<Model>> {
+        let index = Types::ALL.into_iter().position(|known| known == types)?;
+        let load = || ArcSwap::from_pointee(self.load(device, types, None));
+        Some(self.models[index].get_or_init(load))
     }
 
     /// Measures a shape whose class has no times yet. Whether there are times now.
@@ -137,16 +143,16 @@ impl Tuner {
         shape: Shape,
         stream: Option<&Stream>,
     ) -> Result<bool> {
-        let Problem { dtype, m, n, k, .. } = *problem;
+        let (types, Problem { m, n, k, .. }) = (problem.types(), *problem);
         let class = shape.class();
-        let model = self.model(device.info(), dtype);
+        let Some(model) = self.model(device.info(), types) else { return Ok(true) };
         let work = u128::from(m) * u128::from(n) * u128::from(k);
         if work == 0 || work > FIRST_USE_WORK || model.load().has(class) {
             return Ok(true);
         }
         let mut first_uses = self.first_uses.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have measured it meanwhile.
-        if let Some(worked) = first_uses.worked.get(&(dtype, class)) {
+        if let Some(worked) = first_uses.worked.get(&(types, class)) {
             return Ok(*worked);
         }
         if let Some(stream) = stream {
@@ -157,19 +163,19 @@ impl Tuner {
         }
         let measured = device
             .synchronize()
-            .and_then(|()| measure_once(device, dtype, shape, FIRST_USE_SAMPLES));
-        first_uses.worked.insert((dtype, class), measured.is_ok());
+            .and_then(|()| measure_once(device, types, shape, FIRST_USE_SAMPLES));
+        first_uses.worked.insert((types, class), measured.is_ok());
         match measured {
             Ok(table) => {
                 self.save(device.info(), &table);
-                let all = first_uses.tables.entry(dtype).or_insert_with(|| Table::new(dtype));
+                let all = first_uses.tables.entry(types).or_insert_with(|| Table::new(types));
                 all.merge(&table);
-                model.store(Arc::new(self.load(device.info(), dtype, Some(all))));
+                model.store(Arc::new(self.load(device.info(), types, Some(all))));
                 self.memo.forget();
                 Ok(true)
             }
             Err(error) => {
-                log::warn!("{shape} {dtype} was not measured at first use: {error}");
+                log::warn!("{shape} {types} was not measured at first use: {error}");
                 Ok(false)
             }
         }
@@ -178,18 +184,18 @@ impl Tuner {
     /// Puts times into the cache; where that fails they serve this process alone.
     fn save(&self, device: &DeviceInfo, table: &Table) {
         let Some(cache) = &self.cache else { return };
-        if let Err(error) = cache.merge(&Key::of(device, table.dtype()), table) {
+        if let Err(error) = cache.merge(&Key::of(device, table.types()), table) {
             log::warn!("tuning cache: {error}");
         }
     }
 
     /// What is shipped, what the cache holds, and what was measured in this process.
-    fn load(&self, device: &DeviceInfo, dtype: Dtype, measured: Option<&Table>) -> Model {
-        let shipped = shipped::for_device(device, dtype);
-        // The key takes the PTX of all kernels of the type, which a first product need not wait for where no table can have it.
+    fn load(&self, device: &DeviceInfo, types: Types, measured: Option<&Table>) -> Model {
+        let shipped = shipped::for_device(device, types);
+        // The key takes the PTX of all kernels of the types, which a first product need not wait for where no table can have it.
         let cache = self.cache.as_ref().filter(|cache| cache.file(&device.name).exists());
         let cached = cache.and_then(|cache| {
-            cache.load(&Key::of(device, dtype)).unwrap_or_else(|error| {
+            cache.load(&Key::of(device, types)).unwrap_or_else(|error| {
                 log::warn!("tuning cache: {error}");
                 None
             })
@@ -215,6 +221,7 @@ mod tests {
     use super::*;
     use crate::device::info::tests::h200;
     use crate::kernels::Why;
+    use regemm_kernels::element::Dtype;
     use std::fs;
 
     /// A GPU of an architecture for which nothing is shipped.

@@ -1,16 +1,16 @@
 //! How close the choice comes to the fastest kernel.
 
 use super::super::exit::Failure;
-use super::super::options::{Size, with_dtype};
+use super::super::options::{Size, with_types};
 use super::super::output::{Output, seconds, table};
 use super::super::{interrupt, progress};
 use super::{Arguments, problem, provenance};
 use indicatif::ProgressBar;
-use regemm::kernels::Why;
+use regemm::kernels::{Types, Why};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::{Explanation, explain};
 use regemm::tuning::measure::{Measured, Meter};
-use regemm::{Device, Dtype, Element, Error, KernelInfo};
+use regemm::{Device, Element, Error, KernelInfo, Yields};
 use serde_json::{Value, json};
 
 /// A choice this much slower than the fastest kernel is as good: less is not told apart reliably.
@@ -51,10 +51,10 @@ fn median(measured: &Measured) -> f64 {
 /// Runs `regemm tune --check`.
 pub fn run(arguments: &Arguments, device: &Device, output: &mut Output) -> Result<(), Failure> {
     interrupt::stop_by_request();
-    let bar = progress::long_bar((arguments.check.len() * arguments.dtype.len()) as u64);
+    let bar = progress::long_bar((arguments.check.len() * arguments.types.len()) as u64);
     let mut checks = Vec::new();
-    for &dtype in &arguments.dtype {
-        with_dtype!(dtype, check(arguments, device, &bar, &mut checks))?;
+    for &types in &arguments.types {
+        with_types!(types, check(arguments, device, &bar, &mut checks))?;
     }
     bar.finish_and_clear();
     report(device, &checks, output)?;
@@ -64,32 +64,33 @@ pub fn run(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
     Ok(())
 }
 
-fn check<T: Element>(
+fn check<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     arguments: &Arguments,
     device: &Device,
     bar: &ProgressBar,
     checks: &mut Vec<Check>,
 ) -> Result<(), Failure> {
-    let mut meter = Meter::<T>::new(device, arguments.reps, arguments.seed)?;
+    let types = Types { factors: T::DTYPE, results: D::DTYPE };
+    let mut meter = Meter::<T, D>::new(device, arguments.reps, arguments.seed)?;
     for &size in &arguments.check {
         if interrupt::requested() {
             break;
         }
-        bar.set_message(format!("{} {size}", T::DTYPE));
-        checks.push(check_shape(device, &mut meter, T::DTYPE, size)?);
+        bar.set_message(format!("{types} {size}"));
+        checks.push(check_shape(device, &mut meter, types, size)?);
         bar.inc(1);
     }
     Ok(())
 }
 
-fn check_shape<T: Element>(
+fn check_shape<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     device: &Device,
-    meter: &mut Meter<T>,
-    dtype: Dtype,
+    meter: &mut Meter<T, D>,
+    types: Types,
     size: Size,
 ) -> Result<Check, Failure> {
-    let problem = problem(dtype, size)?;
-    let shape = Shape::packed(dtype, problem.m, problem.n, problem.k);
+    let problem = problem(types, size)?;
+    let shape = Shape::packed(types.factors, problem.m, problem.n, problem.k);
     let explanation = explain(device, &problem, shape);
     let selection = explanation.selection.clone()?;
     let all = meter.measure(shape)?;
@@ -120,7 +121,7 @@ fn report(device: &Device, checks: &[Check], output: &mut Output) -> Result<(), 
     let row = |check: &Check| {
         let Check { explanation, chosen, fastest, .. } = check;
         vec![
-            format!("{} {}", explanation.problem.dtype, explanation.shape),
+            format!("{} {}", explanation.problem.types(), explanation.shape),
             chosen.kernel.name.to_owned(),
             seconds(median(chosen)),
             fastest.kernel.name.to_owned(),
@@ -154,7 +155,7 @@ fn check_json(check: &Check) -> Value {
     };
     json!({
         "m": m, "n": n, "k": k, "aligned": aligned,
-        "dtype": explanation.problem.dtype.name(),
+        "dtype": explanation.problem.types().name(),
         "chosen": chosen.kernel.name,
         "fastest": fastest.kernel.name,
         "loss": check.loss(),

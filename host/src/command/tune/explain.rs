@@ -16,10 +16,10 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         None => Some(Device::open(arguments.device.device)?),
     };
     let mut explanations = Vec::new();
-    for &dtype in &arguments.dtype {
+    for &types in &arguments.types {
         for &size in &arguments.explain {
-            let problem = problem(dtype, size)?;
-            let shape = Shape::packed(dtype, problem.m, problem.n, problem.k);
+            let problem = problem(types, size)?;
+            let shape = Shape::packed(types.factors, problem.m, problem.n, problem.k);
             explanations.push(match (&device, known) {
                 (Some(device), _) => explain(device, &problem, shape),
                 (None, Some(gpu)) => explain_shipped(&gpu.info(), &problem, shape),
@@ -94,7 +94,7 @@ pub fn explanation_json(explanation: &Explanation) -> Value {
     };
     json!({
         "m": problem.m, "n": problem.n, "k": problem.k,
-        "dtype": problem.dtype.name(),
+        "dtype": problem.types().name(),
         "aligned": shape.aligned,
         "kernel": selection.as_ref().ok().map(|selection| selection.kernel.name),
         "why": match selection {

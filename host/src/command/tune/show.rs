@@ -3,9 +3,10 @@
 use super::super::eprintln_quietly;
 use super::super::exit::Failure;
 use super::super::output::{Output, table};
+use regemm::Device;
+use regemm::kernels::Types;
 use regemm::tuning::cache::{Cache, Cached, CachedFile};
 use regemm::tuning::{Key, Table, shipped};
-use regemm::{Device, Dtype};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 struct Found {
     key: Option<Key>,
     gpu: String,
-    dtype: Dtype,
+    types: Types,
     entries: usize,
     kernels: usize,
     /// Whether the device's choices use it.
@@ -29,7 +30,7 @@ impl Found {
         Found {
             key: None,
             gpu: gpu.to_owned(),
-            dtype: table.dtype(),
+            types: table.types(),
             entries: table.len(),
             kernels: table.kernels().len(),
             used,
@@ -40,7 +41,7 @@ impl Found {
 
     fn cached(device: &Device, path: &Path, cached: Cached) -> Found {
         let Cached { key, changed, table } = cached;
-        let used = !device.is_sim() && Key::of(device.info(), key.dtype) == key;
+        let used = !device.is_sim() && Key::of(device.info(), key.types) == key;
         let (path, changed) = (Some(path.to_owned()), Some(changed));
         Found { path, changed, key: Some(key.clone()), ..Found::new(&key.gpu, &table, used) }
     }
@@ -48,7 +49,7 @@ impl Found {
     fn json(&self) -> Value {
         json!({
             "gpu": self.gpu,
-            "dtype": self.dtype.name(),
+            "dtype": self.types.name(),
             "source": if self.path.is_some() { "measured" } else { "shipped" },
             "file": self.path,
             "multiprocessors": self.key.as_ref().map(|key| key.multiprocessors),
@@ -65,7 +66,7 @@ impl Found {
         let driver = self.key.as_ref().map_or("any driver", |key| &key.driver);
         vec![
             self.gpu.clone(),
-            self.dtype.to_string(),
+            self.types.name().to_owned(),
             if self.path.is_some() { "measured" } else { "shipped" }.to_owned(),
             driver.to_owned(),
             self.entries.to_string(),
@@ -79,9 +80,9 @@ impl Found {
 pub fn show(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), Failure> {
     let mut found = Vec::new();
     for gpu in shipped::gpus() {
-        let used = shipped::used_by(device.info()) == Some(gpu);
-        let tables = Dtype::ALL.into_iter().filter_map(|dtype| shipped::table(gpu, dtype));
-        found.extend(tables.map(|table| Found::new(gpu, &table, used)));
+        let used = |types| shipped::used_by(device.info(), types) == Some(gpu);
+        let tables = Types::ALL.into_iter().filter_map(|types| shipped::table(gpu, types));
+        found.extend(tables.map(|table| Found::new(gpu, &table, used(table.types()))));
     }
     let mut damaged = Vec::new();
     for CachedFile { path, tables } in cache.contents()? {

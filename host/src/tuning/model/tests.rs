@@ -10,6 +10,7 @@ use crate::device::info::tests::h200;
 use crate::kernels::{find, kernels_for};
 use crate::verify::rng;
 use rand::RngExt;
+use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Schedule;
 use regemm_kernels::layout::Layouts;
 
