@@ -52,11 +52,11 @@ impl<T: Scalar> MatrixRef<T> {
         layout.stored(self.ld, 1)
     }
 
-    /// The same, worked out anew: the answer takes no register all the while.
+    /// The same, of whose leading dimension nothing is known: what follows from it is worked out anew, and takes no registers all the while.
     #[device_inline]
-    pub fn has_vectors_anew(&self, width: u32) -> bool {
-        // It is a matter of the lowest bits.
-        MatrixRef { ld: hint::opaque(self.ld as u32).into(), ..*self }.has_vectors(width)
+    pub fn anew(self) -> Self {
+        let [low, high] = [self.ld as u32, (self.ld >> u32::BITS) as u32].map(hint::opaque);
+        MatrixRef { ld: u64::from(low) | u64::from(high) << u32::BITS, ..self }
     }
 
     /// The matrix `elements` elements further on.

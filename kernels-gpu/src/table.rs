@@ -298,6 +298,7 @@ gemm_kernels! {
     // Results of f32.
     warpgroup{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_pair{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 2, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_pair128{L}_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, L, 2, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup128{L}_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_nt_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Nt, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tn_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Tn, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
@@ -307,7 +308,11 @@ gemm_kernels! {
     warpgroup_fitted_pair_tn_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Tn, 2, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair_tt_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, Tt, 2, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 2, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_tall_nt_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, Nt, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_tall_tt_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, Tt, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_tall_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, SwapAB<Nn>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_abreast64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32, 2>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 
     // SplitWarpgroup<T, BM, BN, BK, STAGES, layouts, D>: the smaller tiles of `warpgroup`.
     split_warpgroup128{L}_{T} = SplitWarpgroup<T, 128, 128, 64, 6, L>, epilogue = Linear<T>, min_blocks = 1, reducer = reduce_{T}, factors = mapped, for T in [f16, bf16];
@@ -316,7 +321,9 @@ gemm_kernels! {
     split_warpgroup128{L}_{T}_f32 = SplitWarpgroup<T, 128, 128, 64, 6, L, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128{L}_{T}, for T in [f16, bf16];
     split_warpgroup64{L}_{T}_f32 = SplitWarpgroup<T, 128, 64, 64, 8, L, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64{L}_{T}, for T in [f16, bf16];
 
-    // ClusterSplit<T, BM, BN, BK, STAGES, layouts>: the same tiles, two blocks for each.
+    // ClusterSplit<T, BM, BN, BK, STAGES, layouts, D>: the same tiles, two blocks for each.
     cluster_split128{L}_{T} = ClusterSplit<T, 128, 128, 64, 6, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     cluster_split64{L}_{T} = ClusterSplit<T, 128, 64, 64, 8, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // Results of f32. Of larger tiles hardly ever the fastest.
+    cluster_split64{L}_{T}_f32 = ClusterSplit<T, 128, 64, 64, 8, L, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 }

@@ -119,6 +119,27 @@ fn explain_says_how_large_tiles_are_that_fit() {
     assert!(of_tiles.contains("144 x 128"), "{said}");
 }
 
+/// Results of another type than factors have times of their own, of kernels that have no twin for short ones among them.
+#[test]
+fn results_of_f32_are_chosen_by_times_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    for (gpu, whose) in [("h100", "shipped for this GPU"), ("h200", "shipped for another GPU")] {
+        let line = format!("tune --explain 1000,4096 --dtype bf16_f32 --gpu {gpu} --json");
+        let document = json(folder.path(), &line);
+        let explanations = document["explanations"].as_array().unwrap();
+        assert_eq!(explanations.len(), 2);
+        for explanation in explanations {
+            assert_eq!(explanation["dtype"], "bf16_f32");
+            let why = explanation["why"].as_str().unwrap();
+            assert!(why.contains(whose) && !why.contains("twin"), "{why}");
+            let chosen = &explanation["ranking"][0];
+            assert_eq!(chosen["kernel"], explanation["kernel"]);
+            assert!(chosen["kernel"].as_str().unwrap().ends_with("_bf16_f32"), "{chosen}");
+            assert!(chosen["expected_seconds"].as_f64().unwrap() > 0.0);
+        }
+    }
+}
+
 #[test]
 fn show_lists_tables_and_clear_removes_them() {
     let folder = tempfile::tempdir().unwrap();

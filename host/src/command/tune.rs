@@ -81,7 +81,7 @@ const MODES: [&str; 4] = ["show", "clear", "explain", "check"];
 
 const HELP: &str = "\
 Times go to a file in the user's cache folder, where every program that uses the library on this GPU finds them; they \
-count as long as driver and kernels stay the same. Measuring one element type takes a minute or two of a large GPU. \
+count as long as driver and kernels stay the same. Measuring one element type takes one to three minutes of a large GPU. \
 Ctrl-C keeps what was measured. For some GPUs the library brings times with it: --show lists them.
 
 Environment:

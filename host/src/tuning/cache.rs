@@ -245,7 +245,7 @@ fn write(path: &Path, document: &Document) -> io::Result<()> {
     Ok(())
 }
 
-/// Drops the tables of the key's GPU and element type that were changed longest ago.
+/// Drops the tables of the key's GPU and element types that were changed longest ago.
 fn forget_oldest(document: &mut Document, key: &Key) {
     let alike = |stored: &Stored| stored.key.gpu == key.gpu && stored.key.types == key.types;
     let mut changed: Vec<u64> = document

@@ -9,6 +9,7 @@ use crate::kernels::{
 };
 use regemm_kernels::kernel::{KernelInfo, Rung};
 use regemm_kernels::layout::Layouts;
+use std::borrow::Borrow;
 use std::time::Duration;
 
 /// Kernels whose predicted times differ by less than this are taken as equally fast: medians of repeated measurements
@@ -20,16 +21,19 @@ const TIE: f64 = 0.005;
 ///
 /// # Errors
 /// Why there is none: by the last model.
-pub(super) fn choose<'m>(
-    models: impl IntoIterator<Item = &'m Model>,
+pub(super) fn choose(
+    models: impl IntoIterator<Item: Borrow<Model>>,
     problem: &Problem,
     shape: Shape,
     device: &DeviceInfo,
     rung: Option<Rung>,
 ) -> Result<Selection, NotTuned> {
+    if problem.batch != 1 {
+        return Err(NotTuned::Batch);
+    }
     let mut why_not = NotTuned::NoTable;
     for model in models {
-        match choose_by(model, problem, shape, device, rung) {
+        match choose_by(model.borrow(), problem, shape, device, rung) {
             Ok(selection) => return Ok(selection),
             Err(why) => why_not = why,
         }
@@ -48,9 +52,6 @@ fn choose_by(
     device: &DeviceInfo,
     rung: Option<Rung>,
 ) -> Result<Selection, NotTuned> {
-    if problem.batch != 1 {
-        return Err(NotTuned::Batch);
-    }
     let types = model.types().ok_or(NotTuned::NoTable)?;
     let measured = Problem { layouts: Layouts::NN, target: types.results, ..*problem };
     let other_types = measured.target != problem.target;
@@ -226,6 +227,34 @@ mod tests {
         assert!(none.to_string().contains("pipelined_f32, has no twin"), "{none}");
     }
 
+    /// As long as nothing near is known of kernels with such results, what is known of others says which is fastest.
+    #[test]
+    fn results_of_another_type_are_chosen_by_their_own_times_or_else_by_those_of_twins() {
+        let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
+        let times = |suffix: &str, [pair, plain]: [f64; 2]| {
+            let names = ["warpgroup_pair", "warpgroup"].map(|name| format!("{name}_{suffix}"));
+            entry((4096, 4096, 4096), &[(&names[0], pair), (&names[1], plain)])
+        };
+        let (mut short, mut own) = (Table::new(Dtype::Bf16), Table::new(wide));
+        short.insert(times("bf16", [170.0, 180.0]));
+        own.insert(times("bf16_f32", [200.0, 190.0]));
+        let model = |table| Model::new(&h200(), &[on_h200(Source::Measured, table)]);
+        let (short, own, none) = (model(&short), model(&own), model(&Table::new(wide)));
+        let chosen = |models: [&Model; 2], size| {
+            let problem = Problem::new(wide, size, size, size);
+            let shape = Shape::packed(Dtype::Bf16, size, size, size);
+            choose(models, &problem, shape, &h200(), None)
+        };
+        let by_own = chosen([&own, &short], 4096).unwrap();
+        assert_eq!(by_own.kernel.name, "warpgroup_bf16_f32");
+        assert!(tuned(&by_own).twin_of.is_none());
+        let by_twin = chosen([&none, &short], 4096).unwrap();
+        assert_eq!(by_twin.kernel.name, "warpgroup_pair_bf16_f32");
+        assert_eq!(tuned(&by_twin).twin_of.unwrap().name, "warpgroup_pair_bf16");
+        assert_eq!(chosen([&own, &short], 64).unwrap_err(), NotTuned::NothingNear);
+        assert_eq!(chosen([&none, &none], 4096).unwrap_err(), NotTuned::NoTable);
+    }
+
     /// The kernel that a table of bf16 chooses for squares, by their layouts.
     fn chosen_for(table: &Table, size: u32) -> impl Fn(Layouts) -> &'static str {
         move |layouts| {
@@ -366,7 +395,7 @@ mod tests {
     /// that are not measured: the choice is close to the fastest there was.
     #[test]
     fn shipped_shapes_are_predicted_from_the_others() {
-        const MEAN: f64 = 0.03;
+        const MEAN: f64 = 0.025;
         const TENTH: f64 = 0.065;
         for types in Types::ALL {
             let tables = shipped::gpus().filter_map(|gpu| Some((gpu, shipped::table(gpu, types)?)));

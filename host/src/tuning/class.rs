@@ -9,7 +9,7 @@ const VECTOR_BYTES: u64 = 16;
 /// Classes to a doubling of a size: with fewer of them shapes would be alike whose fastest kernels differ by a quarter, since D has other numbers of tiles.
 const CLASSES_PER_OCTAVE: f64 = 6.0;
 
-/// What the time of a product depends on, apart from its element type: `D[m x n] = A[m x k] * B[k x n]`.
+/// What the time of a product depends on, apart from its element types: `D[m x n] = A[m x k] * B[k x n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shape {
     /// Rows of D.

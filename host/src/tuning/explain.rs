@@ -12,7 +12,7 @@ use crate::kernels::{
     NotTuned, Problem, Repack, Rule, Selection, Why, choose_untuned, fitted, rank, supports,
 };
 use regemm_kernels::kernel::{KernelInfo, Tile};
-use std::sync::Arc;
+use std::borrow::Borrow;
 use std::time::Duration;
 
 /// Why a kernel is chosen for a problem, and how the others stand.
@@ -53,8 +53,8 @@ pub fn explain(device: &Device, problem: &Problem, shape: Shape) -> Explanation 
     let (tuner, info) = (device.tuner(), device.info());
     let selection = tuner.choose(info, problem, shape, None, false);
     let tuned = tuner.policy() != Tuning::Rule && info.kind != DeviceKind::Sim;
-    let models = if tuned { tuner.models(info, problem.types()) } else { Vec::new() };
-    of(problem, shape, info, selection, models.iter().map(Arc::as_ref))
+    let models = tuned.then(|| tuner.models(info, problem.types()));
+    of(problem, shape, info, selection, models.into_iter().flatten())
 }
 
 /// What would be chosen on a device that need not be there, such as one of the [known](crate::gpus) ones, by the tables
@@ -70,15 +70,17 @@ pub fn explain_shipped(device: &DeviceInfo, problem: &Problem, shape: Shape) -> 
     of(problem, shape, device, selection, &models)
 }
 
-fn of<'m>(
+fn of(
     problem: &Problem,
     shape: Shape,
     device: &DeviceInfo,
     selection: Result<Selection>,
-    models: impl IntoIterator<Item = &'m Model>,
+    models: impl IntoIterator<Item: Borrow<Model>>,
 ) -> Explanation {
     let mut models = models.into_iter().filter(|_| problem.batch == 1);
-    let near = models.find_map(|model| Some((model, model.near(shape)?)));
+    let model = models.find(|model| model.borrow().near(shape).is_some());
+    let model = model.as_ref().map(Borrow::borrow);
+    let near = model.and_then(|model: &Model| Some((model, model.near(shape)?)));
     let predicted = |kernel: &KernelInfo| {
         let (model, near) = near.as_ref()?;
         let index = model.kernels().iter().position(|known| known.name == kernel.name)?;

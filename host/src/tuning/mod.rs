@@ -14,7 +14,7 @@
 //! | `policy` | how kernels are chosen: [`Tuning`] |
 //! | `class` | shapes of problems, and classes of shapes that are alike |
 //! | `table` | measured times by shape |
-//! | `key` | what measured times depend on: GPU, driver, code, element type |
+//! | `key` | what measured times depend on: GPU, driver, code, element types |
 //! | `document` | tables as JSON |
 //! | [`cache`] | the file in the user's cache folder |
 //! | [`shipped`] | the tables that this library brings |

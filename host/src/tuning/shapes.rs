@@ -11,8 +11,10 @@ const STEP: u32 = 128;
 const IN_STEPS: u32 = 4096;
 
 /// Others in half octaves, round numbers, and larger ones.
-const SQUARES: [u32; 14] =
-    [184, 360, 728, 1448, 2000, 2200, 2896, 3000, 4000, 4200, 4608, 5120, 5792, 8192];
+const SQUARES: [u32; 17] = [
+    184, 360, 728, 1400, 1448, 1800, 2000, 2200, 2600, 2896, 3000, 4000, 4200, 4608, 5120, 5792,
+    8192,
+];
 
 /// All other products of large matrices are near one whose sizes are among these: two octaves apart.
 const GRID: [u32; 5] = [32, 128, 512, 2048, 8192];

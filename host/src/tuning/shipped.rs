@@ -7,10 +7,12 @@
 //! H200 is known, times what the one took of the other there by `regemm tune` (`docs/measurements/2026-11-25-h100-tune-bf16.json` and `-f16.json`). On the squares of 2176, 2200, 3000, 4096,
 //! 4200 and 5000 it is what one took of another in the bench instead, in bf16 (`docs/measurements/half-log.md`): where power limits both the ratio is another, at 5000 1.03 instead of 0.96.
 //!
+//! The H100's of f64 and of results of f32 are without times that cannot be, since a kernel's only sample had to wait for the host (`docs/measurements/half-log.md`).
+//!
 //! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. The first is known of a GPU without a
-//! table if there is one of its compute capability, and the second can be worked out (`model.rs`). So it takes that table, as an H100 takes the
-//! H200's: that is nearer to the truth than the [rule](crate::kernels::rank), which knows little of either: on an H100, and on parts of an
-//! H200, at most 4.1 % slower than the fastest kernel in 90 cases, where the rule is so by up to 54 %, and at 5000 takes 2.7 times as long
+//! table if there is one of its compute capability, and the second can be worked out (`model.rs`). So it takes that table: an H100 takes the H200's in f32, and an H200 the H100's of
+//! results of f32 from factors in half precision, until they are measured. That is nearer to the truth than the [rule](crate::kernels::rank), which knows little of either: by the H200's table an H100, which had none of its own, and parts of an
+//! H200 were at most 4.1 % slower than with the fastest kernel in 90 cases, where by rule it was up to 54 %, and at 5000 2.7 times as long
 //! (`docs/measurements/2026-11-24-hopper-borrowed-tables.md`).
 
 use super::document::{Document, Stored};

@@ -57,7 +57,7 @@ impl Entry {
     }
 }
 
-/// Measured times on one GPU for one element type: one entry a shape.
+/// Measured times on one GPU for factors and results of some types: one entry a shape.
 #[derive(Clone, Debug)]
 pub struct Table {
     types: Types,

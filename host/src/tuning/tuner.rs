@@ -112,7 +112,7 @@ impl Tuner {
             (Tuning::FirstUse, DeviceKind::Sim) => NotTuned::NotMeasurable,
             _ => {
                 let models = self.models(device, problem.types());
-                match choice::choose(models.iter().map(Arc::as_ref), problem, shape, device, rung) {
+                match choice::choose(models, problem, shape, device, rung) {
                     Ok(selection) => return Ok(selection),
                     Err(_) if failed => NotTuned::Failed,
                     Err(not_tuned) => not_tuned,
@@ -122,10 +122,10 @@ impl Tuner {
         choose_untuned(problem, device, rung, not_tuned)
     }
 
-    /// The models that a choice for element types [asks](choice::choose), in this order.
-    pub fn models(&self, device: &DeviceInfo, types: Types) -> Vec<Arc<Model>> {
+    /// The models that a choice for element types [asks](choice::choose), in this order. Each is loaded when its turn comes.
+    pub fn models(&self, device: &DeviceInfo, types: Types) -> impl Iterator<Item = Arc<Model>> {
         let known = types.and_alike().filter_map(|types| self.model(device, types));
-        known.map(ArcSwap::load_full).collect()
+        known.map(ArcSwap::load_full)
     }
 
     /// The times for element types: those shipped, and on top those of the cache. None of types that there are no kernels for.

@@ -9,6 +9,7 @@ use crate::params::MatrixRef;
 use core::mem::transmute_copy;
 use cuda_std::device_inline;
 use cuda_std::memory::GlobalPtr;
+use cuda_std::scalar::Scalar;
 use cuda_std::warp;
 
 /// Pairs of a row that are worked on at once.
@@ -123,6 +124,12 @@ impl PairsAt {
         }
     }
 
+    /// A matrix, [anew](MatrixRef::anew) where registers are scarce.
+    #[device_inline]
+    pub fn afresh<T: Scalar>(&self, matrix: MatrixRef<T>) -> MatrixRef<T> {
+        if self.is_scarce { matrix.anew() } else { matrix }
+    }
+
     /// The elements of a matrix of D's shape; zero where there are none.
     ///
     /// # Safety
@@ -134,9 +141,7 @@ impl PairsAt {
             // SAFETY: as promised by the caller.
             return unsafe { self.load_elements(matrix) };
         }
-        let has_pairs =
-            if self.is_scarce { matrix.has_vectors_anew(2) } else { matrix.has_vectors(2) };
-        let whole = has_pairs && self.n.is_multiple_of(2);
+        let whole = self.afresh(matrix).has_vectors(2) && self.n.is_multiple_of(2);
         [0, 1].map(|i| {
             let row = matrix.at(self.row(i), self.col);
             // SAFETY: as promised by the caller.

@@ -181,6 +181,22 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         (Origin { row, ..origin }, turn % Self::TURNS_OF_PIECE)
     }
 
+    /// Vectors that have been fetched for the first piece of parts that begin at `origin`, for the second: where operands are swapped it is of other columns of D.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[device_inline]
+    unsafe fn vectors_of_second_piece<T: Element, E: Epilogue<D>, D: Outgoing>(
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        vectors: Option<FetchedVectors>,
+    ) -> Option<FetchedVectors> {
+        let (piece, _) = Self::in_piece(origin, Self::TURNS_OF_PIECE);
+        let at = Self::pairs_at(params.m, params.n, piece, pairs::turn_of_lane());
+        // SAFETY: as promised by the caller.
+        vectors.map(|_| unsafe { params.epilogue.fetch_vectors(&at) })
+    }
+
     /// Where the part begins that the `turn`-th [`pairs::COLS`] columns belong to, of the parts of a warp that begin at `origin`.
     #[device_inline]
     pub(super) fn part_at<D>(origin: Origin, turn: u32) -> Origin {

@@ -34,17 +34,20 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         // SAFETY: as promised by the caller.
         unsafe {
             if let Some(factor) = params.epilogue.only_scales() {
-                self.store_written_directly(params, (factor, None, NO_C), origin);
+                let by = (factor, None, NO_C);
+                self.store_written_directly::<_, _, _, _, false>(params, by, origin);
             } else if let Some(Short { factor, has_gelu, of_c, .. }) = params.epilogue.short()
                 && (of_c.is_none() || is_brought::<C, _, _, _>(params))
-                && (!has_gelu || const { Self::TURNS == 2 * HALF })
             {
-                if has_gelu {
-                    self.store_gelu_directly(params, (factor, ahead.vectors), origin);
-                } else {
+                if !has_gelu {
                     let of_c = of_c.filter(|_| const { C::IS_POSSIBLE });
                     let by = (factor, Some(ahead.vectors), (of_c, c));
-                    self.store_written_directly(params, by, origin);
+                    self.store_written_directly::<_, _, _, _, false>(params, by, origin);
+                } else if const { Self::TURNS == 2 * HALF } {
+                    self.store_gelu_directly(params, (factor, ahead.vectors), origin);
+                } else {
+                    let by = (factor * D::short_gelu_scale(true), Some(ahead.vectors), NO_C);
+                    self.store_written_directly::<_, _, _, _, true>(params, by, origin);
                 }
             } else {
                 self.store_directly_by_epilogue(params, origin, ahead, c);
@@ -52,24 +55,35 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         }
     }
 
-    /// The same for an epilogue in which nothing but the sums depends on what is known at run time: as
+    /// The same for an epilogue in which nothing but the sums depends on what is known at run time, with GELU by tanh or without: as
     /// [`store_written_out`](Self::store_written_out).
     ///
     /// # Safety
     /// As for [`store_directly`](Self::store_directly); `origin` is that of the warp's part.
     #[device_inline]
     #[track_caller]
-    unsafe fn store_written_directly<T: Element, E: Epilogue<D>, D: Outgoing, C: Addend<D>>(
+    unsafe fn store_written_directly<
+        T: Element,
+        E: Epilogue<D>,
+        D: Outgoing,
+        C: Addend<D>,
+        const GELU: bool,
+    >(
         &self,
         params: &GemmParams<T, E, D>,
-        (factor, vectors, (of_c, mut c)): (f32, Option<FetchedVectors>, (Option<f32>, C)),
+        (factor, mut vectors, (of_c, mut c)): (f32, Option<FetchedVectors>, (Option<f32>, C)),
         origin: Origin,
     ) {
+        let scale = if const { GELU } { D::short_gelu_scale(true) } else { 1.0 };
         macro_rules! addends_of {
             ($turn:expr) => {{
                 let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
+                if const { O::SWAPPED && $turn != 0 && $turn == Self::TURNS_OF_PIECE } {
+                    // SAFETY: as promised by the caller.
+                    vectors = unsafe { Self::vectors_of_second_piece(params, origin, vectors) };
+                }
                 // SAFETY: as promised by the caller; turns are asked for in order.
-                unsafe { addends_and_c::<D, C, O>(vectors, (of_c, &mut c), turn, 1.0) }
+                unsafe { addends_and_c::<D, C, O>(vectors, (of_c, &mut c), turn, scale) }
             }};
         }
         macro_rules! store {
@@ -78,7 +92,10 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                     let addends = addends_of!($turn);
                     // SAFETY: as promised by the caller.
                     unsafe {
-                        let values = scaled!(self.sums, $turn, factor, addends);
+                        let mut values = scaled!(self.sums, $turn, factor, addends);
+                        if const { GELU } {
+                            values.iter_mut().for_each(gelu_of_row::<D>);
+                        }
                         let (piece, turn_of_piece) = Self::in_piece(origin, $turn);
                         let at = Self::pairs_at(params.m, params.n, piece, turn_of_piece);
                         store_pairs(params, &at, values);
@@ -86,7 +103,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 }
             )*};
         }
-        store!(0 1 2 3 4 5 6 7);
+        store!(0 1 2 3 4 5 6 7 8 9);
     }
 
     /// The same with GELU by tanh, in one copy of the code for a half of the sums: as `store_in_halves`.
@@ -145,7 +162,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             unsafe {
                 let values = self.through_epilogue(
                     params,
-                    origin,
+                    // What follows from it would be kept from one turn to the next.
+                    Origin { row: hint::opaque(origin.row), ..origin },
                     turn,
                     (&mut vectors, &mut fetched),
                     &mut c,
@@ -161,6 +179,18 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     }
 }
 
+/// GELU by tanh of a lane's values of a row.
+#[device_inline]
+fn gelu_of_row<D: Outgoing>(row: &mut [[f32; 2]; pairs::PAIRS]) {
+    const VALUES: usize = 2 * pairs::PAIRS;
+    // A branch, which is always taken: ptxas works on all values between two of them at once, and where sums are many spills for that.
+    if hint::opaque(0) == 0 {
+        let mut values = [0.0; VALUES];
+        values.copy_from_slice(row.as_flattened());
+        row.as_flattened_mut().copy_from_slice(&D::short_gelu::<true, VALUES>(values));
+    }
+}
+
 /// Stores a lane's values that lie in D.
 ///
 /// # Safety
@@ -172,15 +202,24 @@ unsafe fn store_pairs<T: Element, E: Epilogue<D>, D: Outgoing>(
     at: &PairsAt,
     values: Pairs<f32>,
 ) {
-    let d = params.target();
+    let d = at.afresh(params.target());
     let narrow = |pair: [f32; 2]| pair.map(D::narrow);
     // SAFETY: as promised by the caller: only what lies in D is stored.
     unsafe {
         if at.swapped {
+            // From row to row: an address for each takes registers.
+            let (row, col) = at.place(0, 0, 0);
+            let mut place = d.at(row, col);
             for j in 0..pairs::PAIRS {
                 for e in 0..2 {
-                    let (row, col) = at.place(0, j, e);
-                    let place = d.at(row, col);
+                    let rows = if j + e == 0 {
+                        0
+                    } else if e == 1 {
+                        1
+                    } else {
+                        pairs::STEP - 1
+                    };
+                    place = place.add(u64::from(rows) * d.ld);
                     for i in 0..pairs::ROWS {
                         let is_inside = at.inside(i, j) > e as u32;
                         let value = D::narrow(values[i][j][e]);

@@ -42,7 +42,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let mut fetched = unsafe { Self::first_elements(params, origin, &ahead) };
         let cols = cols_of_d::<O, _, _, _>(params);
         let (has_pairs, cols) = if const { Self::HAS_MANY_SUMS } {
-            (params.target().has_vectors_anew(2), hint::opaque(cols))
+            (params.target().anew().has_vectors(2), hint::opaque(cols))
         } else {
             (params.target().has_vectors(2), cols)
         };

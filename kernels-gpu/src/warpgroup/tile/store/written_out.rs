@@ -49,11 +49,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             ($turn:expr) => {{
                 let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
                 if const { O::SWAPPED && $turn != 0 && $turn == Self::TURNS_OF_PIECE } {
-                    // The second piece is of other columns of D.
-                    let (piece, _) = Self::in_piece(origin, $turn);
-                    let at = Self::pairs_at(params.m, params.n, piece, pairs::turn_of_lane());
                     // SAFETY: as promised by the caller.
-                    vectors = vectors.map(|_| unsafe { params.epilogue.fetch_vectors(&at) });
+                    vectors = unsafe { Self::vectors_of_second_piece(params, origin, vectors) };
                 }
                 // SAFETY: as promised by the caller; turns are asked for in order.
                 unsafe { addends_and_c::<D, C, O>(vectors, (of_c, &mut c), turn, scale) }
