@@ -227,6 +227,8 @@ fn what_tune_does_is_one_thing_at_a_time() {
         "tune --clear --output x.json",
         "tune --gpu h200",
         "tune --force",
+        "tune --merge",
+        "tune --output x.json --merge --force",
         "tune --explain 0",
         "tune --reps 0",
         "tune --dtype f8",
@@ -360,6 +362,17 @@ fn an_output_file_leaves_the_cache_alone() {
     assert!(!cache_folder(folder.path()).exists());
     let again = with_fake_gpu(folder.path()).args(line.split_whitespace()).output().unwrap();
     assert_eq!(again.status.code(), Some(FILE), "it exists");
+    on_fake_gpu(folder.path(), "tune --sizes 65 --output table.json --merge --json");
+    let text = fs::read_to_string(folder.path().join("table.json")).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let tables = document["tables"].as_array().unwrap();
+    let shapes =
+        Vec::from_iter(tables.iter().map(|table| table["entries"].as_array().unwrap().len()));
+    assert_eq!(shapes, [2, 1], "a shape more in f32");
+    fs::write(folder.path().join("table.json"), "{").unwrap();
+    let line = "tune --sizes 65 --output table.json --merge";
+    let damaged = with_fake_gpu(folder.path()).args(line.split_whitespace()).output().unwrap();
+    assert_eq!(damaged.status.code(), Some(FILE), "{}", String::from_utf8_lossy(&damaged.stderr));
 }
 
 #[test]

@@ -25,6 +25,7 @@ use regemm::tuning::{self, Key, Shape, Table};
 use regemm::{Device, DeviceInfo, Element, Yields};
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -59,6 +60,9 @@ pub struct Arguments {
     /// Replace the output file if it exists
     #[arg(long, requires = "output")]
     force: bool,
+    /// Add to the output file if it exists: of two times of a kernel on a shape the shorter counts
+    #[arg(long, requires = "output", conflicts_with = "force")]
+    merge: bool,
     /// Measure nothing: show the tables there are, and where
     #[arg(long, group = "mode")]
     show: bool,
@@ -93,6 +97,7 @@ Examples:
   regemm tune
   regemm tune --dtype f32,f64,f16,bf16,f16_f32,bf16_f32
   regemm tune --sizes 1000,1x4096x4096
+  regemm tune --dtype bf16 --output gpu.json --merge
   regemm tune --explain 4096,100x200x300
   regemm tune --explain 4096 --gpu h200 --json
   regemm tune --check 1000,1500,3000 --reps 30
@@ -122,8 +127,10 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
 /// Measures for the tables.
 fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Result<(), Failure> {
     interrupt::stop_by_request();
+    // What cannot be added to is better known before than after minutes of measuring.
+    known_times(arguments)?;
     let destination = match &arguments.output {
-        Some(path) => Some(Destination::new(path, arguments.force, &[])?),
+        Some(path) => Some(Destination::new(path, arguments.force || arguments.merge, &[])?),
         None => None,
     };
     let plan: Vec<(Types, Vec<Shape>)> = arguments
@@ -199,6 +206,18 @@ fn campaign_of<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     campaign.run::<T, D>(shapes)
 }
 
+/// The output file that is there, if times are to be added to it.
+fn known_times(arguments: &Arguments) -> Result<Option<String>, Failure> {
+    let Some(path) = arguments.output.as_ref().filter(|path| arguments.merge && path.exists())
+    else {
+        return Ok(None);
+    };
+    let known = fs::read_to_string(path).map_err(|error| Failure::file(path, error))?;
+    // With itself: whether it can be.
+    tuning::merge_shorter(&known, &known).map_err(|error| Failure::file(path, error))?;
+    Ok(Some(known))
+}
+
 /// Writes tables to the output file, or to the cache, and gives the file.
 fn keep(
     device: &DeviceInfo,
@@ -209,8 +228,12 @@ fn keep(
     if let (Some(path), Some(destination)) = (&arguments.output, destination) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let tables: Vec<Table> = tables.iter().map(|&table| table.clone()).collect();
-        let text =
-            tuning::encode(device, now, &tables).map_err(|error| Failure::file(path, error))?;
+        let failure = |error: tuning::Damage| Failure::file(path, error);
+        let mut text =
+            tuning::encode(device, now, &tables).map_err(|error| failure(error.into()))?;
+        if let Some(known) = known_times(arguments)? {
+            text = tuning::merge_shorter(&known, &text).map_err(failure)?;
+        }
         destination.save_text(&text)?;
         return Ok(path.clone());
     }

@@ -159,6 +159,34 @@ pub fn encode(
     Document { tables: tables.iter().map(stored).collect() }.encode()
 }
 
+/// A document with the times of another one of the same GPU, and of the same element types or others: of two times of a kernel on a shape the
+/// [shorter](Table::merge_shorter), whichever the driver and the version of the kernels. Kernels that this library does not have are left out.
+///
+/// # Errors
+/// What is wrong with one of them.
+pub fn merge_shorter(known: &str, newer: &str) -> Result<String, Damage> {
+    let mut document = Document::decode(known)?;
+    for Stored { key, changed, table, .. } in Document::decode(newer)?.tables {
+        let alike = |stored: &&mut Stored| {
+            // Zero where it was not noted.
+            let parts = [stored.key.multiprocessors, key.multiprocessors];
+            stored.key.gpu == key.gpu
+                && stored.key.types == key.types
+                && (parts[0] == parts[1] || parts.contains(&0))
+        };
+        let known = document.tables.iter_mut().find(alike);
+        let mut merged =
+            known.as_deref().map_or_else(|| Table::new(key.types), |it| it.table.clone());
+        merged.merge_shorter(&table);
+        let stored = Stored::new(key, changed, merged);
+        match known {
+            Some(known) => *known = stored,
+            None => document.tables.push(stored),
+        }
+    }
+    Ok(document.encode()?)
+}
+
 fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
     let types = Types::ALL.into_iter().find(|types| types.name() == json.dtype);
     let types = types.ok_or_else(|| value(format!("there is no element type {}", json.dtype)))?;
@@ -316,6 +344,32 @@ mod tests {
         let stored = &Document::decode(&text).unwrap().tables[0];
         assert_eq!(stored.unknown, ["tiled16_f32"]);
         assert_eq!(stored.table.len(), 1, "an entry with no known kernel is none");
+    }
+
+    #[test]
+    fn a_newer_document_is_merged_by_gpu_and_types() {
+        let later = |types: Dtype, names: &[(&str, f64)]| {
+            let mut table = Table::new(types);
+            table.insert(entry((128, 256, 512), names));
+            let key = Key {
+                driver: "CUDA 13.1".into(),
+                types: types.into(),
+                ..document().tables[0].key.clone()
+            };
+            Document { tables: vec![Stored::new(key, 9, table)] }.encode().unwrap()
+        };
+        let known = document().encode().unwrap();
+        let times = [("naive_f32", 12.0), ("tiled16_f32", 8.0)];
+        let text = merge_shorter(&known, &later(Dtype::F32, &times)).unwrap();
+        let text = merge_shorter(&text, &later(Dtype::F64, &[("naive_f64", 5.0)])).unwrap();
+        let tables = Document::decode(&text).unwrap().tables;
+        assert_eq!(tables.len(), 2);
+        assert_eq!((tables[0].key.driver.as_str(), tables[0].changed), ("CUDA 13.1", 9));
+        assert_eq!((tables[0].table.len(), tables[1].table.len()), (2, 1));
+        let entry = tables[0].table.get(Shape::packed(Dtype::F32, 128, 256, 512)).unwrap();
+        let micros = Vec::from_iter(entry.times.iter().map(|time| (time.seconds * 1e6).round()));
+        assert_eq!(micros, [12.0, 7.0]);
+        assert!(merge_shorter(&known, "{").is_err() && merge_shorter("{", &known).is_err());
     }
 
     #[test]

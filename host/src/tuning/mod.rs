@@ -44,7 +44,7 @@ mod trend;
 mod tuner;
 
 pub use class::{Shape, ShapeClass};
-pub use document::{Damage, encode};
+pub use document::{Damage, encode, merge_shorter};
 pub use key::Key;
 pub use policy::{InvalidTuning, TUNING_VARIABLE, Tuning};
 pub use shapes::default_shapes;

@@ -1,6 +1,6 @@
 //! The tables that this library brings for known GPUs.
 //!
-//! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json`, more than once: of a kernel's times on a shape the shortest counts. They hold for other drivers and for kernels
+//! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json --merge`, more than once: of a kernel's times on a shape the shortest counts. They hold for other drivers and for kernels
 //! whose code has changed as well, only less exactly, so it is the cache that knows better where both have times.
 //!
 //! Those of `warpgroup_fitted_tall` in the H200's are worked out, until they are measured: on each shape from the kernel that was fastest beside it on an H100, whose time on the

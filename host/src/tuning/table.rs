@@ -107,6 +107,22 @@ impl Table {
         self.entries.extend(newer.entries.iter().map(|(shape, entry)| (*shape, entry.clone())));
     }
 
+    /// Adds the times of another table: where both have one of a kernel on a shape the shorter counts, since what disturbs a measurement makes it longer.
+    pub fn merge_shorter(&mut self, other: &Table) {
+        for entry in other.entries() {
+            let Some(known) = self.entries.get_mut(&entry.shape) else {
+                self.insert(entry.clone());
+                continue;
+            };
+            for time in &entry.times {
+                match known.times.iter_mut().find(|known| known.kernel.name == time.kernel.name) {
+                    Some(known) => known.seconds = known.seconds.min(time.seconds),
+                    None => known.times.push(*time),
+                }
+            }
+        }
+    }
+
     /// All kernels that have a time in some entry, in the order of [`kernels`](crate::kernels::kernels).
     pub fn kernels(&self) -> Vec<&'static KernelInfo> {
         let timed =
@@ -143,6 +159,22 @@ pub(super) mod tests {
             seconds: micros * 1e-6,
         };
         Entry { shape: Shape::packed(Dtype::F32, m, n, k), times: times.iter().map(time).collect() }
+    }
+
+    #[test]
+    fn of_two_times_the_shorter_is_kept() {
+        let mut table = Table::new(Dtype::F32);
+        table.insert(entry((64, 64, 64), &[("naive_f32", 3.0), ("tiled16_f32", 2.0)]));
+        let mut other = Table::new(Dtype::F32);
+        let times = [("naive_f32", 1.0), ("tiled16_f32", 4.0), ("tiled32_f32", 9.0)];
+        other.insert(entry((64, 64, 64), &times));
+        other.insert(entry((65, 65, 65), &[("naive_f32", 4.0)]));
+        table.merge_shorter(&other);
+        let micros = |n| {
+            let entry = table.get(Shape::packed(Dtype::F32, n, n, n)).unwrap();
+            entry.times.iter().map(|time| (time.seconds * 1e6).round()).collect::<Vec<_>>()
+        };
+        assert_eq!((micros(64), micros(65)), (vec![1.0, 2.0, 9.0], vec![4.0]));
     }
 
     #[test]

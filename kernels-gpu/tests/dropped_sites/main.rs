@@ -166,7 +166,7 @@ kernels! {
     warpgroup_fitted_pair_bf16: product(288, 130, 320).fitted(144), product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192);
     warpgroup_fitted_tall_nt_bf16: product(260, 288, 320).fitted(144), product(200, 304, 100).fitted(160), product(200, 160, 0).fitted(128);
     warpgroup_fitted_tall_bf16: product(288, 264, 320).fitted(144), product(304, 200, 100).fitted(160), product(160, 200, 0).fitted(128);
-    warpgroup_fitted_tall_bf16_f32: product(288, 264, 320).fitted(144), product(304, 200, 100).fitted(160);
+    warpgroup_fitted_tall_f16_f32: product(288, 264, 320).fitted(144), product(304, 200, 100).fitted(160);
     warpgroup_f16_f32: product(130, 264, 320), product(130, 264, 320).staying(2).shared(1, 2);
     warpgroup_pair_f16_f32: product(130, 264, 320), product(300, 264, 320).staying(2).paced(2);
     warpgroup_fitted_pair_f16_f32: product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192);
@@ -175,7 +175,7 @@ kernels! {
     split_halves_f32: product(130, 72, 640).sliced(320), product(130, 128, 300), product(130, 72, 320).sliced(160).decided();
     split_warpgroup128_bf16: product(130, 72, 600).sliced(512), product(100, 200, 500), product(20, 72, 500);
     cluster_split128_bf16: product(100, 128, 900), product(20, 128, 400), product(100, 127, 400);
-    cluster_split64_f16_f32: product(100, 128, 900), product(20, 128, 400), product(100, 127, 400);
+    cluster_split64_f16_f32: product(100, 64, 1400), product(20, 64, 700), product(100, 63, 700);
 }
 
 /// Entries that no test meets would stay for ever.
