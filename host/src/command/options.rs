@@ -148,26 +148,6 @@ macro_rules! with_dtype {
 }
 pub(super) use with_dtype;
 
-/// Runs a generic function with the types of factors and results that a value of [`Types`] names.
-macro_rules! with_types {
-    ($types:expr, $function:ident($($argument:expr),* $(,)?)) => {{
-        let regemm::kernels::Types { factors, results } = $types;
-        match (factors, results) {
-            (regemm::Dtype::F16, regemm::Dtype::F32) => {
-                $function::<regemm::f16, f32>($($argument),*)
-            }
-            (regemm::Dtype::Bf16, regemm::Dtype::F32) => {
-                $function::<regemm::bf16, f32>($($argument),*)
-            }
-            (regemm::Dtype::F32, _) => $function::<f32, f32>($($argument),*),
-            (regemm::Dtype::F64, _) => $function::<f64, f64>($($argument),*),
-            (regemm::Dtype::F16, _) => $function::<regemm::f16, regemm::f16>($($argument),*),
-            (regemm::Dtype::Bf16, _) => $function::<regemm::bf16, regemm::bf16>($($argument),*),
-        }
-    }};
-}
-pub(super) use with_types;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ mod show;
 
 use super::exit::Failure;
 use super::interrupt;
-use super::options::{self, DeviceOption, Size, with_types};
+use super::options::{self, DeviceOption, Size};
 use super::output::{Output, table};
 use super::progress;
 use super::save::Destination;
@@ -22,7 +22,7 @@ use campaign::{Campaign, Flow};
 use regemm::kernels::{self, Problem, Types};
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{self, Key, Shape, Table};
-use regemm::{Device, DeviceInfo, Element, Yields};
+use regemm::{Device, DeviceInfo, Element, Yields, with_types};
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
 use std::fs;
@@ -208,7 +208,7 @@ fn campaign_of<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
 
 /// The output file that is there, if times are to be added to it.
 fn known_times(arguments: &Arguments) -> Result<Option<String>, Failure> {
-    let Some(path) = arguments.output.as_ref().filter(|path| arguments.merge && path.exists())
+    let Some(path) = arguments.output.as_ref().filter(|path| arguments.merge && path.is_file())
     else {
         return Ok(None);
     };

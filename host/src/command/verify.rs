@@ -2,7 +2,7 @@
 
 use super::case::{Draw, Outcome};
 use super::exit::Failure;
-use super::options::{self, DeviceOption, with_types};
+use super::options::{self, DeviceOption};
 use super::output::{Output, count, table};
 use super::{eprintln_quietly, progress};
 use clap::Args;
@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
                 device.spec()
             )
         };
-        let outcomes = with_types!(case.types, run_case(&case, &device, &kernels));
+        let outcomes = regemm::with_types!(case.types, run_case(&case, &device, &kernels));
         let outcomes = outcomes.inspect_err(|_| {
             let names: Vec<_> = kernels.iter().map(|kernel| base_name(kernel)).collect();
             eprintln_quietly(format_args!("regemm: in case {index}: {case}"));

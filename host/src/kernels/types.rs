@@ -57,6 +57,27 @@ impl Types {
     }
 }
 
+/// Runs a generic function with the types of factors and results that a value of [`Types`] names.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_types {
+    ($types:expr, $function:ident($($argument:expr),* $(,)?)) => {{
+        let $crate::kernels::Types { factors, results } = $types;
+        match (factors, results) {
+            ($crate::Dtype::F16, $crate::Dtype::F32) => {
+                $function::<$crate::f16, f32>($($argument),*)
+            }
+            ($crate::Dtype::Bf16, $crate::Dtype::F32) => {
+                $function::<$crate::bf16, f32>($($argument),*)
+            }
+            ($crate::Dtype::F32, _) => $function::<f32, f32>($($argument),*),
+            ($crate::Dtype::F64, _) => $function::<f64, f64>($($argument),*),
+            ($crate::Dtype::F16, _) => $function::<$crate::f16, $crate::f16>($($argument),*),
+            ($crate::Dtype::Bf16, _) => $function::<$crate::bf16, $crate::bf16>($($argument),*),
+        }
+    }};
+}
+
 impl From<Dtype> for Types {
     fn from(dtype: Dtype) -> Types {
         Types::same(dtype)

@@ -397,6 +397,9 @@ mod tests {
     fn shipped_shapes_are_predicted_from_the_others() {
         const MEAN: f64 = 0.025;
         const TENTH: f64 = 0.065;
+        for dtype in Dtype::ALL {
+            assert!(shipped::table(&h200().name, dtype).is_some(), "times of every type: {dtype}");
+        }
         for types in Types::ALL {
             let tables = shipped::gpus().filter_map(|gpu| Some((gpu, shipped::table(gpu, types)?)));
             let mut of_types = 0;
@@ -423,7 +426,7 @@ mod tests {
                 let (losses, unknown) = losses_where_left_out(&table, aligned);
                 assert!(
                     losses.len() > least && unknown == 0,
-                    "{dtype}: {unknown} of {}",
+                    "{gpu}, {dtype}: {unknown} of {}",
                     losses.len()
                 );
                 let mean = mean(&losses);
@@ -447,6 +450,20 @@ mod tests {
         let large = |shape: &Shape| shape.m.min(shape.n).min(shape.k) > 500;
         let cut = |shape: &Shape| [shape.n, shape.k].iter().any(|cols| cols % 64 != 0);
         assert_predicted(|shape| large(shape) && cut(shape), 15, 0.03);
+    }
+
+    /// At 5000 power limits all kernels, and tall tiles take 3 % longer than pairs in the bench, but less in `regemm tune`.
+    #[test]
+    fn where_power_limits_all_the_bench_decides() {
+        for gpu in shipped::gpus() {
+            for dtype in [Dtype::Bf16, Dtype::F16] {
+                let table = shipped::table(gpu, dtype).unwrap();
+                let problem = Problem::new(dtype, 5000, 5000, 5000);
+                let selection = choose_in(&table, &h200(), problem).unwrap();
+                let pair = format!("warpgroup_fitted_pair_{dtype}");
+                assert_eq!(selection.kernel.name, pair, "{gpu}: {selection}");
+            }
+        }
     }
 
     /// What is measured at 8192, where the cache has room enough, says nothing else of 12288 than that all are alike.

@@ -5,7 +5,7 @@
 //!
 //! Those of `warpgroup_fitted_tall` in the H200's are worked out, until they are measured: on each shape from the kernel that was fastest beside it on an H100, whose time on the
 //! H200 is known, times what the one took of the other there by `regemm tune` (`docs/measurements/2026-11-25-h100-tune-bf16.json` and `-f16.json`). On the squares of 2176, 2200, 3000, 4096,
-//! 4200 and 5000 it is what one took of another in the bench instead, in bf16 (`docs/measurements/half-log.md`): where power limits both the ratio is another, at 5000 1.03 instead of 0.96.
+//! 4200 and 5000 it is what one took of another in the bench instead, in bf16 (`docs/measurements/half-log.md`): where power limits both the ratio is another, at 5000 1.03 instead of 0.96. So it is at 5000 in the H100's.
 //!
 //! The H100's of f64 and of results of f32 are without times that cannot be, since a kernel's only sample had to wait for the host (`docs/measurements/half-log.md`).
 //!

@@ -1,7 +1,7 @@
 //! How close the choice comes to the fastest kernel.
 
 use super::super::exit::Failure;
-use super::super::options::{Size, with_types};
+use super::super::options::Size;
 use super::super::output::{Output, seconds, table};
 use super::super::{interrupt, progress};
 use super::{Arguments, problem, provenance};
@@ -10,7 +10,7 @@ use regemm::kernels::{Types, Why};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::{Explanation, explain};
 use regemm::tuning::measure::{Measured, Meter};
-use regemm::{Device, Element, Error, KernelInfo, Yields};
+use regemm::{Device, Element, Error, KernelInfo, Yields, with_types};
 use serde_json::{Value, json};
 
 /// A choice this much slower than the fastest kernel is as good: less is not told apart reliably.
