@@ -2,7 +2,7 @@
 //! `sweep` the kernels of the parameter sweep as well.
 
 use cuda_builder::CudaBuilder;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 type Result = std::result::Result<(), Box<dyn std::error::Error>>;
 
@@ -19,17 +19,17 @@ const SWEEP_UNROLLING: &str = "-unroll-threshold=700";
 fn main() -> Result {
     let out_dir = PathBuf::from(std::env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=build.rs");
-    let modules = CudaBuilder::new("kernels-gpu").archs(ARCHS).build()?;
-    modules.write_index(out_dir.join("ptx.rs"))?;
-    println!("cargo:rustc-env=REGEMM_PTX_COMPILER=rustc {}", modules.release());
+    let mut crates = vec![(CudaBuilder::new("kernels-gpu").archs(ARCHS), out_dir.clone())];
     if std::env::var_os("CARGO_FEATURE_SWEEP").is_some() {
-        build_sweep(&out_dir.join("sweep"))?;
+        // In a folder of its own: the modules of two kernel crates must not meet.
+        let folder = out_dir.join("sweep");
+        let kernels = CudaBuilder::new("kernels-sweep").archs(SWEEP_ARCHS).out_dir(&folder);
+        crates.push((kernels.llvm_args([SWEEP_UNROLLING]), folder));
+    }
+    let (builders, folders): (Vec<_>, Vec<_>) = crates.into_iter().unzip();
+    for (modules, folder) in cuda_builder::build_all(builders)?.iter().zip(folders) {
+        modules.write_index(folder.join("ptx.rs"))?;
+        println!("cargo:rustc-env=REGEMM_PTX_COMPILER=rustc {}", modules.release());
     }
     Ok(())
-}
-
-/// In a folder of its own: the modules of two kernel crates must not meet.
-fn build_sweep(folder: &Path) -> Result {
-    let kernels = CudaBuilder::new("kernels-sweep").archs(SWEEP_ARCHS).out_dir(folder);
-    Ok(kernels.llvm_args([SWEEP_UNROLLING]).build()?.write_index(folder.join("ptx.rs"))?)
 }

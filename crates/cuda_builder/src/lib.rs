@@ -38,7 +38,7 @@ mod kept;
 mod modules;
 mod split;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -140,6 +140,11 @@ impl CudaBuilder {
     /// # Errors
     /// See [`Error`]. The message of [`Error::Compile`] is the compiler's own.
     pub fn build(self) -> Result<PtxModules, Error> {
+        Ok(build_all([self])?.pop().expect("one for each builder"))
+    }
+
+    /// What to compile with and where to, besides.
+    fn prepare(self) -> Result<Prepared, Error> {
         if self.archs.is_empty() {
             return Err(Error::Configuration("no architecture to compile for: call `arch`".into()));
         }
@@ -147,56 +152,90 @@ impl CudaBuilder {
         let out_dir = out_dir.ok_or_else(|| {
             Error::Configuration("OUT_DIR is not set: outside a build script call `out_dir`".into())
         })?;
-        println!("cargo:rerun-if-env-changed={TOOLCHAIN_VARIABLE}");
         let toolchain = match self.toolchain.clone() {
             Some(toolchain) => toolchain,
             None => Search::from_environment().find()?,
         };
+        Ok(Prepared { builder: self, toolchain, out_dir })
+    }
+}
 
-        let compiled = self.compile_all(&toolchain, &out_dir)?;
+/// Builds several kernel crates as [`CudaBuilder::build`] does each, and gives their modules in the same order.
+///
+/// One after the other, each would end with its slowest architecture, while other processors wait.
+///
+/// # Errors
+/// See [`Error`].
+pub fn build_all(
+    builders: impl IntoIterator<Item = CudaBuilder>,
+) -> Result<Vec<PtxModules>, Error> {
+    println!("cargo:rerun-if-env-changed={TOOLCHAIN_VARIABLE}");
+    let crates = builders.into_iter().map(CudaBuilder::prepare).collect::<Result<Vec<_>, _>>()?;
+    let compiled = compile_all(&crates);
+    crates.iter().zip(compiled).map(|(of, compiled)| of.write(&compiled?)).collect()
+}
+
+/// Compiles each crate for all its architectures, as many at a time as cargo runs jobs.
+fn compile_all(crates: &[Prepared]) -> Vec<Result<Vec<Kept>, Error>> {
+    // The last architecture of a crate comes first: they are listed from old to new, and what is only for new ones takes longest.
+    let archs = |of: &Prepared| (0..of.builder.archs.len()).rev();
+    let todo: Vec<_> = crates
+        .iter()
+        .enumerate()
+        .flat_map(|(i, of)| archs(of).map(move |arch| (i, arch)))
+        .collect();
+    let jobs = std::env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok());
+    let jobs = jobs.unwrap_or(1).clamp(1, todo.len().max(1));
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(&place) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (of, arch) = place;
+                    let result = crates[of].compile(&crates[of].builder.archs[arch]);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(place, result);
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values();
+    crates.iter().map(|of| results.by_ref().take(archs(of).len()).collect()).collect()
+}
+
+/// A builder that lacks nothing.
+struct Prepared {
+    builder: CudaBuilder,
+    toolchain: Toolchain,
+    out_dir: PathBuf,
+}
+
+impl Prepared {
+    /// Compiles for one architecture. Each has a target folder of its own: in a common one cargo would make them wait for each other.
+    fn compile(&self, arch: &str) -> Result<Kept, Error> {
+        let target_dir = kept::folder(&self.out_dir).join(arch);
+        kept::ptx(&self.toolchain, &self.builder.kernel_crate, arch, &target_dir)
+    }
+
+    /// Writes the modules, of PTX in the order of architectures.
+    fn write(&self, compiled: &[Kept]) -> Result<PtxModules, Error> {
         let inputs: BTreeSet<_> = compiled.iter().flat_map(|kept| &kept.inputs).collect();
         for path in inputs {
             println!("cargo:rerun-if-changed={}", path.display());
         }
-        let mut modules = PtxModules::made_by(&toolchain.release);
-        for (arch, Kept { ptx, .. }) in self.archs.iter().zip(&compiled) {
+        let mut modules = PtxModules::made_by(&self.toolchain.release);
+        for (arch, Kept { ptx, .. }) in self.builder.archs.iter().zip(compiled) {
             let split = split::split(&directives::apply(ptx)?)?;
             if split.is_empty() {
-                return Err(Error::NoEntries { kernel_crate: self.kernel_crate.folder });
+                let kernel_crate = self.builder.kernel_crate.folder.clone();
+                return Err(Error::NoEntries { kernel_crate });
             }
-            modules.add(arch, &out_dir.join("ptx").join(arch), &split)?;
-            if let Some(folder) = &self.copy_to {
+            modules.add(arch, &self.out_dir.join("ptx").join(arch), &split)?;
+            if let Some(folder) = &self.builder.copy_to {
                 modules::write_modules(&folder.join(arch), &split)?;
             }
         }
         Ok(modules)
-    }
-
-    /// Compiles for all architectures, as many at a time as cargo runs jobs, and begins with the last: they are listed from old to new, and what is only
-    /// for new ones takes longest. Each has a target folder of its own: in a common one cargo would make them wait for each other.
-    fn compile_all(&self, toolchain: &Toolchain, out_dir: &Path) -> Result<Vec<Kept>, Error> {
-        let jobs = std::env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok());
-        let jobs = jobs.unwrap_or(1).clamp(1, self.archs.len());
-        let kept = kept::folder(out_dir);
-        let next = AtomicUsize::new(0);
-        let results = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..jobs {
-                scope.spawn(|| {
-                    let next = || self.archs.iter().rev().nth(next.fetch_add(1, Ordering::Relaxed));
-                    while let Some(arch) = next() {
-                        let result =
-                            kept::ptx(toolchain, &self.kernel_crate, arch, &kept.join(arch));
-                        results.lock().unwrap_or_else(PoisonError::into_inner).push((arch, result));
-                    }
-                });
-            }
-        });
-
-        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let order = |arch: &String| self.archs.iter().position(|other| other == arch);
-        results.sort_by_key(|(arch, _)| order(arch));
-        results.into_iter().map(|(_, result)| result).collect()
     }
 }
 

@@ -206,6 +206,40 @@ fn builds_in_one_target_folder_share_what_they_compile() {
     assert_ne!(compiled(), before, "compiled again");
 }
 
+/// Two crates, and of the first several architectures: each has its own modules, in the order asked for.
+#[test]
+fn crates_are_built_at_once() {
+    let folder = folder_in_target("at_once");
+    let first = kernel_crate(&folder.join("first"), KERNELS).archs(["sm_75", "sm_80"]);
+    let second = kernel_crate(&folder.join("second"), KERNELS).arch("sm_80").features(["twice"]);
+    let built = cuda_builder::build_all([first, second]).unwrap();
+
+    let archs = |modules: &PtxModules| {
+        let mut archs: Vec<_> = modules.iter().map(|module| module.arch.clone()).collect();
+        archs.dedup();
+        archs
+    };
+    assert_eq!(
+        built.iter().map(archs).collect::<Vec<_>>(),
+        [vec!["sm_75", "sm_80"], vec!["sm_80"]]
+    );
+    for arch in ["sm_75", "sm_80"] {
+        let count = text(&built[0], arch, "count");
+        assert!(
+            count.contains("111111") && count.contains(&format!(".target {arch}\n")),
+            "{count}"
+        );
+    }
+    let count = text(&built[1], "sm_80", "count");
+    assert!(count.contains("222222"), "{count}");
+
+    // A mistake in one of them is told.
+    let broken = kernel_crate(&folder.join("first"), "mistake").arch("sm_80");
+    let sound = kernel_crate(&folder.join("second"), KERNELS).arch("sm_80");
+    let error = cuda_builder::build_all([sound, broken]).unwrap_err();
+    assert!(matches!(error, Error::Compile { .. }), "{error}");
+}
+
 #[test]
 fn a_build_without_architectures_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
