@@ -134,7 +134,7 @@ mod tests {
     use super::super::shapes::default_shapes;
     use super::super::shipped;
     use super::super::table::{
-        Source, Table,
+        Entry, Source, Table,
         tests::{entry, on_h200},
     };
     use super::*;
@@ -369,8 +369,7 @@ mod tests {
     /// How much slower than the fastest the kernels are that would be chosen on some measured shapes if these had not been measured, each predicted from all
     /// others; and on how many of them the chosen one was not measured, since it came later.
     fn losses_where_left_out(table: &Table, wanted: impl Fn(&Shape) -> bool) -> (Vec<f64>, usize) {
-        let (mut losses, mut unknown) = (Vec::new(), 0);
-        for left_out in table.entries().filter(|entry| wanted(&entry.shape)) {
+        let loss = |left_out: &Entry| {
             let mut others = Table::new(table.types());
             let rest = table.entries().filter(|entry| entry.shape != left_out.shape);
             rest.for_each(|entry| others.insert(entry.clone()));
@@ -378,11 +377,21 @@ mod tests {
             let problem = Problem::new(table.types(), m, n, k);
             let selection = choose_in(&others, &h200(), problem).unwrap();
             let fastest = left_out.fastest().unwrap().seconds;
-            match left_out.seconds(selection.kernel) {
-                Some(seconds) => losses.push(seconds / fastest - 1.0),
-                None => unknown += 1,
-            }
-        }
+            left_out.seconds(selection.kernel).map(|seconds| seconds / fastest - 1.0)
+        };
+        let wanted: Vec<_> = table.entries().filter(|entry| wanted(&entry.shape)).collect();
+        // On all processors: half a minute on one, as the last test of all that is left to run.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let part = wanted.len().div_ceil(threads).max(1);
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let parts = wanted.chunks(part).map(|part| {
+                scope.spawn(|| part.iter().map(|left_out| loss(left_out)).collect::<Vec<_>>())
+            });
+            let parts: Vec<_> = parts.collect();
+            parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
+        });
+        let unknown = found.iter().filter(|loss| loss.is_none()).count();
+        let mut losses: Vec<_> = found.into_iter().flatten().collect();
         losses.sort_by(f64::total_cmp);
         (losses, unknown)
     }
