@@ -67,6 +67,7 @@ macro_rules! __gemm_kernels {
                 fits: <$kernel as $crate::kernel::GemmKernel>::FITS,
                 walks_batches: <$kernel as $crate::kernel::GemmKernel>::WALKS_BATCHES,
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
+                turns: <$kernel as $crate::kernel::GemmKernel>::TURNS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
                 cluster_cols: $crate::swapped::cluster_cols_of_d::<$kernel>(),

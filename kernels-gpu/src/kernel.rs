@@ -81,6 +81,8 @@ pub trait GemmKernel {
     const FINISHES: bool = false;
     /// Groups of threads that each own all of a block's tile, and share the values of k of its slices: [`crate::ladder::sliced_k`].
     const DEPTH_GROUPS: u32 = 1;
+    /// Groups of threads that each own all of a block's tile, one of its tiles after another in turn: [`crate::warpgroup::ping_pong`].
+    const TURNS: u32 = 1;
     /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
     const PRODUCERS: u32 = 0;
     /// Blocks of a cluster, which walk over D together ([`crate::schedule::parts`]) or share K ([`Schedule::ClusterK`]).
@@ -123,6 +125,7 @@ macro_rules! launched_as {
         const SCHEDULE: $crate::kernel::Schedule = <$inner>::SCHEDULE;
         const FINISHES: bool = <$inner>::FINISHES;
         const DEPTH_GROUPS: u32 = <$inner>::DEPTH_GROUPS;
+        const TURNS: u32 = <$inner>::TURNS;
         const PRODUCERS: u32 = <$inner>::PRODUCERS;
         const CLUSTER: u32 = <$inner>::CLUSTER;
         const CLUSTER_COLS: u32 = <$inner>::CLUSTER_COLS;
@@ -149,9 +152,9 @@ pub const fn threads<K: GemmKernel>() -> u32 {
     consumers::<K>() + K::PRODUCERS
 }
 
-/// Threads of a kernel's block that multiply: one a thread tile in each of the groups that share the depth.
+/// Threads of a kernel's block that multiply: one a thread tile in each of the groups that share the depth, or take turns.
 pub const fn consumers<K: GemmKernel>() -> u32 {
-    K::TILE.threads() * K::DEPTH_GROUPS
+    K::TILE.threads() * K::DEPTH_GROUPS * K::TURNS
 }
 
 /// Threads of a kernel's block that bring the slices of A and B: the producers where there are some, else all.

@@ -32,6 +32,7 @@ use crate::warp::tensor_core::TensorCore;
 use crate::warpgroup::Warpgroup;
 use crate::warpgroup::cluster_split::ClusterSplit;
 use crate::warpgroup::halves::Halves;
+use crate::warpgroup::ping_pong::PingPong;
 use crate::warpgroup::rounded::Rounded;
 use crate::warpgroup::split::SplitWarpgroup;
 use crate::warpgroup::split_halves::SplitHalves;
@@ -313,6 +314,10 @@ gemm_kernels! {
     warpgroup_fitted_tall_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, SwapAB<Nn>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_abreast64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32, 2>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+
+    // PingPong<T, STAGES, layouts, D>: a tile of 128 x 128 for each of two warpgroups, which take turns. For K that is short beside what the way to D takes.
+    ping_pong{L}_{T} = PingPong<T, 6, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    ping_pong{L}_{T}_f32 = PingPong<T, 6, L, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 
     // SplitWarpgroup<T, BM, BN, BK, STAGES, layouts, D>: the smaller tiles of `warpgroup`.
     split_warpgroup128{L}_{T} = SplitWarpgroup<T, 128, 128, 64, 6, L>, epilogue = Linear<T>, min_blocks = 1, reducer = reduce_{T}, factors = mapped, for T in [f16, bf16];

@@ -21,6 +21,7 @@
 //!   ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
 //! - C comes the same way as slices do, behind those of a tile ([`crate::warpgroup::addend`]);
+//! - sums of results of f32 are [promoted] where a thread has registers for that, since tensor cores cut them off;
 //! - in a batch they are the tiles of all products ([`crate::schedule::batches`]);
 //! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
 //!   ([`crate::schedule::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::schedule::hand_over`]);
@@ -36,6 +37,8 @@
 //! consumer 1            | 0 ------ | 1 ------ | ..            | last --- | store    | ..      rows 64 to 127
 //! ```
 //!
+//! Where the way to D is long beside the products, two warpgroups with a tile each take turns instead ([`ping_pong`]).
+//!
 //! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes ([`crate::maps`]);
 //! others are copied into such rows before ([`crate::prepare::repack`]), and the kernel does not know.
 
@@ -43,6 +46,7 @@ pub mod addend;
 pub mod bulk_panels;
 pub mod cluster_split;
 mod derived;
+mod each;
 pub mod fit;
 pub mod halves;
 mod inside;
@@ -50,7 +54,9 @@ pub mod outbox;
 pub mod outgoing;
 pub mod pace;
 pub mod part;
+pub mod ping_pong;
 mod produce;
+pub mod promoted;
 mod roles;
 pub mod rounded;
 pub mod split;
@@ -127,7 +133,8 @@ impl<
     type Target = D;
     const RUNG: Rung = Rung::Warpgroup;
     const LAYOUTS: Layouts = L::LAYOUTS;
-    const SUMMATION: Summation = Summation::Warpgroups;
+    const SUMMATION: Summation =
+        if Self::PROMOTES { Summation::Promoted } else { Summation::Warpgroups };
     const TILE: Tile = Tile {
         bm: BM as u32,
         bn: BN as u32,
@@ -208,6 +215,7 @@ impl<
         // which has a part of that tile to leave.
         unsafe {
             let mut sums = Sums::<L, BN, BM>::declare();
+            let mut recent = Self::recent();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Self::CLUSTER);
             if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
                 become_producer();
@@ -217,12 +225,13 @@ impl<
                     let parts = parts.map(|Part { origin, slices, .. }| {
                         (in_product::<Self, _>(p, origin), slices)
                     });
+                    let to = (&mut ring, Self::BRINGS_C);
                     if const { Self::KEEPS_PACE } {
                         let mut pace = Pace::new();
-                        Self::produce(p, &mut ring, parts, || pace.step::<Self, _>(p));
+                        Self::produce(p, to, parts, || pace.step::<Self, _>(p));
                         pace.end::<Self, _>(p);
                     } else {
-                        Self::produce(p, &mut ring, parts, || ());
+                        Self::produce(p, to, parts, || ());
                     }
                     ring.wait_all_read();
                 }
@@ -281,13 +290,17 @@ impl<
                         );
                     }
                 };
-                let fetched = Self::consume(
-                    &mut sums,
-                    &mut ring,
-                    (first, Self::HOLDS),
-                    (slices, cols),
-                    (send, fetch),
-                );
+                let fetched = if let Some(recent) = &mut recent {
+                    Self::consume_promoted(&mut sums, recent, &mut ring, (first, slices), fetch)
+                } else {
+                    Self::consume(
+                        &mut sums,
+                        &mut ring,
+                        (first, Self::HOLDS),
+                        (slices, cols),
+                        (send, fetch),
+                    )
+                };
                 parked = Parked::nothing();
                 if const { !FITS } && is_left {
                     sums.leave(&of_block(block), meet);

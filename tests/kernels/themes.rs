@@ -332,7 +332,7 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let order = |kernel: &KernelInfo| match kernel.summation {
         Summation::InGroups => (kernel.summation, kernel.depth_groups, kernel.tile.bk),
         // A launch that adds slices up has the activations of all other kernels, and warpgroups have shorter ones.
-        Summation::Warpgroups | Summation::Halves | Summation::Rounded => {
+        Summation::Warpgroups | Summation::Promoted | Summation::Halves | Summation::Rounded => {
             (kernel.summation, u32::from(kernel.reducer.is_some()), 0)
         }
         // Two blocks may sum over half of K each, and in bulk an instruction takes more values of k.
@@ -381,9 +381,11 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 pub fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
     match kernel.summation {
         Summation::Ascending | Summation::InGroups => Machine::new(Device::sim()),
-        Summation::TensorCores | Summation::Warpgroups | Summation::Halves | Summation::Rounded => {
-            machine.clone()
-        }
+        Summation::TensorCores
+        | Summation::Warpgroups
+        | Summation::Promoted
+        | Summation::Halves
+        | Summation::Rounded => machine.clone(),
     }
 }
 

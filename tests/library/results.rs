@@ -51,6 +51,29 @@ fn results_are_not_rounded_to_halves_on_the_way() {
     }
 }
 
+/// Tensor cores cut sums off, by more the deeper a product is; in narrow tiles threads take over what they have added up before that shows.
+#[test]
+fn sums_of_narrow_tiles_are_added_up_in_f32() {
+    let (m, n, k) = (130, 72, 2048);
+    let device = Device::sim();
+    let a: Array2<bf16> = random_matrix(&mut rng(1, 0), m, k, Distribution::Normal);
+    let b: Array2<bf16> = random_matrix(&mut rng(2, 0), k, n, Distribution::Normal);
+    let exact = a.mapv(f64::from).dot(&b.mapv(f64::from));
+    let (a, b) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
+    let error = |kernel: &str| {
+        let mut d = device.matrix::<f32>(m, n).unwrap();
+        let gemm = Gemm::widening(&a, &b).kernel(KernelChoice::Named(kernel.to_owned()));
+        gemm.run(&mut d).unwrap();
+        relative_error(&d.to_array().unwrap(), &exact)
+    };
+    let cut_off = error("warpgroup");
+    assert!(cut_off > 1.5e-6, "the simulator cuts off, too: {cut_off:e}");
+    for kernel in ["warpgroup128", "warpgroup_pair128", "warpgroup64", "warpgroup_abreast64"] {
+        let promoted = error(kernel);
+        assert!(promoted < 2.5e-7, "{kernel}: {promoted:e} beside {cut_off:e}");
+    }
+}
+
 #[test]
 fn c_and_bias_are_of_the_type_of_d() {
     let device = Device::sim();

@@ -2,7 +2,7 @@
 
 use crate::module::modules;
 use regemm::Rung;
-use regemm_kernels::kernel::{Schedule, Tile};
+use regemm_kernels::kernel::{Schedule, Summation, Tile};
 
 /// Catches a barrier that was lost, or one too many: the design has two around the use of the slices, with two stages
 /// one for the first slices and one for each after them, and in a pipeline one for each.
@@ -130,7 +130,19 @@ fn barriers_are_as_designed() {
             }
         }
         let Tile { bm, bn, .. } = module.kernel.tile;
-        if module.kernel.rung == Rung::Warpgroup && !module.kernel.fits && bm * bn > 128 * 128 {
+        let promotes = module.kernel.summation == Summation::Promoted;
+        if promotes {
+            // Among the lanes that have read the last stage before threads take over sums.
+            expected.push("bar.warp.sync");
+        }
+        if module.kernel.turns > 1 {
+            // Where they wait for their turn, instead of where sums are left and collected, and where they say that it is the other's, with and without depth.
+            let of_sums =
+                1 + expected[1..].iter().position(|barrier| *barrier == "bar.sync").unwrap();
+            expected.splice(of_sums..of_sums + 2, ["bar.sync", "bar.arrive", "bar.arrive"]);
+        }
+        let is_warpgroup = module.kernel.rung == Rung::Warpgroup;
+        if is_warpgroup && !module.kernel.fits && !promotes && bm * bn > 128 * 128 {
             // Where one warpgroup holds, and the other says that it need not any more.
             expected.insert(1, "bar.sync");
             expected.insert(1, "bar.arrive");

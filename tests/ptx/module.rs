@@ -212,9 +212,9 @@ impl Module {
         }
     }
 
-    /// Pieces of 64 rows that each of two warpgroups has of a tile.
+    /// Pieces of 64 rows that each of two warpgroups has of a tile, or of its own where they take turns.
     pub fn pieces(&self) -> u32 {
-        self.kernel.walked(self.kernel.tile.bm, self.kernel.tile.bn).0 / 2 / 64
+        self.kernel.turns * self.kernel.walked(self.kernel.tile.bm, self.kernel.tile.bn).0 / 2 / 64
     }
 
     /// Parts of 128 bytes a row in which a warp's rows of sums leave, the last of a piece with what is left.
@@ -249,7 +249,8 @@ impl Module {
             return if self.stores_directly() { 0 } else { ways * parts + parts.min(OF_GELU) };
         }
         let ways = ways + 2;
-        if self.has_many_sums() {
+        // Where others multiply meanwhile nothing leaves later either.
+        if self.has_many_sums() || self.kernel.turns > 1 {
             return ways * parts;
         }
         let later = if self.kernel.fits { 2 } else { 3 };

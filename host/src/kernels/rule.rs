@@ -46,6 +46,10 @@ const DEEP_FOR_SKINNY: u32 = 2;
 const DEEP_FOR_CLUSTERS: u32 = 1024;
 const DEEP_FOR_CLUSTERS_OF_DOUBLES: u32 = 512;
 
+/// Rows and columns of the tiles of warpgroups that take turns, and the depth from which on that pays for results of f32.
+const TILE_OF_TURNS: u32 = 128;
+const DEEP_FOR_TURNS: u32 = 1024;
+
 /// Multiply-adds that a GPU does in the time in which its memory delivers an element of 4 bytes: an H200 33e12 a second, and
 /// 1.05e12.
 const MULTIPLY_ADDS_A_LOAD: u64 = 32;
@@ -151,7 +155,7 @@ impl Order {
             (Order::LAST, Rule::SlowTensorCores)
         } else if !repack_pays(kernel, problem) {
             (Order::LAST, Rule::RepackCosts)
-        } else if !has_tiles_for(kernel, problem) {
+        } else if !has_tiles_for(kernel, problem, device) {
             (Order::LAST, Rule::OtherShapes)
         } else if kernel.schedule == Schedule::SplitK {
             let fits = match kernel.rung {
@@ -282,11 +286,14 @@ fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
 /// ones of warpgroups those that are higher than wide are for a D of as many columns or a little fewer; and what tiles that [fit](regemm_kernels::warpgroup::fit) gain depends
 /// on how D divides into them among the multiprocessors, which only measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
 /// has few of either, it is known to be fast that blocks share K.
-fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
+fn has_tiles_for(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
     let Tile { bm, bn, .. } = kernel.tile;
     let large = i64::from(bm * bn) >= LARGE_TILE;
     match kernel.rung {
         _ if kernel.fits => false,
+        Rung::Warpgroup if kernel.turns > 1 || takes_turns(problem, device) => {
+            kernel.turns > 1 && takes_turns(problem, device)
+        }
         Rung::Warpgroup if kernel.cluster_cols > 1 => {
             problem.n > bn && problem.n <= kernel.cluster_cols * bn
         }
@@ -298,6 +305,19 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem) -> bool {
         }
         _ => true,
     }
+}
+
+/// Whether a batch is one for warpgroups that [take turns](regemm_kernels::warpgroup::ping_pong): each of those that the device has gets a tile, and none a second one, or results
+/// are long, and K is deep enough for the way of one to D to end before the other's products. On an H100 64 products of 256 take 8 % less so in bf16 and 12 % less with results of f32, 16 of 1024
+/// with these 4 % less; without them 6 % more, and 128 of 512 more either way.
+fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
+    let tiles = |size: u32| u64::from(size.div_ceil(TILE_OF_TURNS));
+    let all =
+        tiles(problem.m).saturating_mul(tiles(problem.n)).saturating_mul(problem.batch.into());
+    let blocks = u64::from(device.multiprocessors);
+    let one_each = (blocks + 1..=2 * blocks).contains(&all);
+    let is_long = problem.target != problem.dtype && problem.k >= DEEP_FOR_TURNS && all > blocks;
+    problem.batch > 1 && (one_each || is_long)
 }
 
 /// Whether a kernel is made for D as narrow as this, and K deep enough for its steps.
@@ -342,7 +362,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 ///
 /// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
 /// for narrow D alone, and those that [fit](regemm_kernels::warpgroup::fit), for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that
-/// is as wide as one of them. The smallest tiles of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first whose slices
+/// is as wide as one of them. Warpgroups that [take turns](regemm_kernels::warpgroup::ping_pong) are for batches that are as many tiles as the device has warpgroups, or whose results are long. The
+/// smallest tiles of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first whose slices
 /// take less time to fetch, if that takes longer than to multiply them: clusters, where rows of the factors are no whole sectors of the L2 cache.
 ///
 /// Kernels for which factors must be [repacked](super::Repack) come last where that takes longer than they gain: where the product is small or

@@ -53,6 +53,8 @@ pub struct KernelInfo {
     pub walks_batches: bool,
     /// Groups of threads that each own all of a block's tile.
     pub depth_groups: u32,
+    /// Groups of threads that each own all of one of the block's tiles, and take turns.
+    pub turns: u32,
     /// Threads of a block that own no part of its tile.
     pub producers: u32,
     /// Blocks of a cluster: the launch's blocks along x are a multiple of that.
@@ -94,7 +96,9 @@ impl KernelInfo {
 
     /// Whether its blocks can share tiles, and hand their sums over to each other.
     pub const fn shares_tiles(&self) -> bool {
-        matches!(self.schedule, Schedule::StreamK | Schedule::Persistent) && !self.fits
+        matches!(self.schedule, Schedule::StreamK | Schedule::Persistent)
+            && !self.fits
+            && self.turns == 1
     }
 
     /// Rows and columns of the matrix that its blocks walk over, of an `m x n` matrix D: those of the transpose where it [swaps A and B](crate::swapped).
@@ -135,7 +139,7 @@ impl KernelInfo {
 
     /// Threads in a block.
     pub const fn threads(&self) -> u32 {
-        self.tile.threads() * self.depth_groups + self.producers
+        self.tile.threads() * self.depth_groups * self.turns + self.producers
     }
 
     /// Rows of the tiles of a cluster, in the matrix that its blocks [walk over](Self::walked).

@@ -62,6 +62,9 @@ pub enum Summation {
     TensorCores,
     /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
     Warpgroups,
+    /// As `Warpgroups` does, but only [`PROMOTED`](crate::warpgroup::promoted::PROMOTED) values of k at a time, whose sums are added up as f32 is. The same
+    /// bits with every such kernel of the same [`Schedule`] on one machine.
+    Promoted,
     /// Of numbers in two halves: products of high ones as `Warpgroups` or `TensorCores` does, but only [`PROMOTED`](crate::warpgroup::halves::PROMOTED) values
     /// of k at a time, or half as many, whose sums are added up as f32 is, in one step or two ([`crate::warpgroup::halves`]); then those of high ones with low ones,
     /// all as it does, are added to that. The same bits with kernels of tiles as wide, for the same slices of K.

@@ -72,7 +72,7 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
         p: &GemmParams<K::Element, E, K::Target>,
     ) -> Self {
         let slices = p.k.div_ceil(K::TILE.bk);
-        let shares = if const { K::FITS } {
+        let shares = if const { K::FITS || K::TURNS > 1 } {
             Shares::new(0, 0, slices)
         } else {
             Shares::new(p.shared_tiles, p.sharing_blocks, slices)

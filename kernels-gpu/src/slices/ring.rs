@@ -222,6 +222,14 @@ impl<const STAGES: u32> Ring<STAGES> {
         self.reading
     }
 
+    /// Leaves so many of the next stages to others, who wait for them and say that they have read them.
+    #[device_inline]
+    pub fn pass(&mut self, stages: u32) {
+        let Place { stage, parity } = self.reader;
+        let to = stage + stages;
+        self.reader = Place { stage: to % STAGES, parity: parity ^ (to / STAGES % 2) };
+    }
+
     /// Says that this warp has read all of the stage before the one that was waited for last.
     ///
     /// # Safety

@@ -27,7 +27,7 @@ impl<
     const FITS: bool,
 > Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
-    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin, and then C of those that are finished, where that is
+    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin, and then, if it is to, C of those that are finished, where that is
     /// mapped. Does something `before` each slice.
     ///
     /// # Safety
@@ -36,7 +36,7 @@ impl<
     #[track_caller]
     pub unsafe fn produce<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
-        ring: &mut Ring<STAGES>,
+        (ring, brings_c): (&mut Ring<STAGES>, bool),
         parts: impl IntoIterator<Item = ((u32, Origin), Range<u32>)>,
         mut before: impl FnMut(),
     ) {
@@ -72,7 +72,7 @@ impl<
                         to_b.load_part::<ABOVE>(b, col, k, full, rank);
                     }
                 }
-                if const { Self::BRINGS_C } && p.c_is_mapped_anew() {
+                if brings_c && p.c_is_mapped_anew() {
                     // Who has the end of a tile finishes it.
                     if slices.end == hint::opaque(p.k).div_ceil(BK as u32) {
                         Self::bring_c(&p, ring, Origin { row, col });

@@ -167,9 +167,15 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// [waited for](Self::wait).
     #[device_inline]
     #[track_caller]
-    pub unsafe fn begin_products<T: wgmma::Element, A: Major, B: Major, const BK: usize>(
+    pub unsafe fn begin_products<
+        T: wgmma::Element,
+        A: Major,
+        B: Major,
+        const ROWS: usize,
+        const BK: usize,
+    >(
         &mut self,
-        (a, row): (BulkPanel<T, A, BM, BK>, u32),
+        (a, row): (BulkPanel<T, A, ROWS, BK>, u32),
         b: BulkPanel<T, B, N, BK>,
         first: bool,
     ) {
@@ -178,11 +184,11 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         unsafe {
             wgmma::fence();
             unroll!(step < BK / K, {
-                let a = BulkPanel::<T, A, BM, BK>::step(a, step as u32);
+                let a = BulkPanel::<T, A, ROWS, BK>::step(a, step as u32);
                 let b = BulkPanel::<T, B, N, BK>::step(b, step as u32);
                 self.sums.mma_async(a, b, !first || step != 0);
                 if let Some(below) = &mut self.below {
-                    let a = BulkPanel::<T, A, BM, BK>::further(a, M as u32);
+                    let a = BulkPanel::<T, A, ROWS, BK>::further(a, M as u32);
                     below.mma_async(a, b, !first || step != 0);
                 }
             });

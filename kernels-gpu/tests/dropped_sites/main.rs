@@ -156,7 +156,9 @@ kernels! {
     // Warpgroups: several tiles for a block, more slices than stages, tiles that are shared, rows that bulk copies do not take.
     warpgroup64_bf16: product(130, 72, 640), product(130, 72, 640).staying(2).shared(1, 2), product(130, 71, 640);
     warpgroup_bf16: product(130, 264, 320), product(130, 264, 320).reading_c();
-    warpgroup64_f16_f32: product(130, 72, 640), product(130, 72, 640).reading_c();
+    warpgroup64_f16_f32: product(130, 72, 1300), product(130, 72, 640).reading_c();
+    ping_pong_bf16: product(300, 136, 500).staying(2), product(300, 132, 600).staying(1);
+    ping_pong_f16_f32: product(300, 136, 500).staying(2);
     warpgroup_pair128_bf16: product(300, 136, 500).staying(2).paced(2), product(130, 72, 640).staying(2).shared(1, 2);
     warpgroup_abreast64_bf16: product(130, 136, 600);
     warpgroup_abreast64_f16_f32: product(130, 136, 600);

@@ -39,7 +39,13 @@ const fn survivor(
 }
 
 pub const SURVIVORS: &[Survivor] = &[
-    survivor(WarpBarrier, "warpgroup.rs", "let fetched = Self::consume(", LanesHaveMet),
+    survivor(WarpBarrier, "warpgroup.rs", "Self::consume(", LanesHaveMet),
+    survivor(
+        WarpBarrier,
+        "warpgroup.rs",
+        "Self::consume_promoted(&mut sums, recent, &mut ring, (first, slices), fetch)",
+        LanesHaveMet,
+    ),
     survivor(
         WarpBarrier,
         "warpgroup/cluster_split.rs",

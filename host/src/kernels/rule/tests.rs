@@ -1,6 +1,6 @@
 //! The choice by rule, for products and devices of many kinds, and beside what was measured.
 
-use super::super::{Repack, find};
+use super::super::{Repack, Types, find};
 use super::*;
 use crate::device::info::tests::h200;
 use crate::error::{Error, Resource};
@@ -120,7 +120,8 @@ fn tiles_that_fit_are_never_the_rules() {
             assert!(!fitting.is_empty(), "they are ranked");
             let first = ranked[0].kernel;
             assert!(!first.fits, "{} for {m} x {n} {layouts}", first.name);
-            let wanted = fitting.iter().find(|ranked| has_tiles_for(ranked.kernel, &problem));
+            let wanted =
+                fitting.iter().find(|ranked| has_tiles_for(ranked.kernel, &problem, &h200()));
             assert!(wanted.is_none(), "{m} x {n} {layouts}");
         }
     }
@@ -370,6 +371,30 @@ fn the_blocks_of_a_whole_batch_count() {
     assert_eq!(selection.kernel.rung, Rung::WarpSpecialised, "{selection}");
     let endless = Problem { batch: u32::MAX, ..problem(i32::MAX as u32, 256, 256) };
     assert!(choose(&endless, &h200(), None).unwrap().kernel.producers > 0);
+}
+
+#[test]
+fn batches_that_give_each_warpgroup_a_tile_or_have_long_results_take_turns() {
+    let (short, long) =
+        (Types::from(Dtype::Bf16), Types { factors: Dtype::Bf16, results: Dtype::F32 });
+    let chosen = |types: Types, batch, size| {
+        let problem = Problem { batch, ..Problem::new(types, size, size, size) };
+        choose(&problem, &h200(), None).unwrap().kernel.name
+    };
+    for (types, batch, size, name) in [
+        (short, 64, 256, "ping_pong_bf16"),
+        (short, 512, 256, "warpgroup_bf16"),
+        (short, 16, 1024, "warpgroup_bf16"),
+        (long, 64, 256, "ping_pong_bf16_f32"),
+        (long, 128, 512, "warpgroup_bf16_f32"),
+        (long, 16, 1024, "ping_pong_bf16_f32"),
+    ] {
+        assert_eq!(chosen(types, batch, size), name, "{batch} of {size}");
+    }
+    // One product has times of its own.
+    let single = Problem::new(short, 2048, 2048, 2048);
+    let first = rank(&single, &h200()).remove(0);
+    assert_eq!(first.kernel.turns, 1, "{first}");
 }
 
 #[test]

@@ -20,10 +20,10 @@
 use super::{BK, PROMOTED, Slice};
 use crate::prepare::split::LOW_FACTOR;
 use crate::warpgroup::bulk_panels::BulkPanel;
+use crate::warpgroup::each::for_each_register;
 use crate::warpgroup::tile::WarpgroupTile;
 use core::marker::PhantomData;
 use cuda_std::device_inline;
-use cuda_std::unroll;
 use cuda_std::wgmma::{self, Accumulators, K, Major};
 
 /// How the sums of high halves are added up: in two steps, or one.
@@ -44,21 +44,6 @@ impl Steps for InOneStep {
 
 impl Steps for InTwoSteps {
     const TWO: bool = true;
-}
-
-/// What is to be done with each register `$i` of a thread that has those of `$n` columns. Registers have names and no indices.
-macro_rules! for_each_register {
-    ($n:ident, $i:ident, $body:expr) => {
-        for_each_register!(@ $n, $i, $body, 0 32 64 96)
-    };
-    (@ $n:ident, $i:ident, $body:expr, $($first:literal)*) => {$(
-        unroll!(j < 32, {
-            if const { $first + j < $n / 2 } {
-                const $i: usize = $first + j;
-                $body;
-            }
-        });
-    )*};
 }
 
 /// The sums of high halves, and of low ones, which are multiplied by [`LOW_FACTOR`]; set 0 is the finished ones.

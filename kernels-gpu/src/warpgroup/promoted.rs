@@ -1,0 +1,169 @@
+//! Results of f32 from sums that are added up in f32: tensor cores have each of them for four slices only.
+//!
+//! Tensor cores cut sums off instead of rounding them, with every instruction and always in the direction of zero, by more the larger they
+//! are ([`cuda_std::wgmma`]). Of a result in half precision nothing of that is left. One of f32 is off by 1e-6 of itself at a depth of 1024, and the
+//! error grows with the depth: 4.4e-6 at 4096. So where a thread has registers for twice as many sums, in tiles of up to 128 columns, tensor cores begin anew every
+//! [`PROMOTED`] values of k, and threads add what there is by then to sums of their own, which are rounded as f32 is:
+//!
+//! ```text
+//! tensor cores   | 0 to 3 of warpgroup 0 | 0 to 3 of warpgroup 1 | 4 to 7 of warpgroup 0 | 4 to 7 of warpgroup 1 | ..
+//! warpgroup 0                            | sums += 0 to 3        |                       | sums += 4 to 7
+//! warpgroup 1                                                    | sums += 0 to 3        |                       | ..
+//! ```
+//!
+//! It costs nearly nothing, since one warpgroup multiplies while the other adds. In 8-bit products, of which tensor cores keep fewer bits still, it is known as promotion (DeepSeek-AI,
+//! "DeepSeek-V3 Technical Report", 2024, 3.3.2).
+
+use super::Warpgroup;
+use crate::element::Element;
+use crate::slices::ring::Ring;
+use crate::swapped::Operands;
+use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
+use crate::warpgroup::each::for_each_register;
+use crate::warpgroup::outgoing::Outgoing;
+use crate::warpgroup::tile::WarpgroupTile;
+use cuda_std::wgmma::{self, Accumulators, K, Major};
+use cuda_std::{device_inline, unroll};
+
+/// Values of k that tensor cores add up.
+pub const PROMOTED: usize = 256;
+
+/// Columns of a tile of which a thread has registers for twice as many sums.
+pub(super) const MOST_COLS: usize = 128;
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+    const ABOVE: u32,
+    D: Outgoing,
+    const BESIDE: u32,
+    const FITS: bool,
+> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
+{
+    /// Whether sums are promoted.
+    pub(super) const PROMOTES: bool = !D::IS_PARKED && !FITS && BN <= MOST_COLS;
+
+    /// Registers for sums of some slices, of undefined values, if they are promoted.
+    ///
+    /// # Safety
+    /// As for [`Accumulators::declare`].
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn recent() -> Option<Accumulators<BN, 2>> {
+        // SAFETY: as promised by the caller.
+        if const { Self::PROMOTES } { Some(unsafe { Accumulators::declare() }) } else { None }
+    }
+
+    /// [`consume`](Self::consume) of a kernel that promotes its sums, and whose warpgroups do not hold.
+    ///
+    /// # Safety
+    /// As for [`consume`](Self::consume).
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn consume_promoted<O: Operands, R>(
+        sums: &mut WarpgroupTile<BN, BM, O>,
+        recent: &mut Accumulators<BN, 2>,
+        ring: &mut Ring<STAGES>,
+        (first, slices): (u32, u32),
+        late: impl FnOnce() -> R,
+    ) -> R {
+        const {
+            assert!(!Self::PROMOTES || !Self::HOLDS && PROMOTED.is_multiple_of(BK));
+        };
+        let together = const { (PROMOTED / BK) as u32 };
+        // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
+        unsafe {
+            sums.clear();
+            // Else they would keep their registers from one tile to the next, by way of the epilogue.
+            clear(recent);
+            if slices == 0 {
+                return late();
+            }
+            let mut slice = 0;
+            loop {
+                let (begin, end) = (slice, slices.min(slice + together));
+                while slice < end {
+                    let (a, b) = Self::panels(ring.wait_full());
+                    begin_products(recent, (a, first), b, slice == begin);
+                    if slice > begin {
+                        wgmma::wait_group::<1>();
+                        ring.emptied();
+                    }
+                    slice += 1;
+                }
+                if end == slices {
+                    break;
+                }
+                wgmma::wait_group::<0>();
+                ring.emptied_last();
+                promote(sums, recent);
+            }
+            let result = late();
+            wgmma::wait_group::<0>();
+            ring.emptied_last();
+            promote(sums, recent);
+            result
+        }
+    }
+}
+
+/// Begins to add the products of a slice to recent sums: as [`WarpgroupTile::begin_products`].
+///
+/// # Safety
+/// As for that.
+#[device_inline]
+#[track_caller]
+unsafe fn begin_products<
+    T: wgmma::Element,
+    A: Major,
+    B: Major,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+>(
+    recent: &mut Accumulators<BN, 2>,
+    (a, row): (BulkPanel<T, A, BM, BK>, u32),
+    b: BulkPanel<T, B, BN, BK>,
+    first: bool,
+) {
+    let (a, b) = (a.operand(row), b.operand(0));
+    // SAFETY: as promised by the caller.
+    unsafe {
+        wgmma::fence();
+        unroll!(step < BK / K, {
+            let a = BulkPanel::<T, A, BM, BK>::step(a, step as u32);
+            let b = BulkPanel::<T, B, BN, BK>::step(b, step as u32);
+            recent.mma_async(a, b, !first || step != 0);
+        });
+        wgmma::commit_group();
+    }
+}
+
+/// Makes recent sums zero.
+///
+/// # Safety
+/// No products are under way.
+#[device_inline]
+#[track_caller]
+unsafe fn clear<const BN: usize>(recent: &mut Accumulators<BN, 2>) {
+    // SAFETY: as promised by the caller.
+    for_each_register!(BN, I, unsafe { recent.set::<I>(0.0) });
+}
+
+/// Adds recent sums to those of the threads.
+///
+/// # Safety
+/// All products have been waited for.
+#[device_inline]
+#[track_caller]
+unsafe fn promote<const BN: usize, const BM: usize, O: Operands>(
+    sums: &mut WarpgroupTile<BN, BM, O>,
+    recent: &Accumulators<BN, 2>,
+) {
+    // SAFETY: as promised by the caller.
+    for_each_register!(BN, I, unsafe { sums.add::<I>(recent.get::<I>()) });
+}
