@@ -44,8 +44,9 @@ impl<
     const FITS: bool,
 > Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
-    /// Whether sums are promoted.
-    pub(super) const PROMOTES: bool = !D::IS_PARKED && !FITS && BN <= MOST_COLS;
+    /// Whether sums are promoted: of one piece, for which a thread has registers twice.
+    pub(super) const PROMOTES: bool =
+        !D::IS_PARKED && !FITS && BN <= MOST_COLS && WarpgroupTile::<BN, BM>::PIECES == 1;
 
     /// Registers for sums of some slices, of undefined values, if they are promoted.
     ///
