@@ -46,6 +46,8 @@ pub const SURVIVORS: &[Survivor] = &[
         "Self::consume_promoted(&mut sums, recent, &mut ring, (first, slices), fetch)",
         LanesHaveMet,
     ),
+    survivor(WarpBarrier, "warpgroup/ping_pong.rs", "ring.emptied();", LanesHaveMet),
+    survivor(WarpBarrier, "warpgroup/ping_pong.rs", "ring.emptied_last();", LanesHaveMet),
     survivor(
         WarpBarrier,
         "warpgroup/cluster_split.rs",
@@ -80,7 +82,7 @@ pub const SURVIVORS: &[Survivor] = &[
     survivor(
         CountAddition,
         "warpgroup.rs",
-        "Self::produce(p, &mut ring, parts, || pace.step::<Self, _>(p));",
+        "Self::produce(p, to, parts, || pace.step::<Self, _>(p));",
         Pace,
     ),
     survivor(CountAddition, "warpgroup.rs", "pace.end::<Self, _>(p);", Pace),
