@@ -195,7 +195,12 @@ fn what_other_blocks_have_written() {
     assert_eq!(kind_without("// written"), unseen(THREADS - 1));
     // Only the thread that has waited knows that it has.
     assert_eq!(kind_without("// known"), unseen(THREADS - 2));
-    assert_eq!(kind_without("// heard"), unseen(THREADS - 1));
+    // Without a wait the other block runs at the same time, and any of its threads may be the first to have written what is read.
+    let unheard = kind_without("// heard");
+    assert!(
+        matches!(unheard, FaultKind::GlobalRace { block: found, .. } if found == block),
+        "{unheard:?}"
+    );
     assert_eq!(kind_without("// said"), FaultKind::SignalDeadlock { found: 0, wanted: 1 });
     assert_eq!(kind_without("// cleared"), FaultKind::SignalNotZero { value: 1 });
 }
