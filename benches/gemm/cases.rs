@@ -32,6 +32,24 @@ pub const RECTANGLES: [(usize, usize, usize); 11] = [
     (4095, 4097, 4093),
 ];
 
+/// Rows, columns and depth of products of activations, a row a token, with the weights of a transformer of 8 billion parameters (4096 wide, 14336 within):
+/// its first projection, both of its feed-forward layers, for one token, for those of some requests at once, and for a prompt. Weights are stored a row an
+/// output, as PyTorch and most files of them have it: NT.
+pub const LAYERS: [(usize, usize, usize); 12] = [
+    (1, 6144, 4096),
+    (1, 28672, 4096),
+    (1, 4096, 14336),
+    (16, 6144, 4096),
+    (16, 28672, 4096),
+    (16, 4096, 14336),
+    (256, 6144, 4096),
+    (256, 28672, 4096),
+    (256, 4096, 14336),
+    (4096, 6144, 4096),
+    (4096, 28672, 4096),
+    (4096, 4096, 14336),
+];
+
 /// Squares that are measured in the other layouts too.
 pub const TRANSPOSED: [usize; 2] = [1024, 4096];
 
@@ -45,9 +63,13 @@ pub const WITH_ADDEND: [usize; 3] = [1024, 4096, 8192];
 pub const EPILOGUE_SIZE: usize = 4096;
 
 /// The cases of some groups. Sizes, where some are given, take the place of those of the squares, the layouts, those with an addend and the
-/// epilogue; groups that are not square are as they are.
-pub fn cases(groups: &[Group], sizes: &[usize]) -> Vec<Case> {
+/// epilogue, and shapes that of the rectangles and the layers.
+pub fn cases(groups: &[Group], sizes: &[usize], shapes: &[[usize; 3]]) -> Vec<Case> {
     let or_given = |own: &[usize]| if sizes.is_empty() { own.to_vec() } else { sizes.to_vec() };
+    let or_shapes = |own: &[(usize, usize, usize)]| {
+        let shapes = shapes.iter().map(|&[m, n, k]| (m, n, k));
+        if shapes.len() == 0 { own.to_vec() } else { shapes.collect() }
+    };
     let square = |group, size| Case::of(group, (size, size, size));
     let of_group = |group: Group| -> Vec<Case> {
         match group {
@@ -57,8 +79,12 @@ pub fn cases(groups: &[Group], sizes: &[usize]) -> Vec<Case> {
             Group::Between => BETWEEN.into_iter().map(|size| square(group, size)).collect(),
             Group::Odd => ODD.into_iter().map(|size| square(group, size)).collect(),
             Group::Rectangles => {
-                RECTANGLES.into_iter().map(|shape| Case::of(group, shape)).collect()
+                or_shapes(&RECTANGLES).into_iter().map(|shape| Case::of(group, shape)).collect()
             }
+            Group::Layers => or_shapes(&LAYERS)
+                .into_iter()
+                .map(|shape| Case { layouts: Layouts::Nt, ..Case::of(group, shape) })
+                .collect(),
             Group::Layouts => or_given(&TRANSPOSED)
                 .into_iter()
                 .flat_map(|size| {

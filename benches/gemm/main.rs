@@ -59,13 +59,17 @@ use std::process::ExitCode;
 /// Measures the library beside cuBLASLt and cuBLAS on a GPU
 #[derive(Parser)]
 struct Arguments {
-    /// Groups of cases: squares, between, odd, rectangles, layouts, batched, addend, epilogue
+    /// Groups of cases: squares, between, odd, rectangles, layers, layouts, batched, addend, epilogue
     #[arg(long, value_delimiter = ',', default_values_t = Group::ALL, value_parser = parse_group)]
     cases: Vec<Group>,
 
     /// Sizes of the squares, the layouts, those with an addend and the epilogue, instead of the usual ones
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<usize>,
+
+    /// Rows, columns and depth of the rectangles and the layers, such as 16x4096x14336, instead of the usual ones
+    #[arg(long, value_delimiter = ',', value_parser = parse_shape)]
+    shapes: Vec<[usize; 3]>,
 
     /// Element type: f32, f64, f16 or bf16
     #[arg(long, default_value = "f32", value_parser = parse_dtype)]
@@ -117,6 +121,12 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 fn parse_group(name: &str) -> Result<Group, String> {
     let known = Group::ALL.into_iter().find(|group| group.name() == name);
     known.ok_or_else(|| format!("expected one of {}", Group::ALL.map(Group::name).join(", ")))
+}
+
+fn parse_shape(text: &str) -> Result<[usize; 3], String> {
+    let sides: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
+    let sides = sides.ok().and_then(|sides| <[usize; 3]>::try_from(sides).ok());
+    sides.filter(|sides| !sides.contains(&0)).ok_or_else(|| "expected MxNxK".to_owned())
 }
 
 fn parse_precision(name: &str) -> Result<Precision, String> {
@@ -217,7 +227,7 @@ fn measure<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         record.host = Some(host::cost::<T>(&stream, &libraries, arguments.recording.seed)?);
     }
 
-    let cases = cases::cases(&arguments.cases, &arguments.sizes);
+    let cases = cases::cases(&arguments.cases, &arguments.sizes, &arguments.shapes);
     let layouts: Vec<_> = cases.iter().map(product::layout).collect();
     let mut operands = Rotation::<T, D>::widening(device, arguments.recording.seed);
     operands.reserve(&layouts)?;

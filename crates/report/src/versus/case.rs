@@ -15,6 +15,8 @@ pub enum Group {
     Odd,
     /// Skinny, flat and deep products.
     Rectangles,
+    /// Rows of tokens times the weights of a transformer, stored as most programs store them.
+    Layers,
     /// Factors that are stored as their transposes.
     Layouts,
     /// Many small products in one call.
@@ -27,11 +29,12 @@ pub enum Group {
 
 impl Group {
     /// All, in their order.
-    pub const ALL: [Group; 8] = [
+    pub const ALL: [Group; 9] = [
         Group::Squares,
         Group::Between,
         Group::Odd,
         Group::Rectangles,
+        Group::Layers,
         Group::Layouts,
         Group::Batched,
         Group::Addend,
@@ -45,6 +48,7 @@ impl Group {
             Group::Between => "between",
             Group::Odd => "odd",
             Group::Rectangles => "rectangles",
+            Group::Layers => "layers",
             Group::Layouts => "layouts",
             Group::Batched => "batched",
             Group::Addend => "addend",

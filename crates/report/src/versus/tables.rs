@@ -207,6 +207,7 @@ fn title(group: Group) -> &'static str {
         Group::Between => "Squares between",
         Group::Odd => "Squares off by one",
         Group::Rectangles => "Rectangles",
+        Group::Layers => "Layers of a transformer",
         Group::Layouts => "Layouts",
         Group::Batched => "Batched",
         Group::Addend => "With C added",
