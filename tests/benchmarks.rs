@@ -20,17 +20,17 @@ use std::process::Command;
 
 #[test]
 fn the_table_holds_every_group_and_no_case_twice() {
-    let all = cases(&Group::ALL, &[]);
+    let all = cases(&Group::ALL, &[], &[]);
     let distinct: HashSet<Case> = all.iter().copied().collect();
     assert_eq!(distinct.len(), all.len());
     let count = |group| all.iter().filter(|case| case.group == group).count();
-    assert_eq!(Group::ALL.map(count), [7, 8, 5, 11, 6, 4, 3, 1]);
+    assert_eq!(Group::ALL.map(count), [7, 8, 5, 11, 12, 6, 4, 3, 1]);
     assert!(all.is_sorted_by_key(|case| case.group));
 }
 
 #[test]
 fn odd_sizes_have_rows_that_are_no_multiple_of_a_vector() {
-    for case in cases(&[Group::Odd], &[]) {
+    for case in cases(&[Group::Odd], &[], &[]) {
         assert!(case.is_square() && !case.n.is_multiple_of(2), "{}", case.label());
     }
 }
@@ -38,7 +38,7 @@ fn odd_sizes_have_rows_that_are_no_multiple_of_a_vector() {
 /// Of rows of half precision some are no whole sectors of the L2 cache, 32 bytes, and all are whole vectors.
 #[test]
 fn squares_between_are_no_powers_of_two() {
-    let between = cases(&[Group::Between], &[]);
+    let between = cases(&[Group::Between], &[], &[]);
     assert!(between.iter().all(|case| case.is_square() && !case.n.is_power_of_two()));
     assert!(between.iter().all(|case| case.n.is_multiple_of(8)));
     assert!(between.iter().any(|case| !case.n.is_multiple_of(16)));
@@ -47,21 +47,34 @@ fn squares_between_are_no_powers_of_two() {
 #[test]
 fn sizes_replace_those_of_squares_layouts_addends_and_the_epilogue() {
     let groups = [Group::Squares, Group::Layouts, Group::Addend, Group::Epilogue];
-    let some = cases(&groups, &[128, 96]);
+    let some = cases(&groups, &[128, 96], &[]);
     let labels: Vec<String> = some.iter().map(Case::label).collect();
     let expected = ["128", "96", "128 NT", "128 TN", "128 TT", "96 NT", "96 TN", "96 TT"];
     assert_eq!(labels[..8], expected);
     assert_eq!(labels[8..], ["128", "96", "128", "96"]);
-    assert_eq!(cases(&[Group::Odd], &[128]), cases(&[Group::Odd], &[]));
-    assert!(cases(&[], &[]).is_empty());
+    assert_eq!(cases(&[Group::Odd], &[128], &[]), cases(&[Group::Odd], &[], &[]));
+    assert!(cases(&[], &[], &[]).is_empty());
 }
 
 #[test]
 fn batches_and_layouts_say_what_they_are() {
-    let batched = cases(&[Group::Batched], &[]);
+    let batched = cases(&[Group::Batched], &[], &[]);
     assert!(batched.iter().all(|case| case.batch > 1 && case.layouts == Layouts::Nn));
-    let layouts = cases(&[Group::Layouts], &[]);
+    let layouts = cases(&[Group::Layouts], &[], &[]);
     assert!(layouts.iter().all(|case| case.batch == 1 && case.layouts != Layouts::Nn));
+}
+
+/// Activations, a row a token, times weights that are stored a row an output.
+#[test]
+fn layers_have_transposed_weights_and_shapes_replace_theirs_and_those_of_rectangles() {
+    let layers = cases(&[Group::Layers], &[], &[]);
+    assert!(layers.iter().all(|case| case.layouts == Layouts::Nt && case.batch == 1));
+    assert!(layers.iter().any(|case| case.m == 1) && layers.iter().any(|case| case.m > 1024));
+    let groups = [Group::Squares, Group::Rectangles, Group::Layers];
+    let some = cases(&groups, &[128], &[[3, 50, 70], [9, 20, 8]]);
+    let labels: Vec<String> = some.iter().map(Case::label).collect();
+    let expected = ["128", "3 x 50 x 70", "9 x 20 x 8", "3 x 50 x 70 NT", "9 x 20 x 8 NT"];
+    assert_eq!(labels, expected);
 }
 
 /// Small cases of every kind.

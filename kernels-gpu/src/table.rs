@@ -268,7 +268,7 @@ gemm_kernels! {
     cluster_split64k16{L}_f64 = DoubleClusterSplit<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
     cluster_split96{L}_f64 = DoubleClusterSplit<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
 
-    // Warpgroup<T, BM, BN, BK, STAGES, layouts, ABOVE, D, BESIDE, FITS>: 64 rows for each of two warpgroups, and a third that brings the slices. Narrower tiles
+    // Warpgroup<T, BM, BN, BK, STAGES, layouts, ABOVE, D, BESIDE, FITS>: 64 rows for each of two warpgroups, or one, and another that brings the slices. Narrower tiles
     // are for smaller D. Clusters have so many blocks above or beside each other, tiles that fit at most BN columns.
     warpgroup{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // A cluster of two blocks, each of which fetches one half of what both take from B.
@@ -277,6 +277,8 @@ gemm_kernels! {
     warpgroup_pair128{L}_{T} = Warpgroup<T, 128, 128, 64, 6, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup128{L}_{T} = Warpgroup<T, 128, 128, 64, 6, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // For D of so few rows that one warpgroup has them all, which leaves room for more slices on their way.
+    warpgroup64x64{L}_{T} = Warpgroup<T, 64, 64, 64, 13, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // A cluster of two blocks beside each other, each of which fetches one half of what both take from A: for D of so few columns that A is most of it.
     warpgroup_abreast64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L, 1, T, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // For D of few columns: twice as many rows, two pieces of 64 for each warpgroup.
@@ -313,6 +315,7 @@ gemm_kernels! {
     warpgroup_fitted_tall_tt_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, Tt, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, SwapAB<Nn>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup64x64{L}_{T}_f32 = Warpgroup<T, 64, 64, 64, 13, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_abreast64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32, 2>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 
     // PingPong<T, STAGES, layouts, D>: a tile of 128 x 128 for each of two warpgroups, which take turns. For K that is short beside what the way to D takes.
@@ -326,9 +329,7 @@ gemm_kernels! {
     split_warpgroup128{L}_{T}_f32 = SplitWarpgroup<T, 128, 128, 64, 6, L, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup128{L}_{T}, for T in [f16, bf16];
     split_warpgroup64{L}_{T}_f32 = SplitWarpgroup<T, 128, 64, 64, 8, L, f32>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32, factors = mapped, entry = split_warpgroup64{L}_{T}, for T in [f16, bf16];
 
-    // ClusterSplit<T, BM, BN, BK, STAGES, layouts, D>: the same tiles, two blocks for each.
-    cluster_split128{L}_{T} = ClusterSplit<T, 128, 128, 64, 6, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // ClusterSplit<T, BM, BN, BK, STAGES, layouts, D>: two blocks for a tile. Larger ones are hardly ever the fastest.
     cluster_split64{L}_{T} = ClusterSplit<T, 128, 64, 64, 8, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // Results of f32. Of larger tiles hardly ever the fastest.
     cluster_split64{L}_{T}_f32 = ClusterSplit<T, 128, 64, 64, 8, L, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 }

@@ -20,6 +20,8 @@
 //!   the next, and while hardware takes it to D they multiply again ([`crate::warpgroup::outbox`]), with the last of it still in registers
 //!   ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
+//! - where D has few rows no more of A is copied than there is ([`inside`]). Then memory is what all wait for, so one warpgroup is enough, with tiles of 64 x 64
+//!   and room for 13 slices on their way;
 //! - C comes the same way as slices do, behind those of a tile ([`crate::warpgroup::addend`]);
 //! - sums of results of f32 are [promoted] where a thread has registers for that, since tensor cores cut them off;
 //! - in a batch they are the tiles of all products ([`crate::schedule::batches`]);
@@ -47,9 +49,10 @@ pub mod bulk_panels;
 pub mod cluster_split;
 mod derived;
 mod each;
+mod finish;
 pub mod fit;
 pub mod halves;
-mod inside;
+pub mod inside;
 pub mod outbox;
 pub mod outgoing;
 pub mod pace;
@@ -77,7 +80,7 @@ use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
 use crate::swapped::Operands;
 use crate::tile::Origin;
-use crate::warpgroup::addend::{Brings, InStages, NotBrought};
+use crate::warpgroup::addend::Brings;
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::Outbox;
 use crate::warpgroup::outgoing::Outgoing;
@@ -150,7 +153,7 @@ impl<
     const CLUSTER_COLS: u32 = BESIDE;
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<T, L::A, BM, BK>::box_of(BESIDE),
-        fits_a: false,
+        fits_a: Self::FITS_A,
         b: if FITS {
             BulkPanel::<T, L::B, BN, BK>::box_of_width(ABOVE)
         } else {
@@ -218,7 +221,7 @@ impl<
             let mut recent = Self::recent();
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Self::CLUSTER);
             if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
-                become_producer();
+                Self::become_producer();
                 if thread == Self::CONSUMERS {
                     early_start::wait();
                     let parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
@@ -237,7 +240,8 @@ impl<
                 }
                 return;
             }
-            become_consumer();
+            Self::become_consumer();
+            Self::clear_unbrought(p.m, p.k);
             early_start::wait();
             let cols = || fit::cols::<Self, _>(p);
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
@@ -251,27 +255,10 @@ impl<
             let mut outbox = outbox_of(thread);
             let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
             let mut next = Self::next(&mut parts, p);
-            if const { FITS } && p.k == 0 {
-                Self::clear_slice();
-            }
             let mut parked = Parked::nothing();
             while let Some(Part { origin, slices, is_left, first_helper }) = next.take() {
                 // Worked out twice, since what stays in registers in between takes them from the sums.
-                let product = || {
-                    let p = if const { Self::HAS_MANY_SUMS } {
-                        &GemmParams { maps: p.maps.anew(), ..*p }
-                    } else {
-                        p
-                    };
-                    let (index, Origin { row, col }) = in_product::<Self, _>(p, origin);
-                    let mut p = p.further(index);
-                    let col = fit::first_col::<Self, _>(&p, col);
-                    if const { FITS } {
-                        // What lies beyond is another tile's.
-                        p.n = p.n.min(col + cols());
-                    }
-                    (p, (index, Origin { row: row + first, col }))
-                };
+                let product = || Self::product_of(p, origin, first);
                 let fetch = || {
                     if const { Self::HAS_ROOM } {
                         next = Self::next(&mut parts, p);
@@ -314,40 +301,10 @@ impl<
                     change(&mut sums, at);
                     if const { !Self::HAS_ROOM } {
                         // A tile ends where it has begun, so nothing need be kept in between.
-                        const {
-                            let parts = Sums::<L, BN, BM>::parts::<D>();
-                            assert!(
-                                parts.is_multiple_of(outbox::ROOMS) || Self::HAS_ROOM,
-                                "both rooms alike"
-                            )
-                        };
                         outbox = outbox_of(hint::opaque(thread));
                     }
-                    let at = (at.1, &mut outbox);
-                    if const { !Self::BRINGS_C } {
-                        let c = NotBrought;
-                        if const { Self::HAS_ROOM } {
-                            parked =
-                                sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
-                        } else {
-                            sums.store_or_park::<_, _, _, _, false, FITS>(&p, at, fetched, c);
-                        }
-                    } else {
-                        let c = InStages::<Self, STAGES, L::Operands>::new(
-                            &mut ring,
-                            shared::dynamic::<u8>().address(),
-                            first,
-                        );
-                        if const { Self::HAS_ROOM } {
-                            parked =
-                                sums.store_or_park::<_, _, _, _, true, FITS>(&p, at, fetched, c);
-                            if const { FITS && !Self::SWAPPED } {
-                                Sums::<L, BN, BM>::send_rest(&p, &parked, cols(), &mut outbox);
-                            }
-                        } else {
-                            sums.store_or_park::<_, _, _, _, false, FITS>(&p, at, fetched, c);
-                        }
-                    }
+                    let to = (&mut ring, &mut outbox);
+                    parked = Self::finish(&mut sums, &p, (at.1, first), fetched, (to, cols));
                 }
                 // Here and not where the next part begins: of a loop whose first branches are those of an iterator ptxas does not find that lanes stay together, and keeps
                 // in registers of each lane what the loop over slices has in uniform ones.

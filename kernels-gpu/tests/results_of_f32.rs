@@ -197,10 +197,8 @@ impl Product {
             (results.c, mappings) = (map(&simulator, of_c, (m, n), boxes), mappings.with_c(true));
         }
         let maps = kernel.boxes.map(|boxes| {
-            [
-                map(&simulator, a_matrix, a_stored, boxes.a),
-                map(&simulator, b_matrix, b_stored, boxes.b),
-            ]
+            let [of_a, of_b] = boxes.of_factors(kernel, m, kernel.width());
+            [map(&simulator, a_matrix, a_stored, of_a), map(&simulator, b_matrix, b_stored, of_b)]
         });
         let mut arguments: Vec<*const c_void> = vec![(&raw const params).cast()];
         if let Some(maps) = &maps {

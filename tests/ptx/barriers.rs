@@ -36,10 +36,11 @@ fn barriers_are_as_designed() {
             Rung::Pipelined => &["bar.sync"],
             // As with warp specialisation, but that the sums are added up on their way, for which all consumers have to be there.
             Rung::SlicedK => SLICED,
-            // As below, where nobody reads the stages any more, between the writes and the reads of sums, and after these; what comes then
+            // As below, among those that have cleared what lies outside of A, where nobody reads the stages any more, between the writes and the reads of sums, and after these; what comes then
             // the compiler writes once for either warpgroup.
             Rung::SplitK if module.kernel.schedule == Schedule::ClusterK => {
-                const FIRST: [&str; 7] = [
+                const FIRST: [&str; 8] = [
+                    "bar.sync",
                     "bar.sync",
                     "bar.warp.sync",
                     "bar.warp.sync",
@@ -51,12 +52,13 @@ fn barriers_are_as_designed() {
                 assert_eq!(found[..FIRST.len()], FIRST, "{}", module.name());
                 assert_eq!(found.last(), Some(&"barrier.cluster.wait"), "{}", module.name());
                 let syncs = found.iter().filter(|&&word| word == "bar.sync").count();
-                assert_eq!(syncs, 2, "{}", module.name());
+                assert_eq!(syncs, 3, "{}", module.name());
                 continue;
             }
-            // Where the memory barriers are made, and among the lanes that have read a stage, before the last and the last itself.
+            // Where the memory barriers are made, among those that have cleared what lies outside of A, and among the lanes that have read a stage, before
+            // the last and the last itself.
             Rung::SplitK if module.kernel.boxes.is_some() => {
-                &["bar.sync", "bar.warp.sync", "bar.warp.sync"]
+                &["bar.sync", "bar.sync", "bar.warp.sync", "bar.warp.sync"]
             }
             Rung::SplitK if module.kernel.producers > 0 => SLICED,
             // Before the first slice, and before the last k of each.
@@ -146,6 +148,10 @@ fn barriers_are_as_designed() {
             // Where one warpgroup holds, and the other says that it need not any more.
             expected.insert(1, "bar.sync");
             expected.insert(1, "bar.arrive");
+        }
+        if module.clears_rows() {
+            // Among those that have cleared what lies outside of A.
+            expected.push("bar.sync");
         }
         if module.kernel.rung == Rung::Warpgroup {
             // Which of the ways that sums take comes first in the text is the compiler's choice.

@@ -212,9 +212,16 @@ impl Module {
         }
     }
 
-    /// Pieces of 64 rows that each of two warpgroups has of a tile, or of its own where they take turns.
+    /// Pieces of 64 rows that each of two warpgroups has of a tile, or of its own where they take turns, or one alone.
     pub fn pieces(&self) -> u32 {
-        self.kernel.turns * self.kernel.walked(self.kernel.tile.bm, self.kernel.tile.bn).0 / 2 / 64
+        let rows = self.kernel.walked(self.kernel.tile.bm, self.kernel.tile.bn).0;
+        (self.kernel.turns * rows / 2 / 64).max(1)
+    }
+
+    /// Whether what of A's slices lies outside of it is cleared: a kernel of warpgroups that stay, of an A of few rows.
+    pub fn clears_rows(&self) -> bool {
+        let fits_a = self.kernel.boxes.is_some_and(|boxes| boxes.fits_a);
+        self.kernel.rung == Rung::Warpgroup && fits_a
     }
 
     /// Parts of 128 bytes a row in which a warp's rows of sums leave, the last of a piece with what is left.

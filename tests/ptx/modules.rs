@@ -11,7 +11,7 @@ use regemm_kernels::table::{
 const TEXT_LIMIT: usize = 92_000_000;
 
 /// All PTX together, packed as it is embedded, stays below this many bytes: every program that uses the library carries it.
-const EMBEDDED_LIMIT: usize = 16_200_000;
+const EMBEDDED_LIMIT: usize = 16_400_000;
 
 /// What of all PTX is embedded at most. That much more than it is means that something else was packed, or nothing.
 const PACKED_TO: f64 = 0.25;

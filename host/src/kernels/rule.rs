@@ -254,6 +254,10 @@ fn keeps_busy(
 ) -> bool {
     let tiles = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
     let large = i64::from(kernel.tile.bm * kernel.tile.bn) >= LARGE_TILE;
+    if kernel.is_for_few_rows() {
+        // Half of the multiprocessors keep memory as busy as all.
+        return 2 * tiles >= nearly_all;
+    }
     match kernel.schedule {
         Schedule::StreamK if large => tiles >= nearly_all,
         // Sums that many blocks leave are added up faster by many.
@@ -270,11 +274,12 @@ fn keeps_busy(
     }
 }
 
-/// Whether at least two thirds of what a kernel's tiles cover lie in D.
+/// Whether at least two thirds of what a kernel's tiles cover lie in D. That rows lie outside costs nothing where memory is waited for.
 fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
+    let rows = if kernel.is_for_few_rows() { kernel.tile.bm } else { problem.m };
     let area = u64::from(kernel.tile.bm * kernel.tile.bn);
     let covered = kernel.blocks(problem.m, problem.n).saturating_mul(area);
-    3 * u64::from(problem.m) * u64::from(problem.n) >= covered.saturating_mul(2)
+    3 * u64::from(rows) * u64::from(problem.n) >= covered.saturating_mul(2)
 }
 
 /// Whether a kernel is one for tensor cores in double precision.
@@ -294,6 +299,7 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) ->
         Rung::Warpgroup if kernel.turns > 1 || takes_turns(problem, device) => {
             kernel.turns > 1 && takes_turns(problem, device)
         }
+        _ if kernel.is_for_few_rows() => problem.m <= bm && problem.batch == 1,
         Rung::Warpgroup if kernel.cluster_cols > 1 => {
             problem.n > bn && problem.n <= kernel.cluster_cols * bn
         }

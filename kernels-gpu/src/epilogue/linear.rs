@@ -151,7 +151,7 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         let mut addends = match self.bias_axis.of_sums(at.swapped) {
             // Where there is no bias zeros have been fetched.
             BiasAxis::None | BiasAxis::Column => [vectors.of_cols.map(widened); ROWS],
-            BiasAxis::Row => vectors.of_rows.map(|word| [[widened([word, 0])[0]; 2]; PAIRS]),
+            BiasAxis::Row => widened(vectors.of_rows).map(|of_row| [[of_row; 2]; PAIRS]),
         };
         if self.reads_c_of_f32() {
             for i in 0..ROWS {

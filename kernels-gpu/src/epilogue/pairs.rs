@@ -184,18 +184,19 @@ impl PairsAt {
         unsafe { self.load_row(vector.add(self.col.into()), true, whole) }
     }
 
-    /// The elements of a vector that has one for each row of D, those of both rows; zero where there are none.
+    /// The elements of a vector that has one for each row of D, those of both rows as a pair; zero where there are none.
     ///
     /// # Safety
     /// The vector is valid for its length.
     #[device_inline]
     #[track_caller]
-    pub unsafe fn load_of_rows<T: Element>(&self, vector: GlobalPtr<T>) -> [u32; ROWS] {
-        [0, 1].map(|i| {
+    pub unsafe fn load_of_rows<T: Element>(&self, vector: GlobalPtr<T>) -> Words {
+        // They are kept while products are under way, so in as few registers as hold them.
+        in_words::<T>([0, 1].map(|i| {
             let row = self.row(i);
             // SAFETY: as promised by the caller.
             unsafe { load_element(vector.add(row.into()), row < self.m) }
-        })
+        }))
     }
 
     /// The pairs of a row whose first element in these columns is at `row`: both elements of a pair together where pairs are
@@ -248,8 +249,8 @@ pub struct Fetched {
 pub struct FetchedVectors {
     /// Of one that has an element for each column.
     pub of_cols: [Words; PAIRS],
-    /// Of one that has an element for each row: those of both rows, as the first of a pair has it.
-    pub of_rows: [u32; ROWS],
+    /// Of one that has an element for each row: those of both rows.
+    pub of_rows: Words,
 }
 
 /// Lanes that have the pairs of a row.

@@ -4,6 +4,7 @@ use super::{Needs, Rung, Schedule, Summation, Tile};
 use crate::element::Dtype;
 use crate::layout::{Layout, Layouts};
 use crate::maps::Boxes;
+use cuda_std::wgmma::M;
 
 /// The kernel of a second launch, which adds up what a kernel of [`Schedule::SplitK`] has left in the workspace:
 /// [`crate::schedule::reduce`].
@@ -99,6 +100,11 @@ impl KernelInfo {
         matches!(self.schedule, Schedule::StreamK | Schedule::Persistent)
             && !self.fits
             && self.turns == 1
+    }
+
+    /// Whether its tiles are those of [warpgroups](crate::warpgroup) for a D of few rows: all of them in one tile.
+    pub const fn is_for_few_rows(&self) -> bool {
+        matches!(self.rung, Rung::Warpgroup) && self.tile.bm == M as u32
     }
 
     /// Rows and columns of the matrix that its blocks walk over, of an `m x n` matrix D: those of the transpose where it [swaps A and B](crate::swapped).

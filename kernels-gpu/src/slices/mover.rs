@@ -13,9 +13,8 @@ use crate::kernel::GemmKernel;
 use crate::params::MatrixRef;
 use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
-use cuda_std::device_inline;
 use cuda_std::memory::SharedPtr;
-use cuda_std::thread;
+use cuda_std::{device_inline, thread};
 
 /// Bytes of the widest load or store.
 pub const VECTOR_BYTES: usize = 16;

@@ -98,7 +98,6 @@ impl<
         unsafe {
             let mut sums = WarpgroupTile::<BN, BM>::declare();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
                 warpgroup::become_producer();
@@ -111,6 +110,7 @@ impl<
                 return;
             }
             warpgroup::become_consumer();
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
             early_start::wait();
             let warpgroup = hint::uniform(thread / THREADS);
             let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;

@@ -6,16 +6,19 @@
 
 use super::{Sums, Warpgroup};
 use crate::element::Element;
-use crate::epilogue::Epilogue;
+use crate::epilogue::{Epilogue, OfProduct};
 use crate::kernel::GemmKernel;
 use crate::params::GemmParams;
+use crate::schedule::batches::in_product;
 use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::WARP;
+use crate::tile::Origin;
 use crate::warpgroup::addend::{Brings, Fills};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox;
 use crate::warpgroup::outgoing::Outgoing;
-use crate::warpgroup::tile;
+use crate::warpgroup::{fit, roles, tile};
+use cuda_std::wgmma::Major;
 use cuda_std::{device_inline, shared, wgmma};
 
 /// Sums of a tile that is too small for a warpgroup to hold.
@@ -59,12 +62,19 @@ impl<
     /// Threads that multiply.
     pub(super) const CONSUMERS: u32 = Self::TILE.threads();
 
+    /// Whether producers give registers to those that multiply: one warpgroup of these has enough.
+    pub(super) const HANDS_REGISTERS: bool = Self::CONSUMERS > wgmma::THREADS;
+
     /// Whether [hardly any registers](tile::WarpgroupTile::HAS_MANY_SUMS) are left beside the sums.
     pub(super) const HAS_MANY_SUMS: bool = Sums::<L, BN, BM>::HAS_MANY_SUMS;
 
     /// Whether consumers keep the last of a tile until [later](crate::warpgroup::tile::Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
     /// which results of f32, and more than 128 sums, leave no registers.
     pub(super) const HAS_ROOM: bool = D::IS_PARKED && !Self::HAS_MANY_SUMS;
+
+    /// Whether of an A of few rows, along k, only those are copied: where no other block brings a part of it.
+    pub(super) const FITS_A: bool =
+        Self::CLUSTER == 1 && !<L::A as Major>::TRANSPOSED && !Self::SWAPPED;
 
     /// Whether D leaves through outboxes.
     pub(super) const SENDS: bool = !tile::is_stored_directly::<D, FITS>();
@@ -99,6 +109,52 @@ impl<
             parts.next_tile_anew::<Self, _>(p)
         } else {
             parts.next()
+        }
+    }
+
+    /// The parameters of a part's product, how many products after the running block's it is, and where in it the part of the warpgroup with the rows from `first` on begins.
+    #[device_inline]
+    pub(super) fn product_of<E: Epilogue<D>>(
+        p: &GemmParams<T, E, D>,
+        origin: Origin,
+        first: u32,
+    ) -> (GemmParams<T, OfProduct<E, u32>, D>, (u32, Origin)) {
+        let p = if const { Self::HAS_MANY_SUMS } {
+            &GemmParams { maps: p.maps.anew(), ..*p }
+        } else {
+            p
+        };
+        let (index, Origin { row, col }) = in_product::<Self, _>(p, origin);
+        let mut p = p.further(index);
+        let col = fit::first_col::<Self, _>(&p, col);
+        if const { FITS } {
+            // What lies beyond is another tile's.
+            p.n = p.n.min(col + fit::cols::<Self, _>(&p));
+        }
+        (p, (index, Origin { row: row + first, col }))
+    }
+
+    /// Gives up registers, where the other warpgroups [need them](Self::HANDS_REGISTERS).
+    ///
+    /// # Safety
+    /// As for [`roles::become_producer`].
+    #[device_inline]
+    pub(super) unsafe fn become_producer() {
+        if const { Self::HANDS_REGISTERS } {
+            // SAFETY: as promised by the caller.
+            unsafe { roles::become_producer() };
+        }
+    }
+
+    /// Takes registers, where it needs them.
+    ///
+    /// # Safety
+    /// As for [`roles::become_consumer`].
+    #[device_inline]
+    pub(super) unsafe fn become_consumer() {
+        if const { Self::HANDS_REGISTERS } {
+            // SAFETY: as promised by the caller.
+            unsafe { roles::become_consumer() };
         }
     }
 

@@ -1,10 +1,12 @@
-//! Tiles of which A may have few rows: only those are copied, and the rest of the panels is zero from the start. For kernels whose blocks have one
-//! tile each.
+//! Tiles of which A may have few rows: only those are copied, and the rest of the panels is zero from the start.
+//!
+//! What bulk copies fill with zeros they fill more slowly than they copy ([`fitted`](crate::maps::fitted)), and a D of few rows has nothing to hide that behind: what it waits for
+//! is memory. 16 rows of a product of 28672 columns and a depth of 4096 in bf16, of which B is 235 MB, take 62 us in tiles of 64 x 64 ([`WARPGROUPS`](super::tile::WARPGROUPS)), 75 in
+//! tiles that have all of their 128 rows copied, and 55 if all that is done is to bring B to shared memory (H200).
 
 use super::{CONSUMERS_MEET, Warpgroup};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::kernel::threads;
 use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::slices::ring::Ring;
@@ -37,22 +39,55 @@ impl<
         d: Some(outbox::box_of::<D>()),
     };
 
-    /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row is `row`, where A has `m`.
+    /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row is `row`, where A has `m`, or [`produce`](Self::produce) of an A
+    /// of few rows: while what there is of it is on its way.
     ///
     /// # Safety
-    /// All threads of the block do so, before the ring is made.
+    /// All consumers do so, before they read a stage.
     #[device_inline]
     #[track_caller]
     pub unsafe fn clear_outside(row: u32, m: u32) {
         if row + BM as u32 > m {
             for stage in 0..STAGES {
                 let (a, _) = Self::panels(stage);
-                let threads = (thread::thread_idx_x(), threads::<Self>());
-                // SAFETY: as promised by the caller; the ring is made with a barrier.
+                let threads = (thread::thread_idx_x(), Self::CONSUMERS);
+                // SAFETY: as promised by the caller; the barrier is below.
                 unsafe { a.clear_outside((row, m), threads) };
             }
-            bulk_copy::fence_shared();
+            // SAFETY: as promised by the caller.
+            unsafe { Self::show_cleared() };
         }
+    }
+
+    /// Clears what of the stages [`produce`](Self::produce) does not bring: of an A [of few rows](Self::FITS_A), those there are none of, and where tiles fit the slice of products
+    /// without depth.
+    ///
+    /// # Safety
+    /// As for [`clear_outside`](Self::clear_outside); A has `m` rows, and the product the depth `k`.
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn clear_unbrought(m: u32, k: u32) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { Self::FITS_A } {
+                Self::clear_outside(0, m);
+            }
+            if const { FITS } && k == 0 {
+                Self::clear_slice();
+            }
+        }
+    }
+
+    /// Makes what consumers have cleared visible to their products.
+    ///
+    /// # Safety
+    /// All consumers get here together.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn show_cleared() {
+        bulk_copy::fence_shared();
+        // SAFETY: as promised by the caller.
+        unsafe { named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS) };
     }
 
     /// Clears the first stage: the slice of products without depth, of which nobody brings any.
@@ -61,7 +96,7 @@ impl<
     /// All consumers do so, before they read it.
     #[device_inline]
     #[track_caller]
-    pub(super) unsafe fn clear_slice() {
+    unsafe fn clear_slice() {
         const VECTOR: usize = 4;
         let step = Self::CONSUMERS * size_of::<[u32; VECTOR]>() as u32;
         let mut at = thread::thread_idx_x() * size_of::<[u32; VECTOR]>() as u32;
@@ -71,8 +106,7 @@ impl<
                 shared::dynamic::<u8>().add(at).cast::<u32>().store_vec([0; VECTOR]);
                 at += step;
             }
-            bulk_copy::fence_shared();
-            named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
+            Self::show_cleared();
         }
     }
 

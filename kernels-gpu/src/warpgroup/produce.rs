@@ -56,6 +56,11 @@ impl<
             } else {
                 BulkPanel::<T, L::B, BN, BK>::BYTES
             };
+            let of_a = if const { Self::FITS_A } {
+                BulkPanel::<T, L::A, BM, BK>::bytes_inside(0, p.m)
+            } else {
+                BulkPanel::<T, L::A, BM, BK>::BYTES
+            };
             for ((product, Origin { row, col }), slices) in parts {
                 let p = p.further(product);
                 let col = fit::first_col::<Self, _>(&p, col);
@@ -64,7 +69,7 @@ impl<
                     before();
                     let k = slice * BK as u32;
                     let (to_a, to_b) = Self::panels(ring.wait_empty());
-                    let full = ring.expect(BulkPanel::<T, L::A, BM, BK>::BYTES + of_b);
+                    let full = ring.expect(of_a + of_b);
                     to_a.load_part::<BESIDE>(a, row, k, full, rank);
                     if const { FITS } {
                         to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, rank);

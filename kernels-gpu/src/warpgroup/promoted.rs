@@ -18,12 +18,12 @@ use super::Warpgroup;
 use crate::element::Element;
 use crate::slices::ring::Ring;
 use crate::swapped::Operands;
-use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
+use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::each::for_each_register;
 use crate::warpgroup::outgoing::Outgoing;
-use crate::warpgroup::tile::WarpgroupTile;
-use cuda_std::wgmma::{self, Accumulators, K, Major};
-use cuda_std::{device_inline, unroll};
+use crate::warpgroup::tile::{WarpgroupTile, begin_products};
+use cuda_std::device_inline;
+use cuda_std::wgmma::{self, Accumulators};
 
 /// Values of k that tensor cores add up.
 pub const PROMOTED: usize = 256;
@@ -89,7 +89,7 @@ impl<
                 let (begin, end) = (slice, slices.min(slice + together));
                 while slice < end {
                     let (a, b) = Self::panels(ring.wait_full());
-                    begin_products(recent, (a, first), b, slice == begin);
+                    begin_products(recent, None, (a, first), b, slice == begin);
                     if slice > begin {
                         wgmma::wait_group::<1>();
                         ring.emptied();
@@ -109,38 +109,6 @@ impl<
             promote(sums, recent);
             result
         }
-    }
-}
-
-/// Begins to add the products of a slice to recent sums: as [`WarpgroupTile::begin_products`].
-///
-/// # Safety
-/// As for that.
-#[device_inline]
-#[track_caller]
-unsafe fn begin_products<
-    T: wgmma::Element,
-    A: Major,
-    B: Major,
-    const BM: usize,
-    const BN: usize,
-    const BK: usize,
->(
-    recent: &mut Accumulators<BN, 2>,
-    (a, row): (BulkPanel<T, A, BM, BK>, u32),
-    b: BulkPanel<T, B, BN, BK>,
-    first: bool,
-) {
-    let (a, b) = (a.operand(row), b.operand(0));
-    // SAFETY: as promised by the caller.
-    unsafe {
-        wgmma::fence();
-        unroll!(step < BK / K, {
-            let a = BulkPanel::<T, A, BM, BK>::step(a, step as u32);
-            let b = BulkPanel::<T, B, BN, BK>::step(b, step as u32);
-            recent.mma_async(a, b, !first || step != 0);
-        });
-        wgmma::commit_group();
     }
 }
 

@@ -71,7 +71,6 @@ impl<
         unsafe {
             let mut sums = WarpgroupTile::<BN, BM>::declare();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
                 warpgroup::become_producer();
@@ -84,6 +83,7 @@ impl<
                 return;
             }
             warpgroup::become_consumer();
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
             early_start::wait();
             let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
             let slices = slices.end - slices.start;

@@ -52,13 +52,18 @@ pub struct FetchedAhead {
     first: Fetched,
 }
 
-/// Warpgroups that share a block's tile.
+/// Warpgroups that share a block's tile, or take turns: unless it has no more rows than one of them.
 pub const WARPGROUPS: usize = 2;
+
+/// Warpgroups that share a tile of `bm` rows.
+const fn warpgroups_of(bm: usize) -> usize {
+    if bm == M { 1 } else { WARPGROUPS }
+}
 
 /// Most sums of a thread.
 const MOST_SUMS: usize = 160;
 
-/// The sums of one of the [two](WARPGROUPS) warpgroups that share a tile of `BM` rows and `N` columns, of D or of its [transpose](crate::swapped).
+/// The sums of one of the [two](WARPGROUPS) warpgroups, or of the one, that share a tile of `BM` rows and `N` columns, of D or of its [transpose](crate::swapped).
 pub struct WarpgroupTile<const N: usize, const BM: usize = { WARPGROUPS * M }, O = InOrder> {
     /// Of the first piece. The second one's can be read and written through it as well.
     sums: Accumulators<N, 0>,
@@ -70,8 +75,8 @@ pub struct WarpgroupTile<const N: usize, const BM: usize = { WARPGROUPS * M }, O
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// Pieces of [`M`] rows.
     pub const PIECES: usize = {
-        let pieces = BM / (WARPGROUPS * M);
-        assert!(BM == pieces * WARPGROUPS * M, "warpgroups have as many rows each");
+        let pieces = BM / (warpgroups_of(BM) * M);
+        assert!(BM == pieces * warpgroups_of(BM) * M, "warpgroups have as many rows each");
         assert!(pieces == 1 || pieces == 2, "there are two sets of accumulators");
         assert!(pieces * N / 2 <= MOST_SUMS, "a thread has room for its sums");
         pieces
@@ -179,21 +184,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         b: BulkPanel<T, B, N, BK>,
         first: bool,
     ) {
-        let (a, b) = (a.operand(row), b.operand(0));
         // SAFETY: as promised by the caller.
-        unsafe {
-            wgmma::fence();
-            unroll!(step < BK / K, {
-                let a = BulkPanel::<T, A, ROWS, BK>::step(a, step as u32);
-                let b = BulkPanel::<T, B, N, BK>::step(b, step as u32);
-                self.sums.mma_async(a, b, !first || step != 0);
-                if let Some(below) = &mut self.below {
-                    let a = BulkPanel::<T, A, ROWS, BK>::further(a, M as u32);
-                    below.mma_async(a, b, !first || step != 0);
-                }
-            });
-            wgmma::commit_group();
-        }
+        unsafe { begin_products(&mut self.sums, self.below.as_mut(), (a, row), b, first) };
     }
 
     /// Waits until the products of all slices but the `NEWEST` have been added.
@@ -291,5 +283,44 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let (g, t) = (lane / LANES.1 as u32, lane % LANES.1 as u32);
         let (row, col) = (origin.row + g, origin.col + turn * pairs::COLS as u32 + 2 * t);
         PairsAt { row, col, m, n, swapped: O::SWAPPED, is_scarce }
+    }
+}
+
+/// Begins to add the products of a slice to the sums of a piece, and of the piece below it where there is one: as
+/// [`WarpgroupTile::begin_products`], for any set of accumulators.
+///
+/// # Safety
+/// As for that.
+#[device_inline]
+#[track_caller]
+pub(super) unsafe fn begin_products<
+    T: wgmma::Element,
+    A: Major,
+    B: Major,
+    const SET: usize,
+    const N: usize,
+    const ROWS: usize,
+    const BK: usize,
+>(
+    sums: &mut Accumulators<N, SET>,
+    mut below: Option<&mut Accumulators<N, 1>>,
+    (a, row): (BulkPanel<T, A, ROWS, BK>, u32),
+    b: BulkPanel<T, B, N, BK>,
+    first: bool,
+) {
+    let (a, b) = (a.operand(row), b.operand(0));
+    // SAFETY: as promised by the caller.
+    unsafe {
+        wgmma::fence();
+        unroll!(step < BK / K, {
+            let a = BulkPanel::<T, A, ROWS, BK>::step(a, step as u32);
+            let b = BulkPanel::<T, B, N, BK>::step(b, step as u32);
+            sums.mma_async(a, b, !first || step != 0);
+            if let Some(below) = &mut below {
+                let a = BulkPanel::<T, A, ROWS, BK>::further(a, M as u32);
+                below.mma_async(a, b, !first || step != 0);
+            }
+        });
+        wgmma::commit_group();
     }
 }

@@ -156,6 +156,8 @@ kernels! {
     // Warpgroups: several tiles for a block, more slices than stages, tiles that are shared, rows that bulk copies do not take.
     warpgroup64_bf16: product(130, 72, 640), product(130, 72, 640).staying(2).shared(1, 2), product(130, 71, 640);
     warpgroup_bf16: product(130, 264, 320), product(130, 264, 320).reading_c();
+    warpgroup64x64_bf16: product(20, 136, 1000).staying(2), product(70, 72, 100);
+    warpgroup64x64_nt_f16_f32: product(20, 136, 1000).staying(2);
     warpgroup64_f16_f32: product(130, 72, 1300), product(130, 72, 640).reading_c();
     ping_pong_bf16: product(300, 136, 500).staying(2), product(300, 132, 600).staying(1);
     ping_pong_f16_f32: product(300, 136, 500).staying(2);
@@ -176,7 +178,7 @@ kernels! {
     halves64_f32: product(130, 72, 320).decided(), product(130, 72, 320), product(130, 72, 320).staying(2).shared(1, 2);
     split_halves_f32: product(130, 72, 640).sliced(320), product(130, 128, 300), product(130, 72, 320).sliced(160).decided();
     split_warpgroup128_bf16: product(130, 72, 600).sliced(512), product(100, 200, 500), product(20, 72, 500);
-    cluster_split128_bf16: product(100, 128, 900), product(20, 128, 400), product(100, 127, 400);
+    cluster_split64_bf16: product(100, 64, 1400), product(20, 64, 700), product(100, 63, 700);
     cluster_split64_f16_f32: product(100, 64, 1400), product(20, 64, 700), product(100, 63, 700);
 }
 

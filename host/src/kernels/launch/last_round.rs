@@ -39,7 +39,8 @@ pub(super) fn shares_of(
 /// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks as
 /// multiprocessors, or as a number that is asked for. Nothing is shared
 /// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
-///   where blocks stay it is too short for what that costs ([`COST_OF_SHARING`], [`COST_OF_SHARING_DOUBLES`]),
+///   where blocks stay it is too short for what that costs ([`COST_OF_SHARING`], [`COST_OF_SHARING_DOUBLES`]), or they wait for memory, which half of the
+///   multiprocessors keep as busy as all ([`KernelInfo::is_for_few_rows`]),
 /// - where there is nothing to sum, or more slices than a kernel can count, or it cannot share.
 ///
 /// A round has a tile for each multiprocessor; where a number of blocks is asked for, for each of these: which tiles are shared decides the
@@ -86,7 +87,8 @@ pub(crate) fn shares(
         Dtype::F64 => COST_OF_SHARING_DOUBLES,
         Dtype::F32 | Dtype::F16 | Dtype::Bf16 => COST_OF_SHARING,
     };
-    let pays = !persistent || spared * of_slice >= cost;
+    let memory_is_busy = kernel.is_for_few_rows() && 2 * tiles >= all;
+    let pays = !persistent || !memory_is_busy && spared * of_slice >= cost;
     if blocks == last || !pays { nothing } else { Shares::new(last, blocks, slices) }
 }
 
@@ -119,6 +121,19 @@ mod tests {
         assert_eq!((main, tiles, blocks), (Some([132, 1]), 2, 16), "of both products");
         let (main, tiles, blocks, _) = of(512, 1, Some(7));
         assert_eq!((main, tiles, blocks), (Some([14, 1]), 4, 7), "as asked");
+    }
+
+    /// 96 tiles of 64 slices for 132 multiprocessors, which of two warpgroups with 128 rows would be shared.
+    #[test]
+    fn what_waits_for_memory_is_not_shared() {
+        let shared = |name, [m, n, k]: [u32; 3]| {
+            let problem = Problem::new(Dtype::Bf16, m, n, k);
+            let shape = LaunchShape::new(find(name).unwrap(), &problem, &h200(), None);
+            (shape.main.unwrap()[0], shape.shared_tiles)
+        };
+        assert_eq!(shared("warpgroup64x64_bf16", [16, 6144, 16384]), (96, 0));
+        assert_eq!(shared("warpgroup64_bf16", [16, 6144, 16384]).1, 96);
+        assert_eq!(shared("warpgroup64x64_bf16", [16, 2048, 32768]).1, 32, "too few for memory");
     }
 
     #[test]

@@ -397,6 +397,23 @@ fn batches_that_give_each_warpgroup_a_tile_or_have_long_results_take_turns() {
     assert_eq!(first.kernel.turns, 1, "{first}");
 }
 
+/// Half of the multiprocessors keep memory busy. A batch may have other things to wait for.
+#[test]
+fn few_rows_go_to_tiles_of_as_few() {
+    let chosen = |[m, n, k]: [u32; 3], batch| {
+        let problem = Problem { batch, ..Problem::new(Dtype::Bf16, m, n, k) };
+        choose(&problem, &h200(), None).unwrap().kernel.name
+    };
+    for m in [3, 16, 64] {
+        for n in [4096, 6144, 28672] {
+            assert_eq!(chosen([m, n, 4096], 1), "warpgroup64x64_bf16", "{m} x {n}");
+        }
+    }
+    for (sizes, batch) in [([65, 6144, 4096], 1), ([64, 2048, 4096], 1), ([64, 6144, 4096], 8)] {
+        assert_ne!(chosen(sizes, batch), "warpgroup64x64_bf16", "{batch} of {sizes:?}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused_with_numbers() {
     let kernel = find("naive_f32").unwrap();

@@ -328,7 +328,7 @@ unsafe fn addends_of<D: Outgoing, O: Operands>(
     let Some(vectors) = vectors else { return NO_ADDENDS };
     let scaled = |words| pairs::unpack::<D>(words).map(|addend| D::widen(addend) * scale);
     if const { O::SWAPPED } {
-        vectors.of_rows.map(|word| [[scaled([word, 0])[0]; 2]; pairs::PAIRS])
+        scaled(vectors.of_rows).map(|of_row| [[of_row; 2]; pairs::PAIRS])
     } else {
         // SAFETY: as promised by the caller.
         [unsafe { vectors.of_turn::<D>(turn) }.of_cols.map(scaled); pairs::ROWS]
