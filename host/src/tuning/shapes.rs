@@ -26,6 +26,12 @@ const DECIMAL: [u32; 2] = [1000, 5000];
 const FEW: [u32; 2] = [1, 8];
 const LARGE: [u32; 3] = [512, 2048, 8192];
 
+/// Wide or high ones, such as weights of large models, with some on the other side: memory bounds these, and the larger its matrix the less a launch and the
+/// last round of tiles count.
+const WIDE: u32 = 32768;
+const BESIDE_WIDE: [u32; 5] = [1, 8, 32, 128, 512];
+const DEPTHS_OF_WIDE: [u32; 2] = [2048, 8192];
+
 /// Small D and great depth, which blocks share: into how many parts, and of which tiles, is not seen from less depth. More than the last is
 /// like that one ([`model`](super::model)).
 const DEEP_SIDES: [u32; 4] = [32, 128, 512, 1024];
@@ -60,6 +66,8 @@ pub fn default_shapes(device: &DeviceInfo, types: impl Into<Types>) -> Vec<Shape
         sizes.extend(products(large, large, few));
     }
     sizes.extend(products(&DECIMAL, &DECIMAL, &DECIMAL));
+    sizes.extend(products(&BESIDE_WIDE, &[WIDE], &DEPTHS_OF_WIDE));
+    sizes.extend(products(&[WIDE], &BESIDE_WIDE, &DEPTHS_OF_WIDE));
     sizes.extend(products(&DEEP_SIDES, &DEEP_SIDES, &DEPTHS));
     let square = |size: &[u32; 3]| size[0] == size[1] && size[1] == size[2];
     let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();

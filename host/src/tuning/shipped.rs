@@ -161,7 +161,9 @@ mod tests {
         // What one has no times of the other may have.
         assert_eq!(of_types(&named(h100), Dtype::F32.into()), Some(("NVIDIA H200", Source::Alike)));
         let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
-        assert_eq!(of_types(&h200(), wide), Some((h100, Source::Alike)));
+        for (device, gpu) in [(h200(), "NVIDIA H200"), (named(h100), h100)] {
+            assert_eq!(of_types(&device, wide), Some((gpu, Source::Shipped)));
+        }
     }
 
     #[test]
