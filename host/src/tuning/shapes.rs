@@ -32,6 +32,10 @@ const WIDE: u32 = 32768;
 const BESIDE_WIDE: [u32; 5] = [1, 8, 32, 128, 512];
 const DEPTHS_OF_WIDE: [u32; 2] = [2048, 8192];
 
+/// Few rows or columns beside large sizes between those: what is fastest then changes with each octave, and programs that multiply weights with some tokens do little else.
+const BESIDE_LARGE: [u32; 4] = [1, 16, 64, 256];
+const LARGE_BETWEEN: [u32; 2] = [4096, 16384];
+
 /// Small D and great depth, which blocks share: into how many parts, and of which tiles, is not seen from less depth. More than the last is
 /// like that one ([`model`](super::model)).
 const DEEP_SIDES: [u32; 4] = [32, 128, 512, 1024];
@@ -68,6 +72,8 @@ pub fn default_shapes(device: &DeviceInfo, types: impl Into<Types>) -> Vec<Shape
     sizes.extend(products(&DECIMAL, &DECIMAL, &DECIMAL));
     sizes.extend(products(&BESIDE_WIDE, &[WIDE], &DEPTHS_OF_WIDE));
     sizes.extend(products(&[WIDE], &BESIDE_WIDE, &DEPTHS_OF_WIDE));
+    sizes.extend(products(&BESIDE_LARGE, &LARGE_BETWEEN, &LARGE_BETWEEN));
+    sizes.extend(products(&LARGE_BETWEEN, &BESIDE_LARGE, &LARGE_BETWEEN));
     sizes.extend(products(&DEEP_SIDES, &DEEP_SIDES, &DEPTHS));
     let square = |size: &[u32; 3]| size[0] == size[1] && size[1] == size[2];
     let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();
