@@ -38,8 +38,9 @@ const ALIKE: [f64; 3] = [14.0, 14.0, 16.0];
 /// Bytes of a line of the L2 cache.
 const LINE_BYTES: u64 = 128;
 
-/// What a measured shape counts for a kernel that makes bulk copies, where rows are whole lines and the other's are not.
-const OTHER_ROWS: f64 = 1e-3;
+/// How much farther away a measured shape is for a kernel that makes bulk copies, where rows are whole lines and the other's are not: squared octaves. However
+/// near, as 1800 is to 1792, it says less than one that is like it.
+const OTHER_ROWS: f64 = 1.0;
 
 /// How much longer a kernel takes whose blocks drift apart: tiles of 128 x 192 beside `warpgroup_pair_bf16` at 12288 x 12288 x 12288 0.3 % where both
 /// alternate and so share the power that one of them saves, 2.2 % in long turns of each by itself, and 6.3 % in short bursts (H200).
@@ -234,7 +235,7 @@ impl Near<'_> {
         let makes_bulk_copies = kernels[kernel].boxes.is_some();
         for &(point, weight) in &self.neighbours[..self.count] {
             let has_other_rows = makes_bulk_copies && self.points.points[point].lines != self.lines;
-            let weight = if has_other_rows { weight * OTHER_ROWS } else { weight };
+            let weight = if has_other_rows { farther(weight, OTHER_ROWS) } else { weight };
             let correction = self.points.corrections[point * kernels.len() + kernel];
             if correction.is_nan() {
                 missing += weight;
@@ -278,6 +279,11 @@ fn weight(square: f64) -> f64 {
     /// Squared octaves that make no difference.
     const NOTHING: f64 = 1e-6;
     (square + NOTHING).powi(-2)
+}
+
+/// The weight of a neighbour that has this weight and were so much farther away, in squared octaves.
+fn farther(weight: f64, square: f64) -> f64 {
+    (weight.sqrt().recip() + square).powi(-2)
 }
 
 #[cfg(test)]
