@@ -21,6 +21,9 @@ use crate::warpgroup::{fit, roles, tile};
 use cuda_std::wgmma::Major;
 use cuda_std::{device_inline, shared, wgmma};
 
+/// The parameters of a product, how many products after the running block's it is, and a place in it.
+pub(super) type OfPart<T, E, D> = (GemmParams<T, OfProduct<E, u32>, D>, (u32, Origin));
+
 /// Sums of a tile that is too small for a warpgroup to hold.
 const NOT_HELD: usize = 128 * 128;
 
@@ -118,7 +121,7 @@ impl<
         p: &GemmParams<T, E, D>,
         origin: Origin,
         first: u32,
-    ) -> (GemmParams<T, OfProduct<E, u32>, D>, (u32, Origin)) {
+    ) -> OfPart<T, E, D> {
         let p = if const { Self::HAS_MANY_SUMS } {
             &GemmParams { maps: p.maps.anew(), ..*p }
         } else {
