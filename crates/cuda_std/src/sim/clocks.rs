@@ -14,6 +14,8 @@
 //! Blocks of a cluster are ordered by mbarriers and the cluster's barriers alone, so what a lane knows covers the agents of all of
 //! them. A barrier of one block lets its threads know what all of them know.
 
+use std::ops::Range;
+
 const LANES: usize = super::limits::WARP_THREADS as usize;
 
 /// The clock of each agent of a block that somebody knows: those of the threads, whose number is rounded up to whole warps,
@@ -124,16 +126,26 @@ impl Clocks {
 
     /// Whether `lane` of warp `warp` has seen all that is known in `seen`.
     pub(super) fn has_learned(&self, warp: usize, lane: usize, seen: &[u32]) -> bool {
-        let Member { rank, blocks } = self.member;
-        let (own, afar) = (warp * LANES, self.afar.get(lane));
-        seen.iter().enumerate().filter(|(_, clock)| **clock > 0).all(|(index, &clock)| {
-            let agent = index / blocks;
-            if index % blocks == rank && (own..own + LANES).contains(&agent) {
-                self.has_seen(lane, agent - own, clock)
+        let afar = self.afar.get(lane).map_or(&[][..], Vec::as_slice);
+        let own = self.member.index(warp * LANES)..self.member.index((warp + 1) * LANES);
+        // Of all but the warp's own lanes, whose entries may have those of other blocks between them.
+        let known = |range: Range<usize>| {
+            let seen = &seen[range.start.min(seen.len())..range.end.min(seen.len())];
+            let afar = &afar[range.start.min(afar.len())..range.end.min(afar.len())];
+            let (both, more) = seen.split_at(afar.len().min(seen.len()));
+            both.iter().zip(afar).all(|(seen, known)| seen <= known)
+                && more.iter().all(|&seen| seen == 0)
+        };
+        let of_warp = |index: usize| {
+            let Some(&clock) = seen.get(index) else { return true };
+            let agent = index / self.member.blocks;
+            if index % self.member.blocks == self.member.rank {
+                self.has_seen(lane, agent - warp * LANES, clock)
             } else {
-                afar.and_then(|known| known.get(index)).is_some_and(|&known| known >= clock)
+                clock <= afar.get(index).copied().unwrap_or(0)
             }
-        })
+        };
+        known(0..own.start) && known(own.end..usize::MAX) && own.clone().all(of_warp)
     }
 
     /// Lets `lane` of warp `warp` see what is known in `seen`.
@@ -173,7 +185,9 @@ impl Clocks {
             // The same for all, because readers of a word are kept with one clock.
             self.known[lane][lane] = latest + 1;
         }
-        if !self.afar.is_empty() {
+        let Some(first) = members().next().filter(|_| !self.afar.is_empty()) else { return };
+        // Mostly they have waited for the same mbarriers.
+        if members().any(|lane| self.afar[lane] != self.afar[first]) {
             let mut joined = Knowledge::new();
             members().for_each(|lane| merge(&mut joined, &self.afar[lane]));
             members().for_each(|lane| self.afar[lane].clone_from(&joined));

@@ -75,6 +75,34 @@ const TOGETHER: usize = 8;
 /// Adds the product of `a`, `K` rows of `M`, and `b`, `K` rows of `n`, to the first `n` columns of `d`, `M` rows of `columns`, which count as 0
 /// unless `accumulate`.
 pub(super) fn multiply_add(
+    d: (&mut [f32], usize),
+    a: &[f64],
+    b: (&[f64], usize),
+    accumulate: bool,
+) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        /// The same code in vectors twice as long as those that every such processor has.
+        #[target_feature(enable = "avx2")]
+        fn in_long_vectors(
+            d: (&mut [f32], usize),
+            a: &[f64],
+            b: (&[f64], usize),
+            accumulate: bool,
+        ) {
+            multiply_add_here(d, a, b, accumulate);
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has them.
+            return unsafe { in_long_vectors(d, a, b, accumulate) };
+        }
+    }
+    multiply_add_here(d, a, b, accumulate);
+}
+
+/// [`multiply_add`], written out in its caller.
+#[inline(always)]
+fn multiply_add_here(
     (d, columns): (&mut [f32], usize),
     a: &[f64],
     (b, n): (&[f64], usize),
@@ -102,6 +130,7 @@ pub(super) fn multiply_add(
 }
 
 /// Sums and the products that are added to them, as tensor cores add; all may be known to be finite.
+#[inline(always)]
 pub(super) fn add(
     sums: &[f64; TOGETHER],
     products: &[[f64; TOGETHER]; K],
@@ -111,6 +140,7 @@ pub(super) fn add(
 }
 
 /// Finite sums and the products that are added to them, as tensor cores add.
+#[inline(always)]
 fn added(sums: &[f64; TOGETHER], products: &[[f64; TOGETHER]; K]) -> [f32; TOGETHER] {
     let mut largest = sums.map(f64::abs);
     for products in products {
@@ -131,6 +161,7 @@ fn added(sums: &[f64; TOGETHER], products: &[[f64; TOGETHER]; K]) -> [f32; TOGET
 }
 
 /// The whole part of a number that is aligned: less than 2^26.
+#[inline(always)]
 fn cut_off(aligned: f64) -> i32 {
     debug_assert!(aligned.abs() < 2.0 * (1 << ALIGNED_BITS) as f64);
     // SAFETY: it is a finite number that is small enough, since it was divided by one with the largest number's exponent.
@@ -157,12 +188,14 @@ fn added_somewhere_infinite(
 }
 
 /// The exponent of a number's first bit: of zero, one so small that nothing is cut off.
+#[inline(always)]
 fn exponent(magnitude: f64) -> i32 {
     const BIAS: i32 = f64::MAX_EXP - 1;
     (magnitude.to_bits() >> (f64::MANTISSA_DIGITS - 1)) as i32 - BIAS
 }
 
 /// For exponents of normal numbers; beyond them the largest or the smallest.
+#[inline(always)]
 fn power_of_two(exponent: i32) -> f64 {
     const BIAS: i32 = f64::MAX_EXP - 1;
     let biased = (exponent + BIAS).clamp(1, 2 * BIAS);

@@ -30,12 +30,23 @@ pub(super) struct Record {
     pub(super) writer: u16,
     /// Warp of all readers, or `SEVERAL`.
     reader_warp: u8,
-    /// The bytes of this word have their own records.
-    pub(super) split: bool,
+    /// The bytes of this word have their own records, and `readers` says where.
+    split: bool,
 }
 
 /// Both ways to touch a record fail with the thread that they race with, and what that did.
 impl Record {
+    /// That of a word whose bytes have records of their own, at a place.
+    pub(super) fn split_to(place: usize) -> Self {
+        Record { readers: place as u32, split: true, ..Record::default() }
+    }
+
+    /// Where the records of the word's bytes are, if they have some.
+    #[inline(always)]
+    pub(super) fn place_of_bytes(&self) -> Option<usize> {
+        self.split.then_some(self.readers as usize)
+    }
+
     /// Fails where nobody has written since the block's first epoch. `distance` says which byte of the access this is.
     #[inline(always)]
     pub(super) fn check_written(&self, distance: usize, first_epoch: u32) -> Result<(), Violation> {

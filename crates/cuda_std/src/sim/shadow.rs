@@ -10,8 +10,8 @@
 //! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]), as they are from the first time on that
 //! lanes of a warp have read a cell at clocks that differ.
 //!
-//! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on each of
-//! its bytes has a record of its own.
+//! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on, until the end of the launch, each of
+//! its bytes has a record of its own. These lie in the order in which words are split: there may be few of them in much memory.
 
 use super::accessor::Accessor;
 use super::fault::AccessKind;
@@ -55,8 +55,10 @@ impl Cells {
 #[derive(Default)]
 pub(super) struct Shadow {
     words: Cells,
-    /// Records of single bytes; empty until the first word is split.
+    /// Records of the bytes of words that are split, one word after the other.
     bytes: Cells,
+    /// Those words.
+    split: Vec<usize>,
     /// Warps whose readers are kept apart; 0 where the records are enough.
     warps: usize,
     /// Warps of the block.
@@ -68,9 +70,6 @@ impl Shadow {
     pub(super) fn grow(&mut self, bytes: usize) {
         let words = bytes.div_ceil(WORD).max(self.words.records.len());
         self.words.resize(words, self.warps);
-        if self.has_split() {
-            self.bytes.resize(words * WORD, self.warps);
-        }
     }
 
     /// Gets ready for a block of so many warps.
@@ -91,12 +90,16 @@ impl Shadow {
     pub(super) fn clear(&mut self) {
         self.words.records.fill(Record::default());
         self.words.readers.fill(WarpReaders::default());
-        self.bytes = Cells::default();
+        self.unsplit();
     }
 
-    /// Whether any word has been split, which makes all later accesses to it slower.
-    pub(super) fn has_split(&self) -> bool {
-        !self.bytes.records.is_empty()
+    /// Makes one record again of those of each word's bytes, which makes accesses faster: that of memory that nobody has touched.
+    pub(super) fn unsplit(&mut self) {
+        for word in self.split.drain(..) {
+            self.words.records[word] = Record::default();
+        }
+        self.bytes.records.clear();
+        self.bytes.readers.clear();
     }
 
     /// A read of an aligned range in `epoch`, of a block whose first epoch is `first_epoch`.
@@ -259,14 +262,14 @@ impl Shadow {
         mut visit: impl FnMut(usize, &mut Record) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         if bytes < WORD {
-            self.split(offset / WORD);
-            return visit_all(&mut self.bytes.records[offset..offset + bytes], offset, visit);
+            let first = self.split(offset / WORD) + offset % WORD;
+            return visit_all(&mut self.bytes.records[first..first + bytes], offset, visit);
         }
         for word in offset / WORD..(offset + bytes) / WORD {
             let record = &mut self.words.records[word];
             let start = word * WORD;
-            if record.split {
-                visit_all(&mut self.bytes.records[start..start + WORD], start, &mut visit)?;
+            if let Some(first) = record.place_of_bytes() {
+                visit_all(&mut self.bytes.records[first..first + WORD], start, &mut visit)?;
             } else {
                 visit(start, record)?;
             }
@@ -288,8 +291,8 @@ impl Shadow {
         let mut at = offset;
         while at < offset + bytes {
             let word = at / WORD;
-            if self.words.records[word].split {
-                let (record, readers) = self.bytes.get(at, warps);
+            if let Some(first) = self.words.records[word].place_of_bytes() {
+                let (record, readers) = self.bytes.get(first + at % WORD, warps);
                 visit(at, record, readers)?;
                 at += 1;
             } else {
@@ -301,19 +304,18 @@ impl Shadow {
         Ok(())
     }
 
-    /// Gives each byte of a word its own record.
-    fn split(&mut self, word: usize) {
-        if self.words.records[word].split {
-            return;
+    /// Gives each byte of a word its own record, and says where the first of them is.
+    fn split(&mut self, word: usize) -> usize {
+        if let Some(first) = self.words.records[word].place_of_bytes() {
+            return first;
         }
         let warps = self.warps;
-        if !self.has_split() {
-            self.bytes.resize(self.words.records.len() * WORD, warps);
-        }
-        let record = self.words.records[word];
-        self.words.records[word].split = true;
-        for byte in word * WORD..(word + 1) * WORD {
-            self.bytes.records[byte] = record;
+        let first = self.bytes.records.len();
+        self.split.push(word);
+        let record = std::mem::replace(&mut self.words.records[word], Record::split_to(first));
+        self.bytes.records.extend([record; WORD]);
+        self.bytes.track(warps);
+        for byte in first..first + WORD {
             self.bytes.readers[byte * warps..][..warps]
                 .copy_from_slice(&self.words.readers[word * warps..][..warps]);
             for warp in 0..warps {
@@ -322,6 +324,7 @@ impl Shadow {
                 }
             }
         }
+        first
     }
 }
 

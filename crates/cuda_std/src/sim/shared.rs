@@ -124,9 +124,8 @@ impl SharedMemory {
     pub(super) fn begin_launch(&mut self, dynamic_bytes: u32) {
         self.dynamic_bytes = dynamic_bytes;
         self.dynamic_region.grow(dynamic_bytes);
-        if self.static_region.shadow.has_split() || self.dynamic_region.shadow.has_split() {
-            self.clear();
-        }
+        self.static_region.shadow.unsplit();
+        self.dynamic_region.shadow.unsplit();
     }
 
     /// Gets ready for a block of `threads` threads: nothing is declared or written.
