@@ -4,7 +4,7 @@
 //! usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1` a
 //! missing GPU is a failure. On the simulator, which takes its time, some themes are left to a twin that is the same code there: kernels of
 //! bf16 run those alone that are about values, and leave the others to their twins of f16; other layouts leave those about what becomes of sums
-//! and who sums what to their twins of row-major factors; where both factors are transposed, some are left to the twins with one that is; and a kernel of bf16 in another layout, which has both twins, runs what mixes values and layouts. Kernels whose blocks
+//! and who sums what to their twins of row-major factors; where both factors are transposed, some are left to the twins with one that is; and a kernel of bf16, or with results of f32, in another layout, which has both twins, runs what mixes values and layouts. Kernels whose blocks
 //! walk in clusters leave what is about values or results to those of the same tiles whose blocks are alone. Of themes with
 //! many cases kernels that have a twin run only some: fewer random cases, numbers of slices and operands that products of a batch share, in other
 //! layouts fewer activations, and no products without depth where blocks have several tiles. A kernel of whole tiles, which ignores slices, is asked
@@ -73,6 +73,15 @@ fn twins_are_there(trials: &mut Vec<Trial>) {
                     return missing("of f16");
                 }
             }
+            if has_long_results(kernel) && kernel.layouts != themes::runs_all(kernel) {
+                let of_short = twin(kernel.name.trim_end_matches("_f32").to_owned());
+                let is_alike = |t: &KernelInfo| {
+                    (t.tile, t.layouts, t.dtype) == (kernel.tile, kernel.layouts, kernel.dtype)
+                };
+                if !of_short.is_some_and(is_alike) {
+                    return missing("with short results");
+                }
+            }
             let all = themes::runs_all(kernel);
             if kernel.layouts != all {
                 let infix = format!("_{}_", kernel.layouts.name());
@@ -118,7 +127,8 @@ fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
     let of_factors = kernel.layouts == Layouts::TT
         && themes::is_about_one_factor(theme)
         && has_twins_with_one_factor(kernel);
-    let of_both = kernel.dtype == Dtype::Bf16 && kernel.layouts != themes::runs_all(kernel);
+    let has_two = kernel.dtype == Dtype::Bf16 || has_long_results(kernel);
+    let of_both = has_two && kernel.layouts != themes::runs_all(kernel);
     let in_clusters = walks_in_clusters(kernel)
         && has_twin_alone(kernel)
         && (themes::is_about_results(theme) || themes::is_about_values(theme));
@@ -127,6 +137,11 @@ fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
         || of_factors
         || of_both && !themes::mixes_values_and_layouts(theme)
         || in_clusters && !themes::mixes_values_and_layouts(theme)
+}
+
+/// Whether a kernel is one with results of f32, which is else the code of one whose results are as short as its factors.
+fn has_long_results(kernel: &KernelInfo) -> bool {
+    kernel.dtype != kernel.target
 }
 
 /// Whether there are, of a kernel that takes both factors transposed, twins that take one.
