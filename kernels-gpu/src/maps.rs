@@ -16,7 +16,6 @@
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::KernelInfo;
-use crate::layout::Layout;
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::device_inline;
@@ -39,7 +38,7 @@ pub struct BoxShape {
 pub struct Boxes {
     /// Of A, unless it has fewer rows.
     pub a: BoxShape,
-    /// Whether boxes of an A that has fewer rows have as few: [`fitted`].
+    /// Whether boxes of an A that has fewer rows have as few: [`fitted`]. Such an A is stored by rows along k.
     pub fits_a: bool,
     /// Of B.
     pub b: BoxShape,
@@ -66,17 +65,24 @@ pub const fn fitted(rows: u32, most: u32) -> u32 {
 }
 
 impl Boxes {
+    /// Rows of the box of an A of `m` rows.
+    const fn rows_of_a(&self, m: u32) -> u32 {
+        if self.fits_a { fitted(m, self.a.rows) } else { self.a.rows }
+    }
+
+    /// Whether an A of `m` rows is so few of them that a kernel clears the rest of its slices, while the first come.
+    pub const fn clears_rows(&self, m: u32) -> bool {
+        self.rows_of_a(m) < self.a.rows
+    }
+
     /// The boxes of A and B for a kernel whose tiles are as [wide](KernelInfo::width) as that, and an A of `m` rows. Where tiles fit and the factor across their
     /// width is stored by rows along k, it has as many rows, or what each block of a cluster brings of these.
     pub fn of_factors(&self, kernel: &KernelInfo, m: u32, width: u32) -> [BoxShape; 2] {
         let with_rows = |of: BoxShape, rows| BoxShape { rows, ..of };
         let of_width = width / kernel.sharing_width();
         let fits = kernel.fits && kernel.has_width_along_k();
-        let of_a = match kernel.multiplied.a {
-            _ if fits && kernel.swapped => with_rows(self.a, of_width),
-            Layout::RowMajor if self.fits_a => with_rows(self.a, fitted(m, self.a.rows)),
-            _ => self.a,
-        };
+        let of_a = if fits && kernel.swapped { of_width } else { self.rows_of_a(m) };
+        let of_a = with_rows(self.a, of_a);
         let of_b = if fits && !kernel.swapped { with_rows(self.b, of_width) } else { self.b };
         [of_a, of_b]
     }

@@ -7,8 +7,11 @@
 //! D^T = B^T A^T        the factor on the left is B^T, which is stored as its transpose, and that on the right A^T, stored likewise
 //! ```
 //!
+//! A D of few rows is another matter: an instruction multiplies 64 rows, of which most would be none of A's, but as few columns as there are. So 32 rows of D at most are the
+//! columns of a tile of its transpose, in kernels for an A whose rows run along k.
+//!
 //! Nothing is transposed for that but the way of a tile's sums to D ([`crate::warpgroup::outbox`]): registers that lie beside each other are of rows below each other, and a thread's
-//! sums are of few columns, for which it needs few elements of a bias.
+//! sums are of few columns, for which it needs few elements of a bias. A tile of few columns has so few sums that lanes store them one by one.
 //!
 //! The host hands over the [parameters](GemmParams::swapped) of the transposed product, so a kernel computes one like any other until the sums are there. What the
 //! table says of it is said of the product as the caller sees it.

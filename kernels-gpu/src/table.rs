@@ -279,10 +279,13 @@ gemm_kernels! {
     warpgroup64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // For D of so few rows that one warpgroup has them all, which leaves room for more slices on their way.
     warpgroup64x64{L}_{T} = Warpgroup<T, 64, 64, 64, 13, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // Of half as many, as columns of products, which take half the time so: in small tiles, and for D so wide that wide ones are many.
+    warpgroup32x64_{T} = Warpgroup<T, 64, 32, 64, 18, SwapAB<Nn>>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup32x64_nt_{T} = Warpgroup<T, 64, 32, 64, 18, SwapAB<Nt>>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup32x128_{T} = Warpgroup<T, 128, 32, 64, 11, SwapAB<Nn>>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup32x128_nt_{T} = Warpgroup<T, 128, 32, 64, 11, SwapAB<Nt>>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // A cluster of two blocks beside each other, each of which fetches one half of what both take from A: for D of so few columns that A is most of it.
     warpgroup_abreast64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L, 1, T, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // For D of few columns: twice as many rows, two pieces of 64 for each warpgroup.
-    warpgroup_tall{L}_{T} = Warpgroup<T, 256, 128, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // As wide as makes rounds full.
     warpgroup_fitted_nt_{T} = Warpgroup<T, 128, 256, 64, 4, Nt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tn_{T} = Warpgroup<T, 128, 256, 64, 4, Tn, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
@@ -316,6 +319,10 @@ gemm_kernels! {
     warpgroup_fitted_tall_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, SwapAB<Nn>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64x64{L}_{T}_f32 = Warpgroup<T, 64, 64, 64, 13, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup32x64_{T}_f32 = Warpgroup<T, 64, 32, 64, 18, SwapAB<Nn>, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup32x64_nt_{T}_f32 = Warpgroup<T, 64, 32, 64, 18, SwapAB<Nt>, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup32x128_{T}_f32 = Warpgroup<T, 128, 32, 64, 11, SwapAB<Nn>, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup32x128_nt_{T}_f32 = Warpgroup<T, 128, 32, 64, 11, SwapAB<Nt>, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_abreast64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32, 2>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 
     // PingPong<T, STAGES, layouts, D>: a tile of 128 x 128 for each of two warpgroups, which take turns. For K that is short beside what the way to D takes.

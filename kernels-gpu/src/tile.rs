@@ -63,10 +63,10 @@ fn in_groups_of(group_rows: u32, tile: &Tile, m: u32, n: u32, index: u32) -> Ori
 pub const ROWS_OF_GROUP: u32 = GROUP * 128;
 
 /// The same for tiles that are those of a cluster of blocks together, one above the other, or as high by themselves: a group has as many
-/// rows of D.
+/// rows of D. Of lower tiles it has no more than [`GROUP`].
 #[device_inline]
 pub fn tiles_of_cluster_at(together: &Tile, m: u32, n: u32, index: u32) -> Origin {
-    in_groups_of((ROWS_OF_GROUP / together.bm).max(1), together, m, n, index)
+    in_groups_of((ROWS_OF_GROUP / together.bm).clamp(1, GROUP), together, m, n, index)
 }
 
 #[cfg(test)]

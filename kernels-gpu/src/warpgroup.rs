@@ -11,7 +11,7 @@
 //!   wait for it to be full, begin its products, wait for those of the slice before, and give that one back ([`crate::slices::ring`]): there
 //!   are always products under way;
 //! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
-//!   thread, which the producers give up ([`crate::warpgroup::tile`]). Where D is narrow they share 256 x 128, which is as many: then each has
+//!   thread, which the producers give up ([`crate::warpgroup::tile`]). Or they share 256 rows, and fewer columns: then each has
 //!   two pieces of 64 rows, and two instructions to every step along k;
 //! - the second warpgroup leaves the tensor cores to the first for the last slices of a large tile, and has them for its own last ones
 //!   after that: while one takes its sums to D the other multiplies. Without that both would end at the same time, and nobody would multiply
@@ -21,7 +21,7 @@
 //!   ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
 //! - where D has few rows no more of A is copied than there is ([`inside`]). Then memory is what all wait for, so one warpgroup is enough, with tiles of 64 x 64
-//!   and room for 13 slices on their way;
+//!   and room for 13 slices on their way; and up to 32 rows are columns of products with A and B [swapped](crate::swapped), which take less time so, in tiles of 32 x 64 or, where D is wide, of 32 x 128;
 //! - C comes the same way as slices do, behind those of a tile ([`crate::warpgroup::addend`]);
 //! - sums of results of f32 are [promoted] where a thread has registers for that, since tensor cores cut them off;
 //! - in a batch they are the tiles of all products ([`crate::schedule::batches`]);
@@ -174,7 +174,10 @@ impl<
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         const {
             assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone");
-            assert!(FITS || !Self::SWAPPED, "tiles are swapped to fit");
+            assert!(
+                FITS || Sums::<L, BN, BM>::IS_NARROW == Self::SWAPPED,
+                "tiles are swapped to fit, or for few rows of D"
+            );
             assert!(FITS || !Self::HAS_MANY_SUMS, "many sums are never handed over");
             let is_one_piece = BM == 2 * wgmma::M && BESIDE == 1;
             assert!(
@@ -241,7 +244,7 @@ impl<
                 return;
             }
             Self::become_consumer();
-            Self::clear_unbrought(p.m, p.k);
+            Self::clear_unbrought(p);
             early_start::wait();
             let cols = || fit::cols::<Self, _>(p);
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);

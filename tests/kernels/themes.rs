@@ -42,6 +42,9 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     if kernel.schedule == Schedule::Persistent {
         themes.push(("many_tiles", sharing::many_tiles::<T, D>));
     }
+    if kernel.boxes.is_some_and(|boxes| boxes.fits_a) {
+        themes.push(("few_rows", few_rows::<T, D>));
+    }
     if kernel.fits && kernel.has_width_along_k() {
         themes.push(("widths", sharing::widths::<T, D>));
     }
@@ -90,8 +93,8 @@ pub fn is_about_schedules(theme: &str) -> bool {
 
 /// Whether a theme is about how each factor is read by itself: as in a kernel that takes only that one transposed.
 pub fn is_about_one_factor(theme: &str) -> bool {
-    const ABOUT_ONE_FACTOR: [&str; 6] =
-        ["edges", "alignment", "rectangles", "batches", "misaligned_factors", "widths"];
+    const ABOUT_ONE_FACTOR: [&str; 7] =
+        ["edges", "alignment", "rectangles", "batches", "misaligned_factors", "widths", "few_rows"];
     ABOUT_ONE_FACTOR.contains(&theme)
 }
 
@@ -242,6 +245,25 @@ fn batches<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let nothing_read = Case { alpha: 0.0, beta: 0.0, addend: Addend::Matrix, ..full };
     let batch = Some(BatchCase { count: 2, shared: [false, true, false, true] });
     check_in_place::<T, D>(Case { batch, ..nothing_read }, machine, kernel).map(drop)
+}
+
+/// An A of so few rows that the rest of its slices is not copied but cleared, while the first come: of so few slices that C, which bulk copies could take, comes at
+/// once, and of more than there are stages; with products behind each other, too.
+fn few_rows<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
+    machine: &Machine,
+    kernel: &'static KernelInfo,
+) -> Outcome {
+    let Tile { bn, bk, stages, .. } = kernel.tile;
+    let [n, bk] = [bn as usize + 8, bk as usize];
+    for (m, k) in [(1, bk), (16, 2 * bk), (17, bk - 8), (3, (stages as usize + 1) * bk)] {
+        // Rows of whole lines.
+        let gaps = [(64, 64); 4];
+        let case = Case { beta: 0.5, addend: Addend::Matrix, gaps, ..Case::product(m, n, k) };
+        check::<T, D>(case, machine, kernel)?;
+    }
+    let batch = Some(BatchCase { count: 3, shared: [false, true, false, false] });
+    let case = Case { batch, addend: Addend::Matrix, beta: -1.0, ..Case::product(5, n, 2 * bk) };
+    check_in_place::<T, D>(case, machine, kernel).map(drop)
 }
 
 /// Every activation with every bias.

@@ -255,6 +255,9 @@ impl Module {
             const OF_GELU: usize = 4;
             return if self.stores_directly() { 0 } else { ways * parts + parts.min(OF_GELU) };
         }
+        if self.stores_directly() {
+            return 0;
+        }
         let ways = ways + 2;
         // Where others multiply meanwhile nothing leaves later either.
         if self.has_many_sums() || self.kernel.turns > 1 {
@@ -286,14 +289,18 @@ impl Module {
         self.kernel.rung == Rung::Warpgroup && self.pieces() * self.kernel.width() / 2 > 128
     }
 
-    /// Whether lanes store pairs of sums of f32 themselves: all others leave in parts.
+    /// Whether lanes store what they have summed themselves, of f32 where tiles fit and of any tile with few rows of D as its columns: all others leave in parts.
     pub fn stores_directly(&self) -> bool {
-        self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32 && self.kernel.fits
+        let kernel = self.kernel;
+        kernel.rung == Rung::Warpgroup
+            && (kernel.fits && kernel.target == Dtype::F32 || kernel.swapped && !kernel.fits)
     }
 
     /// Whether pairs of sums of f32 go through shared memory as they are: matrices of other elements do so together.
     pub fn sends_pairs_of_f32(&self) -> bool {
-        self.kernel.rung == Rung::Warpgroup && self.kernel.target == Dtype::F32 && !self.kernel.fits
+        self.kernel.rung == Rung::Warpgroup
+            && self.kernel.target == Dtype::F32
+            && !self.stores_directly()
     }
 
     /// Bytes of a loaded operand: an element, or where it comes from shared memory one as wide as the sums.

@@ -118,7 +118,7 @@ pub unsafe fn wait_group<const PENDING: usize>() {
     unsafe { backend::wgmma_wait_group::<PENDING>() }
 }
 
-/// The registers of a product of [`M`] rows and `N` columns, 64, 128, 160, 192 or 256: `N / 2` of them in each thread.
+/// The registers of a product of [`M`] rows and `N` columns, 32, 64, 128, 160, 192 or 256: `N / 2` of them in each thread.
 ///
 /// The value itself is empty, and stands for registers that have a name in PTX. A kernel that needs several sets tells them
 /// apart by `SET`. Where it owns several times as many rows, sets that follow one another can be read and written through the first as if
@@ -147,8 +147,8 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
     pub unsafe fn declare() -> Self {
         const {
             assert!(
-                matches!(N, 64 | 128 | 160 | 192 | 256),
-                "an instruction has 64, 128, 160, 192 or 256 columns"
+                matches!(N, 32 | 64 | 128 | 160 | 192 | 256),
+                "an instruction has 32, 64, 128, 160, 192 or 256 columns"
             )
         };
         // SAFETY: as promised by the caller.
@@ -176,7 +176,7 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         unsafe { self.mma_async_of_cols::<N, T, A, B>(a, b, accumulate) }
     }
 
-    /// The same for the first `COLS` columns of B and of the product alone, 64 or a multiple of 16 from 128 on: other accumulators are left as they are.
+    /// The same for the first `COLS` columns of B and of the product alone, 32, 64 or a multiple of 16 from 128 on: other accumulators are left as they are.
     ///
     /// # Safety
     /// As for [`mma_async`](Self::mma_async); there are so many columns.
@@ -189,8 +189,11 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         accumulate: bool,
     ) {
         const {
-            let is_known = COLS == 64 || COLS >= 128 && COLS.is_multiple_of(16);
-            assert!(is_known && COLS <= 256, "an instruction has 64 columns, or 128 to 256 by 16");
+            let is_known = matches!(COLS, 32 | 64) || COLS >= 128 && COLS.is_multiple_of(16);
+            assert!(
+                is_known && COLS <= 256,
+                "an instruction has 32 or 64 columns, or 128 to 256 by 16"
+            );
         };
         // SAFETY: as promised by the caller.
         unsafe {

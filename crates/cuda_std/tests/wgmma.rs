@@ -293,12 +293,14 @@ unsafe fn product(p: Product) {
     }
     unsafe {
         match (p.bf16, p.n) {
+            (false, 32) => majors::<f16, 32, 32>(p),
             (false, 64) => majors::<f16, 64, 64>(p),
             (false, 128) => majors::<f16, 128, 128>(p),
             (false, 144) => majors::<f16, 144, 256>(p),
             (false, 192) => majors::<f16, 192, 192>(p),
             (false, 240) => majors::<f16, 240, 256>(p),
             (false, _) => majors::<f16, 256, 256>(p),
+            (true, 32) => majors::<bf16, 32, 32>(p),
             (true, 64) => majors::<bf16, 64, 64>(p),
             (true, 128) => majors::<bf16, 128, 128>(p),
             (true, 144) => majors::<bf16, 144, 256>(p),
@@ -368,7 +370,7 @@ fn every_accumulator_is_where_the_manual_has_it() {
     assert_eq!((at[256], at[8 * 256], at[16 * 256]), ((4, 0), (0, 2), (32, 0)));
     assert_eq!(at[63 * 256 + 255], (127, 127));
     // Element (i, j) is 256 i + j.
-    for n in [64, 128, 144, 192, 240, 256] {
+    for n in [32, 64, 128, 144, 192, 240, 256] {
         let mut a = vec![0.0; M * DEPTH];
         let mut b = vec![0.0; DEPTH * n];
         for i in 0..M {
@@ -392,6 +394,8 @@ fn every_accumulator_is_where_the_manual_has_it() {
 fn products_of_all_layouts() {
     let mut state = 1;
     for (n, bf16) in [
+        (32, false),
+        (32, true),
         (64, false),
         (128, true),
         (144, false),
@@ -405,6 +409,10 @@ fn products_of_all_layouts() {
         let c = integers(M * n, 1000, &mut state);
         for swizzle in Swizzle::ALL {
             for transposed in [[false, false], [false, true], [true, false], [true, true]] {
+                if transposed[1] && n < (width(swizzle) * ELEMENTS) as usize {
+                    // There are no rows that long.
+                    continue;
+                }
                 for c in [None, Some(&c[..])] {
                     let (d, _) = run(&simulator, (&a, &b, c), bf16, (swizzle, transposed));
                     for (e, d) in d.into_iter().enumerate() {

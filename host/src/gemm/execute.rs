@@ -15,8 +15,7 @@ use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::layout::Layout;
-use regemm_kernels::maps::{Boxes, Mappings, Maps, Results, fitted};
+use regemm_kernels::maps::{Boxes, Mappings, Maps, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use regemm_kernels::prepare::decision::Decision;
 use regemm_kernels::warpgroup::fit::Columns;
@@ -180,11 +179,7 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
             mappings = mappings.with_d();
         }
         // Where A has few rows a kernel clears the rest of its slices while the first come, and C could come to one that is not cleared yet.
-        let clears = |boxes: &Boxes| {
-            let rows = boxes.a.rows;
-            boxes.fits_a && kernel.multiplied.a == Layout::RowMajor && fitted(m, rows) < rows
-        };
-        let box_of_c = boxes.filter(|boxes| !clears(boxes)).and_then(|boxes| boxes.c);
+        let box_of_c = boxes.filter(|boxes| !boxes.clears_rows(m)).and_then(|boxes| boxes.c);
         if let Some((c, of_c)) = c.zip(box_of_c)
             && c.takes_bulk_copies()
         {

@@ -192,11 +192,16 @@ impl Order {
             // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk, or sooner.
             let alone = kernel.schedule == Schedule::Tiles;
             let repack = problem.repack;
-            let waits = slowdown(
-                kernel,
-                [problem.m, problem.n, problem.k],
-                [repack.a, repack.b].map(|a| a > 0),
-            );
+            let waits = if kernel.is_for_few_rows() {
+                // For memory, whatever a tile is.
+                1.0
+            } else {
+                slowdown(
+                    kernel,
+                    [problem.m, problem.n, problem.k],
+                    [repack.a, repack.b].map(|a| a > 0),
+                )
+            };
             let fetches = i64::from(come_in_bulk(kernel)) - (waits * PER_MILLE) as i64;
             (Order(4, area as u64, alone, fetches, covered), Rule::FillsDevice)
         } else if small && kernel.rung == Rung::Naive {
@@ -287,13 +292,11 @@ fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
     matches!(kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
 }
 
-/// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that is as wide as one of them. Of the large
-/// ones of warpgroups those that are higher than wide are for a D of as many columns or a little fewer; and what tiles that [fit](regemm_kernels::warpgroup::fit) gain depends
+/// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that is as wide as one of them. Those of few rows are for a D that has no more. What tiles that [fit](regemm_kernels::warpgroup::fit) gain depends
 /// on how D divides into them among the multiprocessors, which only measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
 /// has few of either, it is known to be fast that blocks share K.
 fn has_tiles_for(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
     let Tile { bm, bn, .. } = kernel.tile;
-    let large = i64::from(bm * bn) >= LARGE_TILE;
     match kernel.rung {
         _ if kernel.fits => false,
         Rung::Warpgroup if kernel.turns > 1 || takes_turns(problem, device) => {
@@ -302,9 +305,6 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) ->
         _ if kernel.is_for_few_rows() => problem.m <= bm && problem.batch == 1,
         Rung::Warpgroup if kernel.cluster_cols > 1 => {
             problem.n > bn && problem.n <= kernel.cluster_cols * bn
-        }
-        Rung::Warpgroup if large && bm > bn => {
-            problem.n <= bn && 2 * u64::from(problem.n) > bn.into()
         }
         Rung::SlicedK if i64::from(bm * bn) < SMALLEST_ON_THE_WAY => {
             problem.m.min(problem.n) >= SOME_ROWS
@@ -366,11 +366,12 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 ///
 /// Of a batch the tiles of all products count.
 ///
-/// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Warpgroups' large tiles that are higher than wide are
-/// for narrow D alone, and those that [fit](regemm_kernels::warpgroup::fit), for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that
+/// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Tiles of warpgroups that [fit](regemm_kernels::warpgroup::fit), for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that
 /// is as wide as one of them. Warpgroups that [take turns](regemm_kernels::warpgroup::ping_pong) are for batches that are as many tiles as the device has warpgroups, or whose results are long. The
 /// smallest tiles of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first whose slices
 /// take less time to fetch, if that takes longer than to multiply them: clusters, where rows of the factors are no whole sectors of the L2 cache.
+///
+/// A D of at most 64 rows takes tiles of as many or, of at most 32, where there are such, of these, if there are enough for half of the multiprocessors, which keep memory as busy as all.
 ///
 /// Kernels for which factors must be [repacked](super::Repack) come last where that takes longer than they gain: where the product is small or
 /// shallow, or elements are used only a few times.

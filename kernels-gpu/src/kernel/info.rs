@@ -104,7 +104,7 @@ impl KernelInfo {
 
     /// Whether its tiles are those of [warpgroups](crate::warpgroup) for a D of few rows: all of them in one tile.
     pub const fn is_for_few_rows(&self) -> bool {
-        matches!(self.rung, Rung::Warpgroup) && self.tile.bm == M as u32
+        matches!(self.rung, Rung::Warpgroup) && self.tile.bm <= M as u32
     }
 
     /// Rows and columns of the matrix that its blocks walk over, of an `m x n` matrix D: those of the transpose where it [swaps A and B](crate::swapped).

@@ -42,6 +42,10 @@ pub struct Fills {
 }
 
 impl Fills {
+    /// C is not brought.
+    pub const NONE: Self =
+        Fills { bm: 0, of_part: 0, parts: 0, count: 0, blocks: 0, swapped: false };
+
     /// That of elements of `D` for a tile of `bm` rows and `bn` columns of each of a cluster's blocks, in stages of so many bytes: in as few as all have equally many
     /// parts in.
     pub const fn new<D: Outgoing, O: Operands>(

@@ -66,7 +66,8 @@ impl<
     type Target = D;
     const RUNG: Rung = Rung::SplitK;
     const LAYOUTS: Layouts = L::LAYOUTS;
-    const SUMMATION: Summation = Summation::Warpgroups;
+    const SUMMATION: Summation =
+        <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SUMMATION;
     const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::TILE;
     const SCHEDULE: Schedule = Schedule::ClusterK;
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
@@ -97,6 +98,7 @@ impl<
         // read them.
         unsafe {
             let mut sums = WarpgroupTile::<BN, BM>::declare();
+            let mut recent = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::recent();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
@@ -116,13 +118,23 @@ impl<
             let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
             let origin = Origin { row: origin.row + first, ..origin };
             let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
-            let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
-                &mut sums,
-                &mut ring,
-                (first, false),
-                (count, || BN as u32),
-                (|| (), fetch),
-            );
+            let fetched = if let Some(recent) = &mut recent {
+                Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_promoted(
+                    &mut sums,
+                    recent,
+                    &mut ring,
+                    (first, count),
+                    fetch,
+                )
+            } else {
+                Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
+                    &mut sums,
+                    &mut ring,
+                    (first, false),
+                    (count, || BN as u32),
+                    (|| (), fetch),
+                )
+            };
 
             let place = |vector: usize| {
                 let vector = vector as u32 * THREADS + thread % THREADS;

@@ -17,7 +17,7 @@ use crate::warpgroup::addend::{Brings, Fills};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox;
 use crate::warpgroup::outgoing::Outgoing;
-use crate::warpgroup::{fit, roles, tile};
+use crate::warpgroup::{fit, roles};
 use cuda_std::wgmma::Major;
 use cuda_std::{device_inline, shared, wgmma};
 
@@ -40,7 +40,11 @@ impl<
     const FITS: bool,
 > Brings for Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
-    const FILLS: Fills = Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES);
+    const FILLS: Fills = if Self::BRINGS_C {
+        Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES)
+    } else {
+        Fills::NONE
+    };
 
     const STAGE_BYTES: u32 = {
         let (a, b) = (BulkPanel::<T, L::A, BM, BK>::BYTES, BulkPanel::<T, L::B, BN, BK>::BYTES);
@@ -73,17 +77,25 @@ impl<
 
     /// Whether consumers keep the last of a tile until [later](crate::warpgroup::tile::Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
     /// which results of f32, and more than 128 sums, leave no registers.
-    pub(super) const HAS_ROOM: bool = D::IS_PARKED && !Self::HAS_MANY_SUMS;
+    pub(super) const HAS_ROOM: bool = D::IS_PARKED && Self::SENDS && !Self::HAS_MANY_SUMS;
 
-    /// Whether of an A of few rows, along k, only those are copied: where no other block brings a part of it.
-    pub(super) const FITS_A: bool =
-        Self::CLUSTER == 1 && !<L::A as Major>::TRANSPOSED && !Self::SWAPPED;
+    /// Whether of an A of few rows, along k, only those are copied: where no other block brings a part of it. Where A and B are swapped it is the factor on the right.
+    pub(super) const FITS_A: bool = {
+        let is_along_k = if Self::SWAPPED {
+            !FITS && !<L::B as Major>::TRANSPOSED
+        } else {
+            !<L::A as Major>::TRANSPOSED
+        };
+        Self::CLUSTER == 1 && is_along_k
+    };
 
     /// Whether D leaves through outboxes.
-    pub(super) const SENDS: bool = !tile::is_stored_directly::<D, FITS>();
+    pub(super) const SENDS: bool = !Sums::<L, BN, BM>::is_stored_directly::<D, FITS>();
 
-    /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage.
-    pub(super) const BRINGS_C: bool = Sums::<L, BN, BM>::PIECES == 1;
+    /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage; and what is narrower than a part
+    /// of D has few elements of C.
+    pub(super) const BRINGS_C: bool =
+        Sums::<L, BN, BM>::PIECES == 1 && !Sums::<L, BN, BM>::IS_NARROW;
 
     /// Whether the second warpgroup [holds](Self::HELD): in large tiles. The products of smaller ones take less time than their slices, as may those of tiles that fit, so that there would be
     /// nothing else to do meanwhile, and the last slices would be multiplied one warpgroup after the other when all are there.

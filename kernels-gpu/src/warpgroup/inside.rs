@@ -7,6 +7,7 @@
 use super::{CONSUMERS_MEET, Warpgroup};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
+use crate::kernel::GemmKernel;
 use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::slices::ring::Ring;
@@ -15,6 +16,7 @@ use crate::warpgroup::addend::Brings;
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox;
 use crate::warpgroup::outgoing::Outgoing;
+use cuda_std::wgmma::Major;
 use cuda_std::{bulk_copy, device_inline, named_barrier, shared, thread, wgmma};
 
 impl<
@@ -33,13 +35,13 @@ impl<
     /// The boxes in which A, B and D are copied where A [may have few rows](Self::produce_inside).
     pub const FITTED_BOXES: Boxes = Boxes {
         a: BulkPanel::<T, L::A, BM, BK>::BOX,
-        fits_a: true,
+        fits_a: !<L::A as Major>::TRANSPOSED,
         b: BulkPanel::<T, L::B, BN, BK>::BOX,
         c: None,
         d: Some(outbox::box_of::<D>()),
     };
 
-    /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row is `row`, where A has `m`, or [`produce`](Self::produce) of an A
+    /// Clears what [`produce_inside`](Self::produce_inside) leaves out of the tile whose first row in D is `row`, where A has `m`, or [`produce`](Self::produce) of an A
     /// of few rows: while what there is of it is on its way.
     ///
     /// # Safety
@@ -47,12 +49,19 @@ impl<
     #[device_inline]
     #[track_caller]
     pub unsafe fn clear_outside(row: u32, m: u32) {
-        if row + BM as u32 > m {
+        let rows = const { if Self::SWAPPED { BN } else { BM } } as u32;
+        if row + rows > m {
             for stage in 0..STAGES {
-                let (a, _) = Self::panels(stage);
+                let (left, right) = Self::panels(stage);
                 let threads = (thread::thread_idx_x(), Self::CONSUMERS);
                 // SAFETY: as promised by the caller; the barrier is below.
-                unsafe { a.clear_outside((row, m), threads) };
+                unsafe {
+                    if const { Self::SWAPPED } {
+                        right.clear_outside((row, m), threads);
+                    } else {
+                        left.clear_outside((row, m), threads);
+                    }
+                }
             }
             // SAFETY: as promised by the caller.
             unsafe { Self::show_cleared() };
@@ -63,16 +72,16 @@ impl<
     /// without depth.
     ///
     /// # Safety
-    /// As for [`clear_outside`](Self::clear_outside); A has `m` rows, and the product the depth `k`.
+    /// As for [`clear_outside`](Self::clear_outside); the parameters are those of the launch.
     #[device_inline]
     #[track_caller]
-    pub(super) unsafe fn clear_unbrought(m: u32, k: u32) {
+    pub(super) unsafe fn clear_unbrought<E: Epilogue<D>>(p: &GemmParams<T, E, D>) {
         // SAFETY: as promised by the caller.
         unsafe {
             if const { Self::FITS_A } {
-                Self::clear_outside(0, m);
+                Self::clear_outside(0, if const { Self::SWAPPED } { p.n } else { p.m });
             }
-            if const { FITS } && k == 0 {
+            if const { FITS } && p.k == 0 {
                 Self::clear_slice();
             }
         }

@@ -109,7 +109,7 @@ impl<T: Element<Acc = f32> + wgmma::Element, const STAGES: u32, L: MajorLayouts,
                 return;
             }
             become_consumer();
-            Brings::<T, STAGES, L, D>::clear_unbrought(p.m, p.k);
+            Brings::<T, STAGES, L, D>::clear_unbrought(&p);
             early_start::wait();
             let turn = hint::uniform(thread / THREADS);
             let room = Brings::<T, STAGES, L, D>::OUTBOXES + thread / WARP * outbox::BYTES;

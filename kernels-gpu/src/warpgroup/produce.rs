@@ -53,10 +53,12 @@ impl<
             let cols = fit::cols::<Self, _>(p);
             let of_b = if const { FITS } {
                 BulkPanel::<T, L::B, BN, BK>::bytes_of(cols)
+            } else if const { Self::FITS_A && Self::SWAPPED } {
+                BulkPanel::<T, L::B, BN, BK>::bytes_inside(0, p.n)
             } else {
                 BulkPanel::<T, L::B, BN, BK>::BYTES
             };
-            let of_a = if const { Self::FITS_A } {
+            let of_a = if const { Self::FITS_A && !Self::SWAPPED } {
                 BulkPanel::<T, L::A, BM, BK>::bytes_inside(0, p.m)
             } else {
                 BulkPanel::<T, L::A, BM, BK>::BYTES

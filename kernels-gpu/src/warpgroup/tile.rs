@@ -21,8 +21,6 @@ mod hand_over;
 mod parked;
 mod store;
 
-pub use store::is_stored_directly;
-
 pub use hand_over::VECTOR;
 pub use parked::Parked;
 
@@ -90,6 +88,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 
     /// Whether they are so many that hardly any registers are left for where it is: in tiles that fit alone.
     pub(crate) const HAS_MANY_SUMS: bool = Self::SUMS > 128;
+
+    /// Whether it is narrower than a part of D on its way is [long](outbox): of few rows of D, where operands are [swapped](crate::swapped).
+    pub const IS_NARROW: bool = O::SWAPPED && N < M;
 
     /// How many times [`pairs::COLS`] columns a piece is, and all of them one after another.
     const TURNS_OF_PIECE: u32 = (N / pairs::COLS) as u32;

@@ -158,6 +158,9 @@ kernels! {
     warpgroup_bf16: product(130, 264, 320), product(130, 264, 320).reading_c();
     warpgroup64x64_bf16: product(20, 136, 1000).staying(2), product(70, 72, 100);
     warpgroup64x64_nt_f16_f32: product(20, 136, 1000).staying(2);
+    warpgroup32x64_bf16: product(10, 136, 1300).staying(2), product(40, 72, 100);
+    warpgroup32x128_bf16: product(10, 264, 900).staying(2), product(40, 136, 100);
+    warpgroup32x128_nt_f16_f32: product(10, 264, 900).staying(2);
     warpgroup64_f16_f32: product(130, 72, 1300), product(130, 72, 640).reading_c();
     ping_pong_bf16: product(300, 136, 500).staying(2), product(300, 132, 600).staying(1);
     ping_pong_f16_f32: product(300, 136, 500).staying(2);

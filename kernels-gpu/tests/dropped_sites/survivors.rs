@@ -51,7 +51,13 @@ pub const SURVIVORS: &[Survivor] = &[
     survivor(
         WarpBarrier,
         "warpgroup/cluster_split.rs",
-        "let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(",
+        "Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(",
+        LanesHaveMet,
+    ),
+    survivor(
+        WarpBarrier,
+        "warpgroup/cluster_split.rs",
+        "Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_promoted(",
         LanesHaveMet,
     ),
     survivor(

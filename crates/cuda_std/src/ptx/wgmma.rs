@@ -126,9 +126,11 @@ macro_rules! list {
 
 /// The accumulators of an instruction of so many columns: those of a narrower one and some more.
 macro_rules! registers {
+    (32) => {
+        list!(0; 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
     (64) => {
-        list!(0;
-            1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+        concat!(registers!(32), ", ", list!(16; 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31))
     };
     (128) => {
         concat!(registers!(64), ", ", list!(32;
@@ -200,5 +202,5 @@ pub unsafe fn wgmma_mma_async<T: Element, A: Major, B: Major, const N: usize, co
         };
     }
     // SAFETY: as promised by the caller.
-    unsafe { by_columns!(64 128 144 160 176 192 208 224 240 256) }
+    unsafe { by_columns!(32 64 128 144 160 176 192 208 224 240 256) }
 }

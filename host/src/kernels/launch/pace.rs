@@ -96,7 +96,7 @@ mod tests {
     fn blocks_drift_that_hurry_and_do_not_keep_pace() {
         let drifts = |name, shape| super::drifts(find(name).unwrap(), shape, 132, h200().l2_bytes);
         let (large, flat) = ((16384, 16384, 16384), (4096, 65536, 16384));
-        for name in ["warpgroup_bf16", "warpgroup_fitted_f16", "warpgroup_tall_bf16"] {
+        for name in ["warpgroup_bf16", "warpgroup_fitted_f16", "warpgroup128_bf16"] {
             assert!(drifts(name, large) && drifts(name, flat), "{name}");
         }
         // Few rows or columns, little depth, or one tile for each block: the factors of what is under way find room.

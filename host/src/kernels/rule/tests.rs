@@ -85,30 +85,6 @@ fn half_precision_takes_tensor_cores_where_there_are_some() {
     assert!(error.to_string().contains("8.0") && error.to_string().contains("7.5"), "{error}");
 }
 
-#[test]
-fn high_tiles_are_for_narrow_products() {
-    for dtype in [Dtype::F16, Dtype::Bf16] {
-        for layouts in Layouts::ALL {
-            let tile = |m, n| {
-                let problem = Problem::packed(dtype, (m, n, 8192), layouts);
-                let tile = choose(&problem, &h200(), None).unwrap().kernel.tile;
-                (tile.bm, tile.bn)
-            };
-            // 128 tiles of 256 x 128, then many.
-            assert_eq!([128, 120].map(|n| tile(32_768, n)), [(256, 128); 2]);
-            assert_eq!(tile(1 << 20, 128), (256, 128));
-            // 32 are too few, and in 64 columns they would lie outside by half.
-            assert_ne!(tile(8192, 128), (256, 128));
-            assert_ne!(tile(32_768, 64), (256, 128));
-            for n in [136, 192, 256, 384, 3072, 8192] {
-                assert_eq!(tile(32_768, n).0, 128, "{n} columns");
-                assert_ne!(tile(32_768, n).1, 192, "{n} columns");
-            }
-        }
-    }
-}
-
-/// Where A is nearly all there is to fetch, and D as wide as two tiles, both take the same of it.
 /// Tiles that fit are as high as they are wide elsewhere where A and B are swapped: not those for narrow products. What they gain measurements alone tell.
 #[test]
 fn tiles_that_fit_are_never_the_rules() {
@@ -404,14 +380,27 @@ fn few_rows_go_to_tiles_of_as_few() {
         let problem = Problem { batch, ..Problem::new(Dtype::Bf16, m, n, k) };
         choose(&problem, &h200(), None).unwrap().kernel.name
     };
-    for m in [3, 16, 64] {
-        for n in [4096, 6144, 28672] {
-            assert_eq!(chosen([m, n, 4096], 1), "warpgroup64x64_bf16", "{m} x {n}");
+    let tiles @ [few, more] = ["warpgroup32x128_bf16", "warpgroup64x64_bf16"];
+    for m in [3, 16, 32, 33, 64] {
+        for n in [4096, 6144] {
+            assert_eq!(chosen([m, n, 4096], 1), more, "{m} x {n}");
         }
+        // 224 tiles of 128 columns.
+        assert_eq!(chosen([m, 28672, 4096], 1), if m > 32 { more } else { few }, "{m} rows");
     }
-    for (sizes, batch) in [([65, 6144, 4096], 1), ([64, 2048, 4096], 1), ([64, 6144, 4096], 8)] {
-        assert_ne!(chosen(sizes, batch), "warpgroup64x64_bf16", "{batch} of {sizes:?}");
+    for (sizes, batch) in [
+        ([65, 6144, 4096], 1),
+        ([64, 2048, 4096], 1),
+        ([32, 2048, 4096], 1),
+        ([64, 6144, 4096], 8),
+        ([5, 28672, 4096], 8),
+    ] {
+        assert!(!tiles.contains(&chosen(sizes, batch)), "{batch} of {sizes:?}");
     }
+    // Of an A whose rows run across there are no narrower products.
+    let problem = Problem { layouts: Layouts::TT, ..Problem::new(Dtype::Bf16, 16, 28672, 4096) };
+    let chosen = choose(&problem, &h200(), None).unwrap().kernel.name;
+    assert_eq!(chosen, "warpgroup64x64_tt_bf16");
 }
 
 #[test]

@@ -86,6 +86,21 @@ fn on_a_measured_shape_the_time_is_the_measured_one() {
     }
 }
 
+/// Sizes from 16384 on count as alike, but of those that were measured each has its own times.
+#[test]
+fn the_very_shape_counts_where_others_are_alike() {
+    let mut table = Table::new(Dtype::F32);
+    for (n, microseconds) in [(16384, 40.0), (28672, 60.0), (32768, 90.0)] {
+        table.insert(entry((16, n, 4096), &[("pipelined_f32", microseconds)]));
+    }
+    let model = model(&table);
+    for (n, microseconds) in [(16384, 40.0), (28672, 60.0), (32768, 90.0)] {
+        let near = model.near(shape(16, n, 4096)).unwrap();
+        assert!(near.exact, "{n}");
+        assert!((near.seconds(0).unwrap() - microseconds * 1e-6).abs() < 1e-12, "{n}");
+    }
+}
+
 #[test]
 fn one_measured_shape_scales_by_work() {
     let mut table = Table::new(Dtype::F32);

@@ -81,6 +81,12 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         take!(0 32);
     }
 
+    /// [`VECTORS_TOGETHER`](self::VECTORS_TOGETHER), unless there are fewer.
+    const VECTORS_TOGETHER: usize = {
+        let vectors = Self::SUMS / VECTOR;
+        if vectors < VECTORS_TOGETHER { vectors } else { VECTORS_TOGETHER }
+    };
+
     /// Adds to each vector of a thread's sums what `load` gives for its number; several are loaded at a time.
     ///
     /// # Safety
@@ -91,13 +97,15 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         // Registers have names and no indices.
         macro_rules! add {
             ($batch:literal, $others:ident: $($i:literal)*) => {$(
-                let [x, y, z, w] = $others[$i];
-                // SAFETY: as promised by the caller.
-                unsafe {
-                    self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR }>(x);
-                    self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 1 }>(y);
-                    self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 2 }>(z);
-                    self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 3 }>(w);
+                if const { $i < Self::VECTORS_TOGETHER } {
+                    let [x, y, z, w] = $others[$i];
+                    // SAFETY: as promised by the caller.
+                    unsafe {
+                        self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR }>(x);
+                        self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 1 }>(y);
+                        self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 2 }>(z);
+                        self.add::<{ ($batch * VECTORS_TOGETHER + $i) * VECTOR + 3 }>(w);
+                    }
                 }
             )*};
         }
@@ -105,7 +113,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             ($($batch:literal)*) => {$(
                 if const { $batch * VECTORS_TOGETHER < Self::SUMS / VECTOR } {
                     let mut others = [[0.0; VECTOR]; VECTORS_TOGETHER];
-                    for (i, others) in others.iter_mut().enumerate() {
+                    for (i, others) in others[..Self::VECTORS_TOGETHER].iter_mut().enumerate() {
                         *others = load($batch * VECTORS_TOGETHER + i);
                     }
                     add!($batch, others: 0 1 2 3 4 5 6 7);

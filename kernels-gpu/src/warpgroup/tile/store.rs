@@ -10,7 +10,7 @@
 //!
 //! Where a thread has [many sums](WarpgroupTile::HAS_MANY_SUMS) GELU is all written out, too, and no part waits.
 //!
-//! All that is said of D in half precision. Of f32 GELU by tanh takes 12 instructions, and the exact one is any other; lanes store results [themselves](is_stored_directly) where
+//! All that is said of D in half precision. Of f32 GELU by tanh takes 12 instructions, and the exact one is any other; lanes store results [themselves](WarpgroupTile::is_stored_directly) where
 //! tiles fit (`directly.rs`).
 //!
 //! Where all is written out (`written_out.rs`, and `in_halves.rs` for one half of the sums) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
@@ -119,10 +119,13 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         fetched: FetchedAhead,
         c: C,
     ) -> Parked<D> {
-        const { assert!(Self::has_whole_parts::<D>() || FITS && Self::HAS_MANY_SUMS, "whole parts") };
+        const {
+            let has_rests = FITS && Self::HAS_MANY_SUMS || Self::IS_NARROW;
+            assert!(has_rests || Self::has_whole_parts::<D>(), "whole parts");
+        };
         // SAFETY: as promised by the caller.
         unsafe {
-            if const { is_stored_directly::<D, FITS>() } {
+            if const { Self::is_stored_directly::<D, FITS>() } {
                 self.store_directly(params, origin, fetched, c);
                 return Parked::nothing();
             }
@@ -163,6 +166,12 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             self.store_by_epilogue::<_, _, _, _, FITS>(params, is_mapped, at, fetched, c);
         }
         Parked::nothing()
+    }
+
+    /// Whether lanes store their elements of D themselves, and nothing leaves through an outbox (`directly.rs`): of f32, in tiles that fit, which need not end with
+    /// a part, and may be swapped; and of any that are narrower than a part.
+    pub const fn is_stored_directly<D: Outgoing, const FITS: bool>() -> bool {
+        FITS && !D::IS_PARKED || Self::IS_NARROW
     }
 
     /// Parts of D that a warp has, those that may be half of one among them.
@@ -291,12 +300,6 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 /// How many times [`pairs::COLS`] columns are a part of D on its way.
 pub(super) const fn turns_of_part<D>() -> u32 {
     (outbox::cols::<D>() / pairs::COLS) as u32
-}
-
-/// Whether lanes store their elements of D themselves, and nothing leaves through an outbox (`directly.rs`): of f32, in tiles that fit, which need not end with
-/// a part, and may be swapped.
-pub const fn is_stored_directly<D: Outgoing, const FITS: bool>() -> bool {
-    FITS && !D::IS_PARKED
 }
 
 /// No C.

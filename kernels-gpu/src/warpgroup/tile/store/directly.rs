@@ -1,4 +1,4 @@
-//! D of f32 in tiles that [fit](crate::warpgroup::fit): lanes store their pairs themselves.
+//! D of f32 in tiles that [fit](crate::warpgroup::fit), and any D in tiles of [few of its rows](WarpgroupTile::IS_NARROW): lanes store their pairs themselves.
 //!
 //! Four lanes have 32 bytes of a row together, a whole sector of the L2 cache, and a warp eight such with each store. Where A and B are
 //! [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each. Parts that leave through an outbox are faster by 3 to 12 %, which copies whole rows of
@@ -6,7 +6,7 @@
 
 use super::{HALF, NO_C, OF_TURN, addends_and_c, addends_of, is_brought};
 use crate::element::Element;
-use crate::epilogue::pairs::{self, FetchedVectors, Pairs, PairsAt};
+use crate::epilogue::pairs::{self, Fetched, FetchedVectors, Pairs, PairsAt};
 use crate::epilogue::{Epilogue, Short};
 use crate::params::GemmParams;
 use crate::swapped::Operands;
@@ -35,19 +35,22 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         unsafe {
             if let Some(factor) = params.epilogue.only_scales() {
                 let by = (factor, None, NO_C);
-                self.store_written_directly::<_, _, _, _, false>(params, by, origin);
-            } else if let Some(Short { factor, has_gelu, of_c, .. }) = params.epilogue.short()
+                self.store_written_directly::<_, _, _, _, false, false>(params, by, origin);
+            } else if let Some(Short { factor, has_gelu, by_tanh, of_c }) = params.epilogue.short()
                 && (of_c.is_none() || is_brought::<C, _, _, _>(params))
             {
                 if !has_gelu {
                     let of_c = of_c.filter(|_| const { C::IS_POSSIBLE });
                     let by = (factor, Some(ahead.vectors), (of_c, c));
-                    self.store_written_directly::<_, _, _, _, false>(params, by, origin);
+                    self.store_written_directly::<_, _, _, _, false, false>(params, by, origin);
                 } else if const { Self::TURNS == 2 * HALF } {
                     self.store_gelu_directly(params, (factor, ahead.vectors), origin);
-                } else {
+                } else if by_tanh || !D::has_short_gelu(false) {
                     let by = (factor * D::short_gelu_scale(true), Some(ahead.vectors), NO_C);
-                    self.store_written_directly::<_, _, _, _, true>(params, by, origin);
+                    self.store_written_directly::<_, _, _, _, true, true>(params, by, origin);
+                } else {
+                    let by = (factor * D::short_gelu_scale(false), Some(ahead.vectors), NO_C);
+                    self.store_written_directly::<_, _, _, _, true, false>(params, by, origin);
                 }
             } else {
                 self.store_directly_by_epilogue(params, origin, ahead, c);
@@ -55,7 +58,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         }
     }
 
-    /// The same for an epilogue in which nothing but the sums depends on what is known at run time, with GELU by tanh or without: as
+    /// The same for an epilogue in which nothing but the sums depends on what is known at run time, with GELU, by tanh or the exact one, or without: as
     /// [`store_written_out`](Self::store_written_out).
     ///
     /// # Safety
@@ -68,13 +71,14 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         D: Outgoing,
         C: Addend<D>,
         const GELU: bool,
+        const BY_TANH: bool,
     >(
         &self,
         params: &GemmParams<T, E, D>,
         (factor, mut vectors, (of_c, mut c)): (f32, Option<FetchedVectors>, (Option<f32>, C)),
         origin: Origin,
     ) {
-        let scale = if const { GELU } { D::short_gelu_scale(true) } else { 1.0 };
+        let scale = if const { GELU } { D::short_gelu_scale(BY_TANH) } else { 1.0 };
         macro_rules! addends_of {
             ($turn:expr) => {{
                 let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
@@ -94,7 +98,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                     unsafe {
                         let mut values = scaled!(self.sums, $turn, factor, addends);
                         if const { GELU } {
-                            values.iter_mut().for_each(gelu_of_row::<D>);
+                            values.iter_mut().for_each(gelu_of_row::<D, BY_TANH>);
                         }
                         let (piece, turn_of_piece) = Self::in_piece(origin, $turn);
                         let at = Self::pairs_at(params.m, params.n, piece, turn_of_piece);
@@ -157,37 +161,54 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let mut vectors = ahead.vectors;
         // SAFETY: as promised by the caller.
         let mut fetched = unsafe { Self::first_elements(params, origin, &ahead) };
-        for turn in 0..hint::opaque(Self::TURNS) {
-            // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
-            unsafe {
-                let values = self.through_epilogue(
-                    params,
-                    // What follows from it would be kept from one turn to the next.
-                    Origin { row: hint::opaque(origin.row), ..origin },
-                    turn,
-                    (&mut vectors, &mut fetched),
-                    &mut c,
-                );
-                let (piece, turn_of_piece) = Self::in_piece(origin, turn);
-                store_pairs(
-                    params,
-                    &Self::pairs_at(params.m, params.n, piece, turn_of_piece),
-                    values,
-                );
+        let ahead = (&mut vectors, &mut fetched);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { Self::TURNS == 1 } {
+                self.store_turn(params, origin, 0, ahead, &mut c);
+            } else {
+                for turn in 0..hint::opaque(Self::TURNS) {
+                    self.store_turn(params, origin, turn, (&mut *ahead.0, &mut *ahead.1), &mut c);
+                }
             }
+        }
+    }
+
+    /// The same for the `turn`-th [`pairs::COLS`] columns.
+    ///
+    /// # Safety
+    /// As for [`through_epilogue`](Self::through_epilogue).
+    #[device_inline]
+    #[track_caller]
+    unsafe fn store_turn<T: Element, E: Epilogue<D>, D: Outgoing, C: Addend<D>>(
+        &self,
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        turn: u32,
+        ahead: (&mut FetchedVectors, &mut Fetched),
+        c: &mut C,
+    ) {
+        // What follows from it would be kept from one turn to the next.
+        let at = Origin { row: hint::opaque(origin.row), ..origin };
+        // SAFETY: as promised by the caller. Nobody asks for what lies beyond the part, be it in D or not.
+        unsafe {
+            let values = self.through_epilogue(params, at, turn, ahead, c);
+            let (piece, turn_of_piece) = Self::in_piece(origin, turn);
+            let at = Self::pairs_at(params.m, params.n, piece, turn_of_piece);
+            store_pairs(params, &at, values);
         }
     }
 }
 
-/// GELU by tanh of a lane's values of a row.
+/// GELU of a lane's values of a row, by tanh or the exact one.
 #[device_inline]
-fn gelu_of_row<D: Outgoing>(row: &mut [[f32; 2]; pairs::PAIRS]) {
+fn gelu_of_row<D: Outgoing, const BY_TANH: bool>(row: &mut [[f32; 2]; pairs::PAIRS]) {
     const VALUES: usize = 2 * pairs::PAIRS;
     // A branch, which is always taken: ptxas works on all values between two of them at once, and where sums are many spills for that.
     if hint::opaque(0) == 0 {
         let mut values = [0.0; VALUES];
         values.copy_from_slice(row.as_flattened());
-        row.as_flattened_mut().copy_from_slice(&D::short_gelu::<true, VALUES>(values));
+        row.as_flattened_mut().copy_from_slice(&D::short_gelu::<BY_TANH, VALUES>(values));
     }
 }
 

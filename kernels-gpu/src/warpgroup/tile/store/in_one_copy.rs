@@ -112,7 +112,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             }
             let (factor, addends) = params.epilogue.addends(&at, &of_turn, fetched);
             let (next, next_turn) = Self::in_piece(origin, turn + 1);
-            if !is_brought::<C, _, _, _>(params) {
+            if const { Self::TURNS > 1 } && !is_brought::<C, _, _, _>(params) {
                 let at = Self::pairs_at(params.m, params.n, next, next_turn);
                 *fetched = params.epilogue.fetch(&at);
             }
