@@ -131,7 +131,7 @@ fn warpgroups_multiply_a_slice_in_one_go() {
         let format = module.kernel.dtype.name();
         let widths: Vec<u32> = match module.kernel.fits {
             true => regemm_kernels::warpgroup::fit::widths(module.kernel.width()).collect(),
-            false => vec![tile.bn],
+            false => vec![module.kernel.width()],
         };
         let product = |cols: &u32| {
             format!("wgmma.mma_async.sync.aligned.m64n{cols}k16.f32.{format}.{format}")

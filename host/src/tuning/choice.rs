@@ -86,7 +86,7 @@ fn choose_by(
 /// row, which lie far apart. Where D has few rows memory is all that counts, and it gives more the more slices are on their way, which are of the same pages: 16 x 28672 x 4096 in bf16 takes 63.2 us in 4 stages of 256
 /// rows and 58.7 in 11 of 128; with B row-major 58.7 in 4 (H200).
 fn keeps_pages_open(kernel: &KernelInfo, m: u32) -> bool {
-    const FEW_ROWS: u32 = 64;
+    const FEW_ROWS: u32 = 32;
     const SLICES: u32 = 8;
     m > FEW_ROWS || kernel.needs != Needs::WarpgroupProducts || kernel.tile.stages >= SLICES
 }
