@@ -2,13 +2,14 @@
 
 use crate::integers;
 use regemm::gpus;
-use regemm::kernels::{Problem, Types, choose, family_name, find, kernels_for};
+use regemm::kernels::{Problem, Types, choose, family_name, find, kernels, kernels_for};
 use regemm::ndarray::{Array2, Array3, Axis};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::explain_shipped;
 use regemm::verify::{Distribution, random_matrix, rng};
 use regemm::{
-    Activation, Device, Dtype, Element, Error, Gemm, KernelChoice, Layouts, Rung, Yields, bf16, f16,
+    Activation, Device, Dtype, Element, Error, Gemm, KernelChoice, KernelInfo, Layouts, Rung,
+    Summation, Yields, bf16, f16,
 };
 
 const WIDE: Types = Types { factors: Dtype::Bf16, results: Dtype::F32 };
@@ -68,7 +69,15 @@ fn sums_of_narrow_tiles_are_added_up_in_f32() {
     };
     let cut_off = error("warpgroup");
     assert!(cut_off > 1.5e-6, "the simulator cuts off, too: {cut_off:e}");
-    for kernel in ["warpgroup128", "warpgroup_pair128", "warpgroup64", "warpgroup_abreast64"] {
+    let of_types =
+        |k: &&KernelInfo| (k.dtype, k.target, k.layouts) == (Dtype::Bf16, Dtype::F32, Layouts::NN);
+    let promotes = |k: &&KernelInfo| k.summation == Summation::Promoted;
+    let names = kernels().iter().filter(of_types).filter(promotes).map(|kernel| kernel.name);
+    let names: Vec<_> = names.collect();
+    for wanted in ["warpgroup128", "warpgroup_pair128", "warpgroup_abreast64", "cluster_split64"] {
+        assert!(names.iter().any(|name| name.starts_with(wanted)), "{wanted}: {names:?}");
+    }
+    for kernel in names {
         let promoted = error(kernel);
         assert!(promoted < 2.5e-7, "{kernel}: {promoted:e} beside {cut_off:e}");
     }
