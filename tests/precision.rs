@@ -1,4 +1,4 @@
-//! Products of f32 in other precisions, on the simulator and, where there is one, on a GPU that has what they take.
+//! Products in other precisions, all but one of f32, on the simulator and, where there is one, on a GPU that has what they take.
 
 #[path = "precision/auto.rs"]
 mod auto;
@@ -8,6 +8,8 @@ mod gpu;
 mod handle;
 #[path = "precision/kept.rs"]
 mod kept;
+#[path = "precision/promoted.rs"]
+mod promoted;
 
 use ndarray::{Array2, Array3, s};
 use regemm::accuracy::{Data, Trial};
@@ -44,7 +46,7 @@ fn random(seed: u64, rows: usize, cols: usize) -> Array2<f32> {
 }
 
 /// As the factor is stored in a layout.
-fn stored(factor: &Array2<f32>, layout: Layout) -> Array2<f32> {
+fn stored<T: Clone>(factor: &Array2<T>, layout: Layout) -> Array2<T> {
     match layout {
         Layout::RowMajor => factor.clone(),
         Layout::Transposed => factor.t().as_standard_layout().to_owned(),

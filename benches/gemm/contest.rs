@@ -194,8 +194,9 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
         };
         add(REGEMM, KernelChoice::Auto, self.precision, None);
         for kernel in self.kernels {
-            // Of a precision alone are those that the table of all others does not have.
-            let is_exact = kernels::find_in(kernel, T::DTYPE, Layouts::NN).is_ok();
+            // Of a precision alone are those that the table of all others does not have, and those that promote are of that table.
+            let is_exact = self.precision != Precision::Promoted
+                && kernels::find_in(kernel, T::DTYPE, Layouts::NN).is_ok();
             let precision = if is_exact { Precision::Exact } else { self.precision };
             let named = || KernelChoice::Named(kernel.clone());
             add(kernel, named(), precision, None);

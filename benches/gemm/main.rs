@@ -79,7 +79,7 @@ struct Arguments {
     #[arg(long, value_parser = parse_dtype)]
     results: Option<Dtype>,
 
-    /// What f32 is computed in: exact, split, tf32, fast or auto
+    /// What f32 is computed in: exact, split, tf32, fast or auto; with --results f32 exact or promoted
     #[arg(long, default_value = "exact", value_parser = parse_precision)]
     precision: Precision,
 
@@ -301,6 +301,20 @@ fn in_short(measured: &Measured) -> String {
     line
 }
 
+/// What is multiplied, and how.
+fn described(arguments: &Arguments) -> String {
+    let Arguments { dtype, precision, .. } = arguments;
+    let results = arguments.results.filter(|results| results != dtype);
+    let results = results.map(|results| format!("results {results}"));
+    let precision = Some(precision).filter(|precision| **precision != Precision::Exact);
+    let precision = precision.map(|precision| format!("precision {precision}"));
+    let details: Vec<String> = results.into_iter().chain(precision).collect();
+    match &details[..] {
+        [] => dtype.to_string(),
+        details => format!("{dtype} ({})", details.join(", ")),
+    }
+}
+
 /// An empty record of this machine and moment.
 fn begin(
     arguments: &Arguments,
@@ -345,13 +359,7 @@ fn begin(
     Record {
         provenance: arguments.recording.provenance(device),
         clocks_after: None,
-        dtype: match (arguments.precision, arguments.results) {
-            (Precision::Exact, Some(results)) if results != arguments.dtype => {
-                format!("{} (results {results})", arguments.dtype)
-            }
-            (Precision::Exact, _) => arguments.dtype.to_string(),
-            (precision, _) => format!("{} (precision {precision})", arguments.dtype),
-        },
+        dtype: described(arguments),
         peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
         bandwidth: info.memory_bandwidth.map(|bytes| bytes as f64 / 1e12),
         libraries: loaded,

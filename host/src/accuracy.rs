@@ -56,12 +56,12 @@ impl Data {
     }
 }
 
-/// The precisions that are ways of computing of their own, each of which has errors of its own.
+/// The precisions of f32 that are ways of computing of their own, each of which has errors of its own.
 pub fn precisions() -> impl Iterator<Item = Precision> {
-    // One that only chooses among the others would be measured twice: it has `false` here.
+    // One that only chooses among the others would be measured twice, and one of other types is not for a trial: they have `false` here.
     let is_own = |precision: &Precision| match precision {
         Precision::Exact | Precision::Split | Precision::Tf32 | Precision::Fast => true,
-        Precision::Auto => false,
+        Precision::Auto | Precision::Promoted => false,
     };
     Precision::ALL.into_iter().filter(is_own)
 }

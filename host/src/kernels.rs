@@ -191,6 +191,8 @@ pub struct Problem {
     pub matrices: [u32; 2],
     /// Whether A, and B, is kept in halves ([`SplitMatrix`](crate::SplitMatrix)), which a kernel that takes such need not make.
     pub kept: [bool; 2],
+    /// Whether tensor cores may add up no more than 256 values of k: [`Precision::Promoted`](crate::Precision::Promoted).
+    pub promoted: bool,
 }
 
 impl Problem {
@@ -213,8 +215,8 @@ impl Problem {
             !(row_of_a as u64).is_multiple_of(whole) as u32,
             !(row_of_b as u64).is_multiple_of(whole) as u32,
         );
-        let (batch, matrices, kept) = (1, [1; 2], [false; 2]);
-        Problem { dtype, target, m, n, k, layouts, batch, repack, matrices, kept }
+        let (batch, matrices, kept, promoted) = (1, [1; 2], [false; 2], false);
+        Problem { dtype, target, m, n, k, layouts, batch, repack, matrices, kept, promoted }
     }
 
     /// Its element types.
@@ -238,10 +240,11 @@ impl fmt::Display for Problem {
 ///
 /// # Errors
 /// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`],
-/// [`Error::KernelDoesNotFit`].
+/// [`Error::KernelDoesNotFit`]; [`Error::Precision`] where sums are to be [promoted](Problem::promoted) and the kernel does not.
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_types(kernel, problem.types())?;
     check_layouts(kernel, problem.layouts)?;
+    precise::check_promotion(kernel, problem)?;
     let needs = kernel.needs;
     if let Some(found) = device.compute_capability.filter(|&found| !needs.met_by(found)) {
         let (kernel, device) = (kernel.name, device.name.clone());

@@ -1,4 +1,4 @@
-//! How accurately products of f32 are computed.
+//! How accurately products of f32 are computed, and those of f16 and bf16 whose results are of f32.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -8,9 +8,13 @@ pub(crate) mod record;
 
 pub use record::PrecisionRecord;
 
+use crate::kernels::Types;
+use regemm_kernels::element::Dtype;
+use regemm_kernels::warpgroup::promoted::PROMOTED;
 use std::fmt;
 
-/// What a product of f32 is computed in: what its results are worth, and what they cost.
+/// What a product is computed in: what its results are worth, and what they cost. All but `Promoted` are of f32; that one is of
+/// f16 or bf16 with [results of f32](crate::Gemm#element-types), and other products of these types are `Exact`, whatever their kernel adds up with.
 ///
 /// Write `u` for 2^-24, and `|A||B|` for the product of the matrices of magnitudes. All bounds are for the sums, before alpha and what follows.
 ///
@@ -21,6 +25,7 @@ use std::fmt;
 /// | `Tf32` | tensor cores, from factors rounded to TF32 | `2^-10 + (8 + 2 k) u` |
 /// | `Fast` | tensor cores, from factors rounded to f16 | `2^-10 + (8 + k) u` |
 /// | `Auto` | one or the other, as the data are | `k u` |
+/// | `Promoted` | tensor cores, from f16 or bf16 as they are, 256 values of k at a time | `(168 + k / 64) u`; `2 k u` where such products are `Exact` |
 ///
 /// To this come for `Split` and `Fast` what they lose of elements far below the largest one in their row of A or column of B, since f16 has few exponents: at most
 /// `p (max|A| sum|B| + sum|A| max|B|)` over that row and that column, with `p` = 2^-49 and 2^-39. Among elements that are all larger than 2^-28 of the largest it is
@@ -77,15 +82,40 @@ pub enum Precision {
     /// ways are launched, and one leaves at once. [`Report::computed`](crate::Report::computed) says which way was taken, and where the host did
     /// not wait for the product a [`PrecisionRecord`] does.
     Auto,
+    /// Products of f16 or bf16 with results of f32, in which tensor cores add up no more than
+    /// [256](regemm_kernels::warpgroup::promoted::PROMOTED) values of k: then threads take their sums over to f32
+    /// ([`regemm_kernels::warpgroup::promoted`]). On GPUs of compute capability 9.0 and on the simulator.
+    ///
+    /// Tensor cores cut sums off instead of rounding them, always in the direction of zero, so that errors grow with the depth; here they hardly
+    /// do. It is not a kernel of its own: the library chooses as for `Exact`, by measured times where there are some, but among kernels that
+    /// take sums over ([`Summation::Promoted`](regemm_kernels::kernel::Summation)), and where K is no more than 256 among all of warpgroups. These have no
+    /// tiles of more than 128 columns, which costs large products a tenth to a fifth of the speed. A kernel or rung that is asked for must
+    /// be one of them.
+    ///
+    /// Results of half precision are refused: rounding leaves nothing of what tensor cores cut off.
+    Promoted,
 }
 
 /// Roundings of f32 that a product of two factors which were rounded to 11 bits is worth: 2^-10 and 2^-22, and as much again for products of roundings.
 const ROUNDED_PRODUCT: usize = (1 << 14) + 8;
 
+/// Values of k that an instruction of tensor cores adds up in half precision, and half roundings of f32 that what Hopper's cut off meanwhile is worth: 10.5.
+const ADDED_AT_ONCE: usize = 16;
+const HALF_ROUNDINGS_CUT_OFF: usize = 21;
+
+/// Values of k in the shortest part of K that a kernel sums by itself: of a slice, of what one of the blocks that share a tile does.
+const SHORTEST_PART: usize = 64;
+
 impl Precision {
     /// All there are.
-    pub const ALL: [Precision; 5] =
-        [Precision::Exact, Precision::Split, Precision::Tf32, Precision::Fast, Precision::Auto];
+    pub const ALL: [Precision; 6] = [
+        Precision::Exact,
+        Precision::Split,
+        Precision::Tf32,
+        Precision::Fast,
+        Precision::Auto,
+        Precision::Promoted,
+    ];
 
     /// Its name in lower case.
     pub const fn name(self) -> &'static str {
@@ -95,13 +125,24 @@ impl Precision {
             Precision::Tf32 => "tf32",
             Precision::Fast => "fast",
             Precision::Auto => "auto",
+            Precision::Promoted => "promoted",
+        }
+    }
+
+    /// Whether products of these types can be computed in it.
+    pub fn is_for(self, types: Types) -> bool {
+        let are_halves = matches!(types.factors, Dtype::F16 | Dtype::Bf16);
+        match self {
+            Precision::Exact => true,
+            Precision::Promoted => are_halves && types.results == Dtype::F32,
+            _ => types == Types::same(Dtype::F32),
         }
     }
 
     /// The largest integer up to which none is rounded where it is an element of A or B.
     pub(crate) const fn largest_integer(self) -> f64 {
         let bits = match self {
-            Precision::Exact => 24,
+            Precision::Exact | Precision::Promoted => 24,
             // By halves, if need be.
             Precision::Split | Precision::Auto => 22,
             Precision::Tf32 | Precision::Fast => 11,
@@ -109,7 +150,7 @@ impl Precision {
         (1 << bits) as f64
     }
 
-    /// Roundings of f32 that a sum of `k` products is worth, beside the `k` of `Exact`.
+    /// Roundings of f32 that a sum of `k` products is worth, beside the `k` of `Exact` in f32.
     ///
     /// Halves lose 2^-22 of each factor at most, and what is left out of a product is as much: 12 roundings. Tensor cores cut off a part of the last
     /// bit of each of 32 products and the sum's own before the sum is taken over: Hopper's a quarter, and two times the sum's own, 21; those before it
@@ -124,12 +165,22 @@ impl Precision {
     ///
     /// `Auto` takes halves only where that is within the bound of `Exact`, also with all that elements of unmarked lines may lose
     /// ([`regemm_kernels::prepare::split::LEAST_DEPTH`]).
+    ///
+    /// `Promoted` rounds no factor, and is Hopper's: of each instruction of 16 values of k it is worth 10.5, and of the 16 that add up 256 it is 168 of what these products come to,
+    /// not of all before them. Then the sum is rounded to f32 as often as it is taken over, and once more for each part of K that is summed by itself, a slice or the share
+    /// of one of several blocks. Both happen at multiples of 64 values of k, the depth of the flattest slices of these kernels, so that there
+    /// are no more of them together than of these.
     pub(crate) const fn roundings(self, k: usize) -> usize {
         match self {
             Precision::Exact | Precision::Auto => k,
             Precision::Split => 56 + k.div_ceil(16),
             Precision::Tf32 => ROUNDED_PRODUCT + 2 * k,
             Precision::Fast => ROUNDED_PRODUCT + k,
+            Precision::Promoted => {
+                let together = if k < PROMOTED { k } else { PROMOTED };
+                let cut_off = together.div_ceil(ADDED_AT_ONCE) * HALF_ROUNDINGS_CUT_OFF;
+                cut_off.div_ceil(2) + k.div_ceil(SHORTEST_PART)
+            }
         }
     }
 }
@@ -180,6 +231,48 @@ impl fmt::Display for Computed {
                 write!(f, "{exact} products exact, {split} split")
             }
             Computed::Undecided => f.pad("undecided"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::kernels;
+    use regemm_kernels::kernel::Summation;
+
+    /// By hand: 10.5 for each of up to 16 instructions, and one for every 64 values of k.
+    #[test]
+    fn promoted_sums_are_worth_few_roundings() {
+        let roundings = |k| Precision::Promoted.roundings(k);
+        assert_eq!([0, 1, 16, 17, 64].map(roundings), [0, 12, 12, 22, 43]);
+        assert_eq!([255, 256, 257, 4096, 65536].map(roundings), [172, 172, 173, 232, 1192]);
+        let deeper = |k: usize| roundings(k) <= roundings(k + 1);
+        assert!((0..2000).all(deeper), "a deeper product is worth no fewer");
+    }
+
+    /// What the count of roundings takes for granted.
+    #[test]
+    fn parts_of_k_that_are_summed_by_themselves_are_no_shorter() {
+        let of_warpgroups =
+            |summation| matches!(summation, Summation::Promoted | Summation::Warpgroups);
+        let mut found = 0;
+        for kernel in kernels().iter().filter(|kernel| of_warpgroups(kernel.summation)) {
+            found += 1;
+            let bk = kernel.tile.bk as usize;
+            assert!(bk.is_multiple_of(SHORTEST_PART) && bk > 0, "{}", kernel.name);
+        }
+        assert!(found > 0);
+    }
+
+    #[test]
+    fn precisions_are_for_some_types() {
+        for types in Types::ALL {
+            let wide = types.factors != types.results;
+            assert!(Precision::Exact.is_for(types));
+            assert_eq!(Precision::Promoted.is_for(types), wide, "{types}");
+            let of_f32 = [Precision::Split, Precision::Tf32, Precision::Fast, Precision::Auto];
+            assert!(of_f32.iter().all(|p| p.is_for(types) == (types == Dtype::F32.into())));
         }
     }
 }

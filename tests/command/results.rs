@@ -72,6 +72,47 @@ fn mul_computes_in_the_precision_that_is_asked_for() {
     }
 }
 
+/// Tensor cores cut off so little that a product of ones shows nothing of it: what shows is the kernel, and by which bound it is verified.
+#[test]
+fn mul_takes_sums_over_to_f32_where_that_is_asked_for() {
+    let folder = sample();
+    // More than what tensor cores add up at once.
+    let k = 300;
+    let ones = vec![1.0; k];
+    write_f32(folder.path(), "a.npy", "(1, 300)", &ones);
+    write_f32(folder.path(), "b.npy", "(300, 1)", &ones);
+    let line =
+        "mul a.npy b.npy -o d.npy --force --device sim --as bf16 --results f32 --verify --explain";
+    let said = succeed(folder.path(), &format!("{line} --precision promoted"));
+    assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 1)"), [300.0]);
+    for part in [
+        "bf16_f32: of those for precision promoted: ",
+        "computed promoted (precision promoted)",
+        "precision promoted does not go with naive_bf16_f32",
+        "verified 1 elements",
+    ] {
+        assert!(said.contains(part), "`{part}` is missing in:\n{said}");
+    }
+    assert!(!said.contains("it would be"), "the choice that is explained was made:\n{said}");
+    let line = format!("{line} --precision promoted --kernel warpgroup128");
+    let said = succeed(folder.path(), &line);
+    assert!(
+        said.contains("kernel   warpgroup128_bf16_f32: the kernel that was asked for"),
+        "{said}"
+    );
+    assert!(said.contains("without --kernel it would be "), "{said}");
+    let refused = |options: &str, words: &[&str]| {
+        let line = "mul a.npy b.npy -o d.npy --force --device sim --precision promoted";
+        fail(folder.path(), &format!("{line} {options}"), USAGE, words);
+    };
+    refused("", &["promoted", "f16 or bf16 with results of f32"]);
+    refused("--as bf16", &["results of this element type", "of f32"]);
+    refused(
+        "--as f16 --results f32 --kernel warpgroup",
+        &["warpgroup_f16_f32", "warpgroup_pair128"],
+    );
+}
+
 /// Infinities that halves make NaN of, and elements that have no bits beside much larger ones, are what a precision is worth.
 #[test]
 fn mul_verifies_by_what_a_precision_promises() {

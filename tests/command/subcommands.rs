@@ -112,6 +112,23 @@ fn verify_runs_kernels_of_other_precisions() {
     check("verify --device sim --precision tf32 --kernel halves", &["precision split"]);
     check("verify --device sim --precision split --kernel naive", &["naive_f32", "exact"]);
     check("verify --device sim --precision split --dtype f16", &["split", "f32"]);
+    check("verify --device sim --precision promoted --dtype f32,bf16", &["promoted", "bf16_f32"]);
+    check("verify --device sim --precision promoted --kernel warpgroup", &["warpgroup_f16_f32"]);
+}
+
+#[test]
+fn verify_runs_kernels_that_take_sums_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "verify --device sim --seed 5 --cases 3 --max-size 700 --precision promoted --json";
+    let document: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
+    assert_eq!((&document["pass"], &document["precision"]), (&true.into(), &"promoted".into()));
+    let kernels = document["kernels"].as_array().unwrap();
+    assert!(!kernels.is_empty());
+    for kernel in kernels {
+        let name = kernel["kernel"].as_str().unwrap();
+        let summation = regemm::kernels::find(name).unwrap().summation;
+        assert_eq!(summation, regemm::Summation::Promoted, "{name}");
+    }
 }
 
 #[test]

@@ -183,6 +183,65 @@ fn the_choice_is_by_times_of_such_kernels() {
     assert!(selection.to_string().contains(&twin), "{selection}");
 }
 
+/// By times of kernels that promote, or by rule among them; never by that of another, and where K is no deeper than what they take over at once by those of all of warpgroups.
+#[test]
+fn the_choice_in_precision_promoted_is_among_those_that_promote() {
+    let h200 = gpus::find("h200").unwrap().info();
+    let shapes = [
+        (4096, 4096, 4096),
+        (8192, 8192, 8192),
+        (1, 8192, 8192),
+        (300, 500, 4000),
+        (16, 4096, 14336),
+        (100, 100, 999),
+    ];
+    for dtype in [Dtype::Bf16, Dtype::F16] {
+        for (m, n, k) in shapes {
+            for (layouts, batch) in Layouts::ALL.into_iter().flat_map(|l| [(l, 1), (l, 140)]) {
+                let plain = Problem::packed(dtype, (m, n, k), layouts);
+                let (target, promoted) = (Dtype::F32, true);
+                let problem = Problem { target, promoted, batch, matrices: [batch; 2], ..plain };
+                let by_rule = choose(&problem, &h200, None).unwrap();
+                let explained = explain_shipped(&h200, &problem, Shape::packed(dtype, m, n, k));
+                let is_tuned = explained.not_tuned().is_none();
+                let selection = explained.selection.unwrap();
+                for selection in [by_rule, selection] {
+                    assert_eq!(selection.kernel.summation, Summation::Promoted, "{selection}");
+                    assert_eq!(selection.kernel.layouts, layouts, "{selection}");
+                    let why = selection.why.to_string();
+                    assert!(why.starts_with("of those for precision promoted: "), "{why}");
+                }
+                let refused = |kernel: &KernelInfo| kernel.summation != Summation::Promoted;
+                let ranking = &explained.ranking;
+                assert!(
+                    ranking.iter().all(|other| other.refusal.is_some() == refused(other.kernel))
+                );
+                assert_eq!(is_tuned, batch == 1, "{problem}");
+            }
+        }
+    }
+    let shallow = Problem { target: Dtype::F32, ..Problem::new(Dtype::Bf16, 4096, 4096, 256) };
+    let shape = Shape::packed(Dtype::Bf16, 4096, 4096, 256);
+    let chosen = |promoted| {
+        let explained = explain_shipped(&h200, &Problem { promoted, ..shallow }, shape);
+        explained.selection.unwrap().kernel.name
+    };
+    assert_eq!(chosen(true), chosen(false));
+}
+
+/// Few elements take small tiles, though rows must be repacked for all of them.
+#[test]
+fn small_products_in_precision_promoted_have_small_tiles() {
+    let h200 = gpus::find("h200").unwrap().info();
+    for (m, n, k) in [(5, 9, 7), (60, 50, 70), (100, 100, 301), (33, 33, 2001)] {
+        let plain = Problem::new(Dtype::Bf16, m, n, k);
+        let problem = Problem { target: Dtype::F32, promoted: true, ..plain };
+        let selection = choose(&problem, &h200, None).unwrap();
+        let tile = selection.kernel.tile;
+        assert!(tile.bm * tile.bn <= 128 * 64, "{problem}: {selection}");
+    }
+}
+
 /// The memory of choices tells results apart.
 #[test]
 fn both_results_of_one_product_in_turn() {

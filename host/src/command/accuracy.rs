@@ -48,7 +48,7 @@ pub struct Arguments {
     )]
     data: Vec<Data>,
     /// Only these precisions, in this order
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = options::precision())]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = options::precision_of_f32())]
     precisions: Vec<Precision>,
     #[command(flatten)]
     device: DeviceOption,

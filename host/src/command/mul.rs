@@ -77,7 +77,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     /// What float32 is computed in: multiply-adds of float32 (exact), or on tensor cores from 22 (split)
-    /// or 11 bits (tf32, fast), with kernels of their own; or from 22 where the data lose nothing by that (auto)
+    /// or 11 bits (tf32, fast), with kernels of their own; or from 22 where the data lose nothing by that (auto).
+    /// With --results f32, promoted: tensor cores add up no more than 256 values of k before f32 does
     #[arg(long, value_name = "PRECISION", default_value = "exact", value_parser = options::precision())]
     precision: Precision,
     /// Show how the kernel was chosen: all kernels with their expected times and places by rule
@@ -100,6 +101,7 @@ Examples:
   regemm mul x.npy w.npy -o y.npy --bias b.npy --activation gelu-erf --verify
   regemm mul a.npy b.npy -o d.npy --c c.npy --beta 0.5 --device cuda:0 --kernel microkernel
   regemm mul a.npy b.npy -o d.npy --as bf16 --results f32
+  regemm mul a.npy b.npy -o d.npy --as bf16 --results f32 --precision promoted --verify
   regemm mul a.npy b.npy -o d.npy --precision split --verify
   regemm mul a.npy b.npy -o d.npy --precision tf32 --explain
   regemm mul a.npy b.npy -o d.npy --precision auto --explain
@@ -200,7 +202,8 @@ where
     let [rows, cols, depth] = [m, n, k].map(|size| size as u32);
     let single = kernels::Problem::packed(T::DTYPE, (rows, cols, depth), layouts);
     let matrices = [operands.a.batch, operands.b.batch].map(|many| if many { batch } else { 1 });
-    let problem = kernels::Problem { batch, matrices, target: D::DTYPE, ..single };
+    let promoted = arguments.precision == Precision::Promoted;
+    let problem = kernels::Problem { batch, matrices, target: D::DTYPE, promoted, ..single };
     let explanation = arguments
         .explain
         .then(|| explain(&device, &problem, Shape::packed(T::DTYPE, rows, cols, depth)));
@@ -267,11 +270,12 @@ where
         output.text(format_args!("         {}", report.repacked))?;
     }
     if let Some(explanation) = &explanation {
-        // What is explained is the choice for exact products.
-        let otherwise = match (&arguments.kernel, arguments.precision) {
-            (Some(_), Precision::Exact) => Some("without --kernel"),
-            (None, Precision::Exact) | (Some(_), _) => None,
-            (None, _) => Some("with --precision exact"),
+        // What is explained is the choice among kernels of the table, which precisions of f32 do not take.
+        let chooses = matches!(arguments.precision, Precision::Exact | Precision::Promoted);
+        let otherwise = match (&arguments.kernel, chooses) {
+            (Some(_), true) => Some("without --kernel"),
+            (None, true) | (Some(_), false) => None,
+            (None, false) => Some("with --precision exact"),
         };
         if let (Some(otherwise), Ok(selection)) = (otherwise, &explanation.selection) {
             output.text(format_args!("{otherwise} it would be {selection}"))?;

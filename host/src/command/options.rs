@@ -61,13 +61,18 @@ impl fmt::Display for Size {
 
 /// Reads a precision by name.
 pub fn precision() -> impl TypedValueParser<Value = Precision> {
-    PossibleValuesParser::new(Precision::ALL.map(Precision::name)).map(|name| {
-        let named = Precision::ALL.into_iter().find(|precision| precision.name() == name);
-        named.unwrap_or_default()
-    })
+    PossibleValuesParser::new(Precision::ALL.map(Precision::name))
+        .map(|name| by_name(&Precision::ALL, Precision::name, &name))
 }
 
-/// Reads by name a precision that has kernels of its own: all but `auto`, which takes those of two others.
+/// Reads by name a precision that products of f32 can be computed in.
+pub fn precision_of_f32() -> impl TypedValueParser<Value = Precision> {
+    let of_f32 = |precision: &Precision| precision.is_for(Dtype::F32.into());
+    PossibleValuesParser::new(Precision::ALL.into_iter().filter(of_f32).map(Precision::name))
+        .map(|name| by_name(&Precision::ALL, Precision::name, &name))
+}
+
+/// Reads by name a precision whose kernels are known by name: all but `auto`, which takes those of two others.
 pub fn precision_with_kernels() -> impl TypedValueParser<Value = Precision> {
     let named = Precision::ALL.into_iter().filter(|precision| *precision != Precision::Auto);
     PossibleValuesParser::new(named.map(Precision::name))

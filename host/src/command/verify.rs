@@ -7,7 +7,7 @@ use super::output::{Output, count, table};
 use super::{eprintln_quietly, progress};
 use clap::Args;
 use regemm::kernels::{self, Problem, Types, base_name};
-use regemm::{Device, Dtype, Element, Error, KernelInfo, Layouts, Precision, Yields};
+use regemm::{Device, Dtype, Element, Error, KernelInfo, Layouts, Precision, Summation, Yields};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 
@@ -36,7 +36,8 @@ pub struct Arguments {
     /// Only these kernels
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// The kernels of this precision, which are of f32: exact, split, tf32 or fast; auto has none of its own
+    /// The kernels of this precision: exact; split, tf32 or fast, which are of f32; or promoted, which are of f16_f32 and
+    /// bf16_f32. Auto has none of its own
     #[arg(long, value_name = "PRECISION", default_value = "exact", hide_possible_values = true,
           value_parser = options::precision_with_kernels())]
     precision: Precision,
@@ -59,7 +60,8 @@ Examples:
   regemm verify --cases 1000 --seed 7 --device cuda:0
   regemm verify --dtype f16,bf16 --kernel microkernel,double_buffered --json
   regemm verify --precision split
-  regemm verify --precision fast --kernel rounded --cases 1000";
+  regemm verify --precision fast --kernel rounded --cases 1000
+  regemm verify --precision promoted --max-size 600 --cases 20";
 
 const GPU_CASES: u64 = 200;
 const SIMULATOR_CASES: u64 = 100;
@@ -189,8 +191,27 @@ fn select(
     if precision == Precision::Exact {
         return Ok(select_exact(types, names)?);
     }
-    if !types.contains(&Types::same(Dtype::F32)) {
-        return Err(Failure::Usage(format!("precision {precision} is for f32: leave out --dtype")));
+    let types: Vec<_> = types.iter().copied().filter(|&types| precision.is_for(types)).collect();
+    if types.is_empty() {
+        let all = Types::ALL.into_iter().filter(|&types| precision.is_for(types));
+        let all: Vec<_> = all.map(Types::name).collect();
+        return Err(Failure::Usage(format!(
+            "precision {precision} is for {}: leave out --dtype",
+            all.join(" and ")
+        )));
+    }
+    if precision == Precision::Promoted {
+        let mut selected = select_exact(&types, names)?;
+        let promotes = |kernel: &KernelInfo| kernel.summation == Summation::Promoted;
+        return match selected.iter().find(|kernel| !names.is_empty() && !promotes(kernel)) {
+            Some(KernelInfo { name, .. }) => Err(Failure::Usage(format!(
+                "kernel {name} does not take its sums over to f32: leave out --precision"
+            ))),
+            None => {
+                selected.retain(|kernel| promotes(kernel));
+                Ok(selected)
+            }
+        };
     }
     let all = kernels::kernels_of(precision).iter();
     if names.is_empty() {

@@ -13,15 +13,13 @@ use crate::tuning::Shape;
 use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
 
 impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
-    /// What the product is computed in: as asked for, else as the handle says, which speaks of products of f32 whose kernel
+    /// What the product is computed in: as asked for, else as the handle says, which speaks of products that its precision is for and whose kernel
     /// the library chooses.
     pub(super) fn in_precision(&self) -> Precision {
         let types = Types { factors: T::DTYPE, results: D::DTYPE };
-        let is_free = matches!(self.kernel, KernelChoice::Auto) && types == Types::same(Dtype::F32);
-        self.precision.unwrap_or_else(|| match is_free {
-            true => self.device().precision(),
-            false => Precision::Exact,
-        })
+        let of_handle = self.device().precision();
+        let is_free = matches!(self.kernel, KernelChoice::Auto) && of_handle.is_for(types);
+        self.precision.unwrap_or(if is_free { of_handle } else { Precision::Exact })
     }
 
     /// The kernel, and why this one, for a product on a stream or on none. The operands have been checked.
@@ -32,8 +30,11 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         stream: Option<&Stream>,
     ) -> Result<Selection> {
         let device = self.device();
-        match self.in_precision() {
+        let precision = self.in_precision();
+        is_for(precision, problem)?;
+        match precision {
             Precision::Exact => {}
+            Precision::Promoted => kernels::precise::check_has_promoting(problem, device.info())?,
             Precision::Auto => {
                 if let Some(selection) = self.select_auto(problem)? {
                     return Ok(selection);
@@ -59,7 +60,6 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
 
     /// The kernel of a product that need not be exact.
     fn select_precise(&self, precision: Precision, problem: &Problem) -> Result<Selection> {
-        is_of_f32(precision, problem)?;
         let info = self.device().info();
         let chosen = |rung| {
             let kernel = kernels::precise::choose(precision, problem, info, rung)?;
@@ -80,7 +80,6 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// The kernel by halves that leaves a product to an exact one if the data ask for that; none where it is exact in any case.
     fn select_auto(&self, problem: &Problem) -> Result<Option<Selection>> {
         let precision = Precision::Auto;
-        is_of_f32(precision, problem)?;
         if !matches!(self.kernel, KernelChoice::Auto) {
             let remedy = kernels::precise::OWN_KERNELS;
             return Err(Error::Precision { precision, with: "a choice of kernel", remedy });
@@ -140,10 +139,19 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     }
 }
 
-fn is_of_f32(precision: Precision, problem: &Problem) -> Result<()> {
-    let (with, remedy) = ("these element types", "it is for products of f32");
-    match problem.types() == Types::same(Dtype::F32) {
-        true => Ok(()),
-        false => Err(Error::Precision { precision, with, remedy }),
+fn is_for(precision: Precision, problem: &Problem) -> Result<()> {
+    if precision.is_for(problem.types()) {
+        return Ok(());
     }
+    let (with, remedy) = match precision {
+        Precision::Promoted if problem.target != Dtype::F32 => (
+            "results of this element type",
+            "it is for factors of f16 or bf16 with results of f32 (`Gemm::widening`); others are right in precision exact",
+        ),
+        Precision::Promoted => {
+            ("these element types", "it is for products of f16 or bf16 with results of f32")
+        }
+        _ => ("these element types", "it is for products of f32"),
+    };
+    Err(Error::Precision { precision, with, remedy })
 }

@@ -40,6 +40,7 @@ pub(super) fn problem<T: Element, D: Element>(
         repack: Repack::new(to_repack(&gemm.a)?, to_repack(&gemm.b)?),
         matrices: [matrices(&gemm.a)?, matrices(&gemm.b)?],
         kept: [&gemm.a, &gemm.b].map(|factor| takes_halves && factor.halves.is_some()),
+        promoted: precision == Precision::Promoted,
     })
 }
 

@@ -1,17 +1,19 @@
-//! Kernels for the precisions of f32.
+//! Kernels for the precisions of f32, and which of the others promote their sums.
 
 use super::launch::Sharing;
-use super::{Problem, base_name, family_name, kernels, supports};
+use super::{Problem, base_name, family_name, kernels, kernels_for, supports};
 use crate::device::info::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::precision::Precision;
-use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule};
+use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Summation};
 use regemm_kernels::table::{HALVES, IF_MARKED, ROUNDED, TF32};
+use regemm_kernels::warpgroup::promoted::PROMOTED;
 
-/// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other types, for [`Precision::Exact`].
+/// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other types, for [`Precision::Exact`], and for
+/// [`Precision::Promoted`], which takes [some](KernelInfo::summation) of them.
 pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
     match precision {
-        Precision::Exact => kernels(),
+        Precision::Exact | Precision::Promoted => kernels(),
         Precision::Split | Precision::Auto => HALVES,
         Precision::Tf32 => TF32,
         Precision::Fast => ROUNDED,
@@ -46,12 +48,9 @@ pub(crate) fn choose(
     let mut able = for_layouts().filter(|kernel| supports(kernel, problem, device).is_ok());
     let Some(fastest) = able.next() else {
         let last = for_layouts().next_back().ok_or_else(|| no_such_kernel(precision))?;
-        return supports(last, problem, device).map(|()| last).map_err(|error| match error {
-            Error::KernelNeeds { needs, .. } => {
-                Error::DeviceWithoutPrecision { precision, takes: takes(needs) }
-            }
-            other => other,
-        });
+        return supports(last, problem, device)
+            .map(|()| last)
+            .map_err(|error| by_precision(precision, error));
     };
     let tiles = |kernel: &KernelInfo| {
         let [rows, cols] = [problem.m.div_ceil(kernel.tile.bm), problem.n.div_ceil(kernel.tile.bn)];
@@ -72,6 +71,57 @@ pub(crate) fn choose(
         }
     }
     Ok(chosen)
+}
+
+/// An error of [`supports`] as one of a precision that has no other kernel.
+fn by_precision(precision: Precision, error: Error) -> Error {
+    match error {
+        Error::KernelNeeds { needs, .. } => {
+            Error::DeviceWithoutPrecision { precision, takes: takes(needs) }
+        }
+        other => other,
+    }
+}
+
+/// Whether a kernel may compute a problem as far as [`Problem::promoted`] goes. Where K is no deeper than what is summed before it is taken over, no kernel of warpgroups
+/// adds up more. Instructions of warps need not cut off as little, and f32 is added up by itself where there are no tensor cores.
+///
+/// # Errors
+/// [`Error::Precision`].
+pub(super) fn check_promotion(kernel: &KernelInfo, problem: &Problem) -> Result<()> {
+    let promotes = match kernel.summation {
+        Summation::Promoted => true,
+        Summation::Warpgroups => !problem.is_deep_to_promote(),
+        _ => false,
+    };
+    if promotes || !problem.promoted {
+        return Ok(());
+    }
+    let (precision, with, remedy) = (Precision::Promoted, kernel.name, TAKE_ONE_THAT_PROMOTES);
+    Err(Error::Precision { precision, with, remedy })
+}
+
+/// Checks that a device has a kernel that promotes, whatever the depth.
+///
+/// # Errors
+/// [`Error::DeviceWithoutPrecision`]; as for [`supports`].
+pub(crate) fn check_has_promoting(problem: &Problem, device: &DeviceInfo) -> Result<()> {
+    let mut found = Ok(());
+    let of_problem = kernels_for(problem.types(), problem.layouts);
+    for kernel in of_problem.filter(|kernel| kernel.summation == Summation::Promoted) {
+        found = supports(kernel, problem, device);
+        if found.is_ok() {
+            break;
+        }
+    }
+    found.map_err(|error| by_precision(Precision::Promoted, error))
+}
+
+impl Problem {
+    /// Whether K is so deep that sums on tensor cores [must be promoted](Problem::promoted) before its end.
+    pub(super) fn is_deep_to_promote(&self) -> bool {
+        self.promoted && self.k as usize > PROMOTED
+    }
 }
 
 /// The kernel behind one by halves that computes exactly what halves cannot stand for.
@@ -115,9 +165,10 @@ pub(crate) fn find(
     supports(kernel, problem, device).map(|()| kernel)
 }
 
-/// The kernel of this name that computes in some precision but `Exact`, and that precision.
+/// The kernel of this name that computes in a precision which has kernels that are not among [`kernels`], and that precision.
 pub(super) fn of_name(name: &str) -> Option<(Precision, &'static KernelInfo)> {
-    let all = Precision::ALL.into_iter().filter(|precision| *precision != Precision::Exact);
+    let are_others = |precision: &Precision| !std::ptr::eq(kernels_of(*precision), kernels());
+    let all = Precision::ALL.into_iter().filter(are_others);
     let mut kernels = all.flat_map(|p| kernels_of(p).iter().map(move |kernel| (p, kernel)));
     kernels.find(|(_, kernel)| kernel.name == name || base_name(kernel) == name)
 }
@@ -130,6 +181,9 @@ fn no_such_kernel(precision: Precision) -> Error {
 /// What to do where a kernel of another precision is asked for.
 pub(crate) const OWN_KERNELS: &str =
     "it has kernels of its own; leave the choice to the library, or the precision at exact";
+
+/// What to do where a kernel that does not promote is asked for.
+const TAKE_ONE_THAT_PROMOTES: &str = "leave the choice to the library, or name one that takes sums over to f32, such as warpgroup_pair128";
 
 #[cfg(test)]
 mod tests {
@@ -249,6 +303,56 @@ mod tests {
         for capability in [(7, 5), (8, 9), (10, 0)] {
             let error = refused(Precision::Fast, capability);
             assert!(error.ends_with("it takes compute capability 9.0"), "{error}");
+        }
+    }
+
+    fn to_promote(dtype: Dtype, (m, n, k): (u32, u32, u32), layouts: Layouts) -> Problem {
+        let problem = Problem::packed(dtype, (m, n, k), layouts);
+        Problem { target: Dtype::F32, promoted: true, ..problem }
+    }
+
+    #[test]
+    fn warpgroups_promote_or_add_up_no_more_than_that() {
+        let is_right = |name: &str, k| {
+            let kernel = crate::kernels::find(name).unwrap();
+            let problem = to_promote(kernel.dtype, (100, 100, k), kernel.layouts);
+            match supports(kernel, &problem, &h200()) {
+                Ok(()) => true,
+                Err(Error::Precision { precision: Precision::Promoted, with, .. }) => {
+                    assert_eq!(with, name);
+                    false
+                }
+                Err(other) => panic!("{other}"),
+            }
+        };
+        let promoted = PROMOTED as u32;
+        for name in
+            ["warpgroup_pair128_bf16_f32", "warpgroup128_tn_f16_f32", "cluster_split64_bf16_f32"]
+        {
+            assert!(is_right(name, promoted) && is_right(name, 65536), "{name}");
+        }
+        for name in ["warpgroup_bf16_f32", "ping_pong_nt_f16_f32"] {
+            assert!(is_right(name, promoted) && !is_right(name, promoted + 1), "{name}");
+        }
+        for name in ["tensor_core_bf16_f32", "naive_f16_f32", "skinny_rows_bf16_f32"] {
+            assert!(!is_right(name, 1) && !is_right(name, promoted + 1), "{name}");
+        }
+    }
+
+    #[test]
+    fn devices_without_warpgroup_products_do_not_promote_at_any_depth() {
+        for layouts in Layouts::ALL {
+            for k in [1, 256, 257] {
+                let problem = to_promote(Dtype::F16, (3000, 2000, k), layouts);
+                check_has_promoting(&problem, &h200()).unwrap();
+                for capability in [(7, 5), (8, 0), (8, 9), (10, 0), (12, 0)] {
+                    let error = check_has_promoting(&problem, &gpu(capability)).unwrap_err();
+                    assert_eq!(
+                        error.to_string(),
+                        "precision promoted does not go with this device: it takes compute capability 9.0"
+                    );
+                }
+            }
         }
     }
 

@@ -323,7 +323,8 @@ fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
     let blocks = u64::from(device.multiprocessors);
     let one_each = (blocks + 1..=2 * blocks).contains(&all);
     let is_long = problem.target != problem.dtype && problem.k >= DEEP_FOR_TURNS && all > blocks;
-    problem.batch > 1 && (one_each || is_long)
+    // They have no registers to promote with.
+    problem.batch > 1 && (one_each || is_long) && !problem.is_deep_to_promote()
 }
 
 /// Whether a kernel is made for D as narrow as this, and K deep enough for its steps.
@@ -388,7 +389,8 @@ pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
         .map(|kernel| (kernel, Order::of(kernel, problem, device)))
         .collect();
     ranked.sort_by_key(|(_, (order, _))| Reverse(*order));
-    let by_rule = |(kernel, (_, rule))| Selection { kernel, why: Why::by_rule(rule) };
+    let by_rule =
+        |(kernel, (_, rule))| Selection { kernel, why: Why::by_rule(rule, problem.promoted) };
     ranked.into_iter().map(by_rule).collect()
 }
 
@@ -418,7 +420,7 @@ pub(crate) fn choose_untuned(
                 refused = Some((order, kernel));
             }
         } else if best.is_none_or(|(known, _)| order > known) {
-            let why = Why::Rule { rule, not_tuned };
+            let why = Why::Rule { rule, not_tuned, promoted: problem.promoted };
             best = Some((order, Selection { kernel, why }));
         }
     }

@@ -38,6 +38,8 @@ pub enum Why {
         rule: Rule,
         /// Why not by measured times.
         not_tuned: NotTuned,
+        /// Whether it was chosen among those that [promote](super::Problem::promoted) alone.
+        promoted: bool,
     },
     /// By measured times: see [`tuning`](crate::tuning).
     Tuned(Tuned),
@@ -45,8 +47,8 @@ pub enum Why {
 
 impl Why {
     /// By rule, which was asked for.
-    pub(crate) fn by_rule(rule: Rule) -> Why {
-        Why::Rule { rule, not_tuned: NotTuned::NotAsked }
+    pub(crate) fn by_rule(rule: Rule, promoted: bool) -> Why {
+        Why::Rule { rule, not_tuned: NotTuned::NotAsked, promoted }
     }
 }
 
@@ -89,6 +91,8 @@ pub struct Tuned {
     pub predicted: Duration,
     /// The kernel that would have been next.
     pub runner_up: Option<RunnerUp>,
+    /// Whether it was chosen among those that [promote](super::Problem::promoted) alone.
+    pub promoted: bool,
 }
 
 /// The kernel that was nearly chosen.
@@ -107,10 +111,17 @@ impl fmt::Display for Why {
             Why::Asked => f.write_str("the kernel that was asked for"),
             Why::Custom => f.write_str("a kernel of the user's own"),
             Why::Precision(precision) => write!(f, "the kernel for precision {precision}"),
-            Why::Rule { rule, not_tuned } => write!(f, "{rule}{not_tuned}"),
+            Why::Rule { rule, not_tuned, promoted } => {
+                write!(f, "{}{rule}{not_tuned}", among(*promoted))
+            }
             Why::Tuned(tuned) => tuned.fmt(f),
         }
     }
+}
+
+/// What comes before the reason where not all kernels could be chosen.
+fn among(promoted: bool) -> &'static str {
+    if promoted { "of those for precision promoted: " } else { "" }
 }
 
 impl fmt::Display for NotTuned {
@@ -133,7 +144,8 @@ impl fmt::Display for NotTuned {
 
 impl fmt::Display for Tuned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tuned { source, nearest, exact, twin_of, predicted, runner_up } = self;
+        let Tuned { source, nearest, exact, twin_of, predicted, runner_up, promoted } = self;
+        f.write_str(among(*promoted))?;
         if let Some(kernel) = twin_of {
             write!(f, "the twin of {}, which was measured in its place: ", kernel.name)?;
         }

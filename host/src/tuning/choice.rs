@@ -53,12 +53,23 @@ fn choose_by(
     rung: Option<Rung>,
 ) -> Result<Selection, NotTuned> {
     let types = model.types().ok_or(NotTuned::NoTable)?;
-    let measured = Problem { layouts: Layouts::NN, target: types.results, ..*problem };
-    let other_types = measured.target != problem.target;
+    let other_types = types.results != problem.target;
+    let measured = Problem {
+        layouts: Layouts::NN,
+        target: types.results,
+        // Short results are not promoted: of their kernels it is the twins that are asked.
+        promoted: problem.promoted && !other_types,
+        ..*problem
+    };
+    let runs_long = |kernel: &KernelInfo| {
+        let twin = twin_of_types(kernel, problem.types(), Layouts::NN);
+        let row_major = Problem { layouts: Layouts::NN, ..*problem };
+        twin.is_some_and(|twin| !problem.promoted || supports(twin, &row_major, device).is_ok())
+    };
     let eligible = |kernel: &KernelInfo| {
         rung.is_none_or(|rung| rung == kernel.rung)
             && (problem.layouts.b == Layout::RowMajor || keeps_pages_open(kernel, problem.m))
-            && (!other_types || twin_of_types(kernel, problem.types(), Layouts::NN).is_some())
+            && (!other_types || runs_long(kernel))
             // Not all of those whose tiles fit, or have few rows as columns, are there for all layouts.
             && (!kernel.fits && !kernel.swapped
                 || twin_of_types(kernel, problem.types(), problem.layouts).is_some())
@@ -69,6 +80,9 @@ fn choose_by(
         kernel.fits.then(twin).flatten().unwrap_or(kernel)
     };
     let mut selection = fastest(model, &measured, shape, device, (eligible, launched))?;
+    if let Why::Tuned(tuned) = &mut selection.why {
+        tuned.promoted = problem.promoted;
+    }
     if problem.layouts != Layouts::NN || other_types {
         let measured = selection.kernel;
         selection.kernel = twin_of_types(measured, problem.types(), problem.layouts)
@@ -134,6 +148,7 @@ fn fastest(
         // A time that no duration can hold is as good as endless.
         predicted: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
         runner_up,
+        promoted: problem.promoted,
     };
     Ok(Selection { kernel, why: Why::Tuned(tuned) })
 }

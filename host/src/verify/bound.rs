@@ -14,8 +14,8 @@
 //!    Products of f16 and bf16 may be summed by tensor cores ([`cuda_std::mma`]). Those truncate where others round: each of the
 //!    `k` products loses up to a unit in the last place of the largest number it is added up with, twice a rounding, and the sum
 //!    of an instruction up to another one, which the truncations that its other products do not need make up for. So for these
-//!    types a product counts as two roundings ([`roundings`]). Products of f32 that are computed in another
-//!    [precision](crate::Precision) have roundings of their own, and elements of f32 that are made halves lose a part of the largest
+//!    types a product counts as two roundings ([`roundings`]), unless sums are [promoted](crate::Precision::Promoted). Products that are computed in another
+//!    [precision](crate::Precision) than exact have roundings of their own, and elements of f32 that are made halves lose a part of the largest
 //!    element of their row or column ([`lost_of_largest`], [`lost`]).
 //! 2. Each of the two fused operations around it: `u |result| + eta / 2`, and the error that comes in through the factor.
 //! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from the
@@ -104,12 +104,12 @@ impl Precision {
     }
 }
 
-/// Roundings that a sum of `k` products of elements of this type is worth (step 1), where f32 is computed in a precision.
+/// Roundings that a sum of `k` products of elements of this type is worth (step 1), computed in a precision if that is for the type.
 pub const fn roundings(dtype: Dtype, precision: Computed, k: usize) -> usize {
-    match dtype {
-        Dtype::F32 => precision.roundings(k),
-        Dtype::F64 => k,
-        Dtype::F16 | Dtype::Bf16 => 2 * k,
+    match (dtype, precision) {
+        (Dtype::F32, _) | (Dtype::F16 | Dtype::Bf16, Computed::Promoted) => precision.roundings(k),
+        (Dtype::F64, _) => k,
+        (Dtype::F16 | Dtype::Bf16, _) => 2 * k,
     }
 }
 
@@ -139,9 +139,10 @@ pub fn gamma(dtype: Dtype, k: usize) -> f64 {
     Precision::of_sums(dtype).gamma(roundings(dtype, Computed::Exact, k))
 }
 
-/// Error of a sum of products with `k` roundings whose absolute values sum up to `magnitude` (step 1).
-pub(super) fn sum(p: Precision, k: usize, magnitude: f64) -> f64 {
-    p.gamma(k) * magnitude + k as f64 * p.smallest
+/// Error of a sum of `k` products that is worth so many roundings, and whose absolute values sum up to `magnitude` (step 1). In the subnormal range each product
+/// counts, also where sums are worth fewer roundings than there are products.
+pub(super) fn sum(p: Precision, (roundings, k): (usize, usize), magnitude: f64) -> f64 {
+    p.gamma(roundings) * magnitude + roundings.max(k) as f64 * p.smallest
 }
 
 /// Error of a fused multiply-add with the exact result `value` whose operands bring in the error `incoming` (step 2).

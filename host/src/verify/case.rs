@@ -49,7 +49,7 @@ pub struct Case {
     pub gaps: [(usize, usize); 4],
     /// The batch, if it is one.
     pub batch: Option<BatchCase>,
-    /// What it is computed in, if it is of f32: for kernels of that precision.
+    /// What it is computed in: for kernels of that precision.
     pub precision: Precision,
     /// Slices of K, for kernels that split it; chosen by the library if none are given. Their number decides the bits.
     pub slices: Option<NonZeroU32>,

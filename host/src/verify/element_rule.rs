@@ -82,7 +82,7 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let double = Precision::DOUBLE;
         let own = match self.own {
             SumError::Exact => 0.0,
-            SumError::Plain => bound::sum(double, self.k, magnitude),
+            SumError::Plain => bound::sum(double, (self.k, self.k), magnitude),
             SumError::Compensated => {
                 let gamma = double.gamma(self.k);
                 double.unit_roundoff * sum.abs()
@@ -94,12 +94,12 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let roundings = bound::roundings(T::DTYPE, precision, self.k);
         let part = bound::lost_of_largest(T::DTYPE, precision);
         let error = if part == 0.0 {
-            bound::sum(p, roundings, magnitude) + own
+            bound::sum(p, (roundings, self.k), magnitude) + own
         } else {
             let lost = |part| bound::lost(part, self.k, self.rows[row], self.cols[col]);
             // High halves may be larger than what they are of by as much as they lose.
             let magnitude = magnitude + lost(bound::LOST_BY_ONE_HALF);
-            bound::sum(p, roundings, magnitude) + lost(part) + own
+            bound::sum(p, (roundings, self.k), magnitude) + lost(part) + own
         };
         if magnitude + error < p.overflow() {
             return Tracked { value: sum, error };

@@ -25,7 +25,7 @@ pub struct Problem<'a, T, D = T> {
     pub activation: Activation,
     /// Slope of leaky ReLU below zero; must be a value of the accumulator's type.
     pub slope: f64,
-    /// What the device computed it in, where it is of f32.
+    /// What the device computed it in.
     pub precision: Precision,
 }
 

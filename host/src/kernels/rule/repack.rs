@@ -23,5 +23,8 @@ pub(super) fn repack_pays(kernel: &KernelInfo, problem: &Problem) -> bool {
     let elements = u64::from(m).saturating_mul(n.into()).saturating_mul(batch.into());
     let work = elements.max(LEAST_D).saturating_mul(k.into());
     let copies = repack.elements(problem).saturating_mul(MULTIPLY_ADDS_A_COPY);
-    repack.is_nothing() || work >= copies.saturating_add(MULTIPLY_ADDS_OF_A_LAUNCH)
+    // Of those that promote all need it.
+    repack.is_nothing()
+        || problem.promoted
+        || work >= copies.saturating_add(MULTIPLY_ADDS_OF_A_LAUNCH)
 }
