@@ -113,6 +113,8 @@ enum Addend<'a, D: Element> {
 /// # Ok::<(), regemm::Error>(())
 /// ```
 ///
+/// Tensor cores cut sums off instead of rounding them, which shows in results of f32 where K is deep: [`Precision::Promoted`] bounds that.
+///
 /// # Memory
 ///
 /// Some products need memory besides their operands ([`Gemm::workspace_size`] says how much): where several blocks sum parts of the
@@ -239,9 +241,9 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// What the product is computed in, if it is one of f32. Any but [`Precision::Exact`] has kernels of its own, and a
+    /// What the product is computed in. Any but [`Precision::Exact`] is [for some types](Precision::is_for) and has kernels of its own, or takes some of them alone, and a
     /// [kernel](Gemm::kernel) that is set besides must be one of them. Unless set it is the precision of the
-    /// [handle](Device::with_precision) by which A was made, and `Exact` where a kernel is set.
+    /// [handle](Device::with_precision) by which A was made, if that is for these types, and `Exact` where a kernel is set.
     ///
     /// ```
     /// use regemm::{Device, Gemm, Precision};

@@ -26,7 +26,7 @@
 //! |---|---|
 //! | [`device`] | devices, streams and events |
 //! | [`matrix`] | matrices, batches and vectors in device memory, and views of them |
-//! | [`precision`] | what products of f32 are computed in |
+//! | [`precision`] | what products are computed in |
 //! | [`gemm`] | the product: a builder, its checks and its execution; kernels with epilogues of your own |
 //! | [`kernels`] | the table of kernels: names, limits, and the choice among them |
 //! | [`gpus`] | known GPUs by their published numbers |

@@ -115,18 +115,20 @@ fn views_epilogues_and_no_depth() -> Result<()> {
     Ok(())
 }
 
-/// Two shapes, of which warpgroups that take turns, which promote nothing, would be chosen for the second.
+/// Otherwise the simulator would take warpgroups that take turns, which promote nothing.
 #[test]
 fn batches_that_share_a_factor() -> Result<()> {
     for device in machines() {
-        for (count, m, n, k) in [(3, 33, 21, 515), (16, 130, 8, 1040)] {
+        for (count, m, n, k) in [(3, 33, 21, 515), (3, 128, 120, 1024)] {
             let a: Array2<f16> = random(5, count * m, k);
             let a = a.into_shape_with_order((count, m, k)).unwrap();
             let b: Array2<f16> = random(6, k, n);
             let (batch, shared) = (device.upload_batch(&a.view())?, device.upload(&b.t())?);
             let mut d = device.batch::<f32>(count, m, n)?;
-            let gemm = Gemm::widening(&batch, shared.t()).precision(Precision::Promoted);
-            assert_promotes(gemm.run(&mut d)?.kernel, k);
+            let gemm = Gemm::widening(&batch, shared.t());
+            let chosen = gemm.clone().run(&mut d)?.kernel;
+            assert!(chosen.turns > 1 || !device.is_sim(), "{}", chosen.name);
+            assert_promotes(gemm.precision(Precision::Promoted).run(&mut d)?.kernel, k);
             let d: Array3<f32> = d.to_array()?;
             let problem =
                 |a| Problem { precision: Precision::Promoted, ..Problem::of_factors(a, b.view()) };

@@ -140,8 +140,9 @@ impl Device {
         }
     }
 
-    /// This device by a handle whose products of f32 are computed in a precision where they [ask for none](crate::Gemm::precision), and for no
-    /// [kernel](crate::Gemm::kernel) either. What counts is the handle by which A was made.
+    /// This device by a handle whose products are computed in a precision where they [ask for none](crate::Gemm::precision), and for no
+    /// [kernel](crate::Gemm::kernel) either: those of the types that the precision [is for](Precision::is_for), of f32 mostly; others are computed as without it.
+    /// What counts is the handle by which A was made.
     ///
     /// ```
     /// use regemm::ndarray::Array2;
@@ -160,7 +161,7 @@ impl Device {
         Device { precision, ..self }
     }
 
-    /// What products of f32 are computed in where they ask for nothing: [`Precision::Exact`] unless the handle [says otherwise](Device::with_precision).
+    /// What products of the types that it [is for](Precision::is_for) are computed in where they ask for nothing: [`Precision::Exact`] unless the handle [says otherwise](Device::with_precision).
     pub fn precision(&self) -> Precision {
         self.precision
     }
