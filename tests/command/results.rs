@@ -107,10 +107,7 @@ fn mul_takes_sums_over_to_f32_where_that_is_asked_for() {
     };
     refused("", &["promoted", "f16 or bf16 with results of f32"]);
     refused("--as bf16", &["results of this element type", "of f32"]);
-    refused(
-        "--as f16 --results f32 --kernel warpgroup",
-        &["warpgroup_f16_f32", "warpgroup_pair128"],
-    );
+    refused("--as f16 --results f32 --kernel warpgroup", &["warpgroup_f16_f32", "warpgroup128"]);
 }
 
 /// Infinities that halves make NaN of, and elements that have no bits beside much larger ones, are what a precision is worth.

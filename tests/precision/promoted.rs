@@ -251,12 +251,9 @@ fn a_kernel_or_rung_that_is_asked_for_must_promote() -> Result<()> {
     ] {
         let (precision, with, remedy) = refusal(run(choice, PROMOTED + 1));
         assert_eq!(precision, Precision::Promoted);
-        assert!(
-            with.starts_with(kernel) && remedy.contains("warpgroup_pair128"),
-            "{with}: {remedy}"
-        );
-        let remedy = regemm::kernels::find("warpgroup_pair128_bf16_f32").unwrap();
-        assert_eq!(family_name(remedy), "warpgroup_pair128");
+        assert!(with.starts_with(kernel) && remedy.contains("warpgroup128"), "{with}: {remedy}");
+        let remedy = regemm::kernels::find("warpgroup128_bf16_f32").unwrap();
+        assert_eq!(family_name(remedy), "warpgroup128");
         assert_promotes(remedy, PROMOTED + 1);
     }
     Ok(())

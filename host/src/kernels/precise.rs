@@ -183,7 +183,7 @@ pub(crate) const OWN_KERNELS: &str =
     "it has kernels of its own; leave the choice to the library, or the precision at exact";
 
 /// What to do where a kernel that does not promote is asked for.
-const TAKE_ONE_THAT_PROMOTES: &str = "leave the choice to the library, or name one that takes sums over to f32, such as warpgroup_pair128";
+const TAKE_ONE_THAT_PROMOTES: &str = "leave the choice to the library, or name one that takes sums over to f32, such as warpgroup128";
 
 #[cfg(test)]
 mod tests {
@@ -326,8 +326,7 @@ mod tests {
             }
         };
         let promoted = PROMOTED as u32;
-        for name in
-            ["warpgroup_pair128_bf16_f32", "warpgroup128_tn_f16_f32", "cluster_split64_bf16_f32"]
+        for name in ["warpgroup128_bf16_f32", "warpgroup128_tn_f16_f32", "cluster_split64_bf16_f32"]
         {
             assert!(is_right(name, promoted) && is_right(name, 65536), "{name}");
         }

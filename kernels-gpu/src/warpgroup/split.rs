@@ -3,6 +3,9 @@
 //! [`crate::ladder::split_k`] with warpgroups: work for all multiprocessors where D has few tiles and K is deep, or few rows, so that
 //! nothing matters but to read the large factor once, from as many multiprocessors as there are. A block sums one slice of one
 //! tile and stores the sums as they are, in f32; the launch that follows adds them up and ends in the epilogue.
+//!
+//! Tiles of 64 columns [promote](crate::warpgroup::promoted) their sums, whatever results are to be: they are chosen where memory is what all wait for. Those of 128 are chosen where it is the
+//! products, which would take 1 to 3 % longer so.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -17,8 +20,11 @@ use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::WarpgroupTile;
 use crate::warpgroup::{self, Warpgroup};
 use core::marker::PhantomData;
-use cuda_std::wgmma::{self, THREADS};
+use cuda_std::wgmma::{self, Accumulators, THREADS};
 use cuda_std::{device_inline, early_start, hint, registers, thread};
+
+/// Columns of a tile that promotes its sums, at most.
+const MOST_PROMOTED: usize = 64;
 
 /// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, and results of `D`, of
 /// which the kernel itself knows nothing: it is the same for all.
@@ -46,7 +52,8 @@ impl<
     type Target = D;
     const RUNG: Rung = Rung::SplitK;
     const LAYOUTS: Layouts = L::LAYOUTS;
-    const SUMMATION: Summation = Summation::Warpgroups;
+    const SUMMATION: Summation =
+        if Self::PROMOTES { Summation::Promoted } else { Summation::Warpgroups };
     const TILE: Tile = <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::TILE;
     const SCHEDULE: Schedule = Schedule::SplitK;
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
@@ -70,6 +77,11 @@ impl<
         // through the same slices.
         unsafe {
             let mut sums = WarpgroupTile::<BN, BM>::declare();
+            let mut recent = if const { Self::PROMOTES } {
+                Some(Accumulators::<BN, 2>::declare())
+            } else {
+                None
+            };
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
@@ -87,15 +99,32 @@ impl<
             early_start::wait();
             let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
             let slices = slices.end - slices.start;
-            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
-                &mut sums,
-                &mut ring,
-                (first, false),
-                (slices, || BN as u32),
-                (|| (), || ()),
-            );
+            if let Some(recent) = &mut recent {
+                Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_promoted(
+                    &mut sums,
+                    recent,
+                    &mut ring,
+                    (first, slices),
+                    || (),
+                );
+            } else {
+                Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
+                    &mut sums,
+                    &mut ring,
+                    (first, false),
+                    (slices, || BN as u32),
+                    (|| (), || ()),
+                );
+            }
             let Origin { row, col } = origin;
             sums.store_sums(slice.sums, p.m, Origin { row: row + first, col });
         }
     }
+}
+
+impl<T, const BM: usize, const BN: usize, const BK: usize, const STAGES: u32, L, D>
+    SplitWarpgroup<T, BM, BN, BK, STAGES, L, D>
+{
+    /// Whether sums are promoted.
+    const PROMOTES: bool = BN <= MOST_PROMOTED;
 }
