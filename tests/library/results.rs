@@ -74,7 +74,7 @@ fn sums_of_narrow_tiles_are_added_up_in_f32() {
     let promotes = |k: &&KernelInfo| k.summation == Summation::Promoted;
     let names = kernels().iter().filter(of_types).filter(promotes).map(|kernel| kernel.name);
     let names: Vec<_> = names.collect();
-    for wanted in ["warpgroup128", "warpgroup_pair128", "warpgroup_abreast64", "cluster_split64"] {
+    for wanted in ["warpgroup128", "warpgroup_pair128", "cluster_split64", "split_warpgroup64"] {
         assert!(names.iter().any(|name| name.starts_with(wanted)), "{wanted}: {names:?}");
     }
     for kernel in names {

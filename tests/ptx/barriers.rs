@@ -138,8 +138,8 @@ fn barriers_are_as_designed() {
         }
         let Tile { bm, bn, .. } = module.kernel.tile;
         let promotes = module.kernel.summation == Summation::Promoted;
-        if promotes {
-            // Among the lanes that have read the last stage before threads take over sums.
+        if promotes && module.kernel.schedule != Schedule::SplitK {
+            // Among the lanes that have read the last stage before threads take over sums. Where nothing is fetched for an epilogue meanwhile it is the same place for the last sums.
             expected.push("bar.warp.sync");
         }
         if module.kernel.turns > 1 {
