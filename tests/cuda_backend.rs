@@ -5,6 +5,7 @@
 mod support;
 
 use regemm::kernels::{Repack, Why};
+use regemm::measure::{Sampling, alternate};
 use regemm::ndarray::Array2;
 use regemm::tuning::Tuning;
 use regemm::{
@@ -526,6 +527,37 @@ fn events_measure_time() {
         let stream = Device::cuda(0).unwrap().stream().unwrap();
         let (start, end) = (stream.record().unwrap(), stream.record().unwrap());
         assert_eq!(end.elapsed_since(&start).unwrap().as_micros(), 1500);
+    });
+}
+
+/// Where the device has nothing to do before all of a sample is queued, its time would have waits for the host in it.
+#[test]
+fn samples_that_waited_for_the_host_are_taken_again() {
+    let name = "samples_that_waited_for_the_host_are_taken_again";
+    let settings = [("FAKE_CUDA_MEMORY", "1000000000")];
+    in_child(name, Driver::Fake, &settings, |_| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        // How often each product is put on the stream, if so many of them wait for the device.
+        let mut enqueued_with = |mut late: usize| {
+            let mut enqueued = 0;
+            let sampling = Sampling { warm_up: 0, rounds: 2 };
+            let samples = alternate::<Error>(&stream, &[3], sampling, |_| {
+                enqueue(&stream, &a, &a, &mut d);
+                enqueued += 1;
+                if late > 0 {
+                    late -= 1;
+                    stream.synchronize()?;
+                }
+                Ok(())
+            });
+            assert_eq!(samples.unwrap()[0].count(), 2);
+            enqueued
+        };
+        assert_eq!(enqueued_with(0), 2 * 3);
+        assert_eq!(enqueued_with(1), (2 + 1) * 3, "once again");
+        assert_eq!(enqueued_with(usize::MAX), 2 * (1 + 3) * 3, "but not for ever");
     });
 }
 

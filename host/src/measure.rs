@@ -2,7 +2,7 @@
 //!
 //! Times come from events on the device, never from the host's clock. Each sample is one product, or several short ones,
 //! between two events, behind a piece of other work: by the time the device reaches the first event everything after it
-//! is queued, and no sample contains a wait for the host. Contenders alternate, so that clocks, power and temperature are
+//! is queued, and no sample contains a wait for the host; one where the device was there first is taken again. Contenders alternate, so that clocks, power and temperature are
 //! the same for all. Operands are random, and every product takes other ones than the product before it, of more memory
 //! than the L2 cache holds, so that none finds its operands there: see [`Rotation`].
 
@@ -36,6 +36,10 @@ const SPACER_RESERVE: f64 = 2.0;
 
 /// Most repetitions of the spacer before a sample.
 const MOST_SPACERS: f64 = 64.0;
+
+/// A sample is taken again at most so often where the host was late, behind twice as much other work each time. Products that wait for the device themselves are
+/// always late.
+const MOST_LATE: u32 = 3;
 
 /// Times of one contender.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,12 +138,22 @@ pub fn alternate<E: From<crate::Error>>(
     for order in orders(contenders).take(rounds) {
         let mut events: Vec<(usize, Event, Event)> = Vec::with_capacity(contenders);
         for contender in order {
-            spacer.enqueue(stream)?;
-            let start = stream.record()?;
-            for _ in 0..products[contender] {
-                enqueue(contender)?;
+            let mut late = 0;
+            loop {
+                for _ in 0..1 << late {
+                    spacer.enqueue(stream)?;
+                }
+                let start = stream.record()?;
+                for _ in 0..products[contender] {
+                    enqueue(contender)?;
+                }
+                let end = stream.record()?;
+                if late == MOST_LATE || !start.has_passed()? {
+                    events.push((contender, start, end));
+                    break;
+                }
+                late += 1;
             }
-            events.push((contender, start, stream.record()?));
         }
         for (contender, start, end) in events {
             let together = end.elapsed_since(&start)?;

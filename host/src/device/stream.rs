@@ -129,6 +129,14 @@ impl Event {
         self.cuda.as_ref().map_or(Ok(()), CudaEvent::synchronize)
     }
 
+    /// Whether the stream has reached the point; waits for nothing. Always so on the simulator.
+    ///
+    /// # Errors
+    /// A failure of the driver.
+    pub fn has_passed(&self) -> Result<bool> {
+        self.cuda.as_ref().map_or(Ok(true), CudaEvent::has_passed)
+    }
+
     /// The time the device took from `start` to this event; waits for both.
     ///
     /// # Errors

@@ -211,10 +211,7 @@ impl Marker for Point {
         };
         // Somebody may be capturing another stream.
         let _relaxed = Relaxed::new(&bound);
-        // SAFETY: the event lives.
-        self.event(&bound).is_ok_and(|event| unsafe {
-            sys::cuEventQuery(event.raw) == sys::CUresult::CUDA_SUCCESS
-        })
+        self.event(&bound).is_ok_and(|event| event.is_reached(&bound))
     }
 }
 
@@ -252,6 +249,16 @@ impl CudaEvent {
         let _bound = self.context.bind()?;
         // SAFETY: the event lives.
         check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(self.raw) })
+    }
+
+    fn is_reached(&self, _bound: &Bound<'_>) -> bool {
+        // SAFETY: the event lives.
+        unsafe { sys::cuEventQuery(self.raw) == sys::CUresult::CUDA_SUCCESS }
+    }
+
+    /// Whether the stream has reached it; waits for nothing.
+    pub fn has_passed(&self) -> Result<bool> {
+        Ok(self.is_reached(&self.context.bind()?))
     }
 
     /// Time from `start` to this event, both timed; waits for both. The driver's clock counts in half microseconds.
