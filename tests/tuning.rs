@@ -2,7 +2,7 @@
 
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{Entry, Key, Shape, Table, Time};
-use regemm::{Dtype, kernels};
+use regemm::{Dtype, Layouts, kernels};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -20,6 +20,7 @@ fn key() -> Key {
         driver: "1.0".into(),
         code: "c0de".into(),
         types: Dtype::F32.into(),
+        layouts: Layouts::NN,
     }
 }
 

@@ -27,6 +27,7 @@ fn fill_cache(folder: &Path) -> Cache {
         driver: "CUDA 13.0".into(),
         code: "c0de".into(),
         types: Dtype::F32.into(),
+        layouts: Layouts::NN,
     };
     let mut table = Table::new(Dtype::F32);
     let times = vec![Time { kernel: kernels::find("naive_f32").unwrap(), seconds: 1e-3 }];
@@ -324,6 +325,38 @@ fn what_is_tuned_is_chosen_by_from_then_on() {
     assert_eq!(explain()["explanations"][0]["tuned"], false);
 }
 
+/// Times in other layouts are of kernels for these, and count beside those of row-major factors alone.
+#[test]
+fn layouts_are_tuned_by_name() {
+    let folder = sample();
+    let why = |layouts: &str| {
+        let line = format!("tune --explain 64 --layouts {layouts} --json");
+        let document = on_fake_gpu(folder.path(), &line);
+        let explanation = &document["explanations"][0];
+        assert_eq!(explanation["layouts"], layouts);
+        explanation["why"].as_str().unwrap().to_owned()
+    };
+    let document = on_fake_gpu(folder.path(), "tune --sizes 64 --layouts nt --reps 1 --json");
+    assert_eq!(document["tables"][0]["layouts"], "nt");
+    let seconds = document["tables"][0]["entries"][0]["seconds"].as_object().unwrap();
+    assert!(seconds.len() > 3 && seconds.keys().all(|name| name.contains("_nt_")), "{seconds:?}");
+    assert!(why("nt").contains("by rule"), "times of twins are missing");
+
+    on_fake_gpu(folder.path(), "tune --sizes 64 --layouts nn --reps 1 --json");
+    let (own, twin) = (why("nt"), why("tn"));
+    assert!(own.contains("this very shape") && !own.contains("twin"), "{own}");
+    assert!(twin.contains("the twin of"), "{twin}");
+    let shown = on_fake_gpu(folder.path(), "tune --show --json");
+    let tables = shown["tables"].as_array().unwrap().iter();
+    let own = tables.filter(|table| table["gpu"] == "Fake GPU");
+    let own = Vec::from_iter(own.map(|table| (table["layouts"].clone(), table["used"].clone())));
+    assert_eq!(own, [("nt".into(), true.into()), ("nn".into(), true.into())]);
+    let check = on_fake_gpu(folder.path(), "tune --check 64 --layouts nn,nt --reps 1 --json");
+    let results = check["results"].as_array().unwrap().iter();
+    let tuned_on = Vec::from_iter(results.map(|one| (&one["layouts"], &one["tuned_on"])));
+    assert_eq!(tuned_on, [(&"nn".into(), &true.into()), (&"nt".into(), &true.into())]);
+}
+
 /// Times that are shipped for a GPU serve others of its architecture, until there are some of their own.
 #[test]
 fn gpus_of_a_known_architecture_take_its_times() {
@@ -396,6 +429,24 @@ fn first_use_measures_once() {
     let (second, launches) = mul();
     assert_eq!(second["why"], first["why"]);
     assert_eq!(launches, 1, "the product alone");
+}
+
+/// Of factors in other layouts their own kernels are measured, too.
+#[test]
+fn first_use_measures_in_the_layouts_of_the_product() {
+    let folder = sample();
+    let mut command = with_fake_gpu(folder.path());
+    let line = "mul b.npy a.npy --transpose-a --transpose-b -o d.npy --force --json";
+    let command = command.args(line.split_whitespace()).env("REGEMM_TUNING", "first-use");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let why = document["why"].as_str().unwrap();
+    assert!(why.contains("this very shape") && !why.contains("twin"), "{why}");
+    let shown = on_fake_gpu(folder.path(), "tune --show --json");
+    let tables = shown["tables"].as_array().unwrap().iter();
+    let own = tables.filter(|table| table["gpu"] == "Fake GPU");
+    assert_eq!(Vec::from_iter(own.map(|table| &table["layouts"])), ["nn", "tt"]);
 }
 
 #[test]

@@ -204,9 +204,9 @@ where
     let matrices = [operands.a.batch, operands.b.batch].map(|many| if many { batch } else { 1 });
     let promoted = arguments.precision == Precision::Promoted;
     let problem = kernels::Problem { batch, matrices, target: D::DTYPE, promoted, ..single };
-    let explanation = arguments
-        .explain
-        .then(|| explain(&device, &problem, Shape::packed(T::DTYPE, rows, cols, depth)));
+    let explanation = arguments.explain.then(|| {
+        explain(&device, &problem, Shape::packed_in(layouts, T::DTYPE, rows, cols, depth))
+    });
     let weighed =
         (arguments.explain && arguments.precision == Precision::Auto).then(
             || match kernels::weigh(&problem, device.info(), false) {

@@ -22,7 +22,7 @@ use campaign::{Campaign, Flow};
 use regemm::kernels::{self, Problem, Types};
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{self, Key, Shape, Table};
-use regemm::{Device, DeviceInfo, Element, Yields, with_types};
+use regemm::{Device, DeviceInfo, Element, Layouts, Yields, with_types};
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
 use std::fs;
@@ -34,7 +34,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Shapes to measure: N or MxNxK [default: some 400 from 1 to 8192, which say enough about all others]
+    /// Shapes to measure: N or MxNxK [default: some 400 from 1 to 8192, which say enough about all others, and some 100 in layouts other than `nn`]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', conflicts_with_all = MODES)]
     sizes: Vec<Size>,
     /// Element types: `bf16_f32` has results of f32
@@ -46,6 +46,15 @@ pub struct Arguments {
         value_parser = options::types()
     )]
     types: Vec<Types>,
+    /// How the factors lie in memory, A's layout first: `nt` is B transposed, as weights often are. Of shapes near none that was measured in `nn` times in others do not count
+    #[arg(
+        long,
+        value_name = "LAYOUTS",
+        value_delimiter = ',',
+        default_value = "nn",
+        value_parser = options::layouts()
+    )]
+    layouts: Vec<Layouts>,
     #[command(flatten)]
     device: DeviceOption,
     /// Least measurements of each kernel that comes close to the fastest, of which the median counts
@@ -85,8 +94,8 @@ const MODES: [&str; 4] = ["show", "clear", "explain", "check"];
 
 const HELP: &str = "\
 Times go to a file in the user's cache folder, where every program that uses the library on this GPU finds them; they \
-count as long as driver and kernels stay the same. Measuring one element type takes one to three minutes of a large GPU. \
-Ctrl-C keeps what was measured. For some GPUs the library brings times with it: --show lists them.
+count as long as driver and kernels stay the same. Measuring one element type takes one to three minutes of a large GPU, \
+and in each of the other layouts one more. Ctrl-C keeps what was measured. For some GPUs the library brings times with it: --show lists them.
 
 Environment:
   REGEMM_TUNING     how kernels are chosen: rule, table (by measured times if there are some; the
@@ -97,6 +106,7 @@ Examples:
   regemm tune
   regemm tune --dtype f32,f64,f16,bf16,f16_f32,bf16_f32
   regemm tune --sizes 1000,1x4096x4096
+  regemm tune --dtype bf16 --layouts nn,nt
   regemm tune --dtype bf16 --output gpu.json --merge
   regemm tune --explain 4096,100x200x300
   regemm tune --explain 4096 --gpu h200 --json
@@ -133,15 +143,14 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
         Some(path) => Some(Destination::new(path, arguments.force || arguments.merge, &[])?),
         None => None,
     };
-    let plan: Vec<(Types, Vec<Shape>)> = arguments
-        .types
-        .iter()
-        .map(|&types| {
+    let plan: Vec<(Types, Layouts, Vec<Shape>)> = kinds(arguments)
+        .map(|(types, layouts)| {
+            let shape = |&size: &Size| Ok(shape(&problem(types, layouts, size)?));
             let shapes = match &arguments.sizes[..] {
-                [] => tuning::default_shapes(device.info(), types),
-                sizes => sizes.iter().map(|&size| shape(types, size)).collect::<Result<_, _>>()?,
+                [] => tuning::default_shapes(device.info(), types, layouts),
+                sizes => sizes.iter().map(shape).collect::<Result<_, Failure>>()?,
             };
-            Ok((types, shapes))
+            Ok((types, layouts, shapes))
         })
         .collect::<Result<_, Failure>>()?;
     let campaign = Campaign {
@@ -150,12 +159,12 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
         seed: arguments.seed,
         // Shapes that somebody has named are measured however long that takes.
         patient: !arguments.sizes.is_empty(),
-        bar: progress::long_bar(plan.iter().map(|(_, shapes)| shapes.len() as u64).sum()),
+        bar: progress::long_bar(plan.iter().map(|(.., shapes)| shapes.len() as u64).sum()),
     };
     let mut outcomes = Vec::new();
     let mut flow = Flow::Complete;
-    for (types, shapes) in &plan {
-        let outcome = with_types!(*types, campaign_of(&campaign, shapes));
+    for (types, layouts, shapes) in &plan {
+        let outcome = with_types!(*types, campaign_of(&campaign, *layouts, shapes));
         flow = outcome.flow;
         outcomes.push(outcome.tables);
         if !matches!(flow, Flow::Complete) {
@@ -201,9 +210,10 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
 
 fn campaign_of<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     campaign: &Campaign<'_>,
+    layouts: Layouts,
     shapes: &[Shape],
 ) -> campaign::Outcome {
-    campaign.run::<T, D>(shapes)
+    campaign.run::<T, D>(layouts, shapes)
 }
 
 /// The output file that is there, if times are to be added to it.
@@ -240,23 +250,30 @@ fn keep(
     let cache = Cache::of_user()?;
     let mut path = PathBuf::new();
     for table in tables {
-        path = cache.merge(&Key::of(device, table.types()), table)?;
+        path = cache.merge(&Key::of(device, table.types(), table.layouts()), table)?;
     }
     Ok(path)
 }
 
-/// The shape of a product of packed matrices of this size.
-fn shape(types: Types, size: Size) -> Result<Shape, Failure> {
-    let Problem { m, n, k, .. } = problem(types, size)?;
-    Ok(Shape::packed(types.factors, m, n, k))
+/// All element types in all layouts.
+fn kinds(arguments: &Arguments) -> impl Iterator<Item = (Types, Layouts)> {
+    let in_layouts = |&types: &Types| arguments.layouts.iter().map(move |&it| (types, it));
+    arguments.types.iter().flat_map(in_layouts)
 }
 
-fn problem(types: Types, size: Size) -> Result<Problem, Failure> {
+/// The shape of a problem of packed matrices.
+fn shape(&Problem { dtype, layouts, m, n, k, .. }: &Problem) -> Shape {
+    Shape::packed_in(layouts, dtype, m, n, k)
+}
+
+/// The product of packed matrices of this size.
+fn problem(types: Types, layouts: Layouts, size: Size) -> Result<Problem, Failure> {
     let small = |side: usize| {
         let message = || Failure::Usage(format!("{size}: sizes must be below 2^31"));
         i32::try_from(side).map(i32::cast_unsigned).map_err(|_| message())
     };
-    Ok(Problem::new(types, small(size.m)?, small(size.n)?, small(size.k)?))
+    let sizes = (small(size.m)?, small(size.n)?, small(size.k)?);
+    Ok(Problem::packed(types, sizes, layouts))
 }
 
 fn provenance(info: &DeviceInfo) -> Provenance {
@@ -286,7 +303,7 @@ fn summary(info: &DeviceInfo, measured: &Table) -> Option<(Vec<(String, usize)>,
         .entries()
         .filter_map(|entry| {
             let Shape { m, n, k, .. } = entry.shape;
-            let problem = Problem::new(measured.types(), m, n, k);
+            let problem = Problem::packed(measured.types(), (m, n, k), measured.layouts());
             let by_rule = kernels::choose(&problem, info, None).ok()?;
             let ratio = entry.seconds(by_rule.kernel)? / entry.fastest()?.seconds;
             Some((ratio - 1.0, entry.shape))
@@ -310,6 +327,7 @@ impl campaign::Tables {
         let summary = summary(info, &self.table);
         json!({
             "dtype": self.table.types().name(),
+            "layouts": self.table.layouts().name(),
             "entries": self.table.entries().map(entry_json).collect::<Vec<_>>(),
             "skipped": self.skipped.iter().map(|(shape, why)| {
                 json!({ "shape": shape.to_string(), "why": why })
@@ -323,7 +341,9 @@ impl campaign::Tables {
     }
 
     fn text(&self, info: &DeviceInfo) -> String {
-        let mut text = format!("{}: {} shapes measured\n", self.table.types(), self.table.len());
+        let campaign::Tables { table: measured, .. } = self;
+        let (types, layouts) = (measured.types(), measured.layouts());
+        let mut text = format!("{types}, {layouts}: {} shapes measured\n", measured.len());
         for (shape, why) in &self.skipped {
             text += &format!("skipped {shape}: {why}\n");
         }

@@ -7,6 +7,9 @@
 use super::document::{Damage, Document, FORMAT, Stored};
 use super::key::Key;
 use super::table::Table;
+use crate::device::info::DeviceInfo;
+use crate::kernels::Types;
+use regemm_kernels::layout::Layouts;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The environment variable that names the cache folder.
 pub const FOLDER_VARIABLE: &str = "REGEMM_CACHE_DIR";
 
-/// Tables of one GPU and element types that are kept: those of the drivers and kernels that were tuned last.
+/// Tables of one GPU, element types and layouts that are kept: those of the drivers and kernels that were tuned last.
 const KEPT: usize = 4;
 
 /// Read and write for everybody, of which the process's umask takes away.
@@ -115,6 +118,24 @@ impl Cache {
         let document = read(&self.file(&key.gpu))?;
         let found = document.tables.into_iter().find(|stored| stored.key == *key);
         Ok(found.map(|stored| stored.table))
+    }
+
+    /// The tables of a device's own kernels for some element types, one for layouts.
+    ///
+    /// # Errors
+    /// As for [`Cache::load`].
+    pub fn load_all(&self, device: &DeviceInfo, types: Types) -> Result<Vec<Table>, CacheError> {
+        let document = read(&self.file(&device.name))?;
+        let of_types = document.tables.into_iter().filter(|stored| stored.key.types == types);
+        let of_types = Vec::from_iter(of_types);
+        let own = |layouts: Layouts| {
+            let mut of_layouts = of_types.iter().filter(|it| it.key.layouts == layouts).peekable();
+            // A key takes the PTX of all kernels, for which nobody waits without need.
+            of_layouts.peek()?;
+            let key = Key::of(device, types, layouts);
+            of_layouts.find(|stored| stored.key == key).map(|stored| stored.table.clone())
+        };
+        Ok(Layouts::ALL.into_iter().filter_map(own).collect())
     }
 
     /// Everything in the folder, file by file, ordered by name.
@@ -245,9 +266,10 @@ fn write(path: &Path, document: &Document) -> io::Result<()> {
     Ok(())
 }
 
-/// Drops the tables of the key's GPU and element types that were changed longest ago.
+/// Drops the tables of the key's GPU, element types and layouts that were changed longest ago.
 fn forget_oldest(document: &mut Document, key: &Key) {
-    let alike = |stored: &Stored| stored.key.gpu == key.gpu && stored.key.types == key.types;
+    let of = |key: &Key| (key.types, key.layouts);
+    let alike = |stored: &Stored| stored.key.gpu == key.gpu && of(&stored.key) == of(key);
     let mut changed: Vec<u64> = document
         .tables
         .iter()
@@ -266,22 +288,25 @@ fn forget_oldest(document: &mut Document, key: &Key) {
 mod tests {
     use super::super::table::tests::entry;
     use super::*;
+    use crate::kernels::{find, twin};
     use regemm_kernels::element::Dtype;
 
     fn key(gpu: &str, driver: &str) -> Key {
         let (gpu, driver, code) = (gpu.into(), driver.into(), "c0de".into());
-        Key { gpu, multiprocessors: 132, driver, code, types: Dtype::F32.into() }
+        let (types, layouts) = (Dtype::F32.into(), Layouts::NN);
+        Key { gpu, multiprocessors: 132, driver, code, types, layouts }
     }
 
     fn table(sizes: &[u32]) -> Table {
-        table_of(Dtype::F32, sizes)
+        table_of((Dtype::F32, Layouts::NN), sizes)
     }
 
-    fn table_of(dtype: Dtype, sizes: &[u32]) -> Table {
-        let mut table = Table::new(dtype);
+    fn table_of((dtype, layouts): (Dtype, Layouts), sizes: &[u32]) -> Table {
+        let mut table = Table::in_layouts(dtype, layouts);
+        let naive = find(&format!("naive_{dtype}")).unwrap();
+        let naive = twin(naive, layouts).unwrap().name;
         for &size in sizes {
-            let time = (&*format!("naive_{dtype}"), 1.0 + f64::from(size));
-            table.insert(entry((size, size, size), &[time]));
+            table.insert(entry((size, size, size), &[(naive, 1.0 + f64::from(size))]));
         }
         table
     }
@@ -325,9 +350,10 @@ mod tests {
             Key { code: "0ther".into(), ..key("NVIDIA H200", "13.0") },
             Key { multiprocessors: 66, ..key("NVIDIA H200", "13.0") },
             Key { types: Dtype::F64.into(), ..key("NVIDIA H200", "13.0") },
+            Key { layouts: Layouts::NT, ..key("NVIDIA H200", "13.0") },
         ];
         for (size, key) in (100..).zip(&keys) {
-            cache.merge(key, &table_of(key.types.factors, &[size])).unwrap();
+            cache.merge(key, &table_of((key.types.factors, key.layouts), &[size])).unwrap();
         }
         for (size, key) in (100..).zip(&keys) {
             assert_eq!(sizes(&cache, key), [size], "{key}");

@@ -1,6 +1,7 @@
 //! Shapes of problems, and classes of shapes that are alike.
 
 use regemm_kernels::element::Dtype;
+use regemm_kernels::layout::Layouts;
 use std::fmt;
 
 /// Bytes of the widest load or store of a kernel.
@@ -9,7 +10,7 @@ const VECTOR_BYTES: u64 = 16;
 /// Classes to a doubling of a size: with fewer of them shapes would be alike whose fastest kernels differ by a quarter, since D has other numbers of tiles.
 const CLASSES_PER_OCTAVE: f64 = 6.0;
 
-/// What the time of a product depends on, apart from its element types: `D[m x n] = A[m x k] * B[k x n]`.
+/// What the time of a product depends on, apart from its element types and layouts: `D[m x n] = A[m x k] * B[k x n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shape {
     /// Rows of D.
@@ -18,17 +19,23 @@ pub struct Shape {
     pub n: u32,
     /// Depth of the product.
     pub k: u32,
-    /// Whether all rows of A, B and D begin at multiples of 16 bytes and are whole multiples of 16 bytes long, so that
+    /// Whether all rows of A, B and D, as they are stored, begin at multiples of 16 bytes and are whole multiples of 16 bytes long, so that
     /// kernels load and store vectors.
     pub aligned: bool,
 }
 
 impl Shape {
-    /// The shape of a product of matrices without gaps between their rows, in memory that a device has allocated.
+    /// The shape of a product of row-major matrices without gaps between their rows, in memory that a device has allocated.
     pub fn packed(dtype: Dtype, m: u32, n: u32, k: u32) -> Shape {
+        Shape::packed_in(Layouts::NN, dtype, m, n, k)
+    }
+
+    /// The same of factors that are stored in these layouts.
+    pub fn packed_in(layouts: Layouts, dtype: Dtype, m: u32, n: u32, k: u32) -> Shape {
         let whole =
             |cols: u32| (u64::from(cols) * dtype.bytes() as u64).is_multiple_of(VECTOR_BYTES);
-        Shape { m, n, k, aligned: whole(k) && whole(n) }
+        let rows = [layouts.a.stored(m, k), layouts.b.stored(k, n), (m, n)].map(|(_, cols)| cols);
+        Shape { m, n, k, aligned: rows.into_iter().all(whole) }
     }
 
     /// Whether the rows of a matrix are whole, aligned vectors: by the address of its first element, its columns and its
@@ -95,6 +102,22 @@ mod tests {
         assert!(even.aligned && !odd.aligned);
         assert_eq!(ShapeClass { aligned: true, ..odd.class() }, even.class());
         assert_ne!(odd.class(), even.class());
+    }
+
+    /// What is stored is what has rows: of transposed factors m or k are their length.
+    #[test]
+    fn rows_are_those_that_are_stored() {
+        let aligned = |m, n, k| {
+            Layouts::ALL.map(|layouts| Shape::packed_in(layouts, Dtype::Bf16, m, n, k).aligned)
+        };
+        assert_eq!(aligned(64, 64, 64), [true; 4]);
+        assert_eq!(aligned(1, 64, 64), [true, true, false, false], "a column of A");
+        assert_eq!(
+            aligned(64, 64, 1),
+            [false, false, true, false],
+            "a column of what is not transposed"
+        );
+        assert_eq!(aligned(64, 1, 64), [false; 4], "a column of D");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::key::Key;
 use super::table::{Entry, Table, Time};
 use crate::kernels::{Types, kernels};
 use regemm_kernels::kernel::{KernelInfo, Tile};
+use regemm_kernels::layout::Layouts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -74,6 +75,9 @@ pub(super) struct JsonTable {
     code: String,
     /// The [name](Types::name) of the element types.
     dtype: String,
+    /// The [name](Layouts::name) of the layouts: row-major where it was not noted.
+    #[serde(default = "row_major")]
+    layouts: String,
     changed: u64,
     kernels: Vec<JsonKernel>,
     #[serde(flatten)]
@@ -100,6 +104,10 @@ struct JsonEntry {
     microseconds: Vec<Option<f64>>,
     #[serde(flatten)]
     others: Others,
+}
+
+fn row_major() -> String {
+    Layouts::NN.name().to_owned()
 }
 
 fn tile(Tile { bm, bn, bk, tm, tn, stages }: Tile) -> [u32; 6] {
@@ -154,12 +162,12 @@ pub fn encode(
     changed: u64,
     tables: &[Table],
 ) -> Result<String, serde_json::Error> {
-    let stored =
-        |table: &Table| Stored::new(Key::of(device, table.types()), changed, table.clone());
+    let key = |table: &Table| Key::of(device, table.types(), table.layouts());
+    let stored = |table: &Table| Stored::new(key(table), changed, table.clone());
     Document { tables: tables.iter().map(stored).collect() }.encode()
 }
 
-/// A document with the times of another one of the same GPU, and of the same element types or others: of two times of a kernel on a shape the
+/// A document with the times of another one of the same GPU, and of the same element types and layouts or others: of two times of a kernel on a shape the
 /// [shorter](Table::merge_shorter), whichever the driver and the version of the kernels. Kernels that this library does not have are left out.
 ///
 /// # Errors
@@ -171,12 +179,14 @@ pub fn merge_shorter(known: &str, newer: &str) -> Result<String, Damage> {
             // Zero where it was not noted.
             let parts = [stored.key.multiprocessors, key.multiprocessors];
             stored.key.gpu == key.gpu
-                && stored.key.types == key.types
+                && (stored.key.types, stored.key.layouts) == (key.types, key.layouts)
                 && (parts[0] == parts[1] || parts.contains(&0))
         };
         let known = document.tables.iter_mut().find(alike);
-        let mut merged =
-            known.as_deref().map_or_else(|| Table::new(key.types), |it| it.table.clone());
+        let mut merged = match &known {
+            Some(known) => known.table.clone(),
+            None => Table::in_layouts(key.types, key.layouts),
+        };
         merged.merge_shorter(&table);
         let stored = Stored::new(key, changed, merged);
         match known {
@@ -190,16 +200,18 @@ pub fn merge_shorter(known: &str, newer: &str) -> Result<String, Damage> {
 fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
     let types = Types::ALL.into_iter().find(|types| types.name() == json.dtype);
     let types = types.ok_or_else(|| value(format!("there is no element type {}", json.dtype)))?;
+    let layouts = Layouts::ALL.into_iter().find(|layouts| layouts.name() == json.layouts);
+    let layouts = layouts.ok_or_else(|| value(format!("there are no layouts {}", json.layouts)))?;
     let find = |kernel: &JsonKernel| {
         let same = |known: &&KernelInfo| {
-            Types::of(known) == types
+            (Types::of(known), known.layouts) == (types, layouts)
                 && known.name == kernel.name
                 && tile(known.tile) == kernel.tile
         };
         kernels().iter().find(same)
     };
     let columns: Vec<Option<&'static KernelInfo>> = json.kernels.iter().map(find).collect();
-    let mut table = Table::new(types);
+    let mut table = Table::in_layouts(types, layouts);
     for entry in &json.entries {
         let [m, n, k] = entry.shape;
         let shape = Shape { m, n, k, aligned: entry.aligned };
@@ -219,7 +231,7 @@ fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
     let unknown = json.kernels.iter().zip(&columns).filter(|(_, known)| known.is_none());
     let (gpu, driver, code) = (json.gpu.clone(), json.driver.clone(), json.code.clone());
     Ok(Stored {
-        key: Key { gpu, multiprocessors: json.multiprocessors, driver, code, types },
+        key: Key { gpu, multiprocessors: json.multiprocessors, driver, code, types, layouts },
         changed: json.changed,
         unknown: unknown.map(|(kernel, _)| kernel.name.clone()).collect(),
         table,
@@ -249,6 +261,7 @@ impl JsonTable {
             driver: key.driver.clone(),
             code: key.code.clone(),
             dtype: key.types.name().to_owned(),
+            layouts: key.layouts.name().to_owned(),
             changed: *changed,
             kernels: columns.iter().map(kernel).collect(),
             others: Others::new(),
@@ -289,6 +302,7 @@ mod tests {
             driver: "CUDA 13.0".into(),
             code: "0123456789abcdef".into(),
             types: Dtype::F32.into(),
+            layouts: Layouts::NN,
         };
         Document { tables: vec![Stored::new(key, 7, table)] }
     }
@@ -330,6 +344,7 @@ mod tests {
         }
         assert!(damaged("\"format\": 1", "\"format\": 2").contains("format 2"));
         assert!(damaged("\"f32\"", "\"f31\"").contains("f31"));
+        assert!(damaged("\"nn\"", "\"nm\"").contains("nm"));
         assert!(damaged("12.346", "-12.346").contains("-12.346"));
         assert!(damaged("12.346", "0").contains("0 us"));
         assert!(damaged("12.346,", "").contains("128 x 256 x 512"));
@@ -370,6 +385,29 @@ mod tests {
         let micros = Vec::from_iter(entry.times.iter().map(|time| (time.seconds * 1e6).round()));
         assert_eq!(micros, [12.0, 7.0]);
         assert!(merge_shorter(&known, "{").is_err() && merge_shorter("{", &known).is_err());
+    }
+
+    /// Documents of earlier versions are of row-major factors and do not say so.
+    #[test]
+    fn tables_are_of_layouts() {
+        let (wide, layouts) = (Types::same(Dtype::Bf16), Layouts::NT);
+        let mut table = Table::in_layouts(wide, layouts);
+        table.insert(entry((256, 256, 256), &[("warpgroup_nt_bf16", 9.0)]));
+        let key = Key { types: wide, layouts, ..document().tables[0].key.clone() };
+        let text = Document { tables: vec![Stored::new(key, 7, table)] }.encode().unwrap();
+        let stored = &Document::decode(&text).unwrap().tables[0];
+        assert_eq!((stored.key.layouts, stored.table.layouts()), (layouts, layouts));
+        assert_eq!(stored.table.len(), 1);
+        let unnamed = text.replace("\"layouts\":\"nt\",", "");
+        assert_ne!(unnamed, text);
+        let stored = &Document::decode(&unnamed).unwrap().tables[0];
+        assert_eq!(
+            (stored.key.layouts, stored.unknown.len()),
+            (Layouts::NN, 1),
+            "its kernel is another"
+        );
+        let merged = merge_shorter(&unnamed, &text).unwrap();
+        assert_eq!(Document::decode(&merged).unwrap().tables.len(), 2, "tables of their own");
     }
 
     #[test]

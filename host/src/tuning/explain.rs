@@ -4,14 +4,16 @@ use super::choice;
 use super::class::Shape;
 use super::model::Model;
 use super::policy::Tuning;
-use super::shipped::{self, ShippedTable};
+use super::shipped::{self, ShippedTables};
 use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result};
 use crate::kernels::{
     NotTuned, Problem, Repack, Rule, Selection, Why, choose_untuned, fitted, rank, supports,
+    twin_of_types,
 };
 use regemm_kernels::kernel::{KernelInfo, Tile};
+use regemm_kernels::layout::Layouts;
 use std::borrow::Borrow;
 use std::time::Duration;
 
@@ -36,8 +38,8 @@ pub struct Candidate {
     pub kernel: &'static KernelInfo,
     /// The tiles that it would have: fewer columns or rows than it says where they [fit](regemm_kernels::warpgroup::fit).
     pub tile: Tile,
-    /// The expected time; none where nothing near the shape was measured, and for batches and transposed factors, which are
-    /// not measured.
+    /// The expected time, of its twin for row-major factors or results of the factors' type where it was not measured itself; none where nothing near the shape
+    /// was, and for batches, which are not measured.
     pub predicted: Option<Duration>,
     /// Its place in the ranking by rule, the first being 1.
     pub place: usize,
@@ -61,8 +63,8 @@ pub fn explain(device: &Device, problem: &Problem, shape: Shape) -> Explanation 
 /// that this library brings and no cache.
 pub fn explain_shipped(device: &DeviceInfo, problem: &Problem, shape: Shape) -> Explanation {
     let tables = problem.types().and_alike().map(|types| shipped::for_device(device, types));
-    let model = |table: Option<ShippedTable>| {
-        Model::new(device, &Vec::from_iter(table.iter().map(ShippedTable::measured)))
+    let model = |tables: Option<ShippedTables>| {
+        Model::new(device, &Vec::from_iter(tables.iter().flat_map(ShippedTables::measured)))
     };
     let models = Vec::from_iter(tables.map(model));
     let selection = choice::choose(&models, problem, shape, device, None)
@@ -78,13 +80,14 @@ fn of(
     models: impl IntoIterator<Item: Borrow<Model>>,
 ) -> Explanation {
     let mut models = models.into_iter().filter(|_| problem.batch == 1);
-    let model = models.find(|model| model.borrow().near(shape).is_some());
+    let model = models.find(|model| model.borrow().near(shape, problem.layouts).is_some());
     let model = model.as_ref().map(Borrow::borrow);
-    let near = model.and_then(|model: &Model| Some((model, model.near(shape)?)));
-    let predicted = |kernel: &KernelInfo| {
+    let near = model.and_then(|model: &Model| Some((model, model.near(shape, problem.layouts)?)));
+    let predicted = |kernel: &'static KernelInfo| {
         let (model, near) = near.as_ref()?;
-        let index = model.kernels().iter().position(|known| known.name == kernel.name)?;
-        Duration::try_from_secs_f64(near.seconds(index)?).ok()
+        let measured = twin_of_types(kernel, model.types()?, Layouts::NN)?;
+        let index = model.kernels().iter().position(|known| known.name == measured.name)?;
+        Duration::try_from_secs_f64(near.seconds_as(index, model.launched(index, kernel))?).ok()
     };
     let sizes = [problem.m, problem.n, problem.k];
     let candidate = |(place, Selection { kernel, why }): (usize, Selection)| {

@@ -24,34 +24,36 @@ pub struct Key {
     /// Version of the driver, which compiles the kernels: the CUDA version that it supports, and where the system tells it
     /// the version of its kernel module.
     pub driver: String,
-    /// Hash of the PTX that the GPU runs for the kernels of the element types, of those that are measured: for row-major
-    /// factors.
+    /// Hash of the PTX that the GPU runs for the kernels of the element types and layouts.
     pub code: String,
     /// Element types of factors and results.
     pub types: Types,
+    /// How the factors lie in memory.
+    pub layouts: Layouts,
 }
 
 impl Key {
     /// The key of this library's kernels on a device. Unpacks and hashes their PTX: some milliseconds.
-    pub fn of(device: &DeviceInfo, types: impl Into<Types>) -> Key {
+    pub fn of(device: &DeviceInfo, types: impl Into<Types>, layouts: Layouts) -> Key {
         let types = types.into();
         let module = std::fs::read_to_string(MODULE_VERSION).ok();
         Key {
             gpu: device.name.clone(),
             multiprocessors: device.multiprocessors,
             driver: driver(device.driver_version, module.as_deref()),
-            code: code(device, types),
+            code: code(device, types, layouts),
             types,
+            layouts,
         }
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Key { gpu, multiprocessors, driver, code, types } = self;
+        let Key { gpu, multiprocessors, driver, code, types, layouts } = self;
         write!(
             f,
-            "{gpu}, {multiprocessors} multiprocessors, driver {driver}, kernels {code}, {types}"
+            "{gpu}, {multiprocessors} multiprocessors, driver {driver}, kernels {code}, {types} {layouts}"
         )
     }
 }
@@ -65,9 +67,9 @@ fn driver(cuda: Option<(u32, u32)>, module: Option<&str>) -> String {
 }
 
 /// XXH64 of names, architectures and PTX, in hexadecimal: a hash that is the same in every build and version.
-fn code(device: &DeviceInfo, types: Types) -> String {
+fn code(device: &DeviceInfo, types: Types, layouts: Layouts) -> String {
     let mut hasher = XxHash64::with_seed(SEED);
-    for kernel in kernels_for(types, Layouts::NN) {
+    for kernel in kernels_for(types, layouts) {
         // A kernel that the device cannot run has no times either.
         let module = ptx::choose(MODULES, kernel.entry.name, device);
         if let Ok((arch, text)) = module.and_then(|module| Ok((module.arch, module.text()?))) {
@@ -88,23 +90,27 @@ mod tests {
 
     #[test]
     fn everything_that_matters_is_in_the_key() {
-        let key = Key::of(&h200(), Dtype::F32);
-        assert_eq!(key, Key::of(&h200(), Dtype::F32));
+        let of = |device: &DeviceInfo, types: Types| Key::of(device, types, Layouts::NN);
+        let f32 = Types::same(Dtype::F32);
+        let key = of(&h200(), f32);
+        assert_eq!(key, of(&h200(), f32));
         assert_eq!(key.code.len(), 16);
-        let same_code = |device: DeviceInfo, dtype| Key::of(&device, dtype).code == key.code;
+        let same_code =
+            |device: DeviceInfo, dtype: Dtype| of(&device, dtype.into()).code == key.code;
         assert!(!same_code(h200(), Dtype::F64));
         let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
-        assert_ne!(Key::of(&h200(), wide).code, Key::of(&h200(), Dtype::Bf16).code);
+        assert_ne!(of(&h200(), wide).code, of(&h200(), Dtype::Bf16.into()).code);
+        assert_ne!(Key::of(&h200(), f32, Layouts::NT).code, key.code);
         assert!(
             !same_code(DeviceInfo { compute_capability: Some((8, 0)), ..h200() }, Dtype::F32),
             "a GPU that runs the PTX of another architecture"
         );
         let renamed = DeviceInfo { name: "NVIDIA H100".into(), ..h200() };
-        assert_ne!(Key::of(&renamed, Dtype::F32), key);
+        assert_ne!(of(&renamed, f32), key);
         let part = DeviceInfo { multiprocessors: 66, ..h200() };
-        assert_ne!(Key::of(&part, Dtype::F32), key, "a part of a GPU has its name");
+        assert_ne!(of(&part, f32), key, "a part of a GPU has its name");
         let updated = DeviceInfo { driver_version: Some((13, 1)), ..h200() };
-        assert_ne!(Key::of(&updated, Dtype::F32), key);
+        assert_ne!(of(&updated, f32), key);
     }
 
     #[test]

@@ -10,9 +10,10 @@ use super::table::{Entry, Table, Time};
 use crate::device::Device;
 use crate::device::stream::Stream;
 use crate::error::{Error, Result};
-use crate::gemm::{Gemm, KernelChoice};
+use crate::gemm::{Factor, Gemm, KernelChoice};
 use crate::kernels::{Problem, Types, kernels_for, supports};
 use crate::matrix::bytes_of;
+use crate::matrix::view::MatrixView;
 use crate::measure::{
     OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate, products_a_sample,
 };
@@ -20,11 +21,13 @@ use crate::verify::{Precision, relative_difference};
 use ndarray::Array2;
 use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::layout::Layouts;
 use std::num::NonZeroUsize;
 
-/// Kernels that take longer than the fastest by this factor, and than any short sample, get no sample but their first: what the lowest rungs of the
-/// ladder take for large products is most of what a table takes.
+/// Kernels that take longer than the fastest by this factor, and than so many seconds, get no sample but their first: what the lowest rungs of the
+/// ladder take for large products is most of what a table takes. A single short one says little.
 const FAR: f64 = 4.0;
+const LONG_SECONDS: f64 = 2e-3;
 
 /// Samples of all others.
 const FIRST_SAMPLES: usize = 3;
@@ -87,17 +90,17 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
         Ok(Meter { device, stream, samples: samples.get(), operands })
     }
 
-    /// The times of all kernels for row-major factors that the device can run; none for a shape without elements.
+    /// The times of all kernels for factors in these layouts that the device can run; none for a shape without elements.
     ///
     /// # Errors
     /// The device has no room for the operands, or fails.
-    pub fn measure(&mut self, shape: Shape) -> Result<Vec<Measured>> {
+    pub fn measure(&mut self, layouts: Layouts, shape: Shape) -> Result<Vec<Measured>> {
         if shape.m == 0 || shape.n == 0 || shape.k == 0 {
             return Ok(Vec::new());
         }
-        let layout = layout::<T>(shape);
+        let layout = layout::<T>(layouts, shape);
         self.operands.fit(layout)?;
-        let contenders = self.agreeing(&layout, self.runnable(shape))?;
+        let contenders = self.agreeing(&layout, shape, self.runnable(layouts, shape))?;
         let all: Vec<Contender> =
             contenders.into_iter().map(|kernel| Contender { kernel, products: 1 }).collect();
         // Once before: what a kernel allocates at its first launch on a stream the host waits for, and takes up to 20 times as long.
@@ -140,19 +143,21 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
     }
 
     /// The kernels that the device can run, compiled.
-    fn runnable(&self, shape: Shape) -> Vec<&'static KernelInfo> {
-        let problem = Problem::new(Self::TYPES, shape.m, shape.n, shape.k);
+    fn runnable(&self, layouts: Layouts, shape: Shape) -> Vec<&'static KernelInfo> {
+        let Shape { m, n, k, .. } = shape;
+        let problem = Problem::packed(Self::TYPES, (m, n, k), layouts);
         let runs = |kernel: &&'static KernelInfo| {
             supports(kernel, &problem, self.device.info()).is_ok()
                 && self.device.kernel_report(kernel).is_ok()
         };
-        kernels_for(Self::TYPES, problem.layouts).filter(runs).collect()
+        kernels_for(Self::TYPES, layouts).filter(runs).collect()
     }
 
     /// Those whose result agrees with the first one's.
     fn agreeing(
         &mut self,
         layout: &SetLayout,
+        shape: Shape,
         kernels: Vec<&'static KernelInfo>,
     ) -> Result<Vec<&'static KernelInfo>> {
         let end = |len: usize| len.saturating_sub(COMPARED)..len;
@@ -165,13 +170,14 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
         for kernel in kernels {
             let OperandSet { a, b, mut d, .. } = self.operands.first_set()?;
             d.reborrow().slice(rows.clone(), cols.clone())?.copy_from(&poison.view())?;
-            Gemm::widening(a, b).kernel(KernelChoice::Info(kernel)).run(d.reborrow())?;
+            product(kernel, [a, b]).run(d.reborrow())?;
             let result = d.view().slice(rows.clone(), cols.clone())?.to_vec()?;
             let (reference, expected) = first.get_or_insert_with(|| (kernel, result.clone()));
             let same_order =
                 (kernel.summation, kernel.schedule) == (reference.summation, reference.schedule);
             let same_bits = bytes_of(&result) == bytes_of(expected);
-            if same_bits || !same_order && are_close(T::DTYPE, &result, expected, layout.a.cols) {
+            if same_bits || !same_order && are_close(T::DTYPE, &result, expected, shape.k as usize)
+            {
                 agreeing.push(kernel);
             } else {
                 log::warn!(
@@ -190,10 +196,19 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
         let products = Vec::from_iter(contenders.iter().map(|contender| contender.products));
         alternate::<Error>(stream, &products, sampling, |contender| {
             let OperandSet { a, b, d, .. } = operands.next_set()?;
-            let kernel = KernelChoice::Info(contenders[contender].kernel);
-            Gemm::widening(a, b).kernel(kernel).enqueue(stream, d).map(drop)
+            product(contenders[contender].kernel, [a, b]).enqueue(stream, d).map(drop)
         })
     }
+}
+
+/// The product of factors that are stored as a kernel takes them.
+fn product<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
+    kernel: &'static KernelInfo,
+    [a, b]: [MatrixView<'a, T>; 2],
+) -> Gemm<'a, T, D> {
+    let Layouts { a: of_a, b: of_b } = kernel.layouts;
+    let gemm = Gemm::widening(Factor::stored(a, of_a), Factor::stored(b, of_b));
+    gemm.kernel(KernelChoice::Info(kernel))
 }
 
 /// The medians, and the least of them.
@@ -203,9 +218,9 @@ fn seconds_of(samples: &[Samples]) -> (Vec<f64>, f64) {
     (seconds, fastest)
 }
 
-/// Whether a kernel's first time says enough. Samples of short products hold several: one says little.
+/// Whether a kernel's first time says enough.
 fn is_far(seconds: f64, fastest: f64) -> bool {
-    seconds > FAR * fastest && products_a_sample(seconds) == 1
+    seconds > FAR * fastest && seconds > LONG_SECONDS
 }
 
 /// Products of half precision that a tensor core adds to a sum at a time (PTX ISA, matrix shapes `k16`), and then truncates it.
@@ -229,32 +244,34 @@ fn are_close<D: Element>(factors: Dtype, result: &[D], expected: &[D], k: usize)
 }
 
 /// Of matrices that make a product of this shape.
-fn layout<T: Element>(shape: Shape) -> SetLayout {
+fn layout<T: Element>(layouts: Layouts, shape: Shape) -> SetLayout {
     let [m, n, k] = [shape.m, shape.n, shape.k].map(|size| size as usize);
     // Rows of whole vectors lose their alignment by a leading dimension that is none.
-    let packed = Shape::packed(T::DTYPE, shape.m, shape.n, shape.k);
+    let packed = Shape::packed_in(layouts, T::DTYPE, shape.m, shape.n, shape.k);
     let gap = usize::from(packed.aligned && !shape.aligned);
-    let part = |rows, cols| Part { rows, cols, ld: cols + gap };
-    SetLayout { a: part(m, k), b: part(k, n), d: part(m, n), ..SetLayout::default() }
+    let part = |Part { rows, cols, ld }| Part { rows, cols, ld: ld + gap };
+    let SetLayout { a, b, c, d } = SetLayout::packed_in(layouts, m, n, k);
+    SetLayout { a: part(a), b: part(b), c, d: part(d) }
 }
 
 /// Measures one shape on a device, for a table.
 pub(super) fn measure_once(
     device: &Device,
-    types: Types,
+    (types, layouts): (Types, Layouts),
     shape: Shape,
     samples: NonZeroUsize,
 ) -> Result<Table> {
     fn measure<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         device: &Device,
+        layouts: Layouts,
         shape: Shape,
         samples: NonZeroUsize,
     ) -> Result<Entry> {
         let mut meter = Meter::<T, D>::new(device, samples, 0)?;
-        Ok(entry(shape, &meter.measure(shape)?))
+        Ok(entry(shape, &meter.measure(layouts, shape)?))
     }
-    let mut table = Table::new(types);
-    table.insert(crate::with_types!(types, measure(device, shape, samples))?);
+    let mut table = Table::in_layouts(types, layouts);
+    table.insert(crate::with_types!(types, measure(device, layouts, shape, samples))?);
     Ok(table)
 }
 
@@ -267,20 +284,25 @@ mod tests {
     fn operands_are_laid_out_as_their_shape_says() {
         for (dtype_aligned, shape_aligned) in [(true, true), (true, false), (false, false)] {
             let n = if dtype_aligned { 64 } else { 63 };
-            let SetLayout { a, b, d, .. } =
-                layout::<f32>(Shape { m: 100, n, k: 32, aligned: shape_aligned });
+            let shape = Shape { m: 100, n, k: 32, aligned: shape_aligned };
+            let SetLayout { a, b, d, .. } = layout::<f32>(Layouts::NN, shape);
             assert_eq!([a.rows, a.cols, b.rows, b.cols], [100, 32, 32, n as usize]);
             let vectors = |part: &Part| Shape::has_vectors(Dtype::F32, 0, part.cols, part.ld);
             assert_eq!(vectors(&a) && vectors(&b) && vectors(&d), shape_aligned, "{n}");
+            let SetLayout { a, b, .. } = layout::<f32>(Layouts::TT, shape);
+            assert_eq!([a.rows, a.cols, b.rows, b.cols], [32, 100, n as usize, 32]);
+            if dtype_aligned {
+                assert_eq!(vectors(&a) && vectors(&b), shape_aligned, "transposed");
+            }
         }
     }
 
     #[test]
     fn what_is_slow_and_long_is_measured_once() {
         let far = |micros: f64, fastest: f64| is_far(micros * 1e-6, fastest * 1e-6);
-        assert!(far(40_000.0, 900.0) && far(201.0, 50.0));
-        assert!(!far(190.0, 50.0), "not that slow");
-        assert!(!far(100.0, 5.0), "a sample of it would hold more than one");
+        assert!(far(40_000.0, 900.0) && far(2001.0, 500.0));
+        assert!(!far(2001.0, 510.0), "not that slow");
+        assert!(!far(150.0, 15.0), "not that long");
     }
 
     #[test]

@@ -21,7 +21,9 @@
 //! | [`measure`] | measuring all kernels on a shape |
 //! | `shapes` | the shapes that are measured unless others are named |
 //! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
+//! | `neighbours` | the measured shapes near a shape |
 //! | `model` | predicted times for shapes that were not measured |
+//! | `in_layouts` | what other layouts than row-major change of them |
 //! | `memo` | choices that were made before |
 //! | `choice` | the choice by predicted times |
 //! | [`explain`] | the choice with everything that it was made from |
@@ -32,10 +34,12 @@ mod choice;
 mod class;
 mod document;
 pub mod explain;
+mod in_layouts;
 mod key;
 pub mod measure;
 mod memo;
 mod model;
+mod neighbours;
 mod policy;
 mod shapes;
 pub mod shipped;

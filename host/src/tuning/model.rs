@@ -1,9 +1,8 @@
 //! Predicted times for shapes that were not measured.
 //!
-//! A kernel's time is its [`trend`](super::trend) times a correction: what measured times of nearby shapes are of the trend
-//! there. The correction is interpolated by inverse distances (D. Shepard, "A two-dimensional interpolation function for
-//! irregularly-spaced data", ACM 1968), distances being those of the binary logarithms of m, n and k. On a measured shape
-//! the prediction is the measured time.
+//! A kernel's time is its [`trend`](super::trend) times a correction: what measured times of [nearby](super::neighbours) shapes are of the trend
+//! there. On a measured shape the prediction is the measured time. That is of row-major factors; in other layouts it is times what was measured of
+//! [these](super::in_layouts).
 //!
 //! For kernels that make bulk copies the rows count, too: where they are whole lines of the L2 cache a row of a box is a line, and where
 //! they are not it is parts of two. On an H200 a round of tiles of 128 x 128 takes 18 % longer for its depth in the product of 2896 in
@@ -18,22 +17,16 @@
 //! that does not keep pace takes longer than its trend says.
 
 use super::class::{Shape, ShapeClass};
+use super::in_layouts::{Entries, NearRatios, Ratios};
+use super::neighbours::{Neighbours, Place, farther};
 use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
 use crate::kernels::{Types, drifts};
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::layout::Layouts;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Measured shapes farther away than this say nothing about a shape: octaves.
-const REACH: f64 = 2.25;
-
-/// Most measured shapes that a prediction is made from: those around a cell of a grid in three directions.
-const NEIGHBOURS: usize = 8;
-
-/// Sizes of m, n and k from here on are alike, as far as distances go. Binary logarithms. With so many rows or columns every device is full;
-/// depth goes on to matter, since where D is small it is what fills the device.
-const ALIKE: [f64; 3] = [14.0, 14.0, 16.0];
+use std::sync::OnceLock;
 
 /// Bytes of a line of the L2 cache.
 const LINE_BYTES: u64 = 128;
@@ -53,10 +46,21 @@ pub(crate) struct Model {
     types: Option<Types>,
     multiprocessors: u32,
     l2_bytes: Option<u64>,
+    /// For row-major factors.
     kernels: Vec<&'static KernelInfo>,
     classes: BTreeSet<ShapeClass>,
     aligned: Points,
     unaligned: Points,
+    /// By their place in [`Layouts::ALL`]; nothing for row-major factors.
+    in_layouts: [InLayouts; Layouts::ALL.len()],
+}
+
+/// What was measured in some layouts.
+#[derive(Clone, Debug, Default)]
+struct InLayouts {
+    entries: Entries,
+    /// Worked out when they are first needed.
+    ratios: OnceLock<Ratios>,
 }
 
 /// The measured shapes of one alignment.
@@ -73,7 +77,7 @@ struct Points {
 struct Point {
     shape: Shape,
     source: Source,
-    place: [f64; 3],
+    place: Place,
     /// Whether all rows are whole lines.
     lines: bool,
     /// Whether it was measured with another number of multiprocessors.
@@ -87,19 +91,27 @@ pub(crate) struct Near<'m> {
     shape: Shape,
     /// Whether all rows are whole lines.
     lines: bool,
-    /// Index and weight, the nearest first.
-    neighbours: [(usize, f64); NEIGHBOURS],
-    count: usize,
-    /// Whether the nearest is the very shape, measured with as many multiprocessors.
-    pub exact: bool,
+    neighbours: Neighbours,
+    /// With which the time is predicted.
+    multiprocessors: u32,
+    /// What is known of the layouts; none of row-major factors, and where nothing is known nearby.
+    ratios: Option<NearRatios<'m>>,
 }
 
 impl Model {
-    /// From tables; where several have times for a shape those of the last one count.
+    /// From tables in any layouts; where several have times for a shape those of the last one count.
     pub fn new(device: &DeviceInfo, tables: &[Measured]) -> Model {
         let mut kernels = Vec::new();
         let mut entries = BTreeMap::new();
+        let mut in_layouts = <[InLayouts; Layouts::ALL.len()]>::default();
         for measured in tables {
+            let Measured { source, multiprocessors, table } = *measured;
+            if table.layouts() != Layouts::NN {
+                let of_table = table.entries();
+                let stored = of_table.map(|it| (it.shape, (source, multiprocessors, it.clone())));
+                in_layouts[place_of(table.layouts())].entries.extend(stored);
+                continue;
+            }
             for kernel in measured.table.kernels() {
                 if !kernels.iter().any(|known: &&KernelInfo| known.name == kernel.name) {
                     kernels.push(kernel);
@@ -147,7 +159,7 @@ impl Model {
                         shape: entry.shape,
                         source: measured.source,
                         scaled: measured.multiprocessors != multiprocessors,
-                        place: place(entry.shape),
+                        place: Place::of(entry.shape),
                         lines: has_lines(types, entry.shape),
                     })
                     .collect(),
@@ -159,7 +171,7 @@ impl Model {
         // What was measured on another GPU is no reason not to measure on this one.
         let own = entries.iter().filter(|(_, (measured, _))| measured.source != Source::Alike);
         let classes = own.map(|(shape, _): (&Shape, _)| shape.class()).collect();
-        Model { types, multiprocessors, l2_bytes, classes, aligned, unaligned, kernels }
+        Model { types, multiprocessors, l2_bytes, classes, aligned, unaligned, kernels, in_layouts }
     }
 
     /// Element types of factors and results; none where there are no times at all.
@@ -167,75 +179,96 @@ impl Model {
         self.types
     }
 
-    /// Whether a shape of this class was measured on this GPU.
-    pub fn has(&self, class: ShapeClass) -> bool {
-        self.classes.contains(&class)
+    /// Multiprocessors of the device.
+    pub fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
     }
 
-    /// The kernels that have times.
+    /// Whether a shape of this class was measured on this GPU, in these layouts.
+    pub fn has(&self, layouts: Layouts, class: ShapeClass) -> bool {
+        if layouts == Layouts::NN {
+            return self.classes.contains(&class);
+        }
+        let mut entries = self.in_layouts[place_of(layouts)].entries.iter();
+        entries.any(|(shape, (source, ..))| shape.class() == class && *source != Source::Alike)
+    }
+
+    /// The kernels that have times, for row-major factors.
     pub fn kernels(&self) -> &[&'static KernelInfo] {
         &self.kernels
     }
 
-    /// The measured shapes near a shape; none where there are none.
-    pub fn near(&self, shape: Shape) -> Option<Near<'_>> {
+    /// The kernel of whose tiles a time is predicted where the twin of one by its index in [`Model::kernels`] is launched: where tiles fit how wide they are depends on the
+    /// layouts.
+    pub fn launched(&self, kernel: usize, twin: &'static KernelInfo) -> &'static KernelInfo {
+        if twin.fits { twin } else { self.kernels[kernel] }
+    }
+
+    /// The measured shapes near a shape; none where there are none of row-major factors.
+    pub fn near(&self, shape: Shape, layouts: Layouts) -> Option<Near<'_>> {
         let points = if shape.aligned { &self.aligned } else { &self.unaligned };
-        let place = place(shape);
-        let mut neighbours = [(usize::MAX, REACH * REACH); NEIGHBOURS];
-        let mut count = 0;
-        for (index, point) in points.points.iter().enumerate() {
-            let square = |axis: usize| (place[axis] - point.place[axis]).powi(2);
-            // Others may be alike as far as distances go.
-            let is_it = point.shape == shape;
-            let distance = if is_it { -1.0 } else { square(0) + square(1) + square(2) };
-            if distance > neighbours[NEIGHBOURS - 1].1 {
-                continue;
-            }
-            // Insertion into a short sorted list; the last one falls off. Equals keep the order of the table.
-            let mut at = count.min(NEIGHBOURS - 1);
-            while at > 0 && neighbours[at - 1].1 > distance {
-                neighbours[at] = neighbours[at - 1];
-                at -= 1;
-            }
-            neighbours[at] = (index, distance);
-            count = (count + 1).min(NEIGHBOURS);
-        }
-        if count == 0 {
-            return None;
-        }
-        let nearest = points.points[neighbours[0].0];
-        let exact = nearest.shape == shape && !nearest.scaled;
-        if nearest.shape == shape {
-            (neighbours[0].1, count) = (1.0, 1);
-        } else {
-            for (_, distance) in &mut neighbours[..count] {
-                *distance = weight(*distance);
-            }
-        }
+        let measured = points.points.iter().enumerate();
+        let places = measured.map(|(index, point)| (index, point.shape, point.place));
+        let neighbours = Neighbours::among(places, shape)?;
         let lines = has_lines(self.types, shape);
-        Some(Near { model: self, points, shape, lines, neighbours, count, exact })
+        let ratios = self.ratios(layouts).and_then(|ratios| ratios.near(shape));
+        let multiprocessors = self.multiprocessors;
+        Some(Near { model: self, points, shape, lines, neighbours, multiprocessors, ratios })
+    }
+
+    fn ratios(&self, layouts: Layouts) -> Option<&Ratios> {
+        let InLayouts { entries, ratios } = &self.in_layouts[place_of(layouts)];
+        let of_entries = || Ratios::new(self, layouts, entries);
+        (!entries.is_empty()).then(|| ratios.get_or_init(of_entries))
     }
 }
 
-impl Near<'_> {
-    /// The nearest measured shape.
+impl<'m> Near<'m> {
+    /// The nearest measured shape: in the layouts, or where nothing near was measured in them of row-major factors.
     pub fn nearest(&self) -> (Shape, Source) {
-        let point = self.points.points[self.neighbours[0].0];
-        (point.shape, point.source)
+        let of_row_major = || {
+            let point = self.points.points[self.neighbours.nearest()];
+            (point.shape, point.source)
+        };
+        self.ratios.as_ref().map_or_else(of_row_major, NearRatios::nearest)
+    }
+
+    /// Whether that is the very shape, measured with as many multiprocessors.
+    pub fn is_exact(&self) -> bool {
+        let of_row_major =
+            || self.neighbours.is_itself && !self.points.points[self.neighbours.nearest()].scaled;
+        self.ratios.as_ref().map_or_else(of_row_major, NearRatios::is_exact)
+    }
+
+    /// Whether the twin of a kernel, by its index in [`Model::kernels`], was measured nearby in the layouts.
+    pub fn knows_twin(&self, kernel: usize) -> bool {
+        self.ratios.as_ref().is_some_and(|ratios| ratios.of(kernel).is_some())
+    }
+
+    /// Whether it was measured on the very shape, with as many multiprocessors.
+    pub fn is_measured_twin(&self, kernel: usize) -> bool {
+        self.ratios.as_ref().is_some_and(NearRatios::is_exact) && self.knows_twin(kernel)
+    }
+
+    /// The same for times on another number of multiprocessors.
+    pub fn with_multiprocessors(self, multiprocessors: u32) -> Near<'m> {
+        Near { multiprocessors, ..self }
     }
 
     /// The expected time in seconds of a kernel, by its index in [`Model::kernels`]; none where it was not measured nearby.
+    #[cfg(test)]
     pub fn seconds(&self, kernel: usize) -> Option<f64> {
         self.seconds_as(kernel, self.model.kernels[kernel])
     }
 
-    /// The same of a kernel that is not measured itself, but is another one's twin: as long as its own tiles take it.
-    pub fn seconds_as(&self, kernel: usize, twin: &KernelInfo) -> Option<f64> {
-        let Model { kernels, multiprocessors, l2_bytes, .. } = self.model;
+    /// The expected time in seconds of a kernel, by its index in [`Model::kernels`], or of its twin for the layouts, as long as these
+    /// [tiles](Model::launched) take it; none where it was not measured nearby.
+    pub fn seconds_as(&self, kernel: usize, launched: &KernelInfo) -> Option<f64> {
+        let Model { kernels, l2_bytes, .. } = self.model;
         let trend = self.points.trends[kernel]?;
         let (mut sum, mut weights, mut missing) = (0.0, 0.0, 0.0);
         let makes_bulk_copies = kernels[kernel].boxes.is_some();
-        for &(point, weight) in &self.neighbours[..self.count] {
+        for (point, weight) in self.neighbours.iter() {
             let has_other_rows = makes_bulk_copies && self.points.points[point].lines != self.lines;
             let weight = if has_other_rows { farther(weight, OTHER_ROWS) } else { weight };
             let correction = self.points.corrections[point * kernels.len() + kernel];
@@ -250,10 +283,18 @@ impl Near<'_> {
         if weights <= missing {
             return None;
         }
-        let terms = terms(twin, self.shape, *multiprocessors);
-        let drift = drift(kernels[kernel], self.shape, *multiprocessors, *l2_bytes);
-        Some(trend.seconds(&terms) * drift * (sum / weights).exp())
+        let of_tiles = |kernel| trend.seconds(&terms(kernel, self.shape, self.multiprocessors));
+        // Smaller tiles are no faster where it is not products that take time.
+        let tiles = of_tiles(launched).max(of_tiles(kernels[kernel]));
+        let drift = drift(kernels[kernel], self.shape, self.multiprocessors, *l2_bytes);
+        let ratio = self.ratios.as_ref().and_then(|ratios| ratios.of(kernel)).unwrap_or(1.0);
+        Some(tiles * drift * (sum / weights).exp() * ratio)
     }
+}
+
+/// The place of layouts in [`Layouts::ALL`].
+fn place_of(layouts: Layouts) -> usize {
+    Layouts::ALL.iter().position(|known| *known == layouts).unwrap_or_default()
 }
 
 /// What a kernel takes relative to its trend, if its blocks drift apart.
@@ -262,30 +303,12 @@ fn drift(kernel: &KernelInfo, shape: Shape, multiprocessors: u32, l2_bytes: Opti
     if drifts(kernel, (m, n, k), multiprocessors, l2_bytes) { DRIFT } else { 1.0 }
 }
 
-/// Where a shape lies: binary logarithms of its sizes.
-fn place(shape: Shape) -> [f64; 3] {
-    let sizes = [shape.m, shape.n, shape.k];
-    std::array::from_fn(|axis| f64::from(sizes[axis].max(1)).log2().min(ALIKE[axis]))
-}
-
 /// Whether the rows of packed row-major factors are whole lines. False where their type is not known.
 fn has_lines(types: Option<Types>, shape: Shape) -> bool {
     types.is_some_and(|Types { factors, .. }| {
         let bytes = |cols: u32| u64::from(cols) * factors.bytes() as u64;
         bytes(shape.k).is_multiple_of(LINE_BYTES) && bytes(shape.n).is_multiple_of(LINE_BYTES)
     })
-}
-
-/// The weight of a neighbour at this squared distance: the inverse of the distance's fourth power, bounded.
-fn weight(square: f64) -> f64 {
-    /// Squared octaves that make no difference.
-    const NOTHING: f64 = 1e-6;
-    (square + NOTHING).powi(-2)
-}
-
-/// The weight of a neighbour that has this weight and were so much farther away, in squared octaves.
-fn farther(weight: f64, square: f64) -> f64 {
-    (weight.sqrt().recip() + square).powi(-2)
 }
 
 #[cfg(test)]

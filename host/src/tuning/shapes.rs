@@ -3,6 +3,7 @@
 use super::class::Shape;
 use crate::device::info::DeviceInfo;
 use crate::kernels::Types;
+use regemm_kernels::layout::Layouts;
 use std::collections::BTreeSet;
 
 /// Square products, which are what people try first: all multiples of this up to a size from which on the rounds of tiles are many. How tiles come out even
@@ -53,11 +54,27 @@ const MOST_WORK: u64 = 1 << 35;
 /// A product's matrices may take this share of a device's memory.
 const MEMORY_SHARE: u64 = 4;
 
-/// Shapes whose times say enough about all others, in ascending order of work: squares; all combinations of
+/// What is measured of factors that are not both row-major: what such kernels take relative to their twins for those changes slowly from shape to
+/// shape. Squares, in the same steps, some larger ones and round numbers; sizes two octaves apart; few rows or columns beside large sizes; and great depth.
+const SQUARES_OF_LAYOUTS: [u32; 7] = [1000, 2000, 3000, 5000, 5120, 6144, 8192];
+const GRID_OF_LAYOUTS: [u32; 3] = [512, 2048, 8192];
+const BESIDE_WIDE_OF_LAYOUTS: [u32; 3] = [1, 32, 128];
+const DEEP_SIDES_OF_LAYOUTS: [u32; 2] = [128, 512];
+
+/// Shapes whose times of row-major factors say enough about all others, and of factors in other layouts enough about what these change.
+pub fn default_shapes(
+    device: &DeviceInfo,
+    types: impl Into<Types>,
+    layouts: Layouts,
+) -> Vec<Shape> {
+    let sizes = if layouts == Layouts::NN { row_major_sizes() } else { sizes_of_layouts() };
+    shapes_of(sizes, device, types.into(), layouts)
+}
+
+/// In any order: squares; all combinations of
 /// sizes two octaves apart, so that everything between lies in a cell of measured shapes; few rows, columns or little
-/// depth; small D and great depth; and most of them, fewer, for rows that are no whole vectors. Products too large for the device are left out.
-pub fn default_shapes(device: &DeviceInfo, types: impl Into<Types>) -> Vec<Shape> {
-    let Types { factors, results } = types.into();
+/// depth; small D and great depth; and most of them, fewer, for rows that are no whole vectors.
+fn row_major_sizes() -> Vec<[u32; 3]> {
     let squares = (STEP..=IN_STEPS).step_by(STEP as usize).chain(SQUARES);
     let mut sizes: Vec<[u32; 3]> = squares.map(|n| [n; 3]).collect();
     sizes.extend(UNALIGNED_SQUARES.into_iter().map(|n| [n; 3]));
@@ -75,6 +92,28 @@ pub fn default_shapes(device: &DeviceInfo, types: impl Into<Types>) -> Vec<Shape
     sizes.extend(products(&BESIDE_LARGE, &LARGE_BETWEEN, &LARGE_BETWEEN));
     sizes.extend(products(&LARGE_BETWEEN, &BESIDE_LARGE, &LARGE_BETWEEN));
     sizes.extend(products(&DEEP_SIDES, &DEEP_SIDES, &DEPTHS));
+    sizes
+}
+
+fn sizes_of_layouts() -> Vec<[u32; 3]> {
+    let squares = (STEP..=IN_STEPS).step_by(STEP as usize).chain(SQUARES_OF_LAYOUTS);
+    let mut sizes = Vec::from_iter(squares.map(|n| [n; 3]));
+    sizes.extend(products(&GRID_OF_LAYOUTS, &GRID_OF_LAYOUTS, &GRID_OF_LAYOUTS));
+    sizes.extend(products(&BESIDE_LARGE, &LARGE_BETWEEN, &LARGE_BETWEEN));
+    sizes.extend(products(&LARGE_BETWEEN, &BESIDE_LARGE, &LARGE_BETWEEN));
+    sizes.extend(products(&BESIDE_WIDE_OF_LAYOUTS, &[WIDE], &DEPTHS_OF_WIDE));
+    sizes.extend(products(&[WIDE], &BESIDE_WIDE_OF_LAYOUTS, &DEPTHS_OF_WIDE));
+    sizes.extend(products(&DEEP_SIDES_OF_LAYOUTS, &DEEP_SIDES_OF_LAYOUTS, &DEPTHS[..1]));
+    sizes
+}
+
+/// In ascending order of work, all squares and one a class of the others. Products that are too large for the device, or for patience, are left out.
+fn shapes_of(
+    mut sizes: Vec<[u32; 3]>,
+    device: &DeviceInfo,
+    Types { factors, results }: Types,
+    layouts: Layouts,
+) -> Vec<Shape> {
     let square = |size: &[u32; 3]| size[0] == size[1] && size[1] == size[2];
     let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();
     let bytes = |&[m, n, k]: &[u32; 3]| {
@@ -83,10 +122,9 @@ pub fn default_shapes(device: &DeviceInfo, types: impl Into<Types>) -> Vec<Shape
     };
     sizes.retain(|size| square(size) || work(size) <= MOST_WORK);
     sizes.retain(|size| bytes(size) <= device.memory_bytes / MEMORY_SHARE);
-    // All squares, and one a class of the others.
     let (mut classes, mut shapes) = (BTreeSet::new(), BTreeSet::new());
     for size in sizes {
-        let shape = Shape::packed(factors, size[0], size[1], size[2]);
+        let shape = Shape::packed_in(layouts, factors, size[0], size[1], size[2]);
         if classes.insert(shape.class()) || square(&size) {
             shapes.insert((work(&size), shape));
         }
@@ -114,7 +152,7 @@ mod tests {
     #[test]
     fn every_class_once_and_squares_in_steps_from_small_to_large() {
         for types in Types::ALL {
-            let shapes = default_shapes(&h200(), types);
+            let shapes = default_shapes(&h200(), types, Layouts::NN);
             assert_eq!(shapes.iter().collect::<HashSet<_>>().len(), shapes.len());
             let square = |shape: &&Shape| shape.m == shape.n && shape.n == shape.k;
             let squares: HashSet<_> = shapes.iter().filter(square).map(|shape| shape.m).collect();
@@ -135,10 +173,24 @@ mod tests {
         }
     }
 
+    /// Relative to times of row-major factors, which must be known there.
+    #[test]
+    fn other_layouts_are_measured_on_fewer_shapes_near_those() {
+        let row_major = default_shapes(&h200(), Dtype::Bf16, Layouts::NN);
+        for layouts in [Layouts::NT, Layouts::TN, Layouts::TT] {
+            let shapes = default_shapes(&h200(), Dtype::Bf16, layouts);
+            assert!((80..150).contains(&shapes.len()), "{}", shapes.len());
+            let is_known =
+                |shape: &&Shape| row_major.iter().any(|known| known.class() == shape.class());
+            let known = shapes.iter().filter(is_known).count();
+            assert!(known * 10 > shapes.len() * 8, "{layouts}: {known} of {}", shapes.len());
+        }
+    }
+
     #[test]
     fn what_does_not_fit_is_left_out() {
         let small = DeviceInfo { memory_bytes: 64 << 20, ..h200() };
-        let shapes = default_shapes(&small, Dtype::F32);
+        let shapes = default_shapes(&small, Dtype::F32, Layouts::NN);
         assert!(!shapes.is_empty());
         assert!(shapes.iter().all(|shape| u64::from(shape.m) * u64::from(shape.n) * 4 <= 16 << 20));
     }

@@ -7,6 +7,9 @@
 //! H200 is known, times what the one took of the other there by `regemm tune` (`docs/measurements/2026-11-25-h100-tune-bf16.json` and `-f16.json`). On the squares of 2176, 2200, 3000, 4096,
 //! 4200 and 5000 it is what one took of another in the bench instead, in bf16 (`docs/measurements/half-log.md`): where power limits both the ratio is another, at 5000 1.03 instead of 0.96. So it is at 5000 in the H100's.
 //!
+//! The H100 has times of f16 and bf16 in all layouts, by `regemm tune --layouts nt,tn,tt`, and of layers of a transformer with B transposed; other GPUs take twins by times of row-major
+//! factors. Without 65 times that were 1.3 times as long as those of the other type of half precision or longer, since samples had waited for the host.
+//!
 //! The H100's of f64 and of results of f32 are without times that cannot be, since a kernel's only sample had to wait for the host (`docs/measurements/half-log.md`).
 //!
 //! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. The first is known of a GPU without a
@@ -19,6 +22,7 @@ use super::document::{Document, Stored};
 use super::table::{Measured, Source, Table};
 use crate::device::info::DeviceInfo;
 use crate::kernels::Types;
+use regemm_kernels::layout::Layouts;
 
 /// A GPU and the document of its tables.
 struct Shipped {
@@ -49,38 +53,46 @@ pub fn gpus() -> impl Iterator<Item = &'static str> {
     DOCUMENTS.iter().map(|shipped| shipped.gpu)
 }
 
-/// The table for a GPU, by the name that the driver gives it.
+/// The tables for a GPU, by the name that the driver gives it: at most one for element types and layouts, and none without entries.
+pub fn tables(gpu: &str) -> Vec<Table> {
+    let table = |Stored { unknown, table, .. }: Stored| {
+        if !unknown.is_empty() {
+            log::debug!("a table shipped for {gpu} has stale kernels: {}", unknown.join(", "));
+        }
+        (!table.is_empty()).then_some(table)
+    };
+    stored(gpu).into_iter().filter_map(table).collect()
+}
+
+/// That of row-major factors.
 pub fn table(gpu: &str, types: impl Into<Types>) -> Option<Table> {
     let types = types.into();
-    let found = stored(gpu).into_iter().find(|stored| stored.key.types == types)?;
-    if !found.unknown.is_empty() {
-        log::debug!("the table shipped for {gpu} has stale kernels: {}", found.unknown.join(", "));
-    }
-    (!found.table.is_empty()).then_some(found.table)
+    tables(gpu).into_iter().find(|table| (table.types(), table.layouts()) == (types, Layouts::NN))
 }
 
-/// The table that a device takes.
+/// The tables of some element types that a device takes, one for layouts.
 #[derive(Clone, Debug)]
-pub(super) struct ShippedTable {
+pub(super) struct ShippedTables {
     source: Source,
     multiprocessors: u32,
-    table: Table,
+    tables: Vec<Table>,
 }
 
-impl ShippedTable {
-    pub fn measured(&self) -> Measured<'_> {
-        let ShippedTable { source, multiprocessors, ref table } = *self;
-        Measured { source, multiprocessors, table }
+impl ShippedTables {
+    pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
+        let ShippedTables { source, multiprocessors, ref tables } = *self;
+        tables.iter().map(move |table| Measured { source, multiprocessors, table })
     }
 }
 
-/// The GPU whose table of these element types a device takes: itself, or else, of those that have one, that of the same compute capability whose number
+/// The GPU whose tables of these element types a device takes: itself, or else, of those that have one, that of the same compute capability whose number
 /// of multiprocessors is nearest.
 pub fn used_by(device: &DeviceInfo, types: impl Into<Types>) -> Option<&'static str> {
     of_device(device, types.into()).map(|(shipped, _)| shipped.gpu)
 }
 
-fn of_device(device: &DeviceInfo, types: Types) -> Option<(&'static Shipped, Table)> {
+/// Times in other layouts count beside those of row-major factors alone.
+fn of_device(device: &DeviceInfo, types: Types) -> Option<(&'static Shipped, Vec<Table>)> {
     let alike = |shipped: &&Shipped| {
         shipped.gpu == device.name || Some(shipped.compute_capability) == device.compute_capability
     };
@@ -89,16 +101,21 @@ fn of_device(device: &DeviceInfo, types: Types) -> Option<(&'static Shipped, Tab
         let distance = shipped.multiprocessors.abs_diff(device.multiprocessors);
         (shipped.gpu != device.name, distance)
     });
-    candidates.into_iter().find_map(|shipped| Some((shipped, table(shipped.gpu, types)?)))
+    candidates.into_iter().find_map(|shipped| {
+        let mut tables = tables(shipped.gpu);
+        tables.retain(|table| table.types() == types);
+        let has_row_major = tables.iter().any(|table| table.layouts() == Layouts::NN);
+        has_row_major.then_some((shipped, tables))
+    })
 }
 
-/// The table that a device takes.
-pub(super) fn for_device(device: &DeviceInfo, types: impl Into<Types>) -> Option<ShippedTable> {
-    let (&Shipped { gpu, multiprocessors, .. }, table) = of_device(device, types.into())?;
+/// The tables that a device takes.
+pub(super) fn for_device(device: &DeviceInfo, types: impl Into<Types>) -> Option<ShippedTables> {
+    let (&Shipped { gpu, multiprocessors, .. }, tables) = of_device(device, types.into())?;
     // A part of a GPU has its name and fewer multiprocessors.
     let is_own = gpu == device.name && multiprocessors == device.multiprocessors;
     let source = if is_own { Source::Shipped } else { Source::Alike };
-    Some(ShippedTable { source, multiprocessors, table })
+    Some(ShippedTables { source, multiprocessors, tables })
 }
 
 fn stored(gpu: &str) -> Vec<Stored> {
@@ -130,7 +147,8 @@ mod tests {
             let mut of_types = HashSet::new();
             for Stored { key, table, unknown, .. } in document.tables {
                 assert_eq!(key.gpu, *gpu);
-                assert!(of_types.insert(key.types), "{gpu} has {} twice", key.types);
+                let kind = (key.types, key.layouts);
+                assert!(of_types.insert(kind), "{gpu} has {} {} twice", key.types, key.layouts);
                 assert_eq!(unknown, [""; 0], "stale kernels in the table of {key}");
                 assert!(!table.is_empty(), "{key}: no entries");
                 for entry in table.entries() {
@@ -144,7 +162,10 @@ mod tests {
     fn gpus_of_an_architecture_take_the_table_of_one_another() {
         let of_types = |device: &DeviceInfo, types: Types| {
             for_device(device, types).map(|found| {
-                assert_eq!(found.measured().multiprocessors, 132, "where it was measured");
+                assert!(
+                    found.measured().all(|table| table.multiprocessors == 132),
+                    "where it was measured"
+                );
                 (used_by(device, types).unwrap(), found.source)
             })
         };

@@ -3,6 +3,7 @@
 use super::class::Shape;
 use crate::kernels::Types;
 use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::layout::Layouts;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -57,22 +58,33 @@ impl Entry {
     }
 }
 
-/// Measured times on one GPU for factors and results of some types: one entry a shape.
+/// Measured times on one GPU for factors and results of some types, in some layouts: one entry a shape.
 #[derive(Clone, Debug)]
 pub struct Table {
     types: Types,
+    layouts: Layouts,
     entries: BTreeMap<Shape, Entry>,
 }
 
 impl Table {
-    /// A table without entries.
+    /// A table without entries, for row-major factors.
     pub fn new(types: impl Into<Types>) -> Table {
-        Table { types: types.into(), entries: BTreeMap::new() }
+        Table::in_layouts(types, Layouts::NN)
+    }
+
+    /// A table without entries, for factors in these layouts.
+    pub fn in_layouts(types: impl Into<Types>, layouts: Layouts) -> Table {
+        Table { types: types.into(), layouts, entries: BTreeMap::new() }
     }
 
     /// Element types of factors and results.
     pub fn types(&self) -> Types {
         self.types
+    }
+
+    /// How the factors lie in memory.
+    pub fn layouts(&self) -> Layouts {
+        self.layouts
     }
 
     /// Number of entries.

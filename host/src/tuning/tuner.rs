@@ -8,7 +8,7 @@ use super::measure::measure_once;
 use super::memo::{Memo, Question};
 use super::model::Model;
 use super::policy::Tuning;
-use super::shipped::{self, ShippedTable};
+use super::shipped::{self, ShippedTables};
 use super::table::{Measured, Source, Table};
 use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::kernels::{NotTuned, Problem, Selection, Types, choose_untuned};
 use arc_swap::ArcSwap;
 use regemm_kernels::kernel::Rung;
+use regemm_kernels::layout::Layouts;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -45,8 +46,8 @@ pub(crate) struct Tuner {
 /// Outcomes of first uses and the tables that they made.
 #[derive(Debug, Default)]
 struct FirstUses {
-    worked: HashMap<(Types, ShapeClass), bool>,
-    tables: HashMap<Types, Table>,
+    worked: HashMap<(Types, Layouts, ShapeClass), bool>,
+    tables: HashMap<(Types, Layouts), Table>,
 }
 
 impl Tuner {
@@ -131,13 +132,28 @@ impl Tuner {
     /// The times for element types: those shipped, and on top those of the cache. None of types that there are no kernels for.
     fn model(&self, device: &DeviceInfo, types: Types) -> Option<&ArcSwap<Model>> {
         let index = Types::ALL.into_iter().position(|known| known == types)?;
-        let load = || ArcSwap::from_pointee(self.load(device, types, None));
+        let load = || ArcSwap::from_pointee(self.load(device, types, []));
         Some(self.models[index].get_or_init(load))
     }
 
-    /// Measures a shape whose class has no times yet. Whether there are times now.
+    /// Measures a shape whose class has no times yet: of row-major factors, and of the problem's layouts, whose times count beside those. Whether there are times now.
     fn measure_if_new(
         &self,
+        device: &Device,
+        problem: &Problem,
+        shape: Shape,
+        stream: Option<&Stream>,
+    ) -> Result<bool> {
+        let worked = self.measure_in_if_new(Layouts::NN, device, problem, shape, stream)?;
+        if !worked || problem.layouts == Layouts::NN {
+            return Ok(worked);
+        }
+        self.measure_in_if_new(problem.layouts, device, problem, shape, stream)
+    }
+
+    fn measure_in_if_new(
+        &self,
+        layouts: Layouts,
         device: &Device,
         problem: &Problem,
         shape: Shape,
@@ -147,12 +163,12 @@ impl Tuner {
         let class = shape.class();
         let Some(model) = self.model(device.info(), types) else { return Ok(true) };
         let work = u128::from(m) * u128::from(n) * u128::from(k);
-        if work == 0 || work > FIRST_USE_WORK || model.load().has(class) {
+        if work == 0 || work > FIRST_USE_WORK || model.load().has(layouts, class) {
             return Ok(true);
         }
         let mut first_uses = self.first_uses.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have measured it meanwhile.
-        if let Some(worked) = first_uses.worked.get(&(types, class)) {
+        if let Some(worked) = first_uses.worked.get(&(types, layouts, class)) {
             return Ok(*worked);
         }
         if let Some(stream) = stream {
@@ -163,19 +179,20 @@ impl Tuner {
         }
         let measured = device
             .synchronize()
-            .and_then(|()| measure_once(device, types, shape, FIRST_USE_SAMPLES));
-        first_uses.worked.insert((types, class), measured.is_ok());
+            .and_then(|()| measure_once(device, (types, layouts), shape, FIRST_USE_SAMPLES));
+        first_uses.worked.insert((types, layouts, class), measured.is_ok());
         match measured {
             Ok(table) => {
                 self.save(device.info(), &table);
-                let all = first_uses.tables.entry(types).or_insert_with(|| Table::new(types));
-                all.merge(&table);
-                model.store(Arc::new(self.load(device.info(), types, Some(all))));
+                let of_kind = first_uses.tables.entry((types, layouts));
+                of_kind.or_insert_with(|| Table::in_layouts(types, layouts)).merge(&table);
+                let all = first_uses.tables.values().filter(|table| table.types() == types);
+                model.store(Arc::new(self.load(device.info(), types, all)));
                 self.memo.forget();
                 Ok(true)
             }
             Err(error) => {
-                log::warn!("{shape} {types} was not measured at first use: {error}");
+                log::warn!("{shape} {types} {layouts} was not measured at first use: {error}");
                 Ok(false)
             }
         }
@@ -184,34 +201,36 @@ impl Tuner {
     /// Puts times into the cache; where that fails they serve this process alone.
     fn save(&self, device: &DeviceInfo, table: &Table) {
         let Some(cache) = &self.cache else { return };
-        if let Err(error) = cache.merge(&Key::of(device, table.types()), table) {
+        if let Err(error) = cache.merge(&Key::of(device, table.types(), table.layouts()), table) {
             log::warn!("tuning cache: {error}");
         }
     }
 
     /// What is shipped, what the cache holds, and what was measured in this process.
-    fn load(&self, device: &DeviceInfo, types: Types, measured: Option<&Table>) -> Model {
+    fn load<'t>(
+        &self,
+        device: &DeviceInfo,
+        types: Types,
+        measured: impl IntoIterator<Item = &'t Table>,
+    ) -> Model {
         let shipped = shipped::for_device(device, types);
         // The key takes the PTX of all kernels of the types, which a first product need not wait for where no table can have it.
         let cache = self.cache.as_ref().filter(|cache| cache.file(&device.name).exists());
-        let cached = cache.and_then(|cache| {
-            cache.load(&Key::of(device, types)).unwrap_or_else(|error| {
+        let cached = cache.map_or_else(Vec::new, |cache| {
+            cache.load_all(device, types).unwrap_or_else(|error| {
                 log::warn!("tuning cache: {error}");
-                None
+                Vec::new()
             })
         });
-        let own = |table| Measured {
-            source: Source::Measured,
-            multiprocessors: device.multiprocessors,
-            table,
-        };
-        let tables = [
-            shipped.as_ref().map(ShippedTable::measured),
-            cached.as_ref().map(own),
-            measured.map(own),
-        ];
-        let tables = tables.into_iter().flatten();
-        Model::new(device, &tables.collect::<Vec<_>>())
+        fn own(table: &Table, multiprocessors: u32) -> Measured<'_> {
+            Measured { source: Source::Measured, multiprocessors, table }
+        }
+        let here = device.multiprocessors;
+        let mut tables = Vec::new();
+        tables.extend(shipped.iter().flat_map(ShippedTables::measured));
+        tables.extend(cached.iter().map(|table| own(table, here)));
+        tables.extend(measured.into_iter().map(|table| own(table, here)));
+        Model::new(device, &tables)
     }
 }
 
@@ -255,7 +274,7 @@ mod tests {
         let mut table = Table::new(Dtype::F32);
         let times = [("naive_f32", 1.0), ("pipelined_f32", 2.0)];
         table.insert(entry((4096, 4096, 4096), &times));
-        cache.merge(&Key::of(&gpu(), Dtype::F32), &table).unwrap();
+        cache.merge(&Key::of(&gpu(), Dtype::F32, Layouts::NN), &table).unwrap();
         (folder, cache)
     }
 

@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use regemm::kernels::Types;
 use regemm::tuning::measure::{Meter, entry};
 use regemm::tuning::{Entry, Shape, Table};
-use regemm::{Device, Element, Error, Yields};
+use regemm::{Device, Element, Error, Layouts, Yields};
 use std::num::NonZeroUsize;
 
 /// Runs of each kernel at least: what the slow ones take decides how long a shape takes. One whose results are compared, one to warm up, and one that is measured.
@@ -26,7 +26,7 @@ pub struct Campaign<'a> {
     pub bar: ProgressBar,
 }
 
-/// What was measured for factors and results of some types.
+/// What was measured for factors and results of some types, in some layouts.
 pub struct Tables {
     pub table: Table,
     /// Shapes that were left out, and why.
@@ -48,13 +48,13 @@ pub enum Flow {
 
 impl Campaign<'_> {
     /// Measures shapes until the last one, an interruption or a failure of the device. What was measured until then is kept.
-    pub fn run<T, D>(&self, shapes: &[Shape]) -> Outcome
+    pub fn run<T, D>(&self, layouts: Layouts, shapes: &[Shape]) -> Outcome
     where
         T: Element + Yields<D>,
         D: Element<Acc = T::Acc>,
     {
         let types = Types { factors: T::DTYPE, results: D::DTYPE };
-        let mut tables = Tables { table: Table::new(types), skipped: Vec::new() };
+        let mut tables = Tables { table: Table::in_layouts(types, layouts), skipped: Vec::new() };
         let flow = match self.measure::<T, D>(shapes, &mut tables) {
             Ok(flow) => flow,
             Err(error) => Flow::Failed(error.into()),
@@ -67,21 +67,21 @@ impl Campaign<'_> {
         T: Element + Yields<D>,
         D: Element<Acc = T::Acc>,
     {
-        let types = tables.table.types();
+        let (types, layouts) = (tables.table.types(), tables.table.layouts());
         let mut meter = Meter::<T, D>::new(self.device, self.reps, self.seed)?;
         let mut last: Option<Entry> = None;
         for &shape in shapes {
             if interrupt::requested() {
                 return Ok(Flow::Interrupted);
             }
-            self.bar.set_message(format!("{types} {shape}"));
+            self.bar.set_message(format!("{types} {layouts} {shape}"));
             self.bar.inc(1);
             let expected = last.as_ref().map_or(0.0, |last| expected_seconds(last, shape));
             if !self.patient && expected > PATIENCE {
                 tables.skipped.push((shape, format!("it would take about {}", seconds(expected))));
                 continue;
             }
-            match meter.measure(shape) {
+            match meter.measure(layouts, shape) {
                 Ok(measured) => {
                     let entry = entry(shape, &measured);
                     last = Some(entry.clone());

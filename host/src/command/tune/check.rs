@@ -4,13 +4,13 @@ use super::super::exit::Failure;
 use super::super::options::Size;
 use super::super::output::{Output, seconds, table};
 use super::super::{interrupt, progress};
-use super::{Arguments, problem, provenance};
+use super::{Arguments, kinds, problem, provenance, shape};
 use indicatif::ProgressBar;
 use regemm::kernels::{Types, Why};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::{Explanation, explain};
 use regemm::tuning::measure::{Measured, Meter};
-use regemm::{Device, Element, Error, KernelInfo, Yields, with_types};
+use regemm::{Device, Element, Error, KernelInfo, Layouts, Yields, with_types};
 use serde_json::{Value, json};
 
 /// A choice this much slower than the fastest kernel is as good: less is not told apart reliably.
@@ -51,10 +51,10 @@ fn median(measured: &Measured) -> f64 {
 /// Runs `regemm tune --check`.
 pub fn run(arguments: &Arguments, device: &Device, output: &mut Output) -> Result<(), Failure> {
     interrupt::stop_by_request();
-    let bar = progress::long_bar((arguments.check.len() * arguments.types.len()) as u64);
+    let bar = progress::long_bar((arguments.check.len() * kinds(arguments).count()) as u64);
     let mut checks = Vec::new();
-    for &types in &arguments.types {
-        with_types!(types, check(arguments, device, &bar, &mut checks))?;
+    for (types, layouts) in kinds(arguments) {
+        with_types!(types, check(arguments, layouts, device, &bar, &mut checks))?;
     }
     bar.finish_and_clear();
     report(device, &checks, output)?;
@@ -66,6 +66,7 @@ pub fn run(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
 
 fn check<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     arguments: &Arguments,
+    layouts: Layouts,
     device: &Device,
     bar: &ProgressBar,
     checks: &mut Vec<Check>,
@@ -76,8 +77,8 @@ fn check<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         if interrupt::requested() {
             break;
         }
-        bar.set_message(format!("{types} {size}"));
-        checks.push(check_shape(device, &mut meter, types, size)?);
+        bar.set_message(format!("{types} {layouts} {size}"));
+        checks.push(check_shape(device, &mut meter, (types, layouts), size)?);
         bar.inc(1);
     }
     Ok(())
@@ -86,14 +87,14 @@ fn check<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
 fn check_shape<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     device: &Device,
     meter: &mut Meter<T, D>,
-    types: Types,
+    (types, layouts): (Types, Layouts),
     size: Size,
 ) -> Result<Check, Failure> {
-    let problem = problem(types, size)?;
-    let shape = Shape::packed(types.factors, problem.m, problem.n, problem.k);
+    let problem = problem(types, layouts, size)?;
+    let shape = shape(&problem);
     let explanation = explain(device, &problem, shape);
     let selection = explanation.selection.clone()?;
-    let all = meter.measure(shape)?;
+    let all = meter.measure(layouts, shape)?;
     let fastest = all.iter().min_by(|a, b| median(a).total_cmp(&median(b))).cloned();
     let chosen = all.iter().find(|one| one.kernel.name == selection.kernel.name).cloned();
     // The chosen kernel runs on the device, so it was measured unless its result is wrong.
@@ -120,8 +121,9 @@ fn report(device: &Device, checks: &[Check], output: &mut Output) -> Result<(), 
     output.text(format_args!("{}, choosing by {}", device.info().name, device.tuning()))?;
     let row = |check: &Check| {
         let Check { explanation, chosen, fastest, .. } = check;
+        let problem = &explanation.problem;
         vec![
-            format!("{} {}", explanation.problem.types(), explanation.shape),
+            format!("{} {} {}", problem.types(), problem.layouts, explanation.shape),
             chosen.kernel.name.to_owned(),
             seconds(median(chosen)),
             fastest.kernel.name.to_owned(),
@@ -156,6 +158,7 @@ fn check_json(check: &Check) -> Value {
     json!({
         "m": m, "n": n, "k": k, "aligned": aligned,
         "dtype": explanation.problem.types().name(),
+        "layouts": explanation.problem.layouts.name(),
         "chosen": chosen.kernel.name,
         "fastest": fastest.kernel.name,
         "loss": check.loss(),

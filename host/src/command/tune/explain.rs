@@ -2,8 +2,7 @@
 
 use super::super::exit::Failure;
 use super::super::output::{Output, or_dash, seconds, table};
-use super::{Arguments, problem};
-use regemm::tuning::Shape;
+use super::{Arguments, kinds, problem, shape};
 use regemm::tuning::explain::{Candidate, Explanation, explain, explain_shipped};
 use regemm::{Device, gpus};
 use serde_json::{Value, json};
@@ -16,10 +15,10 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         None => Some(Device::open(arguments.device.device)?),
     };
     let mut explanations = Vec::new();
-    for &types in &arguments.types {
+    for (types, layouts) in kinds(arguments) {
         for &size in &arguments.explain {
-            let problem = problem(types, size)?;
-            let shape = Shape::packed(types.factors, problem.m, problem.n, problem.k);
+            let problem = problem(types, layouts, size)?;
+            let shape = shape(&problem);
             explanations.push(match (&device, known) {
                 (Some(device), _) => explain(device, &problem, shape),
                 (None, Some(gpu)) => explain_shipped(&gpu.info(), &problem, shape),
@@ -95,6 +94,7 @@ pub fn explanation_json(explanation: &Explanation) -> Value {
     json!({
         "m": problem.m, "n": problem.n, "k": problem.k,
         "dtype": problem.types().name(),
+        "layouts": problem.layouts.name(),
         "aligned": shape.aligned,
         "kernel": selection.as_ref().ok().map(|selection| selection.kernel.name),
         "why": match selection {

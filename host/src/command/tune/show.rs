@@ -3,10 +3,10 @@
 use super::super::eprintln_quietly;
 use super::super::exit::Failure;
 use super::super::output::{Output, table};
-use regemm::Device;
 use regemm::kernels::Types;
 use regemm::tuning::cache::{Cache, Cached, CachedFile};
 use regemm::tuning::{Key, Table, shipped};
+use regemm::{Device, Layouts};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ struct Found {
     key: Option<Key>,
     gpu: String,
     types: Types,
+    layouts: Layouts,
     entries: usize,
     kernels: usize,
     /// Whether the device's choices use it.
@@ -31,6 +32,7 @@ impl Found {
             key: None,
             gpu: gpu.to_owned(),
             types: table.types(),
+            layouts: table.layouts(),
             entries: table.len(),
             kernels: table.kernels().len(),
             used,
@@ -41,7 +43,7 @@ impl Found {
 
     fn cached(device: &Device, path: &Path, cached: Cached) -> Found {
         let Cached { key, changed, table } = cached;
-        let used = !device.is_sim() && Key::of(device.info(), key.types) == key;
+        let used = !device.is_sim() && Key::of(device.info(), key.types, key.layouts) == key;
         let (path, changed) = (Some(path.to_owned()), Some(changed));
         Found { path, changed, key: Some(key.clone()), ..Found::new(&key.gpu, &table, used) }
     }
@@ -50,6 +52,7 @@ impl Found {
         json!({
             "gpu": self.gpu,
             "dtype": self.types.name(),
+            "layouts": self.layouts.name(),
             "source": if self.path.is_some() { "measured" } else { "shipped" },
             "file": self.path,
             "multiprocessors": self.key.as_ref().map(|key| key.multiprocessors),
@@ -67,6 +70,7 @@ impl Found {
         vec![
             self.gpu.clone(),
             self.types.name().to_owned(),
+            self.layouts.name().to_owned(),
             if self.path.is_some() { "measured" } else { "shipped" }.to_owned(),
             driver.to_owned(),
             self.entries.to_string(),
@@ -81,7 +85,7 @@ pub fn show(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), F
     let mut found = Vec::new();
     for gpu in shipped::gpus() {
         let used = |types| shipped::used_by(device.info(), types) == Some(gpu);
-        let tables = Types::ALL.into_iter().filter_map(|types| shipped::table(gpu, types));
+        let tables = shipped::tables(gpu).into_iter();
         found.extend(tables.map(|table| Found::new(gpu, &table, used(table.types()))));
     }
     let mut damaged = Vec::new();
@@ -114,7 +118,7 @@ pub fn show(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), F
     if found.is_empty() {
         return output.text("There are no tables yet: regemm tune makes one.");
     }
-    let heading = ["GPU", "type", "times", "driver", "shapes", "kernels", "used here"];
+    let heading = ["GPU", "type", "layouts", "times", "driver", "shapes", "kernels", "used here"];
     output.text(table(&heading, found.iter().map(Found::row)))
 }
 

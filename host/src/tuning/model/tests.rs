@@ -73,11 +73,11 @@ fn model(table: &Table) -> Model {
 
 #[test]
 fn on_a_measured_shape_the_time_is_the_measured_one() {
-    let table = imagined_table(&default_shapes(&h200(), Dtype::F32));
+    let table = imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN));
     let model = model(&table);
     for entry in table.entries() {
-        let near = model.near(entry.shape).unwrap();
-        assert!(near.exact && near.nearest() == (entry.shape, Source::Measured));
+        let near = model.near(entry.shape, Layouts::NN).unwrap();
+        assert!(near.is_exact() && near.nearest() == (entry.shape, Source::Measured));
         for (index, kernel) in model.kernels().iter().enumerate() {
             let (predicted, measured) =
                 (near.seconds(index).unwrap(), entry.seconds(kernel).unwrap());
@@ -95,8 +95,8 @@ fn the_very_shape_counts_where_others_are_alike() {
     }
     let model = model(&table);
     for (n, microseconds) in [(16384, 40.0), (28672, 60.0), (32768, 90.0)] {
-        let near = model.near(shape(16, n, 4096)).unwrap();
-        assert!(near.exact, "{n}");
+        let near = model.near(shape(16, n, 4096), Layouts::NN).unwrap();
+        assert!(near.is_exact(), "{n}");
         assert!((near.seconds(0).unwrap() - microseconds * 1e-6).abs() < 1e-12, "{n}");
     }
 }
@@ -106,7 +106,7 @@ fn one_measured_shape_scales_by_work() {
     let mut table = Table::new(Dtype::F32);
     table.insert(entry((1024, 1024, 1024), &[("pipelined_f32", 100.0)]));
     let model = model(&table);
-    let seconds = |m, n, k| model.near(shape(m, n, k)).unwrap().seconds(0).unwrap();
+    let seconds = |m, n, k| model.near(shape(m, n, k), Layouts::NN).unwrap().seconds(0).unwrap();
     assert!((seconds(1024, 1024, 2048) - 200e-6).abs() < 1e-9, "twice the depth");
     assert!((seconds(1024, 1056, 1024) - 200e-6).abs() < 1e-9, "a second round of blocks");
     assert!((seconds(900, 1024, 1024) - 100e-6).abs() < 1e-9, "fewer blocks, as many rounds");
@@ -123,12 +123,12 @@ fn depth_counts_where_rows_and_columns_no_longer_do() {
     }
     let model = model(&table);
     for (k, one, other) in deep {
-        let near = model.near(shape(128, 128, k)).unwrap();
-        assert!(near.exact, "{k}");
+        let near = model.near(shape(128, 128, k), Layouts::NN).unwrap();
+        assert!(near.is_exact(), "{k}");
         let seconds = [0, 1].map(|kernel| near.seconds(kernel).unwrap());
         assert!((seconds[0] / seconds[1] - one / other).abs() < 1e-9, "{k}: {seconds:?}");
     }
-    let wide = model.near(shape(1 << 20, 128, 16384));
+    let wide = model.near(shape(1 << 20, 128, 16384), Layouts::NN);
     assert!(wide.is_none(), "too far away");
 }
 
@@ -147,7 +147,7 @@ fn bulk_copies_are_predicted_from_rows_of_their_kind() {
         let index = model.kernels().iter().position(|kernel| kernel.name == name).unwrap();
         let trend = model.aligned.trends[index].unwrap();
         let terms = terms(model.kernels()[index], shape, h200().multiprocessors);
-        model.near(shape).unwrap().seconds(index).unwrap() / trend.seconds(&terms)
+        model.near(shape, Layouts::NN).unwrap().seconds(index).unwrap() / trend.seconds(&terms)
     };
     let at = |size| correction(size, "warpgroup128_bf16");
     // Two, five and eight rounds of tiles: those of the middle size take longer for their depth.
@@ -164,14 +164,17 @@ fn only_shapes_nearby_and_of_the_same_alignment_count() {
     let mut table = Table::new(Dtype::F32);
     table.insert(entry((1024, 1024, 1024), &[("naive_f32", 100.0), ("tiled16_f32", 50.0)]));
     let model = model(&table);
-    assert!(model.near(shape(4096, 1024, 1024)).is_some());
-    assert!(model.near(shape(1024, 8192, 1024)).is_none(), "three octaves");
-    assert!(model.near(shape(1024, 1023, 1024)).is_none(), "unaligned");
-    assert!(model.has(shape(1050, 1000, 1024).class()) && !model.has(shape(2048, 64, 1).class()));
-    assert!(Model::new(&h200(), &[]).near(shape(1, 1, 1)).is_none());
+    assert!(model.near(shape(4096, 1024, 1024), Layouts::NN).is_some());
+    assert!(model.near(shape(1024, 8192, 1024), Layouts::NN).is_none(), "three octaves");
+    assert!(model.near(shape(1024, 1023, 1024), Layouts::NN).is_none(), "unaligned");
+    assert!(
+        model.has(Layouts::NN, shape(1050, 1000, 1024).class())
+            && !model.has(Layouts::NN, shape(2048, 64, 1).class())
+    );
+    assert!(Model::new(&h200(), &[]).near(shape(1, 1, 1), Layouts::NN).is_none());
     let edges = [shape(0, 0, 0), shape(u32::MAX, u32::MAX, u32::MAX), shape(1, u32::MAX, 0)];
     for edge in edges {
-        assert!(model.near(edge).is_none_or(|near| near.seconds(0).is_some()));
+        assert!(model.near(edge, Layouts::NN).is_none_or(|near| near.seconds(0).is_some()));
     }
 }
 
@@ -185,7 +188,7 @@ fn later_tables_replace_shapes_of_earlier_ones() {
     cached.insert(entry((1000, 1024, 1024), &[("naive_f32", 80.0)]));
     let tables = [on_h200(Source::Shipped, &shipped), on_h200(Source::Measured, &cached)];
     let model = Model::new(&h200(), &tables);
-    let near = |m, n, k| model.near(shape(m, n, k)).unwrap().nearest();
+    let near = |m, n, k| model.near(shape(m, n, k), Layouts::NN).unwrap().nearest();
     assert_eq!(near(1024, 1024, 1024), (shape(1024, 1024, 1024), Source::Measured));
     assert_eq!(near(1000, 1024, 1024), (shape(1000, 1024, 1024), Source::Measured));
     assert_eq!(near(256, 256, 256), (shape(256, 256, 256), Source::Shipped));
@@ -197,7 +200,7 @@ fn a_kernel_measured_only_far_away_is_not_compared() {
     table.insert(entry((1024, 1024, 1024), &[("naive_f32", 100.0)]));
     table.insert(entry((2048, 2048, 1024), &[("naive_f32", 400.0), ("tiled16_f32", 1.0)]));
     let model = model(&table);
-    let near = model.near(shape(1000, 1024, 1024)).unwrap();
+    let near = model.near(shape(1000, 1024, 1024), Layouts::NN).unwrap();
     let index = |name| model.kernels().iter().position(|kernel| kernel.name == name).unwrap();
     assert!(near.seconds(index("naive_f32")).is_some());
     assert_eq!(near.seconds(index("tiled16_f32")), None);
@@ -207,7 +210,7 @@ fn a_kernel_measured_only_far_away_is_not_compared() {
 /// it is not.
 #[test]
 fn predictions_hold_between_measured_shapes() {
-    let model = model(&imagined_table(&default_shapes(&h200(), Dtype::F32)));
+    let model = model(&imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN)));
     for multiple in [4, 1] {
         assert_close_to_the_fastest(&model, multiple, 0.9);
     }
@@ -216,14 +219,14 @@ fn predictions_hold_between_measured_shapes() {
 /// Of a GPU with the same multiprocessors, only more or fewer of them, as the versions of an architecture and parts of a GPU have.
 #[test]
 fn predictions_hold_with_other_counts_of_multiprocessors() {
-    let table = imagined_table(&default_shapes(&h200(), Dtype::F32));
+    let table = imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN));
     for multiprocessors in [16, 60, 114, 144] {
         let device = DeviceInfo { multiprocessors, ..h200() };
         let model = Model::new(&device, &[on_h200(Source::Alike, &table)]);
         assert_close_to_the_fastest(&model, 4, 0.85);
-        let measured = model.near(shape(1024, 1024, 1024)).unwrap();
+        let measured = model.near(shape(1024, 1024, 1024), Layouts::NN).unwrap();
         assert_eq!(measured.nearest(), (shape(1024, 1024, 1024), Source::Alike));
-        assert!(!measured.exact, "not on this GPU");
+        assert!(!measured.is_exact(), "not on this GPU");
     }
 }
 
@@ -236,7 +239,7 @@ fn assert_close_to_the_fastest(model: &Model, multiple: u32, least: f64) {
         let draw = |()| rng.random_range(5.0..13.0_f64).exp2() as u32 / multiple * multiple;
         let [m, n, k] = [(); 3].map(draw);
         let problem = shape(m, n, k);
-        let near = model.near(problem).unwrap();
+        let near = model.near(problem, Layouts::NN).unwrap();
         let actual = |kernel| imagined_with(model.multiprocessors, kernel, problem);
         let times: Vec<(f64, f64)> = model
             .kernels()
@@ -268,7 +271,7 @@ fn blocks_that_drift_apart_take_longer_than_where_they_were_measured() {
         table.insert(Entry { shape: cube(size), times });
         let model = model(&table);
         let of = |size| {
-            let near = model.near(cube(size)).unwrap();
+            let near = model.near(cube(size), Layouts::NN).unwrap();
             let seconds = |kernel: &KernelInfo| {
                 near.seconds(model.kernels().iter().position(|k| k.name == kernel.name).unwrap())
             };

@@ -1,0 +1,517 @@
+//! The choice by tables that are made up, and by those that are shipped.
+
+use super::super::model::tests::imagined_table;
+use super::super::shapes::default_shapes;
+use super::super::shipped;
+use super::super::table::{
+    Entry, Source, Table,
+    tests::{entry, on_h200},
+};
+use super::*;
+use crate::device::info::tests::h200;
+use crate::kernels::{Types, family_name};
+use regemm_kernels::element::Dtype;
+
+fn problem(m: u32, n: u32, k: u32) -> Problem {
+    Problem::new(Dtype::F32, m, n, k)
+}
+
+fn choose_in(table: &Table, device: &DeviceInfo, problem: Problem) -> Result<Selection, NotTuned> {
+    let model = Model::new(device, &[on_h200(Source::Measured, table)]);
+    let shape = Shape::packed(problem.dtype, problem.m, problem.n, problem.k);
+    choose([&model], &problem, shape, device, None)
+}
+
+fn tuned(selection: &Selection) -> Tuned {
+    let Why::Tuned(tuned) = selection.why else { panic!("{selection}") };
+    tuned
+}
+
+#[test]
+fn the_fastest_is_chosen_with_its_reason() {
+    let mut table = Table::new(Dtype::F32);
+    let times = [("tiled16_f32", 50.0), ("tiled32_f32", 40.0), ("pipelined_f32", 41.0)];
+    table.insert(entry((256, 256, 256), &times));
+    let selection = choose_in(&table, &h200(), problem(256, 256, 256)).unwrap();
+    assert_eq!(selection.kernel.name, "tiled32_f32");
+    let why = tuned(&selection);
+    assert!(why.exact && why.source == Source::Measured);
+    let runner_up = why.runner_up.unwrap();
+    assert_eq!(runner_up.kernel.name, "pipelined_f32");
+    assert!((runner_up.slower - 0.025).abs() < 1e-9);
+    let text = selection.to_string();
+    for part in ["tiled32_f32", "this very shape", "40.00 us", "pipelined_f32 2.5 % slower"] {
+        assert!(text.contains(part), "`{part}` is missing in: {text}");
+    }
+    let near = choose_in(&table, &h200(), problem(256, 256, 300)).unwrap().to_string();
+    assert!(near.contains("nearest 256 x 256 x 256"), "{near}");
+}
+
+#[test]
+fn the_rule_decides_between_equals() {
+    let mut table = Table::new(Dtype::F32);
+    let times =
+        [("tiled16_f32", 999.0), ("pipelined_f32", 1001.0), ("double_buffered_f32", 1000.0)];
+    table.insert(entry((2048, 2048, 2048), &times));
+    let selection = choose_in(&table, &h200(), problem(2048, 2048, 2048)).unwrap();
+    assert_eq!(selection.kernel.name, "pipelined_f32", "the highest rung of three equals");
+    assert!(selection.to_string().contains("tiled16_f32 as fast"), "{selection}");
+}
+
+#[test]
+fn what_the_device_cannot_run_is_passed_over() {
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0), ("tiled16_f32", 2.0)]));
+    let narrow = DeviceInfo { max_threads_per_block: 512, ..h200() };
+    let selection = choose_in(&table, &narrow, problem(64, 64, 64)).unwrap();
+    assert_eq!(selection.kernel.name, "tiled16_f32");
+    assert!(tuned(&selection).runner_up.is_none());
+}
+
+#[test]
+fn without_times_it_says_why() {
+    let mut table = Table::new(Dtype::F32);
+    let nothing = choose_in(&table, &h200(), problem(64, 64, 64)).unwrap_err();
+    assert_eq!(nothing, NotTuned::NoTable);
+    table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0)]));
+    let far = choose_in(&table, &h200(), problem(4096, 4096, 4096)).unwrap_err();
+    assert_eq!(far, NotTuned::NothingNear);
+}
+
+#[test]
+fn other_layouts_take_the_twin_of_the_fastest_if_there_is_one() {
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0), ("tiled16_f32", 2.0)]));
+    table.insert(entry((4096, 4096, 4096), &[("pipelined_f32", 1.0), ("tiled16_f32", 2.0)]));
+    let transposed = |size| Problem { layouts: Layouts::TN, ..problem(size, size, size) };
+    let selection = choose_in(&table, &h200(), transposed(64)).unwrap();
+    assert_eq!(selection.kernel.name, "tiled32_tn_f32");
+    assert_eq!(tuned(&selection).twin_of.unwrap().name, "tiled32_f32");
+    assert!(selection.to_string().contains("the twin of tiled32_f32"), "{selection}");
+    let none = choose_in(&table, &h200(), transposed(4096)).unwrap_err();
+    assert_eq!(none, NotTuned::NoTwin("pipelined_f32"));
+    assert!(none.to_string().contains("pipelined_f32, has no twin"), "{none}");
+}
+
+/// As long as nothing near is known of kernels with such results, what is known of others says which is fastest.
+#[test]
+fn results_of_another_type_are_chosen_by_their_own_times_or_else_by_those_of_twins() {
+    let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
+    let times = |suffix: &str, [pair, plain]: [f64; 2]| {
+        let names = ["warpgroup_pair", "warpgroup"].map(|name| format!("{name}_{suffix}"));
+        entry((4096, 4096, 4096), &[(&names[0], pair), (&names[1], plain)])
+    };
+    let (mut short, mut own) = (Table::new(Dtype::Bf16), Table::new(wide));
+    short.insert(times("bf16", [170.0, 180.0]));
+    own.insert(times("bf16_f32", [200.0, 190.0]));
+    let model = |table| Model::new(&h200(), &[on_h200(Source::Measured, table)]);
+    let (short, own, none) = (model(&short), model(&own), model(&Table::new(wide)));
+    let chosen = |models: [&Model; 2], size| {
+        let problem = Problem::new(wide, size, size, size);
+        let shape = Shape::packed(Dtype::Bf16, size, size, size);
+        choose(models, &problem, shape, &h200(), None)
+    };
+    let by_own = chosen([&own, &short], 4096).unwrap();
+    assert_eq!(by_own.kernel.name, "warpgroup_bf16_f32");
+    assert!(tuned(&by_own).twin_of.is_none());
+    let by_twin = chosen([&none, &short], 4096).unwrap();
+    assert_eq!(by_twin.kernel.name, "warpgroup_pair_bf16_f32");
+    assert_eq!(tuned(&by_twin).twin_of.unwrap().name, "warpgroup_pair_bf16");
+    assert_eq!(chosen([&own, &short], 64).unwrap_err(), NotTuned::NothingNear);
+    assert_eq!(chosen([&none, &none], 4096).unwrap_err(), NotTuned::NoTable);
+}
+
+/// The kernel that a table of bf16 chooses for squares, by their layouts.
+fn chosen_for(table: &Table, size: u32) -> impl Fn(Layouts) -> &'static str {
+    move |layouts| {
+        let problem = Problem { layouts, ..Problem::new(Dtype::Bf16, size, size, size) };
+        choose_in(table, &h200(), problem).unwrap().kernel.name
+    }
+}
+
+/// Of 2560 x 2560 tiles are 208 wide, but 256 where that is across rows of both factors.
+#[test]
+fn tiles_that_fit_take_as_long_as_they_are_wide() {
+    let mut table = Table::new(Dtype::Bf16);
+    let times = [("warpgroup_fitted_bf16", 49.0), ("warpgroup_bf16", 52.0)];
+    table.insert(entry((2560, 2560, 2560), &times));
+    let chosen = [Layouts::NN, Layouts::NT, Layouts::TN].map(chosen_for(&table, 2560));
+    assert_eq!(chosen, ["warpgroup_fitted_bf16", "warpgroup_fitted_nt_bf16", "warpgroup_tn_bf16"]);
+}
+
+#[test]
+fn a_kernel_that_is_not_there_for_all_layouts_is_chosen_where_it_is() {
+    let mut table = Table::new(Dtype::Bf16);
+    let times = [("warpgroup_fitted_tall_bf16", 30.0), ("warpgroup_fitted_pair_bf16", 39.0)];
+    table.insert(entry((2200, 2200, 2200), &times));
+    let chosen = [Layouts::NN, Layouts::TT, Layouts::TN].map(chosen_for(&table, 2200));
+    let tall = ["warpgroup_fitted_tall_bf16", "warpgroup_fitted_tall_tt_bf16"];
+    assert_eq!(chosen, [tall[0], tall[1], "warpgroup_fitted_pair_tn_bf16"]);
+}
+
+/// At a shape by its own times, near it by how those of kernels compare to those of their twins, and else by twins alone.
+#[test]
+fn other_layouts_have_times_of_their_own() {
+    let mut row_major = Table::new(Dtype::Bf16);
+    let mut transposed = Table::in_layouts(Dtype::Bf16, Layouts::NT);
+    // Of a square, in microseconds for each row.
+    let times = |suffix: &str, [one, other]: [f64; 2], n: u32| {
+        let names = ["warpgroup", "warpgroup128"].map(|name| format!("{name}_{suffix}"));
+        let [one, other] = [one, other].map(|micros| micros * f64::from(n));
+        entry((n, n, n), &[(&names[0], one), (&names[1], other)])
+    };
+    for n in [512, 1024, 4096] {
+        row_major.insert(times("bf16", [1.0, 1.1], n));
+    }
+    transposed.insert(times("nt_bf16", [1.2, 1.0], 1024));
+    let tables = [&row_major, &transposed].map(|table| on_h200(Source::Measured, table));
+    let model = Model::new(&h200(), &tables);
+    let chosen = |n, layouts| {
+        let problem = Problem { layouts, ..Problem::new(Dtype::Bf16, n, n, n) };
+        let shape = Shape::packed_in(layouts, Dtype::Bf16, n, n, n);
+        choose([&model], &problem, shape, &h200(), None).unwrap()
+    };
+    let own = chosen(1024, Layouts::NT);
+    assert_eq!(own.kernel.name, "warpgroup128_nt_bf16");
+    let Tuned { exact, twin_of, predicted, runner_up, .. } = tuned(&own);
+    assert!(exact && twin_of.is_none(), "{own}");
+    assert_eq!(predicted, Duration::from_micros(1024));
+    let runner_up = runner_up.unwrap();
+    assert_eq!(runner_up.kernel.name, "warpgroup_nt_bf16");
+    assert!((runner_up.slower - 0.2).abs() < 1e-9, "{own}");
+    let near = chosen(1152, Layouts::NT);
+    assert_eq!(near.kernel.name, "warpgroup128_nt_bf16");
+    assert!(
+        !tuned(&near).exact && near.to_string().contains("nearest 1024 x 1024 x 1024"),
+        "{near}"
+    );
+    let far = chosen(8192, Layouts::NT);
+    assert_eq!(far.kernel.name, "warpgroup_nt_bf16");
+    let twin = tuned(&far).twin_of.unwrap();
+    assert_eq!((twin.name, tuned(&far).nearest.m), ("warpgroup_bf16", 4096));
+    for layouts in [Layouts::NN, Layouts::TN] {
+        assert_eq!(
+            family_name(chosen(1024, layouts).kernel),
+            "warpgroup",
+            "nobody measured {layouts}"
+        );
+    }
+}
+
+/// Narrower tiles are no faster where memory takes the time: so they were measured, with A and B in other layouts.
+#[test]
+fn tiles_that_fit_are_no_faster_for_being_narrower_in_other_layouts() {
+    let mut table = Table::new(Dtype::Bf16);
+    let times = [("warpgroup64_bf16", 188.0), ("warpgroup_fitted_pair_bf16", 250.0)];
+    let mut fine = entry((16384, 16, 16384), &times);
+    fine.shape = Shape::packed(Dtype::Bf16, 16384, 16, 16384);
+    table.insert(fine);
+    let model = Model::new(&h200(), &[on_h200(Source::Measured, &table)]);
+    for layouts in Layouts::ALL {
+        let problem = Problem::packed(Dtype::Bf16, (16384, 16, 16384), layouts);
+        let shape = Shape::packed_in(layouts, Dtype::Bf16, 16384, 16, 16384);
+        let selection = choose([&model], &problem, shape, &h200(), None).unwrap();
+        assert_eq!(family_name(selection.kernel), "warpgroup64", "{selection}");
+    }
+}
+
+/// What is measured in NN says nothing of what it takes to transpose both factors, or none.
+#[test]
+fn other_layouts_take_slices_in_the_faster_way() {
+    let times = [("sliced_k_f32", 1.0), ("sliced_k_bulk_f32", 1.1), ("tiled16_f32", 9.0)];
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((512, 640, 512), &times));
+    table.insert(entry((1024, 1152, 1024), &times));
+    let chosen = |(m, n, k), layouts| {
+        let problem = Problem { layouts, ..problem(m, n, k) };
+        choose_in(&table, &h200(), problem).unwrap().kernel.name
+    };
+    let large = (1024, 1152, 1024);
+    assert_eq!(chosen(large, Layouts::NN), "sliced_k_f32", "as measured");
+    assert_eq!(chosen(large, Layouts::NT), "sliced_k_bulk_nt_f32", "both are transposed");
+    assert_eq!(chosen(large, Layouts::TN), "sliced_k_bulk_tn_f32", "none is");
+    let small = (512, 640, 512);
+    assert_eq!(chosen(small, Layouts::NT), "sliced_k_nt_f32", "for too little");
+    assert_eq!(chosen(small, Layouts::TN), "sliced_k_bulk_tn_f32");
+}
+
+#[test]
+fn times_of_single_products_say_nothing_of_batches() {
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0)]));
+    let batch = Problem { batch: 2, ..problem(64, 64, 64) };
+    assert_eq!(choose_in(&table, &h200(), batch).unwrap_err(), NotTuned::Batch);
+}
+
+#[test]
+fn a_rung_is_kept_to() {
+    let table = imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN));
+    let model = Model::new(&h200(), &[on_h200(Source::Shipped, &table)]);
+    let shape = Shape::packed(Dtype::F32, 1000, 2000, 3000);
+    let halves = [Rung::TensorCore, Rung::Warpgroup];
+    for rung in Rung::ALL.into_iter().filter(|rung| !halves.contains(rung)) {
+        let problem = problem(1000, 2000, 3000);
+        let selection = choose([&model], &problem, shape, &h200(), Some(rung)).unwrap();
+        assert_eq!(selection.kernel.rung, rung);
+    }
+}
+
+/// The times of a real GPU, with one size after the other left out, of which the last is predicted from smaller ones
+/// alone: the choice is close to the fastest.
+#[test]
+fn recorded_sizes_are_predicted_from_the_others() {
+    // At 1024 alone some tiles are shared by four blocks each, of which the other sizes know nothing.
+    const SLACK: f64 = 0.03;
+    let record = include_str!("../../../../docs/measurements/2026-11-21-h200-ladder-f32.json");
+    let record: serde_json::Value = serde_json::from_str(record).unwrap();
+    let rounds = record["rounds"].as_array().unwrap();
+    let times = |round: &serde_json::Value| {
+        let entries = round["entries"].as_array().unwrap().iter();
+        let of_kernels = entries.filter(|e| e["name"] != "cuBLASLt");
+        of_kernels
+            .map(|e| {
+                let name = e["name"].as_str().unwrap().to_owned();
+                (name, e["milliseconds"].as_f64().unwrap() * 1e3)
+            })
+            .collect::<Vec<_>>()
+    };
+    for left_out in 1..rounds.len() {
+        let mut table = Table::new(Dtype::F32);
+        for (index, round) in rounds.iter().enumerate() {
+            if index != left_out {
+                let size = round["size"].as_u64().unwrap() as u32;
+                let times = times(round);
+                let times: Vec<_> = times.iter().map(|(name, t)| (name.as_str(), *t)).collect();
+                table.insert(entry((size, size, size), &times));
+            }
+        }
+        let size = rounds[left_out]["size"].as_u64().unwrap() as u32;
+        let selection = choose_in(&table, &h200(), problem(size, size, size)).unwrap();
+        let times = times(&rounds[left_out]);
+        let time = |name: &str| times.iter().find(|(known, _)| known == name).unwrap().1;
+        let fastest = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+        let slower = time(selection.kernel.name) / fastest - 1.0;
+        assert!(slower <= SLACK, "{size}: {selection}, but it is {slower:.3} slower");
+    }
+}
+
+/// How much slower than the fastest the kernels are that would be chosen on some measured shapes if these had not been measured, each predicted from all
+/// others; and on how many of them the chosen one was not measured, since it came later.
+fn losses_where_left_out(table: &Table, wanted: impl Fn(&Shape) -> bool) -> (Vec<f64>, usize) {
+    let loss = |left_out: &Entry| {
+        let mut others = Table::new(table.types());
+        let rest = table.entries().filter(|entry| entry.shape != left_out.shape);
+        rest.for_each(|entry| others.insert(entry.clone()));
+        let Shape { m, n, k, .. } = left_out.shape;
+        let problem = Problem::new(table.types(), m, n, k);
+        let selection = choose_in(&others, &h200(), problem).unwrap();
+        let fastest = left_out.fastest().unwrap().seconds;
+        left_out.seconds(selection.kernel).map(|seconds| seconds / fastest - 1.0)
+    };
+    let wanted: Vec<_> = table.entries().filter(|entry| wanted(&entry.shape)).collect();
+    // On all processors: half a minute on one, as the last test of all that is left to run.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = wanted.len().div_ceil(threads).max(1);
+    let found: Vec<_> = std::thread::scope(|scope| {
+        let parts = wanted.chunks(part).map(|part| {
+            scope.spawn(|| part.iter().map(|left_out| loss(left_out)).collect::<Vec<_>>())
+        });
+        let parts: Vec<_> = parts.collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
+    });
+    let unknown = found.iter().filter(|loss| loss.is_none()).count();
+    let mut losses: Vec<_> = found.into_iter().flatten().collect();
+    losses.sort_by(f64::total_cmp);
+    (losses, unknown)
+}
+
+fn mean(losses: &[f64]) -> f64 {
+    losses.iter().sum::<f64>() / losses.len() as f64
+}
+
+/// Each measured shape of the shipped tables predicted from the others, which are farther away than those of most shapes
+/// that are not measured: the choice is close to the fastest there was.
+#[test]
+fn shipped_shapes_are_predicted_from_the_others() {
+    const MEAN: f64 = 0.025;
+    const TENTH: f64 = 0.075;
+    for dtype in Dtype::ALL {
+        assert!(shipped::table(&h200().name, dtype).is_some(), "times of every type: {dtype}");
+    }
+    for types in Types::ALL {
+        let tables = shipped::gpus().filter_map(|gpu| Some((gpu, shipped::table(gpu, types)?)));
+        let mut of_types = 0;
+        for (gpu, table) in tables {
+            of_types += 1;
+            let (losses, unknown) = losses_where_left_out(&table, |_| true);
+            assert!(unknown * 10 < losses.len(), "{types}: of {unknown} nobody knows");
+            let mean = mean(&losses);
+            let tenth = losses[losses.len() * 9 / 10];
+            println!("{gpu}, {types}: {mean:.4} on average, one in ten {tenth:.3} or more");
+            assert!(mean < MEAN && tenth < TENTH, "{gpu}, {types}: {mean:.4}, {tenth:.3}");
+        }
+        assert!(of_types > 0, "nobody has times of {types}");
+    }
+}
+
+/// Of shapes whose rows are whole vectors the wanted ones, more than `least`, predicted from all others: of both types of half precision, and on average less than
+/// `most` slower than the fastest.
+fn assert_predicted(wanted: impl Fn(&Shape) -> bool, least: usize, most: f64) {
+    for dtype in [Dtype::Bf16, Dtype::F16] {
+        for gpu in shipped::gpus() {
+            let table = shipped::table(gpu, dtype).unwrap();
+            let aligned = |shape: &Shape| shape.aligned && wanted(shape);
+            let (losses, unknown) = losses_where_left_out(&table, aligned);
+            assert!(
+                losses.len() > least && unknown == 0,
+                "{gpu}, {dtype}: {unknown} of {}",
+                losses.len()
+            );
+            let mean = mean(&losses);
+            println!("{gpu}, {dtype}: {mean:.4} on average");
+            assert!(mean < most, "{gpu}, {dtype}: {mean:.4}");
+        }
+    }
+}
+
+/// From square to square the tiles of the last round are shared or are not, and other kernels are the fastest, by up to a quarter: 2176 takes tiles of
+/// 192 columns, 2688 such of 256, and 3200 such of 128.
+#[test]
+fn squares_are_predicted_from_their_neighbours() {
+    let square = |shape: &Shape| shape.m == shape.n && shape.n == shape.k;
+    assert_predicted(|shape| square(shape) && (1280..=4608).contains(&shape.m), 25, 0.015);
+}
+
+/// Rows of 1000, 2200 or 5000 elements of half precision are slow to fetch, and other tiles the fastest, by up to a half.
+#[test]
+fn shapes_whose_rows_are_no_whole_lines_are_predicted_from_the_others() {
+    let large = |shape: &Shape| shape.m.min(shape.n).min(shape.k) > 500;
+    let cut = |shape: &Shape| [shape.n, shape.k].iter().any(|cols| cols % 64 != 0);
+    assert_predicted(|shape| large(shape) && cut(shape), 15, 0.03);
+}
+
+/// What a GPU knows of the layouts of a table: all shapes of row-major factors, and those of this table that are wanted.
+fn model_with(gpu: &str, of_layouts: &Table, wanted: impl Fn(&Shape) -> bool) -> Model {
+    let mut known = Table::in_layouts(of_layouts.types(), of_layouts.layouts());
+    let entries = of_layouts.entries().filter(|entry| wanted(&entry.shape));
+    entries.for_each(|entry| known.insert(entry.clone()));
+    let row_major = shipped::table(gpu, of_layouts.types()).unwrap();
+    let tables = [&row_major, &known].map(|table| on_h200(Source::Shipped, table));
+    Model::new(&h200(), &tables)
+}
+
+/// How much slower than the fastest the kernels are that models choose for the shapes of a table; of those that were measured there.
+fn losses_in_layouts(of_layouts: &Table, model: impl Fn(Shape) -> Model) -> Vec<f64> {
+    let loss = |entry: &Entry| {
+        let (types, layouts) = (of_layouts.types(), of_layouts.layouts());
+        let Shape { m, n, k, .. } = entry.shape;
+        let problem = Problem::packed(types, (m, n, k), layouts);
+        let model = model(entry.shape);
+        let selection = choose([&model], &problem, entry.shape, &h200(), None).unwrap();
+        let fastest = entry.fastest().unwrap().seconds;
+        Some(entry.seconds(selection.kernel)? / fastest - 1.0)
+    };
+    let losses = Vec::from_iter(of_layouts.entries().filter_map(loss));
+    assert!(losses.len() * 20 >= of_layouts.len() * 19, "{} were measured", losses.len());
+    losses
+}
+
+/// Of other layouts as many shapes as are needed: on those the fastest is chosen, and between them a kernel that is close to it, closer than by times of row-major
+/// factors alone.
+#[test]
+fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
+    let mut found = 0;
+    for gpu in shipped::gpus() {
+        let tables = shipped::tables(gpu);
+        for table in tables.iter().filter(|table| table.layouts() != Layouts::NN) {
+            found += 1;
+            let by = |wanted: &dyn Fn(Shape, &Shape) -> bool| {
+                mean(&losses_in_layouts(table, |of| model_with(gpu, table, |it| wanted(of, it))))
+            };
+            let all = model_with(gpu, table, |_| true);
+            let own = mean(&losses_in_layouts(table, |_| all.clone()));
+            let [others, none] = [by(&|of, other| of != *other), by(&|_, _| false)];
+            let kind = format!("{gpu}, {} {}", table.types(), table.layouts());
+            println!("{kind}: {own:.4}, by others {others:.4}, by row-major {none:.4}");
+            assert!(own < 0.001, "{kind}: {own:.4}");
+            assert!(others < 0.012 && none < 0.015, "{kind}: {others:.4}, {none:.4}");
+        }
+    }
+    assert!(found > 0, "nobody has times of other layouts");
+}
+
+/// Weights stored a row an output, of which a kernel with few slices on their way reads less at a time than of row-major ones.
+#[test]
+fn few_rows_beside_wide_transposed_weights_have_many_slices_on_their_way() {
+    for dtype in [Dtype::Bf16, Dtype::F16] {
+        for gpu in shipped::gpus() {
+            let table = shipped::table(gpu, dtype).unwrap();
+            for m in [1, 16, 32] {
+                let problem = Problem::packed(dtype, (m, 28672, 4096), Layouts::NT);
+                let selection = choose_in(&table, &h200(), problem).unwrap();
+                let tile = selection.kernel.tile;
+                let reads_rows = selection.kernel.rung == Rung::Skinny && m == 1;
+                assert!(tile.stages >= 8 || reads_rows, "{gpu}, {m} rows: {selection}");
+            }
+        }
+    }
+}
+
+/// At 5000 power limits all kernels, and tall tiles take 3 % longer than pairs in the bench, but less in `regemm tune`.
+#[test]
+fn where_power_limits_all_the_bench_decides() {
+    for gpu in shipped::gpus() {
+        for dtype in [Dtype::Bf16, Dtype::F16] {
+            let table = shipped::table(gpu, dtype).unwrap();
+            let problem = Problem::new(dtype, 5000, 5000, 5000);
+            let selection = choose_in(&table, &h200(), problem).unwrap();
+            let pair = format!("warpgroup_fitted_pair_{dtype}");
+            assert_eq!(selection.kernel.name, pair, "{gpu}: {selection}");
+        }
+    }
+}
+
+/// What is measured at 8192, where the cache has room enough, says nothing else of 12288 than that all are alike.
+#[test]
+fn where_the_cache_is_too_small_a_kernel_is_chosen_that_keeps_pace() {
+    for dtype in [Dtype::Bf16, Dtype::F16] {
+        let table = shipped::table(h200().name.as_ref(), dtype).unwrap();
+        for size in [12_288, 14_336, 16_384] {
+            let problem = Problem::new(dtype, size, size, size);
+            let selection = choose_in(&table, &h200(), problem).unwrap();
+            assert!(selection.kernel.keeps_pace, "{size}: {selection}");
+        }
+    }
+}
+
+#[test]
+fn a_lookup_is_quick() {
+    // Once for each shape: later calls find the choice. In multiplications that wait for one another, since machines differ: about twice
+    // what it takes.
+    const MOST: u32 = 4000;
+    const LOOKUPS: u32 = 2000;
+    let table = imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN));
+    let device = h200();
+    let model = Model::new(&device, &[on_h200(Source::Shipped, &table)]);
+    let batch = |first: u32| {
+        let start = std::time::Instant::now();
+        for i in first..first + LOOKUPS {
+            let shape = Shape::packed(Dtype::F32, 100 + i, 4 * i + 64, 3 * i + 100);
+            let problem = problem(shape.m, shape.n, shape.k);
+            let selection = choose([&model], &problem, shape, &device, None);
+            std::hint::black_box(selection.unwrap());
+        }
+        start.elapsed() / LOOKUPS
+    };
+    let multiplications = || {
+        let start = std::time::Instant::now();
+        let product = |product: f64, _| std::hint::black_box(product * 1.000_001);
+        std::hint::black_box((0..MOST).fold(1.0, product));
+        start.elapsed()
+    };
+    // The quickest of several batches: other work on the machine is not what is tested.
+    let quickest = (0..10).map(|i| batch(100 + i)).min().unwrap();
+    let most = (0..10).map(|_| multiplications()).min().unwrap();
+    println!("{quickest:?}, with room for {most:?}");
+    assert!(quickest < most, "{quickest:?}, which is more than {most:?}");
+}

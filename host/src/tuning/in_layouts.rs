@@ -1,0 +1,102 @@
+//! What kernels take for factors in other layouts than row-major, where that was measured.
+//!
+//! Most of a kernel's time is what its twin for row-major factors takes, of which more shapes are measured. So what is kept of a measured time is its ratio to what the
+//! [`model`](super::model) says of the twin on that shape, and ratios are interpolated. They change slowly from shape to shape, and far from all
+//! measured shapes a kernel counts as fast as its twin. On a measured shape the prediction is the measured time.
+
+use super::class::Shape;
+use super::model::Model;
+use super::neighbours::{Neighbours, Place, weight};
+use super::table::{Entry, Source};
+use crate::kernels::twin;
+use regemm_kernels::layout::Layouts;
+use std::collections::BTreeMap;
+
+/// A measured shape at this distance, in squared octaves, counts as much as that twins are alike as far as nobody knows.
+const AS_MUCH_AS_NOTHING: f64 = 1.0;
+
+/// Measured times in some layouts, by shape: where they come from, and on how many multiprocessors.
+pub(super) type Entries = BTreeMap<Shape, (Source, u32, Entry)>;
+
+/// Measured ratios in some layouts.
+#[derive(Clone, Debug)]
+pub(super) struct Ratios {
+    points: Vec<Point>,
+    /// Logarithms, a row a point and a column a kernel of the model; NaN where there is none.
+    logarithms: Vec<f64>,
+    kernels: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    shape: Shape,
+    source: Source,
+    place: Place,
+    /// Whether it was measured with another number of multiprocessors.
+    scaled: bool,
+}
+
+/// The measured ratios near a shape.
+pub(super) struct NearRatios<'m> {
+    ratios: &'m Ratios,
+    neighbours: Neighbours,
+}
+
+impl Ratios {
+    /// Of these times to those that a model predicts for twins. Shapes near none of the model's are left out.
+    pub fn new(model: &Model, layouts: Layouts, entries: &Entries) -> Ratios {
+        let kernels = model.kernels();
+        let twins = Vec::from_iter(kernels.iter().map(|kernel| twin(kernel, layouts)));
+        let (mut points, mut logarithms) = (Vec::new(), Vec::new());
+        for (&shape, (source, multiprocessors, entry)) in entries {
+            let Some(near) = model.near(shape, Layouts::NN) else { continue };
+            let near = near.with_multiprocessors(*multiprocessors);
+            let logarithm = |kernel: usize| {
+                let twin = twins[kernel]?;
+                let of_row_major = near.seconds_as(kernel, model.launched(kernel, twin))?;
+                Some((entry.seconds(twin)? / of_row_major).ln())
+            };
+            logarithms.extend((0..kernels.len()).map(|it| logarithm(it).unwrap_or(f64::NAN)));
+            let scaled = *multiprocessors != model.multiprocessors();
+            points.push(Point { shape, source: *source, place: Place::of(shape), scaled });
+        }
+        Ratios { points, logarithms, kernels: kernels.len() }
+    }
+
+    /// Those near a shape; none where there are none.
+    pub fn near(&self, shape: Shape) -> Option<NearRatios<'_>> {
+        let alike =
+            self.points.iter().enumerate().filter(|(_, p)| p.shape.aligned == shape.aligned);
+        let places = alike.map(|(index, point)| (index, point.shape, point.place));
+        let neighbours = Neighbours::among(places, shape)?;
+        Some(NearRatios { ratios: self, neighbours })
+    }
+}
+
+impl NearRatios<'_> {
+    /// The nearest measured shape, and where its times come from.
+    pub fn nearest(&self) -> (Shape, Source) {
+        let point = self.ratios.points[self.neighbours.nearest()];
+        (point.shape, point.source)
+    }
+
+    /// Whether that is the very shape, measured with as many multiprocessors.
+    pub fn is_exact(&self) -> bool {
+        self.neighbours.is_itself && !self.ratios.points[self.neighbours.nearest()].scaled
+    }
+
+    /// What a kernel takes relative to what its twin for row-major factors does, by its index in [`Model::kernels`]; none where that was not measured nearby.
+    pub fn of(&self, kernel: usize) -> Option<f64> {
+        let Ratios { logarithms, kernels, .. } = self.ratios;
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for (point, weight) in self.neighbours.iter() {
+            let logarithm = logarithms[point * kernels + kernel];
+            if !logarithm.is_nan() {
+                sum += weight * logarithm;
+                weights += weight;
+            }
+        }
+        let of_nothing = if self.neighbours.is_itself { 0.0 } else { weight(AS_MUCH_AS_NOTHING) };
+        (weights > 0.0).then(|| (sum / (weights + of_nothing)).exp())
+    }
+}

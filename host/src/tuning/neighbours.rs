@@ -1,0 +1,99 @@
+//! The measured shapes near a shape, and what each of them counts.
+//!
+//! What is known at some shapes is interpolated by inverse distances (D. Shepard, "A two-dimensional interpolation function for
+//! irregularly-spaced data", ACM 1968), distances being those of the binary logarithms of m, n and k.
+
+use super::class::Shape;
+
+/// Measured shapes farther away than this say nothing about a shape: octaves.
+const REACH: f64 = 2.25;
+
+/// Most measured shapes that count: those around a cell of a grid in three directions.
+const MOST: usize = 8;
+
+/// Sizes of m, n and k from here on are alike, as far as distances go. Binary logarithms. With so many rows or columns every device is full;
+/// depth goes on to matter, since where D is small it is what fills the device.
+const ALIKE: [f64; 3] = [14.0, 14.0, 16.0];
+
+/// Where a shape lies: binary logarithms of its sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place([f64; 3]);
+
+impl Place {
+    pub fn of(shape: Shape) -> Place {
+        let sizes = [shape.m, shape.n, shape.k];
+        Place(std::array::from_fn(|axis| f64::from(sizes[axis].max(1)).log2().min(ALIKE[axis])))
+    }
+
+    /// The square of the distance, in octaves.
+    fn square(self, other: Place) -> f64 {
+        self.0.iter().zip(other.0).map(|(one, other)| (one - other).powi(2)).sum()
+    }
+}
+
+/// The measured shapes near a shape.
+pub(super) struct Neighbours {
+    /// Index and weight, the nearest first.
+    found: [(usize, f64); MOST],
+    count: usize,
+    /// Whether the nearest is the shape itself, which then is the only one.
+    pub is_itself: bool,
+}
+
+impl Neighbours {
+    /// Those of a shape among these, each with an index; none where none is near.
+    pub fn among(
+        measured: impl IntoIterator<Item = (usize, Shape, Place)>,
+        shape: Shape,
+    ) -> Option<Neighbours> {
+        let place = Place::of(shape);
+        let mut found = [(usize::MAX, REACH * REACH); MOST];
+        let (mut count, mut is_itself) = (0, false);
+        for (index, other, of_other) in measured {
+            // Others may be alike as far as distances go.
+            let distance = if other == shape { -1.0 } else { place.square(of_other) };
+            if distance > found[MOST - 1].1 {
+                continue;
+            }
+            is_itself |= other == shape;
+            // Insertion into a short sorted list; the last one falls off. Equals keep the order of the table.
+            let mut at = count.min(MOST - 1);
+            while at > 0 && found[at - 1].1 > distance {
+                found[at] = found[at - 1];
+                at -= 1;
+            }
+            found[at] = (index, distance);
+            count = (count + 1).min(MOST);
+        }
+        if is_itself {
+            (found[0].1, count) = (1.0, 1);
+        } else {
+            for (_, distance) in &mut found[..count] {
+                *distance = weight(*distance);
+            }
+        }
+        (count > 0).then_some(Neighbours { found, count, is_itself })
+    }
+
+    /// The index of the nearest.
+    pub fn nearest(&self) -> usize {
+        self.found[0].0
+    }
+
+    /// Indices and weights, the nearest first.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.found[..self.count].iter().copied()
+    }
+}
+
+/// The weight of a neighbour at this squared distance: the inverse of the distance's fourth power, bounded.
+pub(super) fn weight(square: f64) -> f64 {
+    /// Squared octaves that make no difference.
+    const NOTHING: f64 = 1e-6;
+    (square + NOTHING).powi(-2)
+}
+
+/// The weight of a neighbour that has this weight and were so much farther away, in squared octaves.
+pub(super) fn farther(weight: f64, square: f64) -> f64 {
+    (weight.sqrt().recip() + square).powi(-2)
+}
