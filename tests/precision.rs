@@ -8,10 +8,13 @@ mod gpu;
 mod handle;
 #[path = "precision/kept.rs"]
 mod kept;
+#[path = "parts/mod.rs"]
+mod parts;
 #[path = "precision/promoted.rs"]
 mod promoted;
 
 use ndarray::{Array2, Array3, s};
+use parts::Parts;
 use regemm::accuracy::{Data, Trial};
 use regemm::verify::{Distribution, Expectation, Problem, check_batch, random_matrix, rng};
 use regemm::{
@@ -105,35 +108,14 @@ fn products_of_all_layouts_and_sizes() -> Result<()> {
     Ok(())
 }
 
-/// Parts of matrices, whose rows begin anywhere, and all that an epilogue does.
 #[test]
 fn views_and_epilogues() -> Result<()> {
     for device in devices() {
-        let (a, b, c) = (random(1, 90, 77), random(2, 80, 99), random(3, 71, 83));
-        let bias: Vec<f32> = random(4, 1, 83).into_raw_vec_and_offset().0;
-        let (all_a, all_b) = (device.upload(&a.view())?, device.upload(&b.view())?);
-        let (on_device_c, on_device_bias) = (device.upload(&c.view())?, device.vector(&bias)?);
-        let mut d = device.matrix(71, 83)?;
-        let a_view = all_a.view().slice(3..74, 1..66)?;
-        let b_view = all_b.view().slice(2..67, 5..88)?;
-        let gemm = Gemm::new(a_view, b_view)
-            .alpha(0.5)
-            .c(-2.0, &on_device_c)
-            .bias_per_column(&on_device_bias)
-            .activation(Activation::GeluTanh)
-            .precision(Precision::Split);
-        let problem = Problem {
-            c: Some(c.view()),
-            bias: Some((BiasAxis::Column, &bias)),
-            alpha: 0.5,
-            beta: -2.0,
-            activation: Activation::GeluTanh,
-            precision: Precision::Split,
-            ..Problem::product(a.slice(s![3..74, 1..66]), b.slice(s![2..67, 5..88]))
-        };
+        let parts = Parts::<f32>::new(&device, 65, Distribution::Uniform)?;
+        let mut d = device.matrix(parts::ROWS, parts::COLS)?;
         for (choice, _) in choices(&device) {
-            gemm.clone().kernel(choice).run(&mut d)?;
-            assert_right(problem, &d.to_array()?);
+            split_by(parts.gemm()?, &choice).run(&mut d)?;
+            assert_right(parts.problem(Precision::Split), &d.to_array()?);
         }
     }
     Ok(())

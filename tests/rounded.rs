@@ -2,15 +2,15 @@
 
 #[path = "gpu/mod.rs"]
 mod gpu;
+#[path = "parts/mod.rs"]
+mod parts;
 
 use ndarray::{Array2, Array3, s};
+use parts::Parts;
 use regemm::verify::{
     Distribution, Expectation, Problem, check_batch, exact_reference, random_matrix, rng,
 };
-use regemm::{
-    Activation, BiasAxis, Device, Error, Factor, Gemm, KernelChoice, Layout, Precision, Result,
-    bf16, f16,
-};
+use regemm::{Device, Error, Factor, Gemm, KernelChoice, Layout, Precision, Result, bf16, f16};
 use std::num::NonZeroU32;
 
 /// A precision that rounds factors.
@@ -175,34 +175,14 @@ fn less_accurate_products_fail() {
     }
 }
 
-/// Parts of matrices, whose rows begin anywhere, and all that an epilogue does.
 #[test]
 fn views_and_epilogues() -> Result<()> {
     for (mode, device) in modes() {
-        let (a, b, c) = (random(1, 90, 77), random(2, 80, 99), random(3, 71, 83));
-        let bias: Vec<f32> = random(4, 1, 83).into_raw_vec_and_offset().0;
-        let (all_a, all_b) = (device.upload(&a.view())?, device.upload(&b.view())?);
-        let (on_device_c, on_device_bias) = (device.upload(&c.view())?, device.vector(&bias)?);
-        let mut d = device.matrix(71, 83)?;
-        let a_view = all_a.view().slice(3..74, 1..66)?;
-        let b_view = all_b.view().slice(2..67, 5..88)?;
-        Gemm::new(a_view, b_view)
-            .alpha(0.5)
-            .c(-2.0, &on_device_c)
-            .bias_per_column(&on_device_bias)
-            .activation(Activation::GeluTanh)
-            .precision(mode.precision)
-            .run(&mut d)?;
-        let problem = Problem {
-            c: Some(c.view()),
-            bias: Some((BiasAxis::Column, &bias)),
-            alpha: 0.5,
-            beta: -2.0,
-            activation: Activation::GeluTanh,
-            precision: mode.precision,
-            ..Problem::product(a.slice(s![3..74, 1..66]), b.slice(s![2..67, 5..88]))
-        };
-        let verification = Expectation::new(problem, 0).unwrap().check(&d.to_array()?.view());
+        let parts = Parts::<f32>::new(&device, 65, Distribution::Normal)?;
+        let mut d = device.matrix(parts::ROWS, parts::COLS)?;
+        parts.gemm()?.precision(mode.precision).run(&mut d)?;
+        let expectation = Expectation::new(parts.problem(mode.precision), 0).unwrap();
+        let verification = expectation.check(&d.to_array()?.view());
         assert!(verification.unwrap().pass(), "{}", mode.precision);
     }
     Ok(())

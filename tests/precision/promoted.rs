@@ -1,12 +1,13 @@
 //! `Precision::Promoted`: that kernels are chosen that take sums over to f32, that results are within its bound, which others are not, and where it is refused.
 
+use super::parts::{self, Parts};
 use super::{devices, has_warpgroups, stored};
-use ndarray::{Array2, Array3, s};
+use ndarray::{Array2, Array3};
 use regemm::kernels::family_name;
 use regemm::verify::{Distribution, Expectation, Problem, check_batch, random_matrix, rng};
 use regemm::{
-    Activation, BiasAxis, Computed, Device, Element, Error, Factor, Gemm, KernelChoice, KernelInfo,
-    Layouts, Precision, Report, Result, Rung, Summation, Yields, bf16, f16,
+    Computed, Device, Element, Error, Factor, Gemm, KernelChoice, KernelInfo, Layouts, Precision,
+    Report, Result, Rung, Summation, Yields, bf16, f16,
 };
 
 /// Values of k that tensor cores add up.
@@ -76,34 +77,14 @@ fn products_of_all_layouts_and_sizes() -> Result<()> {
     all_layouts_and_sizes::<f16>(&deep)
 }
 
-/// Parts of matrices, whose rows begin anywhere, and all that an epilogue does; and nothing to add up.
 #[test]
 fn views_epilogues_and_no_depth() -> Result<()> {
     for device in machines() {
-        let (a, b): (Array2<bf16>, Array2<bf16>) = (random(1, 90, 600), random(2, 610, 99));
-        let c: Array2<f32> = random(3, 71, 83);
-        let bias: Vec<f32> = random(4, 1, 83).into_raw_vec_and_offset().0;
-        let (all_a, all_b) = (device.upload(&a.view())?, device.upload(&b.view())?);
-        let (on_device_c, on_device_bias) = (device.upload(&c.view())?, device.vector(&bias)?);
-        let mut d = device.matrix::<f32>(71, 83)?;
-        let a_view = all_a.view().slice(3..74, 1..590)?;
-        let b_view = all_b.view().slice(2..591, 5..88)?;
-        let gemm = Gemm::widening(a_view, b_view)
-            .alpha(0.5)
-            .c(-2.0, &on_device_c)
-            .bias_per_column(&on_device_bias)
-            .activation(Activation::GeluTanh)
-            .precision(Precision::Promoted);
+        let parts = Parts::<bf16, f32>::new(&device, 589, Distribution::Normal)?;
+        let mut d = device.matrix(parts::ROWS, parts::COLS)?;
+        let gemm = parts.gemm()?.precision(Precision::Promoted);
         assert_promotes(gemm.clone().run(&mut d)?.kernel, 589);
-        let problem = Problem {
-            c: Some(c.view()),
-            bias: Some((BiasAxis::Column, &bias)),
-            alpha: 0.5,
-            beta: -2.0,
-            activation: Activation::GeluTanh,
-            precision: Precision::Promoted,
-            ..Problem::of_factors(a.slice(s![3..74, 1..590]), b.slice(s![2..591, 5..88]))
-        };
+        let problem = parts.problem(Precision::Promoted);
         assert!(is_right(problem, &d.to_array()?));
         gemm.alpha(0.0).run(&mut d)?;
         assert!(is_right(Problem { alpha: 0.0, ..problem }, &d.to_array()?));

@@ -7,7 +7,7 @@ use super::super::table::{
 };
 use super::*;
 use crate::device::info::tests::h200;
-use crate::kernels::{find, kernels_for};
+use crate::kernels::{find, kernels_for, twin};
 use crate::verify::rng;
 use rand::RngExt;
 use regemm_kernels::element::Dtype;
@@ -227,6 +227,46 @@ fn predictions_hold_with_other_counts_of_multiprocessors() {
         let measured = model.near(shape(1024, 1024, 1024), Layouts::NN).unwrap();
         assert_eq!(measured.nearest(), (shape(1024, 1024, 1024), Source::Alike));
         assert!(!measured.is_exact(), "not on this GPU");
+    }
+}
+
+/// What a layout takes longer is a ratio: measured on one GPU it holds for another, and between shapes; on the very shape it is the time.
+#[test]
+fn what_other_layouts_take_is_relative_to_row_major_factors() {
+    let table = imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN));
+    let mut transposed = Table::in_layouts(Dtype::F32, Layouts::TN);
+    for n in [256, 1024, 4096] {
+        // Some have no twin.
+        let entry = table.get(shape(n, n, n)).unwrap().times.iter();
+        let times = entry.filter_map(|time| {
+            let kernel = twin(time.kernel, Layouts::TN)?;
+            Some(Time { kernel, seconds: 1.25 * time.seconds })
+        });
+        transposed.insert(Entry { shape: shape(n, n, n), times: times.collect() });
+    }
+    for multiprocessors in [h200().multiprocessors, 60] {
+        let device = DeviceInfo { multiprocessors, ..h200() };
+        let is_own = multiprocessors == h200().multiprocessors;
+        let source = if is_own { Source::Measured } else { Source::Alike };
+        let model = Model::new(&device, &[&table, &transposed].map(|it| on_h200(source, it)));
+        let index = model.kernels().iter().position(|it| it.name == "tiled32_f32").unwrap();
+        let ratio = |n| {
+            let [own, row_major] = [Layouts::TN, Layouts::NN].map(|layouts| {
+                let near = model.near(shape(n, n, n), layouts).unwrap();
+                (near.seconds(index).unwrap(), near.is_exact(), near.knows_twin(index))
+            });
+            assert_eq!((own.1, own.2), (is_own && n == 1024, true), "{n}");
+            assert!(!row_major.2, "they are no twins");
+            own.0 / row_major.0
+        };
+        assert!((ratio(1024) - 1.25).abs() < 1e-9);
+        let between = ratio(1100);
+        assert!(between > 1.24 && between < 1.25 + 1e-9, "{between}");
+        let farther = ratio(2000);
+        assert!(farther > 1.02 && farther < between, "{farther}");
+        let far = model.near(shape(16, 16384, 16384), Layouts::TN).unwrap();
+        assert!(!far.knows_twin(index), "as fast as its twin, for all that is known");
+        assert!(model.has(Layouts::TN, shape(1024, 1024, 1024).class()) == is_own);
     }
 }
 
