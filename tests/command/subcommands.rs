@@ -153,8 +153,27 @@ fn info_lists_devices_and_kernels_without_a_driver() {
         kernel.unwrap()["layouts"].clone()
     };
     assert_eq!(["naive_f32", "tf32_nt_f32", "rounded_tt_f32"].map(layouts), ["nn", "nt", "tt"]);
-    let row = said.lines().find(|line| line.contains(" tf32_nt_f32 ")).unwrap();
-    assert!(row.contains(" nt ") && said.contains("layouts"), "{row}");
+    let row = |name: &str| {
+        let is_it = |line: &&str| line.contains(&format!(" {name} "));
+        said.lines().find(is_it).unwrap().to_owned()
+    };
+    let transposed = row("tf32_nt_f32");
+    assert!(transposed.contains(" nt ") && said.contains("layouts"), "{transposed}");
+    let together = [
+        ("ping_pong_bf16", " 384, 2 tiles in turns "),
+        ("warpgroup_pair_bf16", " 384, clusters of 2 "),
+        ("warpgroup_abreast64_nt_f16", " 384, clusters of 2 abreast "),
+        ("warpgroup_f16", " 384 "),
+    ];
+    for (name, threads) in together {
+        assert!(row(name).contains(threads), "{}", row(name));
+    }
+    let turns = |name: &str| {
+        let kernel = kernels.iter().find(|kernel| kernel["name"] == name).unwrap();
+        (kernel["turns"].as_u64(), kernel["producers"].as_u64(), kernel["depth_groups"].as_u64())
+    };
+    assert_eq!(turns("ping_pong_bf16"), (Some(2), Some(128), Some(1)));
+    assert_eq!(turns("split_warpgroup64_bf16").0, Some(1));
     let names: HashSet<_> = kernels.iter().map(|kernel| kernel["name"].as_str()).collect();
     let all = regemm::kernels::of_all_precisions().count();
     assert_eq!((kernels.len(), names.len()), (all, all), "each once");

@@ -102,6 +102,9 @@ fn kernel_json(kernel: &KernelInfo, outcome: &Outcome) -> Value {
             "tm": tile.tm, "tn": tile.tn, "stages": tile.stages,
         },
         "threads": kernel.threads(),
+        "producers": kernel.producers,
+        "depth_groups": kernel.depth_groups,
+        "turns": kernel.turns,
         "cluster": kernel.cluster,
         "cluster_cols": kernel.cluster_cols,
         "report": outcome.as_ref().ok(),
@@ -158,6 +161,19 @@ const HEADING: [&str; 9] = [
     "resident blocks",
 ];
 
+/// The threads of a block, and what it has to do with other blocks and tiles.
+fn threads(kernel: &KernelInfo) -> String {
+    let mut text = kernel.threads().to_string();
+    if kernel.turns > 1 {
+        text += &format!(", {} tiles in turns", kernel.turns);
+    }
+    if kernel.cluster > 1 {
+        let abreast = if kernel.cluster_cols > 1 { " abreast" } else { "" };
+        text += &format!(", clusters of {}{abreast}", kernel.cluster);
+    }
+    text
+}
+
 fn row(kernel: &KernelInfo, outcome: &Outcome) -> Vec<String> {
     let tile = kernel.tile;
     let report = outcome.as_ref().ok();
@@ -173,13 +189,7 @@ fn row(kernel: &KernelInfo, outcome: &Outcome) -> Vec<String> {
         kernel.layouts.name().to_owned(),
         format!("{} x {} x {}", tile.bm, tile.bn, tile.bk),
         format!("{} x {}", tile.tm, tile.tn),
-        match kernel.cluster {
-            1 => kernel.threads().to_string(),
-            blocks if kernel.cluster_cols > 1 => {
-                format!("{}, clusters of {blocks} abreast", kernel.threads())
-            }
-            blocks => format!("{}, clusters of {blocks}", kernel.threads()),
-        },
+        threads(kernel),
         or_dash(shared.map(|shared| bytes(shared.into()))),
         or_dash(report.and_then(|report| report.registers)),
         or_dash(report.and_then(|report| report.local_bytes).map(|local| bytes(local.into()))),
