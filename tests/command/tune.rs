@@ -336,8 +336,10 @@ fn layouts_are_tuned_by_name() {
         assert_eq!(explanation["layouts"], layouts);
         explanation["why"].as_str().unwrap().to_owned()
     };
-    let document = on_fake_gpu(folder.path(), "tune --sizes 64 --layouts nt --reps 1 --json");
+    let document =
+        on_fake_gpu(folder.path(), "tune --sizes 64,24x40x56 --layouts nt --reps 1 --json");
     assert_eq!(document["tables"][0]["layouts"], "nt");
+    assert_eq!(document["tables"][0]["entries"].as_array().unwrap().len(), 2);
     let seconds = document["tables"][0]["entries"][0]["seconds"].as_object().unwrap();
     assert!(seconds.len() > 3 && seconds.keys().all(|name| name.contains("_nt_")), "{seconds:?}");
     assert!(why("nt").contains("by rule"), "times of twins are missing");

@@ -101,11 +101,11 @@ fn choose_by(
         kernel: if is_known(other) { twin(other).unwrap_or(other.kernel) } else { other.kernel },
         slower: other.seconds / chosen.seconds - 1.0,
     });
-    let (nearest, source) = near.nearest();
+    let (nearest, source) = near.measured().nearest();
     let tuned = Tuned {
         source,
         nearest,
-        exact: near.is_exact(),
+        exact: near.measured().is_exact(),
         twin_of: (!is_known(chosen)).then_some(chosen.kernel),
         // A time that no duration can hold is as good as endless.
         predicted: Duration::try_from_secs_f64(chosen.seconds).unwrap_or(Duration::MAX),

@@ -6,7 +6,7 @@
 
 use super::class::Shape;
 use super::model::Model;
-use super::neighbours::{Neighbours, Place, weight};
+use super::neighbours::{Neighbours, Site, weight};
 use super::table::{Entry, Source};
 use crate::kernels::twin;
 use regemm_kernels::layout::Layouts;
@@ -22,25 +22,16 @@ pub(super) type Entries = BTreeMap<Shape, (Source, u32, Entry)>;
 /// Measured ratios in some layouts.
 #[derive(Clone, Debug)]
 pub(super) struct Ratios {
-    points: Vec<Point>,
-    /// Logarithms, a row a point and a column a kernel of the model; NaN where there is none.
+    sites: Vec<Site>,
+    /// Logarithms, a row a site and a column a kernel of the model; NaN where there is none.
     logarithms: Vec<f64>,
     kernels: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    shape: Shape,
-    source: Source,
-    place: Place,
-    /// Whether it was measured with another number of multiprocessors.
-    scaled: bool,
 }
 
 /// The measured ratios near a shape.
 pub(super) struct NearRatios<'m> {
     ratios: &'m Ratios,
-    neighbours: Neighbours,
+    pub neighbours: Neighbours,
 }
 
 impl Ratios {
@@ -48,7 +39,7 @@ impl Ratios {
     pub fn new(model: &Model, layouts: Layouts, entries: &Entries) -> Ratios {
         let kernels = model.kernels();
         let twins = Vec::from_iter(kernels.iter().map(|kernel| twin(kernel, layouts)));
-        let (mut points, mut logarithms) = (Vec::new(), Vec::new());
+        let (mut sites, mut logarithms) = (Vec::new(), Vec::new());
         for (&shape, (source, multiprocessors, entry)) in entries {
             let Some(near) = model.near(shape, Layouts::NN) else { continue };
             let near = near.with_multiprocessors(*multiprocessors);
@@ -59,39 +50,27 @@ impl Ratios {
             };
             logarithms.extend((0..kernels.len()).map(|it| logarithm(it).unwrap_or(f64::NAN)));
             let scaled = *multiprocessors != model.multiprocessors();
-            points.push(Point { shape, source: *source, place: Place::of(shape), scaled });
+            sites.push(Site::new(shape, *source, scaled));
         }
-        Ratios { points, logarithms, kernels: kernels.len() }
+        Ratios { sites, logarithms, kernels: kernels.len() }
     }
 
     /// Those near a shape; none where there are none.
     pub fn near(&self, shape: Shape) -> Option<NearRatios<'_>> {
-        let alike =
-            self.points.iter().enumerate().filter(|(_, p)| p.shape.aligned == shape.aligned);
-        let places = alike.map(|(index, point)| (index, point.shape, point.place));
-        let neighbours = Neighbours::among(places, shape)?;
+        let sites = self.sites.iter().enumerate();
+        let alike = sites.filter(|(_, site)| site.shape.aligned == shape.aligned);
+        let neighbours = Neighbours::among(alike, shape)?;
         Some(NearRatios { ratios: self, neighbours })
     }
 }
 
 impl NearRatios<'_> {
-    /// The nearest measured shape, and where its times come from.
-    pub fn nearest(&self) -> (Shape, Source) {
-        let point = self.ratios.points[self.neighbours.nearest()];
-        (point.shape, point.source)
-    }
-
-    /// Whether that is the very shape, measured with as many multiprocessors.
-    pub fn is_exact(&self) -> bool {
-        self.neighbours.is_itself && !self.ratios.points[self.neighbours.nearest()].scaled
-    }
-
     /// What a kernel takes relative to what its twin for row-major factors does, by its index in [`Model::kernels`]; none where that was not measured nearby.
     pub fn of(&self, kernel: usize) -> Option<f64> {
         let Ratios { logarithms, kernels, .. } = self.ratios;
         let (mut sum, mut weights) = (0.0, 0.0);
-        for (point, weight) in self.neighbours.iter() {
-            let logarithm = logarithms[point * kernels + kernel];
+        for (site, weight) in self.neighbours.iter() {
+            let logarithm = logarithms[site * kernels + kernel];
             if !logarithm.is_nan() {
                 sum += weight * logarithm;
                 weights += weight;

@@ -18,7 +18,7 @@
 
 use super::class::{Shape, ShapeClass};
 use super::in_layouts::{Entries, NearRatios, Ratios};
-use super::neighbours::{Neighbours, Place, farther};
+use super::neighbours::{Neighbours, Site, farther};
 use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
@@ -75,13 +75,9 @@ struct Points {
 
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    shape: Shape,
-    source: Source,
-    place: Place,
+    site: Site,
     /// Whether all rows are whole lines.
     lines: bool,
-    /// Whether it was measured with another number of multiprocessors.
-    scaled: bool,
 }
 
 /// The measured shapes near a shape, and what each of them counts.
@@ -155,12 +151,10 @@ impl Model {
             Points {
                 points: chosen
                     .iter()
-                    .map(|(measured, entry)| Point {
-                        shape: entry.shape,
-                        source: measured.source,
-                        scaled: measured.multiprocessors != multiprocessors,
-                        place: Place::of(entry.shape),
-                        lines: has_lines(types, entry.shape),
+                    .map(|(measured, Entry { shape, .. })| {
+                        let scaled = measured.multiprocessors != multiprocessors;
+                        let site = Site::new(*shape, measured.source, scaled);
+                        Point { site, lines: has_lines(types, *shape) }
                     })
                     .collect(),
                 corrections: chosen.iter().zip(&samples).flat_map(of_point).collect(),
@@ -207,9 +201,8 @@ impl Model {
     /// The measured shapes near a shape; none where there are none of row-major factors.
     pub fn near(&self, shape: Shape, layouts: Layouts) -> Option<Near<'_>> {
         let points = if shape.aligned { &self.aligned } else { &self.unaligned };
-        let measured = points.points.iter().enumerate();
-        let places = measured.map(|(index, point)| (index, point.shape, point.place));
-        let neighbours = Neighbours::among(places, shape)?;
+        let sites = points.points.iter().map(|point| &point.site);
+        let neighbours = Neighbours::among(sites.enumerate(), shape)?;
         let lines = has_lines(self.types, shape);
         let ratios = self.ratios(layouts).and_then(|ratios| ratios.near(shape));
         let multiprocessors = self.multiprocessors;
@@ -224,20 +217,9 @@ impl Model {
 }
 
 impl<'m> Near<'m> {
-    /// The nearest measured shape: in the layouts, or where nothing near was measured in them of row-major factors.
-    pub fn nearest(&self) -> (Shape, Source) {
-        let of_row_major = || {
-            let point = self.points.points[self.neighbours.nearest()];
-            (point.shape, point.source)
-        };
-        self.ratios.as_ref().map_or_else(of_row_major, NearRatios::nearest)
-    }
-
-    /// Whether that is the very shape, measured with as many multiprocessors.
-    pub fn is_exact(&self) -> bool {
-        let of_row_major =
-            || self.neighbours.is_itself && !self.points.points[self.neighbours.nearest()].scaled;
-        self.ratios.as_ref().map_or_else(of_row_major, NearRatios::is_exact)
+    /// The measured shapes in the layouts, or where nothing near was measured in them those of row-major factors.
+    pub(super) fn measured(&self) -> &Neighbours {
+        self.ratios.as_ref().map_or(&self.neighbours, |ratios| &ratios.neighbours)
     }
 
     /// Whether the twin of a kernel, by its index in [`Model::kernels`], was measured nearby in the layouts.
@@ -247,7 +229,7 @@ impl<'m> Near<'m> {
 
     /// Whether it was measured on the very shape, with as many multiprocessors.
     pub fn is_measured_twin(&self, kernel: usize) -> bool {
-        self.ratios.as_ref().is_some_and(NearRatios::is_exact) && self.knows_twin(kernel)
+        self.measured().is_exact() && self.knows_twin(kernel)
     }
 
     /// The same for times on another number of multiprocessors.

@@ -4,6 +4,7 @@
 //! irregularly-spaced data", ACM 1968), distances being those of the binary logarithms of m, n and k.
 
 use super::class::Shape;
+use super::table::Source;
 
 /// Measured shapes farther away than this say nothing about a shape: octaves.
 const REACH: f64 = 2.25;
@@ -15,20 +16,27 @@ const MOST: usize = 8;
 /// depth goes on to matter, since where D is small it is what fills the device.
 const ALIKE: [f64; 3] = [14.0, 14.0, 16.0];
 
-/// Where a shape lies: binary logarithms of its sizes.
+/// A measured shape.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place([f64; 3]);
+pub(super) struct Site {
+    pub shape: Shape,
+    /// Where its times come from.
+    source: Source,
+    /// Whether it was measured with another number of multiprocessors.
+    is_scaled: bool,
+    place: [f64; 3],
+}
 
-impl Place {
-    pub fn of(shape: Shape) -> Place {
-        let sizes = [shape.m, shape.n, shape.k];
-        Place(std::array::from_fn(|axis| f64::from(sizes[axis].max(1)).log2().min(ALIKE[axis])))
+impl Site {
+    pub fn new(shape: Shape, source: Source, is_scaled: bool) -> Site {
+        Site { shape, source, is_scaled, place: place(shape) }
     }
+}
 
-    /// The square of the distance, in octaves.
-    fn square(self, other: Place) -> f64 {
-        self.0.iter().zip(other.0).map(|(one, other)| (one - other).powi(2)).sum()
-    }
+/// Where a shape lies: binary logarithms of its sizes.
+fn place(shape: Shape) -> [f64; 3] {
+    let sizes = [shape.m, shape.n, shape.k];
+    std::array::from_fn(|axis| f64::from(sizes[axis].max(1)).log2().min(ALIKE[axis]))
 }
 
 /// The measured shapes near a shape.
@@ -36,26 +44,28 @@ pub(super) struct Neighbours {
     /// Index and weight, the nearest first.
     found: [(usize, f64); MOST],
     count: usize,
+    nearest: Site,
     /// Whether the nearest is the shape itself, which then is the only one.
     pub is_itself: bool,
 }
 
 impl Neighbours {
     /// Those of a shape among these, each with an index; none where none is near.
-    pub fn among(
-        measured: impl IntoIterator<Item = (usize, Shape, Place)>,
+    pub fn among<'s>(
+        measured: impl IntoIterator<Item = (usize, &'s Site)>,
         shape: Shape,
     ) -> Option<Neighbours> {
-        let place = Place::of(shape);
+        let place = place(shape);
         let mut found = [(usize::MAX, REACH * REACH); MOST];
-        let (mut count, mut is_itself) = (0, false);
-        for (index, other, of_other) in measured {
+        let (mut count, mut nearest) = (0, None);
+        for (index, site) in measured {
+            let square = |axis: usize| (place[axis] - site.place[axis]).powi(2);
+            let is_itself = site.shape == shape;
             // Others may be alike as far as distances go.
-            let distance = if other == shape { -1.0 } else { place.square(of_other) };
+            let distance = if is_itself { -1.0 } else { square(0) + square(1) + square(2) };
             if distance > found[MOST - 1].1 {
                 continue;
             }
-            is_itself |= other == shape;
             // Insertion into a short sorted list; the last one falls off. Equals keep the order of the table.
             let mut at = count.min(MOST - 1);
             while at > 0 && found[at - 1].1 > distance {
@@ -63,8 +73,13 @@ impl Neighbours {
                 at -= 1;
             }
             found[at] = (index, distance);
+            if at == 0 {
+                nearest = Some(*site);
+            }
             count = (count + 1).min(MOST);
         }
+        let nearest = nearest?;
+        let is_itself = nearest.shape == shape;
         if is_itself {
             (found[0].1, count) = (1.0, 1);
         } else {
@@ -72,12 +87,17 @@ impl Neighbours {
                 *distance = weight(*distance);
             }
         }
-        (count > 0).then_some(Neighbours { found, count, is_itself })
+        Some(Neighbours { found, count, nearest, is_itself })
     }
 
-    /// The index of the nearest.
-    pub fn nearest(&self) -> usize {
-        self.found[0].0
+    /// The nearest, and where its times come from.
+    pub fn nearest(&self) -> (Shape, Source) {
+        (self.nearest.shape, self.nearest.source)
+    }
+
+    /// Whether that is the very shape, measured with as many multiprocessors.
+    pub fn is_exact(&self) -> bool {
+        self.is_itself && !self.nearest.is_scaled
     }
 
     /// Indices and weights, the nearest first.

@@ -77,7 +77,10 @@ fn on_a_measured_shape_the_time_is_the_measured_one() {
     let model = model(&table);
     for entry in table.entries() {
         let near = model.near(entry.shape, Layouts::NN).unwrap();
-        assert!(near.is_exact() && near.nearest() == (entry.shape, Source::Measured));
+        assert!(
+            near.measured().is_exact()
+                && near.measured().nearest() == (entry.shape, Source::Measured)
+        );
         for (index, kernel) in model.kernels().iter().enumerate() {
             let (predicted, measured) =
                 (near.seconds(index).unwrap(), entry.seconds(kernel).unwrap());
@@ -96,7 +99,7 @@ fn the_very_shape_counts_where_others_are_alike() {
     let model = model(&table);
     for (n, microseconds) in [(16384, 40.0), (28672, 60.0), (32768, 90.0)] {
         let near = model.near(shape(16, n, 4096), Layouts::NN).unwrap();
-        assert!(near.is_exact(), "{n}");
+        assert!(near.measured().is_exact(), "{n}");
         assert!((near.seconds(0).unwrap() - microseconds * 1e-6).abs() < 1e-12, "{n}");
     }
 }
@@ -124,7 +127,7 @@ fn depth_counts_where_rows_and_columns_no_longer_do() {
     let model = model(&table);
     for (k, one, other) in deep {
         let near = model.near(shape(128, 128, k), Layouts::NN).unwrap();
-        assert!(near.is_exact(), "{k}");
+        assert!(near.measured().is_exact(), "{k}");
         let seconds = [0, 1].map(|kernel| near.seconds(kernel).unwrap());
         assert!((seconds[0] / seconds[1] - one / other).abs() < 1e-9, "{k}: {seconds:?}");
     }
@@ -188,7 +191,7 @@ fn later_tables_replace_shapes_of_earlier_ones() {
     cached.insert(entry((1000, 1024, 1024), &[("naive_f32", 80.0)]));
     let tables = [on_h200(Source::Shipped, &shipped), on_h200(Source::Measured, &cached)];
     let model = Model::new(&h200(), &tables);
-    let near = |m, n, k| model.near(shape(m, n, k), Layouts::NN).unwrap().nearest();
+    let near = |m, n, k| model.near(shape(m, n, k), Layouts::NN).unwrap().measured().nearest();
     assert_eq!(near(1024, 1024, 1024), (shape(1024, 1024, 1024), Source::Measured));
     assert_eq!(near(1000, 1024, 1024), (shape(1000, 1024, 1024), Source::Measured));
     assert_eq!(near(256, 256, 256), (shape(256, 256, 256), Source::Shipped));
@@ -225,8 +228,8 @@ fn predictions_hold_with_other_counts_of_multiprocessors() {
         let model = Model::new(&device, &[on_h200(Source::Alike, &table)]);
         assert_close_to_the_fastest(&model, 4, 0.85);
         let measured = model.near(shape(1024, 1024, 1024), Layouts::NN).unwrap();
-        assert_eq!(measured.nearest(), (shape(1024, 1024, 1024), Source::Alike));
-        assert!(!measured.is_exact(), "not on this GPU");
+        assert_eq!(measured.measured().nearest(), (shape(1024, 1024, 1024), Source::Alike));
+        assert!(!measured.measured().is_exact(), "not on this GPU");
     }
 }
 
@@ -253,7 +256,7 @@ fn what_other_layouts_take_is_relative_to_row_major_factors() {
         let ratio = |n| {
             let [own, row_major] = [Layouts::TN, Layouts::NN].map(|layouts| {
                 let near = model.near(shape(n, n, n), layouts).unwrap();
-                (near.seconds(index).unwrap(), near.is_exact(), near.knows_twin(index))
+                (near.seconds(index).unwrap(), near.measured().is_exact(), near.knows_twin(index))
             });
             assert_eq!((own.1, own.2), (is_own && n == 1024, true), "{n}");
             assert!(!row_major.2, "they are no twins");
