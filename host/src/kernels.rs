@@ -25,7 +25,7 @@ mod types;
 mod weigh;
 mod why;
 
-pub(crate) use fetch::slowdown;
+pub(crate) use fetch::{Rows, slowdown};
 pub use launch::LaunchShape;
 pub(crate) use launch::{MAX_PRODUCTS, drifts, fitted, shares};
 pub use precise::{kernels_of, of_all_precisions};

@@ -23,6 +23,39 @@ const LINE_BYTES: u64 = 128;
 /// Bytes of a sector of the L2 cache.
 const SECTOR_BYTES: u64 = 32;
 
+/// What rows of a factor without gaps between them are in the L2 cache, those that are fetched the fastest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rows {
+    /// Whole lines.
+    Lines,
+    /// Whole sectors of lines.
+    Sectors,
+    /// Neither.
+    Cut,
+}
+
+impl Rows {
+    /// Of so many bytes each.
+    pub(crate) const fn of(bytes: u64) -> Rows {
+        if bytes.is_multiple_of(LINE_BYTES) {
+            Rows::Lines
+        } else if bytes.is_multiple_of(SECTOR_BYTES) {
+            Rows::Sectors
+        } else {
+            Rows::Cut
+        }
+    }
+
+    /// Cycles in which a multiprocessor gets a row of a box of it.
+    const fn cycles(self) -> f64 {
+        match self {
+            Rows::Lines => CYCLES_OF_LINE,
+            Rows::Sectors => CYCLES_OF_SECTORS,
+            Rows::Cut => CYCLES_OF_ODD_ROW,
+        }
+    }
+}
+
 /// Multiply-adds of half precision that a multiprocessor's tensor cores do in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
 
@@ -44,12 +77,8 @@ pub(crate) fn slowdown(kernel: &KernelInfo, [m, n, k]: [u32; 3], copied: [bool; 
     let of_a = (layouts.a.stored(bm, bk), layouts.a.stored(m, k).1, beside, copied[0]);
     let of_b = (layouts.b.stored(bk, bn), layouts.b.stored(k, n).1, above, copied[1]);
     let cycles = |((rows, length), cols, blocks, is_copied): ((u32, u32), u32, u32, bool)| {
-        let row = u64::from(cols) * bytes;
-        let of_row = match is_copied {
-            false if !row.is_multiple_of(SECTOR_BYTES) => CYCLES_OF_ODD_ROW,
-            false if !row.is_multiple_of(LINE_BYTES) => CYCLES_OF_SECTORS,
-            _ => CYCLES_OF_LINE,
-        };
+        let in_l2 = if is_copied { Rows::Lines } else { Rows::of(u64::from(cols) * bytes) };
+        let of_row = in_l2.cycles();
         let is_shifted = !(u64::from(length) * bytes).is_multiple_of(LINE_BYTES);
         let of_row = if is_shifted { of_row.max(CYCLES_OF_SHIFTED_ROW) } else { of_row };
         let boxes = (u64::from(length) * bytes).div_ceil(LINE_BYTES);

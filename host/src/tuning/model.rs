@@ -4,8 +4,8 @@
 //! there. On a measured shape the prediction is the measured time. That is of row-major factors; in other layouts it is times what was measured of
 //! [these](super::in_layouts).
 //!
-//! For kernels that make bulk copies the rows count, too: where they are whole lines of the L2 cache a row of a box is a line, and where
-//! they are not it is parts of two. On an H200 a round of tiles of 128 x 128 takes 18 % longer for its depth in the product of 2896 in
+//! For kernels that make bulk copies the [rows](Rows) count, too: where they are whole lines of the L2 cache a row of a box is a line, and where
+//! they are not it is parts of two, or of more sectors than it is long. On an H200 a round of tiles of 128 x 128 takes 18 % longer for its depth in the product of 2896 in
 //! bf16, whose rows are no whole lines, than in those of 2048 and 4096; tiles of 128 x 256, which fetch less, notice less. So a measured shape says
 //! little about one that differs in that.
 //!
@@ -22,18 +22,18 @@ use super::neighbours::{Neighbours, Site, farther};
 use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
-use crate::kernels::{Types, drifts};
+use crate::kernels::{Rows, Types, drifts};
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-/// Bytes of a line of the L2 cache.
-const LINE_BYTES: u64 = 128;
-
-/// How much farther away a measured shape is for a kernel that makes bulk copies, where rows are whole lines and the other's are not: squared octaves. However
+/// How much farther away a measured shape is for a kernel that makes bulk copies, where its [rows](Rows) are of another kind: squared octaves. However
 /// near, as 1800 is to 1792, it says less than one that is like it.
 const OTHER_ROWS: f64 = 1.0;
+
+/// The same of whole lines and whole sectors, which take nearly as long.
+const LINES_OR_SECTORS: f64 = 0.1;
 
 /// How much longer a kernel takes whose blocks drift apart: tiles of 128 x 192 beside `warpgroup_pair_bf16` at 12288 x 12288 x 12288 0.3 % where both
 /// alternate and so share the power that one of them saves, 2.2 % in long turns of each by itself, and 6.3 % in short bursts (H200).
@@ -76,8 +76,8 @@ struct Points {
 #[derive(Clone, Copy, Debug)]
 struct Point {
     site: Site,
-    /// Whether all rows are whole lines.
-    lines: bool,
+    /// What its rows are.
+    rows: Rows,
 }
 
 /// The measured shapes near a shape, and what each of them counts.
@@ -85,8 +85,8 @@ pub(crate) struct Near<'m> {
     model: &'m Model,
     points: &'m Points,
     shape: Shape,
-    /// Whether all rows are whole lines.
-    lines: bool,
+    /// What its rows are.
+    rows: Rows,
     neighbours: Neighbours,
     /// With which the time is predicted.
     multiprocessors: u32,
@@ -154,7 +154,7 @@ impl Model {
                     .map(|(measured, Entry { shape, .. })| {
                         let scaled = measured.multiprocessors != multiprocessors;
                         let site = Site::new(*shape, measured.source, scaled);
-                        Point { site, lines: has_lines(types, *shape) }
+                        Point { site, rows: rows_of(types, *shape) }
                     })
                     .collect(),
                 corrections: chosen.iter().zip(&samples).flat_map(of_point).collect(),
@@ -203,10 +203,10 @@ impl Model {
         let points = if shape.aligned { &self.aligned } else { &self.unaligned };
         let sites = points.points.iter().map(|point| &point.site);
         let neighbours = Neighbours::among(sites.enumerate(), shape)?;
-        let lines = has_lines(self.types, shape);
+        let rows = rows_of(self.types, shape);
         let ratios = self.ratios(layouts).and_then(|ratios| ratios.near(shape));
         let multiprocessors = self.multiprocessors;
-        Some(Near { model: self, points, shape, lines, neighbours, multiprocessors, ratios })
+        Some(Near { model: self, points, shape, rows, neighbours, multiprocessors, ratios })
     }
 
     fn ratios(&self, layouts: Layouts) -> Option<&Ratios> {
@@ -251,8 +251,9 @@ impl<'m> Near<'m> {
         let (mut sum, mut weights, mut missing) = (0.0, 0.0, 0.0);
         let makes_bulk_copies = kernels[kernel].boxes.is_some();
         for (point, weight) in self.neighbours.iter() {
-            let has_other_rows = makes_bulk_copies && self.points.points[point].lines != self.lines;
-            let weight = if has_other_rows { farther(weight, OTHER_ROWS) } else { weight };
+            let rows = [self.points.points[point].rows, self.rows];
+            let weight =
+                if makes_bulk_copies { farther(weight, between_rows(rows)) } else { weight };
             let correction = self.points.corrections[point * kernels.len() + kernel];
             if correction.is_nan() {
                 missing += weight;
@@ -285,11 +286,22 @@ fn drift(kernel: &KernelInfo, shape: Shape, multiprocessors: u32, l2_bytes: Opti
     if drifts(kernel, (m, n, k), multiprocessors, l2_bytes) { DRIFT } else { 1.0 }
 }
 
-/// Whether the rows of packed row-major factors are whole lines. False where their type is not known.
-fn has_lines(types: Option<Types>, shape: Shape) -> bool {
-    types.is_some_and(|Types { factors, .. }| {
-        let bytes = |cols: u32| u64::from(cols) * factors.bytes() as u64;
-        bytes(shape.k).is_multiple_of(LINE_BYTES) && bytes(shape.n).is_multiple_of(LINE_BYTES)
+/// How much farther away from each other shapes are by their rows: squared octaves.
+fn between_rows(rows: [Rows; 2]) -> f64 {
+    if rows[0] == rows[1] {
+        0.0
+    } else if rows.contains(&Rows::Cut) {
+        OTHER_ROWS
+    } else {
+        LINES_OR_SECTORS
+    }
+}
+
+/// What the rows are of that of packed row-major factors which is fetched more slowly. Nobody asks where their type is not known.
+fn rows_of(types: Option<Types>, shape: Shape) -> Rows {
+    types.map_or(Rows::Cut, |Types { factors, .. }| {
+        let rows = |cols: u32| Rows::of(u64::from(cols) * factors.bytes() as u64);
+        rows(shape.k).max(rows(shape.n))
     })
 }
 

@@ -5,17 +5,20 @@ use crate::device::info::DeviceInfo;
 use crate::kernels::Types;
 use regemm_kernels::layout::Layouts;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// Square products, which are what people try first: all multiples of this up to a size from which on the rounds of tiles are many. How tiles come out even
 /// on the multiprocessors decides up to a quarter of the time.
 const STEP: u32 = 128;
 const IN_STEPS: u32 = 4096;
 
-/// Others in half octaves, round numbers, and larger ones.
-const SQUARES: [u32; 17] = [
-    184, 360, 728, 1400, 1448, 1800, 2000, 2200, 2600, 2896, 3000, 4000, 4200, 4608, 5120, 5792,
-    8192,
-];
+/// Round numbers to people, whose rows of half precision are no whole lines of the L2 cache, many of them no whole sectors: all multiples of this between two sizes.
+/// What is fastest there differs from one to the next by up to a fifth, and is not seen from multiples of [`STEP`].
+const ROUND_STEP: u32 = 200;
+const IN_ROUND_STEPS: RangeInclusive<u32> = 1000..=4600;
+
+/// Others in half octaves, and larger ones.
+const SQUARES: [u32; 12] = [184, 360, 728, 1448, 2896, 4608, 5120, 5792, 6000, 6144, 7000, 8192];
 
 /// All other products of large matrices are near one whose sizes are among these: two octaves apart.
 const GRID: [u32; 5] = [32, 128, 512, 2048, 8192];
@@ -55,8 +58,8 @@ const MOST_WORK: u64 = 1 << 35;
 const MEMORY_SHARE: u64 = 4;
 
 /// What is measured of factors that are not both row-major: what such kernels take relative to their twins for those changes slowly from shape to
-/// shape. Squares, in the same steps, some larger ones and round numbers; sizes two octaves apart; few rows or columns beside large sizes; and great depth.
-const SQUARES_OF_LAYOUTS: [u32; 7] = [1000, 2000, 3000, 5000, 5120, 6144, 8192];
+/// shape. Squares, in the same steps, and some larger ones; sizes two octaves apart; few rows or columns beside large sizes; and great depth.
+const SQUARES_OF_LAYOUTS: [u32; 4] = [5000, 5120, 6144, 8192];
 const GRID_OF_LAYOUTS: [u32; 3] = [512, 2048, 8192];
 const BESIDE_WIDE_OF_LAYOUTS: [u32; 3] = [1, 32, 128];
 const DEEP_SIDES_OF_LAYOUTS: [u32; 2] = [128, 512];
@@ -75,8 +78,7 @@ pub fn default_shapes(
 /// sizes two octaves apart, so that everything between lies in a cell of measured shapes; few rows, columns or little
 /// depth; small D and great depth; and most of them, fewer, for rows that are no whole vectors.
 fn row_major_sizes() -> Vec<[u32; 3]> {
-    let squares = (STEP..=IN_STEPS).step_by(STEP as usize).chain(SQUARES);
-    let mut sizes: Vec<[u32; 3]> = squares.map(|n| [n; 3]).collect();
+    let mut sizes: Vec<[u32; 3]> = squares_in_steps().chain(SQUARES).map(|n| [n; 3]).collect();
     sizes.extend(UNALIGNED_SQUARES.into_iter().map(|n| [n; 3]));
     for (grid, few, large) in
         [(&GRID, &FEW, &LARGE), (&UNALIGNED_GRID, &UNALIGNED_FEW, &UNALIGNED_LARGE)]
@@ -95,8 +97,13 @@ fn row_major_sizes() -> Vec<[u32; 3]> {
     sizes
 }
 
+fn squares_in_steps() -> impl Iterator<Item = u32> {
+    let round = IN_ROUND_STEPS.step_by(ROUND_STEP as usize);
+    (STEP..=IN_STEPS).step_by(STEP as usize).chain(round)
+}
+
 fn sizes_of_layouts() -> Vec<[u32; 3]> {
-    let squares = (STEP..=IN_STEPS).step_by(STEP as usize).chain(SQUARES_OF_LAYOUTS);
+    let squares = squares_in_steps().chain(SQUARES_OF_LAYOUTS);
     let mut sizes = Vec::from_iter(squares.map(|n| [n; 3]));
     sizes.extend(products(&GRID_OF_LAYOUTS, &GRID_OF_LAYOUTS, &GRID_OF_LAYOUTS));
     sizes.extend(products(&BESIDE_LARGE, &LARGE_BETWEEN, &LARGE_BETWEEN));
@@ -156,7 +163,7 @@ mod tests {
             assert_eq!(shapes.iter().collect::<HashSet<_>>().len(), shapes.len());
             let square = |shape: &&Shape| shape.m == shape.n && shape.n == shape.k;
             let squares: HashSet<_> = shapes.iter().filter(square).map(|shape| shape.m).collect();
-            assert!([1920, 2176, 3328, 4096, 4608].iter().all(|size| squares.contains(size)));
+            assert!([1920, 2176, 2400, 3328, 4096, 4600].iter().all(|size| squares.contains(size)));
             let others = || shapes.iter().filter(|shape| !square(shape));
             let classes: HashSet<_> = others().map(|shape| shape.class()).collect();
             assert_eq!(classes.len(), others().count());

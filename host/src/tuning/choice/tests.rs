@@ -382,12 +382,13 @@ fn squares_are_predicted_from_their_neighbours() {
     assert_predicted(|shape| square(shape) && (1280..=4608).contains(&shape.m), 25, 0.015);
 }
 
-/// Rows of 1000, 2200 or 5000 elements of half precision are slow to fetch, and other tiles the fastest, by up to a half.
+/// Rows of 1000, 2200 or 5000 elements of half precision are slow to fetch, and other tiles the fastest, by up to a half; those of 2400 or 2800 are nearly as fast as
+/// lines.
 #[test]
 fn shapes_whose_rows_are_no_whole_lines_are_predicted_from_the_others() {
     let large = |shape: &Shape| shape.m.min(shape.n).min(shape.k) > 500;
     let cut = |shape: &Shape| [shape.n, shape.k].iter().any(|cols| cols % 64 != 0);
-    assert_predicted(|shape| large(shape) && cut(shape), 15, 0.03);
+    assert_predicted(|shape| large(shape) && cut(shape), 15, 0.02);
 }
 
 /// What a GPU knows of the layouts of a table: all shapes of row-major factors, and these of the table.
