@@ -193,6 +193,20 @@ fn tables_of_pages_are_those_of_the_records_that_they_name() {
     }
 }
 
+/// A record that the table does not name has no command that makes it again.
+#[test]
+fn the_table_of_records_names_them_all() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/measurements");
+    let table = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let files = std::fs::read_dir(&folder).unwrap();
+    let mut records: Vec<String> = files
+        .filter_map(|file| file.unwrap().file_name().into_string().ok())
+        .filter(|name| name.ends_with(".md") && name != "README.md")
+        .collect();
+    records.retain(|name| !table.contains(&format!("]({name})")));
+    assert!(records.is_empty(), "not in the table: {records:?}");
+}
+
 /// How many cases of all records of a table are at least as fast as the vendor's, and how many there are.
 fn as_fast(table: &str) -> (u32, u32) {
     let row = table.lines().find(|line| line.contains("cases that are at least as fast")).unwrap();

@@ -8,7 +8,7 @@
 //! 4200 and 5000 it is what one took of another in the bench instead, in bf16 (`docs/measurements/half-log.md`): where power limits both the ratio is another, at 5000 1.03 instead of 0.96. So it is at 5000 in the H100's.
 //!
 //! The H100 has times of f16 and bf16 in all layouts, by `regemm tune --layouts nt,tn,tt`, and of layers of a transformer with B transposed; other GPUs take twins by times of row-major
-//! factors. Without 65 times that were 1.3 times as long as those of the other type of half precision or longer, since samples had waited for the host, and with the bench's for tiles of 32 x 128 at 16 x 28672 x 4096, which are 3 % longer (`docs/measurements/half-log.md`).
+//! factors. It has squares of multiples of 200, too, with results of f32 from bf16 in NT and TT only some of them; the H200 has half of them, in NN. Without 65 times that were 1.3 times as long as those of the other type of half precision or longer, since samples had waited for the host, and with the bench's for tiles of 32 x 128 at 16 x 28672 x 4096, which are 3 % longer (`docs/measurements/half-log.md`).
 //!
 //! The H100's of f64 and of results of f32 are without times that cannot be, since a kernel's only sample had to wait for the host (`docs/measurements/half-log.md`).
 //!
