@@ -387,8 +387,8 @@ fn squares_are_predicted_from_their_neighbours() {
 #[test]
 fn shapes_whose_rows_are_no_whole_lines_are_predicted_from_the_others() {
     let large = |shape: &Shape| shape.m.min(shape.n).min(shape.k) > 500;
-    let cut = |shape: &Shape| [shape.n, shape.k].iter().any(|cols| cols % 64 != 0);
-    assert_predicted(|shape| large(shape) && cut(shape), 15, 0.02);
+    let no_lines = |shape: &Shape| [shape.n, shape.k].iter().any(|cols| cols % 64 != 0);
+    assert_predicted(|shape| large(shape) && no_lines(shape), 15, 0.02);
 }
 
 /// What a GPU knows of the layouts of a table: all shapes of row-major factors, and these of the table.

@@ -145,13 +145,14 @@ fn bulk_copies_are_predicted_from_rows_of_their_kind() {
         table.insert(Entry { shape: Shape::packed(Dtype::Bf16, size, size, size), times });
     }
     let model = model(&table);
-    let correction = |size: u32, name: &str| {
-        let shape = Shape::packed(Dtype::Bf16, size, size, size);
+    let correction_of = |[m, n, k]: [u32; 3], name: &str| {
+        let shape = Shape::packed(Dtype::Bf16, m, n, k);
         let index = model.kernels().iter().position(|kernel| kernel.name == name).unwrap();
         let trend = model.aligned.trends[index].unwrap();
         let terms = terms(model.kernels()[index], shape, h200().multiprocessors);
         model.near(shape, Layouts::NN).unwrap().seconds(index).unwrap() / trend.seconds(&terms)
     };
+    let correction = |size, name| correction_of([size; 3], name);
     let at = |size| correction(size, "warpgroup128_bf16");
     // Two, five and eight rounds of tiles: those of the middle size take longer for their depth.
     let [low, high] = [at(4096), at(2888)];
@@ -160,6 +161,11 @@ fn bulk_copies_are_predicted_from_rows_of_their_kind() {
     let [lines, sectors, cut] = [3072, 3088, 3080].map(at);
     assert!(lines < middle && cut > middle, "{low} {lines} {cut} {high}");
     assert!(sectors < middle, "{low} {sectors} {high}: nearly as lines");
+    let by = |sizes| correction_of(sizes, "warpgroup128_bf16");
+    let [a, b] = [by([3072, 3072, 3080]), by([3072, 3080, 3072])];
+    assert!(a > middle && b > middle, "{middle} {a} {b}: by the factor with the slower rows");
+    let rows_of_d = by([3080, 3072, 3072]);
+    assert!(rows_of_d < middle, "{rows_of_d} {middle}: how many rows there are does not count");
     let (other, nearest) = ("tensor_core_bf16", correction(2888, "tensor_core_bf16"));
     assert!((correction(3072, other) / nearest - 1.0).abs() < 0.01, "it makes no bulk copies");
 }
