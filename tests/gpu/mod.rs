@@ -16,9 +16,27 @@ pub fn is_required() -> bool {
 ///
 /// # Errors
 /// What must not be passed over: there has to be one, or it is there and cannot be opened.
+#[allow(dead_code, reason = "not all tests use it")]
 pub fn first() -> Result<Result<Device, String>, String> {
-    match Device::open(DeviceSpec::Cuda(0)) {
-        Ok(device) => Ok(Ok(device)),
+    judge(Device::open(DeviceSpec::Cuda(0)))
+}
+
+/// All GPUs, or why there is none.
+///
+/// # Errors
+/// As for [`first`].
+#[allow(dead_code, reason = "not all tests use it")]
+pub fn all() -> Result<Result<Vec<Device>, String>, String> {
+    judge(Device::cuda_devices().and_then(|count| match count {
+        0 => Err(Error::NoSuchDevice { ordinal: 0, count }),
+        _ => (0..count).map(Device::cuda).collect(),
+    }))
+}
+
+/// Whether tests go on without a GPU, and why there is none.
+fn judge<T>(opened: regemm::Result<T>) -> Result<Result<T, String>, String> {
+    match opened {
+        Ok(found) => Ok(Ok(found)),
         Err(why) if is_required() => Err(format!("REGEMM_REQUIRE_GPU=1, but: {why}")),
         Err(why @ (Error::NoDriver { .. } | Error::NoSuchDevice { .. })) => {
             Ok(Err(why.to_string()))
