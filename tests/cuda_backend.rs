@@ -91,6 +91,32 @@ fn a_driver_without_a_device() {
 }
 
 #[test]
+/// The stub that the toolkit links against is no driver.
+#[test]
+fn the_toolkits_stub_is_no_driver() {
+    in_child("the_toolkits_stub_is_no_driver", Driver::Fake, &[("FAKE_CUDA_INIT", "34")], |_| {
+        let error = Device::cuda_devices().unwrap_err();
+        assert!(matches!(error, Error::NoDriver { .. }), "{error}");
+        assert!(Device::auto().unwrap().is_sim());
+    });
+}
+
+/// `CUDA_ERROR_SYSTEM_NOT_READY`, say: a GPU is there, and nobody should find out by how slow the simulator is.
+#[test]
+fn a_driver_that_does_not_work_is_an_error() {
+    let name = "a_driver_that_does_not_work_is_an_error";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_INIT", "802")], |_| {
+        let errors = [
+            Device::auto().map(drop).unwrap_err(),
+            Device::cuda(0).map(drop).unwrap_err(),
+            Device::cuda_devices().map(drop).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, Error::Cuda { call: "cuInit", code: 802, .. }), "{error}");
+        }
+    });
+}
+
 fn a_device_is_opened_described_and_closed() {
     let name = "a_device_is_opened_described_and_closed";
     in_child(name, Driver::Fake, &[("FAKE_CUDA_DEVICES", "2")], |path| {
@@ -639,3 +665,20 @@ fn a_kernel_with_more_shared_memory_than_a_block_can_have_is_not_loaded() {
         assert!(report("pipelined_f32").is_ok());
     });
 }
+#[test]
+fn who_asks_for_an_event_is_told_of_a_fault() {
+    let name = "who_asks_for_an_event_is_told_of_a_fault";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_FAULT", "1")], |_| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        let before = stream.record().unwrap();
+        assert!(!before.has_passed().unwrap());
+        before.synchronize().unwrap();
+        assert!(before.has_passed().unwrap());
+        enqueue(&stream, &a, &a, &mut d);
+        let error = stream.record().unwrap().has_passed().unwrap_err();
+        assert!(matches!(error, Error::Cuda { call: "cuEventQuery", code: 700, .. }), "{error}");
+    });
+}
+

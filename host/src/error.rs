@@ -167,7 +167,7 @@ pub enum Error {
         requested: usize,
     },
 
-    /// There is no usable NVIDIA driver.
+    /// There is no NVIDIA driver: its library cannot be loaded, or is the toolkit's stub.
     #[error("no NVIDIA driver: {why}; the device `sim` works without one")]
     NoDriver {
         /// What was tried and what the system said.

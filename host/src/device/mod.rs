@@ -88,21 +88,23 @@ impl Device {
         }
     }
 
-    /// The first CUDA device; where there is none or no driver, the simulator. [`Device::cuda_devices`] says why.
+    /// The first CUDA device; where there is none or no driver, the simulator. [`Device::cuda_devices`] says why, and so does the log.
     ///
     /// # Errors
-    /// A CUDA device is there but cannot be used.
+    /// A driver is there but does not work, or a CUDA device that cannot be used.
     pub fn auto() -> Result<Device> {
         match Device::cuda_devices() {
-            Ok(0) | Err(Error::NoDriver { .. }) => Ok(Device::sim()),
-            Ok(_) => Device::cuda(0),
-            Err(error) => Err(error),
+            Ok(0) => log::info!("the simulator is used: there is no CUDA device"),
+            Err(error @ Error::NoDriver { .. }) => log::info!("the simulator is used: {error}"),
+            Ok(_) => return Device::cuda(0),
+            Err(error) => return Err(error),
         }
     }
 
     /// The CUDA device with this index.
     ///
     /// # Errors
+        Ok(Device::sim())
     /// [`Error::NoDriver`], [`Error::NoSuchDevice`], or a failure of the driver.
     pub fn cuda(ordinal: usize) -> Result<Device> {
         let device = CudaDevice::open(ordinal)?;
@@ -117,7 +119,7 @@ impl Device {
     /// Number of CUDA devices.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], which says why there is none.
+    /// [`Error::NoDriver`] where there is none, or [`Error::Cuda`] where it does not work.
     pub fn cuda_devices() -> Result<usize> {
         cuda::device_count()
     }

@@ -132,7 +132,7 @@ impl Event {
     /// Whether the stream has reached the point; waits for nothing. Always so on the simulator.
     ///
     /// # Errors
-    /// A failure of the driver.
+    /// A failure of the driver, or of a kernel on this device.
     pub fn has_passed(&self) -> Result<bool> {
         self.cuda.as_ref().map_or(Ok(true), CudaEvent::has_passed)
     }

@@ -6,8 +6,9 @@
 //!
 //! Settings in the environment: `FAKE_CUDA_VERSION` (12040 unless set), `FAKE_CUDA_CAPABILITY` (`9.0`),
 //! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_MEMORY` (bytes; 1048576), `FAKE_CUDA_SHARED` (bytes of a block that asks for them;
-//! 232448), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused with it), `FAKE_CUDA_LOG_CALLS` (anything: the log has
-//! the calls for contexts and events too).
+//! 232448), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused with it), `FAKE_CUDA_INIT` (the code that `cuInit` answers
+//! with), `FAKE_CUDA_FAULT` (anything: all kernels are at fault, which whoever asks or waits for their work is told),
+//! `FAKE_CUDA_LOG_CALLS` (anything: the log has the calls for contexts and events too).
 #![allow(non_snake_case)]
 // The signatures are those of `cuda.h`, and the callers of a test double are the tests.
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
@@ -22,6 +23,8 @@ const INVALID_VALUE: i32 = 1;
 const OUT_OF_MEMORY: i32 = 2;
 const INVALID_PTX: i32 = 218;
 const NOT_READY: i32 = 600;
+/// `CUDA_ERROR_ILLEGAL_ADDRESS`
+const ILLEGAL_ADDRESS: i32 = 700;
 /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`
 const CAPTURE_UNSUPPORTED: i32 = 900;
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which `cust` does not know.
@@ -37,6 +40,8 @@ struct State {
     contexts: usize,
     /// The stream that is being captured in a graph.
     capturing: Option<usize>,
+    /// Whether a kernel was launched that is at fault.
+    is_faulty: bool,
     /// Whether the only thread may do what a graph cannot hold on other streams meanwhile.
     is_relaxed: bool,
 }
@@ -107,7 +112,7 @@ unsafe fn text(pointer: *const c_char) -> String {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(_flags: u32) -> i32 {
-    SUCCESS
+    setting("FAKE_CUDA_INIT", "0").parse().unwrap()
 }
 
 #[unsafe(no_mangle)]
@@ -311,6 +316,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
     if i64::from(shared) > i64::from(shared_memory()) {
         return INVALID_VALUE;
     }
+    with!(|state| state.is_faulty |= std::env::var_os("FAKE_CUDA_FAULT").is_some());
     let name = with!(|state| state.functions.get(&function).cloned());
     let name = name.unwrap_or_else(|| format!("function {function}"));
     let parameters = if parameters.is_null() { "without" } else { "with" };

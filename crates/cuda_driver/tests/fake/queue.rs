@@ -1,7 +1,7 @@
 //! Streams and events.
 
 use super::{
-    CAPTURE_UNSUPPORTED, INVALID_VALUE, NOT_READY, SUCCESS, call, is_capturing, log, new_handle, state,
+    CAPTURE_UNSUPPORTED, ILLEGAL_ADDRESS, INVALID_VALUE, NOT_READY, SUCCESS, call, is_capturing, log, new_handle, state,
 };
 
 #[unsafe(no_mangle)]
@@ -23,6 +23,9 @@ pub extern "C" fn cuStreamDestroy_v2(_stream: usize) -> i32 {
 pub extern "C" fn cuStreamSynchronize(stream: usize) -> i32 {
     if is_capturing() {
         return CAPTURE_UNSUPPORTED;
+    }
+    if with!(|state| state.is_faulty) {
+        return ILLEGAL_ADDRESS;
     }
     log(format!("finish stream {stream}"));
     with!(|state| for (recorded_on, reached) in state.events.values_mut() {
@@ -72,11 +75,17 @@ pub extern "C" fn cuEventQuery(event: usize) -> i32 {
     if is_capturing() && !with!(|state| state.is_relaxed) {
         return CAPTURE_UNSUPPORTED;
     }
+    if with!(|state| state.is_faulty) {
+        return ILLEGAL_ADDRESS;
+    }
     if with!(|state| state.events[&event].1) { SUCCESS } else { NOT_READY }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventSynchronize(event: usize) -> i32 {
+    if with!(|state| state.is_faulty) {
+        return ILLEGAL_ADDRESS;
+    }
     let stream = with!(|state| {
         let (stream, reached) = state.events.get_mut(&event).unwrap();
         *reached = true;

@@ -36,7 +36,10 @@ pub(crate) fn device_count() -> Result<usize> {
     match unsafe { sys::cuInit(0) } as i32 {
         result::SUCCESS => {}
         result::NO_DEVICE => return Ok(0),
-        code => return Err(Error::NoDriver { why: failure("cuInit", code).to_string() }),
+        code @ result::STUB_LIBRARY => {
+            return Err(Error::NoDriver { why: failure("cuInit", code).to_string() });
+        }
+        code => return Err(failure("cuInit", code)),
     }
     let mut count = 0;
     // SAFETY: the pointer is to a local.

@@ -211,7 +211,8 @@ impl Marker for Point {
         };
         // Somebody may be capturing another stream.
         let _relaxed = Relaxed::new(&bound);
-        self.event(&bound).is_ok_and(|event| event.is_reached(&bound))
+        // Whoever waits is told what went wrong.
+        self.event(&bound).and_then(|event| event.is_reached(&bound)).unwrap_or(false)
     }
 }
 
@@ -251,14 +252,21 @@ impl CudaEvent {
         check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(self.raw) })
     }
 
-    fn is_reached(&self, _bound: &Bound<'_>) -> bool {
+    /// Whether the stream has reached it, or what became of it instead.
+    fn is_reached(&self, _bound: &Bound<'_>) -> Result<bool> {
         // SAFETY: the event lives.
-        unsafe { sys::cuEventQuery(self.raw) == sys::CUresult::CUDA_SUCCESS }
+        match unsafe { sys::cuEventQuery(self.raw) } {
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check("cuEventQuery", code).map(|()| true),
+        }
     }
 
     /// Whether the stream has reached it; waits for nothing.
     pub fn has_passed(&self) -> Result<bool> {
-        Ok(self.is_reached(&self.context.bind()?))
+        let bound = self.context.bind()?;
+        // Somebody may be capturing another stream.
+        let _relaxed = Relaxed::new(&bound);
+        self.is_reached(&bound)
     }
 
     /// Time from `start` to this event, both timed; waits for both. The driver's clock counts in half microseconds.
