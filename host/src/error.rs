@@ -138,6 +138,18 @@ pub enum Error {
         dtype: Dtype,
     },
 
+    /// An element's address is no multiple of its size.
+    #[error(
+        "the address {address:#x} is no multiple of {}, the bytes of an element of {dtype}",
+        dtype.bytes()
+    )]
+    Misaligned {
+        /// The address.
+        address: u64,
+        /// The element type.
+        dtype: Dtype,
+    },
+
     /// A dimension of a product is too large for the kernels' 32-bit indices.
     #[error("{name} = {value} is too large: the kernels take at most {limit}; split the product")]
     DimensionTooLarge {

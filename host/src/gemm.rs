@@ -28,7 +28,7 @@ mod validate;
 
 use crate::device::stream::Stream;
 use crate::device::workspace::{Workspace, WorkspaceSize};
-use crate::device::{Buffer, Device};
+use crate::device::{Device, Region};
 use crate::error::{Error, Result};
 use crate::kernels::{Repack, Why};
 use crate::precision::{Computed, Precision, PrecisionRecord};
@@ -155,7 +155,7 @@ pub struct Gemm<'a, T: Element, D: Element = T> {
     record: Option<&'a PrecisionRecord>,
     slices: Option<u32>,
     workspace: Option<&'a Workspace>,
-    epilogue_operands: Vec<&'a Buffer>,
+    epilogue_operands: Vec<Region<'a>>,
 }
 
 impl<'a, T: Element> Gemm<'a, T> {
@@ -370,7 +370,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             bias_axis: bias_axis.unwrap_or_default(),
             activation: self.activation,
         };
-        let others = [c, bias].map(|term| term.and_then(|term| term.first.buffer()));
+        let others = [c, bias].map(|term| term.map(|term| term.first.region()));
         let plan = self.plan(selection, problem, others.into_iter().flatten().collect());
         // SAFETY: the operands are checked, so that the kernel, which is one of the table, stays within them; the
         // epilogue's C and bias are among the operands.

@@ -3,8 +3,8 @@
 use crate::{integers, kernel};
 use regemm::ndarray::Array2;
 use regemm::{
-    Device, DeviceSpec, Error, Gemm, KernelChoice, MatrixView, Operand, Shape, WorkspaceSize,
-    matmul,
+    BatchView, BatchViewMut, Device, DeviceSpec, Error, Gemm, KernelChoice, MatrixView,
+    MatrixViewMut, Operand, Shape, WorkspaceSize, matmul,
 };
 use std::num::NonZeroU32;
 
@@ -133,6 +133,27 @@ fn sizes_that_overflow() {
     // SAFETY: refused before anything is accessed.
     let view = unsafe { MatrixView::<f32>::from_raw(&device, u64::MAX - 3, 1, 4, 4) };
     assert!(matches!(view, Err(Error::SizeOverflow { .. })));
+}
+
+/// A kernel that follows such an address is at fault, and a GPU's context is lost with it.
+#[test]
+fn addresses_between_elements() {
+    let device = Device::sim();
+    // SAFETY: refused before anything is accessed.
+    let errors = unsafe {
+        [
+            MatrixView::<f32>::from_raw(&device, 258, 4, 4, 4).map(drop).unwrap_err(),
+            MatrixViewMut::<f32>::from_raw(&device, 258, 4, 4, 4).map(drop).unwrap_err(),
+            BatchView::<f32>::from_raw(&device, 258, 2, (4, 4), 4, 16).map(drop).unwrap_err(),
+            BatchViewMut::<f32>::from_raw(&device, 258, 2, (4, 4), 4, 16).map(drop).unwrap_err(),
+        ]
+    };
+    for error in errors {
+        assert!(matches!(error, Error::Misaligned { address: 258, .. }), "{error}");
+        says(&error, &["0x102", "no multiple of 4", "f32"]);
+    }
+    // SAFETY: nothing is accessed.
+    unsafe { MatrixView::<regemm::f16>::from_raw(&device, 258, 4, 4, 4) }.unwrap();
 }
 
 #[test]

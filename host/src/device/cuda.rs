@@ -23,6 +23,7 @@ mod tensor_map;
 
 pub(crate) use context::device_count;
 
+use super::foreign::ForeignWork;
 use super::info::DeviceInfo;
 use super::pending::{Pending, Use};
 use super::report::KernelReport;
@@ -53,6 +54,8 @@ pub(crate) struct CudaDevice {
     /// By entry name and address of the PTX that it was found in: tables of different crates may use the same name.
     kernels: Mutex<FxHashMap<(&'static str, usize), Arc<LoadedKernel>>>,
     maps: Maps,
+    /// Work on memory that somebody else owns.
+    foreign: Mutex<ForeignWork<Point>>,
     /// Memory of dropped buffers that outstanding work may still use.
     released: Mutex<Vec<(u64, Pending<Point>)>>,
     context: Arc<Context>,
@@ -75,6 +78,7 @@ impl CudaDevice {
             copies: CudaStream::new(&context)?,
             kernels: Mutex::default(),
             maps: Maps::default(),
+            foreign: Mutex::default(),
             released: Mutex::default(),
             context,
         });
@@ -90,6 +94,11 @@ impl CudaDevice {
         &self.tuner
     }
 
+    /// The work on memory that somebody else owns.
+    pub fn foreign_work(&self) -> MutexGuard<'_, ForeignWork<Point>> {
+        lock(&self.foreign)
+    }
+
     fn spec(&self) -> DeviceSpec {
         DeviceSpec::Cuda(self.context.ordinal())
     }
@@ -100,6 +109,7 @@ impl CudaDevice {
 
     pub fn synchronize(&self) -> Result<()> {
         self.context.synchronize()?;
+        self.foreign_work().forget_reached();
         self.free_released(false);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Kernels as they are launched: where their code is, grids that run one after the other, and the memory that they use.
 
-use super::Buffer;
+use super::Region;
 use super::ptx::{self, PtxModule};
 use cuda_std::entry::KernelEntry;
 use regemm_kernels::kernel::{KernelInfo, Reducer};
@@ -92,8 +92,8 @@ impl<'a> Step<'a> {
 /// Grids that run one after the other.
 pub(crate) struct Launch<'a> {
     pub steps: &'a [Step<'a>],
-    /// Memory that the kernels read, as far as this library owns it.
-    pub reads: &'a [&'a Buffer],
-    /// Memory that the kernels write, as far as this library owns it and has to order their work on it.
-    pub writes: &'a [&'a Buffer],
+    /// Memory that the kernels read.
+    pub reads: &'a [Region<'a>],
+    /// Memory that the kernels write, as far as their work on it has to be put in order.
+    pub writes: &'a [Region<'a>],
 }

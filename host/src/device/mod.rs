@@ -9,6 +9,8 @@
 //! | [`workspace`] | memory for sums that are not finished, and for copies of factors |
 //! | `spec` | the text form of a device: `auto`, `cuda:0`, `sim` |
 //! | `buffer` | device memory with the work that is outstanding on it |
+//! | `region` | memory that work uses, be it a buffer or somebody else's |
+//! | `foreign` | the work that is outstanding on somebody else's memory |
 //! | `launch` | kernels as they are launched |
 //! | `pending` | how outstanding work is remembered and waited for |
 //! | `tensor_map` | what bulk copies need to know of a matrix |
@@ -16,10 +18,12 @@
 
 mod buffer;
 mod cuda;
+mod foreign;
 pub mod info;
 mod launch;
 mod pending;
 pub mod ptx;
+mod region;
 pub mod report;
 mod sim;
 mod spec;
@@ -30,6 +34,7 @@ pub mod workspace;
 pub(crate) use buffer::{Buffer, Rows};
 pub(crate) use launch::{Code, KernelSource, Launch, Step};
 pub(crate) use pending::Use;
+pub(crate) use region::Region;
 pub use spec::DeviceSpec;
 
 use crate::error::{Error, Result};
@@ -99,12 +104,12 @@ impl Device {
             Ok(_) => return Device::cuda(0),
             Err(error) => return Err(error),
         }
+        Ok(Device::sim())
     }
 
     /// The CUDA device with this index.
     ///
     /// # Errors
-        Ok(Device::sim())
     /// [`Error::NoDriver`], [`Error::NoSuchDevice`], or a failure of the driver.
     pub fn cuda(ordinal: usize) -> Result<Device> {
         let device = CudaDevice::open(ordinal)?;

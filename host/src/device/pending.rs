@@ -93,13 +93,13 @@ impl<M: Marker> Pending<M> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[derive(Default)]
-    struct Fake(AtomicBool);
+    pub(in super::super) struct Fake(AtomicBool);
 
     impl Marker for Arc<Fake> {
         fn wait(&self) -> Result<()> {
@@ -111,11 +111,11 @@ mod tests {
         }
     }
 
-    fn event() -> Arc<Fake> {
+    pub(in super::super) fn event() -> Arc<Fake> {
         Arc::new(Fake::default())
     }
 
-    fn same(found: &[Arc<Fake>], expected: &[&Arc<Fake>]) -> bool {
+    pub(in super::super) fn same(found: &[Arc<Fake>], expected: &[&Arc<Fake>]) -> bool {
         found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 

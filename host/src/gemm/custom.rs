@@ -95,13 +95,13 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// Names a matrix or batch that the custom epilogue reads through an address in it, so that its work is ordered after work
     /// that writes the matrix, and before work that will.
     pub fn epilogue_reads_matrix<U: Element>(mut self, matrix: impl Into<Term<'a, U>>) -> Self {
-        self.epilogue_operands.extend(matrix.into().first.buffer());
+        self.epilogue_operands.push(matrix.into().first.region());
         self
     }
 
     /// Names a vector that the custom epilogue reads: see [`Gemm::epilogue_reads_matrix`].
     pub fn epilogue_reads_vector<U: Element>(mut self, vector: &'a Vector<U>) -> Self {
-        self.epilogue_operands.push(vector.buffer());
+        self.epilogue_operands.push(vector.buffer().into());
         self
     }
 

@@ -7,7 +7,7 @@ use super::operands::{Factor, Target, Term};
 use super::prepare::{AsStored, Prepared};
 use crate::device::stream::Stream;
 use crate::device::workspace::{Held, Workspace, WorkspaceSize};
-use crate::device::{Buffer, KernelSource, Launch, Step};
+use crate::device::{KernelSource, Launch, Region, Step};
 use crate::error::{Error, Result};
 use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Repack, Why};
 use crate::precision::{Computed, Precision, PrecisionRecord};
@@ -43,7 +43,7 @@ pub(super) struct Plan<'a, T: Element> {
     /// Memory besides the operands, where it is not the stream's own.
     pub workspace: Option<&'a Workspace>,
     /// Memory that the epilogue reads.
-    pub epilogue_operands: Vec<&'a Buffer>,
+    pub epilogue_operands: Vec<Region<'a>>,
 }
 
 /// Runs or enqueues the kernel, and what is launched before and after it, once for as many products as a grid can have; nothing where D has no elements.
@@ -150,15 +150,15 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
     let exact_params = exact_params.transpose()?;
     let decision = exactly.as_ref().map(|exactly| exactly.decision([&plan.a, &plan.b]));
     let decision = decision.unwrap_or(Decision::NONE);
-    let factors = [a.first.buffer(), b.first.buffer()];
-    let mut reads: SmallVec<[&Buffer; 4]> = factors.into_iter().flatten().collect();
-    reads
-        .extend([&plan.a, &plan.b].iter().filter_map(|factor| Some(factor.halves?.split.buffer())));
+    let mut reads = SmallVec::<[Region; 4]>::from_iter([a.first.region(), b.first.region()]);
+    let halves = [&plan.a, &plan.b].into_iter().filter_map(|factor| factor.halves);
+    reads.extend(halves.map(|kept| Region::from(kept.split.buffer())));
     reads.extend(plan.epilogue_operands.iter().copied());
-    let of_workspace = workspace.buffers().into_iter().flatten();
+    let of_workspace = workspace.buffers().into_iter().flatten().map(Region::from);
     let notes = plan.record.filter(|_| exactly.is_some()).map(|record| record.notes(batch));
-    let of_d = d.first.buffer().into_iter().chain(notes.transpose()?);
-    let writes: SmallVec<[&Buffer; 4]> = of_d.chain(of_workspace).collect();
+    let notes = notes.transpose()?.map(Region::from);
+    let mut writes = SmallVec::<[Region; 4]>::from_iter([d.first.region()]);
+    writes.extend(notes.into_iter().chain(of_workspace));
     for first in (0..batch).step_by(MAX_PRODUCTS as usize) {
         let products = MAX_PRODUCTS.min(batch - first);
         let parts = (first, products);

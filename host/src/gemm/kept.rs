@@ -2,7 +2,7 @@
 
 use super::operands::{Factor, Repeat, Term};
 use super::validate::dimension;
-use crate::device::{Buffer, Code, Device, Launch, Rows, Step};
+use crate::device::{Buffer, Code, Device, Launch, Region, Rows, Step};
 use crate::error::{Error, Operand, Result, Shape};
 use crate::kernels::MAX_PRODUCTS;
 use crate::kernels::halves::{Room, across};
@@ -89,7 +89,8 @@ impl SplitMatrix {
 
     /// Splits what is stored.
     fn fill(&self, stored: &Term<'_, f32>, matrices: u32) -> Result<()> {
-        let reads: Vec<_> = stored.first.buffer().into_iter().collect();
+        let reads = [stored.first.region()];
+        let writes = [Region::from(&self.memory)];
         for first in (0..matrices).step_by(MAX_PRODUCTS as usize) {
             let count = MAX_PRODUCTS.min(matrices - first);
             let from = stored.first.to_kernel().shifted(u64::from(first) * stored.stride());
@@ -105,7 +106,7 @@ impl SplitMatrix {
             let arguments = [(&raw const parameters).cast()];
             let grid = [parameters.blocks(), 1, 1];
             let steps = [Step { code: Code::splitter(HALVES), grid, arguments: &arguments }];
-            let launch = Launch { steps: &steps, reads: &reads, writes: &[&self.memory] };
+            let launch = Launch { steps: &steps, reads: &reads, writes: &writes };
             // SAFETY: the matrices are valid, and there is room for their halves, lines and marks.
             unsafe { self.device().launch(&launch, None)? };
         }

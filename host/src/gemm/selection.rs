@@ -4,7 +4,7 @@ use super::execute::Plan;
 use super::operands::Target;
 use super::{Gemm, KernelChoice};
 use crate::device::stream::Stream;
-use crate::device::{Buffer, Device, KernelSource};
+use crate::device::{Device, KernelSource, Region};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Problem, Selection, Types, Why};
 use crate::matrix::view::MatrixView;
@@ -95,7 +95,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         &self,
         Selection { kernel, why }: Selection,
         problem: Problem,
-        epilogue_operands: Vec<&'a Buffer>,
+        epilogue_operands: Vec<Region<'a>>,
     ) -> Plan<'a, T> {
         let weighed = || kernels::weigh(&problem, self.device().info(), self.any_size).ok();
         let (precision, if_marked) = match self.in_precision() {

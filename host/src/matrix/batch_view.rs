@@ -37,18 +37,17 @@ pub(super) fn check_stride(stride: usize, needed: usize) -> Result<()> {
     if stride < needed { Err(Error::BatchStride { stride, needed }) } else { Ok(()) }
 }
 
-/// Checks that the last element of a batch in somebody else's memory has an address.
+/// Bytes that a batch in somebody else's memory takes at most, which are checked to have addresses.
 fn check_extent<T: Element>(
     address: u64,
     count: usize,
     stride: usize,
     matrix: usize,
-) -> Result<()> {
-    let overflow = Error::SizeOverflow { rows: count, ld: stride, dtype: T::DTYPE };
-    let bytes = allocation_bytes::<T>(count, stride)?;
+) -> Result<u64> {
+    let overflow = || Error::SizeOverflow { rows: count, ld: stride, dtype: T::DTYPE };
     let last = (matrix * size_of::<T>()) as u64;
-    let end = bytes.checked_add(last).and_then(|bytes| address.checked_add(bytes));
-    end.map(drop).ok_or(overflow)
+    let bytes = allocation_bytes::<T>(count, stride)?.checked_add(last).ok_or(overflow())?;
+    address.checked_add(bytes).map(|_| bytes).ok_or(overflow())
 }
 
 macro_rules! shape {
@@ -130,7 +129,7 @@ impl<'a, T: Element> BatchView<'a, T> {
     /// A batch in memory that somebody else owns. Its matrices may overlap one another.
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
     /// As for [`MatrixView::from_raw`], for each of the `count` matrices of `rows` rows and `cols` columns that begin
@@ -145,8 +144,8 @@ impl<'a, T: Element> BatchView<'a, T> {
     ) -> Result<Self> {
         // SAFETY: as promised by the caller.
         let first = unsafe { MatrixView::from_raw(device, address, rows, cols, ld) }?;
-        check_extent::<T>(address, count, stride, rows * ld)?;
-        Ok(BatchView { first, count, stride })
+        let bytes = check_extent::<T>(address, count, stride, rows * ld)?;
+        Ok(BatchView { first: first.in_foreign(bytes), count, stride })
     }
 
     /// Matrix `index`.
@@ -205,7 +204,7 @@ impl<'a, T: Element> BatchViewMut<'a, T> {
     /// A batch in memory that somebody else owns.
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::BatchStride`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::Misaligned`], [`Error::BatchStride`].
     ///
     /// # Safety
     /// As for [`MatrixViewMut::from_raw`], for each of the `count` matrices of `rows` rows and `cols` columns that begin
@@ -221,8 +220,8 @@ impl<'a, T: Element> BatchViewMut<'a, T> {
         // SAFETY: as promised by the caller.
         let first = unsafe { MatrixViewMut::from_raw(device, address, rows, cols, ld) }?;
         check_stride(stride, span(rows, cols, ld))?;
-        check_extent::<T>(address, count, stride, rows * ld)?;
-        Ok(BatchViewMut { first, count, stride })
+        let bytes = check_extent::<T>(address, count, stride, rows * ld)?;
+        Ok(BatchViewMut { first: first.in_foreign(bytes), count, stride })
     }
 
     /// The same batch, to be read.

@@ -3,7 +3,7 @@
 use super::batch_view::{BatchView, BatchViewMut, check_stride};
 use super::vector::Vector;
 use super::{Matrix, bytes_of, packed, read_elements};
-use crate::device::{Buffer, Device, Rows, Use};
+use crate::device::{Buffer, Device, Region, Rows, Use};
 use crate::error::{Error, Operand, Result, Shape};
 use cuda_std::memory::GlobalPtr;
 use ndarray::{Array2, ArrayView2};
@@ -13,19 +13,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Where a view's memory is.
-#[derive(Clone, Copy)]
-enum Memory<'a> {
-    /// In a buffer of this library, which knows the work outstanding on it.
-    Owned(&'a Buffer),
-    /// Somebody else's.
-    Foreign(&'a Device),
-}
-
 /// Place and shape of a view. The last element's end has been checked to fit an address.
 #[derive(Clone, Copy)]
 struct Layout<'a> {
-    memory: Memory<'a>,
+    /// All that the view was made of first: parts of it share what is outstanding.
+    region: Region<'a>,
     address: u64,
     rows: usize,
     cols: usize,
@@ -54,17 +46,7 @@ impl<T> Copy for MatrixView<'_, T> {}
 
 impl<'a> Layout<'a> {
     fn device(&self) -> &'a Device {
-        match self.memory {
-            Memory::Owned(buffer) => buffer.device(),
-            Memory::Foreign(device) => device,
-        }
-    }
-
-    fn buffer(&self) -> Option<&'a Buffer> {
-        match self.memory {
-            Memory::Owned(buffer) => Some(buffer),
-            Memory::Foreign(_) => None,
-        }
+        self.region.device()
     }
 
     fn slice<T: Element>(self, rows: Range<usize>, cols: Range<usize>) -> Result<Self> {
@@ -102,11 +84,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Waits until the host may use the memory. Of somebody else's memory its owner knows.
-    fn finish(&self, kind: Use) -> Result<()> {
-        self.buffer().map_or(Ok(()), |buffer| buffer.finish(kind))
-    }
-
+    /// In somebody else's memory, of which it is all that is known.
     fn foreign<T: Element>(
         device: &'a Device,
         address: u64,
@@ -121,7 +99,12 @@ impl<'a> Layout<'a> {
         if address.checked_add(bytes).is_none() {
             return Err(Error::SizeOverflow { rows, ld, dtype: T::DTYPE });
         }
-        Ok(Layout { memory: Memory::Foreign(device), address, rows, cols, ld })
+        if !address.is_multiple_of(size_of::<T>() as u64) {
+            return Err(Error::Misaligned { address, dtype: T::DTYPE });
+        }
+        let used = (super::span(rows, cols, ld) * size_of::<T>()) as u64;
+        let region = Region::Foreign { device, start: address, end: address + used };
+        Ok(Layout { region, address, rows, cols, ld })
     }
 
     fn fmt<T: Element>(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,6 +169,13 @@ macro_rules! shape {
                 self.layout.address
             }
 
+            /// The same in somebody else's memory of so many bytes, where those of the first matrix are not all.
+            pub(super) fn in_foreign(self, bytes: u64) -> Self {
+                let Region::Foreign { device, start, .. } = self.layout.region else { return self };
+                let region = Region::Foreign { device, start, end: start.saturating_add(bytes) };
+                $view { layout: Layout { region, ..self.layout }, element: PhantomData }
+            }
+
             /// A matrix of `rows` such rows whose first element lies `offset` elements further on. The caller knows that it
             /// lies in the same memory.
             pub(crate) fn moved(self, offset: usize, rows: usize) -> Self {
@@ -199,8 +189,8 @@ macro_rules! shape {
                 cols: usize,
                 ld: usize,
             ) -> Self {
-                let memory = Memory::Owned(buffer);
-                let layout = Layout { memory, address: buffer.address(), rows, cols, ld };
+                let region = Region::Owned(buffer);
+                let layout = Layout { region, address: buffer.address(), rows, cols, ld };
                 $view { layout, element: PhantomData }
             }
         }
@@ -222,8 +212,9 @@ impl<'a, T: Element> MatrixView<'a, T> {
         MatrixView::of_buffer(vector.buffer(), 1, vector.len(), vector.len())
     }
 
-    pub(crate) fn buffer(&self) -> Option<&'a Buffer> {
-        self.layout.buffer()
+    /// The memory that it is in.
+    pub(crate) fn region(&self) -> Region<'a> {
+        self.layout.region
     }
 
     /// What a kernel is told of it: for an epilogue of your own, which must also be
@@ -234,13 +225,19 @@ impl<'a, T: Element> MatrixView<'a, T> {
 
     /// A matrix in memory that somebody else owns.
     ///
+    /// What this library puts on streams with such views is in order like work on a [`Matrix`]: by the addresses of the memory that each
+    /// view was made of, so that it makes no difference whether the same view is used again or another one of the same memory.
+    ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
-    /// The memory from `address` on is device memory of `device`, aligned for `T`, and holds `rows` rows of `cols`
-    /// elements that begin `ld` elements apart. It stays so, and nobody writes it, for `'a` and for as long as work that
-    /// was enqueued with this view runs. Work that wrote it is done.
+    /// The memory from `address` on is device memory of `device` and holds `rows` rows of `cols` elements that begin `ld` elements apart.
+    ///
+    /// - It stays so for `'a`, and until the work that was enqueued with this view is done: its owner synchronises the stream or the device
+    ///   before he gives it back.
+    /// - Nobody writes it for `'a`, and until that work is done nobody but this library through other such views. Nothing else it can put in
+    ///   order, neither the work of another library nor that on a [`Matrix`] which owns the memory: such work that wrote it is done.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,
@@ -291,7 +288,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// # Errors
     /// [`Error::OutOfHostMemory`], or a failure of the device.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        self.layout.finish(Use::Read)?;
+        self.layout.region.finish(Use::Read)?;
         read_elements(self.rows() * self.cols(), |bytes| {
             self.device().read_rows(self.layout.as_rows::<T>(), bytes)
         })
@@ -299,14 +296,14 @@ impl<'a, T: Element> MatrixView<'a, T> {
 }
 
 impl<'a, T: Element> MatrixViewMut<'a, T> {
-    /// A matrix in memory that somebody else owns.
+    /// A matrix in memory that somebody else owns; work on it is [in order](MatrixView::from_raw).
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
-    /// As for [`MatrixView::from_raw`]; also, nobody else reads or writes the elements for `'a` and for as long as work
-    /// that was enqueued with this view runs, except through a view that is given to the same product as C.
+    /// As for [`MatrixView::from_raw`], and what is said there of writing goes for reading too, except through this view, what is made of it,
+    /// and a view that is given to the same product as C.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,
@@ -405,7 +402,7 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
 
     /// Overwrites the elements with `rows * cols` elements.
     pub(crate) fn write_packed(&mut self, elements: &[T]) -> Result<()> {
-        self.layout.finish(Use::Write)?;
+        self.layout.region.finish(Use::Write)?;
         self.device().write_rows(bytes_of(elements), self.layout.as_rows::<T>())
     }
 }
