@@ -117,6 +117,7 @@ fn a_driver_that_does_not_work_is_an_error() {
     });
 }
 
+#[test]
 fn a_device_is_opened_described_and_closed() {
     let name = "a_device_is_opened_described_and_closed";
     in_child(name, Driver::Fake, &[("FAKE_CUDA_DEVICES", "2")], |path| {
@@ -226,6 +227,102 @@ fn streams_wait_for_each_other_where_they_share_a_matrix() {
         // In order on one stream anyway.
         enqueue(&second, &a, &b, &mut d);
         assert_eq!(count(&log.next(), "stream"), 0);
+    });
+}
+
+/// Memory of another library is known by its addresses alone, of which views are made again and again.
+#[test]
+fn work_on_memory_of_others_is_in_order_too() {
+    in_child("work_on_memory_of_others_is_in_order_too", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let (a, foreign, apart) = (matrix(&device), matrix(&device), matrix(&device));
+        let mut half = device.matrix::<f32>(16, 32).unwrap();
+        // SAFETY: the matrices are not used otherwise and live as long as the device.
+        let written = |of: &Matrix<f32>| unsafe {
+            MatrixViewMut::<f32>::from_raw(&device, of.address(), 32, 32, 32).unwrap()
+        };
+        // SAFETY: as above. The rows of the middle alone.
+        let read = || unsafe {
+            MatrixView::<f32>::from_raw(&device, foreign.address() + 1024, 16, 32, 32).unwrap()
+        };
+        let product = || Gemm::new(&a, &a).kernel(kernel());
+        let mut log = Log::new(path);
+
+        let mut d = written(&foreign);
+        product().enqueue(&first, &mut d).unwrap();
+        let lines = log.next();
+        let wait = format!("wait for stream {}", launched_on(&lines));
+        assert_eq!(count(&lines, "wait"), 0, "{lines:#?}");
+        d.view().to_vec().unwrap();
+        assert_eq!(log.next()[0], wait, "the same view");
+
+        product().enqueue(&first, &mut d).unwrap();
+        log.next();
+        read().to_vec().unwrap();
+        assert_eq!(log.next()[0], wait, "another view of a part");
+
+        let mut d = written(&foreign);
+        product().enqueue(&first, &mut d).unwrap();
+        let one = launched_on(&log.next());
+        product().enqueue(&second, written(&apart)).unwrap();
+        let lines = log.next();
+        let two = launched_on(&lines);
+        assert_eq!(count(&lines, "stream"), 0, "other memory: {lines:#?}");
+        let second_waits = format!("stream {two} waits for stream {one}");
+        product().enqueue(&second, &mut d).unwrap();
+        assert_eq!(log.next()[0], second_waits, "both write it");
+        Gemm::new(read(), &a).kernel(kernel()).enqueue(&first, &mut half).unwrap();
+        assert_eq!(log.next()[0], format!("stream {one} waits for stream {two}"), "read");
+
+        // The host writes what is still read.
+        d.copy_from(&Array2::zeros((32, 32)).view()).unwrap();
+        let lines = log.next();
+        for stream in [one, two] {
+            assert!(lines.contains(&format!("wait for stream {stream}")), "{lines:#?}");
+        }
+        device.synchronize().unwrap();
+        log.next();
+        d.view().to_vec().unwrap();
+        assert_eq!(count(&log.next(), "wait"), 0, "all is done");
+    });
+}
+
+/// Each matrix of a batch counts, and so does memory that a bias is read from.
+#[test]
+fn all_memory_of_others_that_a_product_takes_is_in_order() {
+    let name = "all_memory_of_others_that_a_product_takes_is_in_order";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let (a, memory) = (matrix(&device), device.batch::<f32>(4, 32, 32).unwrap());
+        let at = |index: u64| memory.address() + index * 4096;
+        // SAFETY: the memory is not used otherwise and lives as long as the device.
+        let (mut batch, last, bias) = unsafe {
+            (
+                BatchViewMut::<f32>::from_raw(&device, at(0), 3, (32, 32), 32, 1024).unwrap(),
+                MatrixView::<f32>::from_raw(&device, at(2), 32, 32, 32).unwrap(),
+                MatrixView::<f32>::from_raw(&device, at(2) + 4092, 1, 1, 1).unwrap(),
+            )
+        };
+        let mut log = Log::new(path);
+        Gemm::new(&a, &a).kernel(kernel()).enqueue(&first, &mut batch).unwrap();
+        let one = launched_on(&log.next());
+        let waits = |lines: &[String]| {
+            let waits = format!("waits for stream {one}");
+            lines.iter().filter(|line| line.ends_with(&waits)).count()
+        };
+        Gemm::new(&a, last).kernel(kernel()).enqueue(&second, &mut matrix(&device)).unwrap();
+        assert_eq!(waits(&log.next()), 1);
+        let product = Gemm::new(&a, a.t()).kernel(kernel());
+        product.clone().c(1.0, last).enqueue(&second, &mut matrix(&device)).unwrap();
+        assert_eq!(waits(&log.next()), 1);
+        let narrow = a.view().slice(0..32, 0..1).unwrap();
+        let biased = Gemm::new(&a, narrow).kernel(kernel()).bias_per_column(bias);
+        biased.enqueue(&second, &mut device.matrix::<f32>(32, 1).unwrap()).unwrap();
+        assert_eq!(waits(&log.next()), 1);
+        batch.view().matrix(2).unwrap().to_vec().unwrap();
+        assert_eq!(log.next()[0], format!("wait for stream {one}"));
     });
 }
 
@@ -467,6 +564,113 @@ fn measuring_at_first_use_is_refused_during_a_capture_and_done_after_it() {
     });
 }
 
+/// A graph keeps the addresses of a stream's workspace, whatever becomes of the stream.
+#[test]
+fn a_workspace_that_a_graph_uses_is_kept() {
+    in_child("a_workspace_that_a_graph_uses_is_kept", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let matrix = |rows, cols| device.matrix::<f32>(rows, cols).unwrap();
+        let (a, b, mut d) = (matrix(16, 512), matrix(512, 64), matrix(16, 64));
+        let (wide, mut e) = (matrix(512, 128), matrix(16, 128));
+        let product = |b| Gemm::new(&a, b).kernel(KernelChoice::Named("split_k16".into()));
+        let bytes = product(&b).workspace_size(&mut d).unwrap().partial_bytes;
+        let more = product(&wide).workspace_size(&mut e).unwrap().partial_bytes;
+        assert!(0 < bytes && bytes < more);
+        let (of_graph, larger) = (format!("free {bytes}"), format!("free {more}"));
+
+        product(&b).enqueue(&stream, &mut d).unwrap();
+        capture(&stream, || {
+            product(&b).enqueue(&stream, &mut d).unwrap();
+        });
+        let mut log = Log::new(path);
+        product(&wide).enqueue(&stream, &mut e).unwrap();
+        drop(stream);
+        device.synchronize().unwrap();
+        let lines = log.next();
+        assert_eq!((count(&lines, &of_graph), count(&lines, &larger)), (0, 1), "{lines:#?}");
+
+        // Without a graph it is given back at once; with one it is kept also where nothing larger comes.
+        product(&b).enqueue(&other, &mut d).unwrap();
+        log.next();
+        product(&wide).enqueue(&other, &mut e).unwrap();
+        assert_eq!(count(&log.next(), &of_graph), 1);
+        capture(&other, || {
+            product(&wide).enqueue(&other, &mut e).unwrap();
+        });
+        drop(other);
+        device.synchronize().unwrap();
+        assert_eq!(count(&log.next(), "free"), 0);
+
+        drop((a, b, d, wide, e, device));
+        let lines = log.next();
+        assert_eq!((count(&lines, &of_graph), count(&lines, &larger)), (1, 1), "{lines:#?}");
+        assert_eq!(lines.last().unwrap(), "release");
+    });
+}
+
+#[test]
+fn dropping_a_stream_does_not_wait_for_its_workspace() {
+    let name = "dropping_a_stream_does_not_wait_for_its_workspace";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let matrix = |rows, cols| device.matrix::<f32>(rows, cols).unwrap();
+        let (a, b, mut d) = (matrix(16, 512), matrix(512, 64), matrix(16, 64));
+        let product = Gemm::new(&a, &b).kernel(KernelChoice::Named("split_k16".into()));
+        let free = format!("free {}", product.workspace_size(&mut d).unwrap().partial_bytes);
+        product.enqueue(&stream, &mut d).unwrap();
+        let mut log = Log::new(path);
+        drop(stream);
+        assert_eq!(log.next(), [""; 0], "neither waits nor frees");
+        device.synchronize().unwrap();
+        assert_eq!(count(&log.next(), &free), 1);
+    });
+}
+
+/// A record is written by work of whoever has it, so that the work of one thread must not come between that of another.
+#[test]
+fn products_of_two_threads_that_share_a_record_are_in_order() {
+    let name = "products_of_two_threads_that_share_a_record_are_in_order";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let a = device.matrix::<f32>(32, 128).unwrap();
+        let record = device.precision_record(1).unwrap();
+        let product = || Gemm::new(&a, a.t()).precision(Precision::Auto).auto_at_any_size();
+        let streams = [device.stream().unwrap(), device.stream().unwrap()];
+        let mut targets = [matrix(&device), matrix(&device)];
+        // Loads the kernels.
+        for (stream, d) in streams.iter().zip(&mut targets) {
+            product().record_precision(&record).enqueue(stream, d).unwrap();
+        }
+        let mut log = Log::new(path);
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for (stream, d) in streams.iter().zip(&mut targets) {
+                scope.spawn(|| {
+                    start.wait();
+                    for _ in 0..100 {
+                        product().record_precision(&record).enqueue(stream, &mut *d).unwrap();
+                    }
+                });
+            }
+        });
+        let mut last = String::new();
+        let mut waits = Vec::new();
+        for line in log.next() {
+            if line.starts_with("launch") {
+                let stream = launched_on(std::slice::from_ref(&line));
+                let needed = format!("stream {stream} waits for stream {last}");
+                assert!(last.is_empty() || last == stream || waits.contains(&needed), "{needed}");
+                last = stream;
+                waits.clear();
+            } else {
+                waits.push(line);
+            }
+        }
+    });
+}
+
 #[test]
 fn the_host_waits_before_it_touches_a_matrix() {
     in_child("the_host_waits_before_it_touches_a_matrix", Driver::Fake, &[], |path| {
@@ -553,6 +757,23 @@ fn events_measure_time() {
         let stream = Device::cuda(0).unwrap().stream().unwrap();
         let (start, end) = (stream.record().unwrap(), stream.record().unwrap());
         assert_eq!(end.elapsed_since(&start).unwrap().as_micros(), 1500);
+    });
+}
+
+#[test]
+fn who_asks_for_an_event_is_told_of_a_fault() {
+    let name = "who_asks_for_an_event_is_told_of_a_fault";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_FAULT", "1")], |_| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        let before = stream.record().unwrap();
+        assert!(!before.has_passed().unwrap());
+        before.synchronize().unwrap();
+        assert!(before.has_passed().unwrap());
+        enqueue(&stream, &a, &a, &mut d);
+        let error = stream.record().unwrap().has_passed().unwrap_err();
+        assert!(matches!(error, Error::Cuda { call: "cuEventQuery", code: 700, .. }), "{error}");
     });
 }
 
@@ -665,20 +886,3 @@ fn a_kernel_with_more_shared_memory_than_a_block_can_have_is_not_loaded() {
         assert!(report("pipelined_f32").is_ok());
     });
 }
-#[test]
-fn who_asks_for_an_event_is_told_of_a_fault() {
-    let name = "who_asks_for_an_event_is_told_of_a_fault";
-    in_child(name, Driver::Fake, &[("FAKE_CUDA_FAULT", "1")], |_| {
-        let device = Device::cuda(0).unwrap();
-        let stream = device.stream().unwrap();
-        let (a, mut d) = (matrix(&device), matrix(&device));
-        let before = stream.record().unwrap();
-        assert!(!before.has_passed().unwrap());
-        before.synchronize().unwrap();
-        assert!(before.has_passed().unwrap());
-        enqueue(&stream, &a, &a, &mut d);
-        let error = stream.record().unwrap().has_passed().unwrap_err();
-        assert!(matches!(error, Error::Cuda { call: "cuEventQuery", code: 700, .. }), "{error}");
-    });
-}
-

@@ -5,6 +5,7 @@
 //! | `context` | the driver, the primary context, errors |
 //! | `limits` | the device's name and limits |
 //! | `memory` | allocation and copies |
+//! | `released` | memory that was given up while work may still use it |
 //! | `queue` | streams and events |
 //! | `capture` | streams that are being captured in a graph |
 //! | `module` | PTX modules: loaded when a kernel is first used |
@@ -19,13 +20,14 @@ mod limits;
 mod memory;
 mod module;
 pub(crate) mod queue;
+mod released;
 mod tensor_map;
 
 pub(crate) use context::device_count;
 
 use super::foreign::ForeignWork;
 use super::info::DeviceInfo;
-use super::pending::{Pending, Use};
+use super::pending::Use;
 use super::report::KernelReport;
 use super::workspace::{Held, WorkspaceSize};
 use super::{Code, DeviceSpec, KernelSource, Launch, Step};
@@ -35,6 +37,7 @@ use context::Context;
 use memory::StreamMemory;
 use module::LoadedKernel;
 use queue::{CudaStream, Point};
+use released::Released;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -57,7 +60,7 @@ pub(crate) struct CudaDevice {
     /// Work on memory that somebody else owns.
     foreign: Mutex<ForeignWork<Point>>,
     /// Memory of dropped buffers that outstanding work may still use.
-    released: Mutex<Vec<(u64, Pending<Point>)>>,
+    released: Released<Point>,
     context: Arc<Context>,
 }
 
@@ -79,7 +82,7 @@ impl CudaDevice {
             kernels: Mutex::default(),
             maps: Maps::default(),
             foreign: Mutex::default(),
-            released: Mutex::default(),
+            released: Released::default(),
             context,
         });
         open.push((ordinal, Arc::downgrade(&device)));
@@ -207,7 +210,8 @@ impl CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        // Buffers keep the device alive, so all that is left is what they released.
+        self.release_workspace(&self.foreground);
+        // Buffers and streams keep the device alive, so all that is left is what they released.
         self.free_released(true);
     }
 }

@@ -135,6 +135,12 @@ impl Memory for SimDevice {
         SimDevice::free(self, address);
     }
 
+    fn is_captured(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn keep(&self, _address: u64) {}
+
     fn zero(&self, address: u64, words: u64) -> Result<()> {
         let bytes = vec![0; words as usize * WORD_BYTES as usize];
         self.simulator.write(address, &bytes).map_err(error)

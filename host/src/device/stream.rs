@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// A queue of work on a device: in order within it, beside the work of other streams.
 ///
-/// Work on two streams that uses the same matrix is put in order by the library. Dropping a stream does not stop its
-/// work. On the simulator work is done when `enqueue` returns.
+/// Work on two streams that uses the same matrix is put in order by the library. Dropping a stream neither stops its
+/// work nor waits for it. On the simulator work is done when `enqueue` returns.
 ///
 /// # Examples
 /// ```
@@ -35,8 +35,10 @@ use std::time::Duration;
 /// 1. *Warm up.* Enqueue every product once on the stream before the capture. That loads its kernels, chooses among them, and
 ///    allocates the workspace. A product that would have to do so during the capture is refused with [`Error::Capturing`], before
 ///    anything of it is captured.
-/// 2. *Give a [workspace](crate::Gemm::workspace)* to products that need one. A stream's own would do during the capture; but the graph keeps
-///    its address, and it moves when a later product on the stream needs a larger one, and goes with the stream.
+/// 2. *Give a [workspace](crate::Gemm::workspace)* to products that need one, and keep it as long as the graph. With the stream's own a graph
+///    works too: what was captured is kept as long as any handle of the device, also when a later product on the stream needs a larger one, or
+///    the stream is dropped. But it is never given back before, and other work on the stream uses it as well, so that the graph
+///    must not run beside that.
 /// 3. *Synchronise other streams* that use the same matrices: a graph cannot wait for work outside of it, and the product is
 ///    refused in the same way.
 /// 4. Capture: begin, `enqueue`, end. Nothing else: making, reading, writing or dropping a matrix
@@ -105,6 +107,14 @@ impl Stream {
 
     pub(crate) fn as_cuda(&self) -> Option<&CudaStream> {
         self.cuda.as_ref()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let (Some(stream), Machine::Cuda(cuda)) = (&self.cuda, self.device.machine()) {
+            cuda.release_workspace(stream);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each stream has some of its own, and so has a device for the work of no stream. It grows to the most that a product on it
 //! has needed and is then used again and again: the work of a stream is in order, so that one product is done with it before
-//! the next begins. Whoever wants to know where memory goes makes a [`Workspace`] and passes it to
+//! the next begins. What a CUDA graph has captured stays where it is as long as the device. Whoever wants to know where memory goes makes a [`Workspace`] and passes it to
 //! [`Gemm::workspace`](crate::Gemm::workspace).
 
 use super::pending::Use;
@@ -138,6 +138,10 @@ pub(crate) trait Memory {
     fn alloc(&self, bytes: u64) -> Result<u64>;
     /// Gives memory back that nothing uses.
     fn free(&self, address: u64);
+    /// Whether what is launched now goes into a graph.
+    fn is_captured(&self) -> Result<bool>;
+    /// Keeps memory that a graph uses as long as the device.
+    fn keep(&self, address: u64);
     /// Sets words to zero before any later work.
     fn zero(&self, address: u64, words: u64) -> Result<()>;
 }
@@ -151,9 +155,16 @@ pub(crate) struct Grown {
     copies: u64,
     signals: u64,
     spoilt: Spoilt,
+    /// Whether a graph has its addresses, which launches go to that nobody sees here.
+    in_graph: bool,
 }
 
 impl Grown {
+    /// Whether it has to stay where it is as long as the device.
+    pub fn is_in_graph(&self) -> bool {
+        self.in_graph
+    }
+
     /// The addresses of its allocations.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
         [self.partials, self.copies, self.signals].into_iter().filter(|&address| address != 0)
@@ -170,7 +181,10 @@ impl Grown {
         }
         memory.settle()?;
         let size = self.size.max(needed);
-        self.addresses().for_each(|address| memory.free(address));
+        let is_in_graph = self.in_graph;
+        let give_up =
+            |address| if is_in_graph { memory.keep(address) } else { memory.free(address) };
+        self.addresses().for_each(give_up);
         *self = Grown::default();
         let alloc = |bytes| if bytes == 0 { Ok(0) } else { memory.alloc(bytes) };
         self.partials = alloc(size.partial_bytes)?;
@@ -213,6 +227,7 @@ impl<'w> Held<'w> {
     ) -> Result<Held<'w>> {
         let mut grown = workspace.lock().unwrap_or_else(PoisonError::into_inner);
         grown.reserve(size, memory)?;
+        grown.in_graph = grown.in_graph || memory.is_captured()?;
         let Grown { partials, copies, signals, .. } = *grown;
         Ok(Held { partials, copies, signals, guard: Guard::Own { grown } })
     }

@@ -114,6 +114,8 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
 ) -> Result<Report> {
     let Problem { m, n, k, batch, .. } = plan.problem;
     let (kernel, device) = (plan.kernel.info, plan.a.device());
+    // Others do not touch the record before the work that is put on the stream here is remembered.
+    let _recording = plan.record.map(PrecisionRecord::hold);
     let exactly = plan
         .if_marked
         .map(|exact| Exactly::new(exact, shape, &plan.problem, device, workspace, plan.record));

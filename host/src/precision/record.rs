@@ -12,7 +12,7 @@ pub(crate) const NOTE_BYTES: u64 = size_of::<u32>() as u64;
 /// Memory in which a product of [`Precision::Auto`] that is [enqueued](crate::Gemm::enqueue) leaves what it was computed in, to be asked for
 /// when it is done: [`Device::precision_record`], [`Gemm::record_precision`](crate::Gemm::record_precision).
 ///
-/// It tells of the last product that was given it. Of one in a CUDA graph it tells what its last launch did, for
+/// It tells of the last product that was given it: those that share it are put in order by the library. Of one in a CUDA graph it tells what its last launch did, for
 /// which the caller [synchronises](crate::Stream#capture-in-a-cuda-graph).
 ///
 /// # Examples
@@ -35,6 +35,8 @@ pub struct PrecisionRecord {
     notes: Buffer,
     products: u32,
     state: Mutex<State>,
+    /// Held while a product is put on its stream: another one, of another thread, comes after it.
+    users: Mutex<()>,
 }
 
 /// What is known without asking the device.
@@ -51,7 +53,8 @@ enum State {
 impl PrecisionRecord {
     pub(crate) fn new(device: &Device, products: u32) -> Result<PrecisionRecord> {
         let notes = Buffer::new(device, u64::from(products) * NOTE_BYTES)?;
-        Ok(PrecisionRecord { notes, products, state: Mutex::new(State::Empty) })
+        let (state, users) = (Mutex::new(State::Empty), Mutex::default());
+        Ok(PrecisionRecord { notes, products, state, users })
     }
 
     /// Products that it has room for.
@@ -99,6 +102,11 @@ impl PrecisionRecord {
             return Err(Error::RecordTooSmall { found: self.products, needed: products });
         }
         Ok(&self.notes)
+    }
+
+    /// Nobody else's product uses it until this is dropped.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers what was launched.

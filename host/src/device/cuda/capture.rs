@@ -15,22 +15,24 @@ static IS_CAPTURING: LazyLock<Option<StreamIsCapturing>> =
 static EXCHANGE_MODE: LazyLock<Option<ThreadExchangeStreamCaptureMode>> =
     LazyLock::new(newer::thread_exchange_stream_capture_mode);
 
+/// Whether a stream, which lives, is being captured.
+pub(super) fn is_captured(stream: sys::CUstream, _bound: &Bound<'_>) -> Result<bool> {
+    // A driver without the function has no graphs.
+    let Some(is_capturing) = *IS_CAPTURING else { return Ok(false) };
+    let mut status = newer::STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: the stream lives, and the pointer is to a local.
+    check_code("cuStreamIsCapturing", unsafe { is_capturing(stream.cast(), &mut status) })?;
+    Ok(status != newer::STREAM_CAPTURE_STATUS_NONE)
+}
+
 /// An error where a stream, which lives, is being captured.
 pub(super) fn refuse(
     stream: sys::CUstream,
     needed: &'static str,
     remedy: &'static str,
-    _bound: &Bound<'_>,
+    bound: &Bound<'_>,
 ) -> Result<()> {
-    // A driver without the function has no graphs.
-    let Some(is_capturing) = *IS_CAPTURING else { return Ok(()) };
-    let mut status = newer::STREAM_CAPTURE_STATUS_NONE;
-    // SAFETY: the stream lives, and the pointer is to a local.
-    check_code("cuStreamIsCapturing", unsafe { is_capturing(stream.cast(), &mut status) })?;
-    match status {
-        newer::STREAM_CAPTURE_STATUS_NONE => Ok(()),
-        _ => Err(Error::Capturing { needed, remedy }),
-    }
+    if is_captured(stream, bound)? { Err(Error::Capturing { needed, remedy }) } else { Ok(()) }
 }
 
 /// While this lives, what this thread asks about streams that are not captured does not spoil the captures of others: without it a

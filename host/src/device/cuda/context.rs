@@ -54,6 +54,8 @@ pub(crate) struct Context {
     raw: sys::CUcontext,
     /// Events without a time that nobody uses any more: making one anew costs every launch more than recording it.
     spare_events: Mutex<Vec<sys::CUevent>>,
+    /// Memory whose addresses are in graphs.
+    of_graphs: Mutex<Vec<u64>>,
 }
 
 /// Most events that are kept for later launches.
@@ -80,7 +82,8 @@ impl Context {
         check("cuDevicePrimaryCtxRetain", unsafe {
             sys::cuDevicePrimaryCtxRetain(&mut raw, device)
         })?;
-        Ok(Context { ordinal, device, raw, spare_events: Mutex::default() })
+        let (spare_events, of_graphs) = Default::default();
+        Ok(Context { ordinal, device, raw, spare_events, of_graphs })
     }
 
     pub fn ordinal(&self) -> usize {
@@ -113,6 +116,11 @@ impl Context {
         None
     }
 
+    /// Keeps memory as long as the context: a graph may be launched at any time, and nobody says when it is no more.
+    pub fn keep_memory(&self, address: u64) {
+        lock(&self.of_graphs).push(address);
+    }
+
     /// Waits for all work in the context.
     pub fn synchronize(&self) -> Result<()> {
         let _bound = self.bind()?;
@@ -124,10 +132,15 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let spare = std::mem::take(&mut *lock(&self.spare_events));
+        let of_graphs = std::mem::take(&mut *lock(&self.of_graphs));
         if let Ok(_bound) = self.bind() {
             for event in spare {
                 // SAFETY: made once, and nobody has used it since it was kept.
                 let _ = unsafe { sys::cuEventDestroy_v2(event) };
+            }
+            for address in of_graphs {
+                // SAFETY: allocated in this context; by now nobody launches the graphs.
+                let _ = unsafe { sys::cuMemFree_v2(address) };
             }
         }
         // SAFETY: retained once when this was made; a failure leaves nothing to do.

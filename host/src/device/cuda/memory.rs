@@ -4,7 +4,7 @@ use super::context::check;
 use super::queue::{CudaStream, Point};
 use super::{CudaDevice, lock};
 use crate::device::Rows;
-use crate::device::pending::Pending;
+use crate::device::pending::{Pending, Use};
 use crate::device::workspace::Memory;
 use crate::error::{Error, Result};
 use cust::sys;
@@ -53,24 +53,28 @@ impl CudaDevice {
         if pending.is_empty() {
             self.free(address);
         } else {
-            lock(&self.released).push((address, pending));
+            self.released.add(address, pending);
         }
     }
 
     /// Frees released memory that nothing uses any more, or waits until nothing uses it and frees it all.
     pub(super) fn free_released(&self, wait: bool) {
-        let mut done = Vec::new();
-        lock(&self.released).retain_mut(|(address, pending)| {
-            if wait {
-                pending.wait_for_all();
+        self.released.free(wait, |address| self.free(address));
+    }
+
+    /// Releases the workspace of a stream that is not used any more, after the work that is on it.
+    pub fn release_workspace(&self, stream: &CudaStream) {
+        let workspace = std::mem::take(&mut *lock(stream.workspace()));
+        let point = stream.point();
+        for address in workspace.addresses() {
+            if workspace.is_in_graph() {
+                self.context.keep_memory(address);
+            } else {
+                let mut pending = Pending::default();
+                pending.add(stream.id(), &point, Use::Write);
+                self.release(address, pending);
             }
-            pending.forget_reached();
-            if pending.is_empty() {
-                done.push(*address);
-            }
-            !pending.is_empty()
-        });
-        done.into_iter().for_each(|address| self.free(address));
+        }
     }
 
     /// In a context that a faulty kernel has broken this fails, and the memory goes with the context.
@@ -180,6 +184,14 @@ impl Memory for StreamMemory<'_> {
 
     fn free(&self, address: u64) {
         self.device.free(address);
+    }
+
+    fn is_captured(&self) -> Result<bool> {
+        self.stream.is_captured()
+    }
+
+    fn keep(&self, address: u64) {
+        self.device.context.keep_memory(address);
     }
 
     fn zero(&self, address: u64, words: u64) -> Result<()> {

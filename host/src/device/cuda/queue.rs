@@ -16,7 +16,8 @@ pub(crate) struct CudaStream {
     queue: Arc<Queue>,
     /// Tells streams apart even when the driver uses an address again.
     id: u64,
-    /// Memory for the unfinished sums of its work, which is in order and so can share it.
+    /// Memory for the unfinished sums of its work, which is in order and so can share it. Whoever drops the stream has the device
+    /// [release it](super::CudaDevice::release_workspace).
     workspace: Mutex<Grown>,
 }
 
@@ -89,6 +90,11 @@ impl CudaStream {
         check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.raw()) })
     }
 
+    /// Whether it is being captured in a graph.
+    pub fn is_captured(&self) -> Result<bool> {
+        capture::is_captured(self.raw(), &self.context().bind()?)
+    }
+
     /// An error where the stream is being captured in a graph: before something is done that would spoil the capture.
     pub fn refuse_capture(&self, needed: &'static str, remedy: &'static str) -> Result<()> {
         capture::refuse(self.raw(), needed, remedy, &self.context().bind()?)
@@ -119,24 +125,6 @@ impl CudaStream {
         let event = CudaEvent { raw, is_timed: true, context: Arc::clone(self.context()) };
         self.queue.record(&event, &bound)?;
         Ok(event)
-    }
-}
-
-impl Drop for CudaStream {
-    fn drop(&mut self) {
-        let workspace =
-            std::mem::take(self.workspace.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if workspace == Grown::default() {
-            return;
-        }
-        // A failure means that the context is broken, and nothing uses the memory any more.
-        let _ = self.synchronize();
-        if let Ok(_bound) = self.context().bind() {
-            for address in workspace.addresses() {
-                // SAFETY: allocated in this context for this stream, whose work is done.
-                let _ = unsafe { sys::cuMemFree_v2(address) };
-            }
-        }
     }
 }
 
