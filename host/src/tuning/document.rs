@@ -18,7 +18,7 @@ pub(super) const FORMAT: u32 = 1;
 pub enum Damage {
     /// It is no JSON, or JSON of another kind.
     #[error("it is damaged: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
     /// It has another form.
     #[error("it has format {found} where {FORMAT} is understood")]
     Format {
@@ -33,10 +33,19 @@ pub enum Damage {
     },
 }
 
+/// Not a source: the message has all of it.
+impl From<serde_json::Error> for Damage {
+    fn from(error: serde_json::Error) -> Self {
+        Damage::Json(error)
+    }
+}
+
 /// Tables of different keys.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub tables: Vec<Stored>,
+    /// Tables of element types or layouts that this library does not have, as they were read.
+    pub others: Vec<JsonTable>,
 }
 
 /// A table with its key.
@@ -136,14 +145,27 @@ impl Document {
         if found != FORMAT {
             return Err(Damage::Format { found });
         }
+        let mut document = Document::default();
         let JsonDocument { tables } = serde_json::from_str(text)?;
-        let tables = tables.into_iter().map(decode_table).collect::<Result<_, _>>()?;
-        Ok(Document { tables })
+        for json in tables {
+            match (json.types(), json.layouts()) {
+                (Some(types), Some(layouts)) => {
+                    document.tables.push(decode_table(json, types, layouts)?);
+                }
+                _ => document.others.push(json),
+            }
+        }
+        Ok(document)
     }
 
     /// Writes a document: a line an entry, so that people and version control can read it.
     pub fn encode(&self) -> Result<String, serde_json::Error> {
-        let tables = self.tables.iter().map(encode_table).collect::<Result<Vec<_>, _>>()?;
+        let ours = self.tables.iter().map(|stored| match &stored.read {
+            Some(read) => JsonTable::clone(read),
+            None => JsonTable::new(stored),
+        });
+        let all = ours.chain(self.others.iter().cloned());
+        let tables = all.map(encode_table).collect::<Result<Vec<_>, _>>()?;
         let tables = if tables.is_empty() {
             "[]".to_owned()
         } else {
@@ -164,17 +186,22 @@ pub fn encode(
 ) -> Result<String, serde_json::Error> {
     let key = |table: &Table| Key::of(device, table.types(), table.layouts());
     let stored = |table: &Table| Stored::new(key(table), changed, table.clone());
-    Document { tables: tables.iter().map(stored).collect() }.encode()
+    Document { tables: tables.iter().map(stored).collect(), others: Vec::new() }.encode()
 }
 
 /// A document with the times of another one of the same GPU, and of the same element types and layouts or others: of two times of a kernel on a shape the
-/// [shorter](Table::merge_shorter), whichever the driver and the version of the kernels. Kernels that this library does not have are left out.
+/// [shorter](Table::merge_shorter), whichever the driver and the version of the kernels. Kernels that this library does not have are left out; tables
+/// of types and layouts that it does not have stay as they are.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// What is wrong with one of them; also where the newer one has tables of types or layouts that this library does not have, and cannot merge.
 pub fn merge_shorter(known: &str, newer: &str) -> Result<String, Damage> {
     let mut document = Document::decode(known)?;
-    for Stored { key, changed, table, .. } in Document::decode(newer)?.tables {
+    let newer = Document::decode(newer)?;
+    if let Some(JsonTable { dtype, layouts, .. }) = newer.others.first() {
+        return Err(value(format!("there are no kernels of {dtype} in layouts {layouts}")));
+    }
+    for Stored { key, changed, table, .. } in newer.tables {
         let alike = |stored: &&mut Stored| {
             // Zero where it was not noted.
             let parts = [stored.key.multiprocessors, key.multiprocessors];
@@ -197,11 +224,7 @@ pub fn merge_shorter(known: &str, newer: &str) -> Result<String, Damage> {
     Ok(document.encode()?)
 }
 
-fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
-    let types = Types::ALL.into_iter().find(|types| types.name() == json.dtype);
-    let types = types.ok_or_else(|| value(format!("there is no element type {}", json.dtype)))?;
-    let layouts = Layouts::ALL.into_iter().find(|layouts| layouts.name() == json.layouts);
-    let layouts = layouts.ok_or_else(|| value(format!("there are no layouts {}", json.layouts)))?;
+fn decode_table(json: JsonTable, types: Types, layouts: Layouts) -> Result<Stored, Damage> {
     let find = |kernel: &JsonKernel| {
         let same = |known: &&KernelInfo| {
             (Types::of(known), known.layouts) == (types, layouts)
@@ -240,6 +263,16 @@ fn decode_table(json: JsonTable) -> Result<Stored, Damage> {
 }
 
 impl JsonTable {
+    /// Its element types, if this library has them.
+    fn types(&self) -> Option<Types> {
+        Types::ALL.into_iter().find(|types| types.name() == self.dtype)
+    }
+
+    /// Its layouts, likewise.
+    fn layouts(&self) -> Option<Layouts> {
+        Layouts::ALL.into_iter().find(|layouts| layouts.name() == self.layouts)
+    }
+
     fn new(Stored { key, changed, table, .. }: &Stored) -> JsonTable {
         let columns = table.kernels();
         let kernel = |kernel: &&KernelInfo| JsonKernel {
@@ -270,11 +303,7 @@ impl JsonTable {
     }
 }
 
-fn encode_table(stored: &Stored) -> Result<String, serde_json::Error> {
-    let mut json = match &stored.read {
-        Some(read) => JsonTable::clone(read),
-        None => JsonTable::new(stored),
-    };
+fn encode_table(mut json: JsonTable) -> Result<String, serde_json::Error> {
     let entries = std::mem::take(&mut json.entries);
     let entries = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
     let head = serde_json::to_string(&json)?;
@@ -287,139 +316,4 @@ fn value(what: String) -> Damage {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::table::tests::entry;
-    use super::*;
-    use regemm_kernels::element::Dtype;
-
-    fn document() -> Document {
-        let mut table = Table::new(Dtype::F32);
-        table.insert(entry((128, 256, 512), &[("naive_f32", 12.3456), ("tiled16_f32", 7.0)]));
-        table.insert(entry((1, 1023, 77), &[("tiled16_f32", 3.5)]));
-        let key = Key {
-            gpu: "NVIDIA \"quoted\"".into(),
-            multiprocessors: 132,
-            driver: "CUDA 13.0".into(),
-            code: "0123456789abcdef".into(),
-            types: Dtype::F32.into(),
-            layouts: Layouts::NN,
-        };
-        Document { tables: vec![Stored::new(key, 7, table)] }
-    }
-
-    #[test]
-    fn round_trip() {
-        let text = document().encode().unwrap();
-        let again = Document::decode(&text).unwrap();
-        assert_eq!(again.encode().unwrap(), text);
-        let stored = &again.tables[0];
-        assert_eq!((&stored.key, stored.changed), (&document().tables[0].key, 7));
-        assert_eq!(stored.table.len(), 2);
-        let entry = stored.table.get(Shape::packed(Dtype::F32, 128, 256, 512)).unwrap();
-        assert!((entry.seconds(kernels().first().unwrap()).unwrap() - 12.346e-6).abs() < 1e-12);
-        let odd = stored.table.get(Shape::packed(Dtype::F32, 1, 1023, 77)).unwrap();
-        assert_eq!((odd.times.len(), odd.shape.aligned), (1, false));
-    }
-
-    #[test]
-    fn no_tables_are_a_document_too() {
-        let text = Document::default().encode().unwrap();
-        assert!(Document::decode(&text).unwrap().tables.is_empty());
-        let mut empty = document();
-        empty.tables[0].table = Table::new(Dtype::F32);
-        let again = Document::decode(&empty.encode().unwrap()).unwrap();
-        assert!(again.tables[0].table.is_empty());
-    }
-
-    #[test]
-    fn damage_is_named() {
-        let good = document().encode().unwrap();
-        let damaged = |from: &str, to: &str| {
-            assert!(good.contains(from), "{good}");
-            Document::decode(&good.replace(from, to)).unwrap_err().to_string()
-        };
-        for cut in [0, 1, good.len() / 2, good.len() - 3] {
-            let error = Document::decode(&good[..cut]).unwrap_err();
-            assert!(matches!(error, Damage::Json(_)), "{error}");
-        }
-        assert!(damaged("\"format\": 1", "\"format\": 2").contains("format 2"));
-        assert!(damaged("\"f32\"", "\"f31\"").contains("f31"));
-        assert!(damaged("\"nn\"", "\"nm\"").contains("nm"));
-        assert!(damaged("12.346", "-12.346").contains("-12.346"));
-        assert!(damaged("12.346", "0").contains("0 us"));
-        assert!(damaged("12.346,", "").contains("128 x 256 x 512"));
-        assert!(damaged("\"shape\"", "\"form\"").contains("shape"));
-    }
-
-    #[test]
-    fn kernels_with_another_tile_are_unknown() {
-        let good = document().encode().unwrap();
-        let text = good.replace("[16,16,16,1,1,1]", "[16,16,32,1,1,1]");
-        assert_ne!(good, text);
-        let stored = &Document::decode(&text).unwrap().tables[0];
-        assert_eq!(stored.unknown, ["tiled16_f32"]);
-        assert_eq!(stored.table.len(), 1, "an entry with no known kernel is none");
-    }
-
-    #[test]
-    fn a_newer_document_is_merged_by_gpu_and_types() {
-        let later = |types: Dtype, names: &[(&str, f64)]| {
-            let mut table = Table::new(types);
-            table.insert(entry((128, 256, 512), names));
-            let key = Key {
-                driver: "CUDA 13.1".into(),
-                types: types.into(),
-                ..document().tables[0].key.clone()
-            };
-            Document { tables: vec![Stored::new(key, 9, table)] }.encode().unwrap()
-        };
-        let known = document().encode().unwrap();
-        let times = [("naive_f32", 12.0), ("tiled16_f32", 8.0)];
-        let text = merge_shorter(&known, &later(Dtype::F32, &times)).unwrap();
-        let text = merge_shorter(&text, &later(Dtype::F64, &[("naive_f64", 5.0)])).unwrap();
-        let tables = Document::decode(&text).unwrap().tables;
-        assert_eq!(tables.len(), 2);
-        assert_eq!((tables[0].key.driver.as_str(), tables[0].changed), ("CUDA 13.1", 9));
-        assert_eq!((tables[0].table.len(), tables[1].table.len()), (2, 1));
-        let entry = tables[0].table.get(Shape::packed(Dtype::F32, 128, 256, 512)).unwrap();
-        let micros = Vec::from_iter(entry.times.iter().map(|time| (time.seconds * 1e6).round()));
-        assert_eq!(micros, [12.0, 7.0]);
-        assert!(merge_shorter(&known, "{").is_err() && merge_shorter("{", &known).is_err());
-    }
-
-    /// Documents of earlier versions are of row-major factors and do not say so.
-    #[test]
-    fn tables_are_of_layouts() {
-        let (wide, layouts) = (Types::same(Dtype::Bf16), Layouts::NT);
-        let mut table = Table::in_layouts(wide, layouts);
-        table.insert(entry((256, 256, 256), &[("warpgroup_nt_bf16", 9.0)]));
-        let key = Key { types: wide, layouts, ..document().tables[0].key.clone() };
-        let text = Document { tables: vec![Stored::new(key, 7, table)] }.encode().unwrap();
-        let stored = &Document::decode(&text).unwrap().tables[0];
-        assert_eq!((stored.key.layouts, stored.table.layouts()), (layouts, layouts));
-        assert_eq!(stored.table.len(), 1);
-        let unnamed = text.replace("\"layouts\":\"nt\",", "");
-        assert_ne!(unnamed, text);
-        let stored = &Document::decode(&unnamed).unwrap().tables[0];
-        assert_eq!(
-            (stored.key.layouts, stored.unknown.len()),
-            (Layouts::NN, 1),
-            "its kernel is another"
-        );
-        let merged = merge_shorter(&unnamed, &text).unwrap();
-        assert_eq!(Document::decode(&merged).unwrap().tables.len(), 2, "tables of their own");
-    }
-
-    #[test]
-    fn kernels_of_the_same_factors_with_other_results_are_unknown() {
-        let wide = Types { factors: Dtype::Bf16, results: Dtype::F32 };
-        let mut table = Table::new(wide);
-        table.insert(entry((256, 256, 256), &[("warpgroup_bf16_f32", 9.0)]));
-        let key = Key { types: wide, ..document().tables[0].key.clone() };
-        let text = Document { tables: vec![Stored::new(key, 7, table)] }.encode().unwrap();
-        let stored = &Document::decode(&text).unwrap().tables[0];
-        assert_eq!((stored.key.types, stored.table.types(), stored.table.len()), (wide, wide, 1));
-        let text = text.replace("warpgroup_bf16_f32", "warpgroup_bf16");
-        assert_eq!(Document::decode(&text).unwrap().tables[0].unknown, ["warpgroup_bf16"]);
-    }
-}
+mod tests;
