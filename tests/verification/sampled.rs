@@ -217,3 +217,12 @@ fn a_wrong_product_of_a_batch_is_found() {
         check_batch::<f32, f32>(&[], &ndarray::Array3::zeros((0, 5, 5)).view(), SEED).unwrap();
     assert!(nothing.pass());
 }
+
+#[test]
+fn a_batch_has_a_result_for_each_problem() {
+    let large = Large::new();
+    let two = stack![Axis(0), large.d, large.d];
+    let error = check_batch(&[large.problem()], &two.view(), SEED).unwrap_err().to_string();
+    assert!(error.contains("a batch of 2") && error.contains("one of 1"), "{error}");
+    assert!(check_batch::<f32, f32>(&[], &two.view(), SEED).is_err());
+}

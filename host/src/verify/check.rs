@@ -74,16 +74,16 @@ impl Verification {
 /// all; `seed` draws the samples and the vectors. Rows are counted as if the results lay below each other.
 ///
 /// # Errors
-/// Where the shapes of the operands and results do not fit together.
-///
-/// # Panics
-/// Where there are not as many problems as results.
+/// Where the shapes of the operands and results do not fit together, or there are not as many problems as results.
 pub fn check_batch<T: Element, D: Element>(
     problems: &[Problem<'_, T, D>],
     d: &ArrayView3<'_, D>,
     seed: u64,
 ) -> Result<Verification, ShapeError> {
-    assert_eq!(problems.len(), d.dim().0, "a problem for each result");
+    let (results, needed) = (d.dim().0, problems.len());
+    if results != needed {
+        return Err(ShapeError::of_batch(problems.first(), results, needed));
+    }
     let work = problems.iter().try_fold(0, |work: usize, problem| {
         let (m, n, k) = problem.shape()?;
         Ok(work.saturating_add(m.saturating_mul(n).saturating_mul(k)))

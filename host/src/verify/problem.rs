@@ -44,6 +44,21 @@ pub struct ShapeError {
     b_cols: usize,
 }
 
+impl ShapeError {
+    /// Of another number of results than of problems, of which this is the first.
+    pub(super) fn of_batch<T: Element, D: Element>(
+        first: Option<&Problem<'_, T, D>>,
+        results: usize,
+        problems: usize,
+    ) -> ShapeError {
+        let ((a_rows, a_cols), (b_rows, b_cols)) =
+            first.map_or_else(Default::default, |first| (first.a.dim(), first.b.dim()));
+        let got = format!("a batch of {results}");
+        let want = format!("one of {problems}, the number of problems");
+        ShapeError { what: "the result", got, want, a_rows, a_cols, b_rows, b_cols }
+    }
+}
+
 impl<'a, T: Element> Problem<'a, T> {
     /// The plain product `D = A * B`.
     pub fn product(a: ArrayView2<'a, T>, b: ArrayView2<'a, T>) -> Self {
