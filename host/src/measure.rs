@@ -55,13 +55,19 @@ impl Samples {
         (!times.is_empty()).then_some(Samples { sorted: times })
     }
 
-    /// The time that a fraction `q` in 0 to 1 of the samples does not exceed (nearest rank).
+    /// The time that a fraction `q` in 0 to 1 of the samples does not exceed. Between two samples it is interpolated linearly (type 7 of R. J.
+    /// Hyndman and Y. Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50, 1996): at 0 it is the shortest, at 1 the
+    /// longest.
     pub fn quantile(&self, q: f64) -> Duration {
         let last = self.sorted.len() - 1;
-        self.sorted[((last as f64 * q.clamp(0.0, 1.0)).round() as usize).min(last)]
+        let q = if q.is_nan() { 0.0 } else { q.clamp(0.0, 1.0) };
+        let position = last as f64 * q;
+        let (below, part) = (position as usize, position.fract());
+        let (low, high) = (self.sorted[below], self.sorted[(below + 1).min(last)]);
+        low + (high - low).mul_f64(part)
     }
 
-    /// The median.
+    /// The median: of an even number of samples the mean of the two in the middle.
     pub fn median(&self) -> Duration {
         self.quantile(0.5)
     }
@@ -241,7 +247,21 @@ mod tests {
         assert_eq!(samples.quantile(1.0), Duration::from_millis(50));
         assert_relative_eq!(samples.spread(), 20.0 / 30.0, max_relative = 1e-12);
         assert_eq!(samples.count(), 5);
+        let one = Samples::new(millis(&[7])).unwrap();
+        assert_eq!([0.0, 0.5, 1.0].map(|q| one.quantile(q)), [Duration::from_millis(7); 3]);
         assert_eq!(Samples::new(Vec::new()), None);
+    }
+
+    #[test]
+    fn quantiles_between_samples_are_interpolated() {
+        let samples = Samples::new(millis(&[40, 10, 20, 30])).unwrap();
+        assert_eq!(samples.median(), Duration::from_millis(25));
+        assert_eq!(samples.quantile(0.25), Duration::from_micros(17_500));
+        assert_eq!(samples.quantile(0.9), Duration::from_millis(37));
+        assert_relative_eq!(samples.spread(), 15.0 / 25.0, max_relative = 1e-12);
+        let ten = Samples::new(millis(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10])).unwrap();
+        assert_eq!(ten.median(), Duration::from_micros(5_500));
+        assert_eq!([-1.0, 2.0, f64::NAN].map(|q| ten.quantile(q).as_millis()), [1, 10, 1]);
     }
 
     #[test]
