@@ -1,28 +1,23 @@
 //! The tables that this library brings for known GPUs.
 //!
-//! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json --merge`, more than once: of a kernel's times on a shape the shortest counts. They hold for other drivers and for kernels
-//! whose code has changed as well, only less exactly, so it is the cache that knows better where both have times.
+//! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json --merge`, more than once: of a kernel's times on a shape the shortest
+//! counts. They hold for other drivers and for kernels whose code has changed as well, only less exactly, so it is the cache that
+//! knows better where both have times.
 //!
-//! Those of `warpgroup_fitted_tall` in the H200's are worked out, until they are measured: on each shape from the kernel that was fastest beside it on an H100, whose time on the
-//! H200 is known, times what the one took of the other there by `regemm tune` (`docs/measurements/2026-11-25-h100-tune-bf16.json` and `-f16.json`). On the squares of 2176, 2200, 3000, 4096,
-//! 4200 and 5000 it is what one took of another in the bench instead, in bf16 (`docs/measurements/half-log.md`): where power limits both the ratio is another, at 5000 1.03 instead of 0.96. So it is at 5000 in the H100's.
+//! Not all is measured on the GPU itself: the H200's times of `warpgroup_fitted_tall` are worked out from what it takes of other kernels'
+//! times on an H100, and times that cannot be, since a sample had to wait for the host, are left out. What was done is in
+//! `docs/measurements/half-log.md`.
 //!
-//! The H100 has times of f16 and bf16 in all layouts, by `regemm tune --layouts nt,tn,tt`, and of layers of a transformer with B transposed; other GPUs take twins by times of row-major
-//! factors. It has squares of multiples of 200, too, with results of f32 from bf16 in NT and TT only some of them; the H200 has half of them, in NN. Without 65 times that were 1.3 times as long as those of the other type of half precision or longer, since samples had waited for the host, and with the bench's for tiles of 32 x 128 at 16 x 28672 x 4096, which are 3 % longer (`docs/measurements/half-log.md`).
-//!
-//! The H100's of f64 and of results of f32 are without times that cannot be, since a kernel's only sample had to wait for the host (`docs/measurements/half-log.md`).
-//!
-//! Which kernel is fastest depends most on the architecture and on how a product's tiles come out on the multiprocessors. The first is known of a GPU without a
-//! table if there is one of its compute capability, and the second can be worked out (`model.rs`). So it takes that table: an H100 takes the H200's in f32, and an H200 the H100's of
-//! results of f32 from factors in half precision, until they are measured. That is nearer to the truth than the [rule](crate::kernels::rank), which knows little of either: by the H200's table an H100, which had none of its own, and parts of an
-//! H200 were at most 4.1 % slower than with the fastest kernel in 90 cases, where by rule it was up to 54 %, and at 5000 2.7 times as long
-//! (`docs/measurements/2026-11-24-hopper-borrowed-tables.md`).
+//! A GPU without times of some element types takes those of another of its compute capability: which kernel is fastest depends most on the
+//! architecture, and on how a product's tiles come out on the multiprocessors, which can be worked out (`model.rs`). That is nearer to the truth than
+//! the [rule](crate::kernels::rank) (`docs/measurements/2026-11-24-hopper-borrowed-tables.md`).
 
 use super::document::{Document, Stored};
 use super::table::{Measured, Source, Table};
 use crate::device::info::DeviceInfo;
 use crate::kernels::Types;
 use regemm_kernels::layout::Layouts;
+use std::sync::OnceLock;
 
 /// A GPU and the document of its tables.
 struct Shipped {
@@ -31,20 +26,24 @@ struct Shipped {
     compute_capability: (u32, u32),
     multiprocessors: u32,
     document: &'static str,
+    /// What is in the document, which is read once, when it is first needed.
+    tables: OnceLock<Vec<Table>>,
 }
 
-static DOCUMENTS: &[Shipped] = &[
+static DOCUMENTS: [Shipped; 2] = [
     Shipped {
         gpu: "NVIDIA H100 80GB HBM3",
         compute_capability: (9, 0),
         multiprocessors: 132,
         document: include_str!("shipped/nvidia-h100-80gb-hbm3.json"),
+        tables: OnceLock::new(),
     },
     Shipped {
         gpu: "NVIDIA H200",
         compute_capability: (9, 0),
         multiprocessors: 132,
         document: include_str!("shipped/nvidia-h200.json"),
+        tables: OnceLock::new(),
     },
 ];
 
@@ -53,21 +52,43 @@ pub fn gpus() -> impl Iterator<Item = &'static str> {
     DOCUMENTS.iter().map(|shipped| shipped.gpu)
 }
 
+impl Shipped {
+    fn tables(&self) -> &[Table] {
+        self.tables.get_or_init(|| self.decode())
+    }
+
+    fn decode(&self) -> Vec<Table> {
+        let gpu = self.gpu;
+        let table = |Stored { unknown, table, .. }: Stored| {
+            if !unknown.is_empty() {
+                log::debug!("a table shipped for {gpu} has stale kernels: {}", unknown.join(", "));
+            }
+            (!table.is_empty()).then_some(table)
+        };
+        match Document::decode(self.document) {
+            Ok(document) => document.tables.into_iter().filter_map(table).collect(),
+            Err(damage) => {
+                log::warn!("the table shipped for {gpu} is ignored: {damage}");
+                Vec::new()
+            }
+        }
+    }
+}
+
 /// The tables for a GPU, by the name that the driver gives it: at most one for element types and layouts, and none without entries.
 pub fn tables(gpu: &str) -> Vec<Table> {
-    let table = |Stored { unknown, table, .. }: Stored| {
-        if !unknown.is_empty() {
-            log::debug!("a table shipped for {gpu} has stale kernels: {}", unknown.join(", "));
-        }
-        (!table.is_empty()).then_some(table)
-    };
-    stored(gpu).into_iter().filter_map(table).collect()
+    of_gpu(gpu).to_vec()
 }
 
 /// That of row-major factors.
 pub fn table(gpu: &str, types: impl Into<Types>) -> Option<Table> {
     let types = types.into();
-    tables(gpu).into_iter().find(|table| (table.types(), table.layouts()) == (types, Layouts::NN))
+    let is_asked_for = |table: &&Table| (table.types(), table.layouts()) == (types, Layouts::NN);
+    of_gpu(gpu).iter().find(is_asked_for).cloned()
+}
+
+fn of_gpu(gpu: &str) -> &'static [Table] {
+    DOCUMENTS.iter().find(|shipped| shipped.gpu == gpu).map_or(&[], Shipped::tables)
 }
 
 /// The tables of some element types that a device takes, one for layouts.
@@ -75,13 +96,13 @@ pub fn table(gpu: &str, types: impl Into<Types>) -> Option<Table> {
 pub(super) struct ShippedTables {
     source: Source,
     multiprocessors: u32,
-    tables: Vec<Table>,
+    tables: Vec<&'static Table>,
 }
 
 impl ShippedTables {
     pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
         let ShippedTables { source, multiprocessors, ref tables } = *self;
-        tables.iter().map(move |table| Measured { source, multiprocessors, table })
+        tables.iter().map(move |&table| Measured { source, multiprocessors, table })
     }
 }
 
@@ -92,7 +113,7 @@ pub fn used_by(device: &DeviceInfo, types: impl Into<Types>) -> Option<&'static 
 }
 
 /// Times in other layouts count beside those of row-major factors alone.
-fn of_device(device: &DeviceInfo, types: Types) -> Option<(&'static Shipped, Vec<Table>)> {
+fn of_device(device: &DeviceInfo, types: Types) -> Option<(&'static Shipped, Vec<&'static Table>)> {
     let alike = |shipped: &&Shipped| {
         shipped.gpu == device.name || Some(shipped.compute_capability) == device.compute_capability
     };
@@ -102,8 +123,8 @@ fn of_device(device: &DeviceInfo, types: Types) -> Option<(&'static Shipped, Vec
         (shipped.gpu != device.name, distance)
     });
     candidates.into_iter().find_map(|shipped| {
-        let mut tables = tables(shipped.gpu);
-        tables.retain(|table| table.types() == types);
+        let of_types = shipped.tables().iter().filter(|table| table.types() == types);
+        let tables = Vec::from_iter(of_types);
         let has_row_major = tables.iter().any(|table| table.layouts() == Layouts::NN);
         has_row_major.then_some((shipped, tables))
     })
@@ -118,19 +139,6 @@ pub(super) fn for_device(device: &DeviceInfo, types: impl Into<Types>) -> Option
     Some(ShippedTables { source, multiprocessors, tables })
 }
 
-fn stored(gpu: &str) -> Vec<Stored> {
-    let Some(shipped) = DOCUMENTS.iter().find(|shipped| shipped.gpu == gpu) else {
-        return Vec::new();
-    };
-    match Document::decode(shipped.document) {
-        Ok(document) => document.tables,
-        Err(damage) => {
-            log::warn!("the table shipped for {gpu} is ignored: {damage}");
-            Vec::new()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,9 +149,10 @@ mod tests {
     /// A table that names kernels or tiles that are no more is stale: it has to be made anew on the GPU.
     #[test]
     fn shipped_tables_are_of_this_librarys_kernels() {
-        for Shipped { gpu, document: text, .. } in DOCUMENTS {
+        for Shipped { gpu, document: text, .. } in &DOCUMENTS {
             let document =
                 Document::decode(text).unwrap_or_else(|damage| panic!("{gpu}: {damage}"));
+            assert!(document.others.is_empty(), "{gpu}: types or layouts that there are not");
             let mut of_types = HashSet::new();
             for Stored { key, table, unknown, .. } in document.tables {
                 assert_eq!(key.gpu, *gpu);
@@ -185,6 +194,13 @@ mod tests {
         for (device, gpu) in [(h200(), "NVIDIA H200"), (named(h100), h100)] {
             assert_eq!(of_types(&device, wide), Some((gpu, Source::Shipped)));
         }
+    }
+
+    #[test]
+    fn documents_are_read_once() {
+        let tables = || for_device(&h200(), Dtype::F32).unwrap().tables;
+        let (first, again) = (tables(), tables());
+        assert!(first.iter().zip(&again).all(|(first, again)| std::ptr::eq(*first, *again)));
     }
 
     #[test]
