@@ -212,7 +212,7 @@ fn host_vec<T>(count: usize) -> Result<Vec<T>> {
     let mut elements = Vec::new();
     elements
         .try_reserve_exact(count)
-        .map_err(|_| Error::OutOfHostMemory { requested: count * size_of::<T>() })?;
+        .map_err(|_| Error::OutOfHostMemory { requested: count.saturating_mul(size_of::<T>()) })?;
     Ok(elements)
 }
 

@@ -137,6 +137,19 @@ fn a_tall_matrix_is_a_batch() {
     assert!(matches!(error, Error::BatchStride { stride: 6, needed: 9 }), "{error}");
 }
 
+/// The same rows again and again take no memory on the device, but as many times as much on the host.
+#[test]
+fn a_batch_can_be_more_than_the_host_has() {
+    let matrix = Device::sim().matrix::<f32>(2, 3).unwrap();
+    let error = matrix.view().as_batch(usize::MAX, 2, 0).unwrap().to_array().unwrap_err();
+    assert!(matches!(error, Error::SizeOverflow { rows: usize::MAX, .. }), "{error}");
+    let error = matrix.view().as_batch(1 << 50, 1, 0).unwrap().to_array().unwrap_err();
+    let Error::OutOfHostMemory { requested } = error else { panic!("{error}") };
+    assert_eq!(requested, 12 << 50);
+    let nothing = matrix.view().slice(0..2, 0..0).unwrap().as_batch(1 << 50, 1, 0).unwrap();
+    assert_eq!(nothing.to_array().unwrap().dim(), (1 << 50, 1, 0));
+}
+
 #[test]
 fn a_batch_is_one_launch() {
     let Operands { a, b, mut d, product, .. } = operands();

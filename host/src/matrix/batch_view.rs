@@ -1,7 +1,7 @@
 //! Borrowed batches: parts of a batch, and memory that somebody else owns.
 
 use super::view::{MatrixView, MatrixViewMut};
-use super::{allocation_bytes, packed, span};
+use super::{allocation_bytes, host_vec, packed, span};
 use crate::device::Device;
 use crate::error::{Error, Operand, Result, Shape};
 use ndarray::{Array3, ArrayView3, Axis};
@@ -108,7 +108,10 @@ macro_rules! shape {
             /// Whether the rows of all matrices are those of one tall matrix, and if so how many there are.
             fn stacked_rows(&self) -> Option<usize> {
                 let rows = self.rows();
-                (self.stride == rows * self.ld() || self.count <= 1).then_some(self.count * rows)
+                if self.stride != rows * self.ld() && self.count > 1 {
+                    return None;
+                }
+                self.count.checked_mul(rows)
             }
         }
 
@@ -179,24 +182,25 @@ impl<'a, T: Element> BatchView<'a, T> {
     /// Copies the elements to the host, after outstanding work that writes them: `count x rows x cols`.
     ///
     /// # Errors
-    /// [`Error::OutOfHostMemory`], or a failure of the device.
+    /// [`Error::OutOfHostMemory`], [`Error::SizeOverflow`] where matrices that overlap are more together than an address can count, or a failure
+    /// of the device.
     pub fn to_array(&self) -> Result<Array3<T>> {
         let (count, rows, cols) = (self.count, self.rows(), self.cols());
+        let overflow = || Error::SizeOverflow { rows: count, ld: self.stride, dtype: T::DTYPE };
+        let all = rows.checked_mul(cols).and_then(|matrix| matrix.checked_mul(count));
+        let all = all.ok_or_else(overflow)?;
         let elements = match self.stacked_rows() {
             Some(rows) => self.first.moved(0, rows).to_vec()?,
             None => {
-                let mut elements = Vec::new();
-                for index in 0..count {
+                let mut elements = host_vec(all)?;
+                // Matrices without elements may be any number.
+                for index in 0..if all == 0 { 0 } else { count } {
                     elements.extend(self.matrix(index)?.to_vec()?);
                 }
                 elements
             }
         };
-        Array3::from_shape_vec((count, rows, cols), elements).map_err(|_| Error::SizeOverflow {
-            rows: count,
-            ld: self.stride,
-            dtype: T::DTYPE,
-        })
+        Array3::from_shape_vec((count, rows, cols), elements).map_err(|_| overflow())
     }
 }
 
