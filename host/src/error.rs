@@ -8,11 +8,13 @@ use crate::device::workspace::WorkspaceSize;
 use crate::kernels::Types;
 use crate::precision::Precision;
 use cuda_std::sim::SimError;
+use cuda_std::tensor_map::TensorMapError;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Needs;
 use regemm_kernels::layout::Layouts;
 use wording::{
-    any_of, batch_of, gpu_suggestion, layouts_remedy, number_of_devices, same_kind, suggestion,
+    any_of, batch_of, gpu_suggestion, layouts_remedy, no_room, number_of_devices, same_kind,
+    suggestion,
 };
 
 pub use subject::{Operand, Resource, Shape};
@@ -20,7 +22,7 @@ pub use subject::{Operand, Resource, Shape};
 /// The result of everything in this library that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Everything that can go wrong.
+/// Everything that can go wrong. A message tells all of it: no error has a source besides.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -162,13 +164,13 @@ pub enum Error {
     },
 
     /// The device has too little free memory.
-    #[error("{device} has no room for {requested} bytes: {free} bytes are free")]
+    #[error("{}", no_room(*device, *requested, *free))]
     OutOfMemory {
         /// The device.
         device: DeviceSpec,
         /// Bytes asked for.
         requested: u64,
-        /// Bytes free at that time.
+        /// Bytes free at that time; on the simulator those that it would take of the host, which may have fewer.
         free: u64,
     },
 
@@ -438,11 +440,11 @@ pub enum Error {
 
     /// A fault that the simulator found in a kernel, or a request it cannot fulfil.
     #[error("simulator: {0}")]
-    Simulator(#[source] SimError),
+    Simulator(SimError),
 
     /// Bulk copies cannot take a matrix, or not in such boxes.
     #[error("no tensor map can be made: {0}")]
-    TensorMap(#[source] cuda_std::tensor_map::TensorMapError),
+    TensorMap(TensorMapError),
 
     /// A call to the CUDA driver failed.
     #[error("{call} failed: {name} ({code}): {text}")]

@@ -72,7 +72,8 @@ pub use matrix::vector::Vector;
 pub use matrix::view::{MatrixView, MatrixViewMut};
 pub use precision::{Computed, Precision, PrecisionRecord};
 
-pub use cuda_std::sim::Counters;
+pub use cuda_std::sim::{Counters, SimError};
+pub use cuda_std::tensor_map::TensorMapError;
 pub use half::{bf16, f16};
 pub use ndarray;
 pub use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};

@@ -83,6 +83,15 @@ fn leading_dimensions_that_are_too_small() {
 }
 
 #[test]
+fn memory_that_the_host_does_not_have() {
+    let device = DeviceSpec::Sim;
+    let error = Error::OutOfMemory { device, requested: 2_048_000_000, free: 67_695_476_736 };
+    says(&error, &["the host could not give the simulator 2048000000 bytes"]);
+    let error = Device::sim_with_memory(1000).matrix::<f32>(16, 16).unwrap_err();
+    says(&error, &["sim has no room for 1024 bytes: 1000 bytes are free"]);
+}
+
+#[test]
 fn slices_of_the_wrong_length() {
     let device = Device::sim();
     let error = device.upload_slice(&[0.0f32; 13], 3, 4, 5).unwrap_err();

@@ -50,3 +50,10 @@ pub fn gpu_suggestion(near: &[&str], known: &[&str]) -> String {
         near => suggestion(near),
     }
 }
+
+pub fn no_room(device: DeviceSpec, requested: u64, free: u64) -> String {
+    if device == DeviceSpec::Sim && requested <= free {
+        return format!("the host could not give the simulator {requested} bytes");
+    }
+    format!("{device} has no room for {requested} bytes: {free} bytes are free")
+}
