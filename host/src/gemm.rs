@@ -300,7 +300,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// The memory that the product needs besides its operands, as it is now.
+    /// The memory that the product needs besides its operands, as it is now, with the kernel that is chosen for it. The choice is made as for the
+    /// product itself: with [`Tuning::FirstUse`](crate::tuning::Tuning::FirstUse) the first one of a shape measures kernels.
     ///
     /// # Errors
     /// As for [`Gemm::run`], as far as the operands are concerned.

@@ -32,7 +32,8 @@ use std::time::Duration;
 /// (`cuStreamBeginCapture`, `cudaStreamBeginCapture`, in any mode, on [its handle](Stream::with_cuda_handle)) and the products in the
 /// graph launched again and again, with whatever the matrices then hold. All that is not a launch has to happen before:
 ///
-/// 1. *Warm up.* Enqueue every product once on the stream before the capture. That loads its kernels, chooses among them, and
+/// 1. *Warm up.* Enqueue every product once on the stream before the capture, and before that of any other stream where products are
+///    [measured at first use](crate::tuning::Tuning::FirstUse). That loads its kernels, chooses among them, and
 ///    allocates the workspace. A product that would have to do so during the capture is refused with [`Error::Capturing`], before
 ///    anything of it is captured.
 /// 2. *Give a [workspace](crate::Gemm::workspace)* to products that need one, and keep it as long as the graph. With the stream's own a graph

@@ -69,6 +69,9 @@ pub struct LaunchShape {
 impl LaunchShape {
     /// For a problem whose D has elements and that the device [supports](super::supports) with this kernel. `slices` is the
     /// number of slices that K is to be split into, if that is not the library's to choose.
+    ///
+    /// # Panics
+    /// Maybe where D has no elements or the device does not support the problem; otherwise the numbers mean nothing then.
     pub fn new(
         kernel: &KernelInfo,
         problem: &Problem,
