@@ -692,6 +692,13 @@ fn the_host_waits_before_it_touches_a_matrix() {
         log.next();
         a.write_raw(&[0.0; 1024]).unwrap();
         assert_eq!(log.next()[0], wait, "A is still read");
+
+        let mut bias = device.vector(&[0.0f32; 32]).unwrap();
+        let product = Gemm::new(&a, &b).kernel(kernel()).bias_per_column(&bias);
+        product.enqueue(&stream, &mut d).unwrap();
+        log.next();
+        bias.copy_from(&[1.0; 32]).unwrap();
+        assert_eq!(log.next()[..2], [wait, "write 128".to_owned()], "so is the bias");
     });
 }
 

@@ -46,6 +46,7 @@ use std::num::NonZeroU32;
 
 /// Which kernel runs a product.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub enum KernelChoice {
     /// The library chooses: by measured times if there are some ([`tuning`](crate::tuning)), else by rule
     /// ([`rank`](crate::kernels::rank)).
@@ -62,6 +63,7 @@ pub enum KernelChoice {
 
 /// What became of a product.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Report {
     /// The kernel.
     pub kernel: &'static KernelInfo,

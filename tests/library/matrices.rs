@@ -2,7 +2,7 @@
 
 use crate::{expected, integers, kernel, product};
 use regemm::ndarray::{Array2, ShapeBuilder, s};
-use regemm::{Device, Element, Gemm, bf16, f16};
+use regemm::{Device, Element, Error, Gemm, bf16, f16};
 
 #[test]
 fn arrays_of_any_strides_come_back_as_they_were() {
@@ -43,6 +43,19 @@ fn every_element_type_keeps_its_bits() {
     check([1.5f64, -0.0, f64::MIN_POSITIVE, f64::INFINITY].as_slice());
     check([1.5, -0.0, 6e-8, 65504.0].map(f16::from_f32).as_slice());
     check([1.5, -0.0, 1e-38, 3e38].map(bf16::from_f32).as_slice());
+}
+
+#[test]
+fn a_vector_is_overwritten() {
+    let device = Device::sim();
+    let mut vector = device.vector(&[1.0f32, 2.0, 3.0]).unwrap();
+    vector.copy_from(&[4.0, 5.0, 6.0]).unwrap();
+    assert_eq!(vector.to_vec().unwrap(), [4.0, 5.0, 6.0]);
+    for other in [&[0.0; 2][..], &[0.0; 4]] {
+        let error = vector.copy_from(other).unwrap_err();
+        assert!(matches!(error, Error::SliceLength { needed: 3, .. }), "{error}");
+    }
+    device.vector::<f32>(&[]).unwrap().copy_from(&[]).unwrap();
 }
 
 #[test]

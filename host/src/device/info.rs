@@ -18,6 +18,7 @@ pub enum DeviceKind {
 
 /// A device's name and limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct DeviceInfo {
     /// The name the driver gives it.
     pub name: String,

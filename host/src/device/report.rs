@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// What a kernel takes of a device, as compiled for it. Fields that only a compiler can know are none on the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct KernelReport {
     /// 32-bit registers of a thread.
     pub registers: Option<u32>,

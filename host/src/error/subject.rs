@@ -64,6 +64,7 @@ impl fmt::Display for Operand {
 
 /// A limit of a device that a kernel can exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Resource {
     /// Threads in a block.
     Threads,

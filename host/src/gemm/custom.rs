@@ -31,6 +31,14 @@ pub struct CustomKernel<T, E, D = T> {
     types: PhantomData<fn(T, E, D)>,
 }
 
+impl<T, E, D> Clone for CustomKernel<T, E, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, E, D> Copy for CustomKernel<T, E, D> {}
+
 impl<T: Element, E: Epilogue<D>, D: Element> CustomKernel<T, E, D> {
     /// The kernel of one row of a table, with the PTX of its crate. For the simulator alone the PTX may be empty.
     ///

@@ -2,7 +2,7 @@
 
 use super::{allocation_bytes, bytes_of, contiguous, read_elements};
 use crate::device::{Buffer, Device, Use};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
 use std::fmt;
@@ -43,15 +43,29 @@ impl<T: Element> Vector<T> {
         self.buffer.address()
     }
 
-    /// Copies the elements to the host.
+    /// Copies the elements to the host, after outstanding work that writes them.
     ///
     /// # Errors
-    /// [`Error::OutOfHostMemory`](crate::Error::OutOfHostMemory), or a failure of the device.
+    /// [`Error::OutOfHostMemory`], or a failure of the device.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.buffer.finish(Use::Read)?;
         read_elements(self.len, |bytes| {
             self.device().read_rows(contiguous::<T>(self.address(), self.len), bytes)
         })
+    }
+
+    /// Overwrites the elements with as many others, after outstanding work that uses them.
+    ///
+    /// # Errors
+    /// [`Error::SliceLength`] where the slice has another length, or a failure of the device.
+    pub fn copy_from(&mut self, data: &[T]) -> Result<()> {
+        let (found, needed) = (data.len(), self.len);
+        if found != needed {
+            let layout = format!("a vector of {needed} elements");
+            return Err(Error::SliceLength { found, needed, layout });
+        }
+        self.buffer.finish(Use::Write)?;
+        self.device().write_rows(bytes_of(data), contiguous::<T>(self.address(), needed))
     }
 
     /// What a kernel is told of it: for an epilogue of your own, which must also be
