@@ -2,7 +2,7 @@
 //! of direct calls.
 //!
 //! Without a GPU there is nothing to capture; the last line says so, and with `REGEMM_REQUIRE_GPU=1` that is a failure. What is
-//! refused during a capture is tested in `cuda_backend.rs`, without a GPU.
+//! refused during a capture is tested in `cuda_backend`, without a GPU.
 
 #[allow(dead_code, reason = "it has nothing for the simulator")]
 #[path = "gpu/mod.rs"]

@@ -1,5 +1,5 @@
 //! Streams, events, and matrices that are dropped early. On the simulator work is done on return; the tests of the
-//! stand-in driver (`tests/cuda_backend.rs`) show that a GPU is waited for.
+//! stand-in driver (`tests/cuda_backend`) show that a GPU is waited for.
 
 use crate::{expected, integers, kernel};
 use regemm::{Device, Error, Gemm};

@@ -1,0 +1,193 @@
+//! Streams that are captured in a graph.
+
+use crate::support::{Driver, in_child};
+use crate::{Log, count, kernel, matrix};
+use regemm::kernels::Why;
+use regemm::tuning::Tuning;
+use regemm::{Device, Error, Gemm, KernelChoice, Matrix, Stream};
+use std::ffi::c_void;
+
+/// The strictest mode.
+const CAPTURE_GLOBALLY: i32 = 0;
+
+/// Captures what a function puts on a stream, as another library would: through the driver.
+fn capture(stream: &Stream, enqueue: impl FnOnce()) {
+    type Begin = unsafe extern "C" fn(*mut c_void, i32) -> i32;
+    type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32;
+    // SAFETY: the stand-in for the driver, which is loaded already; the signatures are its own.
+    unsafe {
+        let driver = libloading::Library::new("libcuda.so.1").unwrap();
+        let begin = driver.get::<Begin>("cuStreamBeginCapture_v2").unwrap();
+        let end = driver.get::<End>("cuStreamEndCapture").unwrap();
+        let raw = stream.with_cuda_handle(|raw| raw).unwrap().unwrap();
+        assert_eq!(begin(raw, CAPTURE_GLOBALLY), 0);
+        enqueue();
+        let mut graph = std::ptr::null_mut();
+        assert_eq!((end(raw, &mut graph), graph.is_null()), (0, false));
+    }
+}
+
+#[test]
+fn a_capture_holds_launches_and_nothing_else() {
+    let name = "capture::a_capture_holds_launches_and_nothing_else";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let matrix = |rows, cols| device.matrix::<f32>(rows, cols).unwrap();
+        let (a, b, c) = (matrix(16, 512), matrix(512, 64), matrix(64, 16));
+        let (mut d, mut e) = (matrix(16, 64), matrix(16, 16));
+        // A product, and another one of its result, so that a write is followed by a read.
+        let enqueue = |stream: &Stream, d: &mut Matrix<f32>, e: &mut Matrix<f32>| {
+            let split = KernelChoice::Named("split_k16".into());
+            Gemm::new(&a, &b).kernel(split).enqueue(stream, &mut *d).unwrap();
+            Gemm::new(&*d, &c).kernel(kernel()).enqueue(stream, e).unwrap();
+        };
+        enqueue(&other, &mut d, &mut e);
+        other.synchronize().unwrap();
+        enqueue(&stream, &mut d, &mut e);
+        // Somebody else reads the factors meanwhile, and has not finished.
+        enqueue(&other, &mut matrix(16, 64), &mut matrix(16, 16));
+        let mut log = Log::new(path);
+        capture(&stream, || enqueue(&stream, &mut d, &mut e));
+        let lines = log.next();
+        assert!(lines[0].starts_with("begin capture") && lines[4].starts_with("end capture"));
+        assert!(lines[1..4].iter().all(|line| line.starts_with("launch")), "{lines:#?}");
+        assert_eq!(lines.len(), 5, "{lines:#?}");
+
+        // Afterwards the stream is one like any other.
+        e.to_vec().unwrap();
+        assert!(log.next()[0].starts_with("wait for stream"));
+    });
+}
+
+#[test]
+fn what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on() {
+    let name = "capture::what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let matrix = |rows, cols| device.matrix::<f32>(rows, cols).unwrap();
+        let (a, b, mut d) = (matrix(16, 512), matrix(512, 64), matrix(16, 64));
+        let (x, mut y) = (matrix(16, 16), matrix(16, 16));
+        let split = || Gemm::new(&a, &b).kernel(KernelChoice::Named("split_k16".into()));
+        let naive = || Gemm::new(&x, &x).kernel(kernel());
+        naive().enqueue(&stream, &mut y).unwrap();
+        let refused = |outcome: Result<regemm::Report, Error>, needed: &str, remedy: &str| {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, Error::Capturing { .. }), "{error}");
+            for part in [needed, remedy] {
+                assert!(error.to_string().contains(part), "{error}");
+            }
+        };
+        let mut log = Log::new(path);
+
+        capture(&stream, || {
+            let allocation = split().enqueue(&stream, &mut d);
+            refused(allocation, "allocating a workspace", "`Gemm::workspace`");
+        });
+        let workspace = device.workspace(split().workspace_size(&mut d).unwrap()).unwrap();
+        capture(&stream, || {
+            let loading = split().workspace(&workspace).enqueue(&stream, &mut d);
+            refused(loading, "loading a kernel", "once on any stream");
+            naive().enqueue(&stream, &mut y).unwrap();
+        });
+        naive().enqueue(&other, &mut y).unwrap();
+        capture(&stream, || {
+            let waiting = naive().enqueue(&stream, &mut y);
+            refused(waiting, "waiting for another stream", "before the capture begins");
+        });
+        capture(&other, || {
+            let error = y.to_vec().unwrap_err();
+            assert!(matches!(error, Error::Capturing { .. }), "{error}");
+        });
+        assert_eq!(count(&log.next(), "event captured"), 0);
+
+        // Nothing of this is left behind.
+        split().enqueue(&stream, &mut d).unwrap();
+        capture(&stream, || {
+            split().enqueue(&stream, &mut d).unwrap();
+        });
+        y.to_vec().unwrap();
+    });
+}
+
+/// Measuring allocates, copies and waits, all of which would spoil the capture.
+#[test]
+fn measuring_at_first_use_is_refused_during_a_capture_and_done_after_it() {
+    let name = "capture::measuring_at_first_use_is_refused_during_a_capture_and_done_after_it";
+    let cache = tempfile::tempdir().unwrap();
+    let settings = [
+        // Nothing is shipped for GPUs like it.
+        ("FAKE_CUDA_CAPABILITY", "8.0"),
+        ("FAKE_CUDA_MEMORY", "1000000000"),
+        ("REGEMM_CACHE_DIR", cache.path().to_str().unwrap()),
+    ];
+    in_child(name, Driver::Fake, &settings, |path| {
+        let device = Device::cuda(0).unwrap();
+        device.set_tuning(Tuning::FirstUse);
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        let mut log = Log::new(path);
+        capture(&stream, || {
+            let error = Gemm::new(&a, &a).enqueue(&stream, &mut d).unwrap_err();
+            assert!(matches!(error, Error::Capturing { .. }), "{error}");
+            for part in ["measuring kernels", "before the capture begins"] {
+                assert!(error.to_string().contains(part), "{error}");
+            }
+        });
+        let lines = log.next();
+        assert_eq!(lines.len(), 2, "its begin and its end: {lines:#?}");
+
+        let report = Gemm::new(&a, &a).enqueue(&stream, &mut d).unwrap();
+        assert!(matches!(report.why, Why::Tuned(_)), "{}", report.why);
+        capture(&stream, || {
+            let again = Gemm::new(&a, &a).enqueue(&stream, &mut d).unwrap();
+            assert_eq!(again.why.to_string(), report.why.to_string());
+        });
+    });
+}
+
+/// A graph keeps the addresses of a stream's workspace, whatever becomes of the stream.
+#[test]
+fn a_workspace_that_a_graph_uses_is_kept() {
+    in_child("capture::a_workspace_that_a_graph_uses_is_kept", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let matrix = |rows, cols| device.matrix::<f32>(rows, cols).unwrap();
+        let (a, b, mut d) = (matrix(16, 512), matrix(512, 64), matrix(16, 64));
+        let (wide, mut e) = (matrix(512, 128), matrix(16, 128));
+        let product = |b| Gemm::new(&a, b).kernel(KernelChoice::Named("split_k16".into()));
+        let bytes = product(&b).workspace_size(&mut d).unwrap().partial_bytes;
+        let more = product(&wide).workspace_size(&mut e).unwrap().partial_bytes;
+        assert!(0 < bytes && bytes < more);
+        let (of_graph, larger) = (format!("free {bytes}"), format!("free {more}"));
+
+        product(&b).enqueue(&stream, &mut d).unwrap();
+        capture(&stream, || {
+            product(&b).enqueue(&stream, &mut d).unwrap();
+        });
+        let mut log = Log::new(path);
+        product(&wide).enqueue(&stream, &mut e).unwrap();
+        drop(stream);
+        device.synchronize().unwrap();
+        let lines = log.next();
+        assert_eq!((count(&lines, &of_graph), count(&lines, &larger)), (0, 1), "{lines:#?}");
+
+        // Without a graph it is given back at once; with one it is kept also where nothing larger comes.
+        product(&b).enqueue(&other, &mut d).unwrap();
+        log.next();
+        product(&wide).enqueue(&other, &mut e).unwrap();
+        assert_eq!(count(&log.next(), &of_graph), 1);
+        capture(&other, || {
+            product(&wide).enqueue(&other, &mut e).unwrap();
+        });
+        drop(other);
+        device.synchronize().unwrap();
+        assert_eq!(count(&log.next(), "free"), 0);
+
+        drop((a, b, d, wide, e, device));
+        let lines = log.next();
+        assert_eq!((count(&lines, &of_graph), count(&lines, &larger)), (1, 1), "{lines:#?}");
+        assert_eq!(lines.last().unwrap(), "release");
+    });
+}

@@ -1,0 +1,289 @@
+//! What waits for what, and what is asked of the driver for that.
+
+use crate::support::{Driver, in_child};
+use crate::{Log, count, enqueue, kernel, launched_on, matrix};
+use regemm::measure::{Sampling, alternate};
+use regemm::ndarray::Array2;
+use regemm::{BatchViewMut, Device, Error, Gemm, Matrix, MatrixView, MatrixViewMut, Precision};
+
+#[test]
+fn streams_wait_for_each_other_where_they_share_a_matrix() {
+    let name = "order::streams_wait_for_each_other_where_they_share_a_matrix";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let (a, b) = (matrix(&device), matrix(&device));
+        let (mut c, mut d) = (matrix(&device), matrix(&device));
+        let mut log = Log::new(path);
+
+        enqueue(&first, &a, &b, &mut c);
+        let lines = log.next();
+        let one = launched_on(&lines);
+        assert_eq!(count(&lines, "stream") + count(&lines, "wait"), 0, "nothing to wait for");
+
+        // Both read A and B, which needs no order; D is new.
+        enqueue(&second, &a, &b, &mut d);
+        let lines = log.next();
+        let two = launched_on(&lines);
+        assert_ne!(one, two);
+        assert_eq!(count(&lines, "stream"), 0, "{lines:#?}");
+
+        // Reads what the first stream writes, then writes what the first stream reads.
+        enqueue(&second, &c, &b, &mut d);
+        let wait = format!("stream {two} waits for stream {one}");
+        assert_eq!(log.next()[0], wait);
+        let mut a = a;
+        enqueue(&second, &b, &b, &mut a);
+        assert_eq!(log.next()[0], wait);
+        // In order on one stream anyway.
+        enqueue(&second, &a, &b, &mut d);
+        assert_eq!(count(&log.next(), "stream"), 0);
+    });
+}
+
+/// Memory of another library is known by its addresses alone, of which views are made again and again.
+#[test]
+fn work_on_memory_of_others_is_in_order_too() {
+    in_child("order::work_on_memory_of_others_is_in_order_too", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let (a, foreign, apart) = (matrix(&device), matrix(&device), matrix(&device));
+        let mut half = device.matrix::<f32>(16, 32).unwrap();
+        // SAFETY: the matrices are not used otherwise and live as long as the device.
+        let written = |of: &Matrix<f32>| unsafe {
+            MatrixViewMut::<f32>::from_raw(&device, of.address(), 32, 32, 32).unwrap()
+        };
+        // SAFETY: as above. The rows of the middle alone.
+        let read = || unsafe {
+            MatrixView::<f32>::from_raw(&device, foreign.address() + 1024, 16, 32, 32).unwrap()
+        };
+        let product = || Gemm::new(&a, &a).kernel(kernel());
+        let mut log = Log::new(path);
+
+        let mut d = written(&foreign);
+        product().enqueue(&first, &mut d).unwrap();
+        let lines = log.next();
+        let wait = format!("wait for stream {}", launched_on(&lines));
+        assert_eq!(count(&lines, "wait"), 0, "{lines:#?}");
+        d.view().to_vec().unwrap();
+        assert_eq!(log.next()[0], wait, "the same view");
+
+        product().enqueue(&first, &mut d).unwrap();
+        log.next();
+        read().to_vec().unwrap();
+        assert_eq!(log.next()[0], wait, "another view of a part");
+
+        let mut d = written(&foreign);
+        product().enqueue(&first, &mut d).unwrap();
+        let one = launched_on(&log.next());
+        product().enqueue(&second, written(&apart)).unwrap();
+        let lines = log.next();
+        let two = launched_on(&lines);
+        assert_eq!(count(&lines, "stream"), 0, "other memory: {lines:#?}");
+        let second_waits = format!("stream {two} waits for stream {one}");
+        product().enqueue(&second, &mut d).unwrap();
+        assert_eq!(log.next()[0], second_waits, "both write it");
+        Gemm::new(read(), &a).kernel(kernel()).enqueue(&first, &mut half).unwrap();
+        assert_eq!(log.next()[0], format!("stream {one} waits for stream {two}"), "read");
+
+        // The host writes what is still read.
+        d.copy_from(&Array2::zeros((32, 32)).view()).unwrap();
+        let lines = log.next();
+        for stream in [one, two] {
+            assert!(lines.contains(&format!("wait for stream {stream}")), "{lines:#?}");
+        }
+        device.synchronize().unwrap();
+        log.next();
+        d.view().to_vec().unwrap();
+        assert_eq!(count(&log.next(), "wait"), 0, "all is done");
+    });
+}
+
+/// Each matrix of a batch counts, and so does memory that a bias is read from.
+#[test]
+fn all_memory_of_others_that_a_product_takes_is_in_order() {
+    let name = "order::all_memory_of_others_that_a_product_takes_is_in_order";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let (a, memory) = (matrix(&device), device.batch::<f32>(4, 32, 32).unwrap());
+        let at = |index: u64| memory.address() + index * 4096;
+        // SAFETY: the memory is not used otherwise and lives as long as the device.
+        let (mut batch, last, bias) = unsafe {
+            (
+                BatchViewMut::<f32>::from_raw(&device, at(0), 3, (32, 32), 32, 1024).unwrap(),
+                MatrixView::<f32>::from_raw(&device, at(2), 32, 32, 32).unwrap(),
+                MatrixView::<f32>::from_raw(&device, at(2) + 4092, 1, 1, 1).unwrap(),
+            )
+        };
+        let mut log = Log::new(path);
+        Gemm::new(&a, &a).kernel(kernel()).enqueue(&first, &mut batch).unwrap();
+        let one = launched_on(&log.next());
+        let waits = |lines: &[String]| {
+            let waits = format!("waits for stream {one}");
+            lines.iter().filter(|line| line.ends_with(&waits)).count()
+        };
+        Gemm::new(&a, last).kernel(kernel()).enqueue(&second, &mut matrix(&device)).unwrap();
+        assert_eq!(waits(&log.next()), 1);
+        let product = Gemm::new(&a, a.t()).kernel(kernel());
+        product.clone().c(1.0, last).enqueue(&second, &mut matrix(&device)).unwrap();
+        assert_eq!(waits(&log.next()), 1);
+        let narrow = a.view().slice(0..32, 0..1).unwrap();
+        let biased = Gemm::new(&a, narrow).kernel(kernel()).bias_per_column(bias);
+        biased.enqueue(&second, &mut device.matrix::<f32>(32, 1).unwrap()).unwrap();
+        assert_eq!(waits(&log.next()), 1);
+        batch.view().matrix(2).unwrap().to_vec().unwrap();
+        assert_eq!(log.next()[0], format!("wait for stream {one}"));
+    });
+}
+
+/// What a call costs the host is what it asks of the driver, so that is as little as can be.
+#[test]
+fn a_repeated_product_asks_the_driver_for_no_more_than_a_launch() {
+    let name = "order::a_repeated_product_asks_the_driver_for_no_more_than_a_launch";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_LOG_CALLS", "1")], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, b, mut d) = (matrix(&device), matrix(&device), matrix(&device));
+        for _ in 0..2 {
+            Gemm::new(&a, &b).enqueue(&stream, &mut d).unwrap();
+        }
+        let mut log = Log::new(path);
+        Gemm::new(&a, &b).enqueue(&stream, &mut d).unwrap();
+        let mut lines = log.next();
+        assert!(lines.remove(1).starts_with("launch"), "{lines:#?}");
+        let calls = ["cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"];
+        assert_eq!(lines, calls.map(|call| format!("call {call}")));
+    });
+}
+
+/// A record is written by work of whoever has it, so that the work of one thread must not come between that of another.
+#[test]
+fn products_of_two_threads_that_share_a_record_are_in_order() {
+    let name = "order::products_of_two_threads_that_share_a_record_are_in_order";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let a = device.matrix::<f32>(32, 128).unwrap();
+        let record = device.precision_record(1).unwrap();
+        let product = || Gemm::new(&a, a.t()).precision(Precision::Auto).auto_at_any_size();
+        let streams = [device.stream().unwrap(), device.stream().unwrap()];
+        let mut targets = [matrix(&device), matrix(&device)];
+        // Loads the kernels.
+        for (stream, d) in streams.iter().zip(&mut targets) {
+            product().record_precision(&record).enqueue(stream, d).unwrap();
+        }
+        let mut log = Log::new(path);
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for (stream, d) in streams.iter().zip(&mut targets) {
+                scope.spawn(|| {
+                    start.wait();
+                    for _ in 0..100 {
+                        product().record_precision(&record).enqueue(stream, &mut *d).unwrap();
+                    }
+                });
+            }
+        });
+        let mut last = String::new();
+        let mut waits = Vec::new();
+        for line in log.next() {
+            if line.starts_with("launch") {
+                let stream = launched_on(std::slice::from_ref(&line));
+                let needed = format!("stream {stream} waits for stream {last}");
+                assert!(last.is_empty() || last == stream || waits.contains(&needed), "{needed}");
+                last = stream;
+                waits.clear();
+            } else {
+                waits.push(line);
+            }
+        }
+    });
+}
+
+#[test]
+fn the_host_waits_before_it_touches_a_matrix() {
+    in_child("order::the_host_waits_before_it_touches_a_matrix", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (mut a, b, mut d) = (matrix(&device), matrix(&device), matrix(&device));
+        let mut log = Log::new(path);
+        enqueue(&stream, &a, &b, &mut d);
+        let lines = log.next();
+        let wait = format!("wait for stream {}", launched_on(&lines));
+        assert_eq!(count(&lines, "wait"), 0, "enqueue does not wait");
+
+        b.to_vec().unwrap();
+        assert_eq!(count(&log.next(), "wait"), 0, "B is only read");
+        d.to_vec().unwrap();
+        assert_eq!(log.next()[0], wait, "D is written");
+
+        enqueue(&stream, &a, &b, &mut d);
+        log.next();
+        a.write_raw(&[0.0; 1024]).unwrap();
+        assert_eq!(log.next()[0], wait, "A is still read");
+
+        let mut bias = device.vector(&[0.0f32; 32]).unwrap();
+        let product = Gemm::new(&a, &b).kernel(kernel()).bias_per_column(&bias);
+        product.enqueue(&stream, &mut d).unwrap();
+        log.next();
+        bias.copy_from(&[1.0; 32]).unwrap();
+        assert_eq!(log.next()[..2], [wait, "write 128".to_owned()], "so is the bias");
+    });
+}
+
+#[test]
+fn events_measure_time() {
+    in_child("order::events_measure_time", Driver::Fake, &[], |_| {
+        let stream = Device::cuda(0).unwrap().stream().unwrap();
+        let (start, end) = (stream.record().unwrap(), stream.record().unwrap());
+        assert_eq!(end.elapsed_since(&start).unwrap().as_micros(), 1500);
+    });
+}
+
+#[test]
+fn who_asks_for_an_event_is_told_of_a_fault() {
+    let name = "order::who_asks_for_an_event_is_told_of_a_fault";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_FAULT", "1")], |_| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        let before = stream.record().unwrap();
+        assert!(!before.has_passed().unwrap());
+        before.synchronize().unwrap();
+        assert!(before.has_passed().unwrap());
+        enqueue(&stream, &a, &a, &mut d);
+        let error = stream.record().unwrap().has_passed().unwrap_err();
+        assert!(matches!(error, Error::Cuda { call: "cuEventQuery", code: 700, .. }), "{error}");
+    });
+}
+
+/// Where the device has nothing to do before all of a sample is queued, its time would have waits for the host in it.
+#[test]
+fn samples_that_waited_for_the_host_are_taken_again() {
+    let name = "order::samples_that_waited_for_the_host_are_taken_again";
+    let settings = [("FAKE_CUDA_MEMORY", "1000000000")];
+    in_child(name, Driver::Fake, &settings, |_| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        // How often each product is put on the stream, if so many of them wait for the device.
+        let mut enqueued_with = |mut late: usize| {
+            let mut enqueued = 0;
+            let sampling = Sampling { warm_up: 0, rounds: 2 };
+            let samples = alternate::<Error>(&stream, &[3], sampling, |_| {
+                enqueue(&stream, &a, &a, &mut d);
+                enqueued += 1;
+                if late > 0 {
+                    late -= 1;
+                    stream.synchronize()?;
+                }
+                Ok(())
+            });
+            assert_eq!(samples.unwrap()[0].count(), 2);
+            enqueued
+        };
+        assert_eq!(enqueued_with(0), 2 * 3);
+        assert_eq!(enqueued_with(1), (2 + 1) * 3, "once again");
+        assert_eq!(enqueued_with(usize::MAX), 2 * (1 + 3) * 3, "but not for ever");
+    });
+}
