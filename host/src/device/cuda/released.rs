@@ -51,25 +51,31 @@ mod tests {
     use super::*;
     use crate::device::pending::Use;
     use crate::error::Result;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::sync::{Arc, atomic::AtomicBool, atomic::Ordering};
     use std::time::Duration;
 
     /// Work that ends when the test says so.
     #[derive(Clone)]
-    struct Slow(Arc<(AtomicBool, Mutex<(Sender<()>, Receiver<()>)>)>);
+    struct Slow(Arc<End>);
+
+    struct End {
+        is_reached: AtomicBool,
+        /// Tells the test that somebody waits.
+        waits: Mutex<Sender<()>>,
+        ended: Mutex<Receiver<()>>,
+    }
 
     impl Marker for Slow {
         fn wait(&self) -> Result<()> {
-            let (done, channels) = &*self.0;
-            let channels = channels.lock().unwrap();
-            channels.0.send(()).unwrap();
-            channels.1.recv().unwrap();
-            done.store(true, Ordering::Relaxed);
+            self.0.waits.lock().unwrap().send(()).unwrap();
+            self.0.ended.lock().unwrap().recv().unwrap();
+            self.0.is_reached.store(true, Ordering::Relaxed);
             Ok(())
         }
         fn is_reached(&self) -> bool {
-            self.0.0.load(Ordering::Relaxed)
+            self.0.is_reached.load(Ordering::Relaxed)
         }
     }
 
@@ -83,7 +89,8 @@ mod tests {
     fn memory_is_given_up_while_somebody_waits_for_other_memory() {
         const ENOUGH: Duration = Duration::from_secs(60);
         let ((waits, is_waiting), (end, ended)) = (channel(), channel());
-        let slow = Slow(Arc::new((AtomicBool::new(false), Mutex::new((waits, ended)))));
+        let (waits, ended) = (Mutex::new(waits), Mutex::new(ended));
+        let slow = Slow(Arc::new(End { is_reached: AtomicBool::new(false), waits, ended }));
         let released = Arc::new(Released::default());
         let freed = Arc::new(Mutex::new(Vec::new()));
         released.add(1, pending(&slow));
