@@ -8,6 +8,7 @@
 //! | `report.rs` | `report` |
 //! | `results.rs` | what `mul` computes and says |
 //! | `inputs.rs` | what files may look like, and what is wrong with them |
+//! | `numbers.rs` | counts, and results that are not finite |
 //! | `outputs.rs` | nothing half-written stays behind |
 //! | `occupancy.rs` | `occupancy` |
 //! | `subcommands.rs` | `ladder`, `verify` and `info` |
@@ -16,10 +17,12 @@
 //! | `support` | a driver that only tests load |
 //! | `scripts.rs` | JSON, exit codes and pipes |
 //! | `tune.rs` | `tune`, and `mul --explain` |
+//! | `verify.rs` | `verify`, and what the host has no room for |
 
 mod accuracy;
 mod harness;
 mod inputs;
+mod numbers;
 mod occupancy;
 mod outputs;
 mod report;
@@ -32,3 +35,4 @@ mod support;
 mod sweep;
 mod traffic;
 mod tune;
+mod verify;

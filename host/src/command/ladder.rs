@@ -1,8 +1,9 @@
 //! `regemm ladder`: every kernel over a list of sizes.
 
 use super::exit::Failure;
+use super::numbers;
 use super::options::{self, DeviceOption, Size, with_dtype};
-use super::output::{Output, count, counters_json, or_dash, seconds, table};
+use super::output::{Output, count, counters_json, multiply_adds, or_dash, seconds, table};
 use super::progress;
 use super::verdict::{describe, verification_json};
 use indicatif::ProgressBar;
@@ -21,7 +22,7 @@ use std::num::NonZeroUsize;
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Sizes: N for N x N matrices, or MxNxK [default: 256 to 4096 on a GPU, 256 on the simulator]
+    /// Sizes, comma-separated: N for N x N matrices, or MxNxK [default: 256 to 4096 on a GPU, 256 on the simulator]
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     sizes: Vec<Size>,
     /// Element type of all matrices
@@ -30,16 +31,16 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceOption,
     /// How A and B lie in memory, A first: n as they are multiplied, t transposed
-    #[arg(long, value_name = "LAYOUTS", default_value = "nn", value_parser = options::layouts())]
+    #[arg(long, visible_alias = "layout", value_name = "LAYOUTS", default_value = "nn", value_parser = options::layouts())]
     layouts: Layouts,
-    /// Only these kernels, in this order
+    /// Only these kernels, comma-separated, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// Measurements of each kernel on a GPU, of which the median counts
-    #[arg(long, value_name = "N", default_value = "20")]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = numbers::count)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
 }
 
@@ -114,7 +115,7 @@ fn climb<T: Element>(ladder: &Ladder, sizes: &[Size], output: &mut Output) -> Re
             .bar
             .suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(size, &rungs))))?;
         for rung in rungs.iter().filter(|rung| !rung.verification.pass()) {
-            let (name, verdict) = (rung.kernel.name, describe(&rung.verification));
+            let (name, verdict) = (rung.kernel.name, describe(&rung.verification, true));
             wrong.push(format!("{name} on {size}: {verdict}"));
         }
         results.push(ladder.json(size, &rungs));
@@ -228,7 +229,7 @@ impl Ladder {
                     count(counters.shared_load_wavefronts + counters.shared_store_wavefronts),
                     count(counters.shared_load_conflicts + counters.shared_store_conflicts),
                     count(counters.block_barriers),
-                    count(counters.fma),
+                    count(multiply_adds(&counters)),
                 ];
                 row.extend(error(rung));
                 row

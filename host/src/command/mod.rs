@@ -9,6 +9,7 @@
 //! | `accuracy` | the subcommand that measures errors by precision |
 //! | `tune` | the subcommand that measures for the choice of kernels, and explains it |
 //! | `report` | the subcommand that makes pages and pictures of what others print |
+//! | `numbers` | numbers that options hold |
 //! | `options` | option values that several of them take |
 //! | `operands` | the operands of `mul`: from files to matrices that fit |
 //! | `load`, `save` | NumPy files in; files out, completely or not at all |
@@ -27,6 +28,7 @@ mod interrupt;
 mod ladder;
 mod load;
 mod mul;
+mod numbers;
 mod occupancy;
 mod occupancy_text;
 mod operands;

@@ -2,9 +2,10 @@
 
 use super::exit::Failure;
 use super::load::{Stored, numpy_name};
+use super::numbers;
 use super::operands::{Axis, Contents, Files, Matrices, Operands};
 use super::options::{self, DeviceOption};
-use super::output::{Output, count, counters_json, seconds};
+use super::output::{Output, count, counters_json, multiply_adds, seconds};
 use super::save::Destination;
 use super::tune::explain::{explanation_json, ranking};
 use super::verdict::{describe, verification_json};
@@ -54,21 +55,22 @@ pub struct Arguments {
     #[arg(long, value_name = "C.npy")]
     c: Option<PathBuf>,
     /// Factor of the product
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = numbers::factor)]
     alpha: f64,
     /// Factor of C
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, requires = "c")]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, requires = "c",
+          value_parser = numbers::factor)]
     beta: f64,
     /// The function to apply to each element at the end
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = options::activation())]
     activation: Activation,
     /// Slope of leaky ReLU below zero [default: 0.01]
-    #[arg(long, value_name = "SLOPE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SLOPE", allow_negative_numbers = true, value_parser = numbers::factor)]
     leaky_slope: Option<f64>,
     /// Convert float32 files to this type to compute in; D is float32 again
     #[arg(long = "as", value_name = "TYPE")]
     compute_as: Option<Half>,
-    /// Do not round D to the type that is computed in where that is f16 or bf16: D, C and the bias are float32
+    /// Keep D in float32 when computing in f16 or bf16. C and the bias must then be float32 too
     #[arg(long, value_name = "TYPE")]
     results: Option<Results>,
     #[command(flatten)]
@@ -127,6 +129,20 @@ const LEAKY_SLOPE: f64 = 0.01;
 impl Arguments {
     fn slope(&self) -> f64 {
         self.leaky_slope.unwrap_or(LEAKY_SLOPE)
+    }
+
+    /// Alpha, beta and the slope as they are computed with. What is finite must be so in that type.
+    fn factors<A: Accumulator>(&self) -> Result<[f64; 3], Failure> {
+        let factors = [("alpha", self.alpha), ("beta", self.beta), ("leaky-slope", self.slope())];
+        for (name, given) in factors {
+            if given.is_finite() && !A::constant(given).to_f64().is_finite() {
+                // Of the types that are computed in f32 is the only one that does not hold all that f64 does.
+                return Err(Failure::Usage(format!(
+                    "--{name} {given:e} is infinite in f32, which D is computed in: give a smaller one"
+                )));
+            }
+        }
+        Ok(factors.map(|(_, given)| given))
     }
 }
 
@@ -190,12 +206,25 @@ where
     R: Stored<Acc = S::Acc>,
     D: Element<Acc = S::Acc>,
 {
-    let operands = contents.into_operands::<S, T, R, D>()?;
+    let [alpha, beta, slope] = arguments.factors::<T::Acc>()?;
+    let mut operands = contents.into_operands::<S, T, R, D>()?;
+    let all_finite =
+        operands.warnings.is_empty() && [alpha, beta, slope].iter().all(|x| x.is_finite());
     for warning in &operands.warnings {
         eprintln_quietly(format_args!("regemm: warning: {warning}"));
     }
     let device = Device::open(arguments.device.device)?;
     let (d, report, product_seconds) = compute(arguments, &operands, &device)?;
+    let not_finite = d.iter().filter(|element| !element.widen().to_f64().is_finite()).count();
+    if all_finite && not_finite > 0 {
+        let warning = format!(
+            "{} elements of D are NaN or infinite, though all that they are computed from is finite",
+            count(not_finite as u64)
+        );
+        eprintln_quietly(format_args!("regemm: warning: {warning}"));
+        operands.warnings.push(warning);
+    }
+    let has_numbers = not_finite < d.len() || d.is_empty();
     let Operands { shape: (m, n, k), count: products, layouts, .. } = operands;
     // The sizes were small enough for a product.
     let batch = products.unwrap_or(1) as u32;
@@ -289,13 +318,13 @@ where
     if let Some(counters) = &report.counters {
         output.text(format_args!(
             "counted  {} fused multiply-adds, {} elements loaded from global memory, {} stored",
-            count(counters.fma),
+            count(multiply_adds(counters)),
             count(counters.global_load_elements),
             count(counters.global_store_elements)
         ))?;
     }
     if let Some(verification) = &verification {
-        output.text(format_args!("verified {}", describe(verification)))?;
+        output.text(format_args!("verified {}", describe(verification, has_numbers)))?;
     }
     if let Some(verification) = verification.filter(|verification| !verification.pass()) {
         let path = arguments.output.display();

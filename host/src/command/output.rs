@@ -104,6 +104,11 @@ pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// Multiply-adds of all kinds: one at a time, and on tensor cores.
+pub fn multiply_adds(counters: &Counters) -> u64 {
+    counters.fma + counters.tensor_fma
+}
+
 /// Counters as a JSON object.
 pub fn counters_json(counters: &Counters) -> Value {
     let fields = counters.fields().into_iter();

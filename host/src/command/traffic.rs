@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Element type of all matrices
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::dtype())]
     dtype: Dtype,
-    /// Only these kernels, in this order
+    /// Only these kernels, comma-separated, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// The GPU whose roofline it is, such as h200 [default: the one measured on, else the first of this machine, else h200]
