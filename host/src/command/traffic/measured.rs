@@ -27,6 +27,9 @@ impl Measured {
                  simulator"
                     .to_owned(),
             )),
+            Ok(Document::Versus(_)) => Err(failure(
+                "is a record of `cargo bench --bench gemm`; name one of the ladder".into(),
+            )),
             Ok(other) => {
                 let kind = other.kind();
                 Err(failure(format!("is the output of `regemm {kind}`; name one of the ladder")))
