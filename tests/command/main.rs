@@ -7,6 +7,7 @@
 //! | `accuracy.rs` | `accuracy` |
 //! | `report.rs` | `report` |
 //! | `results.rs` | what `mul` computes and says |
+//! | `explain.rs` | the table of `--explain` |
 //! | `inputs.rs` | what files may look like, and what is wrong with them |
 //! | `numbers.rs` | counts, and results that are not finite |
 //! | `outputs.rs` | nothing half-written stays behind |
@@ -20,6 +21,7 @@
 //! | `verify.rs` | `verify`, and what the host has no room for |
 
 mod accuracy;
+mod explain;
 mod harness;
 mod inputs;
 mod numbers;
