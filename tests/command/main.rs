@@ -18,6 +18,7 @@
 //! | `support` | a driver that only tests load |
 //! | `scripts.rs` | JSON, exit codes and pipes |
 //! | `tune.rs` | `tune`, and `mul --explain` |
+//! | `usage.rs` | how options are read, and what is said of wrong ones |
 //! | `verify.rs` | `verify`, and what the host has no room for |
 
 mod accuracy;
@@ -37,4 +38,5 @@ mod support;
 mod sweep;
 mod traffic;
 mod tune;
+mod usage;
 mod verify;

@@ -16,8 +16,9 @@ use regemm::tuning::Shape;
 use regemm::tuning::explain::explain;
 use regemm::verify::{Problem, Verification, check_batch};
 use regemm::{
-    Accumulator, Activation, Batch, BiasAxis, Device, Dtype, Element, Factor, Gemm, KernelChoice,
-    Layout, Layouts, Matrix, Precision, Report, Term, Yields, bf16, f16, kernels,
+    Accumulator, Activation, Batch, BiasAxis, Device, DeviceSpec, Dtype, Element, Error, Factor,
+    Gemm, KernelChoice, Layout, Layouts, Matrix, Precision, Report, Term, Yields, bf16, f16,
+    kernels,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -123,6 +124,9 @@ enum Half {
 /// The seed of `--verify` on products so large that rows, columns and vectors are drawn.
 const VERIFY_SEED: u64 = 0;
 
+/// Multiply-adds that take the simulator some seconds.
+const LONG_ON_SIMULATOR: f64 = 1e8;
+
 /// The slope that is meant where none is given.
 const LEAKY_SLOPE: f64 = 0.01;
 
@@ -214,6 +218,9 @@ where
         eprintln_quietly(format_args!("regemm: warning: {warning}"));
     }
     let device = Device::open(arguments.device.device)?;
+    if output.is_text() && arguments.device.device == DeviceSpec::Auto && device.is_sim() {
+        announce_simulator(operands.multiply_adds());
+    }
     let (d, report, product_seconds) = compute(arguments, &operands, &device)?;
     let not_finite = d.iter().filter(|element| !element.widen().to_f64().is_finite()).count();
     if all_finite && not_finite > 0 {
@@ -339,6 +346,20 @@ where
         ));
     }
     output.text(format_args!("wrote    {}", arguments.output.display()))
+}
+
+/// Says why the simulator computes and not a GPU, where that takes a while.
+fn announce_simulator(multiply_adds: f64) {
+    let why = match Device::cuda_devices() {
+        Err(Error::NoDriver { why }) => format!("no NVIDIA driver: {why}"),
+        _ => "the driver finds no GPU".to_owned(),
+    };
+    if multiply_adds >= LONG_ON_SIMULATOR {
+        eprintln_quietly(format_args!(
+            "regemm: {why}; the simulator computes instead, which is slow: {:.0} million multiply-adds",
+            multiply_adds / 1e6
+        ));
+    }
 }
 
 /// An operand on a device.

@@ -1,5 +1,6 @@
 //! Option values that several subcommands take.
 
+use super::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regemm::kernels::{self, Types};
 use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo, Layouts, Precision};
@@ -135,23 +136,21 @@ pub fn kernels_in(
     names.iter().map(named).collect()
 }
 
+/// The failure of a command that shows kernels of precision exact alone, and takes no other.
+pub fn of_exact(error: Error, subcommand: &str) -> Failure {
+    match error {
+        Error::KernelOfPrecision { kernel, precision } => Failure::Usage(format!(
+            "kernel {kernel} computes in precision {precision}, which `regemm {subcommand}` does not show: \
+             `regemm accuracy --precisions {precision}` and `regemm mul --precision {precision}` do"
+        )),
+        other => other.into(),
+    }
+}
+
 /// The value of this name. The parser lets no other through, so the first stands for what cannot happen.
 fn by_name<T: Copy>(all: &[T], name_of: fn(T) -> &'static str, name: &str) -> T {
     all.iter().copied().find(|&value| name_of(value) == name).unwrap_or(all[0])
 }
-
-/// Runs a generic function with the element type that a value names.
-macro_rules! with_dtype {
-    ($dtype:expr, $function:ident($($argument:expr),*)) => {
-        match $dtype {
-            regemm::Dtype::F32 => $function::<f32>($($argument),*),
-            regemm::Dtype::F64 => $function::<f64>($($argument),*),
-            regemm::Dtype::F16 => $function::<regemm::f16>($($argument),*),
-            regemm::Dtype::Bf16 => $function::<regemm::bf16>($($argument),*),
-        }
-    };
-}
-pub(super) use with_dtype;
 
 #[cfg(test)]
 mod tests {

@@ -23,6 +23,11 @@ impl Output {
         Output { json, document_written: false, closed: false }
     }
 
+    /// Whether text is asked for.
+    pub fn is_text(&self) -> bool {
+        !self.json
+    }
+
     /// Whether a JSON document was written, or text is all that will be.
     pub fn has_document(&self) -> bool {
         self.document_written || !self.json

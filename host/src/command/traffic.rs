@@ -18,7 +18,7 @@ use regemm::kernels::Problem;
 use regemm::traffic::formula::Formula;
 use regemm::traffic::roofline::{Placement, Roofs};
 use regemm::traffic::{Traffic, compulsory_bytes, count};
-use regemm::{Device, DeviceInfo, Dtype, Error, KernelInfo, gpus};
+use regemm::{Device, DeviceInfo, Dtype, Error, KernelInfo, Schedule, gpus};
 use regemm_report::pictures;
 use regemm_report::roofline::{Point, Roofline};
 use serde_json::{Value, json};
@@ -59,7 +59,8 @@ pub struct Arguments {
 
 const HELP: &str = "\
 Counts come from the simulator, also on a machine with a GPU: they are exact and the same everywhere. Beside them \
-stands what a formula gives for the kernel's tile sizes. Where the two must be equal and are not, the exit code is 1.
+stands what a formula gives for the kernel's tile sizes. Kernels whose blocks share tiles, and those with warps that \
+only copy, have no formula and are left out. Where the two must be equal and are not, the exit code is 1.
 
 The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a kernel attain: at most its peak, and at \
 most what its memories deliver for each operation. Caches decide how much really comes from global memory, so there \
@@ -101,19 +102,23 @@ struct Survey {
     gpu: DeviceInfo,
     roofs: Roofs,
     rows: Vec<Row>,
+    /// Kernels for which there is no formula.
+    left_out: Vec<&'static KernelInfo>,
 }
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let mut kernels = options::kernels(arguments.dtype, &arguments.kernels)?;
-    let without = kernels.iter().find(|kernel| !Formula::exists(kernel)).copied();
-    if let Some(kernel) = without.filter(|_| !arguments.kernels.is_empty()) {
-        let name = kernel.name;
+    let kernels = options::kernels(arguments.dtype, &arguments.kernels)
+        .map_err(|error| options::of_exact(error, "traffic"))?;
+    let (kernels, left_out): (Vec<&'static KernelInfo>, Vec<&'static KernelInfo>) =
+        kernels.into_iter().partition(|kernel| Formula::exists(kernel));
+    if let Some(kernel) = left_out.first().filter(|_| !arguments.kernels.is_empty()) {
         return Err(Failure::Usage(format!(
-            "what {name} moves depends on the slices into which it divides k; leave it out"
+            "there is no formula for {}, because {}: leave it out",
+            kernel.name,
+            why_no_formula(kernel)
         )));
     }
-    kernels.retain(|kernel| Formula::exists(kernel));
     let size = arguments.size;
     let problem = problem(size, arguments.dtype)?;
     let measured = match &arguments.measured {
@@ -146,7 +151,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
 
-    let survey = Survey { problem, size, gpu, roofs, rows };
+    let survey = Survey { problem, size, gpu, roofs, rows, left_out };
     let picture = survey.roofline();
     let undrawable = |error: pictures::PictureError| Failure::Usage(error.to_string());
     if let Some(svg) = svg {
@@ -159,6 +164,15 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     output.document(&survey.json(&picture))?;
     output.text(tables::text(&survey))?;
     survey.verdict()
+}
+
+/// What the traffic of a kernel without a formula depends on.
+fn why_no_formula(kernel: &KernelInfo) -> &'static str {
+    if kernel.schedule == Schedule::Tiles {
+        "warps that only copy load for it, some of them by hand and some in bulk"
+    } else {
+        "what it moves depends on the number of blocks that share a tile"
+    }
 }
 
 fn too_large(size: Size) -> Failure {
@@ -246,6 +260,7 @@ impl Survey {
             "gpu": self.gpu,
             "roofs": self.roofs,
             "compulsory_bytes": compulsory_bytes(&self.problem),
+            "left_out": self.left_out.iter().map(|kernel| kernel.name).collect::<Vec<_>>(),
             "kernels": self.rows.iter().enumerate().map(kernel).collect::<Vec<_>>(),
             "roofline": roofline,
         })

@@ -1,6 +1,7 @@
 //! Speeds from a record of measurements: one of the benchmark, or what `regemm ladder --json` prints.
 
 use super::{Failure, Size};
+use crate::command::load::no_hyphen;
 use regemm::Dtype;
 use regemm_report::document::Document;
 use regemm_report::ladder::{Record, Round};
@@ -17,6 +18,9 @@ pub struct Measured {
 impl Measured {
     /// The speeds on this size and element type that a file holds.
     pub fn load(path: &Path, size: Size, dtype: Dtype) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Err(no_hyphen("/dev/stdin"));
+        }
         let failure = |problem: String| Failure::file(path, problem);
         let text = fs::read_to_string(path)
             .map_err(|error| failure(format!("cannot be read: {error}")))?;
