@@ -40,6 +40,7 @@ they hold.
 
 Examples:
   regemm report docs/measurements/2026-11-21-h200-ladder-f32.json --output report.html
+  regemm report docs/measurements/2026-11-26-h200-gemm-f16.json --output gemm.html
   regemm ladder --json > ladder.json && regemm traffic --json > traffic.json
   regemm report ladder.json traffic.json sweep.json --output report.html --pictures pictures";
 
