@@ -91,6 +91,11 @@ fn ladders_have_results_of_f32_and_say_what_columns_compare_with() {
     for part in ["bf16 with results of f32", "naive_nt_bf16_f32", "the row above"] {
         assert!(said.contains(part), "`{part}` is missing in:\n{said}");
     }
+    let traffic = succeed(folder.path(), "traffic --size 33x70x19 --dtype bf16_f32");
+    for part in ["bf16 with results of f32", "naive_bf16_f32", "tensor_core_bf16_f32"] {
+        assert!(traffic.contains(part), "`{part}` is missing in:\n{traffic}");
+    }
+    assert!(!traffic.contains('\u{2260}'), "a formula differs:\n{traffic}");
     let traffic = succeed(folder.path(), "traffic --size 64 --kernels naive,tiled16");
     assert!(traffic.contains("fewer than above") && traffic.contains("the row above"), "{traffic}");
 }

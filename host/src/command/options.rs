@@ -86,12 +86,6 @@ pub fn activation() -> impl TypedValueParser<Value = Activation> {
     PossibleValuesParser::new(names).map(|name| by_name(&Activation::ALL, Activation::name, &name))
 }
 
-/// Reads an element type by name.
-pub fn dtype() -> impl TypedValueParser<Value = Dtype> {
-    let names = Dtype::ALL.map(Dtype::name);
-    PossibleValuesParser::new(names).map(|name| by_name(&Dtype::ALL, Dtype::name, &name))
-}
-
 /// Reads the element types of a product by name.
 pub fn types() -> impl TypedValueParser<Value = Types> {
     let names = Types::ALL.map(Types::name);

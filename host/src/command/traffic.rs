@@ -14,11 +14,11 @@ use super::output::Output;
 use super::progress;
 use super::save::Destination;
 use measured::Measured;
-use regemm::kernels::Problem;
+use regemm::kernels::{Problem, Types};
 use regemm::traffic::formula::Formula;
 use regemm::traffic::roofline::{Placement, Roofs};
 use regemm::traffic::{Traffic, compulsory_bytes, count};
-use regemm::{Device, DeviceInfo, Dtype, Error, KernelInfo, Schedule, gpus};
+use regemm::{Device, DeviceInfo, Error, KernelInfo, Schedule, gpus};
 use regemm_report::pictures;
 use regemm_report::roofline::{Point, Roofline};
 use serde_json::{Value, json};
@@ -31,9 +31,9 @@ pub struct Arguments {
     /// Size of the product: N for N x N matrices, or MxNxK
     #[arg(long, value_name = "SIZE", default_value = "256")]
     size: Size,
-    /// Element type of all matrices
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::dtype())]
-    dtype: Dtype,
+    /// Element types: `bf16_f32` has results of f32
+    #[arg(long = "dtype", value_name = "TYPE", default_value = "f32", value_parser = options::types())]
+    types: Types,
     /// Only these kernels, comma-separated, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
@@ -108,7 +108,7 @@ struct Survey {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let kernels = options::kernels(arguments.dtype, &arguments.kernels)
+    let kernels = options::kernels(arguments.types, &arguments.kernels)
         .map_err(|error| options::of_exact(error, "traffic"))?;
     let (kernels, left_out): (Vec<&'static KernelInfo>, Vec<&'static KernelInfo>) =
         kernels.into_iter().partition(|kernel| Formula::exists(kernel));
@@ -120,13 +120,13 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         )));
     }
     let size = arguments.size;
-    let problem = problem(size, arguments.dtype)?;
+    let problem = problem(size, arguments.types)?;
     let measured = match &arguments.measured {
-        Some(path) => Some(Measured::load(path, size, arguments.dtype)?),
+        Some(path) => Some(Measured::load(path, size, arguments.types)?),
         None => None,
     };
     let gpu = gpu(arguments.gpu.as_deref(), measured.as_ref())?;
-    let roofs = Roofs::of(&gpu, arguments.dtype).ok_or_else(|| {
+    let roofs = Roofs::of(&gpu, arguments.types.factors).ok_or_else(|| {
         let name = &gpu.name;
         Failure::Usage(format!("the peak or bandwidth of {name} is not known; name one by --gpu"))
     })?;
@@ -139,8 +139,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for kernel in kernels {
         bar.set_message(kernel.name);
-        let Problem { m, n, k, .. } = problem;
-        let problem = Problem::packed(kernel.dtype, (m, n, k), kernel.layouts);
+        let Problem { m, n, k, target, .. } = problem;
+        let problem =
+            Problem { target, ..Problem::packed(kernel.dtype, (m, n, k), kernel.layouts) };
         let formula = Formula::new(kernel, &problem).ok_or_else(|| too_large(size))?;
         let counted = (!arguments.formulas).then(|| count(kernel, &problem)).transpose()?;
         let traffic = counted.as_ref().unwrap_or(&formula.traffic);
@@ -179,14 +180,14 @@ fn too_large(size: Size) -> Failure {
     Failure::Usage(format!("a product of {size} moves more than 64 bits can count"))
 }
 
-fn problem(size: Size, dtype: Dtype) -> Result<Problem, Failure> {
+fn problem(size: Size, types: Types) -> Result<Problem, Failure> {
     let limit = i32::MAX as u32;
     let checked = |name, value: usize| match u32::try_from(value) {
         Ok(extent) if extent <= limit => Ok(extent),
         _ => Err(Error::DimensionTooLarge { name, value, limit: limit as usize }),
     };
     let (m, n, k) = (checked("m", size.m)?, checked("n", size.n)?, checked("k", size.k)?);
-    Ok(Problem::new(dtype, m, n, k))
+    Ok(Problem { target: types.results, ..Problem::new(types.factors, m, n, k) })
 }
 
 /// The GPU that is named, or measured on, or here, or else [`DEFAULT_GPU`].
@@ -223,7 +224,9 @@ impl Survey {
         Roofline {
             title: format!(
                 "{}, {} {}: attainable without caches",
-                self.gpu.name, self.size, self.problem.dtype
+                self.gpu.name,
+                self.size,
+                self.problem.types()
             ),
             peak_flops: self.roofs.peak_flops,
             bandwidth: self.roofs.bandwidth,
@@ -256,7 +259,7 @@ impl Survey {
             "m": self.size.m,
             "n": self.size.n,
             "k": self.size.k,
-            "dtype": self.problem.dtype.name(),
+            "dtype": self.problem.types().name(),
             "gpu": self.gpu,
             "roofs": self.roofs,
             "compulsory_bytes": compulsory_bytes(&self.problem),
@@ -293,10 +296,11 @@ fn disagreement(row: &Row) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regemm::Dtype;
 
     fn row() -> Row {
         let kernel = regemm::kernels::find("naive_f32").unwrap();
-        let problem = problem(Size::square(32), Dtype::F32).unwrap();
+        let problem = problem(Size::square(32), Dtype::F32.into()).unwrap();
         let formula = Formula::new(kernel, &problem).unwrap();
         let gpu = gpus::find(DEFAULT_GPU).unwrap().info();
         let roofs = Roofs::of(&gpu, Dtype::F32).unwrap();
@@ -320,7 +324,7 @@ mod tests {
 
     #[test]
     fn extents_beyond_the_kernels_are_refused() {
-        assert!(problem(Size { m: 1 << 31, n: 1, k: 1 }, Dtype::F32).is_err());
-        assert!(problem(Size { m: i32::MAX as usize, n: 1, k: 1 }, Dtype::F32).is_ok());
+        assert!(problem(Size { m: 1 << 31, n: 1, k: 1 }, Dtype::F32.into()).is_err());
+        assert!(problem(Size { m: i32::MAX as usize, n: 1, k: 1 }, Dtype::F32.into()).is_ok());
     }
 }

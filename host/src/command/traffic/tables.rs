@@ -55,7 +55,7 @@ fn write_text(survey: &Survey, text: &mut String) -> std::fmt::Result {
     } else {
         "by the formula of each kernel, nothing counted"
     };
-    writeln!(text, "{}, {}: {source}", survey.size, survey.problem.dtype)?;
+    writeln!(text, "{}, {}: {source}", survey.size, survey.problem.types())?;
 
     let global = |index: usize, row: &Row| {
         let fewer = survey.fewer_loads(index).map(|factor| format!("{factor:.2} x"));
