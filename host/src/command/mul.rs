@@ -1,28 +1,33 @@
 //! `regemm mul`: multiplies matrices from files.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `product.rs` | the product on a device, and its verification |
 
+mod product;
+
+use super::eprintln_quietly;
 use super::exit::Failure;
 use super::load::{Stored, numpy_name};
 use super::numbers;
-use super::operands::{Axis, Contents, Files, Matrices, Operands};
+use super::operands::{Axis, Contents, Files, Operands};
 use super::options::{self, DeviceOption};
 use super::output::{Output, count, counters_json, multiply_adds, seconds};
 use super::save::Destination;
 use super::tune::explain::{explanation_json, ranking};
 use super::verdict::{describe, verification_json};
-use super::{eprintln_quietly, progress};
 use clap::ValueEnum;
-use ndarray::{Array3, Axis as ArrayAxis};
+use ndarray::Axis as ArrayAxis;
+use product::{compute, verify};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::explain;
-use regemm::verify::{Problem, Verification, check_batch};
+use regemm::verify::Verification;
 use regemm::{
-    Accumulator, Activation, Batch, BiasAxis, Device, DeviceSpec, Dtype, Element, Error, Factor,
-    Gemm, KernelChoice, Layout, Layouts, Matrix, Precision, Report, Term, Yields, bf16, f16,
-    kernels,
+    Accumulator, Activation, Device, DeviceSpec, Dtype, Element, Error, Layout, Layouts, Precision,
+    Yields, bf16, f16, kernels,
 };
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// Multiply matrices from NumPy files: D = activation(alpha * A * B + beta * C + bias)
 #[derive(clap::Args)]
@@ -360,113 +365,4 @@ fn announce_simulator(multiply_adds: f64) {
             multiply_adds / 1e6
         ));
     }
-}
-
-/// An operand on a device.
-enum Held<T> {
-    Matrix(Matrix<T>),
-    Batch(Batch<T>),
-}
-
-impl<T: Element> Held<T> {
-    fn upload(device: &Device, matrices: &Matrices<T>) -> regemm::Result<Self> {
-        Ok(if matrices.batch {
-            Held::Batch(device.upload_batch(&matrices.array.view())?)
-        } else {
-            Held::Matrix(device.upload(&matrices.of_product(0))?)
-        })
-    }
-
-    fn term(&self) -> Term<'_, T> {
-        match self {
-            Held::Matrix(matrix) => matrix.into(),
-            Held::Batch(batch) => batch.into(),
-        }
-    }
-}
-
-/// All D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are none.
-fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
-    arguments: &Arguments,
-    operands: &Operands<T, D>,
-    device: &Device,
-) -> Result<(Array3<D>, Report, Option<f64>), Failure> {
-    let spinner = progress::spinner("multiplying");
-    let constant = T::Acc::constant;
-    let a = Held::upload(device, &operands.a)?;
-    let b = Held::upload(device, &operands.b)?;
-    let c = operands.c.as_ref().map(|c| Held::upload(device, c)).transpose()?;
-    let bias = match &operands.bias {
-        Some((axis, bias)) => Some((*axis, Held::upload(device, bias)?)),
-        None => None,
-    };
-    let (m, n, _) = operands.shape;
-    let Layouts { a: layout_a, b: layout_b } = operands.layouts;
-    let (a, b) = (Factor::stored(a.term(), layout_a), Factor::stored(b.term(), layout_b));
-    let mut gemm = Gemm::widening(a, b)
-        .alpha(constant(arguments.alpha))
-        .activation(arguments.activation)
-        .leaky_slope(constant(arguments.slope()));
-    if let Some(c) = &c {
-        gemm = gemm.c(constant(arguments.beta), c.term());
-    }
-    gemm = match &bias {
-        Some((BiasAxis::Column, bias)) => gemm.bias_per_column(bias.term()),
-        Some((BiasAxis::Row, bias)) => gemm.bias_per_row(bias.term()),
-        _ => gemm,
-    };
-    gemm = gemm.precision(arguments.precision);
-    if let Some(name) = &arguments.kernel {
-        gemm = gemm.kernel(KernelChoice::Named(name.clone()));
-    }
-    let (d, report, taken) = match operands.count {
-        Some(count) => {
-            let mut d = device.batch::<D>(count, m, n)?;
-            let start = Instant::now();
-            let report = gemm.run(&mut d)?;
-            let taken = start.elapsed();
-            (d.to_array()?, report, taken)
-        }
-        None => {
-            let mut d = device.matrix::<D>(m, n)?;
-            let start = Instant::now();
-            let report = gemm.run(&mut d)?;
-            let taken = start.elapsed();
-            (d.to_array()?.insert_axis(ArrayAxis(0)), report, taken)
-        }
-    };
-    spinner.finish_and_clear();
-    Ok((d, report, (!device.is_sim()).then_some(taken.as_secs_f64())))
-}
-
-fn verify<T: Element, D: Element>(
-    arguments: &Arguments,
-    operands: &Operands<T, D>,
-    d: &Array3<D>,
-) -> Result<Verification, Failure> {
-    let spinner = progress::spinner("verifying");
-    let exactly = |value: f64| T::Acc::constant(value).to_f64();
-    let Layouts { a: layout_a, b: layout_b } = operands.layouts;
-    let problem = |index: usize| Problem {
-        c: operands.c.as_ref().map(|c| c.of_product(index)),
-        bias: operands.bias.as_ref().and_then(|(axis, bias)| {
-            // One row without gaps.
-            Some((*axis, bias.of_product(index).to_slice()?))
-        }),
-        alpha: exactly(arguments.alpha),
-        beta: exactly(arguments.beta),
-        activation: arguments.activation,
-        slope: exactly(arguments.slope()),
-        precision: arguments.precision,
-        ..Problem::of_factors(
-            operands.a.factor(index, layout_a),
-            operands.b.factor(index, layout_b),
-        )
-    };
-    let problems: Vec<_> = (0..d.dim().0).map(problem).collect();
-    // The shapes fit: the product has been computed.
-    let verification = check_batch(&problems, &d.view(), VERIFY_SEED)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    spinner.finish_and_clear();
-    Ok(verification)
 }
