@@ -23,15 +23,31 @@ can_compile_kernels() {
 # The sysroot of the compiler that `cargo build` uses here.
 active_sysroot() { rustc --print sysroot 2>/dev/null </dev/null || true; }
 
-# Says so and ends if some toolchain can compile kernels, looking where cuda_builder looks.
+# Says so and ends if this toolchain can compile kernels.
+finish_if_able() {
+    local sysroot=$1 what=$2
+    if [[ -n $sysroot ]] && can_compile_kernels "$sysroot"; then
+        say "$what: $("$sysroot/bin/rustc" --version) in $sysroot has the library source"
+        exit 0
+    fi
+}
+
+# The same for the toolchains that cuda_builder tries first by itself.
 finish_if_ready() {
-    local sysroot
-    for sysroot in "${CUDA_BUILDER_TOOLCHAIN:-}" "$(active_sysroot)" /usr; do
-        if [[ -n $sysroot ]] && can_compile_kernels "$sysroot"; then
-            say "$1: $("$sysroot/bin/rustc" --version) in $sysroot has the library source"
-            exit 0
-        fi
-    done
+    finish_if_able "$(active_sysroot)" "$1"
+    finish_if_able /usr "$1"
+}
+
+# Where the variable names a toolchain cuda_builder takes that one or none.
+check_explicit() {
+    local sysroot=${CUDA_BUILDER_TOOLCHAIN:-}
+    [[ -n $sysroot ]] || return 0
+    finish_if_able "$sysroot" "nothing to do"
+    cat >&2 <<EOF
+setup: CUDA_BUILDER_TOOLCHAIN is $sysroot, which cannot compile kernels: that takes bin/rustc and bin/cargo of
+Rust 1.$minimum_minor or newer, and lib/rustlib/src/rust/library. Let it name another sysroot, or unset it.
+EOF
+    exit 1
 }
 
 with_rustup() {
@@ -67,6 +83,7 @@ with_apt() {
     return 1
 }
 
+check_explicit
 finish_if_ready "nothing to do"
 with_rustup || with_apt || {
     cat >&2 <<EOF

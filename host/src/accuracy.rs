@@ -80,6 +80,27 @@ pub fn is_unavailable(error: &Error) -> bool {
     )
 }
 
+/// Bytes for an element of a factor on the host: as it is drawn, uploaded, widened, and its magnitude.
+const BYTES_OF_FACTOR: usize = 24;
+
+/// Bytes for an element of D on the host: as it is read, the exact result and its magnitude, the reference and its bound.
+const BYTES_OF_RESULT: usize = 48;
+
+/// Checks that the host has room for a product and its exact result.
+fn check_room(m: usize, n: usize, k: usize) -> Result<()> {
+    let bytes = || {
+        let factors = m.checked_mul(k)?.checked_add(k.checked_mul(n)?)?;
+        let results = m.checked_mul(n)?.checked_mul(BYTES_OF_RESULT)?;
+        factors.checked_mul(BYTES_OF_FACTOR)?.checked_add(results)
+    };
+    let requested = bytes().unwrap_or(usize::MAX);
+    let mut room = Vec::<u8>::new();
+    let reserved = room.try_reserve_exact(requested);
+    // What is not used may not even be reserved.
+    std::hint::black_box(&mut room);
+    reserved.map_err(|_| Error::OutOfHostMemory { requested })
+}
+
 /// A product on a device whose exact result is known.
 pub struct Trial {
     host_a: Array2<f32>,
@@ -105,13 +126,14 @@ impl Trial {
     /// An `m x n x k` product of such data. The same seed gives the same operands on every machine.
     ///
     /// # Errors
-    /// Where the device has no room for it.
+    /// [`Error::OutOfHostMemory`]; where the device has no room for it.
     pub fn new(
         device: &Device,
         data: Data,
         (m, n, k): (usize, usize, usize),
         seed: u64,
     ) -> Result<Trial> {
+        check_room(m, n, k)?;
         let rng = &mut rng(seed, k as u64);
         let host_a = random_matrix(rng, m, k, data.distribution());
         let host_b = random_matrix(rng, k, n, data.distribution());

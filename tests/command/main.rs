@@ -7,7 +7,9 @@
 //! | `accuracy.rs` | `accuracy` |
 //! | `report.rs` | `report` |
 //! | `results.rs` | what `mul` computes and says |
+//! | `explain.rs` | the table of `--explain` |
 //! | `inputs.rs` | what files may look like, and what is wrong with them |
+//! | `numbers.rs` | counts, and results that are not finite |
 //! | `outputs.rs` | nothing half-written stays behind |
 //! | `occupancy.rs` | `occupancy` |
 //! | `subcommands.rs` | `ladder`, `verify` and `info` |
@@ -16,10 +18,14 @@
 //! | `support` | a driver that only tests load |
 //! | `scripts.rs` | JSON, exit codes and pipes |
 //! | `tune.rs` | `tune`, and `mul --explain` |
+//! | `usage.rs` | how options are read, and what is said of wrong ones |
+//! | `verify.rs` | `verify`, and what the host has no room for |
 
 mod accuracy;
+mod explain;
 mod harness;
 mod inputs;
+mod numbers;
 mod occupancy;
 mod outputs;
 mod report;
@@ -32,3 +38,5 @@ mod support;
 mod sweep;
 mod traffic;
 mod tune;
+mod usage;
+mod verify;

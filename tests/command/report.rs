@@ -62,6 +62,26 @@ fn what_subcommands_print_becomes_sections_of_a_page() {
     assert_eq!(texts(&page, "figure").len(), 2, "the roofline and the ladder that has times");
 }
 
+/// Every kind of record that the repository keeps.
+#[test]
+fn records_of_all_benchmarks_are_shown() {
+    let folder = folder();
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/measurements");
+    let named: Vec<String> =
+        ["2026-11-26-h200-gemm-f16", "2026-11-21-h200-ladder-f32", "2026-11-22-h200-accuracy-f32"]
+            .iter()
+            .map(|name| records.join(name).with_extension("json").display().to_string())
+            .collect();
+    succeed(folder.path(), &format!("report {} -o page.html --pictures drawn", named.join(" ")));
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");
+    let page = Html::parse_document(&page);
+    assert!(texts(&page, "h2")[0].starts_with("Beside the vendor's library in f16 on NVIDIA H200"));
+    assert!(texts(&page, "td, th").iter().any(|cell| cell == "ratio to the vendor's best"));
+    assert!(folder.path().join("drawn/gemm-f16.svg").exists());
+    let measured = format!("traffic --formulas --dtype f16 --measured {}", named[0]);
+    fail(folder.path(), &measured, FILE, &["cargo bench --bench gemm", "one of the ladder"]);
+}
+
 #[test]
 fn pictures_are_written_in_both_formats() {
     let folder = folder();

@@ -137,3 +137,21 @@ fn experiments_of_the_help_run() {
         succeed(folder.path(), format!("{words} {options} --device sim").trim());
     }
 }
+
+/// Where the variable is set the build takes that toolchain or none, whatever else there is.
+#[test]
+fn setup_refuses_a_toolchain_that_cannot_compile_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = |toolchain: &str| {
+        std::process::Command::new("bash")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/setup.sh"))
+            .env("CUDA_BUILDER_TOOLCHAIN", toolchain)
+            .output()
+            .unwrap()
+    };
+    let nowhere = folder.path().join("none").display().to_string();
+    let output = setup(&nowhere);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    let errors = text(&output.stderr);
+    assert!(errors.contains(&format!("CUDA_BUILDER_TOOLCHAIN is {nowhere}")), "{errors}");
+}

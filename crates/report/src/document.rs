@@ -1,15 +1,17 @@
-//! JSON documents of the command and of the benchmark, told apart by what they hold.
+//! JSON documents of the command and of the benchmarks, told apart by what they hold.
 
-use crate::{accuracy, ladder, sweep};
+use crate::{accuracy, ladder, sweep, versus};
 use serde_json::Value;
 
 /// A document that a report can show.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Document {
-    /// A record of the benchmark, or `regemm ladder --json` on a GPU.
+    /// A record of the benchmark of the ladder, or `regemm ladder --json` on a GPU.
     Ladder(ladder::Record),
     /// `regemm ladder --json` on the simulator, which counts and gives no times.
     Counts(Value),
+    /// A record of the benchmark that puts the library beside the vendor's.
+    Versus(versus::Record),
     /// `regemm sweep --json`.
     Sweep(sweep::Record),
     /// `regemm pipelining --json`.
@@ -29,7 +31,7 @@ pub enum Document {
 pub enum DocumentError {
     /// It is no JSON.
     #[error("is no JSON: {0}")]
-    Syntax(serde_json::Error),
+    Syntax(#[source] serde_json::Error),
     /// It reports a failure instead of results.
     #[error("reports a failure instead of results: {0}")]
     Failure(String),
@@ -38,7 +40,7 @@ pub enum DocumentError {
     OtherCommand(String),
     /// It is JSON of something else.
     #[error(
-        "is neither the output of a subcommand with --json nor a record of the benchmark; reports show {SHOWN}"
+        "is neither the output of a subcommand with --json nor a record of a benchmark; reports show {SHOWN}"
     )]
     Unknown,
     /// It has the marks of a document, but misses something.
@@ -47,12 +49,13 @@ pub enum DocumentError {
         /// What it seems to be.
         kind: &'static str,
         /// What is missing or of another type.
+        #[source]
         why: serde_json::Error,
     },
 }
 
 /// What reports show, in words.
-const SHOWN: &str = "ladder, sweep, pipelining, accuracy, occupancy, traffic and tune";
+const SHOWN: &str = "ladder, sweep, pipelining, accuracy, occupancy, traffic and tune, and records of the benchmarks";
 
 impl Document {
     /// Reads a document.
@@ -76,6 +79,9 @@ impl Document {
             None if value.get("rounds").is_some() => {
                 read("a record of the ladder", value).map(Document::Ladder)
             }
+            None if value.get("cases").is_some() => {
+                read("a record beside the vendor's library", value).map(Document::Versus)
+            }
             None => Err(DocumentError::Unknown),
         }
     }
@@ -84,6 +90,7 @@ impl Document {
     pub fn kind(&self) -> &'static str {
         match self {
             Document::Ladder(_) | Document::Counts(_) => "ladder",
+            Document::Versus(_) => "gemm",
             Document::Sweep(_) => "sweep",
             Document::Pipelining(_) => "pipelining",
             Document::Accuracy(_) => accuracy::COMMAND,
@@ -134,6 +141,9 @@ mod tests {
         let study = accuracy::synthetic::record();
         let text = serde_json::to_string(&study).unwrap();
         assert_eq!(Document::parse(&text).unwrap(), Document::Accuracy(study));
+        let contest = versus::synthetic::record();
+        let text = serde_json::to_string(&contest).unwrap();
+        assert_eq!(Document::parse(&text).unwrap(), Document::Versus(contest));
         for kind in ["occupancy", "traffic", "tune"] {
             let document = Document::parse(&format!(r#"{{"command": "{kind}"}}"#)).unwrap();
             assert_eq!(document.kind(), kind);
@@ -152,5 +162,10 @@ mod tests {
         let words = refusal(r#"{"command": "accuracy"}"#);
         assert!(words.starts_with("is an error study, but"), "{words}");
         assert!(refusal(r#"{"rounds": []}"#).starts_with("is a record of the ladder, but"));
+        assert!(refusal(r#"{"cases": []}"#).starts_with("is a record beside the vendor's library"));
+        for text in ["{", r#"{"rounds": []}"#] {
+            let error = Document::parse(text).unwrap_err();
+            assert!(std::error::Error::source(&error).is_some(), "{error}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ladder.rs` | the ladder, measured or counted |
 //! | `sweep.rs` | a sweep, and the table of pipelining |
+//! | `versus.rs` | the library beside the vendor's |
 //! | `accuracy.rs` | errors by precision |
 //! | `occupancy.rs` | resident blocks |
 //! | `traffic.rs` | traffic and the roofline |
@@ -15,13 +16,16 @@ mod occupancy;
 mod sweep;
 mod traffic;
 mod tune;
+mod versus;
 
 use crate::document::Document;
 use crate::pictures::Drawing;
 use crate::provenance::Provenance;
 use crate::roofline::Roofline;
 use crate::table::Table;
-use crate::{accuracy as studies, ladder as ladders, pictures, sweep as sweeps};
+use crate::{
+    accuracy as studies, ladder as ladders, pictures, sweep as sweeps, versus as contests,
+};
 
 /// A part of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,6 +62,7 @@ enum Subject {
     HeatMap(sweeps::Record, usize),
     Roofline(Roofline),
     Accuracy(studies::Record),
+    Versus(contests::Record),
 }
 
 impl Picture {
@@ -68,6 +73,7 @@ impl Picture {
             Subject::HeatMap(record, size) => pictures::heat_map(record, *size),
             Subject::Roofline(roofline) => pictures::roofline(roofline),
             Subject::Accuracy(record) => pictures::accuracy(record),
+            Subject::Versus(record) => pictures::versus(record),
         }
     }
 }
@@ -78,6 +84,7 @@ impl Section {
         match document {
             Document::Ladder(record) => ladder::measured(record),
             Document::Counts(document) => ladder::counted(document),
+            Document::Versus(record) => versus::versus(record),
             Document::Sweep(record) => sweep::sweep(record),
             Document::Pipelining(record) => sweep::pipelining(record),
             Document::Accuracy(record) => accuracy::accuracy(record),

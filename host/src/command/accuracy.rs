@@ -7,6 +7,7 @@
 mod study;
 
 use super::exit::Failure;
+use super::numbers;
 use super::options::{self, DeviceOption};
 use super::output::{Output, table};
 use super::progress;
@@ -26,19 +27,19 @@ use study::Plan;
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Depths K of the products [default: 64 to 65536 on a GPU, 64 to 1024 on the simulator]
-    #[arg(long, visible_alias = "depths", value_name = "K", value_delimiter = ',')]
+    /// Depths K of the products, comma-separated [default: 64 to 65536 on a GPU, 64 to 1024 on the simulator]
+    #[arg(long, visible_alias = "depths", value_name = "K", value_delimiter = ',', value_parser = numbers::extent)]
     sizes: Vec<NonZeroUsize>,
-    /// Rows and columns of D, where they are not given alone [default: 256 on a GPU, 32 on the simulator]
-    #[arg(long, value_name = "N")]
+    /// Rows and columns of D; of one of them where the other is given alone [default: 256 on a GPU, 32 on the simulator]
+    #[arg(long, value_name = "N", value_parser = numbers::extent)]
     size: Option<NonZeroUsize>,
     /// Rows of D
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = numbers::extent)]
     rows: Option<NonZeroUsize>,
     /// Columns of D
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = numbers::extent)]
     cols: Option<NonZeroUsize>,
-    /// What A and B hold
+    /// What A and B hold, comma-separated
     #[arg(
         long,
         value_name = "KIND",
@@ -47,13 +48,13 @@ pub struct Arguments {
         default_value = "normal,uniform,wide"
     )]
     data: Vec<Data>,
-    /// Only these precisions, in this order
+    /// Only these precisions, comma-separated, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = options::precision_of_f32())]
     precisions: Vec<Precision>,
     #[command(flatten)]
     device: DeviceOption,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
     /// Write the record as JSON to this file, for `regemm report`
     #[arg(long, short, value_name = "FILE")]
@@ -89,6 +90,10 @@ const SIMULATOR_SIZE: usize = 32;
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    if arguments.size.and(arguments.rows).and(arguments.cols).is_some() {
+        let why = "--size would have no effect beside both --rows and --cols: leave one out";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let destination = |path: &Option<PathBuf>| {
         path.as_ref().map(|path| Destination::new(path, arguments.force, &[])).transpose()
     };

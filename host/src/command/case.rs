@@ -38,6 +38,9 @@ pub struct Outcome {
 /// Tile sizes of kernels: sizes next to them meet the edges of tiles.
 const EDGES: [usize; 5] = [8, 16, 32, 64, 128];
 
+/// Bytes for an element of C and D on the host: as they are drawn, uploaded and read, its reference, bound and sums.
+const BYTES_OF_RESULT: usize = 64;
+
 /// The widest gap beside a row.
 const WIDEST_GAP: usize = 9;
 
@@ -109,15 +112,36 @@ impl Draw {
         twin.filter(|_| free).unwrap_or(asked)
     }
 
+    /// Checks that the host has room for the operands, and for the reference in double precision.
+    fn check_room<T>(&self) -> Result<(), Error> {
+        let Case { m, n, k, .. } = self.case;
+        let area =
+            |rows: usize, cols: usize| (rows + 2 * WIDEST_GAP).checked_mul(cols + 2 * WIDEST_GAP);
+        let bytes = || {
+            // Each factor is held as drawn, as uploaded, widened, and as its magnitudes.
+            let factors =
+                area(m, k)?.checked_add(area(k, n)?)?.checked_mul(2 * size_of::<T>() + 16)?;
+            let results = area(m, n)?.checked_mul(BYTES_OF_RESULT)?;
+            factors.checked_add(results)?.checked_mul(self.case.count().max(1))
+        };
+        let requested = bytes().unwrap_or(usize::MAX);
+        let mut room = Vec::<u8>::new();
+        let reserved = room.try_reserve_exact(requested);
+        // What is not used may not even be reserved.
+        std::hint::black_box(&mut room);
+        reserved.map_err(|_| Error::OutOfHostMemory { requested })
+    }
+
     /// Runs kernels of the case's element types on it, each in its own layouts.
     ///
     /// # Errors
-    /// A failure of the device. What the simulator finds wrong with a kernel is an outcome.
+    /// A failure of the device, [`Error::OutOfHostMemory`]. What the simulator finds wrong with a kernel is an outcome.
     pub fn run<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         &self,
         device: &Device,
         kernels: &[&'static KernelInfo],
     ) -> Result<Vec<Outcome>, Failure> {
+        self.check_room::<T>()?;
         let operands = self.case.operands_of::<T, D>(&mut rng(self.seed, 2 * self.index + 1));
         let expected =
             self.case.reference(&operands).map_err(|error| Failure::Usage(error.to_string()))?;

@@ -23,7 +23,7 @@ Exit codes:
   1    a result failed its verification
   2    wrong usage: options that are unknown, do not fit together or name no kernel
   3    a file cannot be read or written, or its contents do not fit
-  4    the device: none, too little memory, a kernel failed
+  4    the device: none, too little memory there or on the host, a kernel failed
   130  interrupted
 
 Environment:

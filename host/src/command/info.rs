@@ -1,9 +1,10 @@
 //! `regemm info`: devices, limits and kernels.
 
 use super::exit::Failure;
-use super::options::DeviceOption;
+use super::options::{self, DeviceOption};
 use super::output::{Output, bytes, count, or_dash, table};
 use super::progress;
+use regemm::kernels::{Types, base_name, family_name};
 use regemm::{Device, DeviceInfo, Dtype, Error, KernelInfo, KernelReport, kernels};
 use serde_json::{Value, json};
 
@@ -11,6 +12,12 @@ use serde_json::{Value, json};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
+    /// Only kernels of these element types, comma-separated: `bf16_f32` has results of f32
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = options::types())]
+    dtype: Vec<Types>,
+    /// Only these kernels, comma-separated, in all layouts where a name has none
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    kernels: Vec<String>,
     #[command(flatten)]
     device: DeviceOption,
 }
@@ -22,10 +29,12 @@ too, with the reasons below.
 
 Examples:
   regemm info
+  regemm info --dtype f16,f16_f32 --kernels warpgroup,tensor_core
   regemm info --device cuda:1 --json";
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let kernels = arguments.select()?;
     let (gpus, without_gpu) = match Device::cuda_devices() {
         Ok(0) => (0, Some("the driver finds no GPU".to_owned())),
         Ok(gpus) => (gpus, None),
@@ -37,7 +46,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     devices.push(Device::sim());
 
     let spinner = progress::spinner("compiling kernels");
-    let reports = kernels::of_all_precisions()
+    let reports = kernels
+        .into_iter()
         .map(|kernel| Ok((kernel, report(&selected, kernel)?)))
         .collect::<Result<Vec<_>, Error>>()?;
     spinner.finish_and_clear();
@@ -64,6 +74,34 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         .iter()
         .filter_map(|(_, outcome)| outcome.as_ref().err())
         .try_for_each(|why| output.text(why))
+}
+
+impl Arguments {
+    /// The kernels that are asked for. A name that fits none is an error.
+    fn select(&self) -> Result<Vec<&'static KernelInfo>, Failure> {
+        let has_types =
+            |kernel: &KernelInfo| self.dtype.is_empty() || self.dtype.contains(&Types::of(kernel));
+        let is_named = |kernel: &KernelInfo, name: &str| {
+            [kernel.name, base_name(kernel), family_name(kernel)].contains(&name)
+        };
+        for name in &self.kernels {
+            let mut named =
+                kernels::of_all_precisions().filter(|kernel| is_named(kernel, name)).peekable();
+            if named.peek().is_none() {
+                kernels::find(name)?;
+            } else if !named.any(has_types) {
+                let types: Vec<_> = self.dtype.iter().map(|types| types.name()).collect();
+                let types = types.join(", ");
+                return Err(Failure::Usage(format!("there is no kernel `{name}` for {types}")));
+            }
+        }
+        let is_asked = |kernel: &&KernelInfo| {
+            has_types(kernel)
+                && (self.kernels.is_empty()
+                    || self.kernels.iter().any(|name| is_named(kernel, name)))
+        };
+        Ok(kernels::of_all_precisions().filter(is_asked).collect())
+    }
 }
 
 /// What a kernel takes of the device, or why it cannot run there.

@@ -1,17 +1,19 @@
 //! `regemm ladder`: every kernel over a list of sizes.
 
 use super::exit::Failure;
-use super::options::{self, DeviceOption, Size, with_dtype};
-use super::output::{Output, count, counters_json, or_dash, seconds, table};
+use super::numbers;
+use super::options::{self, DeviceOption, Size};
+use super::output::{Output, count, counters_json, multiply_adds, or_dash, seconds, table};
 use super::progress;
 use super::verdict::{describe, verification_json};
 use indicatif::ProgressBar;
 use ndarray::{Array2, ArrayView2};
-use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
+use regemm::kernels::Types;
+use regemm::measure::{OperandSet, Rotation, Samples, Sampling, SetLayout, alternate};
 use regemm::verify::{Expectation, Problem, Verification};
 use regemm::{
-    Accumulator, Counters, Device, Dtype, Element, Error, Factor, Gemm, KernelChoice, KernelInfo,
-    Layout, Layouts, MatrixView,
+    Accumulator, Counters, Device, Element, Error, Factor, Gemm, KernelChoice, KernelInfo, Layout,
+    Layouts, MatrixView, Yields,
 };
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
@@ -21,25 +23,25 @@ use std::num::NonZeroUsize;
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Sizes: N for N x N matrices, or MxNxK [default: 256 to 4096 on a GPU, 256 on the simulator]
+    /// Sizes, comma-separated: N for N x N matrices, or MxNxK [default: 256 to 4096 on a GPU, 256 on the simulator]
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     sizes: Vec<Size>,
-    /// Element type of all matrices
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::dtype())]
-    dtype: Dtype,
+    /// Element types: `bf16_f32` has results of f32
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::types())]
+    dtype: Types,
     #[command(flatten)]
     device: DeviceOption,
     /// How A and B lie in memory, A first: n as they are multiplied, t transposed
-    #[arg(long, value_name = "LAYOUTS", default_value = "nn", value_parser = options::layouts())]
+    #[arg(long, visible_alias = "layout", value_name = "LAYOUTS", default_value = "nn", value_parser = options::layouts())]
     layouts: Layouts,
-    /// Only these kernels, in this order
+    /// Only these kernels, comma-separated, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// Measurements of each kernel on a GPU, of which the median counts
-    #[arg(long, value_name = "N", default_value = "20")]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = numbers::count)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
 }
 
@@ -74,7 +76,8 @@ impl Rung {
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let layouts = arguments.layouts;
-    let kernels = options::kernels_in(layouts, arguments.dtype, &arguments.kernels)?;
+    let kernels = options::kernels_in(layouts, arguments.dtype, &arguments.kernels)
+        .map_err(|error| options::of_exact(error, "ladder"))?;
     let device = Device::open(arguments.device.device)?;
     let sizes = match (&arguments.sizes[..], device.is_sim()) {
         ([], true) => SIMULATOR_SIZES.map(Size::square).to_vec(),
@@ -82,7 +85,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         (sizes, _) => sizes.to_vec(),
     };
     let ladder = Ladder {
-        peak: device.info().peak_flops(arguments.dtype),
+        peak: device.info().peak_flops(arguments.dtype.factors),
         bar: progress::bar((sizes.len() * kernels.len()) as u64),
         device,
         layouts,
@@ -90,7 +93,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         reps: arguments.reps.get(),
         seed: arguments.seed,
     };
-    with_dtype!(arguments.dtype, climb(&ladder, &sizes, output))
+    regemm::with_types!(arguments.dtype, climb(&ladder, &sizes, output))
 }
 
 struct Ladder {
@@ -104,17 +107,22 @@ struct Ladder {
     bar: ProgressBar,
 }
 
-fn climb<T: Element>(ladder: &Ladder, sizes: &[Size], output: &mut Output) -> Result<(), Failure> {
+fn climb<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
+    ladder: &Ladder,
+    sizes: &[Size],
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let types = Types { factors: T::DTYPE, results: D::DTYPE };
     let mut results = Vec::new();
     let mut wrong = Vec::new();
-    output.text(format_args!("{}, {}", ladder.device.info().name, T::DTYPE))?;
+    output.text(format_args!("{}, {}", ladder.device.info().name, types))?;
     for &size in sizes {
-        let rungs = ladder.climb_size::<T>(size)?;
+        let rungs = ladder.climb_size::<T, D>(size)?;
         ladder
             .bar
             .suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(size, &rungs))))?;
         for rung in rungs.iter().filter(|rung| !rung.verification.pass()) {
-            let (name, verdict) = (rung.kernel.name, describe(&rung.verification));
+            let (name, verdict) = (rung.kernel.name, describe(&rung.verification, true));
             wrong.push(format!("{name} on {size}: {verdict}"));
         }
         results.push(ladder.json(size, &rungs));
@@ -128,7 +136,7 @@ fn climb<T: Element>(ladder: &Ladder, sizes: &[Size], output: &mut Output) -> Re
         "command": "ladder",
         "provenance": provenance,
         "device": info,
-        "dtype": T::DTYPE.name(),
+        "dtype": types.name(),
         "layouts": ladder.layouts.name(),
         "seed": ladder.seed,
         "peak_flops": ladder.peak,
@@ -139,11 +147,14 @@ fn climb<T: Element>(ladder: &Ladder, sizes: &[Size], output: &mut Output) -> Re
 
 impl Ladder {
     /// Verifies all kernels on the same operands, then measures those that are right.
-    fn climb_size<T: Element>(&self, size: Size) -> Result<Vec<Rung>, Failure> {
+    fn climb_size<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
+        &self,
+        size: Size,
+    ) -> Result<Vec<Rung>, Failure> {
         let Size { m, n, k } = size;
         self.bar.set_message(format!("{size}: reference"));
-        let shape = (m, n, k);
-        let mut operands = Rotation::<T>::in_layouts(&self.device, self.layouts, shape, self.seed)?;
+        let mut operands = Rotation::<T, D>::widening(&self.device, self.seed);
+        operands.fit(SetLayout::packed_in(self.layouts, m, n, k))?;
         let mut rungs = self.verify(size, &mut operands)?;
         if self.device.is_sim() {
             return Ok(rungs);
@@ -158,7 +169,7 @@ impl Ladder {
             let OperandSet { a, b, d, .. } = operands.next_set()?;
             let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
             let (a, b) = self.factors(a, b);
-            Gemm::new(a, b).kernel(kernel).enqueue(&stream, d).map(drop)
+            Gemm::widening(a, b).kernel(kernel).enqueue(&stream, d).map(drop)
         })?;
         for (rung, samples) in right.into_iter().zip(samples) {
             rungs[rung].samples = Some(samples);
@@ -174,10 +185,10 @@ impl Ladder {
         (Factor::stored(a, self.layouts.a), Factor::stored(b, self.layouts.b))
     }
 
-    fn verify<T: Element>(
+    fn verify<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         &self,
         size: Size,
-        operands: &mut Rotation<T>,
+        operands: &mut Rotation<T, D>,
     ) -> Result<Vec<Rung>, Failure> {
         let mut set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
@@ -187,14 +198,14 @@ impl Ladder {
             Layout::Transposed => ArrayView2::reversed_axes(matrix),
         };
         let (a, b) = (stored(self.layouts.a, a.view()), stored(self.layouts.b, b.view()));
-        let problem = Problem::product(a, b);
-        let expectation = Expectation::new(problem, self.seed).map_err(misfit)?;
-        let poison = Array2::from_elem((size.m, size.n), T::narrow(T::Acc::constant(f64::NAN)));
+        let problem = Problem::of_factors(a, b);
+        let expectation = Expectation::<T, D>::new(problem, self.seed).map_err(misfit)?;
+        let poison = Array2::from_elem((size.m, size.n), D::narrow(D::Acc::constant(f64::NAN)));
         let verify = |&kernel: &&'static KernelInfo| -> Result<Rung, Failure> {
             self.bar.set_message(format!("{size}: {}", kernel.name));
             set.d.copy_from(&poison.view())?;
             let (a, b) = self.factors(set.a, set.b);
-            let gemm = Gemm::new(a, b).kernel(KernelChoice::Info(kernel));
+            let gemm = Gemm::widening(a, b).kernel(KernelChoice::Info(kernel));
             let report = gemm.run(&mut set.d)?;
             let verification =
                 expectation.check(&set.d.view().to_array()?.view()).map_err(misfit)?;
@@ -228,12 +239,15 @@ impl Ladder {
                     count(counters.shared_load_wavefronts + counters.shared_store_wavefronts),
                     count(counters.shared_load_conflicts + counters.shared_store_conflicts),
                     count(counters.block_barriers),
-                    count(counters.fma),
+                    count(multiply_adds(&counters)),
                 ];
                 row.extend(error(rung));
                 row
             };
-            return table(&SIMULATOR_HEADING, rungs.iter().enumerate().map(row));
+            let table = table(&SIMULATOR_HEADING, rungs.iter().enumerate().map(row));
+            return format!(
+                "{table}\nfewer: global loads, relative to the kernel in the row above"
+            );
         }
         let row = |(index, rung): (usize, &Rung)| {
             let taken = rung.seconds();
@@ -250,7 +264,8 @@ impl Ladder {
             row.extend(error(rung));
             row
         };
-        table(&GPU_HEADING, rungs.iter().enumerate().map(row))
+        let table = table(&GPU_HEADING, rungs.iter().enumerate().map(row));
+        format!("{table}\nspeed-up: relative to the kernel in the row above")
     }
 
     fn json(&self, size: Size, rungs: &[Rung]) -> Value {

@@ -49,6 +49,11 @@ impl Loaded {
     }
 }
 
+/// The refusal of `-`, which other programs take for standard input or output.
+pub fn no_hyphen(device: &str) -> Failure {
+    Failure::Usage(format!("`-` names no file here: name {device}, or ./- for a file of that name"))
+}
+
 /// NumPy's name of an element type.
 pub fn numpy_name(dtype: Dtype) -> &'static str {
     match dtype {
@@ -71,6 +76,9 @@ const DEEPEST_HEADER: usize = 2;
 
 /// Reads the array of a `.npy` file: float32, float64 or float16 of either byte order, in C or Fortran order.
 pub fn load(path: &Path) -> Result<Loaded, Failure> {
+    if path == Path::new("-") {
+        return Err(no_hyphen("/dev/stdin"));
+    }
     let failure = |problem: String| Failure::file(path, problem);
     let file = File::open(path).map_err(|error| failure(cannot_open(&error)))?;
     let metadata = file.metadata().map_err(|error| failure(cannot_open(&error)))?;

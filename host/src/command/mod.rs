@@ -9,6 +9,7 @@
 //! | `accuracy` | the subcommand that measures errors by precision |
 //! | `tune` | the subcommand that measures for the choice of kernels, and explains it |
 //! | `report` | the subcommand that makes pages and pictures of what others print |
+//! | `numbers` | numbers that options hold |
 //! | `options` | option values that several of them take |
 //! | `operands` | the operands of `mul`: from files to matrices that fit |
 //! | `load`, `save` | NumPy files in; files out, completely or not at all |
@@ -27,6 +28,7 @@ mod interrupt;
 mod ladder;
 mod load;
 mod mul;
+mod numbers;
 mod occupancy;
 mod occupancy_text;
 mod operands;
@@ -47,6 +49,7 @@ mod verify;
 use clap::{Parser, Subcommand};
 use exit::Failure;
 use output::Output;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Matrix multiplication on NVIDIA GPUs with kernels written in Rust, and on a simulator where there is none.
@@ -103,7 +106,13 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version go to standard output, usage errors to standard error. Neither can be reported further.
             let _ = error.print();
-            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+            if !error.use_stderr() {
+                return ExitCode::SUCCESS;
+            }
+            if asks_for_json(std::env::args_os().skip(1)) {
+                let _ = Output::new(true).document(&error_json(&usage(&error)));
+            }
+            return exit::USAGE.into();
         }
     };
     let mut output = Output::new(cli.json);
@@ -130,17 +139,33 @@ fn report(failure: &Failure, output: &mut Output) -> ExitCode {
     eprintln_quietly(format_args!("regemm: {failure}"));
     // Where the subcommand has printed its own document, the failure is in it.
     if !output.has_document() {
-        let document = serde_json::json!({
-            "error": {
-                "kind": failure.kind(),
-                "message": failure.to_string(),
-                "exit_code": failure.code(),
-            }
-        });
         // Standard output may be what failed.
-        let _ = output.document(&document);
+        let _ = output.document(&error_json(failure));
     }
     failure.code().into()
+}
+
+/// A failure as the one JSON document.
+fn error_json(failure: &Failure) -> serde_json::Value {
+    serde_json::json!({
+        "error": {
+            "kind": failure.kind(),
+            "message": failure.to_string(),
+            "exit_code": failure.code(),
+        }
+    })
+}
+
+/// Whether JSON is asked for in a command line that cannot be read otherwise.
+fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    arguments.take_while(|argument| argument != "--").any(|argument| argument == "--json")
+}
+
+/// What is wrong with a command line, without the help that goes with it.
+fn usage(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    Failure::Usage(first.strip_prefix("error: ").unwrap_or(first).trim().to_owned())
 }
 
 /// Sends the library's warnings to standard error; more or less of its log if the environment says so.

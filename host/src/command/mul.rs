@@ -1,26 +1,33 @@
 //! `regemm mul`: multiplies matrices from files.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `product.rs` | the product on a device, and its verification |
 
+mod product;
+
+use super::eprintln_quietly;
 use super::exit::Failure;
 use super::load::{Stored, numpy_name};
-use super::operands::{Axis, Contents, Files, Matrices, Operands};
+use super::numbers;
+use super::operands::{Axis, Contents, Files, Operands};
 use super::options::{self, DeviceOption};
-use super::output::{Output, count, counters_json, seconds};
+use super::output::{Output, count, counters_json, multiply_adds, seconds};
 use super::save::Destination;
 use super::tune::explain::{explanation_json, ranking};
 use super::verdict::{describe, verification_json};
-use super::{eprintln_quietly, progress};
 use clap::ValueEnum;
-use ndarray::{Array3, Axis as ArrayAxis};
+use ndarray::Axis as ArrayAxis;
+use product::{compute, verify};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::explain;
-use regemm::verify::{Problem, Verification, check_batch};
+use regemm::verify::Verification;
 use regemm::{
-    Accumulator, Activation, Batch, BiasAxis, Device, Dtype, Element, Factor, Gemm, KernelChoice,
-    Layout, Layouts, Matrix, Precision, Report, Term, Yields, bf16, f16, kernels,
+    Accumulator, Activation, Device, DeviceSpec, Dtype, Element, Error, Layout, Layouts, Precision,
+    Yields, bf16, f16, kernels,
 };
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// Multiply matrices from NumPy files: D = activation(alpha * A * B + beta * C + bias)
 #[derive(clap::Args)]
@@ -54,21 +61,22 @@ pub struct Arguments {
     #[arg(long, value_name = "C.npy")]
     c: Option<PathBuf>,
     /// Factor of the product
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = numbers::factor)]
     alpha: f64,
     /// Factor of C
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, requires = "c")]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, requires = "c",
+          value_parser = numbers::factor)]
     beta: f64,
     /// The function to apply to each element at the end
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = options::activation())]
     activation: Activation,
     /// Slope of leaky ReLU below zero [default: 0.01]
-    #[arg(long, value_name = "SLOPE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SLOPE", allow_negative_numbers = true, value_parser = numbers::factor)]
     leaky_slope: Option<f64>,
     /// Convert float32 files to this type to compute in; D is float32 again
     #[arg(long = "as", value_name = "TYPE")]
     compute_as: Option<Half>,
-    /// Do not round D to the type that is computed in where that is f16 or bf16: D, C and the bias are float32
+    /// Keep D in float32 when computing in f16 or bf16. C and the bias must then be float32 too
     #[arg(long, value_name = "TYPE")]
     results: Option<Results>,
     #[command(flatten)]
@@ -121,12 +129,29 @@ enum Half {
 /// The seed of `--verify` on products so large that rows, columns and vectors are drawn.
 const VERIFY_SEED: u64 = 0;
 
+/// Multiply-adds that take the simulator some seconds.
+const LONG_ON_SIMULATOR: f64 = 1e8;
+
 /// The slope that is meant where none is given.
 const LEAKY_SLOPE: f64 = 0.01;
 
 impl Arguments {
     fn slope(&self) -> f64 {
         self.leaky_slope.unwrap_or(LEAKY_SLOPE)
+    }
+
+    /// Alpha, beta and the slope as they are computed with. What is finite must be so in that type.
+    fn factors<A: Accumulator>(&self) -> Result<[f64; 3], Failure> {
+        let factors = [("alpha", self.alpha), ("beta", self.beta), ("leaky-slope", self.slope())];
+        for (name, given) in factors {
+            if given.is_finite() && !A::constant(given).to_f64().is_finite() {
+                // Of the types that are computed in f32 is the only one that does not hold all that f64 does.
+                return Err(Failure::Usage(format!(
+                    "--{name} {given:e} is infinite in f32, which D is computed in: give a smaller one"
+                )));
+            }
+        }
+        Ok(factors.map(|(_, given)| given))
     }
 }
 
@@ -190,12 +215,28 @@ where
     R: Stored<Acc = S::Acc>,
     D: Element<Acc = S::Acc>,
 {
-    let operands = contents.into_operands::<S, T, R, D>()?;
+    let [alpha, beta, slope] = arguments.factors::<T::Acc>()?;
+    let mut operands = contents.into_operands::<S, T, R, D>()?;
+    let all_finite =
+        operands.warnings.is_empty() && [alpha, beta, slope].iter().all(|x| x.is_finite());
     for warning in &operands.warnings {
         eprintln_quietly(format_args!("regemm: warning: {warning}"));
     }
     let device = Device::open(arguments.device.device)?;
+    if output.is_text() && arguments.device.device == DeviceSpec::Auto && device.is_sim() {
+        announce_simulator(operands.multiply_adds());
+    }
     let (d, report, product_seconds) = compute(arguments, &operands, &device)?;
+    let not_finite = d.iter().filter(|element| !element.widen().to_f64().is_finite()).count();
+    if all_finite && not_finite > 0 {
+        let warning = format!(
+            "{} elements of D are NaN or infinite, though all that they are computed from is finite",
+            count(not_finite as u64)
+        );
+        eprintln_quietly(format_args!("regemm: warning: {warning}"));
+        operands.warnings.push(warning);
+    }
+    let has_numbers = not_finite < d.len() || d.is_empty();
     let Operands { shape: (m, n, k), count: products, layouts, .. } = operands;
     // The sizes were small enough for a product.
     let batch = products.unwrap_or(1) as u32;
@@ -289,13 +330,13 @@ where
     if let Some(counters) = &report.counters {
         output.text(format_args!(
             "counted  {} fused multiply-adds, {} elements loaded from global memory, {} stored",
-            count(counters.fma),
+            count(multiply_adds(counters)),
             count(counters.global_load_elements),
             count(counters.global_store_elements)
         ))?;
     }
     if let Some(verification) = &verification {
-        output.text(format_args!("verified {}", describe(verification)))?;
+        output.text(format_args!("verified {}", describe(verification, has_numbers)))?;
     }
     if let Some(verification) = verification.filter(|verification| !verification.pass()) {
         let path = arguments.output.display();
@@ -312,111 +353,16 @@ where
     output.text(format_args!("wrote    {}", arguments.output.display()))
 }
 
-/// An operand on a device.
-enum Held<T> {
-    Matrix(Matrix<T>),
-    Batch(Batch<T>),
-}
-
-impl<T: Element> Held<T> {
-    fn upload(device: &Device, matrices: &Matrices<T>) -> regemm::Result<Self> {
-        Ok(if matrices.batch {
-            Held::Batch(device.upload_batch(&matrices.array.view())?)
-        } else {
-            Held::Matrix(device.upload(&matrices.of_product(0))?)
-        })
-    }
-
-    fn term(&self) -> Term<'_, T> {
-        match self {
-            Held::Matrix(matrix) => matrix.into(),
-            Held::Batch(batch) => batch.into(),
-        }
-    }
-}
-
-/// All D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are none.
-fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
-    arguments: &Arguments,
-    operands: &Operands<T, D>,
-    device: &Device,
-) -> Result<(Array3<D>, Report, Option<f64>), Failure> {
-    let spinner = progress::spinner("multiplying");
-    let constant = T::Acc::constant;
-    let a = Held::upload(device, &operands.a)?;
-    let b = Held::upload(device, &operands.b)?;
-    let c = operands.c.as_ref().map(|c| Held::upload(device, c)).transpose()?;
-    let bias = match &operands.bias {
-        Some((axis, bias)) => Some((*axis, Held::upload(device, bias)?)),
-        None => None,
+/// Says why the simulator computes and not a GPU, where that takes a while.
+fn announce_simulator(multiply_adds: f64) {
+    let why = match Device::cuda_devices() {
+        Err(Error::NoDriver { why }) => format!("no NVIDIA driver: {why}"),
+        _ => "the driver finds no GPU".to_owned(),
     };
-    let (m, n, _) = operands.shape;
-    let Layouts { a: layout_a, b: layout_b } = operands.layouts;
-    let (a, b) = (Factor::stored(a.term(), layout_a), Factor::stored(b.term(), layout_b));
-    let mut gemm = Gemm::widening(a, b)
-        .alpha(constant(arguments.alpha))
-        .activation(arguments.activation)
-        .leaky_slope(constant(arguments.slope()));
-    if let Some(c) = &c {
-        gemm = gemm.c(constant(arguments.beta), c.term());
+    if multiply_adds >= LONG_ON_SIMULATOR {
+        eprintln_quietly(format_args!(
+            "regemm: {why}; the simulator computes instead, which is slow: {:.0} million multiply-adds",
+            multiply_adds / 1e6
+        ));
     }
-    gemm = match &bias {
-        Some((BiasAxis::Column, bias)) => gemm.bias_per_column(bias.term()),
-        Some((BiasAxis::Row, bias)) => gemm.bias_per_row(bias.term()),
-        _ => gemm,
-    };
-    gemm = gemm.precision(arguments.precision);
-    if let Some(name) = &arguments.kernel {
-        gemm = gemm.kernel(KernelChoice::Named(name.clone()));
-    }
-    let (d, report, taken) = match operands.count {
-        Some(count) => {
-            let mut d = device.batch::<D>(count, m, n)?;
-            let start = Instant::now();
-            let report = gemm.run(&mut d)?;
-            let taken = start.elapsed();
-            (d.to_array()?, report, taken)
-        }
-        None => {
-            let mut d = device.matrix::<D>(m, n)?;
-            let start = Instant::now();
-            let report = gemm.run(&mut d)?;
-            let taken = start.elapsed();
-            (d.to_array()?.insert_axis(ArrayAxis(0)), report, taken)
-        }
-    };
-    spinner.finish_and_clear();
-    Ok((d, report, (!device.is_sim()).then_some(taken.as_secs_f64())))
-}
-
-fn verify<T: Element, D: Element>(
-    arguments: &Arguments,
-    operands: &Operands<T, D>,
-    d: &Array3<D>,
-) -> Result<Verification, Failure> {
-    let spinner = progress::spinner("verifying");
-    let exactly = |value: f64| T::Acc::constant(value).to_f64();
-    let Layouts { a: layout_a, b: layout_b } = operands.layouts;
-    let problem = |index: usize| Problem {
-        c: operands.c.as_ref().map(|c| c.of_product(index)),
-        bias: operands.bias.as_ref().and_then(|(axis, bias)| {
-            // One row without gaps.
-            Some((*axis, bias.of_product(index).to_slice()?))
-        }),
-        alpha: exactly(arguments.alpha),
-        beta: exactly(arguments.beta),
-        activation: arguments.activation,
-        slope: exactly(arguments.slope()),
-        precision: arguments.precision,
-        ..Problem::of_factors(
-            operands.a.factor(index, layout_a),
-            operands.b.factor(index, layout_b),
-        )
-    };
-    let problems: Vec<_> = (0..d.dim().0).map(problem).collect();
-    // The shapes fit: the product has been computed.
-    let verification = check_batch(&problems, &d.view(), VERIFY_SEED)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    spinner.finish_and_clear();
-    Ok(verification)
 }

@@ -190,6 +190,14 @@ impl Contents<'_> {
     }
 }
 
+impl<T, D> Operands<T, D> {
+    /// Multiply-adds of all products.
+    pub fn multiply_adds(&self) -> f64 {
+        let (m, n, k) = self.shape;
+        self.count.unwrap_or(1) as f64 * m as f64 * n as f64 * k as f64
+    }
+}
+
 /// The number of products, by the first file that holds a batch.
 #[derive(Default)]
 struct Batch<'p> {

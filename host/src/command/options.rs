@@ -1,5 +1,6 @@
 //! Option values that several subcommands take.
 
+use super::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regemm::kernels::{self, Types};
 use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo, Layouts, Precision};
@@ -85,12 +86,6 @@ pub fn activation() -> impl TypedValueParser<Value = Activation> {
     PossibleValuesParser::new(names).map(|name| by_name(&Activation::ALL, Activation::name, &name))
 }
 
-/// Reads an element type by name.
-pub fn dtype() -> impl TypedValueParser<Value = Dtype> {
-    let names = Dtype::ALL.map(Dtype::name);
-    PossibleValuesParser::new(names).map(|name| by_name(&Dtype::ALL, Dtype::name, &name))
-}
-
 /// Reads the element types of a product by name.
 pub fn types() -> impl TypedValueParser<Value = Types> {
     let names = Types::ALL.map(Types::name);
@@ -135,23 +130,21 @@ pub fn kernels_in(
     names.iter().map(named).collect()
 }
 
+/// The failure of a command that shows kernels of precision exact alone, and takes no other.
+pub fn of_exact(error: Error, subcommand: &str) -> Failure {
+    match error {
+        Error::KernelOfPrecision { kernel, precision } => Failure::Usage(format!(
+            "kernel {kernel} computes in precision {precision}, which `regemm {subcommand}` does not show: \
+             `regemm accuracy --precisions {precision}` and `regemm mul --precision {precision}` do"
+        )),
+        other => other.into(),
+    }
+}
+
 /// The value of this name. The parser lets no other through, so the first stands for what cannot happen.
 fn by_name<T: Copy>(all: &[T], name_of: fn(T) -> &'static str, name: &str) -> T {
     all.iter().copied().find(|&value| name_of(value) == name).unwrap_or(all[0])
 }
-
-/// Runs a generic function with the element type that a value names.
-macro_rules! with_dtype {
-    ($dtype:expr, $function:ident($($argument:expr),*)) => {
-        match $dtype {
-            regemm::Dtype::F32 => $function::<f32>($($argument),*),
-            regemm::Dtype::F64 => $function::<f64>($($argument),*),
-            regemm::Dtype::F16 => $function::<regemm::f16>($($argument),*),
-            regemm::Dtype::Bf16 => $function::<regemm::bf16>($($argument),*),
-        }
-    };
-}
-pub(super) use with_dtype;
 
 #[cfg(test)]
 mod tests {

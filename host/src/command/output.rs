@@ -23,6 +23,11 @@ impl Output {
         Output { json, document_written: false, closed: false }
     }
 
+    /// Whether text is asked for.
+    pub fn is_text(&self) -> bool {
+        !self.json
+    }
+
     /// Whether a JSON document was written, or text is all that will be.
     pub fn has_document(&self) -> bool {
         self.document_written || !self.json
@@ -102,6 +107,11 @@ pub fn bytes(value: u64) -> String {
 /// What may be missing: `-` then.
 pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Multiply-adds of all kinds: one at a time, and on tensor cores.
+pub fn multiply_adds(counters: &Counters) -> u64 {
+    counters.fma + counters.tensor_fma
 }
 
 /// Counters as a JSON object.

@@ -1,6 +1,7 @@
 //! `regemm pipelining`: one tile with each way of staging.
 
 use super::exit::Failure;
+use super::numbers;
 use super::options::DeviceOption;
 use super::output::{Output, table};
 use super::sweep::filter::{Filter, block_tile, thread_tile};
@@ -12,8 +13,8 @@ use std::num::NonZeroUsize;
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Rows, columns and depth of the products [default: 256 to 4096 on a GPU, 128 on the simulator]
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    /// Rows, columns and depth of the products, comma-separated [default: 256 to 4096 on a GPU, 128 on the simulator]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = numbers::extent)]
     sizes: Vec<NonZeroUsize>,
     /// Block tile: BMxBNxBK
     #[arg(long, value_name = "BMxBNxBK", default_value = "64x128x16", value_parser = block_tile)]
@@ -24,10 +25,10 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceOption,
     /// Measurements of each kernel on a GPU, of which the median counts
-    #[arg(long, value_name = "N", default_value = "30")]
+    #[arg(long, value_name = "N", default_value = "30", value_parser = numbers::count)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
 }
 

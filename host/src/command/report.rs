@@ -1,7 +1,7 @@
 //! `regemm report`: what other subcommands have measured, as one page.
 
 use super::exit::Failure;
-use super::load::cannot_open;
+use super::load::{cannot_open, no_hyphen};
 use super::output::Output;
 use super::save::Destination;
 use regemm_report::document::Document;
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Make one HTML page, and pictures, of what other subcommands print with --json
+/// Make one HTML page, and pictures, of what other subcommands print with --json and of records of the benchmarks
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
@@ -40,6 +40,7 @@ they hold.
 
 Examples:
   regemm report docs/measurements/2026-11-21-h200-ladder-f32.json --output report.html
+  regemm report docs/measurements/2026-11-26-h200-gemm-f16.json --output gemm.html
   regemm ladder --json > ladder.json && regemm traffic --json > traffic.json
   regemm report ladder.json traffic.json sweep.json --output report.html --pictures pictures";
 
@@ -77,6 +78,9 @@ const NO_TEXT: &str =
     "is no text, so no JSON; reports show what other subcommands print with --json";
 
 fn read(path: &Path) -> Result<Document, Failure> {
+    if path == Path::new("-") {
+        return Err(no_hyphen("/dev/stdin"));
+    }
     let bytes = fs::read(path).map_err(|error| Failure::file(path, cannot_open(&error)))?;
     let text = String::from_utf8(bytes).map_err(|_| Failure::file(path, NO_TEXT))?;
     Document::parse(&text).map_err(|error| Failure::file(path, error))

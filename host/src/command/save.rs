@@ -5,7 +5,7 @@
 
 use super::exit::Failure;
 use super::interrupt::{self, Unfinished};
-use super::load::Stored;
+use super::load::{Stored, no_hyphen};
 use ndarray::ArrayD;
 use npyz::WriterBuilder;
 use regemm::Element;
@@ -43,6 +43,9 @@ impl Destination {
     /// Prepares to write to `path`. An existing file is refused unless `overwrite` is set; `inputs` are named in the
     /// refusal if it is one of them.
     pub fn new(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Err(no_hyphen("/dev/stdout"));
+        }
         let failure = |problem: String| Failure::file(path, problem);
         let path = path.to_owned();
         let existing = match fs::metadata(&path) {
@@ -78,7 +81,8 @@ impl Destination {
         };
         let (unfinished, remembered) = create_unfinished(folder).map_err(|error| {
             failure(match error.kind() {
-                io::ErrorKind::NotFound => {
+                // Some folders refuse new files as if they were not there themselves.
+                io::ErrorKind::NotFound if !folder.exists() => {
                     format!("its folder {} does not exist; create it first", folder.display())
                 }
                 _ => format!("cannot create a file in {}: {error}", folder.display()),

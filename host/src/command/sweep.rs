@@ -17,6 +17,7 @@ pub mod space;
 mod store;
 
 use super::exit::Failure;
+use super::numbers;
 use super::options::DeviceOption;
 use super::output::{Output, table};
 use super::save::Destination;
@@ -39,18 +40,18 @@ use store::Store;
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Rows, columns and depth of the products [default: 1024,2048,4096 on a GPU, 256 on the simulator]
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    /// Rows, columns and depth of the products, comma-separated [default: 1024,2048,4096 on a GPU, 256 on the simulator]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = numbers::extent)]
     sizes: Vec<NonZeroUsize>,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
     device: DeviceOption,
     /// Most measurements of one configuration on one size, of which the median counts; slow ones get fewer
-    #[arg(long, value_name = "N", default_value = "20")]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = numbers::count)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
     /// Keep the record in this JSON file, written after each pass over the configurations
     #[arg(long, short, value_name = "FILE")]

@@ -14,11 +14,11 @@ use super::output::Output;
 use super::progress;
 use super::save::Destination;
 use measured::Measured;
-use regemm::kernels::Problem;
+use regemm::kernels::{Problem, Types};
 use regemm::traffic::formula::Formula;
 use regemm::traffic::roofline::{Placement, Roofs};
 use regemm::traffic::{Traffic, compulsory_bytes, count};
-use regemm::{Device, DeviceInfo, Dtype, Error, KernelInfo, gpus};
+use regemm::{Device, DeviceInfo, Error, KernelInfo, Schedule, gpus};
 use regemm_report::pictures;
 use regemm_report::roofline::{Point, Roofline};
 use serde_json::{Value, json};
@@ -31,10 +31,10 @@ pub struct Arguments {
     /// Size of the product: N for N x N matrices, or MxNxK
     #[arg(long, value_name = "SIZE", default_value = "256")]
     size: Size,
-    /// Element type of all matrices
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::dtype())]
-    dtype: Dtype,
-    /// Only these kernels, in this order
+    /// Element types: `bf16_f32` has results of f32
+    #[arg(long = "dtype", value_name = "TYPE", default_value = "f32", value_parser = options::types())]
+    types: Types,
+    /// Only these kernels, comma-separated, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// The GPU whose roofline it is, such as h200 [default: the one measured on, else the first of this machine, else h200]
@@ -59,7 +59,8 @@ pub struct Arguments {
 
 const HELP: &str = "\
 Counts come from the simulator, also on a machine with a GPU: they are exact and the same everywhere. Beside them \
-stands what a formula gives for the kernel's tile sizes. Where the two must be equal and are not, the exit code is 1.
+stands what a formula gives for the kernel's tile sizes. Kernels whose blocks share tiles, and those with warps that \
+only copy, have no formula and are left out. Where the two must be equal and are not, the exit code is 1.
 
 The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a kernel attain: at most its peak, and at \
 most what its memories deliver for each operation. Caches decide how much really comes from global memory, so there \
@@ -101,27 +102,31 @@ struct Survey {
     gpu: DeviceInfo,
     roofs: Roofs,
     rows: Vec<Row>,
+    /// Kernels for which there is no formula.
+    left_out: Vec<&'static KernelInfo>,
 }
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let mut kernels = options::kernels(arguments.dtype, &arguments.kernels)?;
-    let without = kernels.iter().find(|kernel| !Formula::exists(kernel)).copied();
-    if let Some(kernel) = without.filter(|_| !arguments.kernels.is_empty()) {
-        let name = kernel.name;
+    let kernels = options::kernels(arguments.types, &arguments.kernels)
+        .map_err(|error| options::of_exact(error, "traffic"))?;
+    let (kernels, left_out): (Vec<&'static KernelInfo>, Vec<&'static KernelInfo>) =
+        kernels.into_iter().partition(|kernel| Formula::exists(kernel));
+    if let Some(kernel) = left_out.first().filter(|_| !arguments.kernels.is_empty()) {
         return Err(Failure::Usage(format!(
-            "what {name} moves depends on the slices into which it divides k; leave it out"
+            "there is no formula for {}, because {}: leave it out",
+            kernel.name,
+            why_no_formula(kernel)
         )));
     }
-    kernels.retain(|kernel| Formula::exists(kernel));
     let size = arguments.size;
-    let problem = problem(size, arguments.dtype)?;
+    let problem = problem(size, arguments.types)?;
     let measured = match &arguments.measured {
-        Some(path) => Some(Measured::load(path, size, arguments.dtype)?),
+        Some(path) => Some(Measured::load(path, size, arguments.types)?),
         None => None,
     };
     let gpu = gpu(arguments.gpu.as_deref(), measured.as_ref())?;
-    let roofs = Roofs::of(&gpu, arguments.dtype).ok_or_else(|| {
+    let roofs = Roofs::of(&gpu, arguments.types.factors).ok_or_else(|| {
         let name = &gpu.name;
         Failure::Usage(format!("the peak or bandwidth of {name} is not known; name one by --gpu"))
     })?;
@@ -134,8 +139,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for kernel in kernels {
         bar.set_message(kernel.name);
-        let Problem { m, n, k, .. } = problem;
-        let problem = Problem::packed(kernel.dtype, (m, n, k), kernel.layouts);
+        let Problem { m, n, k, target, .. } = problem;
+        let problem =
+            Problem { target, ..Problem::packed(kernel.dtype, (m, n, k), kernel.layouts) };
         let formula = Formula::new(kernel, &problem).ok_or_else(|| too_large(size))?;
         let counted = (!arguments.formulas).then(|| count(kernel, &problem)).transpose()?;
         let traffic = counted.as_ref().unwrap_or(&formula.traffic);
@@ -146,7 +152,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
 
-    let survey = Survey { problem, size, gpu, roofs, rows };
+    let survey = Survey { problem, size, gpu, roofs, rows, left_out };
     let picture = survey.roofline();
     let undrawable = |error: pictures::PictureError| Failure::Usage(error.to_string());
     if let Some(svg) = svg {
@@ -161,18 +167,27 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     survey.verdict()
 }
 
+/// What the traffic of a kernel without a formula depends on.
+fn why_no_formula(kernel: &KernelInfo) -> &'static str {
+    if kernel.schedule == Schedule::Tiles {
+        "warps that only copy load for it, some of them by hand and some in bulk"
+    } else {
+        "what it moves depends on the number of blocks that share a tile"
+    }
+}
+
 fn too_large(size: Size) -> Failure {
     Failure::Usage(format!("a product of {size} moves more than 64 bits can count"))
 }
 
-fn problem(size: Size, dtype: Dtype) -> Result<Problem, Failure> {
+fn problem(size: Size, types: Types) -> Result<Problem, Failure> {
     let limit = i32::MAX as u32;
     let checked = |name, value: usize| match u32::try_from(value) {
         Ok(extent) if extent <= limit => Ok(extent),
         _ => Err(Error::DimensionTooLarge { name, value, limit: limit as usize }),
     };
     let (m, n, k) = (checked("m", size.m)?, checked("n", size.n)?, checked("k", size.k)?);
-    Ok(Problem::new(dtype, m, n, k))
+    Ok(Problem { target: types.results, ..Problem::new(types.factors, m, n, k) })
 }
 
 /// The GPU that is named, or measured on, or here, or else [`DEFAULT_GPU`].
@@ -209,7 +224,9 @@ impl Survey {
         Roofline {
             title: format!(
                 "{}, {} {}: attainable without caches",
-                self.gpu.name, self.size, self.problem.dtype
+                self.gpu.name,
+                self.size,
+                self.problem.types()
             ),
             peak_flops: self.roofs.peak_flops,
             bandwidth: self.roofs.bandwidth,
@@ -242,10 +259,11 @@ impl Survey {
             "m": self.size.m,
             "n": self.size.n,
             "k": self.size.k,
-            "dtype": self.problem.dtype.name(),
+            "dtype": self.problem.types().name(),
             "gpu": self.gpu,
             "roofs": self.roofs,
             "compulsory_bytes": compulsory_bytes(&self.problem),
+            "left_out": self.left_out.iter().map(|kernel| kernel.name).collect::<Vec<_>>(),
             "kernels": self.rows.iter().enumerate().map(kernel).collect::<Vec<_>>(),
             "roofline": roofline,
         })
@@ -278,10 +296,11 @@ fn disagreement(row: &Row) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regemm::Dtype;
 
     fn row() -> Row {
         let kernel = regemm::kernels::find("naive_f32").unwrap();
-        let problem = problem(Size::square(32), Dtype::F32).unwrap();
+        let problem = problem(Size::square(32), Dtype::F32.into()).unwrap();
         let formula = Formula::new(kernel, &problem).unwrap();
         let gpu = gpus::find(DEFAULT_GPU).unwrap().info();
         let roofs = Roofs::of(&gpu, Dtype::F32).unwrap();
@@ -305,7 +324,7 @@ mod tests {
 
     #[test]
     fn extents_beyond_the_kernels_are_refused() {
-        assert!(problem(Size { m: 1 << 31, n: 1, k: 1 }, Dtype::F32).is_err());
-        assert!(problem(Size { m: i32::MAX as usize, n: 1, k: 1 }, Dtype::F32).is_ok());
+        assert!(problem(Size { m: 1 << 31, n: 1, k: 1 }, Dtype::F32.into()).is_err());
+        assert!(problem(Size { m: i32::MAX as usize, n: 1, k: 1 }, Dtype::F32.into()).is_ok());
     }
 }

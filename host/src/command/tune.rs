@@ -14,6 +14,7 @@ mod show;
 
 use super::exit::Failure;
 use super::interrupt;
+use super::numbers;
 use super::options::{self, DeviceOption, Size};
 use super::output::{Output, table};
 use super::progress;
@@ -34,10 +35,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Shapes to measure: N or MxNxK [default: some 400 from 1 to 8192, which say enough about all others, and some 120 in layouts other than `nn`]
+    /// Shapes to measure, comma-separated: N or MxNxK [default: some 400 from 1 to 8192, which say enough about all others, and some 120 in layouts other than `nn`]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', conflicts_with_all = MODES)]
     sizes: Vec<Size>,
-    /// Element types: `bf16_f32` has results of f32
+    /// Element types, comma-separated: `bf16_f32` has results of f32
     #[arg(
         long = "dtype",
         value_name = "TYPE",
@@ -46,7 +47,7 @@ pub struct Arguments {
         value_parser = options::types()
     )]
     types: Vec<Types>,
-    /// How the factors lie in memory, A's layout first: `nt` is B transposed, as weights often are. Of shapes near none that was measured in `nn` times in others do not count
+    /// How the factors lie in memory, comma-separated, A's layout first: `nt` is B transposed, as weights often are. Of shapes near none that was measured in `nn` times in others do not count
     #[arg(
         long,
         value_name = "LAYOUTS",
@@ -58,10 +59,10 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceOption,
     /// Least measurements of each kernel that comes close to the fastest, of which the median counts
-    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = numbers::count)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
     /// Write the times to this file instead of the cache
     #[arg(long, short, value_name = "FILE", conflicts_with_all = MODES)]
@@ -78,13 +79,13 @@ pub struct Arguments {
     /// Measure nothing: remove this GPU's times from the cache; without a GPU those of all GPUs
     #[arg(long, group = "mode")]
     clear: bool,
-    /// Measure nothing: show which kernel is chosen for these shapes, and why
+    /// Measure nothing: show which kernel is chosen for these shapes, comma-separated, and why
     #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     explain: Vec<Size>,
     /// Explain for a known GPU that need not be there, such as h200, by what the library brings for it
     #[arg(long, value_name = "GPU", requires = "explain")]
     gpu: Option<String>,
-    /// Measure all kernels on these shapes, and compare the one that is chosen with the fastest; keep nothing
+    /// Measure all kernels on these shapes, comma-separated, and compare the one that is chosen with the fastest; keep nothing
     #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     check: Vec<Size>,
 }

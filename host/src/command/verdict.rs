@@ -4,15 +4,18 @@ use super::output::count;
 use regemm::verify::Verification;
 use serde_json::{Value, json};
 
-/// A verification in one line.
-pub fn describe(verification: &Verification) -> String {
+/// A verification in one line. Where no element of the result is finite there is no error to state.
+pub fn describe(verification: &Verification, has_numbers: bool) -> String {
     let comparison = &verification.comparison;
-    let mut text = format!(
-        "{} elements: worst error {:.3} of its bound, relative error in norm {:.2e}",
-        count(comparison.elements as u64),
-        comparison.max_ratio,
-        comparison.relative_norm_error
-    );
+    let mut text = format!("{} elements: ", count(comparison.elements as u64));
+    if has_numbers {
+        text += &format!(
+            "worst error {:.3} of its bound, relative error in norm {:.2e}",
+            comparison.max_ratio, comparison.relative_norm_error
+        );
+    } else {
+        text += "none of them is a finite number, so there is no error to state";
+    }
     if let Some(freivalds) = &verification.freivalds {
         text += &format!(
             "; whole product by {} random vectors: worst residual {:.3} of its tolerance",

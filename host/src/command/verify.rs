@@ -2,6 +2,7 @@
 
 use super::case::{Draw, Outcome};
 use super::exit::Failure;
+use super::numbers;
 use super::options::{self, DeviceOption};
 use super::output::{Output, count, table};
 use super::{eprintln_quietly, progress};
@@ -9,22 +10,23 @@ use clap::Args;
 use regemm::kernels::{self, Problem, Types, base_name};
 use regemm::{Device, Dtype, Element, Error, KernelInfo, Layouts, Precision, Summation, Yields};
 use serde_json::{Value, json};
-use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
 
 /// Run random problems on every kernel and compare with a double-precision reference
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
     /// Number of problems [default: 200 on a GPU, 100 on the simulator]
-    #[arg(long, value_name = "N")]
-    cases: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = numbers::count)]
+    cases: Option<NonZeroUsize>,
     /// Seed of all problems; a fresh one is drawn and printed if none is given
-    #[arg(long)]
+    #[arg(long, value_parser = numbers::seed)]
     seed: Option<u64>,
     /// Only the problem of this number, as printed by a failure
-    #[arg(long, value_name = "I", requires = "seed", conflicts_with = "cases")]
+    #[arg(long, value_name = "I", requires = "seed", conflicts_with = "cases",
+          value_parser = numbers::seed)]
     case: Option<u64>,
-    /// Only these element types: `bf16_f32` has results of f32
+    /// Only these element types, comma-separated: `bf16_f32` has results of f32
     #[arg(
         long,
         value_name = "TYPE",
@@ -33,17 +35,17 @@ pub struct Arguments {
         default_value = "f32,f64,f16,bf16,f16_f32,bf16_f32"
     )]
     dtype: Vec<Types>,
-    /// Only these kernels
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    kernel: Vec<String>,
+    /// Only these kernels, comma-separated
+    #[arg(long, visible_alias = "kernel", value_name = "NAME", value_delimiter = ',')]
+    kernels: Vec<String>,
     /// The kernels of this precision: exact; split, tf32 or fast, which are of f32; or promoted, which are of f16_f32 and
     /// bf16_f32. Auto has none of its own
     #[arg(long, value_name = "PRECISION", default_value = "exact", hide_possible_values = true,
           value_parser = options::precision_with_kernels())]
     precision: Precision,
     /// Most rows, columns and depth [default: 1000 on a GPU, 160 on the simulator]
-    #[arg(long, value_name = "N")]
-    max_size: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = numbers::extent)]
+    max_size: Option<NonZeroUsize>,
     #[command(flatten)]
     device: DeviceOption,
 }
@@ -58,9 +60,9 @@ run are left out unless they are named. A failure prints the command that repeat
 Examples:
   regemm verify
   regemm verify --cases 1000 --seed 7 --device cuda:0
-  regemm verify --dtype f16,bf16 --kernel microkernel,double_buffered --json
+  regemm verify --dtype f16,bf16 --kernels microkernel,double_buffered --json
   regemm verify --precision split
-  regemm verify --precision fast --kernel rounded --cases 1000
+  regemm verify --precision fast --kernels rounded --cases 1000
   regemm verify --precision promoted --max-size 600 --cases 20";
 
 const GPU_CASES: u64 = 200;
@@ -83,9 +85,9 @@ struct Record {
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let precision = arguments.precision;
-    let mut asked = select(precision, &arguments.dtype, &arguments.kernel)?;
+    let mut asked = select(precision, &arguments.dtype, &arguments.kernels)?;
     let device = Device::open(arguments.device.device)?;
-    if arguments.kernel.is_empty() {
+    if arguments.kernels.is_empty() {
         asked.retain(|kernel| runs(kernel, &device));
     }
     if asked.is_empty() {
@@ -102,17 +104,21 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         (GPU_CASES, GPU_MAX_SIZE)
     };
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
-    let max_size = arguments.max_size.unwrap_or(max_size);
+    let max_size = arguments.max_size.map_or(max_size, NonZeroUsize::get);
     let cases = match arguments.case {
         Some(case) => case..case.saturating_add(1),
-        None => 0..arguments.cases.unwrap_or(cases),
+        None => 0..arguments.cases.map_or(cases, |cases| cases.get() as u64),
     };
     output.text(format_args!("{}, seed {seed}", device.info().name))?;
 
     let mut failures = Vec::new();
     let bar = progress::bar(cases.end - cases.start);
     for index in cases.clone() {
-        let Some(case) = Draw::new(seed, index, &types, precision, max_size) else { break };
+        let case = Draw::new(seed, index, &types, precision, max_size).ok_or_else(|| {
+            Failure::Verification(format!(
+                "problem {index} could not be drawn: nothing was verified by it"
+            ))
+        })?;
         bar.set_message(format!("case {index}"));
         let kernels: Vec<_> = (asked.iter().copied())
             .filter(|kernel| Types::of(kernel) == case.types)
@@ -126,7 +132,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
             };
             format!(
                 "regemm verify --seed {seed} --case {index} --max-size {max_size} --dtype {} \
-                 --kernel {kernels}{precision} --device {}",
+                 --kernels {kernels}{precision} --device {}",
                 types.join(","),
                 device.spec()
             )
@@ -164,7 +170,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     records.sort_by_key(|record| {
         kernels::of_all_precisions().position(|kernel| kernel.name == record.kernel.name)
     });
-    report(&device, (seed, precision), &records, &failures, output)
+    let problems = cases.end - cases.start;
+    report(&device, (seed, precision, problems), &records, &failures, output)
 }
 
 fn run_case<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
@@ -267,7 +274,7 @@ fn note(records: &mut Vec<Record>, outcome: &Outcome) {
 
 fn report(
     device: &Device,
-    (seed, precision): (u64, Precision),
+    (seed, precision, problems): (u64, Precision, u64),
     records: &[Record],
     failures: &[Value],
     output: &mut Output,
@@ -292,6 +299,7 @@ fn report(
         "device": device.info(),
         "seed": seed,
         "precision": precision.name(),
+        "problems": problems,
         "kernels": kernels,
         "failures": failures,
         "pass": failures.is_empty(),
@@ -308,12 +316,23 @@ fn report(
     output
         .text(table(&["kernel", "cases", "elements", "worst error / bound", "failures"], rows))?;
     if failures.is_empty() {
-        return Ok(());
+        let elements: usize = records.iter().map(|record| record.elements).sum();
+        return output.text(format_args!(
+            "{}, {}, {} elements: all right",
+            many(problems, "problem"),
+            many(records.len() as u64, "kernel"),
+            count(elements as u64)
+        ));
     }
     Err(Failure::Verification(format!("{} failures, seed {seed}", failures.len())))
 }
 
+/// So many of something.
+fn many(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// A seed that no run had before, short enough to type.
 fn fresh_seed() -> u64 {
-    RandomState::new().hash_one(()) % 1_000_000_000
+    rand::random_range(0..1_000_000_000)
 }

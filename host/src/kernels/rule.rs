@@ -1,8 +1,10 @@
 //! The choice by rule: from the sizes of a product and of a device alone.
 
+mod reason;
 mod repack;
 mod slices;
 
+pub use reason::Rule;
 pub(crate) use slices::in_the_faster_way;
 
 use self::repack::repack_pays;
@@ -15,7 +17,6 @@ use crate::error::Result;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Tile};
 use std::cmp::Reverse;
-use std::fmt;
 
 /// Depth of a product from which on a tile in shared memory is worth its barriers: each element of a 16 x 16 tile is
 /// then used at least half as often as it could be.
@@ -69,50 +70,6 @@ const PER_MILLE: f64 = 1e3;
 
 /// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
 const ASYNC_COPIES: (u32, u32) = (8, 0);
-
-/// The part of the rule that put a kernel in its place: see [`rank`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Rule {
-    /// There is little to reuse, so shared memory does not pay.
-    LittleToReuse,
-    /// It has enough tiles for the device.
-    FillsDevice,
-    /// D has few tiles, so the kernel with the smallest is best.
-    FewTiles,
-    /// D has too few tiles for the device, or too few rows or columns for tiles, so that several blocks share one.
-    SharesTiles,
-    /// Its blocks would share no tile.
-    NothingToShare,
-    /// It needs asynchronous copies, which the device does not have.
-    NoAsyncCopies,
-    /// It needs tensor cores for f64, and the device's are no faster than what else it has.
-    SlowTensorCores,
-    /// Factors would have to be repacked for it, which takes longer than it gains.
-    RepackCosts,
-    /// Its tiles are of a shape for other products, or for which only measurements can tell.
-    OtherShapes,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Rule::LittleToReuse => "D is tiny or the product shallow, so there is little to reuse",
-            Rule::FillsDevice => "the highest rung whose tiles keep the device busy",
-            Rule::FewTiles => "D has few tiles: the smallest leave the fewest multiprocessors idle",
-            Rule::SharesTiles => {
-                "D is small or narrow and K deep, so that several blocks share a tile"
-            }
-            Rule::NothingToShare => "its blocks would share no tile",
-            Rule::NoAsyncCopies => "this device has no asynchronous copies",
-            Rule::SlowTensorCores => "this device has no fast tensor cores for f64",
-            Rule::RepackCosts => "factors would be repacked for longer than it gains",
-            Rule::OtherShapes => {
-                "its tiles are for other products, or for those where it was measured"
-            }
-        })
-    }
-}
 
 /// Where the rule puts a kernel: the greater, the better. The part of the rule that applies comes first, then what orders
 /// kernels within it.
@@ -211,9 +168,15 @@ impl Order {
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
-            (Order(2, kernel.rung as u64, fills, size, covered), Rule::FillsDevice)
+            let rule = if enough == 1 && (small || !fills) {
+                Rule::FasterOnTensorCores
+            } else {
+                Rule::FillsDevice
+            };
+            (Order(2, kernel.rung as u64, fills, size, covered), rule)
         } else {
-            (Order::new(1, blocks, false, kernel.rung as i64), Rule::FewTiles)
+            let rule = if blocks >= all { Rule::NoReuse } else { Rule::FewTiles };
+            (Order::new(1, blocks, false, kernel.rung as i64), rule)
         }
     }
 }

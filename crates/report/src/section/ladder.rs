@@ -38,7 +38,7 @@ pub(super) fn measured(record: &Record) -> Section {
     }
 }
 
-const COUNTERS: [Column; 11] = [
+const COUNTERS: [Column; 12] = [
     column("kernel", &["/kernel"], text),
     column("global loads", &["/counters/global_load_elements"], whole),
     column("sectors loaded", &["/counters/global_load_sectors"], whole),
@@ -49,6 +49,7 @@ const COUNTERS: [Column; 11] = [
     column("store conflicts", &["/counters/shared_store_conflicts"], whole),
     column("barriers", &["/counters/block_barriers"], whole),
     column("multiply-adds", &["/counters/fma"], whole),
+    column("on tensor cores", &["/counters/tensor_fma"], whole),
     column("error in norm", &["/verification/comparison/relative_norm_error"], scientific),
 ];
 

@@ -8,16 +8,16 @@ use regemm_report::sweep::groups::{ORDERS, STAGINGS};
 /// Options that pick configurations; what is not named is not restricted.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Filter {
-    /// Only these loop orders
+    /// Only these loop orders, comma-separated
     #[arg(long, value_name = "ORDER", value_delimiter = ',', value_parser = PossibleValuesParser::new(ORDERS))]
     pub order: Vec<String>,
-    /// Only these block tiles: BMxBNxBK
+    /// Only these block tiles, comma-separated: BMxBNxBK
     #[arg(long, value_name = "BMxBNxBK", value_delimiter = ',', value_parser = block_tile)]
     pub tile: Vec<String>,
-    /// Only these thread tiles: TMxTN
+    /// Only these thread tiles, comma-separated: TMxTN
     #[arg(long, value_name = "TMxTN", value_delimiter = ',', value_parser = thread_tile)]
     pub thread_tile: Vec<String>,
-    /// Only these stagings
+    /// Only these stagings, comma-separated
     #[arg(long, value_name = "STAGING", value_delimiter = ',', value_parser = PossibleValuesParser::new(STAGINGS))]
     pub staging: Vec<String>,
 }

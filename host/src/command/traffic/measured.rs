@@ -1,7 +1,8 @@
 //! Speeds from a record of measurements: one of the benchmark, or what `regemm ladder --json` prints.
 
 use super::{Failure, Size};
-use regemm::Dtype;
+use crate::command::load::no_hyphen;
+use regemm::kernels::Types;
 use regemm_report::document::Document;
 use regemm_report::ladder::{Record, Round};
 use std::fs;
@@ -15,17 +16,23 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The speeds on this size and element type that a file holds.
-    pub fn load(path: &Path, size: Size, dtype: Dtype) -> Result<Self, Failure> {
+    /// The speeds on this size and of these element types that a file holds.
+    pub fn load(path: &Path, size: Size, types: Types) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Err(no_hyphen("/dev/stdin"));
+        }
         let failure = |problem: String| Failure::file(path, problem);
         let text = fs::read_to_string(path)
             .map_err(|error| failure(format!("cannot be read: {error}")))?;
         match Document::parse(&text) {
-            Ok(Document::Ladder(record)) => Self::find(record, size, dtype).map_err(failure),
+            Ok(Document::Ladder(record)) => Self::find(record, size, types).map_err(failure),
             Ok(Document::Counts(_)) => Err(failure(
                 "holds no speeds: they come from `regemm ladder --json` on a GPU, not from the \
                  simulator"
                     .to_owned(),
+            )),
+            Ok(Document::Versus(_)) => Err(failure(
+                "is a record of `cargo bench --bench gemm`; name one of the ladder".into(),
             )),
             Ok(other) => {
                 let kind = other.kind();
@@ -35,8 +42,8 @@ impl Measured {
         }
     }
 
-    fn find(record: Record, size: Size, dtype: Dtype) -> Result<Self, String> {
-        if record.dtype != dtype.name() {
+    fn find(record: Record, size: Size, types: Types) -> Result<Self, String> {
+        if record.dtype != types.name() {
             return Err(format!("holds speeds for {}; add --dtype {0}", record.dtype));
         }
         let size_of = |round: &Round| {
@@ -68,6 +75,7 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regemm::Dtype;
 
     fn record() -> Record {
         let text = r#"{"date": "2026-01-31", "gpu": "NVIDIA L4", "multiprocessors": 58, "dtype": "f32", "peak": 30.3,
@@ -81,16 +89,16 @@ mod tests {
 
     #[test]
     fn the_speeds_of_a_size_are_found() {
-        let measured = Measured::find(record(), Size::square(512), Dtype::F32).unwrap();
+        let measured = Measured::find(record(), Size::square(512), Dtype::F32.into()).unwrap();
         assert_eq!((measured.device(), measured.speed("naive_f32")), ("NVIDIA L4", Some(2.5e12)));
         assert_eq!(measured.speed("tiled16_f32"), None);
-        let odd = Measured::find(record(), Size { m: 1, n: 2, k: 3 }, Dtype::F32).unwrap();
+        let odd = Measured::find(record(), Size { m: 1, n: 2, k: 3 }, Dtype::F32.into()).unwrap();
         assert_eq!(odd.speed("naive_f32"), None);
     }
 
     #[test]
     fn what_does_not_fit_says_what_would() {
-        let why = |size, dtype| Measured::find(record(), size, dtype).unwrap_err();
+        let why = |size, dtype| Measured::find(record(), size, Types::same(dtype)).unwrap_err();
         assert!(why(Size::square(512), Dtype::F64).ends_with("add --dtype f32"));
         assert!(why(Size::square(1), Dtype::F32).ends_with("one of 512x512x512, 1x2x3"));
     }

@@ -33,6 +33,7 @@ const DIFFERS: &str = " \u{2260}";
 const APPROXIMATE: &str = " \u{2248}";
 
 const NOTES: &str = "\
+Fewer than above: how many times fewer bytes are loaded than by the kernel in the row above.
 Bytes are what lanes receive or store, a broadcast once for each lane. A sector is 32 bytes, counted once a request; flop /
 byte of global memory is for all sectors. A pass serves up to 128 bytes of shared memory, in one clock of a multiprocessor.
 Without caches every sector comes from global memory; perfect caches fetch A and B and store D once, and the L1 cache hands
@@ -54,7 +55,7 @@ fn write_text(survey: &Survey, text: &mut String) -> std::fmt::Result {
     } else {
         "by the formula of each kernel, nothing counted"
     };
-    writeln!(text, "{}, {}: {source}", survey.size, survey.problem.dtype)?;
+    writeln!(text, "{}, {}: {source}", survey.size, survey.problem.types())?;
 
     let global = |index: usize, row: &Row| {
         let fewer = survey.fewer_loads(index).map(|factor| format!("{factor:.2} x"));
@@ -65,7 +66,7 @@ fn write_text(survey: &Survey, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "{}",
-        quantities(survey, &GLOBAL, &["fewer than before", "flop / byte"], global)
+        quantities(survey, &GLOBAL, &["fewer than above", "flop / byte"], global)
     )?;
     writeln!(text, "\nShared memory")?;
     writeln!(text, "{}", quantities(survey, &SHARED, &["flop / byte"], shared))?;
@@ -88,6 +89,15 @@ fn write_text(survey: &Survey, text: &mut String) -> std::fmt::Result {
         let fits = if operands <= l2 { "fit into" } else { "do not fit into" };
         let (operands, l2) = (bytes(operands), bytes(l2));
         writeln!(text, "A, B and D are {operands} and {fits} the L2 cache of {l2}.")?;
+    }
+    if !survey.left_out.is_empty() {
+        let names: Vec<&str> = survey.left_out.iter().map(|kernel| kernel.name).collect();
+        writeln!(
+            text,
+            "{} kernels are without a formula, and so left out: {}.",
+            names.len(),
+            names.join(", ")
+        )?;
     }
     write!(text, "{NOTES}")
 }

@@ -3,8 +3,9 @@
 use super::super::exit::Failure;
 use super::super::output::{Output, or_dash, seconds, table};
 use super::{Arguments, kinds, problem, shape};
+use regemm::kernels::Why;
 use regemm::tuning::explain::{Candidate, Explanation, explain, explain_shipped};
-use regemm::{Device, gpus};
+use regemm::{Device, Error, Needs, gpus};
 use serde_json::{Value, json};
 
 /// Runs `regemm tune --explain`.
@@ -69,13 +70,51 @@ pub fn ranking(explanation: &Explanation) -> String {
             or_dash(ratio.map(|ratio| format!("{ratio:.3}"))),
             candidate.place.to_string(),
             match &candidate.refusal {
-                Some(error) => error.to_string(),
-                None => candidate.rule.to_string(),
+                Some(error) => format!("cannot: {}", in_short(error)),
+                None => reason(explanation, candidate),
             },
         ]
     };
-    let heading = ["kernel", "tile of D", "expected", "of the chosen", "rank by rule", "by rule"];
+    let heading = [
+        "kernel",
+        "tile of D",
+        "expected time",
+        "chosen = 1",
+        "rank by rule",
+        "why there, or why it cannot run",
+    ];
     table(&heading, explanation.ranking.iter().map(row))
+}
+
+/// Why the rule puts a kernel where it does. Only of the one that it chooses is it true that it is the best.
+fn reason(explanation: &Explanation, candidate: &Candidate) -> String {
+    let is_chosen = match &explanation.selection {
+        Ok(selection) if matches!(selection.why, Why::Rule { .. }) => {
+            selection.kernel.name == candidate.kernel.name
+        }
+        _ => candidate.place == 1,
+    };
+    if is_chosen { candidate.rule.to_string() } else { candidate.rule.of_another().to_string() }
+}
+
+/// Why a kernel cannot run, short enough for a cell.
+fn in_short(error: &Error) -> String {
+    match error {
+        Error::KernelNeeds { needs, .. } => match needs {
+            Needs::Nothing => error.to_string(),
+            Needs::TensorCores | Needs::DoubleTensorCores => {
+                "needs compute capability 8.0".to_owned()
+            }
+            Needs::DoubleTensorCoresInClusters
+            | Needs::RegisterTransfers
+            | Needs::WarpgroupProducts => "needs compute capability 9.0".to_owned(),
+        },
+        Error::KernelDoesNotFit { resource, needed, available, .. } => {
+            format!("{needed} {resource}, of {available}")
+        }
+        Error::Precision { .. } => "does not take sums over to f32".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// An explanation as a JSON object.
@@ -87,7 +126,7 @@ pub fn explanation_json(explanation: &Explanation) -> Value {
             "tile": [candidate.tile.bm, candidate.tile.bn],
             "expected_seconds": candidate.predicted.map(|time| time.as_secs_f64()),
             "rank_by_rule": candidate.place,
-            "rule": candidate.rule.to_string(),
+            "rule": reason(explanation, candidate),
             "cannot_run": candidate.refusal.as_ref().map(ToString::to_string),
         })
     };

@@ -1,0 +1,50 @@
+//! Numbers of options, with what is wrong with them in plain words.
+
+use std::num::NonZeroUsize;
+
+/// The most rows, columns or depth that a kernel takes.
+const LARGEST: usize = i32::MAX as usize;
+
+/// Reads rows, columns or a depth.
+pub fn extent(text: &str) -> Result<NonZeroUsize, String> {
+    let read = text.parse().ok().filter(|extent: &NonZeroUsize| extent.get() <= LARGEST);
+    read.ok_or_else(|| format!("must be a whole number from 1 to {LARGEST}"))
+}
+
+/// Reads how many there are to be of something.
+pub fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "must be a whole number from 1".to_owned())
+}
+
+/// Reads a seed, or the number of a problem.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
+}
+
+/// Reads a factor or a slope.
+pub fn factor(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "must be a number, such as 0.5, -2 or 1e-3".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_within_their_limits() {
+        assert_eq!(extent("2147483647").map(NonZeroUsize::get), Ok(LARGEST));
+        assert_eq!(count("1").map(NonZeroUsize::get), Ok(1));
+        assert_eq!((seed("0"), factor("-1.5e3")), (Ok(0), Ok(-1500.0)));
+        for wrong in ["", "0", "-1", "1.5", "2147483648", "x"] {
+            assert!(
+                extent(wrong).is_err_and(|why| why.contains("from 1 to 2147483647")),
+                "{wrong}"
+            );
+        }
+        for wrong in ["", "0", "-1", "x"] {
+            assert!(count(wrong).is_err_and(|why| why.contains("from 1")), "{wrong}");
+        }
+        assert!(seed("abc").is_err_and(|why| why.contains("from 0")));
+        assert!(factor("x").is_err_and(|why| why.contains("a number, such as")));
+    }
+}

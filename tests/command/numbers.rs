@@ -1,0 +1,93 @@
+//! What `mul` and `ladder` count, and what they say of results that are not finite.
+
+use crate::harness::*;
+use serde_json::Value;
+use std::path::Path;
+
+/// A matrix of one number.
+fn constant(folder: &Path, name: &str, (rows, cols): (usize, usize), value: f32) {
+    write_f32(folder, name, &format!("({rows}, {cols})"), &vec![value; rows * cols]);
+}
+
+/// 64 x 64 x 64 are 262,144, which tensor cores do; what comes on top is the epilogue.
+#[test]
+fn multiply_adds_of_tensor_cores_are_counted_with_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    constant(folder.path(), "x.npy", (64, 64), 1.0);
+    let line = "mul x.npy x.npy -o d.npy --as f16 --kernel tensor_core --device sim";
+    let said = succeed(folder.path(), line);
+    let (counted, _) = said.split_once(" fused multiply-adds").unwrap();
+    let counted = counted.rsplit(' ').next().unwrap().replace(',', "").parse::<u64>().unwrap();
+    let document: Value =
+        serde_json::from_str(&succeed(folder.path(), &format!("{line} --force --json"))).unwrap();
+    let of = |name: &str| document["counters"][name].as_u64().unwrap();
+    assert!(of("tensor_fma") >= 64 * 64 * 64, "{document}");
+    assert_eq!(counted, of("fma") + of("tensor_fma"), "{said}");
+
+    let ladder = "ladder --device sim --sizes 64 --dtype f16 --kernels tensor_core";
+    let said = succeed(folder.path(), ladder);
+    let document: Value =
+        serde_json::from_str(&succeed(folder.path(), &format!("{ladder} --json"))).unwrap();
+    let counters = &document["results"][0]["kernels"][0]["counters"];
+    let both = counters["fma"].as_u64().unwrap() + counters["tensor_fma"].as_u64().unwrap();
+    let digits: String = said.replace(',', "");
+    assert!(digits.contains(&format!(" {both} ")), "{both} is missing in:\n{said}");
+}
+
+#[test]
+fn results_that_overflow_are_counted_in_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    constant(at, "large.npy", (40, 40), 1e30);
+    constant(at, "middling.npy", (40, 40), 300.0);
+    constant(at, "small.npy", (40, 40), 1.0);
+    for (files, options) in [
+        ("large.npy large.npy", ""),
+        ("middling.npy middling.npy", "--as f16"),
+        ("large.npy large.npy", "--verify"),
+        ("middling.npy middling.npy", "--as f16 --verify"),
+    ] {
+        let line = format!("mul {files} -o d.npy --force --device sim {options}");
+        let output = run(at, &line);
+        let (said, errors) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(SUCCESS), "{line}: {errors}");
+        let warning = "warning: 1,600 elements of D are NaN or infinite, though all that they are computed from is finite";
+        assert!(errors.contains(warning), "{line}: {errors}");
+        assert!(!said.contains("error in norm"), "nothing finite was compared:\n{said}");
+        assert_eq!(said.contains("verified"), options.contains("--verify"), "{said}");
+    }
+    // One row of D alone.
+    let mut rows = vec![1.0; 1600];
+    rows[..40].fill(1e30);
+    write_f32(at, "mixed.npy", "(40, 40)", &rows);
+    let line = "mul mixed.npy large.npy -o d.npy --force --device sim --verify --json";
+    let document: Value = serde_json::from_str(&text(&run(at, line).stdout)).unwrap();
+    let warnings = document["warnings"].as_array().unwrap();
+    assert!(warnings.len() == 1 && warnings[0].as_str().unwrap().starts_with("40 "), "{document}");
+    let said = text(&run(at, line.trim_end_matches(" --json")).stdout);
+    assert!(said.contains("error in norm"), "the rest was compared:\n{said}");
+    let quiet = run(at, "mul small.npy small.npy -o d.npy --force --device sim --verify");
+    assert_eq!(text(&quiet.stderr), "");
+    // What an input holds is said of the input.
+    constant(at, "infinite.npy", (40, 40), f32::INFINITY);
+    let output = run(at, "mul infinite.npy small.npy -o d.npy --force --device sim");
+    let errors = text(&output.stderr);
+    assert!(errors.contains("infinite.npy: 1600 elements") && !errors.contains("of D"), "{errors}");
+}
+
+#[test]
+fn factors_that_are_infinite_in_the_type_are_refused() {
+    let folder = sample();
+    let at = folder.path();
+    let refused = |options: &str, words: &[&str]| {
+        fail(at, &format!("mul a.npy b.npy -o d.npy --device sim {options}"), USAGE, words);
+    };
+    refused("--alpha 1e39", &["--alpha 1e39", "infinite in f32"]);
+    refused("--alpha=-1e300", &["--alpha -1e300", "infinite in f32"]);
+    write_f32(at, "c.npy", "(2, 2)", &[1.0; 4]);
+    refused("--c c.npy --beta 1e39", &["--beta 1e39", "infinite in f32"]);
+    let slope = "--activation leaky-relu --leaky-slope 1e39";
+    refused(slope, &["--leaky-slope 1e39", "infinite in f32"]);
+    // An infinity that is meant is taken.
+    succeed(at, "mul a.npy b.npy -o d.npy --device sim --alpha inf");
+}

@@ -1,0 +1,45 @@
+//! `verify`: what it checks, says and refuses.
+
+use crate::harness::*;
+
+#[test]
+fn a_run_that_is_right_ends_with_what_it_has_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "verify --device sim --cases 3 --seed 1 --max-size 20 --dtype f32";
+    let said = succeed(folder.path(), &format!("{line} --kernels naive"));
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("3 problems, ") && last.ends_with(" elements: all right"), "{said}");
+    assert!(last.contains(" kernels, ") || last.contains(" kernel, "), "{said}");
+    // The name that the option had.
+    let alias = succeed(folder.path(), &format!("{line} --kernel naive"));
+    assert_eq!(said, alias);
+}
+
+#[test]
+fn a_run_of_nothing_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for options in ["--cases 0", "--max-size 0", "--max-size 99999999999", "--max-size 2147483648"]
+    {
+        let output = run(folder.path(), &format!("verify --device sim {options}"));
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(USAGE), "{options}: {errors}");
+        assert!(errors.contains("a whole number from 1"), "{options}: {errors}");
+    }
+}
+
+/// Not an abort: the exit code says that memory is what is short.
+#[test]
+fn what_the_host_has_no_room_for_is_an_error_of_the_device() {
+    let folder = tempfile::tempdir().unwrap();
+    for line in [
+        "verify --device sim --seed 1 --cases 20 --max-size 2147483647 --kernels naive",
+        "accuracy --device sim --sizes 64 --size 2147483647",
+        "accuracy --device sim --size 8 --sizes 2147483647 --precisions exact",
+    ] {
+        let output = run(folder.path(), line);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(DEVICE), "{line}: {errors}");
+        assert!(errors.contains("has no room for"), "{line}: {errors}");
+        assert!(!errors.contains("panicked"), "{line}: {errors}");
+    }
+}
