@@ -50,6 +50,11 @@ pub const LAYERS: [(usize, usize, usize); 12] = [
     (4096, 4096, 14336),
 ];
 
+/// The same for prompts and for requests of any number, which fill no whole tiles, and the output of its attention.
+pub const TOKENS: [usize; 5] = [100, 200, 333, 777, 1500];
+pub const LAYERS_OF_TOKENS: [(usize, usize); 4] =
+    [(6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336)];
+
 /// Squares that are measured in the other layouts too.
 pub const TRANSPOSED: [usize; 2] = [1024, 4096];
 
@@ -63,7 +68,7 @@ pub const WITH_ADDEND: [usize; 3] = [1024, 4096, 8192];
 pub const EPILOGUE_SIZE: usize = 4096;
 
 /// The cases of some groups. Sizes, where some are given, take the place of those of the squares, the layouts, those with an addend and the
-/// epilogue, and shapes that of the rectangles and the layers.
+/// epilogue, and shapes that of the rectangles, the layers and those of tokens.
 pub fn cases(groups: &[Group], sizes: &[usize], shapes: &[[usize; 3]]) -> Vec<Case> {
     let or_given = |own: &[usize]| if sizes.is_empty() { own.to_vec() } else { sizes.to_vec() };
     let or_shapes = |own: &[(usize, usize, usize)]| {
@@ -85,6 +90,12 @@ pub fn cases(groups: &[Group], sizes: &[usize], shapes: &[[usize; 3]]) -> Vec<Ca
                 .into_iter()
                 .map(|shape| Case { layouts: Layouts::Nt, ..Case::of(group, shape) })
                 .collect(),
+            Group::Tokens => {
+                let of = |tokens| LAYERS_OF_TOKENS.map(|(n, k)| (tokens, n, k));
+                let all: Vec<_> = TOKENS.into_iter().flat_map(of).collect();
+                let with_weights = |shape| Case { layouts: Layouts::Nt, ..Case::of(group, shape) };
+                or_shapes(&all).into_iter().map(with_weights).collect()
+            }
             Group::Layouts => or_given(&TRANSPOSED)
                 .into_iter()
                 .flat_map(|size| {

@@ -59,7 +59,7 @@ use std::process::ExitCode;
 /// Measures the library beside cuBLASLt and cuBLAS on a GPU
 #[derive(Parser)]
 struct Arguments {
-    /// Groups of cases: squares, between, odd, rectangles, layers, layouts, batched, addend, epilogue
+    /// Groups of cases: squares, between, odd, rectangles, layers, tokens, layouts, batched, addend, epilogue
     #[arg(long, value_delimiter = ',', default_values_t = Group::ALL, value_parser = parse_group)]
     cases: Vec<Group>,
 
@@ -67,7 +67,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<usize>,
 
-    /// Rows, columns and depth of the rectangles and the layers, such as 16x4096x14336, instead of the usual ones
+    /// Rows, columns and depth of the rectangles, the layers and those of tokens, such as 16x4096x14336, instead of the usual ones
     #[arg(long, value_delimiter = ',', value_parser = parse_shape)]
     shapes: Vec<[usize; 3]>,
 

@@ -142,9 +142,7 @@ macro_rules! __gemm_entry {
                 $epilogue,
                 <$kernel as $crate::kernel::GemmKernel>::Target,
             >,
-            #[grid_constant] a: &::cuda_std::bulk_copy::TensorMap,
-            #[grid_constant] b: &::cuda_std::bulk_copy::TensorMap,
-            #[grid_constant] results: &$crate::maps::Results,
+            #[grid_constant] matrices: &$crate::maps::Matrices,
             mappings: $crate::maps::Mappings,
             // Named after its test.
             $($only: $crate::prepare::decision::Decision,)?
@@ -164,8 +162,7 @@ macro_rules! __gemm_entry {
                     return;
                 }
             )?
-            let factors = [a, b];
-            let maps = $crate::maps::Maps::new(&factors, results, mappings, &params.maps);
+            let maps = $crate::maps::Maps::new(matrices, mappings, &params.maps);
             let params = $crate::params::GemmParams { maps, ..params.of_block() };
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }

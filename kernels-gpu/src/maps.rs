@@ -16,6 +16,7 @@
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::KernelInfo;
+use crate::layout::{Layout, Layouts};
 use crate::params::GemmParams;
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::device_inline;
@@ -36,60 +37,68 @@ pub struct BoxShape {
 /// The boxes of all matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Boxes {
-    /// Of A, unless it has fewer rows.
+    /// Of A.
     pub a: BoxShape,
-    /// Whether boxes of an A that has fewer rows have as few: [`fitted`]. Such an A is stored by rows along k.
-    pub fits_a: bool,
     /// Of B.
     pub b: BoxShape,
+    /// Whether what a factor along k has besides whole boxes comes in a [box of its own](Factors).
+    pub rests: bool,
     /// Of C, if the kernel brings it by bulk copies: [`addend`](crate::warpgroup::addend).
     pub c: Option<BoxShape>,
     /// Of D, if the kernel stores it by bulk copies.
     pub d: Option<BoxShape>,
 }
 
-/// Rows of the box of a factor that has `rows`, where a box has `most` otherwise: no more than are needed to hold it, in powers of two.
-///
-/// What of a box lies outside of the factor hardware fills with zeros, but that takes longer than to copy it: of 16 rows in boxes of 128 a
-/// product of 4096 columns takes 1.6 times as long as in boxes of 16 (H200).
-#[device_inline]
-pub const fn fitted(rows: u32, most: u32) -> u32 {
-    const LEAST: u32 = 16;
-    if rows > most / 2 {
-        most
-    } else if rows <= LEAST {
-        LEAST
-    } else {
-        rows.next_power_of_two()
-    }
-}
-
 impl Boxes {
-    /// Rows of the box of an A of `m` rows.
-    const fn rows_of_a(&self, m: u32) -> u32 {
-        if self.fits_a { fitted(m, self.a.rows) } else { self.a.rows }
-    }
-
-    /// Whether an A of `m` rows is so few of them that a kernel clears the rest of its slices, while the first come.
-    pub const fn clears_rows(&self, m: u32) -> bool {
-        self.rows_of_a(m) < self.a.rows
-    }
-
-    /// The boxes of A and B for a kernel whose tiles are as [wide](KernelInfo::width) as that, and an A of `m` rows. Where tiles fit and the factor across their
+    /// The boxes of A and B for a kernel whose tiles are as [wide](KernelInfo::width) as that. Where tiles fit and the factor across their
     /// width is stored by rows along k, it has as many rows, or what each block of a cluster brings of these.
-    pub fn of_factors(&self, kernel: &KernelInfo, m: u32, width: u32) -> [BoxShape; 2] {
+    pub fn of_factors(&self, kernel: &KernelInfo, width: u32) -> [BoxShape; 2] {
         let with_rows = |of: BoxShape, rows| BoxShape { rows, ..of };
         let of_width = width / kernel.sharing_width();
         let fits = kernel.fits && kernel.has_width_along_k();
-        let of_a = if fits && kernel.swapped { of_width } else { self.rows_of_a(m) };
-        let of_a = with_rows(self.a, of_a);
+        let of_a = if fits && kernel.swapped { with_rows(self.a, of_width) } else { self.a };
         let of_b = if fits && !kernel.swapped { with_rows(self.b, of_width) } else { self.b };
         [of_a, of_b]
     }
+
+    /// The same of the maps that a kernel looks at for an A of `m` rows and a B of `n` columns: those of whole boxes, and those of rests.
+    pub fn of_maps(
+        &self,
+        kernel: &KernelInfo,
+        width: u32,
+        (m, n): (u32, u32),
+    ) -> [[Option<BoxShape>; 2]; 2] {
+        let [a, b] = self.of_factors(kernel, width);
+        let Layouts { a: of_a, b: of_b } = kernel.multiplied;
+        let of = |whole: BoxShape, is_along_k: bool, extent: u32| {
+            if !self.rests || !is_along_k {
+                return [Some(whole), None];
+            }
+            let rest = BoxShape { rows: extent % whole.rows, ..whole };
+            [Some(whole), (rest.rows > 0).then_some(rest)]
+        };
+        let [whole_a, rest_a] = of(a, of_a == Layout::RowMajor, m);
+        let [whole_b, rest_b] = of(b, of_b == Layout::Transposed, n);
+        [[whole_a, whole_b], [rest_a, rest_b]]
+    }
 }
 
-/// The maps of A and B.
-pub type Factors<'a> = [&'a TensorMap; 2];
+/// The maps of A and B, of which that on the left comes first where they are [swapped](crate::swapped): in whole boxes, and of what they have besides these along k.
+///
+/// What of a box lies outside of a factor hardware fills with zeros, and takes three times as long for that as to copy it: 200 rows in two boxes of 128
+/// take 1.5 times as long as 256 for a product of 4096 columns in tiles of 128 x 64 (H100). So what there is behind the last whole box is copied in a smaller one, its *rest*, and
+/// nothing is where there is nothing ([`unbrought`](crate::warpgroup::unbrought)).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Factors {
+    /// In whole boxes.
+    pub wholes: [TensorMap; 2],
+    /// Of the rests, as far as there are some.
+    pub rests: [TensorMap; 2],
+}
+
+/// A map that nobody looks at.
+pub const UNUSED: TensorMap = TensorMap { opaque: [0; TensorMap::WORDS] };
 
 /// The maps of C and D.
 #[repr(C)]
@@ -103,10 +112,17 @@ pub struct Results {
 
 impl Results {
     /// Neither is mapped: what is passed to kernels that nobody asks to copy them.
-    pub const NONE: Self = {
-        let nothing = TensorMap { opaque: [0; TensorMap::WORDS] };
-        Results { c: nothing, d: nothing }
-    };
+    pub const NONE: Self = Results { c: UNUSED, d: UNUSED };
+}
+
+/// The maps of all matrices of a product. They are one parameter, since the address of each takes a register.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrices {
+    /// Of A and B.
+    pub factors: Factors,
+    /// Of C and D.
+    pub results: Results,
 }
 
 /// Which of C and D are mapped, in one word.
@@ -150,11 +166,9 @@ impl Mappings {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Maps {
-    /// In the entry, which the kernel is compiled into: so that it knows them.
-    factors: *const Factors<'static>,
-    /// The same, of C and D.
-    results: *const Results,
-    /// Which of these are mapped.
+    /// Where the launch has put them.
+    matrices: *const Matrices,
+    /// Which of C and D are mapped.
     mappings: Mappings,
     /// What a launch says by [`of_products`](Self::of_products).
     products: u32,
@@ -167,26 +181,15 @@ impl Maps {
     /// None, for so many products, at least one, of which each block that stays goes through all, one after another: what launches pass to kernels that
     /// [can](crate::kernel::GemmKernel::WALKS_BATCHES).
     pub const fn of_products(products: u32) -> Self {
-        let (factors, results) = (core::ptr::null(), core::ptr::null());
-        Maps { factors, results, mappings: Mappings::NONE, products }
+        let matrices = core::ptr::null();
+        Maps { matrices, mappings: Mappings::NONE, products }
     }
 
     /// Those of A and B, and of C and D where these are mapped, of as many products as `launched`, which is what the launch has passed. They are used as long as
     /// the factors live.
     #[device_inline]
-    pub const fn new(
-        factors: &Factors<'_>,
-        results: &Results,
-        mappings: Mappings,
-        launched: &Maps,
-    ) -> Self {
-        let factors = core::ptr::from_ref(factors).cast();
-        Maps {
-            factors,
-            results: core::ptr::from_ref(results),
-            mappings,
-            products: launched.products,
-        }
+    pub const fn new(matrices: &Matrices, mappings: Mappings, launched: &Maps) -> Self {
+        Maps { matrices: core::ptr::from_ref(matrices), mappings, products: launched.products }
     }
 
     /// The same, with the number of products read anew.
@@ -211,7 +214,41 @@ pub struct Mapped<'a> {
     pub index: i32,
 }
 
+/// One factor as bulk copies find what lies inside of it.
+#[derive(Clone, Copy)]
+pub struct Inside<'a> {
+    /// The factor in whole boxes.
+    pub whole: Mapped<'a>,
+    /// In boxes of what it has besides these along k.
+    pub rest: Mapped<'a>,
+    /// Its rows of A or columns of B.
+    pub end: u32,
+}
+
+impl<'a> Inside<'a> {
+    /// A factor that comes in whole boxes alone: hardware fills with zeros what lies outside of it.
+    #[device_inline]
+    pub const fn whole(whole: Mapped<'a>) -> Self {
+        Inside { whole, rest: whole, end: u32::MAX }
+    }
+}
+
 impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
+    /// A and B of the product, as if they had so many rows and columns.
+    ///
+    /// # Safety
+    /// As for [`mapped_factors`](Self::mapped_factors), of which the [boxes](Boxes::rests) have rests.
+    #[device_inline]
+    pub unsafe fn factors_inside(&self, [m, n]: [u32; 2]) -> (Inside<'_>, Inside<'_>) {
+        // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
+        let ((a, b), [rest_a, rest_b]) =
+            unsafe { (self.mapped_factors(), &(*self.maps.matrices).factors.rests) };
+        (
+            Inside { whole: a, rest: Mapped { map: rest_a, ..a }, end: m },
+            Inside { whole: b, rest: Mapped { map: rest_b, ..b }, end: n },
+        )
+    }
+
     /// A and B of the product.
     ///
     /// # Safety
@@ -219,7 +256,7 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     #[device_inline]
     pub unsafe fn mapped_factors(&self) -> (Mapped<'_>, Mapped<'_>) {
         // SAFETY: the entry refers to its own parameters, which live as long as the launch.
-        let [a, b] = unsafe { *self.maps.factors };
+        let [a, b] = unsafe { &(*self.maps.matrices).factors.wholes };
         (self.mapped(a, self.a_stride), self.mapped(b, self.b_stride))
     }
 
@@ -243,7 +280,7 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     pub unsafe fn mapped_c(&self) -> Mapped<'_> {
         let is_shared = self.maps.mappings.has(Mappings::C_IS_SHARED);
         // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
-        self.mapped(unsafe { &(*self.maps.results).c }, u64::from(!is_shared))
+        self.mapped(unsafe { &(*self.maps.matrices).results.c }, u64::from(!is_shared))
     }
 
     /// D of the product.
@@ -253,7 +290,7 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
     #[device_inline]
     pub unsafe fn mapped_d(&self) -> Mapped<'_> {
         // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
-        self.mapped(unsafe { &(*self.maps.results).d }, self.d.stride)
+        self.mapped(unsafe { &(*self.maps.matrices).results.d }, self.d.stride)
     }
 
     /// The product's matrix of a map of those that lie `stride` elements apart.

@@ -20,7 +20,7 @@
 //!   the next, and while hardware takes it to D they multiply again ([`crate::warpgroup::outbox`]), with the last of it still in registers
 //!   ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together, so
 //!   that most slices are in the L2 cache ([`crate::tile`]);
-//! - where D has few rows no more of A is copied than there is ([`inside`]). Then memory is what all wait for, so one warpgroup is enough, with tiles of 64 x 64
+//! - no more rows of A or B along k are copied than there are ([`unbrought`]). Where D has few, memory is what all wait for, so one warpgroup is enough, with tiles of 64 x 64
 //!   and room for 13 slices on their way; and up to 32 rows are columns of products with A and B [swapped](crate::swapped), which take less time so, in tiles of 32 x 64 or, where D is wide, of 32 x 128;
 //! - C comes the same way as slices do, behind those of a tile ([`crate::warpgroup::addend`]);
 //! - sums of results of f32 are [promoted] where a thread has registers for that, since tensor cores cut them off;
@@ -52,7 +52,6 @@ mod each;
 mod finish;
 pub mod fit;
 pub mod halves;
-pub mod inside;
 pub mod outbox;
 pub mod outgoing;
 pub mod pace;
@@ -65,6 +64,7 @@ pub mod rounded;
 pub mod split;
 pub mod split_halves;
 pub mod tile;
+pub mod unbrought;
 
 pub use roles::{CONSUMERS_MEET, HELD_MEET, PRODUCERS, become_consumer, become_producer};
 
@@ -153,12 +153,12 @@ impl<
     const CLUSTER_COLS: u32 = BESIDE;
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<T, L::A, BM, BK>::box_of(BESIDE),
-        fits_a: Self::FITS_A,
         b: if FITS {
             BulkPanel::<T, L::B, BN, BK>::box_of_width(ABOVE)
         } else {
             BulkPanel::<T, L::B, BN, BK>::box_of(ABOVE)
         },
+        rests: true,
         c: if Self::BRINGS_C { Some(Self::FILLS.box_of::<D>()) } else { None },
         d: if Self::SENDS { Some(outbox::box_of::<D>()) } else { None },
     });
@@ -244,7 +244,8 @@ impl<
                 return;
             }
             Self::become_consumer();
-            Self::clear_unbrought(p);
+            Self::clear_slice_without_depth(p);
+            Self::clear_around(p);
             early_start::wait();
             let cols = || fit::cols::<Self, _>(p);
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);

@@ -2,7 +2,7 @@
 //!
 //! SAFETY of the kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
 
-use cuda_std::bulk_copy::{self, TensorMap, store_3d};
+use cuda_std::bulk_copy::{self, store_3d};
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
@@ -10,7 +10,9 @@ use cuda_std::wgmma::{KMajor, M, MnMajor, THREADS};
 use cuda_std::{kernel, shared, thread, warp};
 use half::bf16;
 use regemm_kernels::epilogue::{Epilogue, Linear};
-use regemm_kernels::maps::{BoxShape, Mapped, Mappings, Maps, Results};
+use regemm_kernels::maps::{
+    BoxShape, Factors, Inside, Mapped, Mappings, Maps, Matrices, Results, UNUSED,
+};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::slices::ring::{Ring, WARP};
 use regemm_kernels::swapped::Swapped;
@@ -93,13 +95,9 @@ type Params = GemmParams<bf16, Linear<bf16>>;
 
 /// One tile of D, for one block.
 #[kernel]
-unsafe fn product(
-    params: Params,
-    #[grid_constant] a: &TensorMap,
-    #[grid_constant] b: &TensorMap,
-    #[grid_constant] results: &Results,
-    mistake: Mistake,
-) {
+unsafe fn product(params: Params, #[grid_constant] matrices: &Matrices, mistake: Mistake) {
+    let Matrices { factors, results } = matrices;
+    let [a, b] = factors.wholes.each_ref().map(|map| Inside::whole(Mapped { map, index: 0 }));
     let thread = thread::thread_idx_x();
     let panels = |stage: u32| {
         let address = shared::dynamic::<u8>().address() + stage * STAGE_BYTES;
@@ -121,8 +119,8 @@ unsafe fn product(
                     Mistake::ExpectsOnePanel => PanelA::BYTES,
                     _ => STAGE_BYTES,
                 });
-                to_a.load(Mapped { map: a, index: 0 }, 0, slice * BK as u32, full);
-                to_b.load(Mapped { map: b, index: 0 }, 0, slice * BK as u32, full);
+                to_a.load_part::<1>(a, 0, slice * BK as u32, full, 0);
+                to_b.load_part::<1>(b, 0, slice * BK as u32, full, 0);
             }
             return;
         }
@@ -162,8 +160,7 @@ unsafe fn product(
         {
             return send_together(Mapped { map: &results.d, index: 0 }, room, mistake);
         }
-        let factors = [a, b];
-        let maps = Maps::new(&factors, results, Mappings::NONE.with_d(), &Maps::NONE);
+        let maps = Maps::new(matrices, Mappings::NONE.with_d(), &Maps::NONE);
         let params = GemmParams { maps, ..params };
         if mistake == Mistake::OwnEpilogue {
             let params = params.with_epilogue(HalfPlusRow);
@@ -270,7 +267,8 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
             TiledTensor::matrices(element, address, shape, strides, box_shape, boxes.swizzle);
         simulator.tensor_map(&tensor).unwrap()
     };
-    let (a_map, b_map) = (map(a, (m, k), PanelA::BOX), map(b, (k, n), PanelB::BOX));
+    let wholes = [map(a, (m, k), PanelA::BOX), map(b, (k, n), PanelB::BOX)];
+    let factors = Factors { wholes, rests: [UNUSED; 2] };
     let results = Results { d: map(d, (m, n), outbox::box_of::<bf16>()), ..Results::NONE };
     let params = Params {
         a,
@@ -290,13 +288,9 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
     };
     let launch =
         Launch { grid: [1; 3], block: [CONSUMERS + THREADS, 1, 1], dynamic_shared: SHARED_BYTES };
-    let arguments: [*const c_void; 5] = [
-        (&raw const params).cast(),
-        (&raw const a_map).cast(),
-        (&raw const b_map).cast(),
-        (&raw const results).cast(),
-        (&raw const mistake).cast(),
-    ];
+    let matrices = Matrices { factors, results };
+    let arguments: [*const c_void; 3] =
+        [(&raw const params).cast(), (&raw const matrices).cast(), (&raw const mistake).cast()];
     // SAFETY: the arguments are of the types of the kernel's parameters.
     let result = unsafe { simulator.launch(&product::ENTRY, launch, &arguments) };
     let mut bytes = vec![0; (m * n) as usize * size_of::<bf16>()];

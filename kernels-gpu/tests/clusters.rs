@@ -3,7 +3,6 @@
 //!
 //! SAFETY of that kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
 
-use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
@@ -14,7 +13,9 @@ use regemm_kernels::epilogue::{Epilogue, Linear};
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{GemmKernel, KernelInfo, Needs, Rung, Schedule, Summation, Tile};
 use regemm_kernels::layout::{Layout, Layouts, Nn, Nt, Tn, Tt};
-use regemm_kernels::maps::{BoxShape, Boxes, Mappings, Maps, Results};
+use regemm_kernels::maps::{
+    BoxShape, Boxes, Factors, Inside, Mappings, Maps, Matrices, Results, UNUSED,
+};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::schedule::parts::{Part, Parts};
 use regemm_kernels::slices::ring::{Ring, WARP};
@@ -131,11 +132,13 @@ impl Product {
                 simulator.tensor_map(&tensor).unwrap()
             };
         let boxes = kernel.boxes.unwrap();
-        let maps: [TensorMap; 3] = [
-            map(stored_a, a_stride, kernel.layouts.a.stored(m, k), boxes.a),
-            map(stored_b, b_stride, kernel.layouts.b.stored(k, n), boxes.b),
-            map(d, d_stride, (m, n), boxes.d.expect("D leaves by bulk copies")),
-        ];
+        let [wholes, rests] = boxes.of_maps(kernel, kernel.width(), (m, n)).map(|of| {
+            let [of_a, of_b] = of;
+            let of_a = of_a.map(|of| map(stored_a, a_stride, kernel.layouts.a.stored(m, k), of));
+            let of_b = of_b.map(|of| map(stored_b, b_stride, kernel.layouts.b.stored(k, n), of));
+            [of_a, of_b].map(|map| map.unwrap_or(UNUSED))
+        });
+        let d_map = map(d, d_stride, (m, n), boxes.d.expect("D leaves by bulk copies"));
         let workspace = match pace {
             0 => Workspace::NONE,
             _ => {
@@ -169,13 +172,11 @@ impl Product {
             block: [kernel.threads(), 1, 1],
             dynamic_shared: kernel.shared_bytes,
         };
-        let [a_map, b_map, d_map] = maps;
         let results = Results { d: d_map, ..Results::NONE };
-        let arguments: [*const c_void; 5] = [
+        let matrices = Matrices { factors: Factors { wholes, rests }, results };
+        let arguments: [*const c_void; 3] = [
             (&raw const params).cast(),
-            (&raw const a_map).cast(),
-            (&raw const b_map).cast(),
-            (&raw const results).cast(),
+            (&raw const matrices).cast(),
             (&raw const mappings).cast(),
         ];
         // SAFETY: the arguments are of the types of the kernel's parameters.
@@ -365,8 +366,8 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
                         _ => STAGE_BYTES,
                     });
                     let k = slice * Self::TILE.bk;
-                    to_a.load(a, row, k, full);
-                    to_b.load_part::<2>(b, col, k, full, cluster::rank());
+                    to_a.load_part::<1>(Inside::whole(a), row, k, full, 0);
+                    to_b.load_part::<2>(Inside::whole(b), col, k, full, cluster::rank());
                 }
                 if thread == CONSUMERS && MISTAKE != mistake::NO_END {
                     ring.wait_all_read();

@@ -10,7 +10,7 @@ use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::{Layout, Layouts};
-use regemm_kernels::maps::{BoxShape, Mappings, Maps, Results};
+use regemm_kernels::maps::{BoxShape, Factors, Mappings, Maps, Matrices, Results, UNUSED};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::prepare::decision::Decision;
 use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
@@ -248,15 +248,14 @@ impl Product {
             epilogue: epilogue(&simulator, Linear::identity()),
         };
         let d_is_mapped = ld.is_multiple_of(4) && n.is_multiple_of(4);
-        let nothing = TensorMap { opaque: [0; TensorMap::WORDS] };
         let boxes = kernel.boxes;
         let maps = boxes
             .filter(|_| k > 0)
             .map(|boxes| [a.map(&simulator, batch, boxes.a), b.map(&simulator, batch, boxes.b)]);
-        let maps = maps.unwrap_or([nothing; 2]);
+        let maps = maps.unwrap_or([UNUSED; 2]);
         let of_d_map = boxes.and_then(|boxes| boxes.d).filter(|_| d_is_mapped);
         let mappings = if of_d_map.is_some() { Mappings::NONE.with_d() } else { Mappings::NONE };
-        let d_map = of_d_map.map_or(nothing, |boxes| {
+        let d_map = of_d_map.map_or(UNUSED, |boxes| {
             let d_tensor = TiledTensor::matrices(
                 ElementType::F32,
                 d,
@@ -267,13 +266,13 @@ impl Product {
             );
             simulator.tensor_map(&d_tensor).unwrap()
         });
+        let factors = Factors { wholes: maps, rests: [UNUSED; 2] };
         let results = Results { d: d_map, ..Results::NONE };
+        let matrices = Matrices { factors, results };
         let decision = Decision::NONE;
         let arguments = [
             (&raw const params).cast::<c_void>(),
-            (&raw const maps[0]).cast(),
-            (&raw const maps[1]).cast(),
-            (&raw const results).cast(),
+            (&raw const matrices).cast(),
             (&raw const mappings).cast(),
             (&raw const decision).cast(),
         ];
@@ -290,7 +289,7 @@ impl Product {
         }
         if let Some(reducer) = kernel.reducer.as_ref().filter(|_| !finishes) {
             let grid = [reduce::blocks::<f32>(m, n) as u32, batch, 1];
-            run(&reducer.entry, grid, reduce::THREADS, 0, &[arguments[0], arguments[5]]);
+            run(&reducer.entry, grid, reduce::THREADS, 0, &[arguments[0], arguments[3]]);
         }
 
         let mut bytes = vec![0; (batch * m * ld) as usize * size_of::<f32>()];

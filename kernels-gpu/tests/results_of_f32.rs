@@ -15,7 +15,7 @@ use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{KernelInfo, Schedule, Tile};
 use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
-use regemm_kernels::maps::{BoxShape, Mappings, Maps, Results};
+use regemm_kernels::maps::{BoxShape, Factors, Mappings, Maps, Matrices, Results, UNUSED};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::schedule::partials::Partials;
 use regemm_kernels::schedule::reduce;
@@ -197,13 +197,18 @@ impl Product {
             (results.c, mappings) = (map(&simulator, of_c, (m, n), boxes), mappings.with_c(true));
         }
         let maps = kernel.boxes.map(|boxes| {
-            let [of_a, of_b] = boxes.of_factors(kernel, m, kernel.width());
-            [map(&simulator, a_matrix, a_stored, of_a), map(&simulator, b_matrix, b_stored, of_b)]
+            let of_maps = boxes.of_maps(kernel, kernel.width(), (m, n));
+            of_maps.map(|[of_a, of_b]| {
+                let a = of_a.map(|of| map(&simulator, a_matrix, a_stored, of));
+                let b = of_b.map(|of| map(&simulator, b_matrix, b_stored, of));
+                [a, b].map(|map| map.unwrap_or(UNUSED))
+            })
         });
         let mut arguments: Vec<*const c_void> = vec![(&raw const params).cast()];
-        if let Some(maps) = &maps {
-            arguments.extend(maps.iter().map(|map| (&raw const *map).cast::<c_void>()));
-            arguments.extend([(&raw const results).cast(), (&raw const mappings).cast()]);
+        let factors = maps.map(|[wholes, rests]| Factors { wholes, rests });
+        let matrices = factors.map(|factors| Matrices { factors, results });
+        if let Some(matrices) = &matrices {
+            arguments.extend([(&raw const *matrices).cast(), (&raw const mappings).cast()]);
         }
         let run = |entry: &KernelEntry, grid, threads, dynamic_shared, arguments: &[_]| {
             let launch = Launch { grid, block: [threads, 1, 1], dynamic_shared };

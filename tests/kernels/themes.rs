@@ -42,7 +42,7 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     if kernel.schedule == Schedule::Persistent {
         themes.push(("many_tiles", sharing::many_tiles::<T, D>));
     }
-    if kernel.boxes.is_some_and(|boxes| boxes.fits_a) {
+    if kernel.boxes.is_some_and(|boxes| boxes.rests) {
         themes.push(("few_rows", few_rows::<T, D>));
     }
     if kernel.fits && kernel.has_width_along_k() {

@@ -41,7 +41,7 @@ fn every_access_names_its_state_space() {
             // What of A's slices lies outside of it.
             || (in_warpgroups && module.kernel.rung == Rung::SplitK);
         // A slice of zeros for products without depth.
-        let by_hand = by_hand || module.kernel.fits || module.clears_rows();
+        let by_hand = by_hand || module.kernel.fits || module.clears_outside();
         if shared && (!module.copies_asynchronously() || by_hand) {
             expected.insert(("st", "shared"));
         }
@@ -122,8 +122,8 @@ fn accesses_are_as_wide_as_meant() {
                 let of_d = module.written_out() + leaves;
                 let store = "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group";
                 assert_eq!(count(store), of_d, "{name}");
-                // Where tiles fit, as well behind a slice of zeros, and behind rows of them.
-                let zeros = usize::from(module.kernel.fits) + usize::from(module.clears_rows());
+                // Behind rows of zeros, and where tiles fit as well behind a slice of them.
+                let zeros = usize::from(module.kernel.fits) + usize::from(module.clears_outside());
                 assert_eq!(count("fence.proxy.async.shared::cta"), of_d + zeros, "{name}");
                 let pieces = module.left_in_pieces();
                 assert_eq!(count("cp.async.bulk.commit_group"), of_d + pieces, "{name}");
@@ -161,7 +161,7 @@ fn accesses_are_as_wide_as_meant() {
                 assert_eq!(count("ld.shared.v4.b32"), of_pieces, "{name}: pieces");
                 let of_fitted = ["ld.shared.v4.b32", "st.shared.v4.b32"];
                 let is_known = |word: &&str| {
-                    let clears = module.kernel.fits || module.clears_rows();
+                    let clears = module.kernel.fits || module.clears_outside();
                     sums.contains(word) || clears && of_fitted.contains(word)
                 };
                 let others = || module.accesses().filter(|word| !is_known(word));

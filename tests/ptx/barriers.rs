@@ -154,8 +154,8 @@ fn barriers_are_as_designed() {
             expected.insert(1, "bar.sync");
             expected.insert(1, "bar.arrive");
         }
-        if module.clears_rows() {
-            // Among those that have cleared what lies outside of A.
+        if module.clears_outside() {
+            // Among those that have cleared what lies outside of A and B.
             expected.push("bar.sync");
         }
         if module.kernel.rung == Rung::Warpgroup {

@@ -101,15 +101,17 @@ impl Module {
             loads.dedup();
         }
         assert!(!loads.is_empty(), "{}", self.name());
-        if self.kernel.fits && !self.kernel.has_width_along_k() {
-            // Of B as many boxes as a tile is wide: a loop, of which the compiler writes out some rounds.
-            let kinds = |loads: &[&'static str]| loads.iter().copied().collect::<BTreeSet<_>>();
-            assert!(loads.len() >= 2, "{}", self.name());
-            assert_eq!(kinds(&loads), kinds(&expected), "{}", self.name());
-            return;
-        }
         // Those of C come behind them, each to one block.
         let of_c = [ONE, TO_ALL][usize::from(self.kernel.cluster > 1)];
+        if self.kernel.boxes.is_some_and(|boxes| boxes.rests) {
+            // Of each factor whole boxes, or what lies inside of it: branches, and loops of which the compiler writes out some rounds.
+            let kinds = |loads: &[&'static str]| loads.iter().copied().collect::<BTreeSet<_>>();
+            let mut expected = kinds(&expected);
+            expected.extend(self.brings_c().then_some(of_c));
+            assert!(loads.len() >= 2, "{}", self.name());
+            assert_eq!(kinds(&loads), expected, "{}", self.name());
+            return;
+        }
         let mut left = &loads[..];
         while !left.is_empty() {
             let is_slice = left.starts_with(&expected);
@@ -218,10 +220,10 @@ impl Module {
         (self.kernel.turns * rows / 2 / 64).max(1)
     }
 
-    /// Whether what of A's slices lies outside of it is cleared: a kernel of warpgroups that stay, of an A of few rows.
-    pub fn clears_rows(&self) -> bool {
-        let fits_a = self.kernel.boxes.is_some_and(|boxes| boxes.fits_a);
-        self.kernel.rung == Rung::Warpgroup && fits_a
+    /// Whether it clears what of its first slices lies outside of A and B: a kernel of warpgroups that stay.
+    pub fn clears_outside(&self) -> bool {
+        let rests = self.kernel.boxes.is_some_and(|boxes| boxes.rests);
+        self.kernel.rung == Rung::Warpgroup && rests
     }
 
     /// Parts of 128 bytes a row in which a warp's rows of sums leave, the last of a piece with what is left.

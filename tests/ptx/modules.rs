@@ -8,10 +8,10 @@ use regemm_kernels::table::{
 
 /// All PTX together stays below this many bytes. What it costs is the time to build the library: a megabyte takes the compiler
 /// some ten seconds. A table that grows by a few kernels fits; one whose kernels all grow does not.
-const TEXT_LIMIT: usize = 92_000_000;
+const TEXT_LIMIT: usize = 93_500_000;
 
 /// All PTX together, packed as it is embedded, stays below this many bytes: every program that uses the library carries it.
-const EMBEDDED_LIMIT: usize = 16_400_000;
+const EMBEDDED_LIMIT: usize = 16_750_000;
 
 /// What of all PTX is embedded at most. That much more than it is means that something else was packed, or nothing.
 const PACKED_TO: f64 = 0.25;
@@ -54,9 +54,9 @@ fn a_module_is_one_entry_for_its_target() {
         let entries = module.words().filter(|&word| word == ".entry").count();
         assert_eq!(entries, 1, "{name}");
 
-        // Maps of A, of B, of C and D together, and which of the last two count, come after the parameters of all kernels.
+        // Maps of all matrices together, and which of C and D count, come after the parameters of all kernels.
         let parameters = module.kernel.entry.parameters;
-        assert_eq!(parameters.len(), if module.kernel.boxes.is_some() { 5 } else { 1 }, "{name}");
+        assert_eq!(parameters.len(), if module.kernel.boxes.is_some() { 3 } else { 1 }, "{name}");
         for (index, parameter) in parameters.iter().enumerate() {
             let (align, size) = (parameter.align, parameter.size);
             let declared = if size > 4 {

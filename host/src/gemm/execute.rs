@@ -15,15 +15,11 @@ use cuda_std::bulk_copy::TensorMap;
 use regemm_kernels::element::Element;
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::maps::{Boxes, Mappings, Maps, Results};
+use regemm_kernels::maps::{Factors, Mappings, Maps, Matrices, Results};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use regemm_kernels::prepare::decision::Decision;
 use regemm_kernels::warpgroup::fit::Columns;
 use smallvec::SmallVec;
-use std::ptr;
-
-/// What is passed for a map where the kernel takes none, or does not copy.
-const UNUSED: TensorMap = TensorMap { opaque: [0; TensorMap::WORDS] };
 
 /// A product whose operands are checked.
 pub(super) struct Plan<'a, T: Element> {
@@ -169,10 +165,13 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
         let params = if kernel.swapped { params.swapped() } else { params };
         // Where there is nothing to multiply there may be no matrix to map.
         let boxes = kernel.boxes.filter(|_| k > 0);
-        let of_factors = |boxes: Boxes| boxes.of_factors(kernel, m, shape.tile_width);
-        let maps = boxes.map(|boxes| prepared.maps(parts, of_factors(boxes))).transpose()?;
-        let [a_map, b_map] = maps.unwrap_or([UNUSED; 2]);
-        let (left, right) = if kernel.swapped { (&b_map, &a_map) } else { (&a_map, &b_map) };
+        let of_maps = boxes.map(|boxes| boxes.of_maps(kernel, shape.tile_width, (m, n)));
+        let [of_wholes, of_rests] = of_maps.unwrap_or_default();
+        let in_order = |[a, b]: [TensorMap; 2]| if kernel.swapped { [b, a] } else { [a, b] };
+        let factors = Factors {
+            wholes: in_order(prepared.maps(parts, of_wholes)?),
+            rests: in_order(prepared.maps(parts, of_rests)?),
+        };
         let mut results = Results::NONE;
         let mut mappings = Mappings::NONE;
         // Where bulk copies cannot take C or D the kernel reads or stores them in another way.
@@ -180,21 +179,18 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
             results.d = d.tensor_map((first, products), of_d)?;
             mappings = mappings.with_d();
         }
-        // Where A has few rows a kernel clears the rest of its slices while the first come, and C could come to one that is not cleared yet.
-        let box_of_c = boxes.filter(|boxes| !boxes.clears_rows(m)).and_then(|boxes| boxes.c);
-        if let Some((c, of_c)) = c.zip(box_of_c)
+        if let Some((c, of_c)) = c.zip(boxes.and_then(|boxes| boxes.c))
             && c.takes_bulk_copies()
         {
             results.c = c.tensor_map((first, products), of_c)?;
             mappings = mappings.with_c(!c.is_repeated());
         }
+        let matrices = Matrices { factors, results };
         // What the GPU decides by comes last; kernels that do not take it take the first ones.
         let of_decision = (&raw const decision).cast();
         let mapped = [
             (&raw const params).cast(),
-            ptr::from_ref(left).cast(),
-            ptr::from_ref(right).cast(),
-            (&raw const results).cast(),
+            (&raw const matrices).cast(),
             (&raw const mappings).cast(),
             of_decision,
         ];

@@ -12,7 +12,7 @@ use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
 use half::f16;
 use regemm_kernels::element::{Dtype, Element};
-use regemm_kernels::maps::BoxShape;
+use regemm_kernels::maps::{BoxShape, UNUSED};
 use regemm_kernels::params::MatrixRef;
 use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
 
@@ -66,8 +66,11 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
         [&self.a, &self.b].map(|factor| factor.reference(first))
     }
 
-    fn maps(&self, products: (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
-        let map = |factor: &Halved<'a, T>, boxes| factor.map(products, self.halves, boxes);
+    fn maps(&self, products: (u32, u32), [a, b]: [Option<BoxShape>; 2]) -> Result<[TensorMap; 2]> {
+        let map = |factor: &Halved<'a, T>, boxes: Option<BoxShape>| match boxes {
+            Some(boxes) => factor.map(products, self.halves, boxes),
+            None => Ok(UNUSED),
+        };
         Ok([map(&self.a, a)?, map(&self.b, b)?])
     }
 

@@ -8,7 +8,7 @@ use crate::kernels::{LaunchShape, Repack as Repacks};
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
-use regemm_kernels::maps::BoxShape;
+use regemm_kernels::maps::{BoxShape, UNUSED};
 use regemm_kernels::params::MatrixRef;
 use regemm_kernels::prepare::repack::Repack;
 
@@ -47,11 +47,11 @@ pub(super) trait Prepared<'a, T: Element>: Sized {
     /// A and B of a launch.
     fn references(&self, products: (u32, u32)) -> [Reference<Self::Element>; 2];
 
-    /// Maps of A and B for a launch, in such boxes.
+    /// Maps of A and B for a launch, in such boxes; unused ones where there are none.
     ///
     /// # Errors
     /// The driver refuses one.
-    fn maps(&self, products: (u32, u32), boxes: [BoxShape; 2]) -> Result<[TensorMap; 2]>;
+    fn maps(&self, products: (u32, u32), boxes: [Option<BoxShape>; 2]) -> Result<[TensorMap; 2]>;
 
     /// What is launched first.
     fn before(&self, products: (u32, u32)) -> Before<Self::Parameters>;
@@ -86,8 +86,13 @@ impl<'a, T: Element> Prepared<'a, T> for AsStored<'a, T> {
         [&self.a, &self.b].map(|factor| factor.reference(first))
     }
 
-    fn maps(&self, (first, count): (u32, u32), [a, b]: [BoxShape; 2]) -> Result<[TensorMap; 2]> {
-        let map = |factor: &Repacked<'_, T>, boxes| {
+    fn maps(
+        &self,
+        (first, count): (u32, u32),
+        [a, b]: [Option<BoxShape>; 2],
+    ) -> Result<[TensorMap; 2]> {
+        let map = |factor: &Repacked<'_, T>, boxes: Option<BoxShape>| {
+            let Some(boxes) = boxes else { return Ok(UNUSED) };
             let (matrices, first) = factor.mapped(first);
             matrices.tensor_map((first, count), boxes)
         };

@@ -64,14 +64,52 @@ const GRID_OF_LAYOUTS: [u32; 3] = [512, 2048, 8192];
 const BESIDE_WIDE_OF_LAYOUTS: [u32; 3] = [1, 32, 128];
 const DEEP_SIDES_OF_LAYOUTS: [u32; 2] = [128, 512];
 
+/// Columns and depth of the layers of transformers of 0.1 to 70 billion parameters, their projections and both of their feed-forward layers, and of two vocabularies. Weights
+/// are stored a row an output, so these are measured of a transposed B.
+const LAYERS: [[u32; 2]; 24] = [
+    [6144, 4096],
+    [4096, 4096],
+    [28672, 4096],
+    [4096, 14336],
+    [4608, 3584],
+    [3584, 3584],
+    [37888, 3584],
+    [3584, 18944],
+    [15360, 5120],
+    [5120, 5120],
+    [27648, 5120],
+    [5120, 13824],
+    [1280, 8192],
+    [8192, 1024],
+    [7168, 8192],
+    [8192, 3584],
+    [2304, 768],
+    [768, 768],
+    [3072, 768],
+    [768, 3072],
+    [3072, 1024],
+    [1024, 4096],
+    [128256, 4096],
+    [151936, 3584],
+];
+
+/// Tokens that are multiplied with them: each layer with one of every row, in turn. How many rows of tiles that makes, and how full the last one is, decides more than what
+/// lies beside it.
+const TOKENS: [&[u32]; 4] = [&[1, 4, 24], &[48, 100, 200], &[333, 777], &[1500, 3000, 6000]];
+
+/// Most multiply-adds of a layer.
+const MOST_WORK_OF_LAYER: u64 = 1 << 40;
+
 /// Shapes whose times of row-major factors say enough about all others, and of factors in other layouts enough about what these change.
 pub fn default_shapes(
     device: &DeviceInfo,
     types: impl Into<Types>,
     layouts: Layouts,
 ) -> Vec<Shape> {
-    let sizes = if layouts == Layouts::NN { row_major_sizes() } else { sizes_of_layouts() };
-    shapes_of(sizes, device, types.into(), layouts)
+    let mut sizes = if layouts == Layouts::NN { row_major_sizes() } else { sizes_of_layouts() };
+    sizes.retain(|size| is_square(size) || work(size) <= MOST_WORK);
+    let layers = layers().filter(|_| layouts == Layouts::NT);
+    shapes_of(sizes, layers, device, types.into(), layouts)
 }
 
 /// In any order: squares; all combinations of
@@ -114,29 +152,45 @@ fn sizes_of_layouts() -> Vec<[u32; 3]> {
     sizes
 }
 
-/// In ascending order of work, all squares and one a class of the others. Products that are too large for the device, or for patience, are left out.
+fn layers() -> impl Iterator<Item = [u32; 3]> {
+    let of_layer = |(layer, [n, k]): (usize, [u32; 2])| {
+        // Other combinations from one layer to the next.
+        let turns = [layer, layer / 2, layer, layer / 3];
+        TOKENS.iter().zip(turns).map(move |(tokens, turn)| [tokens[turn % tokens.len()], n, k])
+    };
+    let all = LAYERS.into_iter().enumerate().flat_map(of_layer);
+    all.filter(|size| work(size) <= MOST_WORK_OF_LAYER)
+}
+
+fn is_square(size: &[u32; 3]) -> bool {
+    size[0] == size[1] && size[1] == size[2]
+}
+
+/// Multiply-adds of a product.
+fn work(size: &[u32; 3]) -> u64 {
+    size.iter().map(|&side| u64::from(side)).product()
+}
+
+/// In ascending order of work, all squares and layers, and one a class of the others. Products that are too large for the device are left out.
 fn shapes_of(
-    mut sizes: Vec<[u32; 3]>,
+    sizes: Vec<[u32; 3]>,
+    layers: impl Iterator<Item = [u32; 3]>,
     device: &DeviceInfo,
     Types { factors, results }: Types,
     layouts: Layouts,
 ) -> Vec<Shape> {
-    let square = |size: &[u32; 3]| size[0] == size[1] && size[1] == size[2];
-    let work = |size: &[u32; 3]| size.iter().map(|&side| u64::from(side)).product::<u64>();
     let bytes = |&[m, n, k]: &[u32; 3]| {
         let [m, n, k] = [m, n, k].map(u64::from);
         (m * k + k * n) * factors.bytes() as u64 + m * n * results.bytes() as u64
     };
-    sizes.retain(|size| square(size) || work(size) <= MOST_WORK);
-    sizes.retain(|size| bytes(size) <= device.memory_bytes / MEMORY_SHARE);
-    let (mut classes, mut shapes) = (BTreeSet::new(), BTreeSet::new());
-    for size in sizes {
-        let shape = Shape::packed_in(layouts, factors, size[0], size[1], size[2]);
-        if classes.insert(shape.class()) || square(&size) {
-            shapes.insert((work(&size), shape));
-        }
-    }
-    shapes.into_iter().map(|(_, shape)| shape).collect()
+    let is_small = |size: &[u32; 3]| bytes(size) <= device.memory_bytes / MEMORY_SHARE;
+    let of = |[m, n, k]: [u32; 3]| Shape::packed_in(layouts, factors, m, n, k);
+    let mut classes = BTreeSet::new();
+    let sizes = sizes.into_iter().filter(is_small);
+    let sizes = sizes.filter(|&size| classes.insert(of(size).class()) || is_square(&size));
+    let sizes: BTreeSet<_> =
+        sizes.chain(layers.filter(is_small)).map(|size| (work(&size), size)).collect();
+    sizes.into_iter().map(|(_, size)| of(size)).collect()
 }
 
 fn products(m: &[u32], n: &[u32], k: &[u32]) -> Vec<[u32; 3]> {
@@ -186,12 +240,33 @@ mod tests {
         let row_major = default_shapes(&h200(), Dtype::Bf16, Layouts::NN);
         for layouts in [Layouts::NT, Layouts::TN, Layouts::TT] {
             let shapes = default_shapes(&h200(), Dtype::Bf16, layouts);
-            assert!((80..150).contains(&shapes.len()), "{}", shapes.len());
+            let most = if layouts == Layouts::NT { 250 } else { 150 };
+            assert!((80..most).contains(&shapes.len()), "{}", shapes.len());
             let is_known =
                 |shape: &&Shape| row_major.iter().any(|known| known.class() == shape.class());
-            let known = shapes.iter().filter(is_known).count();
-            assert!(known * 10 > shapes.len() * 8, "{layouts}: {known} of {}", shapes.len());
+            // Layers are between those.
+            let is_layer =
+                |shape: &&Shape| layers().any(|layer| [shape.m, shape.n, shape.k] == layer);
+            let others = || shapes.iter().filter(|shape| !is_layer(shape));
+            let known = others().filter(is_known).count();
+            assert!(
+                known * 10 > others().count() * 8,
+                "{layouts}: {known} of {}",
+                others().count()
+            );
         }
+    }
+
+    #[test]
+    fn layers_have_few_and_many_tokens() {
+        let layers = Vec::from_iter(layers());
+        for tokens in TOKENS.into_iter().flatten() {
+            assert!(layers.iter().filter(|[m, ..]| m == tokens).count() > 5, "{tokens}");
+        }
+        let shapes = default_shapes(&h200(), Dtype::Bf16, Layouts::NT);
+        let is_measured =
+            |&[m, n, k]: &[u32; 3]| shapes.iter().any(|s| [s.m, s.n, s.k] == [m, n, k]);
+        assert!(layers.iter().all(is_measured));
     }
 
     #[test]

@@ -118,8 +118,8 @@ impl<
     const NEEDS: Needs = Needs::DoubleTensorCoresInClusters;
     const BOXES: Option<Boxes> = Some(Boxes {
         a: DoubleBulkPanel::<PanelA<Self>>::box_of(1),
-        fits_a: false,
         b: DoubleBulkPanel::<PanelB<Self>>::box_of(CLUSTER),
+        rests: false,
         c: None,
         d: None,
     });

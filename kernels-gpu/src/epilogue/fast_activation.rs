@@ -13,8 +13,8 @@
 //! with a polynomial `P`, the minimax fit of `log2 Phi(-a)` whose relative error in `a Phi(-a) + 10^-4` is level (by Lawson's
 //! iteration: C. L. Lawson, "Contributions to the Theory of Linear Least Maximum Approximation", 1961). That is one instruction
 //! of the special function unit, where a quotient takes two; it has 16 lanes on a multiprocessor, multiply-adds have 128. Negative
-//! arguments keep their relative accuracy. Both forms of GELU differ in `P` alone. Its highest coefficient is negative, so beyond the
-//! fit `P` falls to minus infinity and the weight to zero.
+//! arguments keep their relative accuracy. Both forms of GELU differ in `P` alone. Larger arguments than `GELU_LIMIT`
+//! count as that, since their weight is nothing in the results' type, and polynomials go anywhere beyond the fit.
 //!
 //! On Hopper GELU by tanh is shorter still by the unit's own `tanh`, which is more accurate there than its manual promises
 //! ([`gelu_tanh_of_halves`]).

@@ -1,12 +1,9 @@
 //! Who sums what, and in which order: together they decide the bits of a result.
 
-/// How the sums of a product are shared out among blocks, which decides a launch's grid, workspace and order of summation.
+/// How the sums of a product are shared out among blocks, which decides a launch's grid and workspace. In which order each is summed says [`Summation`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// A tile of D for each block along x: `blocks(m, n)` in all. No workspace.
-    ///
-    /// Each element of D is the sum over k in ascending order of fused multiply-adds into one accumulator that starts at
-    /// zero, so that all such kernels give the same bits, in all layouts.
+    /// A tile of D for each block along x: `blocks(m, n)` in all. No workspace. Each element is that of one block over all of k.
     #[default]
     Tiles,
     /// As many blocks along x as there are multiprocessors, or tiles if those are fewer. In a batch the tiles are those of all products, where the kernel [can
@@ -25,9 +22,8 @@ pub enum Schedule {
     /// epilogue. Where there is one slice, blocks of kernels that [finish](super::GemmKernel::FINISHES) do that themselves, and there is
     /// neither workspace nor second launch.
     ///
-    /// A slice is summed as [`Tiles`](Schedule::Tiles) sums all of k, and the sums of the slices are added to that of slice 0
-    /// in ascending order. So all such kernels give the same bits for the same `slice_depth`, in all layouts, and for one
-    /// slice those of `Tiles`: of the sums, that is. The reducer has the activations of every epilogue, where warpgroups have shorter
+    /// A slice is summed as a kernel of the same [`Summation`] sums all of k, and the sums of the slices are added to that of slice 0
+    /// in ascending order: for the same `slice_depth` kernels that sum alike give the same bits. The reducer has the activations of every epilogue, where warpgroups have shorter
     /// ones ([`crate::epilogue::fast_activation`]).
     SplitK,
     /// A tile for each cluster of blocks, which follow each other along x; the blocks share K equally, each a part in the order of their ranks

@@ -103,7 +103,7 @@ impl Decision {
     }
 }
 
-/// Whether this is the one thread of its product that writes words.
+/// Whether this is the thread of its product that writes words, or where K is split one of the few, a slice each, which all write the same.
 #[device_inline]
 fn is_first() -> bool {
     thread::block_idx_x() == 0 && thread::thread_idx_x() == 0

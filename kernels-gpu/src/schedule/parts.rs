@@ -157,7 +157,8 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     ) -> Option<Part> {
         let block = hint::opaque(thread::block_idx_x());
         let tile = self.tile_of(self.step, (block, hint::opaque(thread::grid_dim_x())));
-        let (m, n) = (hint::opaque(self.m), p.columns_anew().tiles());
+        let launched = GemmParams { m: hint::opaque(p.m), maps: p.maps.anew(), ..*p };
+        let (m, n) = (rows::<K, _>(&launched), p.columns_anew().tiles());
         if tile >= tiles(&self.together, m, n) {
             return None;
         }

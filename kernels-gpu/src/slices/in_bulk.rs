@@ -29,7 +29,7 @@ pub const fn boxes<K: GemmKernel>() -> Boxes {
     let (rows, swizzle) = (K::TILE.bk, Swizzle::None);
     let a = BoxShape { rows, cols: K::TILE.bm, swizzle };
     let b = BoxShape { rows, cols: K::TILE.bn, swizzle };
-    Boxes { a, fits_a: false, b, c: None, d: None }
+    Boxes { a, b, rests: false, c: None, d: None }
 }
 
 /// In bulk.

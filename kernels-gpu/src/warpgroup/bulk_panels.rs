@@ -13,14 +13,14 @@
 //! Where the blocks of a cluster bring a panel together each has as many of the boxes, or of a box along k as many rows. Of a panel whose width
 //! [fits](crate::warpgroup::fit) each has as many rows of every box.
 //!
-//! Where a factor may have few rows along k the box has no more of them ([`fitted`]), and of boxes across only those
-//! are copied that have something of it. The rest of the panel is [cleared](BulkPanel::clear_outside) once.
+//! Of rows along k those alone are copied that the factor has ([`Rests`](crate::maps::Factors)), and of boxes across those that have something of it. The rest of a panel is zero
+//! [already](crate::warpgroup::unbrought).
 
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
-use crate::maps::{BoxShape, Mapped, fitted};
+use crate::maps::{BoxShape, Inside, Mapped};
 use crate::swapped::{InOrder, Operands};
 use core::marker::PhantomData;
-use cuda_std::bulk_copy::{TensorMap, load_3d, load_3d_multicast};
+use cuda_std::bulk_copy::{self, load_3d, load_3d_multicast};
 use cuda_std::device_inline;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::SharedPtr;
@@ -101,42 +101,59 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         BoxShape { rows, cols: Self::ROW, swizzle: SWIZZLE }
     }
 
-    /// Bytes of the boxes of a panel that begins at row of A or column of B `first` that have something of a factor of `end` of them, the
-    /// boxes along k [fitted] to it.
+    /// How many of `width` rows of A or columns of B are copied of a panel, of which so many are `inside` of the factor, where as many blocks of a cluster bring an equal part each. That is those that are inside, but of
+    /// parts that lie wholly outside all: a block that brought nothing for a slice would let the others go on without it.
     #[device_inline]
-    pub fn bytes_inside(first: u32, end: u32) -> u32 {
+    fn brought<const BLOCKS: u32>(inside: u32, width: u32) -> u32 {
+        let part = width / BLOCKS;
+        let mut brought = 0;
+        for number in 0..BLOCKS {
+            brought += Self::brought_of_part::<BLOCKS>(inside, part, number);
+        }
+        brought
+    }
+
+    /// The same of one part.
+    #[device_inline]
+    fn brought_of_part<const BLOCKS: u32>(inside: u32, part: u32, number: u32) -> u32 {
+        let inside = inside.saturating_sub(number * part).min(part);
+        if BLOCKS > 1 && inside == 0 { part } else { inside }
+    }
+
+    /// Rows of A or columns of B of a panel that begins at `first` and is as wide as that which are inside of a factor of `end` of them.
+    #[device_inline]
+    const fn inside((first, width): (u32, u32), end: u32) -> u32 {
+        let inside = end.saturating_sub(first);
+        if inside < width { inside } else { width }
+    }
+
+    /// Bytes of what as many blocks together [load](Self::load_part) of a panel that begins at row of A or column of B `first`, from a factor of `end` of them: of rows along k
+    /// those that are inside, and across whole boxes that have something of it.
+    #[device_inline]
+    pub fn bytes_of_parts<const BLOCKS: u32>(first: u32, end: u32) -> u32 {
+        let inside = Self::inside((first, WIDTH as u32), end);
         if M::TRANSPOSED {
-            let boxes = end.saturating_sub(first).div_ceil(Self::ROW).min(WIDTH as u32 / Self::ROW);
-            boxes * Self::BOX_BYTES
+            Self::brought::<BLOCKS>(Self::boxes(inside), WIDTH as u32 / Self::ROW) * Self::BOX_BYTES
         } else {
-            fitted(end, WIDTH as u32) * ROW_BYTES
+            Self::brought::<BLOCKS>(inside, WIDTH as u32) * ROW_BYTES
         }
     }
 
-    /// Begins to copy those boxes.
-    ///
-    /// # Safety
-    /// As for [`load`](Self::load), with boxes along k that are fitted to the factor.
+    /// The same of what they load [of a tile that fits](Self::load_part_of_width) and has so many columns.
     #[device_inline]
-    #[track_caller]
-    pub unsafe fn load_inside(
-        self,
-        factor: Mapped<'_>,
-        (first, end): (u32, u32),
-        k: u32,
-        full: Mbarrier,
-    ) {
-        let boxes =
-            if M::TRANSPOSED { Self::bytes_inside(first, end) / Self::BOX_BYTES } else { 1 };
-        // SAFETY: as promised by the caller.
-        unsafe { self.load_boxes(factor, boxes, first, k, full) };
+    pub fn bytes_of_width<const BLOCKS: u32>(first: u32, width: u32, end: u32) -> u32 {
+        let inside = Self::inside((first, width), end);
+        if M::TRANSPOSED {
+            Self::boxes(inside) * Self::BOX_BYTES
+        } else {
+            Self::brought::<BLOCKS>(inside, width) * ROW_BYTES
+        }
     }
 
-    /// Bytes of the boxes of a panel of which `width` rows of A or columns of B are wanted, those of a [tile that fits](crate::warpgroup::fit): whole boxes across, and one of as
-    /// many rows along k.
+    /// Boxes across of so many rows of A or columns of B.
     #[device_inline]
-    pub const fn bytes_of(width: u32) -> u32 {
-        if M::TRANSPOSED { width.div_ceil(Self::ROW) * Self::BOX_BYTES } else { width * ROW_BYTES }
+    const fn boxes(width: u32) -> u32 {
+        width.div_ceil(Self::ROW)
     }
 
     /// What one copy brings of a tile that fits and is as wide as the panel, where as many blocks of a cluster bring a part each: of boxes across some values of
@@ -146,7 +163,22 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         BoxShape { rows, ..Self::BOX }
     }
 
-    /// Begins to copy the `part`-th of `BLOCKS` equal parts of what is [wanted](Self::bytes_of), to as many blocks of a cluster.
+    /// Fetches the map that is needed first, where a box along k has so many rows: that of whole boxes if there is one.
+    ///
+    /// # Safety
+    /// The maps are there as long as the launch.
+    #[device_inline]
+    pub unsafe fn prefetch(factor: Inside<'_>, rows: u32) {
+        let is_rest = !M::TRANSPOSED && factor.end < rows;
+        if is_rest {
+            bulk_copy::prefetch(factor.rest.map);
+        } else {
+            bulk_copy::prefetch(factor.whole.map);
+        }
+    }
+
+    /// Begins to copy the `part`-th of `BLOCKS` equal parts of `width` rows of A or columns of B from `first` on, those of a [tile that fits](crate::warpgroup::fit), to as many blocks of a
+    /// cluster: of these what is [inside](Self::bytes_inside).
     ///
     /// # Safety
     /// As for [`load_part`](Self::load_part), with [such boxes](Self::box_of_width); along k they have as many rows as each block brings of `width`, a multiple of 8.
@@ -154,40 +186,99 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     #[track_caller]
     pub unsafe fn load_part_of_width<const BLOCKS: u32>(
         self,
-        factor: Mapped<'_>,
+        factor: Inside<'_>,
         (first, width): (u32, u32),
         k: u32,
         full: Mbarrier,
         part: u32,
     ) {
-        let Mapped { map, index } = factor;
-        let boxes = if M::TRANSPOSED { width.div_ceil(Self::ROW) } else { 1 };
         let rows = if M::TRANSPOSED { DEPTH as u32 } else { width } / BLOCKS;
         let skipped = if BLOCKS == 1 { 0 } else { part * rows };
-        for number in 0..boxes {
-            let offset = number * Self::BOX_BYTES + skipped * ROW_BYTES;
-            let at = first + number * Self::ROW;
-            let (col, row) = if M::TRANSPOSED { (at, k + skipped) } else { (k, at + skipped) };
-            let target = SharedPtr::<T>::from_address(self.address + offset);
-            // SAFETY: as promised by the caller.
-            unsafe {
-                Self::load_box::<BLOCKS>(target, map, [col as i32, row as i32, index], full);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if M::TRANSPOSED {
+                for number in 0..Self::boxes(Self::inside((first, width), factor.end)) {
+                    let offset = number * Self::BOX_BYTES + skipped * ROW_BYTES;
+                    let at = (first + number * Self::ROW, k + skipped);
+                    self.load_box::<BLOCKS>(offset, factor.whole, at, full);
+                }
+            } else {
+                self.load_rows::<BLOCKS>(factor, (first, skipped, rows), k, full);
             }
         }
     }
 
-    /// Begins to copy a box to as many blocks of a cluster.
+    /// Begins to copy the box along k of `rows` rows of A or columns of B that are `skipped` after the panel's first, to as many blocks of a cluster: what of it is inside.
+    ///
+    /// # Safety
+    /// As for [`load_part`](Self::load_part).
+    #[device_inline]
+    #[track_caller]
+    unsafe fn load_rows<const BLOCKS: u32>(
+        self,
+        factor: Inside<'_>,
+        (first, skipped, rows): (u32, u32, u32),
+        k: u32,
+        full: Mbarrier,
+    ) {
+        let (at, offset) = (first + skipped, skipped * ROW_BYTES);
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match Self::brought_of_part::<BLOCKS>(Self::inside((at, rows), factor.end), rows, 0) {
+                0 => (),
+                brought if brought == rows => {
+                    self.load_box::<BLOCKS>(offset, factor.whole, (k, at), full);
+                }
+                _ => self.load_box::<BLOCKS>(offset, factor.rest, (k, at), full),
+            }
+        }
+    }
+
+    /// Writes zeros to what is not [loaded](Self::load_part) of a panel that is as wide as `width` and starts at `first`, where a factor ends at `end` rows of A or columns of B.
+    ///
+    /// # Safety
+    /// `threads` threads do so together, and this is the `thread`-th. They have a barrier before anybody reads the panel.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn clear_outside<const BLOCKS: u32>(
+        self,
+        (first, width): (u32, u32),
+        end: u32,
+        (thread, threads): (u32, u32),
+    ) {
+        const VECTOR: usize = 4;
+        let inside = Self::inside((first, width), end);
+        let (inside, all, bytes) = match M::TRANSPOSED {
+            true => (Self::boxes(inside), Self::boxes(width), Self::BOX_BYTES),
+            false => (inside, width, ROW_BYTES),
+        };
+        let part = all / BLOCKS;
+        for number in 0..BLOCKS {
+            let from = number * part + Self::brought_of_part::<BLOCKS>(inside, part, number);
+            let mut at = from * bytes + thread * size_of::<[u32; VECTOR]>() as u32;
+            while at < (number + 1) * part * bytes {
+                // SAFETY: as promised by the caller.
+                unsafe { SharedPtr::from_address(self.address + at).store_vec([0_u32; VECTOR]) };
+                at += threads * size_of::<[u32; VECTOR]>() as u32;
+            }
+        }
+    }
+
+    /// Begins to copy a box to `offset` bytes into the panel, of as many blocks of a cluster.
     ///
     /// # Safety
     /// As for [`load_part`](Self::load_part).
     #[device_inline]
     #[track_caller]
     unsafe fn load_box<const BLOCKS: u32>(
-        target: SharedPtr<T>,
-        map: &TensorMap,
-        at: [i32; 3],
+        self,
+        offset: u32,
+        Mapped { map, index }: Mapped<'_>,
+        (col, row): (u32, u32),
         full: Mbarrier,
     ) {
+        let target = SharedPtr::<T>::from_address(self.address + offset);
+        let at = [col as i32, row as i32, index];
         // SAFETY: as promised by the caller.
         unsafe {
             if BLOCKS == 1 {
@@ -195,39 +286,6 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
             } else {
                 load_3d_multicast(target, map, at, full, const { (1 << BLOCKS) - 1 });
             }
-        }
-    }
-
-    /// Begins to copy the first of the panel's boxes.
-    ///
-    /// # Safety
-    /// As for [`load`](Self::load).
-    #[device_inline]
-    #[track_caller]
-    unsafe fn load_boxes(self, factor: Mapped<'_>, boxes: u32, first: u32, k: u32, full: Mbarrier) {
-        let Mapped { map, index } = factor;
-        for number in 0..boxes {
-            let target = SharedPtr::<T>::from_address(self.address + number * Self::BOX_BYTES);
-            let at = first + number * Self::ROW;
-            let (col, row) = if M::TRANSPOSED { (at, k) } else { (k, at) };
-            // SAFETY: as promised by the caller.
-            unsafe { load_3d(target, map, [col as i32, row as i32, index], full) };
-        }
-    }
-
-    /// Writes zeros to where [`load_inside`](Self::load_inside) brings nothing.
-    ///
-    /// # Safety
-    /// `threads` threads do so together, and this is the `thread`-th. They have a barrier before anybody reads the panel.
-    #[device_inline]
-    #[track_caller]
-    pub unsafe fn clear_outside(self, (first, end): (u32, u32), (thread, threads): (u32, u32)) {
-        const VECTOR: usize = 4;
-        let mut at = Self::bytes_inside(first, end) + thread * size_of::<[u32; VECTOR]>() as u32;
-        while at < Self::BYTES {
-            // SAFETY: as promised by the caller.
-            unsafe { SharedPtr::from_address(self.address + at).store_vec([0_u32; VECTOR]) };
-            at += threads * size_of::<[u32; VECTOR]>() as u32;
         }
     }
 
@@ -252,48 +310,38 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         BulkPanel { address, elements: PhantomData }
     }
 
-    /// Begins to copy the panel that starts at row of A or column of B `first` and at `k`. What lies outside of the factor becomes
-    /// zero, and counts among the [`BYTES`](Self::BYTES) that `full` is told of nevertheless.
+    /// Begins to copy the `part`-th of as many equal parts of the panel that starts at row of A or column of B `first` and at `k` as the cluster has blocks, to all of them: each brings
+    /// another part, and `full` is told of all. Of rows along k, and of boxes across, nothing is copied that lies outside of the factor.
     ///
     /// # Safety
-    /// As for [`load_3d`]; the map is one of the factor in boxes of shape [`BOX`](Self::BOX).
-    #[device_inline]
-    #[track_caller]
-    pub unsafe fn load(self, factor: Mapped<'_>, first: u32, k: u32, full: Mbarrier) {
-        // SAFETY: as promised by the caller.
-        unsafe { self.load_part::<1>(factor, first, k, full, 0) }
-    }
-
-    /// Begins to copy the `part`-th of as many equal parts of the panel as the cluster has blocks, to all of them: each brings another part,
-    /// and `full` is told of all.
-    ///
-    /// # Safety
-    /// As for [`load`](Self::load), with boxes of the shape that [`box_of`](Self::box_of) gives, and in all blocks of the cluster as for
+    /// As for [`load_3d`], with maps of the factor in boxes of the shape that [`box_of`](Self::box_of) gives, or of the [rest](crate::maps::Factors), and in all blocks of the cluster as for
     /// [`load_3d_multicast`].
     #[device_inline]
     #[track_caller]
     pub unsafe fn load_part<const BLOCKS: u32>(
         self,
-        factor: Mapped<'_>,
+        factor: Inside<'_>,
         first: u32,
         k: u32,
         full: Mbarrier,
         part: u32,
     ) {
-        let Mapped { map, index } = factor;
-        let rows = const { Self::box_of(BLOCKS).rows };
-        let box_bytes = rows * ROW_BYTES;
-        let boxes = Self::BYTES / box_bytes / BLOCKS;
-        for number in 0..boxes {
-            let number = if BLOCKS == 1 { number } else { part * boxes + number };
-            let (col, row) = match M::TRANSPOSED {
-                true => (first + number * Self::ROW, k),
-                false => (k, first + number * rows),
-            };
-            let target = SharedPtr::<T>::from_address(self.address + number * box_bytes);
-            let at = [col as i32, row as i32, index];
-            // SAFETY: as promised by the caller.
-            unsafe { Self::load_box::<BLOCKS>(target, map, at, full) };
+        let part = if BLOCKS == 1 { 0 } else { part };
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if M::TRANSPOSED {
+                let boxes = WIDTH as u32 / Self::ROW / BLOCKS;
+                let first_box = part * boxes;
+                let inside = Self::boxes(Self::inside((first, WIDTH as u32), factor.end));
+                for number in 0..Self::brought_of_part::<BLOCKS>(inside, boxes, part) {
+                    let number = first_box + number;
+                    let at = first + number * Self::ROW;
+                    self.load_box::<BLOCKS>(number * Self::BOX_BYTES, factor.whole, (at, k), full);
+                }
+            } else {
+                let rows = const { Self::box_of(BLOCKS).rows };
+                self.load_rows::<BLOCKS>(factor, (first, part * rows, rows), k, full);
+            }
         }
     }
 

@@ -25,11 +25,13 @@ use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::slices::ring::{Ring, WARP};
+use crate::swapped::InOrder;
 use crate::tile::{Origin, grouped_tile_at};
 use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::{VECTOR, WarpgroupTile};
+use crate::warpgroup::unbrought::Margin;
 use crate::warpgroup::{self, CONSUMERS_MEET, Warpgroup};
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
@@ -58,7 +60,7 @@ impl<
     const BN: usize,
     const BK: usize,
     const STAGES: u32,
-    L: MajorLayouts,
+    L: MajorLayouts<Operands = InOrder>,
     D: Outgoing,
 > GemmKernel for ClusterSplit<T, BM, BN, BK, STAGES, L, D>
 {
@@ -73,7 +75,7 @@ impl<
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const CLUSTER: u32 = BLOCKS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::FITTED_BOXES);
+    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::BOXES_WITHOUT_C);
     const SHARED_BYTES: u32 =
         <Warpgroup<T, BM, BN, BK, STAGES, L, 1, D> as GemmKernel>::SHARED_BYTES;
     const WAITS: bool = true;
@@ -105,14 +107,18 @@ impl<
                 warpgroup::become_producer();
                 if thread == consumers {
                     early_start::wait();
-                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::produce_inside(
-                        &p, &mut ring, origin, slices,
+                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::bring(
+                        &p,
+                        (&mut ring, &mut Margin::new(true)),
+                        origin,
+                        slices,
+                        || (),
                     );
                 }
                 return;
             }
             warpgroup::become_consumer();
-            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(&p, origin, STAGES);
             early_start::wait();
             let warpgroup = hint::uniform(thread / THREADS);
             let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
@@ -168,7 +174,7 @@ impl<
     const BN: usize,
     const BK: usize,
     const STAGES: u32,
-    L: MajorLayouts,
+    L: MajorLayouts<Operands = InOrder>,
     D: Outgoing,
 > ClusterSplit<T, BM, BN, BK, STAGES, L, D>
 {
@@ -196,7 +202,7 @@ mod tests {
     /// A larger A takes turns where it is row-major, a larger B where it is transposed.
     #[test]
     fn slices_are_taken_in_turn_where_rows_of_the_larger_factor_run_along_k() {
-        fn in_turn<L: MajorLayouts>() -> [bool; 3] {
+        fn in_turn<L: MajorLayouts<Operands = InOrder>>() -> [bool; 3] {
             [(8192, 128), (128, 128), (16, 4096)]
                 .map(|(m, n)| ClusterSplit::<bf16, 128, 128, 64, 6, L>::in_turn(m, n))
         }

@@ -18,7 +18,6 @@ use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox;
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::{fit, roles};
-use cuda_std::wgmma::Major;
 use cuda_std::{device_inline, shared, wgmma};
 
 /// The parameters of a product, how many products after the running block's it is, and a place in it.
@@ -78,16 +77,6 @@ impl<
     /// Whether consumers keep the last of a tile until [later](crate::warpgroup::tile::Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
     /// which results of f32, and more than 128 sums, leave no registers.
     pub(super) const HAS_ROOM: bool = D::IS_PARKED && Self::SENDS && !Self::HAS_MANY_SUMS;
-
-    /// Whether of an A of few rows, along k, only those are copied: where no other block brings a part of it. Where A and B are swapped it is the factor on the right.
-    pub(super) const FITS_A: bool = {
-        let is_along_k = if Self::SWAPPED {
-            !FITS && !<L::B as Major>::TRANSPOSED
-        } else {
-            !<L::A as Major>::TRANSPOSED
-        };
-        Self::CLUSTER == 1 && is_along_k
-    };
 
     /// Whether D leaves through outboxes.
     pub(super) const SENDS: bool = !Sums::<L, BN, BM>::is_stored_directly::<D, FITS>();

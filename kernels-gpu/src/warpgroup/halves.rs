@@ -37,12 +37,13 @@ use crate::element::Dtype;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
-use crate::maps::{Boxes, Mapped};
+use crate::maps::{Boxes, Inside, Mapped};
 use crate::params::GemmParams;
 use crate::prepare::split::HALVES;
 use crate::schedule::hand_over::HandOver;
 use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
+use crate::swapped::InOrder;
 use crate::tile::Origin;
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::{self, Outbox};
@@ -92,8 +93,13 @@ pub struct Halves<
     const CLUSTER: u32 = 1,
 >(PhantomData<L>);
 
-impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const CLUSTER: u32>
-    GemmKernel for Halves<BM, BN, STAGES, L, CLUSTER>
+impl<
+    const BM: usize,
+    const BN: usize,
+    const STAGES: u32,
+    L: MajorLayouts<Operands = InOrder>,
+    const CLUSTER: u32,
+> GemmKernel for Halves<BM, BN, STAGES, L, CLUSTER>
 {
     type Element = f16;
     type Target = f32;
@@ -115,8 +121,8 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     const CLUSTER: u32 = CLUSTER;
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<f16, L::A, BM, BK>::BOX,
-        fits_a: false,
         b: BulkPanel::<f16, L::B, BN, BK>::box_of(CLUSTER),
+        rests: false,
         c: None,
         d: Some(outbox::box_of::<f32>()),
     });
@@ -178,8 +184,13 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
     }
 }
 
-impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const CLUSTER: u32>
-    Halves<BM, BN, STAGES, L, CLUSTER>
+impl<
+    const BM: usize,
+    const BN: usize,
+    const STAGES: u32,
+    L: MajorLayouts<Operands = InOrder>,
+    const CLUSTER: u32,
+> Halves<BM, BN, STAGES, L, CLUSTER>
 {
     /// Threads that multiply.
     const CONSUMERS: u32 = {
@@ -242,8 +253,8 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
                     let k = slice * BK as u32;
                     let to = Self::slice(ring.wait_empty());
                     let full = ring.expect(Self::STAGE_BYTES);
-                    to.a.high.load(of_half(a, 0), row, k, full);
-                    to.a.low.load(of_half(a, 1), row, k, full);
+                    to.a.high.load_part::<1>(of_half(a, 0), row, k, full, 0);
+                    to.a.low.load_part::<1>(of_half(a, 1), row, k, full, 0);
                     to.b.high.load_part::<CLUSTER>(of_half(b, 0), col, k, full, rank);
                     to.b.low.load_part::<CLUSTER>(of_half(b, 1), col, k, full, rank);
                 }
@@ -325,6 +336,6 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts, const
 
 /// One half of a factor.
 #[device_inline]
-fn of_half(factor: Mapped<'_>, half: i32) -> Mapped<'_> {
-    Mapped { index: factor.index * HALVES as i32 + half, ..factor }
+fn of_half(factor: Mapped<'_>, half: i32) -> Inside<'_> {
+    Inside::whole(Mapped { index: factor.index * HALVES as i32 + half, ..factor })
 }

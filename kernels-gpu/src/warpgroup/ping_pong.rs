@@ -27,6 +27,7 @@ use crate::params::GemmParams;
 use crate::schedule::batches::in_product;
 use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
+use crate::swapped::InOrder;
 use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::outgoing::Outgoing;
@@ -55,8 +56,12 @@ type Brings<T, const STAGES: u32, L, D> = Warpgroup<T, BM, BN, BK, STAGES, L, 1,
 /// The kernel with at least 3 stages, factors in the layouts `L`, and results of `D`.
 pub struct PingPong<T, const STAGES: u32, L = Nn, D = T>(PhantomData<(T, L, D)>);
 
-impl<T: Element<Acc = f32> + wgmma::Element, const STAGES: u32, L: MajorLayouts, D: Outgoing>
-    GemmKernel for PingPong<T, STAGES, L, D>
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const STAGES: u32,
+    L: MajorLayouts<Operands = InOrder>,
+    D: Outgoing,
+> GemmKernel for PingPong<T, STAGES, L, D>
 {
     type Element = T;
     type Target = D;
@@ -109,12 +114,15 @@ impl<T: Element<Acc = f32> + wgmma::Element, const STAGES: u32, L: MajorLayouts,
                 return;
             }
             become_consumer();
-            Brings::<T, STAGES, L, D>::clear_unbrought(&p);
+            let slices = p.k.div_ceil(BK as u32);
+            if let Some(part) = Parts::<1>::new::<Self, _>(&p).next() {
+                let (_, origin) = in_product::<Self, _>(&p, part.origin);
+                Brings::<T, STAGES, L, D>::clear_outside(&p, origin, slices);
+            }
             early_start::wait();
             let turn = hint::uniform(thread / THREADS);
             let room = Brings::<T, STAGES, L, D>::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
-            let slices = p.k.div_ceil(BK as u32);
             let mut parts = Parts::<1>::new::<Self, _>(&p);
             let mut waits = turn != 0;
             if waits {

@@ -11,8 +11,9 @@ use crate::warpgroup::addend::Brings;
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::warpgroup::fit;
 use crate::warpgroup::outgoing::Outgoing;
+use crate::warpgroup::unbrought::Margin;
 use core::ops::Range;
-use cuda_std::{bulk_copy, cluster, device_inline, hint, wgmma};
+use cuda_std::{cluster, device_inline, hint, wgmma};
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -44,49 +45,80 @@ impl<
             // Without depth there need be no factors, and so no maps of them.
             return;
         }
-        // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
+        // SAFETY: as promised by the caller.
         unsafe {
-            let (a, b) = p.mapped_factors();
-            bulk_copy::prefetch(a.map);
-            bulk_copy::prefetch(b.map);
-            let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
-            let cols = fit::cols::<Self, _>(p);
-            let of_b = if const { FITS } {
-                BulkPanel::<T, L::B, BN, BK>::bytes_of(cols)
-            } else if const { Self::FITS_A && Self::SWAPPED } {
-                BulkPanel::<T, L::B, BN, BK>::bytes_inside(0, p.n)
-            } else {
-                BulkPanel::<T, L::B, BN, BK>::BYTES
-            };
-            let of_a = if const { Self::FITS_A && !Self::SWAPPED } {
-                BulkPanel::<T, L::A, BM, BK>::bytes_inside(0, p.m)
-            } else {
-                BulkPanel::<T, L::A, BM, BK>::BYTES
-            };
+            let (a, b) = p.factors_inside([hint::opaque(p.m), hint::opaque(p.n)]);
+            BulkPanel::<T, L::A, BM, BK>::prefetch(a, BM as u32 / BESIDE);
+            BulkPanel::<T, L::B, BN, BK>::prefetch(b, fit::cols::<Self, _>(p) / ABOVE);
+            let mut margin = Margin::new(!brings_c || !p.c_is_mapped_anew());
             for ((product, Origin { row, col }), slices) in parts {
                 let p = p.further(product);
-                let col = fit::first_col::<Self, _>(&p, col);
-                let (a, b) = p.mapped_factors();
-                for slice in slices.clone() {
-                    before();
-                    let k = slice * BK as u32;
-                    let (to_a, to_b) = Self::panels(ring.wait_empty());
-                    let full = ring.expect(of_a + of_b);
-                    to_a.load_part::<BESIDE>(a, row, k, full, rank);
-                    if const { FITS } {
-                        to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, rank);
-                    } else {
-                        to_b.load_part::<ABOVE>(b, col, k, full, rank);
-                    }
-                }
+                let origin = Origin { row, col: fit::first_col::<Self, _>(&p, col) };
+                Self::bring(&p, (ring, &mut margin), origin, slices.clone(), &mut before);
                 if brings_c && p.c_is_mapped_anew() {
                     // Who has the end of a tile finishes it.
                     if slices.end == hint::opaque(p.k).div_ceil(BK as u32) {
-                        Self::bring_c(&p, ring, Origin { row, col });
+                        Self::bring_c(&p, ring, origin);
+                        margin.spoil();
                     }
                 }
             }
         }
+    }
+
+    /// Brings some slices of the tile that begins at `origin`, what of them lies inside of A and B, and zeros where there are none around it. Does something `before` each.
+    ///
+    /// # Safety
+    /// As for [`produce`](Self::produce); the parameters are those of the tile's product.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn bring<E: Epilogue<D>>(
+        p: &GemmParams<T, E, D>,
+        (ring, margin): (&mut Ring<STAGES>, &mut Margin<STAGES>),
+        Origin { row, col }: Origin,
+        slices: impl Iterator<Item = u32>,
+        mut before: impl FnMut(),
+    ) {
+        // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
+        unsafe {
+            let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
+            let cols = fit::cols::<Self, _>(p);
+            margin.begin(Self::inside_of_cluster(p, Origin { row, col }, cols));
+            let of_a = |end| BulkPanel::<T, L::A, BM, BK>::bytes_of_parts::<BESIDE>(row, end);
+            let of_b = |end| match FITS {
+                true => BulkPanel::<T, L::B, BN, BK>::bytes_of_width::<ABOVE>(col, cols, end),
+                false => BulkPanel::<T, L::B, BN, BK>::bytes_of_parts::<ABOVE>(col, end),
+            };
+            for slice in slices {
+                before();
+                // What else a slice depends on is worked out each time anew: producers have few registers.
+                let ends = margin.next([hint::opaque(p.m), hint::opaque(p.n)]);
+                let (a, b) = p.factors_inside(ends);
+                let k = slice * BK as u32;
+                let (to_a, to_b) = Self::panels(ring.wait_empty());
+                let full = ring.expect(of_a(a.end) + of_b(b.end));
+                to_a.load_part::<BESIDE>(a, row, k, full, rank);
+                if const { FITS } {
+                    to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, rank);
+                } else {
+                    to_b.load_part::<ABOVE>(b, col, k, full, rank);
+                }
+            }
+        }
+    }
+
+    /// Rows and columns of its cluster's tiles that are inside of D, where this block's begins at `origin` and has so many columns.
+    #[device_inline]
+    fn inside_of_cluster<E: Epilogue<D>>(
+        p: &GemmParams<T, E, D>,
+        Origin { row, col }: Origin,
+        cols: u32,
+    ) -> (u32, u32) {
+        let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
+        let (rows, cols_of_block) = (BM as u32, cols);
+        let (first_row, first_col) =
+            (row - rank / BESIDE * rows, col - rank % BESIDE * cols_of_block);
+        ((p.m - first_row).min(rows * ABOVE), (p.n - first_col).min(cols_of_block * BESIDE))
     }
 
     /// Brings C of the tile that begins at `origin`, which is finished by this block.

@@ -73,7 +73,14 @@ impl<
         late: impl FnOnce() -> R,
     ) -> R {
         const {
-            assert!(!Self::PROMOTES || !Self::HOLDS && PROMOTED.is_multiple_of(BK));
+            assert!(
+                PROMOTED.is_multiple_of(BK),
+                "as many values of k as are said to be taken over"
+            );
+            assert!(
+                !Self::PROMOTES || !Self::HOLDS,
+                "a kernel whose warpgroups hold does not promote"
+            );
         };
         let together = const { (PROMOTED / BK) as u32 };
         // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.

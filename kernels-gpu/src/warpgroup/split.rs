@@ -14,10 +14,12 @@ use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::slices::ring::{Ring, WARP};
+use crate::swapped::InOrder;
 use crate::tile::{Origin, block_tile};
 use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::WarpgroupTile;
+use crate::warpgroup::unbrought::Margin;
 use crate::warpgroup::{self, Warpgroup};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, Accumulators, THREADS};
@@ -44,7 +46,7 @@ impl<
     const BN: usize,
     const BK: usize,
     const STAGES: u32,
-    L: MajorLayouts,
+    L: MajorLayouts<Operands = InOrder>,
     D: Outgoing,
 > GemmKernel for SplitWarpgroup<T, BM, BN, BK, STAGES, L, D>
 {
@@ -58,7 +60,7 @@ impl<
     const SCHEDULE: Schedule = Schedule::SplitK;
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::FITTED_BOXES);
+    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::BOXES_WITHOUT_C);
     // Sums are stored by lanes, which need no outboxes.
     const SHARED_BYTES: u32 =
         Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::OUTBOXES + Ring::<STAGES>::BYTES;
@@ -88,14 +90,18 @@ impl<
                 warpgroup::become_producer();
                 if thread == consumers {
                     early_start::wait();
-                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::produce_inside(
-                        &p, &mut ring, origin, slices,
+                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::bring(
+                        &p,
+                        (&mut ring, &mut Margin::new(true)),
+                        origin,
+                        slices,
+                        || (),
                     );
                 }
                 return;
             }
             warpgroup::become_consumer();
-            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(origin.row, p.m);
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(&p, origin, STAGES);
             early_start::wait();
             let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
             let slices = slices.end - slices.start;

@@ -18,6 +18,7 @@ use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::slices::ring::{Ring, WARP};
+use crate::swapped::InOrder;
 use crate::tile::{Origin, block_tile};
 use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::halves::{Halves, InTwoSteps, Products};
@@ -32,8 +33,8 @@ use half::f16;
 /// The kernel for block tiles of `BM x BN` and factors in the layouts `L`. Its parameters are those of [`Halves`].
 pub struct SplitHalves<const BM: usize, const BN: usize, const STAGES: u32, L = Nn>(PhantomData<L>);
 
-impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts> GemmKernel
-    for SplitHalves<BM, BN, STAGES, L>
+impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>>
+    GemmKernel for SplitHalves<BM, BN, STAGES, L>
 {
     type Element = f16;
     type Target = f32;

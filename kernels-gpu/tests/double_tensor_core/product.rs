@@ -8,7 +8,7 @@ use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
-use regemm_kernels::maps::{BoxShape, Mappings, Maps, Results};
+use regemm_kernels::maps::{BoxShape, Factors, Mappings, Maps, Matrices, Results, UNUSED};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::schedule::shares::{Segment, Share, Shares};
 use std::ffi::c_void;
@@ -210,9 +210,10 @@ impl Product {
         });
         let (results, mappings) = (Results::NONE, Mappings::NONE);
         let mut arguments = vec![(&raw const params).cast::<c_void>()];
-        if let Some(maps) = &maps {
-            arguments.extend(maps.iter().map(|map| (&raw const *map).cast::<c_void>()));
-            arguments.extend([(&raw const results).cast(), (&raw const mappings).cast()]);
+        let factors = maps.map(|wholes| Factors { wholes, rests: [UNUSED; 2] });
+        let matrices = factors.map(|factors| Matrices { factors, results });
+        if let Some(matrices) = &matrices {
+            arguments.extend([(&raw const *matrices).cast(), (&raw const mappings).cast()]);
         }
         // SAFETY: the arguments point to values of the types of the kernel's parameters.
         let launched = unsafe { simulator.launch(&kernel.entry, launch, &arguments) };

@@ -154,7 +154,8 @@ kernels! {
     cluster_split64k16_f64: product(70, 72, 300);
 
     // Warpgroups: several tiles for a block, more slices than stages, tiles that are shared, rows that bulk copies do not take.
-    warpgroup64_bf16: product(130, 72, 640), product(130, 72, 640).staying(2).shared(1, 2), product(130, 71, 640);
+    // And tiles of few slices that follow each other, the first of which lies partly outside, but another part of the next.
+    warpgroup64_bf16: product(130, 72, 640), product(130, 72, 640).staying(2).shared(1, 2), product(130, 71, 640), product(100, 72, 60).staying(1).reading_c();
     warpgroup_bf16: product(130, 264, 320), product(130, 264, 320).reading_c();
     warpgroup64x64_bf16: product(20, 136, 1000).staying(2), product(70, 72, 100);
     warpgroup64x64_nt_f16_f32: product(20, 136, 1000).staying(2);
@@ -162,14 +163,14 @@ kernels! {
     warpgroup32x128_bf16: product(10, 264, 900).staying(2), product(40, 136, 100);
     warpgroup32x128_nt_f16_f32: product(10, 264, 900).staying(2);
     warpgroup64_f16_f32: product(130, 72, 1300), product(130, 72, 640).reading_c();
-    ping_pong_bf16: product(300, 136, 500).staying(2), product(300, 132, 600).staying(1);
+    ping_pong_bf16: product(300, 136, 500).staying(2), product(300, 132, 600).staying(1), product(100, 136, 60).staying(1);
     ping_pong_f16_f32: product(300, 136, 500).staying(2);
     warpgroup_pair128_bf16: product(300, 136, 500).staying(2).paced(2), product(130, 72, 640).staying(2).shared(1, 2);
-    warpgroup_abreast64_bf16: product(130, 136, 600);
+    warpgroup_abreast64_bf16: product(130, 136, 600), product(100, 136, 60).staying(1).reading_c();
     warpgroup_abreast64_f16_f32: product(130, 136, 600);
-    warpgroup_fitted_nt_bf16: product(130, 288, 320).fitted(144), product(100, 192, 100).fitted(192), product(100, 160, 0).fitted(144);
+    warpgroup_fitted_nt_bf16: product(130, 288, 320).fitted(144), product(100, 160, 60).fitted(144).staying(1).reading_c(), product(100, 192, 100).fitted(192), product(100, 160, 0).fitted(144);
     warpgroup_fitted_bf16: product(288, 130, 320).fitted(144), product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192), product(160, 104, 0).fitted(144);
-    warpgroup_fitted_pair_nt_bf16: product(130, 288, 320).fitted(144), product(100, 192, 100).fitted(192);
+    warpgroup_fitted_pair_nt_bf16: product(130, 288, 320).fitted(144), product(100, 160, 60).fitted(144).staying(1).reading_c(), product(100, 192, 100).fitted(192);
     warpgroup_fitted_pair_bf16: product(288, 130, 320).fitted(144), product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192);
     warpgroup_fitted_tall_nt_bf16: product(260, 288, 320).fitted(144), product(200, 304, 100).fitted(160), product(200, 160, 0).fitted(128);
     warpgroup_fitted_tall_bf16: product(288, 264, 320).fitted(144), product(304, 200, 100).fitted(160), product(160, 200, 0).fitted(128);

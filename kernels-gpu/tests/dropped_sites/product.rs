@@ -10,7 +10,7 @@ use regemm_kernels::element::{Accumulator, Dtype, Element};
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
-use regemm_kernels::maps::{BoxShape, Mappings, Maps, Results};
+use regemm_kernels::maps::{BoxShape, Factors, Mappings, Maps, Matrices, Results, UNUSED};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::prepare::decision::{Decision, Marks};
 use regemm_kernels::prepare::split::{self, Split};
@@ -190,7 +190,8 @@ fn map<T: Number>(
 struct Factor<T> {
     matrix: MatrixRef<T>,
     stride: u64,
-    map: Option<TensorMap>,
+    /// In whole boxes, and of what there is besides these.
+    maps: [TensorMap; 2],
 }
 
 /// That neither factor has a mark, and a launch before has not found that.
@@ -248,7 +249,7 @@ impl Product {
         let Product { m, n, k, .. } = *self;
         // Without depth there is nothing to map.
         let boxes = kernel.boxes.filter(|_| k > 0);
-        let boxes = boxes.map(|boxes| boxes.of_factors(kernel, m, self.width(kernel)));
+        let boxes = boxes.map(|boxes| boxes.of_maps(kernel, self.width(kernel), (m, n)));
         let factor = |which: usize, layout: Layout, (rows, cols)| {
             let element = |row, col| {
                 let (row, col) = layout.stored(row, col);
@@ -256,8 +257,10 @@ impl Product {
             };
             let stored =
                 Stored::<T>::new(simulator, self, layout.stored(rows, cols), Some(&element))?;
-            let map = boxes.map(|boxes| stored.map(simulator, boxes[which]));
-            Ok(Factor { matrix: stored.matrix, stride: 0, map })
+            let maps = boxes
+                .unwrap_or_default()
+                .map(|boxes| boxes[which].map_or(UNUSED, |boxes| stored.map(simulator, boxes)));
+            Ok(Factor { matrix: stored.matrix, stride: 0, maps })
         };
         let a = factor(0, kernel.layouts.a, (m, k))?;
         let b = factor(1, kernel.layouts.b, (k, n))?;
@@ -291,14 +294,15 @@ impl Product {
             let to_lines = GlobalPtr::from_address(to_lines);
             parts.push(split::Part::new(stored.matrix, shape, across, (1, 0), to, to_lines));
             let row_bytes = split::ld(cols) * size_of::<f16>() as u64;
-            let boxes =
-                kernel.boxes.map(|boxes| boxes.of_factors(kernel, m, self.width(kernel))[which]);
+            let boxes = kernel.boxes.map(|boxes| boxes.of_maps(kernel, self.width(kernel), (m, n)));
             let shape = (halves.into(), rows.into(), cols.into());
             factors.push(Factor {
                 matrix: split::reference(to, to_lines),
                 stride: lines.into(),
-                map: boxes
-                    .map(|boxes| map::<f16>(simulator, to.address(), shape, row_bytes, boxes)),
+                maps: boxes.unwrap_or_default().map(|boxes| {
+                    let of = |boxes| map::<f16>(simulator, to.address(), shape, row_bytes, boxes);
+                    boxes[which].map_or(UNUSED, of)
+                }),
             });
         }
         let split = Split::new(parts[0], parts[1]);
@@ -371,9 +375,9 @@ impl Product {
             epilogue,
         };
         let params = if kernel.swapped { params.swapped() } else { params };
-        let nothing = TensorMap { opaque: [0; TensorMap::WORDS] };
-        let [a_map, b_map] = [a, b].map(|factor| factor.map.unwrap_or(nothing));
-        let (left, right) = if kernel.swapped { (b_map, a_map) } else { (a_map, b_map) };
+        let [left, right] = if kernel.swapped { [b, a] } else { [a, b] };
+        let [wholes, rests] = [0, 1].map(|which| [left.maps[which], right.maps[which]]);
+        let factors = Factors { wholes, rests };
         let row_bytes = n * size_of::<D>() as u32;
         let box_of_d = kernel.boxes.and_then(|boxes| boxes.d);
         let box_of_d = box_of_d.filter(|_| !self.is_odd && row_bytes.is_multiple_of(CHUNK_BYTES));
@@ -389,15 +393,14 @@ impl Product {
             true => decision(simulator)?,
             false => Decision::NONE,
         };
-        let mapped: [*const c_void; 6] = [
+        let matrices = Matrices { factors, results };
+        let mapped: [*const c_void; 4] = [
             (&raw const params).cast(),
-            (&raw const left).cast(),
-            (&raw const right).cast(),
-            (&raw const results).cast(),
+            (&raw const matrices).cast(),
             (&raw const mappings).cast(),
             (&raw const decision).cast(),
         ];
-        let plain = [mapped[0], mapped[5]];
+        let plain = [mapped[0], mapped[3]];
         let tiles = kernel.blocks(m, n) as u32;
         let (blocks, slices) = match kernel.schedule {
             Schedule::Tiles | Schedule::ClusterK => (tiles, 1),

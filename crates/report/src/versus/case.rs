@@ -17,6 +17,8 @@ pub enum Group {
     Rectangles,
     /// Rows of tokens times the weights of a transformer, stored as most programs store them.
     Layers,
+    /// The same with numbers of rows that are no powers of two.
+    Tokens,
     /// Factors that are stored as their transposes.
     Layouts,
     /// Many small products in one call.
@@ -29,12 +31,13 @@ pub enum Group {
 
 impl Group {
     /// All, in their order.
-    pub const ALL: [Group; 9] = [
+    pub const ALL: [Group; 10] = [
         Group::Squares,
         Group::Between,
         Group::Odd,
         Group::Rectangles,
         Group::Layers,
+        Group::Tokens,
         Group::Layouts,
         Group::Batched,
         Group::Addend,
@@ -49,6 +52,7 @@ impl Group {
             Group::Odd => "odd",
             Group::Rectangles => "rectangles",
             Group::Layers => "layers",
+            Group::Tokens => "tokens",
             Group::Layouts => "layouts",
             Group::Batched => "batched",
             Group::Addend => "addend",

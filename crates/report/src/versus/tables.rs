@@ -208,6 +208,7 @@ fn title(group: Group) -> &'static str {
         Group::Odd => "Squares off by one",
         Group::Rectangles => "Rectangles",
         Group::Layers => "Layers of a transformer",
+        Group::Tokens => "Layers with any number of tokens",
         Group::Layouts => "Layouts",
         Group::Batched => "Batched",
         Group::Addend => "With C added",

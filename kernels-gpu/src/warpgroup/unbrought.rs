@@ -1,0 +1,237 @@
+//! What of a tile's slices lies outside of A and B, and is zero without being brought.
+//!
+//! The last tiles of D have rows and columns that lie outside of it, and A and B none for them. What bulk copies fill with zeros they fill more slowly than they copy
+//! ([`Rests`](crate::maps::Factors)), so only a tile's first slices are brought in whole boxes, one for each stage: what is zero there then is so for all that follow, of which only
+//! what there is comes.
+//!
+//! ```text
+//! slice of a tile with 72 rows   | 0      | 1      | 2      | 3      | 4      | 5      | ..
+//! stage                          | 0      | 1      | 2      | 3      | 0      | 1      | ..
+//! rows that are brought          | 128    | 128    | 128    | 128    | 72     | 72     | ..      the other 56 are zero
+//! ```
+//!
+//! Of a block's first tile there is nothing in the stages yet, and its consumers, who have nothing else to do, clear them while the first rows are on their way. Nothing may
+//! come to what they clear, so they leave it alone where C comes to the stages too.
+//!
+//! What is multiplied there goes into sums that nobody stores. Zeros it is nevertheless: they take less power than the rows of another tile.
+//!
+//! It counts most where D has few rows. 16 of a product of 28672 columns and a depth of 4096 in bf16, of which B is 235 MB, take 62 us in tiles of 64 x 64
+//! ([`WARPGROUPS`](super::tile::WARPGROUPS)), 75 in tiles that have all of their 128 rows copied, and 55 if all that is done is to bring B to shared memory (H200).
+
+use super::{CONSUMERS_MEET, Warpgroup};
+use crate::element::Element;
+use crate::epilogue::Epilogue;
+use crate::maps::Boxes;
+use crate::params::GemmParams;
+use crate::schedule::batches::in_product;
+use crate::schedule::parts::Parts;
+use crate::tile::Origin;
+use crate::warpgroup::addend::Brings;
+use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
+use crate::warpgroup::fit;
+use crate::warpgroup::outbox;
+use crate::warpgroup::outgoing::Outgoing;
+use cuda_std::wgmma::Major;
+use cuda_std::{bulk_copy, device_inline, hint, named_barrier, shared, thread, wgmma};
+
+/// How many of the last slices that a block has brought have zeros around what is inside of A and B.
+pub struct Margin<const STAGES: u32> {
+    /// Rows and columns of a cluster's tile that are inside; none before the first tile. Blocks of a cluster, which bring slices together, so have the same.
+    inside: u32,
+    /// No more than stages.
+    slices: u32,
+    /// Whether consumers clear the stages of the tile's slices.
+    is_cleared: bool,
+}
+
+impl<const STAGES: u32> Margin<STAGES> {
+    /// Before the first tile, for whose slices consumers [clear](Warpgroup::clear_outside) the stages or not.
+    #[device_inline]
+    pub const fn new(is_cleared: bool) -> Self {
+        Margin { inside: 0, slices: 0, is_cleared }
+    }
+
+    /// The cluster begins a tile of which so many rows and columns are inside.
+    #[device_inline]
+    pub const fn begin(&mut self, (rows, cols): (u32, u32)) {
+        let inside = rows << u16::BITS | cols;
+        if self.inside != 0 {
+            self.is_cleared = false;
+            if self.inside != inside {
+                self.slices = 0;
+            }
+        }
+        self.inside = inside;
+    }
+
+    /// Where A and B end for the next slice, which are those sizes, or nowhere if its stage has no zeros behind their ends yet.
+    #[device_inline]
+    pub const fn next(&mut self, ends: [u32; 2]) -> [u32; 2] {
+        if self.slices < STAGES {
+            self.slices += 1;
+            if !self.is_cleared {
+                return [u32::MAX; 2];
+            }
+        }
+        ends
+    }
+
+    /// Something else has come to the stages.
+    #[device_inline]
+    pub const fn spoil(&mut self) {
+        self.slices = 0;
+    }
+}
+
+impl<
+    T: Element<Acc = f32> + wgmma::Element,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: u32,
+    L: MajorLayouts,
+    const ABOVE: u32,
+    D: Outgoing,
+    const BESIDE: u32,
+    const FITS: bool,
+> Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
+{
+    /// The boxes in which A, B and D are copied by kernels that do not bring C.
+    pub const BOXES_WITHOUT_C: Boxes = Boxes {
+        a: BulkPanel::<T, L::A, BM, BK>::BOX,
+        b: BulkPanel::<T, L::B, BN, BK>::BOX,
+        rests: true,
+        c: None,
+        d: Some(outbox::box_of::<D>()),
+    };
+
+    /// Clears what lies outside of A and B for the block's first tile, which begins at `origin` and has so many slices: in their stages alone, since others may be filled by the next
+    /// tile's meanwhile.
+    ///
+    /// # Safety
+    /// All consumers do so, before they read a stage, and nothing comes to a stage before but what is inside of slices.
+    #[device_inline]
+    #[track_caller]
+    pub unsafe fn clear_outside<E: Epilogue<D>>(
+        p: &GemmParams<T, E, D>,
+        Origin { row, col }: Origin,
+        slices: u32,
+    ) {
+        let cols = fit::cols::<Self, _>(p);
+        if slices > 0 && (row + BM as u32 > p.m || col + cols > p.n) {
+            let threads = (thread::thread_idx_x(), Self::CONSUMERS);
+            for stage in 0..slices.min(STAGES) {
+                let (a, b) = Self::panels(stage);
+                // SAFETY: as promised by the caller; the barrier is below.
+                unsafe {
+                    a.clear_outside::<BESIDE>((row, BM as u32), p.m, threads);
+                    // Of boxes across a tile that fits each block brings a part.
+                    if const { FITS && <L::B as Major>::TRANSPOSED } {
+                        b.clear_outside::<1>((col, cols), p.n, threads);
+                    } else {
+                        b.clear_outside::<ABOVE>((col, cols), p.n, threads);
+                    }
+                }
+            }
+            // SAFETY: as promised by the caller.
+            unsafe { Self::show_cleared() };
+        }
+    }
+
+    /// Clears what lies outside of A and B for the block's first tile, if that is not [left](Margin) to whoever brings its slices.
+    ///
+    /// # Safety
+    /// As for [`clear_outside`](Self::clear_outside).
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn clear_around<E: Epilogue<D>>(p: &GemmParams<T, E, D>) {
+        if const { Self::BRINGS_C } && p.c_is_mapped_anew() {
+            return;
+        }
+        // Nothing of what is worked out here is to stay in registers for what follows.
+        let [m, n, k] = [p.m, p.n, p.k].map(hint::opaque);
+        let shared_tiles = hint::opaque(p.shared_tiles);
+        let p = &GemmParams { m, n, k, shared_tiles, ..*p };
+        if let Some(part) = Parts::<ABOVE, BESIDE>::new::<Self, _>(p).next() {
+            let (_, Origin { row, col }) = in_product::<Self, _>(p, part.origin);
+            let origin = Origin { row, col: fit::first_col::<Self, _>(p, col) };
+            // SAFETY: as promised by the caller.
+            unsafe { Self::clear_outside(p, origin, part.slices.end - part.slices.start) };
+        }
+    }
+
+    /// Clears the first stage for products without depth, of which nobody brings any slice, where there is one nevertheless: where tiles fit.
+    ///
+    /// # Safety
+    /// All consumers do so, before they read a stage; the parameters are those of the launch.
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn clear_slice_without_depth<E: Epilogue<D>>(p: &GemmParams<T, E, D>) {
+        const VECTOR: usize = 4;
+        if const { FITS } && p.k == 0 {
+            let step = Self::CONSUMERS * size_of::<[u32; VECTOR]>() as u32;
+            let mut at = thread::thread_idx_x() * size_of::<[u32; VECTOR]>() as u32;
+            // SAFETY: as promised by the caller.
+            unsafe {
+                while at < Self::STAGE_BYTES {
+                    shared::dynamic::<u8>().add(at).cast::<u32>().store_vec([0; VECTOR]);
+                    at += step;
+                }
+                Self::show_cleared();
+            }
+        }
+    }
+
+    /// Makes what consumers have cleared visible to their products.
+    ///
+    /// # Safety
+    /// All consumers get here together.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn show_cleared() {
+        bulk_copy::fence_shared();
+        // SAFETY: as promised by the caller.
+        unsafe { named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether each of the next slices comes whole.
+    fn wholes<const SLICES: usize>(margin: &mut Margin<3>) -> [bool; SLICES] {
+        core::array::from_fn(|_| margin.next([5, 7]) == [u32::MAX; 2])
+    }
+
+    #[test]
+    fn a_slice_for_each_stage_comes_whole_when_what_is_inside_changes() {
+        let mut margin = Margin::new(false);
+        margin.begin((128, 256));
+        assert_eq!(wholes(&mut margin), [true, true], "fewer than stages");
+        margin.begin((128, 256));
+        assert_eq!(wholes(&mut margin), [true, false, false, false]);
+        margin.begin((5, 256));
+        assert_eq!(wholes(&mut margin), [true, true, true, false]);
+        margin.spoil();
+        assert_eq!(wholes(&mut margin), [true, true, true, false]);
+        margin.begin((5, 7));
+        assert_eq!(wholes(&mut margin), [true; 3]);
+    }
+
+    #[test]
+    fn of_the_first_tile_none_does_where_its_stages_are_cleared() {
+        let mut margin = Margin::new(true);
+        margin.begin((5, 7));
+        assert_eq!(wholes(&mut margin), [false; 2]);
+        margin.begin((5, 7));
+        assert_eq!(wholes(&mut margin), [true, false], "the last stage was not");
+        let mut margin = Margin::new(true);
+        margin.begin((5, 7));
+        assert_eq!(wholes(&mut margin), [false; 4]);
+        margin.begin((5, 7));
+        assert_eq!(wholes(&mut margin), [false; 2]);
+        margin.begin((5, 8));
+        assert_eq!(wholes(&mut margin), [true, true, true, false]);
+    }
+}
