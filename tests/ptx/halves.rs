@@ -26,13 +26,9 @@ fn products_of_halves_take_sums_over_while_others_are_under_way() {
         assert!(half_of_slice[8].starts_with("wgmma.wait_group"), "{}", kernel.name);
         assert_eq!(of_warpgroups[9..18], half_of_slice, "{}", kernel.name);
         let loads = code.iter().filter(|word| word.starts_with("cp.async.bulk.tensor.3d.shared"));
-        let Layouts { a, b } = kernel.layouts;
-        let boxes = |is_one: bool, width: u32| if is_one { 1 } else { width / 64 };
-        let of_a = boxes(a == Layout::RowMajor, kernel.tile.bm);
-        let of_b = boxes(b == Layout::Transposed, kernel.tile.bn);
-        // Those of a slice, once for each way to come by its tile.
-        let loads = loads.count() as u32;
-        assert!(loads > 0 && loads.is_multiple_of(2 * (of_a + of_b)), "{}: {loads}", kernel.name);
+        // Both halves of both factors, once for each way to come by a tile: boxes across are a loop, of which the compiler may write out rounds.
+        let loads = loads.count();
+        assert!(loads > 0 && loads.is_multiple_of(4), "{}: {loads}", kernel.name);
         assert!(!text.contains(".local"), "{}", kernel.name);
     }
 }
