@@ -15,12 +15,11 @@ use crate::error::{Error, Result};
 use crate::kernels::{self, Types, Why};
 use crate::matrix::vector::Vector;
 use crate::precision::Precision;
-use cuda_std::bulk_copy::TensorMap;
 use cuda_std::entry::Parameter;
 use regemm_kernels::element::{Element, Yields};
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::maps::Results;
+use regemm_kernels::maps::{Mappings, Matrices};
 use regemm_kernels::params::GemmParams;
 use std::fmt;
 use std::marker::PhantomData;
@@ -53,9 +52,8 @@ impl<T: Element, E: Epilogue<D>, D: Element> CustomKernel<T, E, D> {
         if found != expected {
             return Err(Error::KernelDtype { kernel: info.name, found, expected });
         }
-        let map = Parameter::of::<TensorMap>();
-        let (results, mappings) = (Parameter::of::<Results>(), Parameter::of::<u32>());
-        let all = [Parameter::of::<GemmParams<T, E, D>>(), map, map, results, mappings];
+        let (matrices, mappings) = (Parameter::of::<Matrices>(), Parameter::of::<Mappings>());
+        let all = [Parameter::of::<GemmParams<T, E, D>>(), matrices, mappings];
         let expected = if info.boxes.is_some() { &all[..] } else { &all[..1] };
         if info.entry.parameters != expected {
             return Err(Error::KernelParameters {
