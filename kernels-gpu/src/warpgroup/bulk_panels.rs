@@ -178,7 +178,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     }
 
     /// Begins to copy the `part`-th of `BLOCKS` equal parts of `width` rows of A or columns of B from `first` on, those of a [tile that fits](crate::warpgroup::fit), to as many blocks of a
-    /// cluster: of these what is [inside](Self::bytes_inside).
+    /// cluster: of these what is [brought](Self::bytes_of_width).
     ///
     /// # Safety
     /// As for [`load_part`](Self::load_part), with [such boxes](Self::box_of_width); along k they have as many rows as each block brings of `width`, a multiple of 8.
