@@ -111,18 +111,39 @@ pub fn find_in(
         .map_or_else(|| find_for(name, types), Ok)
 }
 
+/// Families of kernels that there are for some layouts alone, and those whose tiles fit as theirs where both factors are row-major: by whose times they are told.
+const ROW_MAJOR_FAMILIES: [(&str, &str); 1] = [("warpgroup_fitted_rows", "warpgroup_fitted")];
+
 /// The kernel that differs from another one in the layouts alone, if there is one.
 pub fn twin(kernel: &KernelInfo, layouts: Layouts) -> Option<&'static KernelInfo> {
     twin_of_types(kernel, Types::of(kernel), layouts)
 }
 
-/// The kernel that differs from another one in element types and layouts alone, if there is one.
+/// The kernel that differs from another one in element types and layouts alone, if there is one; that of its own [family](family_name) before others.
 pub(crate) fn twin_of_types(
     kernel: &KernelInfo,
     types: Types,
     layouts: Layouts,
 ) -> Option<&'static KernelInfo> {
-    kernels_for(types, layouts).find(|twin| family_name(twin) == family_name(kernel))
+    let of_family = |twin: &&KernelInfo| family_name(twin) == family_name(kernel);
+    kernels_for(types, layouts).find(of_family).or_else(|| twins(kernel, types, layouts).next())
+}
+
+/// All kernels for these types and layouts that have the same twin for row-major factors as another one.
+pub(crate) fn twins(
+    kernel: &KernelInfo,
+    types: Types,
+    layouts: Layouts,
+) -> impl Iterator<Item = &'static KernelInfo> {
+    let family = row_major_family(kernel);
+    kernels_for(types, layouts).filter(move |twin| row_major_family(twin) == family)
+}
+
+/// The family of a kernel's twin for row-major factors.
+fn row_major_family(kernel: &KernelInfo) -> &'static str {
+    let family = family_name(kernel);
+    let mut of_others = ROW_MAJOR_FAMILIES.into_iter();
+    of_others.find(|(name, _)| *name == family).map_or(family, |(_, of_row_major)| of_row_major)
 }
 
 /// The name without element types and layouts: `tiled16` of `tiled16_f32` and of `tiled16_nt_f32`.
@@ -299,6 +320,12 @@ mod tests {
         }
         assert_eq!(twin(find("naive_tt_f16").unwrap(), Layouts::TN).unwrap().name, "naive_tn_f16");
         assert!(twin(find("microkernel_f32").unwrap(), Layouts::TN).is_none());
+        let [rows, cols] = ["warpgroup_fitted_rows_nt_f16", "warpgroup_fitted_nt_f16"];
+        let row_major = twin(find(rows).unwrap(), Layouts::NN).unwrap();
+        assert_eq!(row_major.name, "warpgroup_fitted_f16");
+        assert_eq!(twin(row_major, Layouts::NT).unwrap().name, cols);
+        let of_nt = twins(row_major, Types::of(row_major), Layouts::NT).map(|kernel| kernel.name);
+        assert_eq!(Vec::from_iter(of_nt), [cols, rows]);
     }
 
     #[test]

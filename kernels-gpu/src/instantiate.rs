@@ -113,6 +113,9 @@ macro_rules! __gemm_entry {
                     "a kernel that makes bulk copies has `factors = mapped`"
                 )
             }
+            if const { !<$kernel as $crate::kernel::GemmKernel>::NEEDS.met_by_target() } {
+                ::cuda_std::thread::trap();
+            }
             if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
                 ::cuda_std::early_start::wait();
             }
@@ -152,6 +155,9 @@ macro_rules! __gemm_entry {
                     <$kernel as $crate::kernel::GemmKernel>::BOXES.is_some(),
                     "a kernel with `factors = mapped` makes bulk copies"
                 )
+            }
+            if const { !<$kernel as $crate::kernel::GemmKernel>::NEEDS.met_by_target() } {
+                ::cuda_std::thread::trap();
             }
             if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
                 ::cuda_std::early_start::wait();

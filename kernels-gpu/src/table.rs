@@ -301,6 +301,14 @@ gemm_kernels! {
     warpgroup_fitted_tall_nt_{T} = Warpgroup<T, 256, 160, 64, 3, Nt, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_tt_{T} = Warpgroup<T, 256, 160, 64, 3, Tt, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_{T} = Warpgroup<T, 256, 160, 64, 3, SwapAB<Nn>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // For row-major factors that is what the kernels above do. Of a transposed B all rows run along k, so tiles can fit the rows of D there as well as its columns: those of any
+    // number of tokens, where weights have a round number of columns.
+    warpgroup_fitted_rows_nt_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // At most 128 rows of D high and 128 columns wide, where those have too few tiles; and so in clusters of two below each other, which fetch what is across their width once for both.
+    warpgroup_fitted128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // Results of f32.
     warpgroup{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_pair{L}_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, L, 2, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
@@ -317,6 +325,11 @@ gemm_kernels! {
     warpgroup_fitted_tall_nt_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, Nt, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_tt_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, Tt, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_{T}_f32 = Warpgroup<T, 256, 160, 64, 3, SwapAB<Nn>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_rows_nt_{T}_f32 = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nt>, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted128_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted128_nt_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair128_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_pair128_nt_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64x64{L}_{T}_f32 = Warpgroup<T, 64, 64, 64, 13, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup32x64_{T}_f32 = Warpgroup<T, 64, 32, 64, 18, SwapAB<Nn>, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

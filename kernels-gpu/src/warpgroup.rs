@@ -88,7 +88,7 @@ use crate::warpgroup::pace::Pace;
 use crate::warpgroup::tile::{Parked, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
-use cuda_std::{device_inline, early_start, hint, named_barrier, registers, shared, thread};
+use cuda_std::{device_inline, early_start, hint, named_barrier, shared, thread};
 
 /// The slice of a tile during whose products the rest of the tile before it leaves. By then what has been sent of that has been read, and two slices'
 /// products are under way.
@@ -179,7 +179,7 @@ impl<
                 "tiles are swapped to fit, or for few rows of D"
             );
             assert!(FITS || !Self::HAS_MANY_SUMS, "many sums are never handed over");
-            let is_one_piece = BM == 2 * wgmma::M && BESIDE == 1;
+            let is_one_piece = Sums::<L, BN, BM>::PIECES == 1;
             assert!(
                 !FITS || is_one_piece || Self::HAS_MANY_SUMS,
                 "of two pieces nothing is parked"
@@ -213,7 +213,6 @@ impl<
         p: &GemmParams<T, E, D>,
         change: impl Fn(&mut Sums<L, BN, BM>, (u32, Origin)),
     ) {
-        registers::require();
         let thread = thread::thread_idx_x();
 
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go

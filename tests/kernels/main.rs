@@ -59,7 +59,7 @@ fn main() {
     conclusion.exit();
 }
 
-/// Every kernel that leaves themes to a twin has one, of the same name but for types or layouts; and it runs them, as it is not itself one that leaves them.
+/// Every kernel that leaves themes to a [twin](regemm::kernels::twin) has one; and it runs them, as it is not itself one that leaves them.
 fn twins_are_there(trials: &mut Vec<Trial>) {
     trials.push(Trial::test("themes_are_left_to_kernels_that_run_them", || {
         for kernel in regemm::kernels::kernels() {
@@ -84,12 +84,7 @@ fn twins_are_there(trials: &mut Vec<Trial>) {
             }
             let all = themes::runs_all(kernel);
             if kernel.layouts != all {
-                let infix = format!("_{}_", kernel.layouts.name());
-                let of_all = match all {
-                    Layouts::NN => "_".to_owned(),
-                    layouts => format!("_{}_", layouts.name()),
-                };
-                let runs_all = twin(kernel.name.replacen(&infix, &of_all, 1));
+                let runs_all = regemm::kernels::twin(kernel, all);
                 let of = |k: &KernelInfo| (k.rung, k.swapped, k.target);
                 if !runs_all.is_some_and(|twin| twin.layouts == all && of(twin) == of(kernel)) {
                     return missing("that runs all themes");

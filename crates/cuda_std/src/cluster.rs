@@ -22,13 +22,6 @@ use crate::scalar::Scalar;
 /// compile all the same, each block is the first of its own, and all other functions for them end the launch.
 pub const AVAILABLE: bool = backend::CLUSTERS;
 
-/// Ends the launch (`trap`) where the target has no clusters: for kernels that would be useless without. Nothing after this is
-/// compiled then. The simulator runs them all.
-#[inline(always)]
-pub fn require() {
-    backend::require_clusters();
-}
-
 /// Which of the cluster's blocks this is, from 0 (`%cluster_ctarank`).
 #[inline(always)]
 #[track_caller]

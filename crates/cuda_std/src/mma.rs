@@ -44,12 +44,6 @@ pub mod tf32;
 /// Whether the target has these instructions. Targets before sm_80 do not, and there calling them ends the launch.
 pub const AVAILABLE: bool = backend::TENSOR_CORES;
 
-/// Ends the launch on a target that does not have these instructions. A kernel that begins with it is compiled to nothing else there.
-#[inline(always)]
-pub fn require() {
-    backend::require_tensor_cores()
-}
-
 /// Rows and columns of the matrices that [`load_matrices`] reads: 8 rows of 16 bytes.
 pub const MATRIX: usize = 8;
 

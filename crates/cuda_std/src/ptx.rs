@@ -100,6 +100,12 @@ pub fn lane_id() -> u32 {
 }
 
 #[inline(always)]
+pub fn trap() -> ! {
+    // SAFETY: it has no operands.
+    unsafe { nvptx::trap() }
+}
+
+#[inline(always)]
 pub unsafe fn sync_threads() {
     // SAFETY: the caller promises that the whole block gets here.
     unsafe { nvptx::_syncthreads() }

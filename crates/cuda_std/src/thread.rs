@@ -39,6 +39,13 @@ index_functions! {
     grid_dim_z,
 }
 
+/// Ends the launch with an error (`trap`): for kernels that are of no use on the target.
+#[inline(always)]
+#[track_caller]
+pub fn trap() -> ! {
+    backend::trap()
+}
+
 /// Waits until every thread of the block has arrived; memory written before is visible after (`bar.sync 0`).
 ///
 /// # Safety

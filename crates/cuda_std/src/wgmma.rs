@@ -176,7 +176,7 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         unsafe { self.mma_async_of_cols::<N, T, A, B>(a, b, accumulate) }
     }
 
-    /// The same for the first `COLS` columns of B and of the product alone, 32, 64 or a multiple of 16 from 128 on: other accumulators are left as they are.
+    /// The same for the first `COLS` columns of B and of the product alone, 32 or a multiple of 16 from 64 on: other accumulators are left as they are.
     ///
     /// # Safety
     /// As for [`mma_async`](Self::mma_async); there are so many columns.
@@ -189,11 +189,8 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         accumulate: bool,
     ) {
         const {
-            let is_known = matches!(COLS, 32 | 64) || COLS >= 128 && COLS.is_multiple_of(16);
-            assert!(
-                is_known && COLS <= 256,
-                "an instruction has 32 or 64 columns, or 128 to 256 by 16"
-            );
+            let is_known = COLS == 32 || COLS >= 64 && COLS.is_multiple_of(16);
+            assert!(is_known && COLS <= 256, "an instruction has 32 columns, or 64 to 256 by 16");
         };
         // SAFETY: as promised by the caller.
         unsafe {

@@ -295,6 +295,9 @@ unsafe fn product(p: Product) {
         match (p.bf16, p.n) {
             (false, 32) => majors::<f16, 32, 32>(p),
             (false, 64) => majors::<f16, 64, 64>(p),
+            (false, 80) => majors::<f16, 80, 128>(p),
+            (false, 96) => majors::<f16, 96, 128>(p),
+            (false, 112) => majors::<f16, 112, 128>(p),
             (false, 128) => majors::<f16, 128, 128>(p),
             (false, 144) => majors::<f16, 144, 256>(p),
             (false, 192) => majors::<f16, 192, 192>(p),
@@ -302,6 +305,9 @@ unsafe fn product(p: Product) {
             (false, _) => majors::<f16, 256, 256>(p),
             (true, 32) => majors::<bf16, 32, 32>(p),
             (true, 64) => majors::<bf16, 64, 64>(p),
+            (true, 80) => majors::<bf16, 80, 128>(p),
+            (true, 96) => majors::<bf16, 96, 128>(p),
+            (true, 112) => majors::<bf16, 112, 128>(p),
             (true, 128) => majors::<bf16, 128, 128>(p),
             (true, 144) => majors::<bf16, 144, 256>(p),
             (true, 192) => majors::<bf16, 192, 192>(p),
@@ -370,7 +376,7 @@ fn every_accumulator_is_where_the_manual_has_it() {
     assert_eq!((at[256], at[8 * 256], at[16 * 256]), ((4, 0), (0, 2), (32, 0)));
     assert_eq!(at[63 * 256 + 255], (127, 127));
     // Element (i, j) is 256 i + j.
-    for n in [32, 64, 128, 144, 192, 240, 256] {
+    for n in [32, 64, 80, 96, 112, 128, 144, 192, 240, 256] {
         let mut a = vec![0.0; M * DEPTH];
         let mut b = vec![0.0; DEPTH * n];
         for i in 0..M {

@@ -10,6 +10,7 @@ use crate::kernels::{
 use regemm_kernels::kernel::{KernelInfo, Needs, Rung};
 use regemm_kernels::layout::{Layout, Layouts};
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::time::Duration;
 
 /// Kernels whose predicted times differ by less than this are taken as equally fast: medians of repeated measurements
@@ -61,44 +62,56 @@ fn choose_by(
         promoted: problem.promoted && !other_types,
         ..row_major
     };
-    let launched = |kernel: &KernelInfo| twin_of_types(kernel, problem.types(), problem.layouts);
+    let launched =
+        |twin: &'static KernelInfo| twin_of_types(twin, problem.types(), problem.layouts);
     let runs_long = |kernel: &KernelInfo| {
         let twin = twin_of_types(kernel, problem.types(), Layouts::NN);
         twin.is_some_and(|twin| !problem.promoted || supports(twin, &row_major, device).is_ok())
     };
-    let is_eligible = |index: usize, kernel: &'static KernelInfo| {
+    let is_eligible = |kernel: &'static KernelInfo, twin: Option<&'static KernelInfo>| {
         rung.is_none_or(|rung| rung == kernel.rung)
             && supports(kernel, &measured, device).is_ok()
-            && (near.is_measured_twin(index)
+            && (twin.is_some_and(|twin| near.is_measured_twin(twin))
                 || problem.layouts.b == Layout::RowMajor
                 || keeps_pages_open(kernel, problem, device))
             && (!other_types || runs_long(kernel))
             // Not all of those whose tiles fit, or have few rows as columns, are there for all layouts.
-            && (!kernel.fits && !kernel.swapped || launched(kernel).is_some())
+            && (!kernel.fits && !kernel.swapped || twin.and_then(launched).is_some())
     };
-    let kernels = model.kernels();
-    let candidate = |(index, &kernel): (usize, &&'static KernelInfo)| {
-        let twin = if kernel.fits { launched(kernel) } else { None };
-        let seconds = near.seconds_as(index, model.launched(index, twin.unwrap_or(kernel)));
-        let seconds = seconds.filter(|_| is_eligible(index, kernel))?;
-        Some(Candidate { index, kernel, seconds })
-    };
-    let candidates = Vec::from_iter(kernels.iter().enumerate().filter_map(candidate));
+    let candidate =
+        |index: usize, kernel: &'static KernelInfo, twin: Option<&'static KernelInfo>| {
+            let seconds = near.seconds_as(index, twin.unwrap_or(kernel));
+            let seconds = seconds.filter(|_| is_eligible(kernel, twin))?;
+            Some(Candidate { kernel, twin, seconds })
+        };
+    let mut candidates = Vec::new();
+    let of_kernels = model.kernels().iter().zip(model.twins(problem.layouts)).enumerate();
+    for (index, (&kernel, twins)) in of_kernels {
+        candidates.extend(twins.iter().filter_map(|&twin| candidate(index, kernel, Some(twin))));
+        if twins.is_empty() {
+            candidates.extend(candidate(index, kernel, None));
+        }
+    }
     let chosen = fastest(&candidates, &measured, device).ok_or(NotTuned::NothingNear)?;
 
-    let is_known = |candidate: &Candidate| {
-        !other_types && (problem.layouts == Layouts::NN || near.knows_twin(candidate.index))
+    let is_known = |Candidate { twin, .. }: &Candidate| {
+        let is_measured = |twin| problem.layouts == Layouts::NN || near.knows_twin(twin);
+        !other_types && twin.is_some_and(is_measured)
     };
-    let twin = |candidate: &Candidate| -> Option<&'static KernelInfo> {
-        let twin = launched(candidate.kernel)?;
-        Some(if is_known(candidate) { twin } else { in_the_faster_way(twin, problem) })
+    let kernel_of = |candidate: &Candidate| -> Option<&'static KernelInfo> {
+        let kernel = launched(candidate.twin.unwrap_or(candidate.kernel))?;
+        Some(if is_known(candidate) { kernel } else { in_the_faster_way(kernel, problem) })
     };
-    let kernel = twin(chosen)
-        .filter(|twin| supports(twin, problem, device).is_ok())
+    let kernel = kernel_of(chosen)
+        .filter(|kernel| supports(kernel, problem, device).is_ok())
         .ok_or(NotTuned::NoTwin(chosen.kernel.name))?;
-    let others = candidates.iter().filter(|other| other.index != chosen.index);
+    let others = candidates.iter().filter(|other| !std::ptr::eq(*other, chosen));
     let runner_up = others.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).map(|other| RunnerUp {
-        kernel: if is_known(other) { twin(other).unwrap_or(other.kernel) } else { other.kernel },
+        kernel: if is_known(other) {
+            kernel_of(other).unwrap_or(other.kernel)
+        } else {
+            other.kernel
+        },
         slower: other.seconds / chosen.seconds - 1.0,
     });
     let (nearest, source) = near.measured().nearest();
@@ -133,17 +146,17 @@ fn keeps_pages_open(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo)
         }
 }
 
-/// A kernel that could be chosen, or whose twin could.
+/// A kernel that could be chosen, or a twin of it.
 struct Candidate {
-    /// In [`Model::kernels`].
-    index: usize,
     /// For row-major factors.
     kernel: &'static KernelInfo,
+    /// For the problem's layouts, of the same types; none where there is none.
+    twin: Option<&'static KernelInfo>,
     /// The expected time of what would be launched.
     seconds: f64,
 }
 
-/// The one with the shortest expected time; among equals as the rule has it.
+/// The one with the shortest expected time; among equals as the rule has it, and of twins of the same kernel the first.
 fn fastest<'c>(
     candidates: &'c [Candidate],
     problem: &Problem,
@@ -151,7 +164,14 @@ fn fastest<'c>(
 ) -> Option<&'c Candidate> {
     let shortest = candidates.iter().map(|it| it.seconds).fold(f64::INFINITY, f64::min);
     let equals = candidates.iter().filter(|it| it.seconds <= shortest * (1.0 + TIE));
-    equals.max_by_key(|it| Order::of(it.kernel, problem, device).0)
+    let in_order = |it: &&'c Candidate| Order::of(it.kernel, problem, device).0;
+    equals.reduce(|best, it| {
+        let is_better = match in_order(&it).cmp(&in_order(&best)) {
+            Ordering::Equal => !std::ptr::eq(it.kernel, best.kernel),
+            order => order.is_gt(),
+        };
+        if is_better { it } else { best }
+    })
 }
 
 #[cfg(test)]

@@ -85,9 +85,11 @@ fn of(
     let near = model.and_then(|model: &Model| Some((model, model.near(shape, problem.layouts)?)));
     let predicted = |kernel: &'static KernelInfo| {
         let (model, near) = near.as_ref()?;
-        let measured = twin_of_types(kernel, model.types()?, Layouts::NN)?;
-        let index = model.kernels().iter().position(|known| known.name == measured.name)?;
-        Duration::try_from_secs_f64(near.seconds_as(index, model.launched(index, kernel))?).ok()
+        let of_types = |layouts| twin_of_types(kernel, model.types()?, layouts);
+        let row_major = of_types(Layouts::NN)?;
+        let index = model.kernels().iter().position(|known| known.name == row_major.name)?;
+        let twin = of_types(kernel.layouts).unwrap_or(row_major);
+        Duration::try_from_secs_f64(near.seconds_as(index, twin)?).ok()
     };
     let sizes = [problem.m, problem.n, problem.k];
     let candidate = |(place, Selection { kernel, why }): (usize, Selection)| {

@@ -8,7 +8,7 @@ use super::class::Shape;
 use super::model::Model;
 use super::neighbours::{Neighbours, Site, weight};
 use super::table::{Entry, Source};
-use crate::kernels::twin;
+use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use std::collections::BTreeMap;
 
@@ -23,9 +23,12 @@ pub(super) type Entries = BTreeMap<Shape, (Source, u32, Entry)>;
 #[derive(Clone, Debug)]
 pub(super) struct Ratios {
     sites: Vec<Site>,
-    /// Logarithms, a row a site and a column a kernel of the model; NaN where there is none.
+    /// The kernels for the layouts.
+    kernels: Vec<&'static KernelInfo>,
+    /// Logarithms, a row a site and a column a kernel; NaN where there is none.
     logarithms: Vec<f64>,
-    kernels: usize,
+    /// What was measured, likewise: also where the model knows nothing of the twin.
+    seconds: Vec<f64>,
 }
 
 /// The measured ratios near a shape.
@@ -37,22 +40,29 @@ pub(super) struct NearRatios<'m> {
 impl Ratios {
     /// Of these times to those that a model predicts for twins. Shapes near none of the model's are left out.
     pub fn new(model: &Model, layouts: Layouts, entries: &Entries) -> Ratios {
-        let kernels = model.kernels();
-        let twins = Vec::from_iter(kernels.iter().map(|kernel| twin(kernel, layouts)));
-        let (mut sites, mut logarithms) = (Vec::new(), Vec::new());
+        let of_kernel = |(row_major, twins): (usize, &Vec<&'static KernelInfo>)| {
+            twins.iter().map(move |&twin| (row_major, twin)).collect::<Vec<_>>()
+        };
+        let columns = Vec::from_iter(model.twins(layouts).iter().enumerate().flat_map(of_kernel));
+        let (mut sites, mut logarithms, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
         for (&shape, (source, multiprocessors, entry)) in entries {
             let Some(near) = model.near(shape, Layouts::NN) else { continue };
             let near = near.with_multiprocessors(*multiprocessors);
-            let logarithm = |kernel: usize| {
-                let twin = twins[kernel]?;
-                let of_row_major = near.seconds_as(kernel, model.launched(kernel, twin))?;
-                Some((entry.seconds(twin)? / of_row_major).ln())
+            let logarithm = |&(row_major, kernel): &(usize, &'static KernelInfo)| {
+                Some((entry.seconds(kernel)? / near.seconds_as(row_major, kernel)?).ln())
             };
-            logarithms.extend((0..kernels.len()).map(|it| logarithm(it).unwrap_or(f64::NAN)));
+            logarithms.extend(columns.iter().map(|it| logarithm(it).unwrap_or(f64::NAN)));
+            let measured = |&(_, kernel): &(usize, &'static KernelInfo)| entry.seconds(kernel);
+            seconds.extend(columns.iter().map(|it| measured(it).unwrap_or(f64::NAN)));
             let scaled = *multiprocessors != model.multiprocessors();
             sites.push(Site::new(shape, *source, scaled));
         }
-        Ratios { sites, logarithms, kernels: kernels.len() }
+        let kernels = columns.into_iter().map(|(_, kernel)| kernel).collect();
+        Ratios { sites, kernels, logarithms, seconds }
+    }
+
+    fn column(&self, kernel: &KernelInfo) -> Option<usize> {
+        self.kernels.iter().position(|known| known.name == kernel.name)
     }
 
     /// Those near a shape; none where there are none.
@@ -65,12 +75,21 @@ impl Ratios {
 }
 
 impl NearRatios<'_> {
-    /// What a kernel takes relative to what its twin for row-major factors does, by its index in [`Model::kernels`]; none where that was not measured nearby.
-    pub fn of(&self, kernel: usize) -> Option<f64> {
+    /// What a kernel for the layouts took on the very shape, with as many multiprocessors; none where that was not measured.
+    pub fn measured(&self, kernel: &KernelInfo) -> Option<f64> {
+        let Ratios { seconds, kernels, .. } = self.ratios;
+        let column = self.ratios.column(kernel)?;
+        let (site, _) = self.neighbours.iter().next().filter(|_| self.neighbours.is_exact())?;
+        Some(seconds[site * kernels.len() + column]).filter(|seconds| !seconds.is_nan())
+    }
+
+    /// What a kernel for the layouts takes relative to what its twin for row-major factors does; none where that was not measured nearby.
+    pub fn of(&self, kernel: &KernelInfo) -> Option<f64> {
         let Ratios { logarithms, kernels, .. } = self.ratios;
+        let column = self.ratios.column(kernel)?;
         let (mut sum, mut weights) = (0.0, 0.0);
         for (site, weight) in self.neighbours.iter() {
-            let logarithm = logarithms[site * kernels + kernel];
+            let logarithm = logarithms[site * kernels.len() + column];
             if !logarithm.is_nan() {
                 sum += weight * logarithm;
                 weights += weight;

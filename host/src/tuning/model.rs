@@ -22,7 +22,7 @@ use super::neighbours::{Neighbours, Site, farther};
 use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
-use crate::kernels::{Rows, Types, drifts};
+use crate::kernels::{Rows, Types, drifts, twins};
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ pub(crate) struct Model {
     classes: BTreeSet<ShapeClass>,
     aligned: Points,
     unaligned: Points,
-    /// By their place in [`Layouts::ALL`]; nothing for row-major factors.
+    /// By their place in [`Layouts::ALL`]; no times of row-major factors.
     in_layouts: [InLayouts; Layouts::ALL.len()],
 }
 
@@ -61,6 +61,8 @@ struct InLayouts {
     entries: Entries,
     /// Worked out when they are first needed.
     ratios: OnceLock<Ratios>,
+    /// For each kernel of row-major factors those that have it for a twin. Worked out when they are first needed.
+    twins: OnceLock<Vec<Vec<&'static KernelInfo>>>,
 }
 
 /// The measured shapes of one alignment.
@@ -192,10 +194,11 @@ impl Model {
         &self.kernels
     }
 
-    /// The kernel of whose tiles a time is predicted where the twin of one by its index in [`Model::kernels`] is launched: where tiles fit how wide they are depends on the
-    /// layouts.
-    pub fn launched(&self, kernel: usize, twin: &'static KernelInfo) -> &'static KernelInfo {
-        if twin.fits { twin } else { self.kernels[kernel] }
+    /// The kernels for some layouts, in the order of [`Model::kernels`]: all that have one for a twin.
+    pub fn twins(&self, layouts: Layouts) -> &[Vec<&'static KernelInfo>] {
+        let of = |kernel: &&'static KernelInfo| twins(kernel, Types::of(kernel), layouts).collect();
+        let of_all = || self.kernels.iter().map(of).collect();
+        self.in_layouts[place_of(layouts)].twins.get_or_init(of_all)
     }
 
     /// The measured shapes near a shape; none where there are none of row-major factors.
@@ -210,7 +213,7 @@ impl Model {
     }
 
     fn ratios(&self, layouts: Layouts) -> Option<&Ratios> {
-        let InLayouts { entries, ratios } = &self.in_layouts[place_of(layouts)];
+        let InLayouts { entries, ratios, .. } = &self.in_layouts[place_of(layouts)];
         let of_entries = || Ratios::new(self, layouts, entries);
         (!entries.is_empty()).then(|| ratios.get_or_init(of_entries))
     }
@@ -222,14 +225,16 @@ impl<'m> Near<'m> {
         self.ratios.as_ref().map_or(&self.neighbours, |ratios| &ratios.neighbours)
     }
 
-    /// Whether the twin of a kernel, by its index in [`Model::kernels`], was measured nearby in the layouts.
-    pub fn knows_twin(&self, kernel: usize) -> bool {
-        self.ratios.as_ref().is_some_and(|ratios| ratios.of(kernel).is_some())
+    /// Whether a kernel for the layouts was measured nearby in them.
+    pub fn knows_twin(&self, twin: &KernelInfo) -> bool {
+        let is_known =
+            |ratios: &NearRatios| ratios.of(twin).or_else(|| ratios.measured(twin)).is_some();
+        self.ratios.as_ref().is_some_and(is_known)
     }
 
     /// Whether it was measured on the very shape, with as many multiprocessors.
-    pub fn is_measured_twin(&self, kernel: usize) -> bool {
-        self.measured().is_exact() && self.knows_twin(kernel)
+    pub fn is_measured_twin(&self, twin: &KernelInfo) -> bool {
+        self.measured().is_exact() && self.knows_twin(twin)
     }
 
     /// The same for times on another number of multiprocessors.
@@ -243,9 +248,12 @@ impl<'m> Near<'m> {
         self.seconds_as(kernel, self.model.kernels[kernel])
     }
 
-    /// The expected time in seconds of a kernel, by its index in [`Model::kernels`], or of its twin for the layouts, as long as these
-    /// [tiles](Model::launched) take it; none where it was not measured nearby.
-    pub fn seconds_as(&self, kernel: usize, launched: &KernelInfo) -> Option<f64> {
+    /// The expected time in seconds of a kernel, by its index in [`Model::kernels`], or of a twin of it for the layouts; none where it was not measured nearby. How wide tiles are that fit depends on
+    /// the layouts.
+    pub fn seconds_as(&self, kernel: usize, twin: &KernelInfo) -> Option<f64> {
+        if let Some(measured) = self.ratios.as_ref().and_then(|ratios| ratios.measured(twin)) {
+            return Some(measured);
+        }
         let Model { kernels, l2_bytes, .. } = self.model;
         let trend = self.points.trends[kernel]?;
         let (mut sum, mut weights, mut missing) = (0.0, 0.0, 0.0);
@@ -268,9 +276,10 @@ impl<'m> Near<'m> {
         }
         let of_tiles = |kernel| trend.seconds(&terms(kernel, self.shape, self.multiprocessors));
         // Smaller tiles are no faster where it is not products that take time.
+        let launched = if twin.fits { twin } else { kernels[kernel] };
         let tiles = of_tiles(launched).max(of_tiles(kernels[kernel]));
         let drift = drift(kernels[kernel], self.shape, self.multiprocessors, *l2_bytes);
-        let ratio = self.ratios.as_ref().and_then(|ratios| ratios.of(kernel)).unwrap_or(1.0);
+        let ratio = self.ratios.as_ref().and_then(|ratios| ratios.of(twin)).unwrap_or(1.0);
         Some(tiles * drift * (sum / weights).exp() * ratio)
     }
 }

@@ -91,52 +91,67 @@ fn of_gpu(gpu: &str) -> &'static [Table] {
     DOCUMENTS.iter().find(|shipped| shipped.gpu == gpu).map_or(&[], Shipped::tables)
 }
 
-/// The tables of some element types that a device takes, one for layouts.
+/// The tables of some element types that a device takes.
 #[derive(Clone, Debug)]
-pub(super) struct ShippedTables {
-    source: Source,
-    multiprocessors: u32,
-    tables: Vec<&'static Table>,
-}
+pub(super) struct ShippedTables(Vec<Measured<'static>>);
 
 impl ShippedTables {
+    /// Where several have times for a shape those of the last one count.
     pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
-        let ShippedTables { source, multiprocessors, ref tables } = *self;
-        tables.iter().map(move |&table| Measured { source, multiprocessors, table })
+        self.0.iter().copied()
     }
 }
 
-/// The GPU whose tables of these element types a device takes: itself, or else, of those that have one, that of the same compute capability whose number
+/// The GPU whose tables of these element types a device takes: itself, or else, of those that have one of row-major factors, that of the same compute capability whose number
 /// of multiprocessors is nearest.
 pub fn used_by(device: &DeviceInfo, types: impl Into<Types>) -> Option<&'static str> {
-    of_device(device, types.into()).map(|(shipped, _)| shipped.gpu)
+    let types = types.into();
+    alike(device).into_iter().find(|shipped| shipped.has_row_major(types)).map(|found| found.gpu)
 }
 
-/// Times in other layouts count beside those of row-major factors alone.
-fn of_device(device: &DeviceInfo, types: Types) -> Option<(&'static Shipped, Vec<&'static Table>)> {
-    let alike = |shipped: &&Shipped| {
+/// The GPUs whose tables a device may take, those that say most of it first.
+fn alike(device: &DeviceInfo) -> Vec<&'static Shipped> {
+    let is_alike = |shipped: &&Shipped| {
         shipped.gpu == device.name || Some(shipped.compute_capability) == device.compute_capability
     };
-    let mut candidates = Vec::from_iter(DOCUMENTS.iter().filter(alike));
-    candidates.sort_by_key(|shipped| {
+    let mut found = Vec::from_iter(DOCUMENTS.iter().filter(is_alike));
+    found.sort_by_key(|shipped| {
         let distance = shipped.multiprocessors.abs_diff(device.multiprocessors);
         (shipped.gpu != device.name, distance)
     });
-    candidates.into_iter().find_map(|shipped| {
-        let of_types = shipped.tables().iter().filter(|table| table.types() == types);
-        let tables = Vec::from_iter(of_types);
-        let has_row_major = tables.iter().any(|table| table.layouts() == Layouts::NN);
-        has_row_major.then_some((shipped, tables))
-    })
+    found
 }
 
-/// The tables that a device takes.
+impl Shipped {
+    fn of_types(&'static self, types: Types) -> impl Iterator<Item = &'static Table> {
+        self.tables().iter().filter(move |table| table.types() == types)
+    }
+
+    fn has_row_major(&'static self, types: Types) -> bool {
+        self.of_types(types).any(|table| table.layouts() == Layouts::NN)
+    }
+
+    fn measured(&self, device: &DeviceInfo, table: &'static Table) -> Measured<'static> {
+        let Shipped { gpu, multiprocessors, .. } = *self;
+        // A part of a GPU has its name and fewer multiprocessors.
+        let is_own = gpu == device.name && multiprocessors == device.multiprocessors;
+        let source = if is_own { Source::Shipped } else { Source::Alike };
+        Measured { source, multiprocessors, table }
+    }
+}
+
+/// The tables that a device takes: of row-major factors that of [one GPU](used_by), and of other layouts, which are [ratios](super::in_layouts) to that, those of all that are
+/// alike, since a few shapes may have been measured on one and many on another. They count beside row-major factors alone.
 pub(super) fn for_device(device: &DeviceInfo, types: impl Into<Types>) -> Option<ShippedTables> {
-    let (&Shipped { gpu, multiprocessors, .. }, tables) = of_device(device, types.into())?;
-    // A part of a GPU has its name and fewer multiprocessors.
-    let is_own = gpu == device.name && multiprocessors == device.multiprocessors;
-    let source = if is_own { Source::Shipped } else { Source::Alike };
-    Some(ShippedTables { source, multiprocessors, tables })
+    let types = types.into();
+    let used = used_by(device, types)?;
+    let tables = alike(device).into_iter().rev().flat_map(|shipped| {
+        shipped
+            .of_types(types)
+            .filter(|table| table.layouts() != Layouts::NN || shipped.gpu == used)
+            .map(|table| shipped.measured(device, table))
+    });
+    Some(ShippedTables(tables.collect()))
 }
 
 #[cfg(test)]
@@ -175,7 +190,11 @@ mod tests {
                     found.measured().all(|table| table.multiprocessors == 132),
                     "where it was measured"
                 );
-                (used_by(device, types).unwrap(), found.source)
+                let is_row_major = |it: &Measured| it.table.layouts() == Layouts::NN;
+                let mut row_major = found.measured().filter(is_row_major);
+                let source = row_major.next().unwrap().source;
+                assert!(row_major.next().is_none(), "of one GPU alone");
+                (used_by(device, types).unwrap(), source)
             })
         };
         let of = |device: DeviceInfo| of_types(&device, Dtype::Bf16.into());
@@ -196,11 +215,24 @@ mod tests {
         }
     }
 
+    /// Of some layers one has own times, of other shapes those of the other, which come first: of two the last counts.
+    #[test]
+    fn times_in_other_layouts_are_of_all_that_are_alike() {
+        let of = |types: Types| {
+            let found = for_device(&h200(), types).unwrap();
+            let in_layouts = found.measured().filter(|it| it.table.layouts() == Layouts::NT);
+            Vec::from_iter(in_layouts.map(|it| it.source))
+        };
+        assert_eq!(of(Dtype::Bf16.into()), [Source::Alike, Source::Shipped]);
+        assert_eq!(of(Dtype::F16.into()), [Source::Alike]);
+    }
+
     #[test]
     fn documents_are_read_once() {
-        let tables = || for_device(&h200(), Dtype::F32).unwrap().tables;
+        let tables = || for_device(&h200(), Dtype::F32).unwrap();
         let (first, again) = (tables(), tables());
-        assert!(first.iter().zip(&again).all(|(first, again)| std::ptr::eq(*first, *again)));
+        let mut pairs = first.measured().zip(again.measured());
+        assert!(pairs.all(|(first, again)| std::ptr::eq(first.table, again.table)));
     }
 
     #[test]

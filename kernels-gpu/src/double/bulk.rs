@@ -48,8 +48,8 @@ use crate::tile::Origin;
 use crate::warp::panels::{PanelA, PanelB, Panels};
 use core::marker::PhantomData;
 use cuda_std::{
-    bulk_copy, cluster, device_inline, early_start, hint, mma, named_barrier, registers, shared,
-    thread, unroll,
+    bulk_copy, cluster, device_inline, early_start, hint, named_barrier, registers, shared, thread,
+    unroll,
 };
 
 /// Threads that own no sums: a warp for each group of those that multiply, and one that copies. Registers are handed over by four warps.
@@ -128,8 +128,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
-        registers::require();
-        mma::require();
         let thread = thread::thread_idx_x();
         // SAFETY: the launch keeps the kernel's contract; the block divides into those that copy, announce and multiply once, and all go through the
         // same slices of the same tiles.

@@ -25,7 +25,7 @@ use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::tile::grouped_tile_at;
 use core::marker::PhantomData;
-use cuda_std::{cluster, device_inline, hint, mma, thread, warp};
+use cuda_std::{cluster, device_inline, hint, thread, warp};
 
 /// Blocks of a cluster, one for each half of a warp's rows.
 const BLOCKS: u32 = 2;
@@ -65,8 +65,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
-        cluster::require();
-        mma::require();
         let rank = cluster::rank();
         // Worked out twice: kept over the main loop it would take registers from the sums.
         let origin = || {

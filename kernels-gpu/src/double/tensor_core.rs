@@ -56,7 +56,7 @@ use crate::warp::panels::Panels;
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::async_copy::{commit_group, wait_group};
-use cuda_std::{device_inline, hint, mma, thread, unroll};
+use cuda_std::{device_inline, hint, thread, unroll};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 3 or 4 stages, and
 /// factors in the layouts `L`.
@@ -101,7 +101,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
-        mma::require();
         // Worked out twice: kept over the main loop it would take registers from the sums.
         let origin = || grouped_block_tile(&Self::TILE, hint::opaque(p.m), hint::opaque(p.n));
         // SAFETY: the launch keeps the kernel's contract.

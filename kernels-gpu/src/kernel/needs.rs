@@ -1,6 +1,7 @@
 //! What a kernel needs of a device.
 
 use core::fmt;
+use cuda_std::{cluster, mma, registers, wgmma};
 
 /// What a kernel needs of a device beyond room for its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,6 +41,20 @@ impl fmt::Display for Needs {
 }
 
 impl Needs {
+    /// Whether what the kernel is compiled for has it: of others nothing is compiled but the end of their launch.
+    pub const fn met_by_target(self) -> bool {
+        match self {
+            Needs::Nothing => true,
+            Needs::TensorCores => mma::AVAILABLE,
+            Needs::DoubleTensorCores => mma::double::AVAILABLE,
+            Needs::DoubleTensorCoresInClusters => {
+                mma::double::AVAILABLE && cluster::AVAILABLE && registers::AVAILABLE
+            }
+            Needs::RegisterTransfers => registers::AVAILABLE,
+            Needs::WarpgroupProducts => wgmma::AVAILABLE,
+        }
+    }
+
     /// Whether a device of this compute capability has it.
     pub const fn met_by(self, (major, minor): (u32, u32)) -> bool {
         match self {

@@ -32,7 +32,7 @@ use crate::slices::in_bulk::boxes;
 use crate::slices::ring::Ring;
 use crate::tile::grouped_block_tile;
 use core::marker::PhantomData;
-use cuda_std::{device_inline, registers, shared};
+use cuda_std::{device_inline, shared};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
 /// depth, and factors in the layouts `L`, of which slices come in the way `H`.
@@ -83,7 +83,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
-        registers::require();
         let origin = grouped_block_tile(&Self::TILE, p.m, p.n);
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices.

@@ -18,7 +18,7 @@ use crate::slices::ring::Ring;
 use crate::slices::staged::producers_shared_bytes;
 use crate::tile::block_tile;
 use core::marker::PhantomData;
-use cuda_std::{device_inline, registers, shared};
+use cuda_std::{device_inline, shared};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
 /// depth, and factors in the layouts `L`.
@@ -60,7 +60,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
-        registers::require();
         let origin = block_tile(&Self::TILE, p.n);
         let (slice, first) = p.slice_of_block();
         let mut slice = slice.with_epilogue(Unchanged);

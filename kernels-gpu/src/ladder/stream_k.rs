@@ -32,7 +32,7 @@ use crate::slices::ring::Ring;
 use crate::tile::{grouped_tile_at, tiles};
 use core::marker::PhantomData;
 use core::ops::Range;
-use cuda_std::{device_inline, hint, registers, shared, thread};
+use cuda_std::{device_inline, hint, shared, thread};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
 /// depth, and factors in the layouts `L`, of which slices come in the way `H`.
@@ -84,7 +84,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
-        registers::require();
         let block = thread::block_idx_x();
         let Share { unfinished, finished, first_helper } = share(&p, Self::TILE, block);
         let origin = |segment: Segment| grouped_tile_at(&Self::TILE, p.m, p.n, segment.tile);

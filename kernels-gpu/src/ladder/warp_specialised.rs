@@ -94,7 +94,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
-        registers::require();
         let origin = grouped_block_tile(&Self::TILE, p.m, p.n);
         // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
         // through the same slices.

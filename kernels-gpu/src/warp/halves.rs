@@ -42,7 +42,7 @@ use crate::warp::pipeline::{Slices, multiply_slices};
 use crate::warp::tile::WarpTile;
 use crate::warpgroup::halves::PROMOTED;
 use core::marker::PhantomData;
-use cuda_std::{device_inline, hint, mma, thread};
+use cuda_std::{device_inline, hint, thread};
 use half::f16;
 use tile::HalvesTile;
 
@@ -95,7 +95,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {
-        mma::require();
         // Worked out twice: kept over the main loop it would take registers from the sums.
         let origin = || grouped_block_tile(&Self::TILE, hint::opaque(p.m), hint::opaque(p.n));
         let of_a = halves_of_block(p.a, p.a_stride, L::LAYOUTS.a.stored(p.m, p.k));

@@ -29,7 +29,7 @@ use crate::warp::panels::{PanelCopier, Panels};
 use crate::warp::pipeline::{Slices, multiply_slices};
 use crate::warp::tile::{Fragments, WarpTile};
 use core::marker::PhantomData;
-use cuda_std::mma::{self, Factor};
+use cuda_std::mma::Factor;
 use cuda_std::{device_inline, hint, thread, unroll};
 
 /// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 2 to 4 stages,
@@ -79,7 +79,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
-        mma::require();
         let origin = block_tile(&Self::TILE, p.n);
         // SAFETY: the launch keeps the kernel's contract, and there is memory for the stages.
         unsafe {

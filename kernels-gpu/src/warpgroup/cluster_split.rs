@@ -36,9 +36,7 @@ use crate::warpgroup::{self, CONSUMERS_MEET, Warpgroup};
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::wgmma::{self, Major, THREADS};
-use cuda_std::{
-    cluster, device_inline, early_start, hint, named_barrier, registers, shared, thread,
-};
+use cuda_std::{cluster, device_inline, early_start, hint, named_barrier, shared, thread};
 
 /// Blocks of a cluster, one for each warpgroup's part of a tile.
 const BLOCKS: u32 = 2;
@@ -82,7 +80,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
-        registers::require();
         let thread = thread::thread_idx_x();
         let consumers = Self::TILE.threads();
         let (tile, rank) = (thread::block_idx_x() / BLOCKS, cluster::rank());

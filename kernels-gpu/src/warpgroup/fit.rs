@@ -36,11 +36,19 @@ use cuda_std::device_inline;
 /// What widths are multiples of.
 const STEP: u32 = 16;
 
-/// Columns of the narrowest tile where the widest has `most`: at least the two parts of 64 columns that an [outbox](crate::warpgroup::outbox) has room for, which so are whole in
-/// each tile, and more than a half of the widest, so that code for a half of the sums is for a whole one.
+/// Columns of the narrowest tile where the widest has `most`. More than a half of these, so that code for a half of the sums is for a whole one; and of tiles of more than the two parts
+/// of 64 columns that an [outbox](crate::warpgroup::outbox) has room for as many as that, so that what leaves before anything is parked is [whole](has_whole_rooms).
 const fn narrowest(most: u32) -> u32 {
-    const PARTS: u32 = 2 * 64;
-    if most / 2 < PARTS { PARTS } else { most / 2 + STEP }
+    let half = most / 2 + STEP;
+    if most > ROOMS && half < ROOMS { ROOMS } else { half }
+}
+
+/// Columns that an outbox has room for.
+const ROOMS: u32 = 2 * 64;
+
+/// Whether of any tile of which the widest has `most` columns as many are whole as an outbox has room for.
+pub(crate) const fn has_whole_rooms(most: usize) -> bool {
+    narrowest(most as u32) >= ROOMS
 }
 
 /// Whether a tile of so many columns is one of those of which the widest has `most`.

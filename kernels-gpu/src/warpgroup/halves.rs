@@ -53,8 +53,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::wgmma::{self, M, THREADS};
 use cuda_std::{
-    bulk_copy, cluster, device_inline, early_start, hint, named_barrier, registers, shared, thread,
-    unroll,
+    bulk_copy, cluster, device_inline, early_start, hint, named_barrier, shared, thread, unroll,
 };
 use half::f16;
 pub(crate) use products::{InOneStep, InTwoSteps, Products, Steps};
@@ -131,7 +130,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {
-        registers::require();
         let thread = thread::thread_idx_x();
 
         // SAFETY: as for `Warpgroup`, whose blocks divide in the same way.

@@ -34,7 +34,7 @@ use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::{WARPGROUPS, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
-use cuda_std::{device_inline, early_start, hint, named_barrier, registers, shared, thread};
+use cuda_std::{device_inline, early_start, hint, named_barrier, shared, thread};
 
 /// Rows and columns of a tile, and the depth of its slices.
 const BM: usize = 128;
@@ -91,7 +91,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
-        registers::require();
         let thread = thread::thread_idx_x();
         let consumers = Self::TURNS * THREADS;
 

@@ -23,7 +23,7 @@ use crate::warpgroup::unbrought::Margin;
 use crate::warpgroup::{self, Warpgroup};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, Accumulators, THREADS};
-use cuda_std::{device_inline, early_start, hint, registers, thread};
+use cuda_std::{device_inline, early_start, hint, thread};
 
 /// Columns of a tile that promotes its sums, at most.
 const MOST_PROMOTED: usize = 64;
@@ -68,7 +68,6 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
-        registers::require();
         let thread = thread::thread_idx_x();
         let consumers = Self::TILE.threads();
         let slice = p.slice();

@@ -27,7 +27,7 @@ use crate::warpgroup::tile::WarpgroupTile;
 use crate::warpgroup::{self, PRODUCERS};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{M, THREADS};
-use cuda_std::{device_inline, early_start, hint, registers, shared, thread};
+use cuda_std::{device_inline, early_start, hint, shared, thread};
 use half::f16;
 
 /// The kernel for block tiles of `BM x BN` and factors in the layouts `L`. Its parameters are those of [`Halves`].
@@ -53,7 +53,6 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
 
     #[device_inline]
     unsafe fn run<E: Epilogue<f32>>(p: GemmParams<f16, E, f32>) {
-        registers::require();
         let thread = thread::thread_idx_x();
         let consumers = Self::TILE.threads();
         let slice = p.slice();

@@ -10,15 +10,6 @@ pub const fn blocks_of_cluster(blocks: u32) -> u32 {
     if CLUSTERS { blocks } else { 1 }
 }
 
-/// Ends the launch where the target has none.
-#[inline(always)]
-pub fn require_clusters() {
-    if !CLUSTERS {
-        // SAFETY: a trap has no operands.
-        unsafe { nvptx::trap() }
-    }
-}
-
 /// The special register `%cluster_ctarank`.
 #[inline(always)]
 pub fn cluster_rank() -> u32 {

@@ -8,8 +8,9 @@ pub const TENSOR_CORES: bool = cfg!(target_feature = "sm_80");
 /// `stmatrix` exists from sm_90 on.
 pub const STORES_MATRICES: bool = cfg!(target_feature = "sm_90");
 
+/// Ends the launch where the target has none.
 #[inline(always)]
-pub fn require_tensor_cores() {
+fn require_tensor_cores() {
     if !TENSOR_CORES {
         // SAFETY: a trap has no operands.
         unsafe { nvptx::trap() }

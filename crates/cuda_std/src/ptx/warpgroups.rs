@@ -19,15 +19,6 @@ pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
     unsafe { asm!("bar.arrive {}, {};", in(reg32) barrier, in(reg32) threads, options(nostack)) }
 }
 
-/// The end of the launch where they cannot.
-#[inline(always)]
-pub fn require_register_transfers() {
-    if !REGISTER_TRANSFERS {
-        // SAFETY: a trap has no operands.
-        unsafe { nvptx::trap() }
-    }
-}
-
 /// `setmaxnreg` ("Miscellaneous Instructions: setmaxnreg").
 #[inline(always)]
 pub unsafe fn increase_registers<const N: u32>() {

@@ -132,9 +132,17 @@ macro_rules! registers {
     (64) => {
         concat!(registers!(32), ", ", list!(16; 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31))
     };
+    (80) => {
+        concat!(registers!(64), ", ", list!(32; 33 34 35 36 37 38 39))
+    };
+    (96) => {
+        concat!(registers!(80), ", ", list!(40; 41 42 43 44 45 46 47))
+    };
+    (112) => {
+        concat!(registers!(96), ", ", list!(48; 49 50 51 52 53 54 55))
+    };
     (128) => {
-        concat!(registers!(64), ", ", list!(32;
-            33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63))
+        concat!(registers!(112), ", ", list!(56; 57 58 59 60 61 62 63))
     };
     (144) => {
         concat!(registers!(128), ", ", list!(64; 65 66 67 68 69 70 71))
@@ -202,5 +210,5 @@ pub unsafe fn wgmma_mma_async<T: Element, A: Major, B: Major, const N: usize, co
         };
     }
     // SAFETY: as promised by the caller.
-    unsafe { by_columns!(32 64 128 144 160 176 192 208 224 240 256) }
+    unsafe { by_columns!(32 64 80 96 112 128 144 160 176 192 208 224 240 256) }
 }

@@ -97,6 +97,13 @@ pub fn shared_static(bytes: usize) -> u32 {
     sim::shared_static(bytes, Location::caller())
 }
 
+/// What the simulator makes a fault of.
+#[inline(always)]
+#[track_caller]
+pub fn trap() -> ! {
+    panic!("trap")
+}
+
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads() {

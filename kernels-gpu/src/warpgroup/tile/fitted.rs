@@ -45,7 +45,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 }
             };
         }
-        begin!(128 144 160 176 192 208 224 240 256);
+        begin!(80 96 112 128 144 160 176 192 208 224 240 256);
     }
 
     /// Adds the products of so many slices more of `cols` columns, whose panels are in the stages that the ring gives next: a loop for each width, since to find the
@@ -85,7 +85,7 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 }
             };
         }
-        add!(128 144 160 176 192 208 224 240 256);
+        add!(80 96 112 128 144 160 176 192 208 224 240 256);
     }
 
     /// [`begin_products`](Self::begin_products) of `COLS` columns.

@@ -13,10 +13,6 @@ pub unsafe fn cluster_load<V: Copy>(address: u32) -> V {
 /// The simulator has clusters.
 pub const CLUSTERS: bool = true;
 
-/// As above.
-#[inline(always)]
-pub fn require_clusters() {}
-
 #[inline(always)]
 #[track_caller]
 pub fn cluster_rank() -> u32 {

@@ -7,9 +7,6 @@ use std::panic::Location;
 pub const TENSOR_CORES: bool = true;
 
 #[inline(always)]
-pub fn require_tensor_cores() {}
-
-#[inline(always)]
 #[track_caller]
 pub unsafe fn load_matrices<const TRANSPOSED: bool>(address: u32) -> [u32; 4] {
     sim::load_matrices(address, TRANSPOSED, Location::caller())

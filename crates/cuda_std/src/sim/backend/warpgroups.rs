@@ -24,9 +24,8 @@ pub unsafe fn increase_registers<const N: u32>() {
     sim::transfer_registers(N, true, Location::caller());
 }
 
-/// The simulator runs what needs them.
-#[inline(always)]
-pub fn require_register_transfers() {}
+/// The simulator's can hand registers over.
+pub const REGISTER_TRANSFERS: bool = true;
 
 #[inline(always)]
 #[track_caller]

@@ -8,6 +8,7 @@ use crate::params::GemmParams;
 use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup::addend::Addend;
+use crate::warpgroup::fit::has_whole_rooms;
 use crate::warpgroup::outbox::Outbox;
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::{OF_EIGHT, Parked, WarpgroupTile};
@@ -83,8 +84,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                             D::write(outbox, const { Self::turn_of_part::<D>($turn) }, packed);
                             if const { Self::ends_part::<D>($turn) } {
                                 let part = Self::part_at::<D>(origin, $turn);
-                                // Of those that are parked later all of the first are whole.
-                                if const { FITS && !PARKS } {
+                                // Where some are parked all before them are whole.
+                                if const { FITS && !(PARKS && has_whole_rooms(N)) } {
                                     let d = params.mapped_d();
                                     Self::send_part::<_, _, _, FITS>(params, d, part, outbox);
                                 } else {
