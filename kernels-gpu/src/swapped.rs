@@ -1,7 +1,7 @@
 //! Kernels that swap A and B: they compute the transpose of D, as the product of the transposes of B and A.
 //!
 //! A tile of warpgroups is 64 rows high for each of them, and as wide as makes its rounds full ([`crate::warpgroup::fit`]). That is a matter of the factor on the right, which
-//! can only begin anywhere if its rows run along k. B does so where it is transposed; where both factors are row-major A does. So there
+//! can only begin anywhere if its rows run along k. B does so where it is transposed; where both factors are row-major A does, and where B alone is transposed both do. So there
 //!
 //! ```text
 //! D^T = B^T A^T        the factor on the left is B^T, which is stored as its transpose, and that on the right A^T, stored likewise

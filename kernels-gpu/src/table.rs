@@ -304,7 +304,7 @@ gemm_kernels! {
     // For row-major factors that is what the kernels above do. Of a transposed B all rows run along k, so tiles can fit the rows of D there as well as its columns: those of any
     // number of tokens, where weights have a round number of columns.
     warpgroup_fitted_rows_nt_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // At most 128 rows of D high and 128 columns wide, where those have too few tiles; and so in clusters of two below each other, which fetch what is across their width once for both.
+    // At most 128 rows of D high and 128 columns wide, where D has too few tiles of more; and so in pairs below each other in D, which fetch what they share of B once for both.
     warpgroup_fitted128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

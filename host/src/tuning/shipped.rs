@@ -4,7 +4,7 @@
 //! counts. They hold for other drivers and for kernels whose code has changed as well, only less exactly, so it is the cache that
 //! knows better where both have times.
 //!
-//! Not all is measured on the GPU itself: the H200's times of `warpgroup_fitted_tall` are worked out from what it takes of other kernels'
+//! Not all is measured on the GPU itself: the H200's times of `warpgroup_fitted_tall`, and of `warpgroup_fitted128` and its pairs for row-major factors, are worked out from what these take of other kernels'
 //! times on an H100, and times that cannot be, since a sample had to wait for the host, are left out. What was done is in
 //! `docs/measurements/half-log.md`.
 //!

@@ -16,7 +16,16 @@
 //!
 //! What pays depends on how B lies. Where its rows run along k any of them may be a tile's first. Where they run across a tile begins in the middle of a line of
 //! the L2 cache unless its width is a multiple of 64 columns, and a row of a box then takes half as long again to fetch (H200). So where both factors are row-major they are
-//! [swapped](crate::swapped), and tiles are as high as makes rounds full; only of a transposed A and a row-major B all rows run across.
+//! [swapped](crate::swapped), and tiles are as high as makes rounds full; only of a transposed A and a row-major B all rows run across. Where B alone is transposed all rows run along k, and
+//! there are both: tiles that fit columns, and swapped ones that fit rows. Layers of a transformer have a round number of columns, and any number of rows.
+//!
+//! ```text
+//! 777 x 4096    | columns: 7 rows of tiles of 128, 16 of 256    | 112 tiles of 128 x 256, of which 119 rows lie outside of D
+//!               | rows:    4 rows of tiles of 208, 32 of 128    | 128 tiles of 208 x 128
+//! ```
+//!
+//! Where D has few tiles of 128 columns or rows beside 256, or such that leave most of a round without one, others are at most 128 wide, and also 80, 96 or 112: 333 x 4096 are 128 of 96 x 128.
+//! They have more to fetch for their products, so in clusters of two beside each other they share what lies across their width.
 //!
 //! In clusters of two, one above the other, each block brings a part of what lies across the width for both: of a box along k half of its rows, and of boxes across half
 //! of the values of k of each, since there may be three of them. That pays where rows of A and B are no whole sectors of the L2 cache, which then has two requests for

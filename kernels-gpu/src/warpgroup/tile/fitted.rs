@@ -1,6 +1,6 @@
 //! What is different where a tile [fits](crate::warpgroup::fit): it may have fewer columns than there are accumulators.
 //!
-//! Instructions multiply its columns alone. The first two parts of a piece are whole, and leave as those of any tile; to put all of the rest through the epilogue is
+//! Instructions multiply its columns alone. Where it may have more than two parts the first two of a piece are whole, and leave as those of any tile; to put all of the rest through the epilogue is
 //! quicker than to ask which of it there is. Of what is [parked](Parked) whole parts wait, what is left of one leaves at once, and columns
 //! behind those of the tile are forgotten. Where A and B are [swapped](crate::swapped) columns of a tile are rows of D, and what is left of a part waits too.
 
