@@ -2,7 +2,7 @@
 
 use crate::integers;
 use regemm::gpus;
-use regemm::kernels::{Problem, Types, choose, family_name, find, kernels, kernels_for};
+use regemm::kernels::{Problem, Types, choose, find, kernels, kernels_for};
 use regemm::ndarray::{Array2, Array3, Axis};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::explain_shipped;
@@ -179,8 +179,10 @@ fn the_choice_is_by_times_of_such_kernels() {
     assert!(!selection.to_string().contains("the twin of"), "{selection}");
     let transposed = Problem { layouts: Layouts::TN, ..large };
     let selection = explain_shipped(&h200, &transposed, shape).selection.unwrap();
-    let twin = format!("the twin of {}_f16_f32", family_name(selection.kernel));
-    assert!(selection.to_string().contains(&twin), "{selection}");
+    // An H100 has times in these layouts, which say more than those of twins.
+    let said = selection.to_string();
+    assert!(said.contains("another GPU of this architecture"), "{selection}");
+    assert!(!said.contains("the twin of"), "{selection}");
 }
 
 /// By times of kernels that promote, or by rule among them; never by that of another, and where K is no deeper than what they take over at once by those of all of warpgroups.
