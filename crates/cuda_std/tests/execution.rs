@@ -187,6 +187,26 @@ unsafe fn index_out_of_range(table: [u32; 4], d: GlobalPtr<u32>) {
     unsafe { d.add(i as u64).store(table[i as usize]) } // table lookup
 }
 
+#[kernel]
+unsafe fn traps(d: GlobalPtr<u32>) {
+    if thread::thread_idx_x() == 5 {
+        thread::trap(); // no use
+    }
+    unsafe { d.store(1) }
+}
+
+#[test]
+fn a_trap_is_a_fault() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, 1);
+    let fault = fault(launch!(simulator, traps[1, 8, 0](d)));
+    assert_eq!(fault.kind, FaultKind::Panic);
+    assert_eq!(fault.thread, [5, 0, 0]);
+    assert!(fault.message.contains("trap"), "{fault}");
+    assert_line(&fault, SOURCE, "no use");
+    launch!(simulator, traps[1, 5, 0](d)).unwrap();
+}
+
 #[test]
 fn a_panic_is_a_fault() {
     let simulator = Simulator::new();

@@ -78,6 +78,21 @@ mod tests {
     }
 
     #[test]
+    fn tiles_fit_any_number_of_tokens() {
+        let of = |name, tokens, cols| {
+            let fitted = fitted(find(name).unwrap(), [tokens, cols, 4096], 132);
+            (fitted.tile.bm, fitted.tile.bn, fitted.blocks(tokens, cols))
+        };
+        assert_eq!(of("warpgroup_fitted_rows_nt_bf16", 777, 4096), (208, 128, 128));
+        assert_eq!(of("warpgroup_fitted_pair128_nt_bf16", 333, 4096), (96, 128, 128));
+        assert_eq!(of("warpgroup_fitted128_bf16", 1200, 1200), (96, 128, 130));
+        for tokens in (1..1000).step_by(7) {
+            let (rows, ..) = of("warpgroup_fitted128_nt_f16", tokens, 3072);
+            assert!([80, 96, 112, 128].contains(&rows), "{tokens}: {rows}");
+        }
+    }
+
+    #[test]
     fn tiles_begin_at_lines_unless_that_takes_a_round_more() {
         let of = |size| width("warpgroup_fitted_tn_bf16", [size; 3], 132);
         assert_eq!([1536, 2560, 2048, 3072].map(of), [192, 256, 256, 192]);

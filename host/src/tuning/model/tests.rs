@@ -217,6 +217,33 @@ fn a_kernel_measured_only_far_away_is_not_compared() {
     assert_eq!(near.seconds(index("tiled16_f32")), None);
 }
 
+/// Where it was measured in the layouts themselves nothing need be known of its twin.
+#[test]
+fn a_time_on_the_very_shape_counts_without_one_of_the_twin() {
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((1024, 1024, 1024), &[("naive_f32", 100.0)]));
+    table.insert(entry((2048, 2048, 1024), &[("naive_f32", 400.0), ("tiled16_f32", 1.0)]));
+    let mut transposed = Table::in_layouts(Dtype::F32, Layouts::NT);
+    transposed
+        .insert(entry((1000, 1024, 1024), &[("naive_nt_f32", 90.0), ("tiled16_nt_f32", 70.0)]));
+    let tables = [&table, &transposed].map(|table| on_h200(Source::Measured, table));
+    let model = Model::new(&h200(), &tables);
+    let seconds = |m| {
+        let near = model.near(shape(m, 1024, 1024), Layouts::NT).unwrap();
+        ["naive", "tiled16"].map(|name| {
+            let [row_major, twin] = ["", "_nt"].map(|it| find(&format!("{name}{it}_f32")).unwrap());
+            let index = model.kernels().iter().position(|it| it.name == row_major.name).unwrap();
+            (near.seconds_as(index, twin), near.knows_twin(twin))
+        })
+    };
+    let [naive, tiled] = seconds(1000);
+    assert!((naive.0.unwrap() - 90e-6).abs() < 1e-12 && naive.1);
+    assert!((tiled.0.unwrap() - 70e-6).abs() < 1e-12 && tiled.1);
+    let [naive, tiled] = seconds(1016);
+    assert!(naive.0.is_some() && naive.1);
+    assert_eq!(tiled, (None, false), "of another shape it says nothing");
+}
+
 /// Random sizes: the kernel with the shortest predicted time is mostly as fast as the fastest, and little slower where
 /// it is not.
 #[test]
