@@ -1,14 +1,24 @@
 //! The inner cargo: compiles the kernel crate and `core` for one architecture, and writes one PTX text.
+//!
+//! Kernels are compiled in [units](UNITS), several at a time. Each has all that its kernels call: a call takes more than most of what is called, and
+//! what is passed by reference would lie in local memory. So every function may be inlined across units, not only what rustc finds small.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Error;
 use crate::toolchain::{Toolchain, hide_other_compilers};
+use crate::units;
 
 /// rustc's target for NVIDIA GPUs.
 pub const TARGET: &str = "nvptx64-nvidia-cuda";
+
+/// Codegen units of a kernel crate: as many as rustc divides others into.
+const UNITS: &str = "16";
+
+/// What the text of a unit ends in.
+const ASSEMBLY: &str = "s";
 
 /// What is compiled, the same for all architectures.
 #[derive(Clone, Debug, Hash)]
@@ -37,7 +47,8 @@ pub fn compile(
         std::fs::remove_file(ptx_path).map_err(Error::io(ptx_path))?;
     }
     let artifacts = target_dir.join(TARGET).join("release");
-    for file in dependency_files(&artifacts)? {
+    let units = || files(&artifacts.join("deps"), ASSEMBLY);
+    for file in files(&artifacts, DEPENDENCIES)?.into_iter().chain(units()?) {
         std::fs::remove_file(&file).map_err(Error::io(&file))?;
     }
     let mut command = Command::new(&toolchain.cargo);
@@ -54,8 +65,8 @@ pub fn compile(
         // The PTX comes from rustc itself; what it then wants to link does not exist and is not needed.
         .env("CARGO_TARGET_NVPTX64_NVIDIA_CUDA_LINKER", "true");
     for (key, value) in [
-        ("LTO", "fat"),
-        ("CODEGEN_UNITS", "1"),
+        ("LTO", "thin"),
+        ("CODEGEN_UNITS", UNITS),
         ("PANIC", "abort"),
         ("OPT_LEVEL", "3"),
         ("DEBUG", "false"),
@@ -75,9 +86,7 @@ pub fn compile(
     if !kernel_crate.default_features {
         command.arg("--no-default-features");
     }
-    let mut emit = OsString::from("--emit=asm=");
-    emit.push(ptx_path);
-    command.arg("--").arg(emit);
+    command.args(["--", "--emit=asm"]);
     command.args(kernel_crate.llvm_args.iter().map(|arg| format!("-Cllvm-args={arg}")));
 
     let output = command.output().map_err(Error::io(&toolchain.cargo))?;
@@ -87,9 +96,15 @@ pub fn compile(
             output: String::from_utf8_lossy(&output.stderr).into_owned(),
         });
     }
-    if !ptx_path.exists() {
-        return Err(Error::NoPtx { expected: ptx_path.to_owned() });
+    let mut texts = Vec::new();
+    for path in units()? {
+        texts.push(std::fs::read_to_string(&path).map_err(Error::io(&path))?);
+        std::fs::remove_file(&path).map_err(Error::io(&path))?;
     }
+    if texts.is_empty() {
+        return Err(Error::NoPtx { expected: artifacts });
+    }
+    std::fs::write(ptx_path, units::join(&texts)?).map_err(Error::io(ptx_path))?;
     sources(&artifacts)
 }
 
@@ -98,10 +113,12 @@ pub fn compile(
 /// For `sm_80` rustc writes PTX ISA 7.0, the first version that knows it. Drivers that read 7.1 (CUDA 11.1) are as old as the
 /// GPUs that followed, and it is the first with all that mbarriers need (PTX ISA, "mbarrier.test_wait", PTX ISA Notes).
 fn target_flags(arch: &str) -> String {
-    const SEPARATOR: char = '\x1f';
-    let isa =
-        if arch == "sm_80" { format!("{SEPARATOR}-Ctarget-feature=+ptx71") } else { String::new() };
-    format!("-Ctarget-cpu={arch}{isa}")
+    let mut flags =
+        vec![format!("-Ctarget-cpu={arch}"), "-Zcross-crate-inline-threshold=always".to_owned()];
+    if arch == "sm_80" {
+        flags.push("-Ctarget-feature=+ptx71".to_owned());
+    }
+    flags.join("\x1f")
 }
 
 /// Removes what cargo tells a build script about the package being built, and keeps the user's own settings.
@@ -126,24 +143,28 @@ fn is_inherited(name: &OsStr) -> bool {
         && !families.iter().any(|family| name.starts_with(family))
 }
 
-/// The dependency files (makefile syntax) that cargo leaves beside its artifacts, one for each crate that it was asked for.
-fn dependency_files(artifacts: &Path) -> Result<Vec<PathBuf>, Error> {
+/// The ending of dependency files (makefile syntax), which cargo leaves beside its artifacts, one for each crate that it was asked for.
+const DEPENDENCIES: &str = "d";
+
+/// The files in a folder whose names end so, in order.
+fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
-    if artifacts.exists() {
-        for file in std::fs::read_dir(artifacts).map_err(Error::io(artifacts))? {
-            let path = file.map_err(Error::io(artifacts))?.path();
-            if path.extension() == Some(OsStr::new("d")) {
+    if folder.exists() {
+        for file in std::fs::read_dir(folder).map_err(Error::io(folder))? {
+            let path = file.map_err(Error::io(folder))?.path();
+            if path.extension() == Some(OsStr::new(ending)) {
                 files.push(path);
             }
         }
     }
+    files.sort();
     Ok(files)
 }
 
 /// The source files that the dependency files list.
 fn sources(artifacts: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut sources = Vec::new();
-    for path in dependency_files(artifacts)? {
+    for path in files(artifacts, DEPENDENCIES)? {
         let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
         sources.extend(dependencies(&text));
     }

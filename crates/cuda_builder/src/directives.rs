@@ -29,6 +29,11 @@ const ALIGN: &str = ".align";
 /// Comments that LLVM writes around each piece of inline assembly: a twelfth of the text of kernels that are made of it.
 const ASM_MARKS: [&str; 2] = ["// begin inline asm", "// end inline asm"];
 
+/// The lines of ours in a text.
+pub fn lines(ptx: &str) -> impl Iterator<Item = &str> {
+    ptx.lines().filter(|line| line.trim().starts_with(PREFIX))
+}
+
 /// The text with every directive moved to its entry, and our comment lines and [`ASM_MARKS`] removed.
 pub fn apply(ptx: &str) -> Result<String, Error> {
     let mut wanted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -25,7 +25,7 @@ pub enum Error {
     },
     /// The compiler finished without writing PTX.
     NoPtx {
-        /// Where the PTX was expected.
+        /// The folder where it was expected.
         expected: PathBuf,
     },
     /// The PTX contains no entry: the crate has no function marked `#[kernel]`.
@@ -86,7 +86,7 @@ impl fmt::Display for Error {
             }
             Error::NoPtx { expected } => write!(
                 f,
-                "the compiler wrote no PTX to {}; run `cargo clean` and build again",
+                "the compiler wrote no PTX to {} and what is in it; run `cargo clean` and build again",
                 expected.display()
             ),
             Error::NoEntries { kernel_crate } => write!(

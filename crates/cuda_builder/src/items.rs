@@ -77,8 +77,12 @@ pub enum Kind {
     Header,
     /// A kernel.
     Entry,
-    /// A device function or its declaration, a variable, an alias.
-    Named,
+    /// A device function or its declaration.
+    Function,
+    /// A variable, or its declaration.
+    Variable,
+    /// Another name of a function.
+    Alias,
 }
 
 /// A top-level item of a PTX text.
@@ -174,8 +178,10 @@ fn read_item<'a>(
             let kind = match (entry, declared.is_empty()) {
                 (true, false) => Kind::Entry,
                 (true, true) => return Err(problem(text, first.start, "an entry has no name")),
-                (false, false) => Kind::Named,
                 (false, true) => Kind::Header,
+                _ if alias => Kind::Alias,
+                _ if function => Kind::Function,
+                _ => Kind::Variable,
             };
             return Ok(Item { kind, names: declared, references, span: first.start..end, body });
         }
@@ -205,7 +211,7 @@ mod tests {
                     .entry k() /* } */ { .pragma \"}\"; // }\nret; }\n.global .b32 g;";
         let items = items(text).unwrap();
         let kinds: Vec<_> = items.iter().map(|item| item.kind).collect();
-        assert_eq!(kinds, [Kind::Header, Kind::Header, Kind::Entry, Kind::Named]);
+        assert_eq!(kinds, [Kind::Header, Kind::Header, Kind::Entry, Kind::Variable]);
         assert!(text[items[2].span.clone()].ends_with("ret; }"));
         assert_eq!(items[3].names, ["g"]);
     }
@@ -223,7 +229,7 @@ mod tests {
     fn a_function_is_named_after_its_return_parameter() {
         let text = ".visible .func (.param .b32 result) f\n(\n.param .b64 x\n)\n.noreturn;";
         let items = items(text).unwrap();
-        assert_eq!((items[0].kind, &*items[0].names), (Kind::Named, &["f"][..]));
+        assert_eq!((items[0].kind, &*items[0].names), (Kind::Function, &["f"][..]));
         assert_eq!(items[0].body, None);
     }
 

@@ -20,7 +20,7 @@ use crate::toolchain::Toolchain;
 const TARGET_DIR_MARK: &str = "CACHEDIR.TAG";
 
 /// How kernels are compiled: PTX that was made with other options is other PTX.
-const HOW: &str = include_str!("compile.rs");
+const HOW: [&str; 2] = [include_str!("compile.rs"), include_str!("units.rs")];
 
 /// The versions of all that a crate depends on.
 const LOCK_FILE: &str = "Cargo.lock";

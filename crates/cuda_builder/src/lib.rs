@@ -19,6 +19,7 @@
 //! | [`toolchain`] | finds a compiler that has the source of the standard library |
 //! | `kept` | looks for PTX of the same source, of this build or another in the same target folder |
 //! | `compile` | runs its cargo on the kernel crate, once an architecture |
+//! | `units` | joins the texts that come of that, since rustc compiles parts of a crate at the same time |
 //! | `directives` | moves launch bounds from `#[kernel(..)]` to the entries |
 //! | `split` | makes one PTX module of each entry and what it reaches |
 //! | `modules` | writes the modules, packed as well, and the index that embeds them |
@@ -37,6 +38,7 @@ mod items;
 mod kept;
 mod modules;
 mod split;
+mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -110,6 +110,69 @@ fn a_kernel_crate_becomes_one_module_a_kernel_and_architecture() {
     }
 }
 
+/// Kernels in modules of their own, which rustc compiles apart: both use a function, a table and a message of others, and each has a constant that has the
+/// same name.
+const APART: &str = r#"
+#![no_std]
+#![feature(abi_ptx, asm_experimental_arch)]
+
+mod common {
+    pub static NAMES: [&str; 2] = ["one", "two"];
+
+    #[inline(never)]
+    pub fn name(index: usize) -> &'static str {
+        NAMES[index]
+    }
+
+    #[inline(never)]
+    pub fn check(index: usize) {
+        assert!(index < 100, "{index} is {}", name(index & 1));
+    }
+}
+
+mod first {
+    #[unsafe(no_mangle)]
+    pub unsafe extern "ptx-kernel" fn first(out: *mut u8, index: usize) {
+        super::common::check(index);
+        unsafe { *out = super::common::name(index).as_bytes()[0] }
+    }
+}
+
+mod second {
+    #[unsafe(no_mangle)]
+    pub unsafe extern "ptx-kernel" fn second(out: *mut u8, index: usize) {
+        super::common::check(index + 1);
+        unsafe { *out = super::common::name(index).as_bytes()[1] }
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    core::hint::black_box(info.message());
+    loop {}
+}
+"#;
+
+#[test]
+fn parts_that_are_compiled_apart_become_whole_modules() {
+    let folder = folder_in_target("apart");
+    let modules = kernel_crate(&folder, APART).archs(["sm_75", "sm_80"]).build().unwrap();
+    assert_eq!(modules.iter().count(), 4);
+    for module in &modules {
+        let ptx = text(&modules, &module.arch, &module.entry);
+        assert!(ptx.contains(&format!(".visible .entry {}(", module.entry)), "{ptx}");
+        assert!(!ptx.contains(".extern"), "{ptx}");
+        assert!(ptx.contains("anon") && !ptx.contains("anon."), "names without dots in\n{ptx}");
+        for name in ["common4name", "common5check"] {
+            let bodies = ptx.split("\n}").filter(|item| {
+                let head = item.rsplit_once("\n{").map_or("", |(before, _)| before);
+                head.rsplit(".func").next().is_some_and(|head| head.contains(name))
+            });
+            assert_eq!(bodies.count(), 1, "{name} is defined once in\n{ptx}");
+        }
+    }
+}
+
 /// One crate edited again and again, as its author would.
 #[test]
 fn a_crate_is_edited_and_built_again() {

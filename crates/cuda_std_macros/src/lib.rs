@@ -126,8 +126,8 @@ const GRID_CONSTANT_ALIGNMENT: u32 = 64;
 struct Parameter {
     /// What a launch passes.
     passed: Type,
-    /// The name of the reference that the kernel gets to it, where it is a grid constant.
-    grid_constant: Option<Ident>,
+    /// Whether the kernel gets a reference to it, where the launch has put it.
+    grid_constant: bool,
 }
 
 impl Parameter {
@@ -136,12 +136,11 @@ impl Parameter {
             return Err(syn::Error::new_spanned(input, "a kernel is not a method"));
         };
         if !typed.attrs.iter().any(is_grid_constant) {
-            return Ok(Parameter { passed: (*typed.ty).clone(), grid_constant: None });
+            return Ok(Parameter { passed: (*typed.ty).clone(), grid_constant: false });
         }
         match (&*typed.pat, &*typed.ty) {
-            (Pat::Ident(pattern), Type::Reference(reference)) if reference.mutability.is_none() => {
-                let passed = (*reference.elem).clone();
-                Ok(Parameter { passed, grid_constant: Some(pattern.ident.clone()) })
+            (Pat::Ident(_), Type::Reference(reference)) if reference.mutability.is_none() => {
+                Ok(Parameter { passed: (*reference.elem).clone(), grid_constant: true })
             }
             _ => Err(syn::Error::new_spanned(input, "a grid constant is `name: &Type`")),
         }
@@ -177,39 +176,37 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     let parameters = sig.inputs.iter().map(Parameter::new).collect::<syn::Result<Vec<_>>>()?;
     let types = parameters.iter().map(|parameter| &parameter.passed).collect::<Vec<_>>();
 
-    let device_inputs = inputs.iter().zip(&parameters).map(|(input, parameter)| match parameter {
-        Parameter { passed, grid_constant: Some(name) } => {
-            let value = format_ident!("_{name}_value");
-            quote!(#value: #passed)
+    let entry_arguments = (0..parameters.len()).map(|index| format_ident!("argument_{index}"));
+    let entry_arguments = entry_arguments.collect::<Vec<_>>();
+    let device_arguments = parameters.iter().enumerate().map(|(index, parameter)| {
+        let (Parameter { passed, .. }, argument) = (parameter, &entry_arguments[index]);
+        if parameter.grid_constant {
+            // The compiler's name for the parameter.
+            let symbol = format!("{name}_param_{index}");
+            quote!({
+                let _ = #argument;
+                &*(::cuda_std::__parameter_address!(#symbol) as *const #passed)
+            })
+        } else {
+            quote!(#argument)
         }
-        _ => quote!(#input),
     });
-    let constants = parameters.iter().enumerate().filter_map(|(index, parameter)| {
-        Some((index, parameter.grid_constant.as_ref()?, &parameter.passed))
-    });
-    let references = constants.clone().map(|(index, constant, passed)| {
-        // The compiler's name for the parameter.
-        let symbol = format!("{name}_param_{index}");
-        quote! {
-            let #constant: &#passed =
-                unsafe { &*(::cuda_std::__parameter_address!(#symbol) as *const #passed) };
+    let host_arguments = parameters.iter().enumerate().map(|(index, parameter)| {
+        let passed = &parameter.passed;
+        if parameter.grid_constant {
+            quote!(&*arguments[#index].cast::<#passed>())
+        } else {
+            quote!(*arguments[#index].cast::<#passed>())
         }
     });
     // The compiler does not align a parameter to more than 16 bytes.
-    let alignments = constants.map(|(index, ..)| {
+    let constants = parameters.iter().enumerate().filter(|(_, of)| of.grid_constant);
+    let alignments = constants.map(|(index, _)| {
         let line =
             format!("// cuda_builder: {name} .param {index} .align {GRID_CONSTANT_ALIGNMENT}");
         quote! {
             #[cfg(target_arch = "nvptx64")]
             ::core::arch::global_asm!(#line);
-        }
-    });
-    let arguments = parameters.iter().enumerate().map(|(index, parameter)| {
-        let passed = &parameter.passed;
-        if parameter.grid_constant.is_some() {
-            quote!(&*arguments[#index].cast::<#passed>())
-        } else {
-            quote!(*arguments[#index].cast::<#passed>())
         }
     });
 
@@ -236,7 +233,6 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
         })
     });
 
-    let statements = &block.stmts;
     let bound = |value: &Option<Expr>| match value {
         Some(value) => quote!(::core::option::Option::Some(#value)),
         None => quote!(::core::option::Option::None),
@@ -251,17 +247,21 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
         #(#lines)*
         #(#alignments)*
 
-        #[cfg(target_arch = "nvptx64")]
         #(#attrs)*
-        #[unsafe(no_mangle)]
-        #vis unsafe extern "ptx-kernel" fn #name(#(#device_inputs),*) {
-            #(#references)*
-            #(#statements)*
-        }
-
-        #[cfg(not(target_arch = "nvptx64"))]
-        #(#attrs)*
+        #[cfg_attr(target_arch = "nvptx64", inline(always))]
         #vis unsafe fn #name(#inputs) #block
+
+        // Each entry has a module of its own, since rustc divides a crate into units that are compiled at the same time by modules.
+        #[cfg(target_arch = "nvptx64")]
+        mod #name {
+            use super::*;
+
+            #[unsafe(no_mangle)]
+            pub unsafe extern "ptx-kernel" fn #name(#(#entry_arguments: #types),*) {
+                // SAFETY: the launch keeps the kernel's contract.
+                unsafe { super::#name(#(#device_arguments),*) }
+            }
+        }
 
         #[cfg(not(target_arch = "nvptx64"))]
         #[doc = concat!("How the host launches [`", stringify!(#name), "`](fn@", stringify!(#name), ").")]
@@ -283,7 +283,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
             unsafe fn call(arguments: &[*const ::core::ffi::c_void]) {
                 // SAFETY: the launcher has checked the number of arguments and promises that each points to a value of
                 // its parameter's type.
-                unsafe { super::#name(#(#arguments),*) }
+                unsafe { super::#name(#(#host_arguments),*) }
             }
         }
     })
