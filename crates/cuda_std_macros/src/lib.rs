@@ -251,9 +251,11 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
         #[cfg_attr(target_arch = "nvptx64", inline(always))]
         #vis unsafe fn #name(#inputs) #block
 
-        // Each entry has a module of its own, since rustc divides a crate into units that are compiled at the same time by modules.
+        // rustc divides a crate into units that are compiled at the same time by modules: each entry has one of its own.
         #[cfg(target_arch = "nvptx64")]
         mod #name {
+            // For the types of parameters.
+            #[allow(unused_imports)]
             use super::*;
 
             #[unsafe(no_mangle)]
@@ -266,6 +268,8 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
         #[cfg(not(target_arch = "nvptx64"))]
         #[doc = concat!("How the host launches [`", stringify!(#name), "`](fn@", stringify!(#name), ").")]
         #vis mod #name {
+            // For the types of parameters.
+            #[allow(unused_imports)]
             use super::*;
 
             /// The kernel as the host sees it.
