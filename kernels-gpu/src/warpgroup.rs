@@ -45,6 +45,7 @@
 //! others are copied into such rows before ([`crate::prepare::repack`]), and the kernel does not know.
 
 pub mod addend;
+mod barriers;
 pub mod bulk_panels;
 pub mod cluster_split;
 mod derived;
@@ -66,7 +67,7 @@ pub mod split_halves;
 pub mod tile;
 pub mod unbrought;
 
-pub use roles::{CONSUMERS_MEET, HELD_MEET, PRODUCERS, become_consumer, become_producer};
+pub use roles::{PRODUCERS, become_consumer, become_producer};
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -81,6 +82,7 @@ use crate::slices::ring::{Ring, WARP};
 use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup::addend::Brings;
+use crate::warpgroup::barriers::{CONSUMERS_MEET, HELD_MEET};
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::Outbox;
 use crate::warpgroup::outgoing::Outgoing;

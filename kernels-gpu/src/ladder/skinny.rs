@@ -294,10 +294,13 @@ impl<
         unroll!(n < SLICES * MOST_IN_VECTOR, {
             let (s, i) = (n / MOST_IN_VECTOR, n % MOST_IN_VECTOR);
             if i < Self::VECTOR {
-                let k = k + (s * Self::DEPTH + i) as u32;
+                let first = k + (s * Self::DEPTH) as u32;
+                let k = first + i as u32;
+                let first = factors.small.at_in(factors.layouts.a, share.short, first);
+                let (down, right) = factors.small.steps_in(factors.layouts.a);
                 for row in 0..R {
                     let short = share.short + row as u32;
-                    let element = factors.small.at_in(factors.layouts.a, short, k);
+                    let element = first.add(row as u64 * down + i as u64 * right);
                     // SAFETY: an element of the factor where the predicate holds.
                     small[s][i][row] =
                         unsafe { element.load_if(k < factors.k && short < factors.short) };

@@ -45,15 +45,16 @@ use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP};
 use crate::swapped::InOrder;
 use crate::tile::Origin;
+use crate::warpgroup::barriers::{CONSUMERS_MEET, HELD_MEET};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::tile::WarpgroupTile;
-use crate::warpgroup::{CONSUMERS_MEET, HELD_MEET, PRODUCERS, become_consumer, become_producer};
+use crate::warpgroup::{PRODUCERS, become_consumer, become_producer};
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::wgmma::{self, M, THREADS};
 use cuda_std::{
-    bulk_copy, cluster, device_inline, early_start, hint, named_barrier, shared, thread, unroll,
+    bulk_copy, device_inline, early_start, hint, named_barrier, shared, thread, unroll,
 };
 use half::f16;
 pub(crate) use products::{InOneStep, InTwoSteps, Products, Steps};
@@ -80,25 +81,14 @@ pub(crate) struct Slice<A, B, const BM: usize, const BN: usize> {
     b: Halved<BulkPanel<f16, B, BN, BK>>,
 }
 
-/// The kernel for block tiles of `BM x BN`, factors in the layouts `L`, and clusters of as many blocks.
+/// The kernel for block tiles of `BM x BN`, and factors in the layouts `L`.
 ///
 /// What its parameters call A and B are the [lines](crate::prepare::split::Line) of both: their halves are known by their maps alone, in which
 /// both halves of a matrix follow one another as matrices.
-pub struct Halves<
-    const BM: usize,
-    const BN: usize,
-    const STAGES: u32,
-    L = Nn,
-    const CLUSTER: u32 = 1,
->(PhantomData<L>);
+pub struct Halves<const BM: usize, const BN: usize, const STAGES: u32, L = Nn>(PhantomData<L>);
 
-impl<
-    const BM: usize,
-    const BN: usize,
-    const STAGES: u32,
-    L: MajorLayouts<Operands = InOrder>,
-    const CLUSTER: u32,
-> GemmKernel for Halves<BM, BN, STAGES, L, CLUSTER>
+impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>>
+    GemmKernel for Halves<BM, BN, STAGES, L>
 {
     type Element = f16;
     type Target = f32;
@@ -117,10 +107,9 @@ impl<
     const SCHEDULE: Schedule = Schedule::Persistent;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const CLUSTER: u32 = CLUSTER;
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<f16, L::A, BM, BK>::BOX,
-        b: BulkPanel::<f16, L::B, BN, BK>::box_of(CLUSTER),
+        b: BulkPanel::<f16, L::B, BN, BK>::BOX,
         rests: false,
         c: None,
         d: Some(outbox::box_of::<f32>()),
@@ -136,12 +125,12 @@ impl<
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
             let mut products = Products::<InOneStep, BN>::declare();
-            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, CLUSTER);
+            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, 1);
             if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
                 become_producer();
                 if thread == Self::CONSUMERS {
                     early_start::wait();
-                    let parts = Parts::<CLUSTER>::new::<Self, _>(&p);
+                    let parts = Parts::<1>::new::<Self, _>(&p);
                     let parts = parts.map(|part| (part.origin, part.slices));
                     Self::produce(&p, &mut ring, parts);
                     ring.wait_all_read();
@@ -156,7 +145,7 @@ impl<
             let first = hint::uniform(thread / THREADS) * M as u32;
             let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
             let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
-            let mut parts = Parts::<CLUSTER>::new::<Self, _>(&p);
+            let mut parts = Parts::<1>::new::<Self, _>(&p);
             let mut next = parts.next();
             while let Some(Part { origin, slices, is_left, first_helper }) = next {
                 let origin = Origin { row: origin.row + first, ..origin };
@@ -167,7 +156,7 @@ impl<
                 if is_left {
                     sums.leave(&of_block(block), meet);
                 } else {
-                    for helper in (first_helper..block).step_by(CLUSTER as usize) {
+                    for helper in first_helper..block {
                         sums.collect(&of_block(helper), meet);
                     }
                     // On the way while sums are divided. Any earlier there would be no registers for it.
@@ -182,13 +171,8 @@ impl<
     }
 }
 
-impl<
-    const BM: usize,
-    const BN: usize,
-    const STAGES: u32,
-    L: MajorLayouts<Operands = InOrder>,
-    const CLUSTER: u32,
-> Halves<BM, BN, STAGES, L, CLUSTER>
+impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>>
+    Halves<BM, BN, STAGES, L>
 {
     /// Threads that multiply.
     const CONSUMERS: u32 = {
@@ -245,7 +229,6 @@ impl<
             let (a, b) = p.mapped_factors();
             bulk_copy::prefetch(a.map);
             bulk_copy::prefetch(b.map);
-            let rank = if CLUSTER > 1 { cluster::rank() } else { 0 };
             for (Origin { row, col }, slices) in parts {
                 for slice in slices {
                     let k = slice * BK as u32;
@@ -253,8 +236,8 @@ impl<
                     let full = ring.expect(Self::STAGE_BYTES);
                     to.a.high.load_part::<1>(of_half(a, 0), row, k, full, 0);
                     to.a.low.load_part::<1>(of_half(a, 1), row, k, full, 0);
-                    to.b.high.load_part::<CLUSTER>(of_half(b, 0), col, k, full, rank);
-                    to.b.low.load_part::<CLUSTER>(of_half(b, 1), col, k, full, rank);
+                    to.b.high.load_part::<1>(of_half(b, 0), col, k, full, 0);
+                    to.b.low.load_part::<1>(of_half(b, 1), col, k, full, 0);
                 }
             }
         }

@@ -21,6 +21,7 @@ use crate::maps::{BoxShape, Mapped};
 use crate::params::GemmParams;
 use crate::swapped::{InOrder, Operands};
 use crate::tile::Origin;
+use crate::warpgroup::barriers::FIRST_PART_MEETS;
 use crate::warpgroup::part::{self, PART_BYTES, ROW_BYTES, SWIZZLE, WARPS_TOGETHER};
 pub use crate::warpgroup::part::{ROWS, cols};
 use core::marker::PhantomData;
@@ -44,9 +45,6 @@ pub const ALIGNMENT: u32 = SWIZZLE.repeats_after();
 
 /// What a lane reads before it stores any of it.
 const AT_ONCE: usize = 8;
-
-/// The named barrier at which those of the first warpgroup meet; the ones before it are those of [`crate::warpgroup`].
-const FIRST_MEET: u32 = 3;
 
 /// A warp's room for parts of D on their way, whose operands are in order or swapped.
 pub struct Outbox<O = InOrder> {
@@ -84,7 +82,7 @@ impl<O: Operands> Outbox<O> {
         unsafe {
             if const { O::SWAPPED } {
                 let warpgroup = thread::thread_idx_x() / wgmma::THREADS;
-                named_barrier::sync(FIRST_MEET + warpgroup, wgmma::THREADS);
+                named_barrier::sync(FIRST_PART_MEETS + warpgroup, wgmma::THREADS);
             } else {
                 warp::sync_warp(warp::FULL_MASK);
             }

@@ -17,7 +17,8 @@
 //! K that is short beside the way to D: batches of small products, and results of f32. At 4096 x 4096 x 4096 in bf16 it is slower by 9 %, and by 4 % with a bias and GELU, which it
 //! does hide (H100).
 
-use super::{CONSUMERS_MEET, PRODUCERS, Warpgroup, become_consumer, become_producer};
+use super::barriers::FIRST_TURN;
+use super::{PRODUCERS, Warpgroup, become_consumer, become_producer};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
@@ -43,9 +44,6 @@ const BK: usize = 64;
 
 /// Threads among which a row of sums is divided.
 const THREADS_OF_ROW: u32 = 4;
-
-/// The named barrier at which the first warpgroup waits for its turn; the next one is the second's.
-const TURN: u32 = CONSUMERS_MEET + 1;
 
 /// The sums of a tile: as many as one of two warpgroups has of a tile with twice as many rows.
 type Sums = WarpgroupTile<BN, { WARPGROUPS * BM }>;
@@ -131,7 +129,7 @@ impl<
             let mut next = parts.next();
             while let Some(Part { origin, .. }) = next.take() {
                 if waits {
-                    named_barrier::sync(TURN + turn, consumers);
+                    named_barrier::sync(FIRST_TURN + turn, consumers);
                 }
                 waits = true;
                 let (index, origin) = in_product::<Self, _>(&p, origin);
@@ -140,7 +138,7 @@ impl<
                 let mut give_turn = || {
                     goes_on = parts.next().is_some();
                     if goes_on {
-                        named_barrier::arrive(TURN + (1 - turn), consumers);
+                        named_barrier::arrive(FIRST_TURN + (1 - turn), consumers);
                     }
                 };
                 // As in `Warpgroup::consume`: with a way past all products in the loop ptxas would run one after another (C7515).

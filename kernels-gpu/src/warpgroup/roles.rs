@@ -1,4 +1,4 @@
-//! Those who bring slices and those who multiply: their registers, and the barriers at which they meet.
+//! Those who bring slices and those who multiply: their threads and registers.
 
 use cuda_std::device_inline;
 use cuda_std::registers;
@@ -6,12 +6,6 @@ use cuda_std::wgmma::THREADS;
 
 /// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
 pub const PRODUCERS: u32 = THREADS;
-
-/// The named barrier of all threads that multiply.
-pub const CONSUMERS_MEET: u32 = 1;
-
-/// The named barrier at which the second warpgroup waits before its last slices of a tile.
-pub const HELD_MEET: u32 = 2;
 
 /// Registers of a producer. Those of all threads of a block are what it was launched with: 168 for each of 384.
 const PRODUCER_REGISTERS: u32 = 40;

@@ -18,7 +18,8 @@
 //! It counts most where D has few rows. 16 of a product of 28672 columns and a depth of 4096 in bf16, of which B is 235 MB, take 62 us in tiles of 64 x 64
 //! ([`WARPGROUPS`](super::tile::WARPGROUPS)), 75 in tiles that have all of their 128 rows copied, and 55 if all that is done is to bring B to shared memory (H200).
 
-use super::{CONSUMERS_MEET, Warpgroup};
+use super::Warpgroup;
+use super::barriers::CONSUMERS_MEET;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::maps::Boxes;

@@ -1,6 +1,6 @@
 //! What parts of a block do together: barriers of some of its warps, registers that move from one warpgroup to another.
 
-use core::arch::{asm, nvptx};
+use core::arch::asm;
 
 /// Whether warpgroups can hand registers over: sm_90a alone.
 pub const REGISTER_TRANSFERS: bool = cfg!(target_feature = "sm_90a");
