@@ -9,7 +9,8 @@ use crate::gemm::Gemm;
 use crate::matrix::Matrix;
 use crate::precision::Precision;
 use crate::verify::{
-    Comparison, Distribution, Errors, ExactProduct, Problem, compare, random_matrix, rng,
+    Comparison, Distribution, Errors, ExactProduct, Problem, check_room, compare, random_matrix,
+    rng,
 };
 use ndarray::Array2;
 
@@ -86,19 +87,11 @@ const BYTES_OF_FACTOR: usize = 24;
 /// Bytes for an element of D on the host: as it is read, the exact result and its magnitude, the reference and its bound.
 const BYTES_OF_RESULT: usize = 48;
 
-/// Checks that the host has room for a product and its exact result.
-fn check_room(m: usize, n: usize, k: usize) -> Result<()> {
-    let bytes = || {
-        let factors = m.checked_mul(k)?.checked_add(k.checked_mul(n)?)?;
-        let results = m.checked_mul(n)?.checked_mul(BYTES_OF_RESULT)?;
-        factors.checked_mul(BYTES_OF_FACTOR)?.checked_add(results)
-    };
-    let requested = bytes().unwrap_or(usize::MAX);
-    let mut room = Vec::<u8>::new();
-    let reserved = room.try_reserve_exact(requested);
-    // What is not used may not even be reserved.
-    std::hint::black_box(&mut room);
-    reserved.map_err(|_| Error::OutOfHostMemory { requested })
+/// Bytes on the host of a product and its exact result.
+fn bytes(m: usize, n: usize, k: usize) -> Option<usize> {
+    let factors = m.checked_mul(k)?.checked_add(k.checked_mul(n)?)?;
+    let results = m.checked_mul(n)?.checked_mul(BYTES_OF_RESULT)?;
+    factors.checked_mul(BYTES_OF_FACTOR)?.checked_add(results)
 }
 
 /// A product on a device whose exact result is known.
@@ -133,7 +126,7 @@ impl Trial {
         (m, n, k): (usize, usize, usize),
         seed: u64,
     ) -> Result<Trial> {
-        check_room(m, n, k)?;
+        check_room(bytes(m, n, k))?;
         let rng = &mut rng(seed, k as u64);
         let host_a = random_matrix(rng, m, k, data.distribution());
         let host_b = random_matrix(rng, k, n, data.distribution());

@@ -7,7 +7,9 @@ use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom;
 use regemm::kernels::{Types, base_name, family_name, kernels_of};
-use regemm::verify::{Addend, BatchCase, Case, Comparison, Elements, Uploaded, compare, rng};
+use regemm::verify::{
+    Addend, BatchCase, Case, Comparison, Elements, Uploaded, check_room, compare, rng,
+};
 use regemm::{
     Activation, BiasAxis, Device, Element, Error, KernelInfo, Layouts, Precision, Yields,
 };
@@ -112,24 +114,15 @@ impl Draw {
         twin.filter(|_| free).unwrap_or(asked)
     }
 
-    /// Checks that the host has room for the operands, and for the reference in double precision.
-    fn check_room<T>(&self) -> Result<(), Error> {
+    /// Bytes on the host of the operands, and of the reference in double precision.
+    fn bytes<T>(&self) -> Option<usize> {
         let Case { m, n, k, .. } = self.case;
         let area =
             |rows: usize, cols: usize| (rows + 2 * WIDEST_GAP).checked_mul(cols + 2 * WIDEST_GAP);
-        let bytes = || {
-            // Each factor is held as drawn, as uploaded, widened, and as its magnitudes.
-            let factors =
-                area(m, k)?.checked_add(area(k, n)?)?.checked_mul(2 * size_of::<T>() + 16)?;
-            let results = area(m, n)?.checked_mul(BYTES_OF_RESULT)?;
-            factors.checked_add(results)?.checked_mul(self.case.count().max(1))
-        };
-        let requested = bytes().unwrap_or(usize::MAX);
-        let mut room = Vec::<u8>::new();
-        let reserved = room.try_reserve_exact(requested);
-        // What is not used may not even be reserved.
-        std::hint::black_box(&mut room);
-        reserved.map_err(|_| Error::OutOfHostMemory { requested })
+        // Each factor is held as drawn, as uploaded, widened, and as its magnitudes.
+        let factors = area(m, k)?.checked_add(area(k, n)?)?.checked_mul(2 * size_of::<T>() + 16)?;
+        let results = area(m, n)?.checked_mul(BYTES_OF_RESULT)?;
+        factors.checked_add(results)?.checked_mul(self.case.count().max(1))
     }
 
     /// Runs kernels of the case's element types on it, each in its own layouts.
@@ -141,7 +134,7 @@ impl Draw {
         device: &Device,
         kernels: &[&'static KernelInfo],
     ) -> Result<Vec<Outcome>, Failure> {
-        self.check_room::<T>()?;
+        check_room(self.bytes::<T>())?;
         let operands = self.case.operands_of::<T, D>(&mut rng(self.seed, 2 * self.index + 1));
         let expected =
             self.case.reference(&operands).map_err(|error| Failure::Usage(error.to_string()))?;

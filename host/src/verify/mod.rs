@@ -12,6 +12,7 @@
 //! | `check` | chooses between the two by the size of the product |
 //! | `accuracy` | by how much a product is off, in two numbers |
 //! | `inputs` | seeded random matrices |
+//! | `room` | whether the host has room for operands and reference |
 //! | `case` | one product, or batch of them, with everything that can vary about it |
 //! | `uploaded` | a case on a device, and its run |
 //! | `canary` | patterns around and inside outputs that show stray and missing writes |
@@ -30,6 +31,7 @@ mod freivalds;
 mod inputs;
 mod problem;
 mod reference;
+mod room;
 mod sums;
 mod uploaded;
 
@@ -44,4 +46,5 @@ pub use freivalds::{Freivalds, FreivaldsResult, VECTORS};
 pub use inputs::{Distribution, exact_integer_limit, random_matrix, random_vector, rng};
 pub use problem::{Problem, ShapeError};
 pub use reference::{Reference, exact_reference, reference};
+pub use room::check_room;
 pub use uploaded::{Outcome, Uploaded};
