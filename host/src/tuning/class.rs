@@ -45,6 +45,12 @@ impl Shape {
         (address | bytes(cols) | bytes(ld)).is_multiple_of(VECTOR_BYTES)
     }
 
+    /// Multiplications and additions for each byte of A, B and D, whose elements have so many.
+    pub fn operations_per_byte(self, element_bytes: usize) -> f64 {
+        let [m, n, k] = [self.m, self.n, self.k].map(f64::from);
+        2.0 * m * n * k / ((m * k + k * n + m * n) * element_bytes as f64)
+    }
+
     /// The class it belongs to.
     pub fn class(self) -> ShapeClass {
         let Shape { m, n, k, aligned } = self;

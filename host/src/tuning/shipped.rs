@@ -5,7 +5,7 @@
 //! knows better where both have times.
 //!
 //! Not all is measured on the GPU itself: the H200's times of `warpgroup_fitted_tall`, and of `warpgroup_fitted128` and its pairs for row-major factors, are worked out from what these take of other kernels'
-//! times on an H100, and times that cannot be, since a sample had to wait for the host, are left out. What was done is in
+//! times on an H100, of the fastest other one's there, and what is known of 6144 is an H100's. Times that cannot be, since a sample had to wait for the host, are left out. What was done is in
 //! `docs/measurements/half-log.md`.
 //!
 //! A GPU without times of some element types takes those of another of its compute capability: which kernel is fastest depends most on the
