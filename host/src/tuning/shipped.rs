@@ -141,7 +141,8 @@ impl Shipped {
 }
 
 /// The tables that a device takes: of row-major factors that of [one GPU](used_by), and of other layouts, which are [ratios](super::in_layouts) to that, those of all that are
-/// alike, since a few shapes may have been measured on one and many on another. They count beside row-major factors alone.
+/// alike, since a few shapes may have been measured on one and many on another. They count beside row-major factors alone, and those of another GPU
+/// only where products do not wait for memory (`model.rs`).
 pub(super) fn for_device(device: &DeviceInfo, types: impl Into<Types>) -> Option<ShippedTables> {
     let types = types.into();
     let used = used_by(device, types)?;
