@@ -221,25 +221,25 @@ pub struct Inside<'a> {
     pub whole: Mapped<'a>,
     /// In boxes of what it has besides these along k.
     pub rest: Mapped<'a>,
-    /// Its rows of A or columns of B.
-    pub end: u32,
+    /// Its rows of A or columns of B, unless whole boxes are brought whatever is outside, or nothing is.
+    pub end: Option<u32>,
 }
 
 impl<'a> Inside<'a> {
     /// A factor that comes in whole boxes alone: hardware fills with zeros what lies outside of it.
     #[device_inline]
     pub const fn whole(whole: Mapped<'a>) -> Self {
-        Inside { whole, rest: whole, end: u32::MAX }
+        Inside { whole, rest: whole, end: None }
     }
 }
 
 impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
-    /// A and B of the product, as if they had so many rows and columns.
+    /// A and B of the product, which [end](Inside::end) so.
     ///
     /// # Safety
     /// As for [`mapped_factors`](Self::mapped_factors), of which the [boxes](Boxes::rests) have rests.
     #[device_inline]
-    pub unsafe fn factors_inside(&self, [m, n]: [u32; 2]) -> (Inside<'_>, Inside<'_>) {
+    pub unsafe fn factors_inside(&self, [m, n]: [Option<u32>; 2]) -> (Inside<'_>, Inside<'_>) {
         // SAFETY: as promised by the caller; the entry refers to its own parameters, which live as long as the launch.
         let ((a, b), [rest_a, rest_b]) =
             unsafe { (self.mapped_factors(), &(*self.maps.matrices).factors.rests) };

@@ -67,7 +67,7 @@ pub mod split_halves;
 pub mod tile;
 pub mod unbrought;
 
-pub use roles::{PRODUCERS, become_consumer, become_producer};
+pub use roles::{PRODUCERS, become_consumer, become_producer, is_elected};
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -226,7 +226,7 @@ impl<
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Self::CLUSTER);
             if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
                 Self::become_producer();
-                if thread == Self::CONSUMERS {
+                if is_elected(Self::CONSUMERS) {
                     early_start::wait();
                     let parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
                     let parts = parts.map(|Part { origin, slices, .. }| {

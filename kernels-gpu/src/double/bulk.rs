@@ -49,7 +49,7 @@ use crate::warp::panels::{PanelA, PanelB, Panels};
 use core::marker::PhantomData;
 use cuda_std::{
     bulk_copy, cluster, device_inline, early_start, hint, named_barrier, registers, shared, thread,
-    unroll,
+    unroll, warp,
 };
 
 /// Threads that own no sums: a warp for each group of those that multiply, and one that copies. Registers are handed over by four warps.
@@ -135,15 +135,15 @@ impl<
             let mut ring = Ring::for_bulk_copies(Self::RING, GROUPS, CLUSTER);
             if thread >= Self::CONSUMERS {
                 registers::decrease::<PRODUCER_REGISTERS>();
-                let warp = hint::uniform((thread - Self::CONSUMERS) / WARP);
-                if p.k > 0 && warp < GROUPS {
-                    Self::announce(&p, &mut ring, warp);
-                } else if p.k > 0 && thread == Self::CONSUMERS + GROUPS * WARP {
+                let role = hint::uniform((thread - Self::CONSUMERS) / WARP);
+                if p.k > 0 && role < GROUPS {
+                    Self::announce(&p, &mut ring, role);
+                } else if p.k > 0 && role == GROUPS && warp::elect(warp::FULL_MASK) {
                     early_start::wait();
                     Self::copy(&p, &mut ring);
                     return;
                 }
-                if warp < GROUPS {
+                if role < GROUPS {
                     ring.leave_cluster();
                 }
                 return;

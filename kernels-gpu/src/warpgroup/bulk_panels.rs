@@ -21,11 +21,11 @@ use crate::maps::{BoxShape, Inside, Mapped};
 use crate::swapped::{InOrder, Operands};
 use core::marker::PhantomData;
 use cuda_std::bulk_copy::{self, load_3d, load_3d_multicast};
-use cuda_std::device_inline;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::SharedPtr;
 use cuda_std::swizzle::Swizzle;
 use cuda_std::wgmma::{Descriptor, Element, K, KMajor, Layout, Major, MnMajor};
+use cuda_std::{device_inline, unroll};
 
 /// How boxes lie in shared memory.
 const SWIZZLE: Swizzle = Swizzle::Bytes128;
@@ -120,17 +120,18 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         if BLOCKS > 1 && inside == 0 { part } else { inside }
     }
 
-    /// Rows of A or columns of B of a panel that begins at `first` and is as wide as that which are inside of a factor of `end` of them.
+    /// Rows of A or columns of B of a panel that begins at `first` and is as wide as that which are inside of a factor that [ends](Inside::end) there: all where it is not asked.
     #[device_inline]
-    const fn inside((first, width): (u32, u32), end: u32) -> u32 {
+    const fn inside((first, width): (u32, u32), end: Option<u32>) -> u32 {
+        let Some(end) = end else { return width };
         let inside = end.saturating_sub(first);
         if inside < width { inside } else { width }
     }
 
-    /// Bytes of what as many blocks together [load](Self::load_part) of a panel that begins at row of A or column of B `first`, from a factor of `end` of them: of rows along k
+    /// Bytes of what as many blocks together [load](Self::load_part) of a panel that begins at row of A or column of B `first`, from a factor that [ends](Inside::end) there: of rows along k
     /// those that are inside, and across whole boxes that have something of it.
     #[device_inline]
-    pub fn bytes_of_parts<const BLOCKS: u32>(first: u32, end: u32) -> u32 {
+    pub fn bytes_of_parts<const BLOCKS: u32>(first: u32, end: Option<u32>) -> u32 {
         let inside = Self::inside((first, WIDTH as u32), end);
         if M::TRANSPOSED {
             Self::brought::<BLOCKS>(Self::boxes(inside), WIDTH as u32 / Self::ROW) * Self::BOX_BYTES
@@ -141,7 +142,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
 
     /// The same of what they load [of a tile that fits](Self::load_part_of_width) and has so many columns.
     #[device_inline]
-    pub fn bytes_of_width<const BLOCKS: u32>(first: u32, width: u32, end: u32) -> u32 {
+    pub fn bytes_of_width<const BLOCKS: u32>(first: u32, width: u32, end: Option<u32>) -> u32 {
         let inside = Self::inside((first, width), end);
         if M::TRANSPOSED {
             Self::boxes(inside) * Self::BOX_BYTES
@@ -169,7 +170,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     /// The maps are there as long as the launch.
     #[device_inline]
     pub unsafe fn prefetch(factor: Inside<'_>, rows: u32) {
-        let is_rest = !M::TRANSPOSED && factor.end < rows;
+        let is_rest = !M::TRANSPOSED && factor.end.is_some_and(|end| end < rows);
         if is_rest {
             bulk_copy::prefetch(factor.rest.map);
         } else {
@@ -197,11 +198,15 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         // SAFETY: as promised by the caller.
         unsafe {
             if M::TRANSPOSED {
-                for number in 0..Self::boxes(Self::inside((first, width), factor.end)) {
-                    let offset = number * Self::BOX_BYTES + skipped * ROW_BYTES;
-                    let at = (first + number * Self::ROW, k + skipped);
-                    self.load_box::<BLOCKS>(offset, factor.whole, at, full);
-                }
+                let boxes = Self::boxes(Self::inside((first, width), factor.end));
+                unroll!(i < WIDTH / Self::ROW as usize, {
+                    let number = i as u32;
+                    if number < boxes {
+                        let offset = number * Self::BOX_BYTES + skipped * ROW_BYTES;
+                        let at = (first + number * Self::ROW, k + skipped);
+                        self.load_box::<BLOCKS>(offset, factor.whole, at, full);
+                    }
+                });
             } else {
                 self.load_rows::<BLOCKS>(factor, (first, skipped, rows), k, full);
             }
@@ -247,7 +252,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         (thread, threads): (u32, u32),
     ) {
         const VECTOR: usize = 4;
-        let inside = Self::inside((first, width), end);
+        let inside = Self::inside((first, width), Some(end));
         let (inside, all, bytes) = match M::TRANSPOSED {
             true => (Self::boxes(inside), Self::boxes(width), Self::BOX_BYTES),
             false => (inside, width, ROW_BYTES),
@@ -333,11 +338,14 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
                 let boxes = WIDTH as u32 / Self::ROW / BLOCKS;
                 let first_box = part * boxes;
                 let inside = Self::boxes(Self::inside((first, WIDTH as u32), factor.end));
-                for number in 0..Self::brought_of_part::<BLOCKS>(inside, boxes, part) {
-                    let number = first_box + number;
-                    let at = first + number * Self::ROW;
-                    self.load_box::<BLOCKS>(number * Self::BOX_BYTES, factor.whole, (at, k), full);
-                }
+                let brought = Self::brought_of_part::<BLOCKS>(inside, boxes, part);
+                unroll!(i < WIDTH / Self::ROW as usize / BLOCKS as usize, {
+                    if (i as u32) < brought {
+                        let number = first_box + i as u32;
+                        let (offset, at) = (number * Self::BOX_BYTES, first + number * Self::ROW);
+                        self.load_box::<BLOCKS>(offset, factor.whole, (at, k), full);
+                    }
+                });
             } else {
                 let rows = const { Self::box_of(BLOCKS).rows };
                 self.load_rows::<BLOCKS>(factor, (first, part * rows, rows), k, full);

@@ -49,7 +49,7 @@ use crate::warpgroup::barriers::{CONSUMERS_MEET, HELD_MEET};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::tile::WarpgroupTile;
-use crate::warpgroup::{PRODUCERS, become_consumer, become_producer};
+use crate::warpgroup::{PRODUCERS, become_consumer, become_producer, is_elected};
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::wgmma::{self, M, THREADS};
@@ -128,7 +128,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
             let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, 1);
             if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
                 become_producer();
-                if thread == Self::CONSUMERS {
+                if is_elected(Self::CONSUMERS) {
                     early_start::wait();
                     let parts = Parts::<1>::new::<Self, _>(&p);
                     let parts = parts.map(|part| (part.origin, part.slices));

@@ -18,7 +18,7 @@
 //! does hide (H100).
 
 use super::barriers::FIRST_TURN;
-use super::{PRODUCERS, Warpgroup, become_consumer, become_producer};
+use super::{PRODUCERS, Warpgroup, become_consumer, become_producer, is_elected};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
@@ -100,7 +100,7 @@ impl<
             let mut ring = Ring::<STAGES>::for_bulk_copies(barriers, THREADS / WARP, 1);
             if hint::uniform(thread / WARP) >= consumers / WARP {
                 become_producer();
-                if thread == consumers {
+                if is_elected(consumers) {
                     early_start::wait();
                     let parts =
                         Parts::<1>::new::<Self, _>(&p).map(|Part { origin, slices, .. }| {

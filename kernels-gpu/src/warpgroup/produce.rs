@@ -47,7 +47,7 @@ impl<
         }
         // SAFETY: as promised by the caller.
         unsafe {
-            let (a, b) = p.factors_inside([hint::opaque(p.m), hint::opaque(p.n)]);
+            let (a, b) = p.factors_inside(Self::ends(p));
             BulkPanel::<T, L::A, BM, BK>::prefetch(a, BM as u32 / BESIDE);
             BulkPanel::<T, L::B, BN, BK>::prefetch(b, fit::cols::<Self, _>(p) / ABOVE);
             let mut margin = Margin::new(!brings_c || !p.c_is_mapped_anew());
@@ -81,44 +81,74 @@ impl<
     ) {
         // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.
         unsafe {
-            let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
-            let cols = fit::cols::<Self, _>(p);
-            margin.begin(Self::inside_of_cluster(p, Origin { row, col }, cols));
-            let of_a = |end| BulkPanel::<T, L::A, BM, BK>::bytes_of_parts::<BESIDE>(row, end);
-            let of_b = |end| match FITS {
-                true => BulkPanel::<T, L::B, BN, BK>::bytes_of_width::<ABOVE>(col, cols, end),
-                false => BulkPanel::<T, L::B, BN, BK>::bytes_of_parts::<ABOVE>(col, end),
-            };
+            let tile = (Origin { row, col }, fit::cols::<Self, _>(p));
+            let (inside, all) = Self::inside_of_cluster(p, tile);
+            margin.begin(inside, all);
             for slice in slices {
                 before();
-                // What else a slice depends on is worked out each time anew: producers have few registers.
-                let ends = margin.next([hint::opaque(p.m), hint::opaque(p.n)]);
-                let (a, b) = p.factors_inside(ends);
                 let k = slice * BK as u32;
-                let (to_a, to_b) = Self::panels(ring.wait_empty());
-                let full = ring.expect(of_a(a.end) + of_b(b.end));
-                to_a.load_part::<BESIDE>(a, row, k, full, rank);
-                if const { FITS } {
-                    to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, rank);
+                let stage = ring.wait_empty();
+                // Most slices are whole, and of these nothing need be worked out: where a product is small one thread has no more time for a slice than it takes.
+                if margin.next_is_whole() {
+                    Self::bring_slice(p, (ring, stage), tile, k, [None; 2]);
                 } else {
-                    to_b.load_part::<ABOVE>(b, col, k, full, rank);
+                    Self::bring_slice(p, (ring, stage), tile, k, Self::ends(p));
                 }
             }
         }
     }
 
-    /// Rows and columns of its cluster's tiles that are inside of D, where this block's begins at `origin` and has so many columns.
+    /// Where A and B end, worked out each time anew: producers have few registers.
+    #[device_inline]
+    fn ends<E: Epilogue<D>>(p: &GemmParams<T, E, D>) -> [Option<u32>; 2] {
+        [p.m, p.n].map(|end| Some(hint::opaque(end)))
+    }
+
+    /// Brings this block's part of the slice at `k` to a stage, of factors that [end](crate::maps::Inside::end) so.
+    ///
+    /// # Safety
+    /// As for [`bring`](Self::bring); the stage is the ring's next, and empty.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn bring_slice<E: Epilogue<D>>(
+        p: &GemmParams<T, E, D>,
+        (ring, stage): (&mut Ring<STAGES>, u32),
+        (Origin { row, col }, cols): (Origin, u32),
+        k: u32,
+        ends: [Option<u32>; 2],
+    ) {
+        let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
+        let of_a = BulkPanel::<T, L::A, BM, BK>::bytes_of_parts::<BESIDE>(row, ends[0]);
+        let of_b = match FITS {
+            true => BulkPanel::<T, L::B, BN, BK>::bytes_of_width::<ABOVE>(col, cols, ends[1]),
+            false => BulkPanel::<T, L::B, BN, BK>::bytes_of_parts::<ABOVE>(col, ends[1]),
+        };
+        let (to_a, to_b) = Self::panels(stage);
+        // SAFETY: as promised by the caller, and the consumers wait for the stage to be full.
+        unsafe {
+            let (a, b) = p.factors_inside(ends);
+            let full = ring.expect(of_a + of_b);
+            to_a.load_part::<BESIDE>(a, row, k, full, rank);
+            if const { FITS } {
+                to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, rank);
+            } else {
+                to_b.load_part::<ABOVE>(b, col, k, full, rank);
+            }
+        }
+    }
+
+    /// Rows and columns of its cluster's tiles that are inside of D, where this block's begins at `origin` and has so many columns; and all that they have.
     #[device_inline]
     fn inside_of_cluster<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
-        Origin { row, col }: Origin,
-        cols: u32,
-    ) -> (u32, u32) {
+        (Origin { row, col }, cols): (Origin, u32),
+    ) -> ((u32, u32), (u32, u32)) {
         let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
         let (rows, cols_of_block) = (BM as u32, cols);
         let (first_row, first_col) =
             (row - rank / BESIDE * rows, col - rank % BESIDE * cols_of_block);
-        ((p.m - first_row).min(rows * ABOVE), (p.n - first_col).min(cols_of_block * BESIDE))
+        let all = (rows * ABOVE, cols_of_block * BESIDE);
+        (((p.m - first_row).min(all.0), (p.n - first_col).min(all.1)), all)
     }
 
     /// Brings C of the tile that begins at `origin`, which is finished by this block.

@@ -87,7 +87,7 @@ impl<
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
                 warpgroup::become_producer();
-                if thread == consumers {
+                if warpgroup::is_elected(consumers) {
                     early_start::wait();
                     Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::bring(
                         &p,

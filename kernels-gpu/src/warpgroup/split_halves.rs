@@ -68,7 +68,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
             let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
             if thread >= consumers {
                 warpgroup::become_producer();
-                if thread == consumers {
+                if warpgroup::is_elected(consumers) {
                     early_start::wait();
                     Halves::<BM, BN, STAGES, L>::produce(&p, &mut ring, [(origin, slices)]);
                 }

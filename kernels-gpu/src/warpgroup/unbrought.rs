@@ -35,13 +35,13 @@ use crate::warpgroup::outgoing::Outgoing;
 use cuda_std::wgmma::Major;
 use cuda_std::{bulk_copy, device_inline, hint, named_barrier, shared, thread, wgmma};
 
-/// How many of the last slices that a block has brought have zeros around what is inside of A and B.
+/// How many of the next slices are brought in whole boxes.
 pub struct Margin<const STAGES: u32> {
     /// Rows and columns of a cluster's tile that are inside; none before the first tile. Blocks of a cluster, which bring slices together, so have the same.
     inside: u32,
-    /// No more than stages.
-    slices: u32,
-    /// Whether consumers clear the stages of the tile's slices.
+    /// No more than stages, or more than there ever are where nothing is outside.
+    wholes: u32,
+    /// Whether none of them is, since consumers clear the stages of the tile's slices.
     is_cleared: bool,
 }
 
@@ -49,38 +49,43 @@ impl<const STAGES: u32> Margin<STAGES> {
     /// Before the first tile, for whose slices consumers [clear](Warpgroup::clear_outside) the stages or not.
     #[device_inline]
     pub const fn new(is_cleared: bool) -> Self {
-        Margin { inside: 0, slices: 0, is_cleared }
+        Margin { inside: 0, wholes: 0, is_cleared }
     }
 
-    /// The cluster begins a tile of which so many rows and columns are inside.
+    /// The cluster begins a tile of which so many of all rows and columns are inside.
     #[device_inline]
-    pub const fn begin(&mut self, (rows, cols): (u32, u32)) {
-        let inside = rows << u16::BITS | cols;
-        if self.inside != 0 {
-            self.is_cleared = false;
-            if self.inside != inside {
-                self.slices = 0;
-            }
+    pub const fn begin(&mut self, inside: (u32, u32), all: (u32, u32)) {
+        let is_first = self.inside == 0;
+        let (inside, all) = (Self::word(inside), Self::word(all));
+        if self.inside != inside {
+            self.wholes = if inside == all { u32::MAX } else { STAGES };
         }
+        self.is_cleared = self.is_cleared && is_first && inside != all;
         self.inside = inside;
     }
 
-    /// Where A and B end for the next slice, which are those sizes, or nowhere if its stage has no zeros behind their ends yet.
+    /// Rows and columns.
     #[device_inline]
-    pub const fn next(&mut self, ends: [u32; 2]) -> [u32; 2] {
-        if self.slices < STAGES {
-            self.slices += 1;
-            if !self.is_cleared {
-                return [u32::MAX; 2];
-            }
+    const fn word((rows, cols): (u32, u32)) -> u32 {
+        rows << u16::BITS | cols
+    }
+
+    /// Whether the next slice comes in whole boxes: nothing of it is outside, or its stage has no zeros there yet.
+    #[device_inline]
+    pub const fn next_is_whole(&mut self) -> bool {
+        if self.wholes == 0 {
+            return false;
         }
-        ends
+        self.wholes -= 1;
+        !self.is_cleared
     }
 
     /// Something else has come to the stages.
     #[device_inline]
     pub const fn spoil(&mut self) {
-        self.slices = 0;
+        if self.wholes < STAGES {
+            self.wholes = STAGES;
+        }
     }
 }
 
@@ -200,39 +205,54 @@ impl<
 mod tests {
     use super::*;
 
+    const ALL: (u32, u32) = (128, 256);
+
     /// Whether each of the next slices comes whole.
     fn wholes<const SLICES: usize>(margin: &mut Margin<3>) -> [bool; SLICES] {
-        core::array::from_fn(|_| margin.next([5, 7]) == [u32::MAX; 2])
+        core::array::from_fn(|_| margin.next_is_whole())
     }
 
     #[test]
     fn a_slice_for_each_stage_comes_whole_when_what_is_inside_changes() {
         let mut margin = Margin::new(false);
-        margin.begin((128, 256));
+        margin.begin((127, 256), ALL);
         assert_eq!(wholes(&mut margin), [true, true], "fewer than stages");
-        margin.begin((128, 256));
+        margin.begin((127, 256), ALL);
         assert_eq!(wholes(&mut margin), [true, false, false, false]);
-        margin.begin((5, 256));
+        margin.begin((5, 256), ALL);
         assert_eq!(wholes(&mut margin), [true, true, true, false]);
         margin.spoil();
         assert_eq!(wholes(&mut margin), [true, true, true, false]);
-        margin.begin((5, 7));
+        margin.begin((5, 7), ALL);
         assert_eq!(wholes(&mut margin), [true; 3]);
+    }
+
+    #[test]
+    fn all_slices_come_whole_where_nothing_is_outside() {
+        let mut margin = Margin::new(true);
+        margin.begin(ALL, ALL);
+        assert_eq!(wholes(&mut margin), [true; 5], "there was nothing to clear");
+        margin.spoil();
+        assert_eq!(wholes(&mut margin), [true; 5]);
+        margin.begin((5, 256), ALL);
+        assert_eq!(wholes(&mut margin), [true, true, true, false], "nobody has cleared anything");
+        margin.begin(ALL, ALL);
+        assert_eq!(wholes(&mut margin), [true; 5]);
     }
 
     #[test]
     fn of_the_first_tile_none_does_where_its_stages_are_cleared() {
         let mut margin = Margin::new(true);
-        margin.begin((5, 7));
+        margin.begin((5, 7), ALL);
         assert_eq!(wholes(&mut margin), [false; 2]);
-        margin.begin((5, 7));
+        margin.begin((5, 7), ALL);
         assert_eq!(wholes(&mut margin), [true, false], "the last stage was not");
         let mut margin = Margin::new(true);
-        margin.begin((5, 7));
+        margin.begin((5, 7), ALL);
         assert_eq!(wholes(&mut margin), [false; 4]);
-        margin.begin((5, 7));
+        margin.begin((5, 7), ALL);
         assert_eq!(wholes(&mut margin), [false; 2]);
-        margin.begin((5, 8));
+        margin.begin((5, 8), ALL);
         assert_eq!(wholes(&mut margin), [true, true, true, false]);
     }
 }
