@@ -78,7 +78,7 @@ pub const SURVIVORS: &[Survivor] = &[
         "let powers = Halves::<BM, BN, STAGES, L>::consume(",
         LanesHaveMet,
     ),
-    survivor(WarpBarrier, "double/bulk.rs", "Self::announce(&p, &mut ring, warp);", LanesHaveMet),
+    survivor(WarpBarrier, "double/bulk.rs", "Self::announce(&p, &mut ring, role);", LanesHaveMet),
     survivor(
         NamedBarrier,
         "warpgroup/split_halves.rs",
