@@ -2,6 +2,7 @@
 
 use crate::module::{ARCHS, Module, module_of, words};
 use regemm::{Layout, Layouts};
+use regemm_kernels::maps::BoxShape;
 use regemm_kernels::table::{HALVES, ROUNDED, TF32};
 
 /// Catches products of halves that wait for one another: in each half of a slice those of low halves are under way when the sums of high
@@ -26,9 +27,12 @@ fn products_of_halves_take_sums_over_while_others_are_under_way() {
         assert!(half_of_slice[8].starts_with("wgmma.wait_group"), "{}", kernel.name);
         assert_eq!(of_warpgroups[9..18], half_of_slice, "{}", kernel.name);
         let loads = code.iter().filter(|word| word.starts_with("cp.async.bulk.tensor.3d.shared"));
-        // Both halves of both factors, once for each way to come by a tile: boxes across are a loop, of which the compiler may write out rounds.
-        let loads = loads.count();
-        assert!(loads > 0 && loads.is_multiple_of(4), "{}: {loads}", kernel.name);
+        // All boxes of both halves of both factors, once for each way to come by a tile.
+        let (tile, boxes) = (kernel.tile, kernel.boxes.unwrap());
+        let of = |width: u32, shape: BoxShape| width * tile.bk / (shape.rows * shape.cols);
+        let boxes = 2 * (of(tile.bm, boxes.a) + of(tile.bn, boxes.b));
+        let loads = loads.count() as u32;
+        assert!(loads > 0 && loads.is_multiple_of(boxes), "{}: {loads}", kernel.name);
         assert!(!text.contains(".local"), "{}", kernel.name);
     }
 }
