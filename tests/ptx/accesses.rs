@@ -1,8 +1,9 @@
 //! Memory: state spaces, widths, and how much is shared.
 
-use crate::module::{bytes, modules};
-use regemm::{Dtype, Layout, Layouts, Rung};
+use crate::module::{Module, bytes, modules, modules_that};
+use regemm::{Dtype, KernelInfo, Layout, Layouts, Rung};
 use regemm_kernels::kernel::Schedule;
+use regemm_kernels::maps::BoxShape;
 use std::collections::BTreeSet;
 
 /// Catches generic accesses: a pointer that went round `cuda_std`, which the simulator cannot see and for which the GPU
@@ -262,5 +263,49 @@ fn shared_memory_is_as_large_as_the_tiles() {
         };
         assert_eq!(arrays, expected, "{name}");
         assert_eq!(dynamic, u32::from(module.kernel.shared_bytes > 0), "{name}");
+    }
+}
+
+/// Catches a thread that brings slices without being elected: to the compiler it may be any of its warp, and around each copy is a loop over these. It takes longer for a slice then than
+/// a small tile's products.
+#[test]
+fn who_brings_slices_is_elected() {
+    let brings = |module: &Module| {
+        let multiplies = ["wgmma.mma", "mma.sync"].iter().any(|word| module.text.contains(word));
+        module.kernel.boxes.is_some() && multiplies
+    };
+    for module in modules_that(brings) {
+        // Where one warpgroup multiplies nobody hands over registers.
+        let parts = module.text.split_once("setmaxnreg.dec");
+        let of_producers = parts.map_or(module.text, |(_, behind)| behind);
+        let first = |word| of_producers.find(word).unwrap_or(usize::MAX);
+        let [elected, copied] = ["elect.sync", "cp.async.bulk.tensor.3d.shared"].map(first);
+        assert!(elected < copied && copied < usize::MAX, "{}", module.kernel.name);
+    }
+}
+
+/// Catches slices inside of A and B of which it is asked what of them does: all of such a one's boxes are asked for without a branch between them.
+#[test]
+fn all_boxes_of_a_slice_come_together() {
+    let in_order = |module: &Module| {
+        let kernel = module.kernel;
+        kernel.boxes.is_some_and(|boxes| boxes.rests) && !kernel.swapped && !kernel.fits
+    };
+    for module in modules_that(in_order) {
+        let KernelInfo { tile, cluster, cluster_cols, schedule, .. } = *module.kernel;
+        let boxes = module.kernel.boxes.unwrap();
+        let of = |width: u32, shape: BoxShape| width * tile.bk / (shape.rows * shape.cols);
+        // Blocks that share a tile's depth share no boxes.
+        let (above, beside) = match schedule {
+            Schedule::ClusterK => (1, 1),
+            _ => (cluster / cluster_cols, cluster_cols),
+        };
+        let boxes = of(tile.bm, boxes.a) / beside + of(tile.bn, boxes.b) / above;
+        let branches = |line: &str| line.contains("bra") || line.starts_with('$');
+        let copies = module.text.lines().map(str::trim).collect::<Vec<_>>();
+        let mut copies = copies.split(|line| branches(line)).map(|lines| {
+            lines.iter().filter(|line| line.starts_with("cp.async.bulk.tensor.3d.shared")).count()
+        });
+        assert!(copies.any(|copies| copies == boxes as usize), "{}: {boxes}", module.kernel.name);
     }
 }
