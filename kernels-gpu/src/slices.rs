@@ -5,8 +5,9 @@
 //!
 //! There are two ways in: through registers ([`Stager::read`], [`Stager::write`]), which widens elements to the sums' type,
 //! or by asynchronous copies ([`Stager::copy`]), which move bytes as they are. Both are for row-major factors; copies for
-//! factors in any layout are in [`crate::slices::copies`].
+//! factors in any layout are in [`crate::slices::copies`]. Copies in bulk come to stages that are a [ring], in [clusters] to several blocks at once.
 
+pub mod clusters;
 pub mod copies;
 pub mod in_bulk;
 pub mod mover;

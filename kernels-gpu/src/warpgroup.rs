@@ -67,7 +67,7 @@ pub mod split_halves;
 pub mod tile;
 pub mod unbrought;
 
-pub use roles::{PRODUCERS, become_consumer, become_producer, is_elected};
+pub use roles::{PRODUCERS, become_consumer, become_producer};
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -78,7 +78,7 @@ use crate::params::GemmParams;
 use crate::schedule::batches::in_product;
 use crate::schedule::hand_over::HandOver;
 use crate::schedule::parts::{Part, Parts};
-use crate::slices::ring::{Ring, WARP};
+use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::swapped::Operands;
 use crate::tile::Origin;
 use crate::warpgroup::addend::Brings;
@@ -151,7 +151,7 @@ impl<
     const SCHEDULE: Schedule = Schedule::Persistent;
     const PRODUCERS: u32 = PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const CLUSTER: u32 = ABOVE * BESIDE;
+    const CLUSTER: u32 = Self::SHARED_BY.blocks();
     const CLUSTER_COLS: u32 = BESIDE;
     const BOXES: Option<Boxes> = Some(Boxes {
         a: BulkPanel::<T, L::A, BM, BK>::box_of(BESIDE),
@@ -166,8 +166,8 @@ impl<
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
-    // What large products take. Where each block is for itself, ptxas finds no registers for it.
-    const KEEPS_PACE: bool = ABOVE > 1;
+    // What large products take, as those of two by two blocks are not. Where each block is for itself, ptxas finds no registers for it.
+    const KEEPS_PACE: bool = ABOVE > 1 && !Self::SHARED_BY.is_square();
     const SWAPPED: bool = L::Operands::SWAPPED;
     const FITS: bool = FITS;
     const WALKS_BATCHES: bool = true;
@@ -175,7 +175,6 @@ impl<
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         const {
-            assert!(ABOVE == 1 || BESIDE == 1, "a block's rank is its part of one factor alone");
             assert!(
                 FITS || Sums::<L, BN, BM>::IS_NARROW == Self::SWAPPED,
                 "tiles are swapped to fit, or for few rows of D"
@@ -223,7 +222,8 @@ impl<
         unsafe {
             let mut sums = Sums::<L, BN, BM>::declare();
             let mut recent = Self::recent();
-            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Self::CLUSTER);
+            let mut ring =
+                Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Self::SHARED_BY);
             if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
                 Self::become_producer();
                 if is_elected(Self::CONSUMERS) {

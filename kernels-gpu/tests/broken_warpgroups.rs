@@ -14,6 +14,7 @@ use regemm_kernels::maps::{
     BoxShape, Factors, Inside, Mapped, Mappings, Maps, Matrices, Results, UNUSED,
 };
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::slices::clusters::{Cluster, Portion};
 use regemm_kernels::slices::ring::{Ring, WARP};
 use regemm_kernels::swapped::Swapped;
 use regemm_kernels::tile::Origin;
@@ -107,7 +108,7 @@ unsafe fn product(params: Params, #[grid_constant] matrices: &Matrices, mistake:
         let mut sums = WarpgroupTile::<BN>::declare();
         let mut ring = match mistake {
             Mistake::RingOfOtherCopies => Ring::<STAGES>::new(RING, 1, CONSUMERS / WARP),
-            _ => Ring::for_bulk_copies(RING, CONSUMERS / WARP, 1),
+            _ => Ring::for_bulk_copies(RING, CONSUMERS / WARP, Cluster::ALONE),
         };
         if thread >= CONSUMERS {
             for slice in 0..if thread == CONSUMERS { SLICES } else { 0 } {
@@ -119,8 +120,8 @@ unsafe fn product(params: Params, #[grid_constant] matrices: &Matrices, mistake:
                     Mistake::ExpectsOnePanel => PanelA::BYTES,
                     _ => STAGE_BYTES,
                 });
-                to_a.load_part::<1>(a, 0, slice * BK as u32, full, 0);
-                to_b.load_part::<1>(b, 0, slice * BK as u32, full, 0);
+                to_a.load_part::<1>(a, 0, slice * BK as u32, full, Portion::WHOLE);
+                to_b.load_part::<1>(b, 0, slice * BK as u32, full, Portion::WHOLE);
             }
             return;
         }

@@ -1,5 +1,5 @@
-//! Warpgroups whose blocks are in clusters of two: the products are right wherever the edges of D lie, and each slice of B is fetched once
-//! for both. And what the simulator says of such a kernel that leaves something out.
+//! Warpgroups whose blocks are in clusters of two, or of two by two: the products are right wherever the edges of D lie, and each slice of B is fetched once
+//! for both of a column, each of A for both of a row. And what the simulator says of such a kernel that leaves something out, or says too much.
 //!
 //! SAFETY of that kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
 
@@ -18,6 +18,7 @@ use regemm_kernels::maps::{
 };
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::schedule::parts::{Part, Parts};
+use regemm_kernels::slices::clusters::Cluster;
 use regemm_kernels::slices::ring::{Ring, WARP};
 use regemm_kernels::tile::Origin;
 use regemm_kernels::warpgroup::Warpgroup;
@@ -41,6 +42,16 @@ gemm_kernels! {
     tall_pair_tt_bf16 = Warpgroup<bf16, 256, 128, 64, 3, Tt, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     alone_bf16 = Warpgroup<bf16, 128, 128, 64, 3>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
     tall_alone_bf16 = Warpgroup<bf16, 256, 128, 64, 3>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+}
+
+gemm_kernels! {
+    /// Two by two.
+    SQUARES:
+
+    square_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Nn, 2, bf16, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    square_nt_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Nt, 2, bf16, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    square_tn_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Tn, 2, bf16, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    square_tt_bf16 = Warpgroup<bf16, 128, 128, 64, 3, Tt, 2, bf16, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
 }
 
 /// What rows are padded to: 16 bytes, as bulk copies need.
@@ -202,21 +213,28 @@ impl Product {
     }
 }
 
-/// Those in clusters.
+/// Those in clusters of two.
 fn pairs() -> impl Iterator<Item = &'static KernelInfo> {
     PAIRS.iter().filter(|kernel| kernel.cluster == 2)
 }
 
+/// Those in any clusters.
+fn clusters() -> impl Iterator<Item = &'static KernelInfo> {
+    pairs().chain(SQUARES)
+}
+
 #[test]
-fn tiles_one_above_the_other_in_all_layouts() {
-    for kernel in pairs() {
-        Product::new(2 * kernel.tile.bm, 128, 5 * 64).check(kernel);
+fn tiles_of_a_cluster_in_all_layouts() {
+    for kernel in clusters() {
+        let Tile { bm, bn, .. } = kernel.tile;
+        let above = kernel.cluster / kernel.cluster_cols;
+        Product::new(above * bm, kernel.cluster_cols * bn, 5 * 64).check(kernel);
     }
 }
 
 #[test]
 fn tiles_that_lie_outside_of_d() {
-    for kernel in pairs() {
+    for kernel in clusters() {
         // One row of tiles, and three: the second block of a cluster has none of its own in the last.
         Product::new(100, 72, 70).check(kernel);
         let rows = 2 * kernel.tile.bm + 44;
@@ -227,8 +245,8 @@ fn tiles_that_lie_outside_of_d() {
 
 #[test]
 fn clusters_take_one_pair_of_tiles_after_another() {
-    // 5 x 3 tiles, nine pairs, for two clusters: one has more of them than the other.
-    for kernel in pairs().filter(|kernel| kernel.layouts == Layouts::NN) {
+    // 5 x 3 tiles, nine pairs or six squares, for two clusters: one may have more of them than the other.
+    for kernel in clusters().filter(|kernel| kernel.layouts == Layouts::NN) {
         let rows = 5 * kernel.tile.bm - 7;
         Product { clusters: 2, ..Product::new(rows, 3 * 128 - 1, 4 * 64 + 3) }.check(kernel);
     }
@@ -263,14 +281,14 @@ fn clusters_that_keep_pace_count_what_they_ask_for() {
 
 #[test]
 fn products_of_a_batch() {
-    for kernel in pairs() {
+    for kernel in clusters() {
         Product { batch: 3, clusters: 2, ..Product::new(200, 150, 130) }.check(kernel);
     }
 }
 
 #[test]
 fn without_depth_there_is_nothing_to_bring() {
-    for kernel in pairs() {
+    for kernel in clusters() {
         let counters = Product { clusters: 2, ..Product::new(300, 100, 0) }.check(kernel);
         assert_eq!(counters.bulk_copies, 0);
     }
@@ -294,6 +312,19 @@ fn what_both_blocks_need_is_fetched_once() {
     }
 }
 
+#[test]
+fn squares_fetch_each_row_of_a_and_column_of_b_once() {
+    const SLICES: u32 = 4;
+    for kernel in SQUARES {
+        let Tile { bm, bn, bk, .. } = kernel.tile;
+        let product = Product::new(2 * bm, 2 * bn, SLICES * bk);
+        let of_factors = SLICES * (2 * bm + 2 * bn) * bk;
+        let counters = product.check(kernel);
+        let elements = u64::from(of_factors + product.m * product.n);
+        assert_eq!(counters.bulk_bytes, 2 * elements, "{}", kernel.name);
+    }
+}
+
 /// What [`Broken`] does wrong.
 mod mistake {
     /// Nothing.
@@ -308,32 +339,35 @@ mod mistake {
     pub const OWN_BYTES: u32 = 4;
     /// A block ends when it is done itself.
     pub const NO_END: u32 = 5;
+    /// Who has read a stage says so to all blocks of the cluster, though one of two by two fills nothing of it.
+    pub const TELLS_ALL: u32 = 6;
 }
 
 /// A tile of D for each block, as [`Warpgroup`] computes it, but for a mistake.
-struct Broken<const MISTAKE: u32>;
+struct Broken<const MISTAKE: u32, const BESIDE: u32 = 1>;
 
-type Right = Warpgroup<bf16, 128, 128, 64, 3, Nn, 2>;
+type Right<const BESIDE: u32 = 1> = Warpgroup<bf16, 128, 128, 64, 3, Nn, 2, bf16, BESIDE>;
 type PanelA = BulkPanel<bf16, KMajor, 128, 64>;
 type PanelB = BulkPanel<bf16, MnMajor, 128, 64>;
 
-const STAGES: u32 = Right::TILE.stages;
+const STAGES: u32 = <Right>::TILE.stages;
 const STAGE_BYTES: u32 = PanelA::BYTES + PanelB::BYTES;
 const CONSUMERS: u32 = 2 * THREADS;
 const OUTBOXES: u32 = (STAGES * STAGE_BYTES).next_multiple_of(outbox::ALIGNMENT);
 const RING: u32 = OUTBOXES + CONSUMERS / WARP * outbox::BYTES;
 
-impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
+impl<const MISTAKE: u32, const BESIDE: u32> GemmKernel for Broken<MISTAKE, BESIDE> {
     type Element = bf16;
     type Target = bf16;
-    const RUNG: Rung = Right::RUNG;
-    const SUMMATION: Summation = Right::SUMMATION;
-    const TILE: Tile = Right::TILE;
-    const SCHEDULE: Schedule = Right::SCHEDULE;
-    const PRODUCERS: u32 = Right::PRODUCERS;
-    const CLUSTER: u32 = Right::CLUSTER;
-    const NEEDS: Needs = Right::NEEDS;
-    const BOXES: Option<Boxes> = Right::BOXES;
+    const RUNG: Rung = Right::<BESIDE>::RUNG;
+    const SUMMATION: Summation = Right::<BESIDE>::SUMMATION;
+    const TILE: Tile = Right::<BESIDE>::TILE;
+    const SCHEDULE: Schedule = Right::<BESIDE>::SCHEDULE;
+    const PRODUCERS: u32 = Right::<BESIDE>::PRODUCERS;
+    const CLUSTER: u32 = Right::<BESIDE>::CLUSTER;
+    const CLUSTER_COLS: u32 = BESIDE;
+    const NEEDS: Needs = Right::<BESIDE>::NEEDS;
+    const BOXES: Option<Boxes> = Right::<BESIDE>::BOXES;
     const SHARED_BYTES: u32 = RING + Ring::<STAGES>::BYTES;
 
     unsafe fn run<E: Epilogue<bf16>>(p: GemmParams<bf16, E>) {
@@ -344,15 +378,17 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
         };
         unsafe {
             let mut sums = WarpgroupTile::<128>::declare();
-            let blocks = match MISTAKE {
-                mistake::NO_START | mistake::OWN_READERS => 1,
-                _ => Self::CLUSTER,
+            let cluster = Cluster::new(2, BESIDE);
+            let shared_by = match MISTAKE {
+                mistake::NO_START | mistake::OWN_READERS => Cluster::ALONE,
+                mistake::TELLS_ALL => Cluster::new(Self::CLUSTER, 1),
+                _ => cluster,
             };
-            let mut ring = Ring::<STAGES>::for_bulk_copies(RING, CONSUMERS / WARP, blocks);
+            let mut ring = Ring::<STAGES>::for_bulk_copies(RING, CONSUMERS / WARP, shared_by);
             if MISTAKE == mistake::OWN_READERS {
                 cluster::sync();
             }
-            let tile = Parts::<2>::new::<Self, E>(&p).next();
+            let tile = Parts::<2, BESIDE>::new::<Self, E>(&p).next();
             let Some(Part { origin: Origin { row, col }, .. }) = tile else { return };
             if thread >= CONSUMERS {
                 let (a, b) = p.mapped_factors();
@@ -366,8 +402,9 @@ impl<const MISTAKE: u32> GemmKernel for Broken<MISTAKE> {
                         _ => STAGE_BYTES,
                     });
                     let k = slice * Self::TILE.bk;
-                    to_a.load_part::<1>(Inside::whole(a), row, k, full, 0);
-                    to_b.load_part::<2>(Inside::whole(b), col, k, full, cluster::rank());
+                    let (a, b, rank) = (Inside::whole(a), Inside::whole(b), cluster::rank());
+                    to_a.load_part::<BESIDE>(a, row, k, full, cluster.of_row(rank));
+                    to_b.load_part::<2>(b, col, k, full, cluster.of_col(rank));
                 }
                 if thread == CONSUMERS && MISTAKE != mistake::NO_END {
                     ring.wait_all_read();
@@ -406,6 +443,14 @@ gemm_kernels! {
     no_end_bf16 = Broken<{ mistake::NO_END }>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
 }
 
+gemm_kernels! {
+    /// Two by two: without a mistake, and with one.
+    BROKEN_SQUARES:
+
+    right_square_bf16 = Broken<{ mistake::NOTHING }, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+    tells_all_bf16 = Broken<{ mistake::TELLS_ALL }, 2>, epilogue = Linear<bf16>, min_blocks = 1, factors = mapped;
+}
+
 /// Stages are used several times.
 const DEEP: Product = Product::new(256, 128, (3 * STAGES - 1) * 64);
 
@@ -432,6 +477,16 @@ fn stages_that_the_other_block_still_reads() {
     // The other block is told of bytes of a phase before that is sure to be the one under way.
     assert_eq!(fault_of(mistake::OWN_READERS), FaultKind::MbarrierOverrun);
     assert_eq!(fault_of(mistake::NO_WAIT), FaultKind::MbarrierOverrun);
+}
+
+#[test]
+fn readers_that_tell_a_block_which_fills_nothing_for_them() {
+    let product = Product { n: 256, ..DEEP };
+    let [right, tells_all] = BROKEN_SQUARES else { panic!("two") };
+    product.check(right);
+    let Err(SimError::Fault(fault)) = product.run(tells_all) else { panic!("no fault") };
+    // A phase later they may tell it so again before it has heard of all.
+    assert_eq!(fault.kind, FaultKind::MbarrierOverrun);
 }
 
 #[test]

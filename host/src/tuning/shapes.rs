@@ -17,6 +17,9 @@ const IN_STEPS: u32 = 4096;
 const ROUND_STEP: u32 = 200;
 const IN_ROUND_STEPS: RangeInclusive<u32> = 1000..=4600;
 
+/// And the hundreds between some of these, whose rows of half precision are no whole vectors and so are copied before, of which row-major factors alone say enough.
+const HUNDREDS_BETWEEN: RangeInclusive<u32> = 1100..=3500;
+
 /// Others in half octaves, and larger ones.
 const SQUARES: [u32; 12] = [184, 360, 728, 1448, 2896, 4608, 5120, 5792, 6000, 6144, 7000, 8192];
 
@@ -116,7 +119,9 @@ pub fn default_shapes(
 /// sizes two octaves apart, so that everything between lies in a cell of measured shapes; few rows, columns or little
 /// depth; small D and great depth; and most of them, fewer, for rows that are no whole vectors.
 fn row_major_sizes() -> Vec<[u32; 3]> {
-    let mut sizes: Vec<[u32; 3]> = squares_in_steps().chain(SQUARES).map(|n| [n; 3]).collect();
+    let hundreds = HUNDREDS_BETWEEN.step_by(ROUND_STEP as usize);
+    let squares = squares_in_steps().chain(SQUARES).chain(hundreds);
+    let mut sizes: Vec<[u32; 3]> = squares.map(|n| [n; 3]).collect();
     sizes.extend(UNALIGNED_SQUARES.into_iter().map(|n| [n; 3]));
     for (grid, few, large) in
         [(&GRID, &FEW, &LARGE), (&UNALIGNED_GRID, &UNALIGNED_FEW, &UNALIGNED_LARGE)]

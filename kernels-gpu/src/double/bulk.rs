@@ -43,13 +43,14 @@ use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::schedule::hand_over::HandOver;
 use crate::schedule::parts::{Part, Parts};
+use crate::slices::clusters::Cluster;
 use crate::slices::ring::{Ring, WARP, after};
 use crate::tile::Origin;
 use crate::warp::panels::{PanelA, PanelB, Panels};
 use core::marker::PhantomData;
 use cuda_std::{
-    bulk_copy, cluster, device_inline, early_start, hint, named_barrier, registers, shared, thread,
-    unroll, warp,
+    bulk_copy, device_inline, early_start, hint, named_barrier, registers, shared, thread, unroll,
+    warp,
 };
 
 /// Threads that own no sums: a warp for each group of those that multiply, and one that copies. Registers are handed over by four warps.
@@ -132,7 +133,7 @@ impl<
         // SAFETY: the launch keeps the kernel's contract; the block divides into those that copy, announce and multiply once, and all go through the
         // same slices of the same tiles.
         unsafe {
-            let mut ring = Ring::for_bulk_copies(Self::RING, GROUPS, CLUSTER);
+            let mut ring = Ring::for_bulk_copies(Self::RING, GROUPS, Self::SHARED_BY);
             if thread >= Self::CONSUMERS {
                 registers::decrease::<PRODUCER_REGISTERS>();
                 let role = hint::uniform((thread - Self::CONSUMERS) / WARP);
@@ -181,11 +182,8 @@ impl<
     /// Where the ring's barriers lie, behind that.
     const RING: u32 = Self::ROOM + DoubleTile::<Self, TM, TN>::PART_BYTES;
 
-    /// Which of the cluster's blocks this is.
-    #[device_inline]
-    fn rank() -> u32 {
-        if CLUSTER > 1 { cluster::rank() } else { 0 }
-    }
+    /// The blocks that share B.
+    const SHARED_BY: Cluster = Cluster::new(CLUSTER, 1);
 
     /// Brings all slices of all tiles, and one more of zeros, whose first fragments are read behind the last.
     ///
@@ -203,7 +201,7 @@ impl<
                 let to = Panels::of_stage::<Self>(ring.wait_empty());
                 let full = ring.expect(Panels::bytes::<Self>());
                 DoubleBulkPanel::<PanelA<Self>>::load_part::<1>(to.a, a, (row, k), full, 0);
-                let part = Self::rank();
+                let part = Self::SHARED_BY.rank();
                 DoubleBulkPanel::<PanelB<Self>>::load_part::<CLUSTER>(
                     to.b,
                     b,

@@ -13,7 +13,7 @@
 //! after the whole rounds; but then blocks would begin these at different times, and no longer find slices in the L2 cache that
 //! others have just fetched (slower by 4 % at 6144, H200).
 //!
-//! The blocks of a cluster walk together, each on its own of as many tiles one above the other, or beside each other. At the edges of D some of
+//! The blocks of a cluster walk together, each on its own of as many tiles one above the other, beside each other, or two by two. At the edges of D some of
 //! these may lie wholly outside.
 //!
 //! In a batch they are the tiles of all products, as if the matrices D lay one below the other ([`crate::schedule::batches`]).
@@ -23,6 +23,7 @@ use crate::kernel::{GemmKernel, Tile, together};
 use crate::params::GemmParams;
 use crate::schedule::batches::rows;
 use crate::schedule::shares::{Segment, Share, Shares};
+use crate::slices::clusters::Cluster;
 use crate::tile::{Origin, tiles, tiles_of_cluster_at};
 use crate::warpgroup::fit::one_col;
 use core::ops::Range;
@@ -64,7 +65,7 @@ const SHARED: u32 = 2;
 
 impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
     /// Blocks of a cluster.
-    const CLUSTER: u32 = ABOVE * BESIDE;
+    const CLUSTER: u32 = Cluster::new(ABOVE, BESIDE).blocks();
 
     /// Those of the running block.
     #[device_inline]
@@ -179,10 +180,10 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
         let Origin { row, col } = tiles_of_cluster_at(&self.together, self.m, self.n, segment.tile);
         // The blocks of a cluster follow each other.
         let rank = block % Self::CLUSTER;
-        let (below, beside) = (rank / BESIDE, rank % BESIDE);
+        let (above, beside) = Cluster::new(ABOVE, BESIDE).place(rank);
         Part {
             origin: Origin {
-                row: row + below * (self.together.bm / ABOVE),
+                row: row + above * (self.together.bm / ABOVE),
                 col: col + beside * (self.together.bn / BESIDE),
             },
             slices: segment.first..segment.end,

@@ -14,14 +14,14 @@ use crate::ladder::warp_specialised::Bring;
 use crate::layout::Layouts;
 use crate::maps::{BoxShape, Boxes};
 use crate::params::GemmParams;
-use crate::slices::ring::{Ring, WARP};
+use crate::slices::clusters::Cluster;
+use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::slices::{Slices, shared_bytes};
 use crate::tile::Origin;
 use core::ops::Range;
 use cuda_std::bulk_copy::{self, load_3d};
 use cuda_std::device_inline;
 use cuda_std::swizzle::Swizzle;
-use cuda_std::thread;
 
 /// The boxes of a kernel whose slices come so.
 pub const fn boxes<K: GemmKernel>() -> Boxes {
@@ -42,7 +42,9 @@ impl Bring for InBulk {
     unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAGES: u32>()
     -> Ring<STAGES> {
         // SAFETY: as promised by the caller.
-        unsafe { Ring::for_bulk_copies(shared_bytes::<K>(), consumers::<K>() / WARP, 1) }
+        unsafe {
+            Ring::for_bulk_copies(shared_bytes::<K>(), consumers::<K>() / WARP, Cluster::ALONE)
+        }
     }
 
     #[device_inline]
@@ -58,7 +60,8 @@ impl Bring for InBulk {
         depth: Range<u32>,
     ) {
         // Without depth there are no maps.
-        if depth.is_empty() || thread::thread_idx_x() != consumers::<K>() {
+        // SAFETY: all producers get here, as promised by the caller.
+        if depth.is_empty() || !unsafe { is_elected(consumers::<K>()) } {
             return;
         }
         let bytes = const { (Slices::<K>::LEN * size_of::<K::Element>()) as u32 };

@@ -5,13 +5,14 @@
 //! as a reader, and in which of its phases each barrier there is: phases alternate with every turn of the ring (PTX ISA,
 //! "Parallel Synchronization and Communication Instructions: mbarrier").
 //!
-//! In a cluster the blocks fill parts of each other's stages. A stage may then be filled when the readers of all blocks have read theirs, so
-//! each warp arrives at *empty* of every block; and no block may end before all others have done so, which who fills the stages [waits](Ring::wait_all_read) for.
+//! In a [cluster](crate::slices::clusters) the blocks fill parts of each other's stages. A stage may then be filled when the readers of all who get something of it have read theirs, so
+//! each warp arrives at *empty* of every block that fills its own; and no block may end before these have done so, which who fills the stages [waits](Ring::wait_all_read) for.
 //!
 //! Targets without memory barriers (before sm_80) copy at once, so there the block's barrier stands in for them: one in
 //! [`Ring::wait_full`] shows what all threads have copied, and says that all have read the stage before, two stages before it
 //! is filled again.
 
+use crate::slices::clusters::Cluster;
 use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::memory::SharedPtr;
 use cuda_std::{cluster, device_inline, hint, shared, thread, warp};
@@ -66,8 +67,8 @@ pub struct Ring<const STAGES: u32> {
     reader: Place,
     /// The stage that is read.
     reading: u32,
-    /// Blocks that fill the stages together.
-    blocks: u32,
+    /// The cluster whose blocks fill the stages together.
+    cluster: Cluster,
 }
 
 impl<const STAGES: u32> Ring<STAGES> {
@@ -84,19 +85,19 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[device_inline]
     pub unsafe fn new(offset: u32, arrivals: u32, readers: u32) -> Self {
         // SAFETY: as promised by the caller.
-        unsafe { Self::with_barriers(offset, arrivals, readers, 1, || {}) }
+        unsafe { Self::with_barriers(offset, arrivals, readers, Cluster::ALONE, || {}) }
     }
 
     /// The same for a thread that fills stages by bulk copies: a stage is full when all the bytes that it [expects](Self::expect) have
-    /// arrived. They may come from any of the cluster's `blocks`, each of which has `readers` warps that read.
+    /// arrived. They may come from any of the [`cluster`](Cluster)'s blocks, each of which has `readers` warps that read.
     ///
     /// # Safety
     /// As for [`new`](Self::new), for all blocks of the cluster; the target has bulk copies. In the end who fills stages calls [`wait_all_read`](Self::wait_all_read), or all
     /// warps that read [`leave_cluster`](Self::leave_cluster).
     #[device_inline]
-    pub unsafe fn for_bulk_copies(offset: u32, readers: u32, blocks: u32) -> Self {
+    pub unsafe fn for_bulk_copies(offset: u32, readers: u32, cluster: Cluster) -> Self {
         // SAFETY: as promised by the caller.
-        unsafe { Self::with_barriers(offset, 1, readers, blocks, mbarrier::fence_init) }
+        unsafe { Self::with_barriers(offset, 1, readers, cluster, mbarrier::fence_init) }
     }
 
     /// A ring whose barriers `publish` makes known beyond what the block's barrier does. It is `Copy`, so that nothing has to be
@@ -106,7 +107,7 @@ impl<const STAGES: u32> Ring<STAGES> {
         offset: u32,
         arrivals: u32,
         readers: u32,
-        blocks: u32,
+        cluster: Cluster,
         publish: impl Fn() + Copy,
     ) -> Self {
         const { assert!(STAGES >= 3, "a stage is read, one is about to be, and one is filled") };
@@ -118,11 +119,11 @@ impl<const STAGES: u32> Ring<STAGES> {
                 if thread::thread_idx_x() == 0 {
                     for stage in 0..STAGES {
                         barrier(full, stage).init(arrivals);
-                        barrier(empty, stage).init(readers * blocks);
+                        barrier(empty, stage).init(readers * cluster.sharers());
                     }
                     publish();
                 }
-                if blocks > 1 {
+                if cluster.blocks() > 1 {
                     cluster::sync();
                 } else {
                     thread::sync_threads();
@@ -132,7 +133,7 @@ impl<const STAGES: u32> Ring<STAGES> {
         let start = Place { stage: 0, parity: 0 };
         // The phase before the first counts as complete: fresh stages are empty.
         let writer = Place { stage: 0, parity: 1 };
-        Ring { full, empty, writer, reader: start, reading: 0, blocks }
+        Ring { full, empty, writer, reader: start, reading: 0, cluster }
     }
 
     /// Waits until the next stage may be filled, and says which it is.
@@ -252,7 +253,7 @@ impl<const STAGES: u32> Ring<STAGES> {
         unsafe { self.leave(self.reading) }
     }
 
-    /// Waits until the readers of all blocks have read what this thread has had filled: nobody arrives at this block's barriers after that, and it may end. To wait for each other as
+    /// Waits until the readers of all blocks that share slices with this one have read what this thread has had filled: nobody arrives at this block's barriers after that, and it may end. To wait for each other as
     /// [`leave_cluster`](Self::leave_cluster) does takes a fence for the whole GPU, for as long as stores to D are under way: 2 thousand cycles (H200).
     ///
     /// # Safety
@@ -260,7 +261,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[device_inline]
     #[track_caller]
     pub unsafe fn wait_all_read(&mut self) {
-        if self.blocks > 1 {
+        if self.cluster.blocks() > 1 {
             for _ in 0..STAGES {
                 // SAFETY: as promised by the caller.
                 unsafe { self.wait_empty() };
@@ -277,7 +278,7 @@ impl<const STAGES: u32> Ring<STAGES> {
     #[device_inline]
     #[track_caller]
     pub unsafe fn leave_cluster(&self) {
-        if self.blocks > 1 {
+        if self.cluster.blocks() > 1 {
             // SAFETY: all threads of the cluster that do not end get here.
             unsafe { cluster::sync() }
         }
@@ -294,14 +295,28 @@ impl<const STAGES: u32> Ring<STAGES> {
                 // What of a lane is the same for all slices would take registers all the while.
                 let lane = hint::opaque(thread::thread_idx_x()) % WARP;
                 let empty = barrier(self.empty, stage);
-                if self.blocks > 1 {
-                    empty.in_block(lane % self.blocks).arrive_if(lane < self.blocks);
+                if self.cluster.blocks() > 1 {
+                    let block = self.cluster.sharer(lane % self.cluster.blocks());
+                    empty.in_block(block).arrive_if(lane < self.cluster.sharers());
                 } else {
                     empty.arrive_if(lane == 0);
                 }
             }
         }
     }
+}
+
+/// Whether this is the thread that fills stages by bulk copies, one of the first warp behind so many consumers. The warp elects it, so that the compiler knows of a single one: wherever any might ask for a
+/// copy it goes over them in a loop, each time, and a small product waits for that.
+///
+/// # Safety
+/// All producers ask, each warp of them together.
+#[device_inline]
+#[track_caller]
+pub unsafe fn is_elected(consumers: u32) -> bool {
+    let warp = hint::uniform(thread::thread_idx_x() / WARP);
+    // SAFETY: as promised by the caller.
+    warp == consumers / WARP && unsafe { warp::elect(warp::FULL_MASK) }
 }
 
 /// Barrier `index` of those that begin at an address of shared memory.

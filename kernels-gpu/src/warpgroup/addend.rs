@@ -14,6 +14,7 @@
 
 use crate::epilogue::pairs::{self, Words};
 use crate::maps::{BoxShape, Mapped};
+use crate::slices::clusters::Cluster;
 use crate::slices::ring::Ring;
 use crate::swapped::Operands;
 use crate::tile::Origin;
@@ -23,7 +24,7 @@ use core::marker::PhantomData;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::SharedPtr;
 use cuda_std::wgmma::M;
-use cuda_std::{bulk_copy, cluster, device_inline, hint};
+use cuda_std::{bulk_copy, device_inline, hint};
 
 /// How C of a tile of sums comes in stages.
 #[derive(Clone, Copy, Debug)]
@@ -36,21 +37,21 @@ pub struct Fills {
     parts: u32,
     /// How many stages it takes.
     count: u32,
-    /// Blocks of the cluster.
-    blocks: u32,
+    /// The blocks that share slices, and so bring parts of each other's C.
+    shared_by: Cluster,
     swapped: bool,
 }
 
 impl Fills {
     /// C is not brought.
     pub const NONE: Self =
-        Fills { bm: 0, of_part: 0, parts: 0, count: 0, blocks: 0, swapped: false };
+        Fills { bm: 0, of_part: 0, parts: 0, count: 0, shared_by: Cluster::ALONE, swapped: false };
 
     /// That of elements of `D` for a tile of `bm` rows and `bn` columns of each of a cluster's blocks, in stages of so many bytes: in as few as all have equally many
     /// parts in.
     pub const fn new<D: Outgoing, O: Operands>(
         (bm, bn): (usize, usize),
-        blocks: u32,
+        shared_by: Cluster,
         stage: u32,
     ) -> Self {
         let (bm, of_part) = (bm as u32, part::cols::<D>() as u32);
@@ -59,12 +60,35 @@ impl Fills {
         while !parts.is_multiple_of(count) {
             count += 1;
         }
-        Fills { bm, of_part, parts: parts / count, count, blocks, swapped: O::SWAPPED }
+        let parts = parts / count;
+        assert!(parts > 1 || !shared_by.is_square(), "two parts are for three to bring");
+        Fills { bm, of_part, parts, count, shared_by, swapped: O::SWAPPED }
     }
 
     /// What one copy brings: all rows of a part, or what each block of a cluster brings of them; of D's transpose those of a warpgroup.
     pub const fn box_of<D>(self) -> BoxShape {
-        part::box_of_rows::<D>(if self.swapped { self.of_part } else { self.bm / self.blocks })
+        part::box_of_rows::<D>(if self.swapped { self.of_part } else { self.rows_of_block() })
+    }
+
+    /// Rows of a part that a block brings at once: an equal share for all of its row or column.
+    const fn rows_of_block(self) -> u32 {
+        self.bm / if self.shared_by.is_square() { 2 } else { self.shared_by.blocks() }
+    }
+
+    /// The first of the rows of a part that this block brings, those of the `number`-th of its [sharers](Cluster::sharer), if it does. Of two by two blocks each brings half of all parts of its own
+    /// C, and quarters of that of the block beside it and of the one above or below.
+    #[device_inline]
+    fn first_row(self, number: u32, part: u32) -> Option<u32> {
+        let rows = self.rows_of_block();
+        if !self.shared_by.is_square() {
+            return Some(self.shared_by.rank() * rows);
+        }
+        match (number, part % 2) {
+            (0, half) => Some(half * rows),
+            (1, 0) => Some(rows),
+            (2, 1) => Some(0),
+            _ => None,
+        }
     }
 
     /// Stages.
@@ -84,9 +108,9 @@ impl Fills {
         self.parts * self.part_bytes()
     }
 
-    /// Begins to copy what this block brings of the `fill`-th stage of all blocks of its cluster, whose tiles begin at those `origins`.
+    /// Begins to copy what this block brings of the `fill`-th stage of all that share slices with it; the tiles of its cluster's blocks begin at those `origins`.
     ///
-    /// Each brings an equal part for each of them, though nothing of it is the same: so a stage is full only when all blocks have seen theirs empty, and who has read it may say so
+    /// Each brings something for each of them, though nothing of it is the same: so a stage is full only when all who fill it have seen theirs empty, and who has read it may say so
     /// to all.
     ///
     /// # Safety
@@ -100,15 +124,13 @@ impl Fills {
         (stage, full): (u32, Mbarrier),
     ) {
         // Rows of the tile that one block brings, and how many of these one copy takes.
-        let (rows, at_once) = if self.swapped {
-            (self.bm / self.blocks, self.of_part)
-        } else {
-            (self.bm / self.blocks, self.bm / self.blocks)
-        };
-        let first = if self.blocks > 1 { cluster::rank() * rows } else { 0 };
-        for block in 0..self.blocks {
+        let rows = self.rows_of_block();
+        let at_once = if self.swapped { self.of_part } else { rows };
+        for number in 0..self.shared_by.sharers() {
+            let block = self.shared_by.sharer(number);
             let origin = origins(block);
             for i in 0..self.parts {
+                let Some(first) = self.first_row(number, i) else { continue };
                 let col = origin.col + (fill * self.parts + i) * self.of_part;
                 for row in (first..first + rows).step_by(at_once as usize) {
                     let to = stage + i * self.part_bytes() + row * ROW_BYTES;
@@ -118,7 +140,7 @@ impl Fills {
                     let at = [col as i32, row as i32, c.index];
                     // SAFETY: as promised by the caller; what lies outside of C is zero.
                     unsafe {
-                        if self.blocks > 1 {
+                        if self.shared_by.blocks() > 1 {
                             bulk_copy::load_3d_multicast(to, c.map, at, full, 1 << block);
                         } else {
                             bulk_copy::load_3d(to, c.map, at, full);

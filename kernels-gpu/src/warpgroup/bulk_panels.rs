@@ -18,6 +18,7 @@
 
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
 use crate::maps::{BoxShape, Inside, Mapped};
+use crate::slices::clusters::Portion;
 use crate::swapped::{InOrder, Operands};
 use core::marker::PhantomData;
 use cuda_std::bulk_copy::{self, load_3d, load_3d_multicast};
@@ -184,7 +185,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         }
     }
 
-    /// Begins to copy the `part`-th of `BLOCKS` equal parts of `width` rows of A or columns of B from `first` on, those of a [tile that fits](crate::warpgroup::fit), to as many blocks of a
+    /// Begins to copy a portion of `width` rows of A or columns of B from `first` on, one of `BLOCKS`, those of a [tile that fits](crate::warpgroup::fit), to as many blocks of a
     /// cluster: of these what is [brought](Self::bytes_of_width).
     ///
     /// # Safety
@@ -197,7 +198,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         (first, width): (u32, u32),
         k: u32,
         full: Mbarrier,
-        part: u32,
+        Portion { part, takers }: Portion,
     ) {
         let rows = if M::TRANSPOSED { DEPTH as u32 } else { width } / BLOCKS;
         let skipped = if BLOCKS == 1 { 0 } else { part * rows };
@@ -210,11 +211,11 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
                     if number < boxes {
                         let offset = number * Self::BOX_BYTES + skipped * ROW_BYTES;
                         let at = (first + number * Self::ROW, k + skipped);
-                        self.load_box::<BLOCKS>(offset, factor.whole, at, full);
+                        self.load_box::<BLOCKS>(offset, factor.whole, at, (full, takers));
                     }
                 });
             } else {
-                self.load_rows::<BLOCKS>(factor, (first, skipped, rows), k, full);
+                self.load_rows::<BLOCKS>(factor, (first, skipped, rows), k, (full, takers));
             }
         }
     }
@@ -230,7 +231,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         factor: Inside<'_>,
         (first, skipped, rows): (u32, u32, u32),
         k: u32,
-        full: Mbarrier,
+        to: (Mbarrier, u16),
     ) {
         let (at, offset) = (first + skipped, skipped * ROW_BYTES);
         // SAFETY: as promised by the caller.
@@ -238,9 +239,9 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
             match Self::brought_of_part::<BLOCKS>(Self::inside((at, rows), factor.end), rows, 0) {
                 0 => (),
                 brought if brought == rows => {
-                    self.load_box::<BLOCKS>(offset, factor.whole, (k, at), full);
+                    self.load_box::<BLOCKS>(offset, factor.whole, (k, at), to);
                 }
-                _ => self.load_box::<BLOCKS>(offset, factor.rest, (k, at), full),
+                _ => self.load_box::<BLOCKS>(offset, factor.rest, (k, at), to),
             }
         }
     }
@@ -286,7 +287,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         offset: u32,
         Mapped { map, index }: Mapped<'_>,
         (col, row): (u32, u32),
-        full: Mbarrier,
+        (full, takers): (Mbarrier, u16),
     ) {
         let target = SharedPtr::<T>::from_address(self.address + offset);
         let at = [col as i32, row as i32, index];
@@ -295,7 +296,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
             if BLOCKS == 1 {
                 load_3d(target, map, at, full);
             } else {
-                load_3d_multicast(target, map, at, full, const { (1 << BLOCKS) - 1 });
+                load_3d_multicast(target, map, at, full, takers);
             }
         }
     }
@@ -321,8 +322,8 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         BulkPanel { address, elements: PhantomData }
     }
 
-    /// Begins to copy the `part`-th of as many equal parts of the panel that starts at row of A or column of B `first` and at `k` as the cluster has blocks, to all of them: each brings
-    /// another part, and `full` is told of all. Of rows along k, and of boxes across, nothing is copied that lies outside of the factor.
+    /// Begins to copy a portion, one of `BLOCKS`, of the panel that starts at row of A or column of B `first` and at `k`, to as many blocks of a cluster: each brings
+    /// another, and `full` is told of all. Of rows along k, and of boxes across, nothing is copied that lies outside of the factor.
     ///
     /// # Safety
     /// As for [`load_3d`], with maps of the factor in boxes of the shape that [`box_of`](Self::box_of) gives, or of the [rest](crate::maps::Factors), and in all blocks of the cluster as for
@@ -335,7 +336,7 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         first: u32,
         k: u32,
         full: Mbarrier,
-        part: u32,
+        Portion { part, takers }: Portion,
     ) {
         let part = if BLOCKS == 1 { 0 } else { part };
         // SAFETY: as promised by the caller.
@@ -349,12 +350,12 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
                     if (i as u32) < brought {
                         let number = first_box + i as u32;
                         let (offset, at) = (number * Self::BOX_BYTES, first + number * Self::ROW);
-                        self.load_box::<BLOCKS>(offset, factor.whole, (at, k), full);
+                        self.load_box::<BLOCKS>(offset, factor.whole, (at, k), (full, takers));
                     }
                 });
             } else {
                 let rows = const { Self::box_of(BLOCKS).rows };
-                self.load_rows::<BLOCKS>(factor, (first, part * rows, rows), k, full);
+                self.load_rows::<BLOCKS>(factor, (first, part * rows, rows), k, (full, takers));
             }
         }
     }

@@ -24,7 +24,8 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
-use crate::slices::ring::{Ring, WARP};
+use crate::slices::clusters::Cluster;
+use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::swapped::InOrder;
 use crate::tile::{Origin, grouped_tile_at};
 use crate::warpgroup::barriers::CONSUMERS_MEET;
@@ -100,10 +101,10 @@ impl<
             let mut sums = WarpgroupTile::<BN, BM>::declare();
             let mut recent = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::recent();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
+            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, Cluster::ALONE);
             if thread >= consumers {
                 warpgroup::become_producer();
-                if warpgroup::is_elected(consumers) {
+                if is_elected(consumers) {
                     early_start::wait();
                     Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::bring(
                         &p,

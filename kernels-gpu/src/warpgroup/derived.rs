@@ -11,6 +11,7 @@ use crate::kernel::GemmKernel;
 use crate::params::GemmParams;
 use crate::schedule::batches::in_product;
 use crate::schedule::parts::{Part, Parts};
+use crate::slices::clusters::Cluster;
 use crate::slices::ring::WARP;
 use crate::tile::Origin;
 use crate::warpgroup::addend::{Brings, Fills};
@@ -40,7 +41,7 @@ impl<
 > Brings for Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
     const FILLS: Fills = if Self::BRINGS_C {
-        Fills::new::<D, L::Operands>((BM, BN), Self::CLUSTER, Self::STAGE_BYTES)
+        Fills::new::<D, L::Operands>((BM, BN), Self::SHARED_BY, Self::STAGE_BYTES)
     } else {
         Fills::NONE
     };
@@ -65,6 +66,9 @@ impl<
     const FITS: bool,
 > Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
+    /// The blocks that share slices.
+    pub(super) const SHARED_BY: Cluster = Cluster::new(ABOVE, BESIDE);
+
     /// Threads that multiply.
     pub(super) const CONSUMERS: u32 = Self::TILE.threads();
 

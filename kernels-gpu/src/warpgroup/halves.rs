@@ -42,14 +42,15 @@ use crate::params::GemmParams;
 use crate::prepare::split::HALVES;
 use crate::schedule::hand_over::HandOver;
 use crate::schedule::parts::{Part, Parts};
-use crate::slices::ring::{Ring, WARP};
+use crate::slices::clusters::{Cluster, Portion};
+use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::swapped::InOrder;
 use crate::tile::Origin;
 use crate::warpgroup::barriers::{CONSUMERS_MEET, HELD_MEET};
 use crate::warpgroup::bulk_panels::{ALIGNMENT, BulkPanel, MajorLayouts};
 use crate::warpgroup::outbox::{self, Outbox};
 use crate::warpgroup::tile::WarpgroupTile;
-use crate::warpgroup::{PRODUCERS, become_consumer, become_producer, is_elected};
+use crate::warpgroup::{PRODUCERS, become_consumer, become_producer};
 use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::wgmma::{self, M, THREADS};
@@ -125,7 +126,8 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
             let mut products = Products::<InOneStep, BN>::declare();
-            let mut ring = Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, 1);
+            let mut ring =
+                Ring::for_bulk_copies(Self::RING, Self::CONSUMERS / WARP, Cluster::ALONE);
             if hint::uniform(thread / WARP) >= Self::CONSUMERS / WARP {
                 become_producer();
                 if is_elected(Self::CONSUMERS) {
@@ -234,10 +236,10 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
                     let k = slice * BK as u32;
                     let to = Self::slice(ring.wait_empty());
                     let full = ring.expect(Self::STAGE_BYTES);
-                    to.a.high.load_part::<1>(of_half(a, 0), row, k, full, 0);
-                    to.a.low.load_part::<1>(of_half(a, 1), row, k, full, 0);
-                    to.b.high.load_part::<1>(of_half(b, 0), col, k, full, 0);
-                    to.b.low.load_part::<1>(of_half(b, 1), col, k, full, 0);
+                    to.a.high.load_part::<1>(of_half(a, 0), row, k, full, Portion::WHOLE);
+                    to.a.low.load_part::<1>(of_half(a, 1), row, k, full, Portion::WHOLE);
+                    to.b.high.load_part::<1>(of_half(b, 0), col, k, full, Portion::WHOLE);
+                    to.b.low.load_part::<1>(of_half(b, 1), col, k, full, Portion::WHOLE);
                 }
             }
         }

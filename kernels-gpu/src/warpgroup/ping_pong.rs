@@ -18,7 +18,7 @@
 //! does hide (H100).
 
 use super::barriers::FIRST_TURN;
-use super::{PRODUCERS, Warpgroup, become_consumer, become_producer, is_elected};
+use super::{PRODUCERS, Warpgroup, become_consumer, become_producer};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
@@ -27,7 +27,8 @@ use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::schedule::batches::in_product;
 use crate::schedule::parts::{Part, Parts};
-use crate::slices::ring::{Ring, WARP};
+use crate::slices::clusters::Cluster;
+use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::swapped::InOrder;
 use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::outbox::{self, Outbox};
@@ -97,7 +98,8 @@ impl<
         unsafe {
             let mut sums = Sums::declare();
             let barriers = Brings::<T, STAGES, L, D>::RING;
-            let mut ring = Ring::<STAGES>::for_bulk_copies(barriers, THREADS / WARP, 1);
+            let mut ring =
+                Ring::<STAGES>::for_bulk_copies(barriers, THREADS / WARP, Cluster::ALONE);
             if hint::uniform(thread / WARP) >= consumers / WARP {
                 become_producer();
                 if is_elected(consumers) {

@@ -3,7 +3,6 @@
 use super::Warpgroup;
 use crate::element::Element;
 use crate::epilogue::Epilogue;
-use crate::kernel::GemmKernel;
 use crate::params::GemmParams;
 use crate::slices::ring::Ring;
 use crate::tile::Origin;
@@ -13,7 +12,7 @@ use crate::warpgroup::fit;
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::unbrought::Margin;
 use core::ops::Range;
-use cuda_std::{cluster, device_inline, hint, wgmma};
+use cuda_std::{device_inline, hint, wgmma};
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -117,7 +116,7 @@ impl<
         k: u32,
         ends: [Option<u32>; 2],
     ) {
-        let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
+        let rank = Self::SHARED_BY.rank();
         let of_a = BulkPanel::<T, L::A, BM, BK>::bytes_of_parts::<BESIDE>(row, ends[0]);
         let of_b = match FITS {
             true => BulkPanel::<T, L::B, BN, BK>::bytes_of_width::<ABOVE>(col, cols, ends[1]),
@@ -128,11 +127,12 @@ impl<
         unsafe {
             let (a, b) = p.factors_inside(ends);
             let full = ring.expect(of_a + of_b);
-            to_a.load_part::<BESIDE>(a, row, k, full, rank);
+            to_a.load_part::<BESIDE>(a, row, k, full, Self::SHARED_BY.of_row(rank));
             if const { FITS } {
-                to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, rank);
+                let portion = Self::SHARED_BY.of_col(rank);
+                to_b.load_part_of_width::<ABOVE>(b, (col, cols), k, full, portion);
             } else {
-                to_b.load_part::<ABOVE>(b, col, k, full, rank);
+                to_b.load_part::<ABOVE>(b, col, k, full, Self::SHARED_BY.of_col(rank));
             }
         }
     }
@@ -143,10 +143,9 @@ impl<
         p: &GemmParams<T, E, D>,
         (Origin { row, col }, cols): (Origin, u32),
     ) -> ((u32, u32), (u32, u32)) {
-        let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
+        let (above, beside) = Self::SHARED_BY.place(Self::SHARED_BY.rank());
         let (rows, cols_of_block) = (BM as u32, cols);
-        let (first_row, first_col) =
-            (row - rank / BESIDE * rows, col - rank % BESIDE * cols_of_block);
+        let (first_row, first_col) = (row - above * rows, col - beside * cols_of_block);
         let all = (rows * ABOVE, cols_of_block * BESIDE);
         let (rows, cols) = (p.m - first_row, p.n - first_col);
         let rows = BulkPanel::<T, L::A, BM, BK>::covered(rows);
@@ -169,11 +168,13 @@ impl<
         ring: &mut Ring<STAGES>,
         Origin { row, col }: Origin,
     ) {
-        let rank = if Self::CLUSTER > 1 { cluster::rank() } else { 0 };
+        let place = |rank| Self::SHARED_BY.place(rank);
+        let (above, beside) = place(Self::SHARED_BY.rank());
         let cols = fit::cols::<Self, _>(p);
-        let origins = |block: u32| Origin {
-            row: row + (block / BESIDE * BM as u32) - (rank / BESIDE * BM as u32),
-            col: col + (block % BESIDE) * cols - (rank % BESIDE) * cols,
+        let origins = |block: u32| {
+            let (row, col) = (row - above * BM as u32, col - beside * cols);
+            let (above, beside) = place(block);
+            Origin { row: row + above * BM as u32, col: col + beside * cols }
         };
         for fill in 0..Self::FILLS.count() {
             // SAFETY: as promised by the caller; the stage is empty, and the consumers wait for it to be full.

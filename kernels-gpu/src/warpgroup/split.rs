@@ -13,7 +13,8 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
-use crate::slices::ring::{Ring, WARP};
+use crate::slices::clusters::Cluster;
+use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::swapped::InOrder;
 use crate::tile::{Origin, block_tile};
 use crate::warpgroup::bulk_panels::MajorLayouts;
@@ -84,10 +85,10 @@ impl<
                 None
             };
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
+            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, Cluster::ALONE);
             if thread >= consumers {
                 warpgroup::become_producer();
-                if warpgroup::is_elected(consumers) {
+                if is_elected(consumers) {
                     early_start::wait();
                     Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::bring(
                         &p,

@@ -17,7 +17,8 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
-use crate::slices::ring::{Ring, WARP};
+use crate::slices::clusters::Cluster;
+use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::swapped::InOrder;
 use crate::tile::{Origin, block_tile};
 use crate::warpgroup::bulk_panels::MajorLayouts;
@@ -65,10 +66,10 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
             let mut sums = WarpgroupTile::<BN>::declare();
             let mut products = Products::<InTwoSteps, BN>::declare();
             let barriers = Halves::<BM, BN, STAGES, L>::RING;
-            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, 1);
+            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, Cluster::ALONE);
             if thread >= consumers {
                 warpgroup::become_producer();
-                if warpgroup::is_elected(consumers) {
+                if is_elected(consumers) {
                     early_start::wait();
                     Halves::<BM, BN, STAGES, L>::produce(&p, &mut ring, [(origin, slices)]);
                 }

@@ -68,6 +68,18 @@ mod tests {
     }
 
     #[test]
+    fn rounds_of_squares_are_full() {
+        // 30 clusters of two by two at a time: of 11 rows and 10 columns of tiles, and of 9 by 8.
+        assert_eq!(width("warpgroup_fitted_quad_bf16", [1400; 3], 132), 144);
+        assert_eq!(width("warpgroup_fitted_quad128_bf16", [1000; 3], 132), 96);
+        // A cluster needs four of a part of the GPU, so of some there are fewer than have room.
+        for size in (300..6000).step_by(60) {
+            let of = |device| width("warpgroup_fitted_quad_nt_bf16", [size; 3], device);
+            assert_eq!(of(135), of(132), "{size}");
+        }
+    }
+
+    #[test]
     fn tall_tiles_are_narrow() {
         let of = |size| width("warpgroup_fitted_tall_bf16", [size; 3], 132);
         // 9 by 14 in clusters beside each other, 12 by 22 in two rounds.
