@@ -17,6 +17,10 @@ use std::time::Duration;
 /// differ by as much. The rule then decides, so that the choice does not jump from shape to shape.
 const TIE: f64 = 0.005;
 
+/// By how much what is expected of a kernel may be too short, where others were measured on the very shape and it was not: it is chosen if it is faster still. A kernel that came later than the
+/// times is not there among them.
+const DOUBT: f64 = 0.05;
+
 /// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given, by the first model that knows
 /// something near the shape: of the problem's element types, then of those that are [alike](crate::kernels::Types::and_alike).
 ///
@@ -82,7 +86,8 @@ fn choose_by(
         |index: usize, kernel: &'static KernelInfo, twin: Option<&'static KernelInfo>| {
             let seconds = near.seconds_as(index, twin.unwrap_or(kernel));
             let seconds = seconds.filter(|_| is_eligible(kernel, twin))?;
-            Some(Candidate { kernel, twin, seconds })
+            let is_guess = near.others_were_measured(twin.unwrap_or(kernel));
+            Some(Candidate { kernel, twin, seconds, is_guess })
         };
     let mut candidates = Vec::new();
     let of_kernels = model.kernels().iter().zip(model.twins(problem.layouts)).enumerate();
@@ -106,14 +111,15 @@ fn choose_by(
         .filter(|kernel| supports(kernel, problem, device).is_ok())
         .ok_or(NotTuned::NoTwin(chosen.kernel.name))?;
     let others = candidates.iter().filter(|other| !std::ptr::eq(*other, chosen));
-    let runner_up = others.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).map(|other| RunnerUp {
-        kernel: if is_known(other) {
-            kernel_of(other).unwrap_or(other.kernel)
-        } else {
-            other.kernel
-        },
-        slower: other.seconds / chosen.seconds - 1.0,
-    });
+    let runner_up =
+        others.min_by(|a, b| a.weighed().total_cmp(&b.weighed())).map(|other| RunnerUp {
+            kernel: if is_known(other) {
+                kernel_of(other).unwrap_or(other.kernel)
+            } else {
+                other.kernel
+            },
+            slower: other.seconds / chosen.seconds - 1.0,
+        });
     let (nearest, source) = near.measured().nearest();
     let tuned = Tuned {
         source,
@@ -154,6 +160,15 @@ struct Candidate {
     twin: Option<&'static KernelInfo>,
     /// The expected time of what would be launched.
     seconds: f64,
+    /// Whether others were measured on the very shape, and this was not.
+    is_guess: bool,
+}
+
+impl Candidate {
+    /// The time that counts beside others.
+    fn weighed(&self) -> f64 {
+        self.seconds * if self.is_guess { 1.0 + DOUBT } else { 1.0 }
+    }
 }
 
 /// The one with the shortest expected time; among equals as the rule has it, and of twins of the same kernel the first.
@@ -162,8 +177,8 @@ fn fastest<'c>(
     problem: &Problem,
     device: &DeviceInfo,
 ) -> Option<&'c Candidate> {
-    let shortest = candidates.iter().map(|it| it.seconds).fold(f64::INFINITY, f64::min);
-    let equals = candidates.iter().filter(|it| it.seconds <= shortest * (1.0 + TIE));
+    let shortest = candidates.iter().map(Candidate::weighed).fold(f64::INFINITY, f64::min);
+    let equals = candidates.iter().filter(|it| it.weighed() <= shortest * (1.0 + TIE));
     let in_order = |it: &&'c Candidate| Order::of(it.kernel, problem, device).0;
     equals.reduce(|best, it| {
         let is_better = match in_order(&it).cmp(&in_order(&best)) {

@@ -246,6 +246,13 @@ impl<'m> Near<'m> {
         self.measured().is_exact() && self.knows_twin(twin)
     }
 
+    /// Whether others were measured in the layouts on the very shape, with as many multiprocessors, and this kernel for them was not.
+    pub fn others_were_measured(&self, twin: &KernelInfo) -> bool {
+        let of =
+            |ratios: &NearRatios| ratios.neighbours.is_exact() && ratios.measured(twin).is_none();
+        self.ratios.as_ref().is_some_and(of)
+    }
+
     /// The same for times on another number of multiprocessors.
     pub fn with_multiprocessors(self, multiprocessors: u32) -> Near<'m> {
         Near { multiprocessors, ..self }

@@ -4,8 +4,8 @@
 //! counts. They hold for other drivers and for kernels whose code has changed as well, only less exactly, so it is the cache that
 //! knows better where both have times.
 //!
-//! Not all is measured on the GPU itself: the H200's times of `warpgroup_fitted_tall`, and of `warpgroup_fitted128` and its pairs for row-major factors, are worked out from what these take of other kernels'
-//! times on an H100, of the fastest other one's there, and what is known of 6144 is an H100's. Times that cannot be, since a sample had to wait for the host, are left out. What was done is in
+//! Not all is measured on the GPU itself: of products with more than 3e10 multiply-adds the H200's times of `warpgroup_fitted_tall`, and of `warpgroup_fitted128` and its pairs for row-major factors, are worked out from what these take of other kernels'
+//! times on an H100, of the fastest other one's there, and what is known of 6144 is an H100's. So are the H100's times of `warpgroup_fitted_quad` and `warpgroup_fitted_quad128` from an H200's. Times that cannot be, since a sample had to wait for the host, are left out. What was done is in
 //! `docs/measurements/half-log.md`.
 //!
 //! A GPU without times of some element types takes those of another of its compute capability: which kernel is fastest depends most on the
@@ -225,7 +225,8 @@ mod tests {
             Vec::from_iter(in_layouts.map(|it| it.source))
         };
         assert_eq!(of(Dtype::Bf16.into()), [Source::Alike, Source::Shipped]);
-        assert_eq!(of(Dtype::F16.into()), [Source::Alike]);
+        assert_eq!(of(Dtype::F16.into()), [Source::Alike, Source::Shipped]);
+        assert_eq!(of(Types { results: Dtype::F32, ..Dtype::F16.into() }), [Source::Alike]);
     }
 
     #[test]

@@ -179,9 +179,8 @@ kernels! {
     warpgroup_fitted128_bf16: product(200, 136, 600).fitted(80), product(192, 104, 100).fitted(96), product(160, 40, 60).fitted(96).staying(1).reading_c(), product(100, 104, 0).fitted(80);
     warpgroup_fitted_pair128_nt_bf16: product(288, 136, 600).fitted(112), product(100, 104, 60).fitted(96).staying(1).reading_c(), product(256, 104, 100).fitted(128);
     warpgroup_fitted_pair128_f16_f32: product(200, 136, 600).fitted(96);
-    warpgroup_fitted_quad128_bf16: product(200, 200, 600).fitted(96), product(192, 104, 60).fitted(96).staying(1).reading_c();
-    warpgroup_fitted_quad_nt_bf16: product(288, 260, 320).fitted(144).staying(1), product(192, 104, 100).fitted(192), product(100, 136, 60).fitted(144).reading_c();
-    warpgroup_fitted_quad128_nt_f16_f32: product(200, 200, 600).fitted(96), product(100, 104, 60).fitted(128).staying(1).reading_c();
+    warpgroup_fitted_quad128_bf16: product(200, 200, 600).fitted(96), product(192, 104, 100).fitted(96), product(160, 40, 60).fitted(96).staying(1).reading_c();
+    warpgroup_fitted_quad_bf16: product(288, 260, 320).fitted(144).staying(1), product(192, 104, 100).fitted(192), product(160, 40, 60).fitted(144).staying(1).reading_c();
     warpgroup_f16_f32: product(130, 264, 320), product(130, 264, 320).staying(2).shared(1, 2);
     warpgroup_pair_f16_f32: product(130, 264, 320), product(300, 264, 320).staying(2).paced(2);
     warpgroup_fitted_pair_f16_f32: product(288, 136, 320).fitted(144), product(192, 104, 100).fitted(192);
