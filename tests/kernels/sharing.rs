@@ -126,14 +126,15 @@ pub fn widths<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     let bk = kernel.tile.bk as usize;
     // Where A and B are swapped the tiles of a row are of D below each other.
     let height = kernel.rows_together() as usize;
-    let (machine, rows) = match machine.is_simulator() {
+    let (machine, rows, clusters) = match machine.is_simulator() {
         true => {
-            let blocks = NonZeroU32::new(3 * kernel.cluster).unwrap();
-            (Machine::new(Device::sim_with_multiprocessors(blocks)), 1)
+            // Of large clusters there are fewer at a time than all multiprocessors have room for.
+            let room = if kernel.cluster > 2 { 4 } else { 3 };
+            let blocks = NonZeroU32::new(room * kernel.cluster).unwrap();
+            (Machine::new(Device::sim_with_multiprocessors(blocks)), 1, 3)
         }
-        false => (machine.clone(), 33),
+        false => (machine.clone(), 33, machine.device.info().multiprocessors / kernel.cluster),
     };
-    let clusters = machine.device.info().multiprocessors / kernel.cluster;
     let columns = clusters as usize * 2 / rows;
     let deep = kernel.tile.stages as usize * bk + 9;
     for width in regemm_kernels::warpgroup::fit::widths(kernel.width()) {
