@@ -217,7 +217,7 @@ fn persistent_blocks(
 ///
 /// A cluster lies in one of a GPU's parts (GPC), which differ in how many of their multiprocessors work. Two of them are neighbours in any. Of larger clusters there are fewer
 /// than all multiprocessors have room for: of an H100's 132 30 of four and 15 of eight blocks (`cuOccupancyMaxActiveClusters`), which is what is taken of others too.
-fn resident(kernel: &KernelInfo, multiprocessors: u32) -> u32 {
+pub(crate) fn resident(kernel: &KernelInfo, multiprocessors: u32) -> u32 {
     let clusters = multiprocessors / kernel.cluster;
     let clusters = if kernel.cluster > 2 { clusters * 10 / 11 } else { clusters };
     clusters.max(1) * kernel.cluster

@@ -118,7 +118,7 @@ fn choose_by(
             } else {
                 other.kernel
             },
-            slower: other.seconds / chosen.seconds - 1.0,
+            slower: other.weighed() / chosen.weighed() - 1.0,
         });
     let (nearest, source) = near.measured().nearest();
     let tuned = Tuned {

@@ -1,7 +1,7 @@
 //! A kernel's time as a simple function of the problem, fitted to measured times.
 //!
 //! The blocks of a launch go to the multiprocessors in turn, so the one that gets most of them decides: `w = ceil(blocks /
-//! multiprocessors)`. Each of its blocks steps through the depth `k`, padded to whole slices. What can be hidden behind
+//! multiprocessors)`, of those that blocks of its clusters have a place on. Each of its blocks steps through the depth `k`, padded to whole slices. What can be hidden behind
 //! other blocks costs time in proportion to `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`,
 //! and the launch something fixed. What has to be moved once costs time in proportion to the elements of A, B and D: where D is large and
 //! K is not, and where factors are copied into aligned rows first. Blocks that stay and share the tiles of the last round among all (`s = 1`, else 0)
@@ -14,7 +14,7 @@
 //! [`model`](super::model) adds from the measured shapes nearby.
 
 use super::class::Shape;
-use crate::kernels::{fitted, shares, slowdown};
+use crate::kernels::{fitted, resident, shares, slowdown};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
@@ -41,9 +41,11 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
         && shares(kernel, sizes, multiprocessors as u32, None).tiles() > 0;
     let rounds = match kernel.schedule {
         _ if hands_over => blocks as f64 / multiprocessors as f64,
-        Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK => {
-            blocks.div_ceil(multiprocessors) as f64
+        // Of large clusters some multiprocessors have no part.
+        Schedule::Persistent => {
+            blocks.div_ceil(resident(kernel, multiprocessors as u32).into()) as f64
         }
+        Schedule::Tiles | Schedule::ClusterK => blocks.div_ceil(multiprocessors) as f64,
         // All multiprocessors share all tiles.
         Schedule::SplitK | Schedule::StreamK => blocks as f64 / multiprocessors as f64,
     };
@@ -170,6 +172,13 @@ mod tests {
         let half = Shape::packed(Dtype::Bf16, 1448, 1448, 1448);
         let rounds = |name: &str| terms(find(name).unwrap(), half, 132)[3];
         assert_eq!(["warpgroup128_bf16", "warpgroup_bf16"].map(rounds), [2.0, 1.0]);
+        // 128 x 128 are as many blocks as 132 have room for, and more than have a place in clusters of four: 120.
+        let shape = Shape::packed(Dtype::Bf16, 2048, 1024, 1000);
+        let rounds = |name: &str| terms(&find(name).unwrap().with_width(128), shape, 132)[3];
+        assert_eq!(["warpgroup128_bf16", "warpgroup_pair128_bf16"].map(rounds), [1.0, 1.0]);
+        let wide = Shape::packed(Dtype::Bf16, 120 * 128, 16 * 128, 1000);
+        let squares = terms(find("warpgroup_fitted_quad128_bf16").unwrap(), wide, 132)[3];
+        assert!(squares >= 16.0, "{squares}: 1,920 tiles of 128 x 128 for 120 blocks");
     }
 
     /// The second round of 64 tiles of 128 x 256 is shared where K is deep enough that this pays.

@@ -69,7 +69,11 @@ mod tests {
 
     #[test]
     fn rounds_of_squares_are_full() {
-        // 30 clusters of two by two at a time: 6 beside each other by 5, and 4 by 7.
+        let at_a_time = |name, multiprocessors| resident(find(name).unwrap(), multiprocessors);
+        assert_eq!(at_a_time("warpgroup_fitted_quad_bf16", 132), 30 * 4);
+        assert_eq!(at_a_time("warpgroup_fitted_pair_bf16", 131), 65 * 2);
+        assert_eq!(at_a_time("warpgroup_fitted_quad_bf16", 3), 4, "a cluster at least");
+        // 6 beside each other by 5, and 4 by 7.
         assert_eq!(width("warpgroup_fitted_quad_bf16", [1400; 3], 132), 144);
         assert_eq!(width("warpgroup_fitted_quad128_bf16", [1000; 3], 132), 80);
         // A cluster needs four of a part of the GPU, so of some there are fewer than have room.

@@ -1,7 +1,7 @@
 //! Which tiles several blocks share where the last round has too few for all multiprocessors, and how many blocks that are.
 
 use crate::device::info::DeviceInfo;
-use crate::kernels::Problem;
+use crate::kernels::{Problem, resident};
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::schedule::shares::Shares;
@@ -59,7 +59,7 @@ pub(crate) fn shares(
     let tiles = kernel.blocks(m, n) as u32 / kernel.cluster;
     let slices = k.div_ceil(kernel.tile.bk).max(1);
     let nothing = Shares::new(0, 0, slices);
-    let all = asked.unwrap_or(multiprocessors / kernel.cluster).max(1);
+    let all = asked.unwrap_or(resident(kernel, multiprocessors) / kernel.cluster).max(1);
     let last = tiles % all;
     let slices_of_last = u64::from(last) * u64::from(slices);
     if !kernel.shares_tiles() || last == 0 || k == 0 || slices_of_last >= 1 << u32::BITS {

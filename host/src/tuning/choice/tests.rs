@@ -388,8 +388,7 @@ fn squares_are_predicted_from_their_neighbours() {
 fn shapes_whose_rows_are_no_whole_lines_are_predicted_from_the_others() {
     let large = |shape: &Shape| shape.m.min(shape.n).min(shape.k) > 500;
     let no_lines = |shape: &Shape| [shape.n, shape.k].iter().any(|cols| cols % 64 != 0);
-    // Two by two blocks are the fastest on some of these and nowhere else, which nobody sees from the others.
-    assert_predicted(|shape| large(shape) && no_lines(shape), 15, 0.03);
+    assert_predicted(|shape| large(shape) && no_lines(shape), 15, 0.022);
 }
 
 /// What a GPU knows of the layouts of a table: all shapes of row-major factors, those of GPUs that are alike, and these of the table.
@@ -549,6 +548,9 @@ fn who_was_not_measured_on_a_measured_shape_has_to_be_clearly_faster() {
             let family = family_name(selection.kernel);
             let is_large = ["warpgroup", "warpgroup_pair", "warpgroup_fitted"].contains(&family);
             assert!(is_large, "{gpu}, {tokens}: {selection}");
+            // Nobody that comes behind it is said to be faster.
+            let Why::Tuned(tuned) = selection.why else { panic!("{selection}") };
+            assert!(tuned.runner_up.unwrap().slower >= -TIE, "{gpu}, {tokens}: {selection}");
         }
     }
 }
