@@ -212,7 +212,8 @@ pub struct Problem {
     pub matrices: [u32; 2],
     /// Whether A, and B, is kept in halves ([`SplitMatrix`](crate::SplitMatrix)), which a kernel that takes such need not make.
     pub kept: [bool; 2],
-    /// Whether tensor cores may add up no more than 256 values of k: [`Precision::Promoted`](crate::Precision::Promoted).
+    /// Whether tensor cores may add up no more than 256 values of k: [`Precision::Promoted`](crate::Precision::Promoted). Where it is false the
+    /// library may still [choose so](crate::kernels::choose).
     pub promoted: bool,
 }
 

@@ -90,7 +90,7 @@ pub enum Precision {
     /// do. It is not a kernel of its own: the library chooses as for `Exact`, by measured times where there are some, but among kernels that
     /// take sums over ([`Summation::Promoted`](regemm_kernels::kernel::Summation)), and where K is no more than 256 among all of warpgroups. These have no
     /// tiles of more than 128 columns, which costs large products a tenth to a fifth of the speed. A kernel or rung that is asked for must
-    /// be one of them.
+    /// be one of them. For factors that must be repacked and a K of more than 2048 `Exact` [chooses](crate::kernels::choose) among these as well.
     ///
     /// Results of half precision are refused: rounding leaves nothing of what tensor cores cut off.
     Promoted,

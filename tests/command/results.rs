@@ -86,7 +86,7 @@ fn mul_takes_sums_over_to_f32_where_that_is_asked_for() {
     let said = succeed(folder.path(), &format!("{line} --precision promoted"));
     assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 1)"), [300.0]);
     for part in [
-        "bf16_f32: of those for precision promoted: ",
+        "bf16_f32: of those that promote their sums: ",
         "computed promoted (precision promoted)",
         "cannot: does not take sums over to f32",
         "verified 1 elements",

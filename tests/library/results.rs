@@ -8,8 +8,8 @@ use regemm::tuning::Shape;
 use regemm::tuning::explain::explain_shipped;
 use regemm::verify::{Distribution, random_matrix, rng};
 use regemm::{
-    Activation, Device, Dtype, Element, Error, Gemm, KernelChoice, KernelInfo, Layouts, Rung,
-    Summation, Yields, bf16, f16,
+    Activation, Device, DeviceInfo, Dtype, Element, Error, Gemm, KernelChoice, KernelInfo, Layouts,
+    Rung, Summation, Yields, bf16, f16,
 };
 
 const WIDE: Types = Types { factors: Dtype::Bf16, results: Dtype::F32 };
@@ -211,7 +211,7 @@ fn the_choice_in_precision_promoted_is_among_those_that_promote() {
                     assert_eq!(selection.kernel.summation, Summation::Promoted, "{selection}");
                     assert_eq!(selection.kernel.layouts, layouts, "{selection}");
                     let why = selection.why.to_string();
-                    assert!(why.starts_with("of those for precision promoted: "), "{why}");
+                    assert!(why.starts_with("of those that promote their sums: "), "{why}");
                 }
                 let refused = |kernel: &KernelInfo| kernel.summation != Summation::Promoted;
                 let ranking = &explained.ranking;
@@ -229,6 +229,53 @@ fn the_choice_in_precision_promoted_is_among_those_that_promote() {
         explained.selection.unwrap().kernel.name
     };
     assert_eq!(chosen(true), chosen(false));
+}
+
+/// Where rows lie at odd places the vendor's sums are cut off less than those of tiles that do not promote.
+#[test]
+fn deep_products_of_repacked_factors_with_results_of_f32_are_promoted_unasked() {
+    let chosen = |device: &DeviceInfo, target, dtype, (m, n, k), layouts| {
+        let problem = Problem { target, ..Problem::packed(dtype, (m, n, k), layouts) };
+        let shape = Shape::packed_in(layouts, dtype, m, n, k);
+        let by_times = explain_shipped(device, &problem, shape).selection.unwrap();
+        [choose(&problem, device, None).unwrap(), by_times]
+    };
+    let h200 = gpus::find("h200").unwrap().info();
+    let odd = [(4097, 4097, 4097), (5003, 5003, 5003), (4095, 4097, 4093), (4096, 4096, 4095)];
+    for dtype in [Dtype::Bf16, Dtype::F16] {
+        for (shape, layouts) in odd.into_iter().flat_map(|odd| Layouts::ALL.map(|l| (odd, l))) {
+            // Of a K of 4095 rows along k alone are at odd places.
+            let repacks = !Problem::packed(dtype, shape, layouts).repack.is_nothing();
+            for selection in chosen(&h200, Dtype::F32, dtype, shape, layouts) {
+                let promotes = selection.kernel.summation == Summation::Promoted;
+                assert_eq!(promotes, repacks, "{shape:?} {layouts}: {selection}");
+                // The fastest of all may be one that promotes.
+                let why = selection.why.to_string();
+                assert!(promotes || !why.starts_with("of those"), "{why}");
+            }
+            // Rounding leaves nothing of what is cut off.
+            for selection in chosen(&h200, dtype, dtype, shape, layouts) {
+                assert_eq!(selection.kernel.summation, Summation::Warpgroups, "{selection}");
+            }
+        }
+        // Shallow ones, and those that bulk copies take as they are, are as fast as can be.
+        for shape in [(4096, 4096, 4096), (4097, 4097, 2047), (8192, 8192, 8192)] {
+            for selection in chosen(&h200, Dtype::F32, dtype, shape, Layouts::NN) {
+                assert_eq!(selection.kernel.summation, Summation::Warpgroups, "{selection}");
+            }
+        }
+        // What does not go through tensor cores needs no promotion, and other GPUs have none.
+        let [row, by_times] = chosen(&h200, Dtype::F32, dtype, (1, 8191, 8191), Layouts::NN);
+        assert_ne!(row.kernel.summation, Summation::Warpgroups, "{row}");
+        assert_ne!(by_times.kernel.summation, Summation::Warpgroups, "{by_times}");
+        let ampere = gpus::find("a100-40gb").unwrap().info();
+        for selection in chosen(&ampere, Dtype::F32, dtype, (4097, 4097, 4097), Layouts::NN) {
+            assert_eq!(selection.kernel.summation, Summation::TensorCores, "{selection}");
+        }
+    }
+    let problem = Problem { target: Dtype::F32, ..Problem::new(Dtype::Bf16, 4097, 4097, 4097) };
+    let of_rung = choose(&problem, &h200, Some(Rung::Warpgroup)).unwrap();
+    assert_eq!(of_rung.kernel.summation, Summation::Warpgroups, "a rung is kept to: {of_rung}");
 }
 
 /// Few elements take small tiles, though rows must be repacked for all of them.

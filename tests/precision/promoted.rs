@@ -61,7 +61,7 @@ fn all_layouts_and_sizes<T: Element<Acc = f32> + Yields<f32>>(
                 assert_eq!(report.kernel.layouts, layouts);
                 assert_eq!(report.computed, Computed::In(Precision::Promoted));
                 let why = report.why.to_string();
-                assert!(why.starts_with("of those for precision promoted: "), "{why}");
+                assert!(why.starts_with("of those that promote their sums: "), "{why}");
                 assert!(is_right(promoted(&a, &b), &d.to_array()?), "{m} x {n} x {k}, {layouts}");
             }
         }

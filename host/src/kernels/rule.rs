@@ -11,6 +11,7 @@ use self::repack::repack_pays;
 use self::slices::{SMALLEST_ON_THE_WAY, come_in_bulk};
 use super::fetch::slowdown;
 use super::launch::{COST_OF_SHARING_DOUBLES, LaunchShape, Sharing};
+use super::precise::or_promoted;
 use super::{NotTuned, Problem, Selection, Types, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::Result;
@@ -357,7 +358,8 @@ pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
     ranked.into_iter().map(by_rule).collect()
 }
 
-/// The first kernel of [`rank`] that the device can run, among those of a rung if one is given.
+/// The first kernel of [`rank`] that the device can run, among those of a rung if one is given, and among those that [promote](Problem::promoted)
+/// where results are of f32, factors must be repacked for it, and K is deep.
 ///
 /// # Errors
 /// The reason why the best of them cannot run.
@@ -367,6 +369,16 @@ pub fn choose(problem: &Problem, device: &DeviceInfo, rung: Option<Rung>) -> Res
 
 /// The choice by rule, and why it is not one by measurement.
 pub(crate) fn choose_untuned(
+    problem: &Problem,
+    device: &DeviceInfo,
+    rung: Option<Rung>,
+    not_tuned: NotTuned,
+) -> Result<Selection> {
+    or_promoted(problem, rung, |problem| first(problem, device, rung, not_tuned))
+}
+
+/// The first kernel that the device can run, among those of a rung if one is given.
+fn first(
     problem: &Problem,
     device: &DeviceInfo,
     rung: Option<Rung>,

@@ -121,7 +121,7 @@ impl fmt::Display for Why {
 
 /// What comes before the reason where not all kernels could be chosen.
 fn among(promoted: bool) -> &'static str {
-    if promoted { "of those for precision promoted: " } else { "" }
+    if promoted { "of those that promote their sums: " } else { "" }
 }
 
 impl fmt::Display for NotTuned {

@@ -3,6 +3,7 @@
 use super::class::Shape;
 use super::model::Model;
 use crate::device::info::DeviceInfo;
+use crate::kernels::precise::or_promoted;
 use crate::kernels::{
     NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, in_the_faster_way, supports,
     twin_of_types,
@@ -22,7 +23,8 @@ const TIE: f64 = 0.005;
 const DOUBT: f64 = 0.05;
 
 /// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given, by the first model that knows
-/// something near the shape: of the problem's element types, then of those that are [alike](crate::kernels::Types::and_alike).
+/// something near the shape: of the problem's element types, then of those that are [alike](crate::kernels::Types::and_alike). Where tensor
+/// cores would cut off too much, among those that [promote](or_promoted) their sums.
 ///
 /// # Errors
 /// Why there is none: by the last model.
@@ -38,7 +40,8 @@ pub(super) fn choose(
     }
     let mut why_not = NotTuned::NoTable;
     for model in models {
-        match choose_by(model.borrow(), problem, shape, device, rung) {
+        let by_model = |problem: &Problem| choose_by(model.borrow(), problem, shape, device, rung);
+        match or_promoted(problem, rung, by_model) {
             Ok(selection) => return Ok(selection),
             Err(why) => why_not = why,
         }

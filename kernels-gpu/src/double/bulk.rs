@@ -200,14 +200,15 @@ impl<
             let mut copy = |Origin { row, col }: Origin, k: u32| {
                 let to = Panels::of_stage::<Self>(ring.wait_empty());
                 let full = ring.expect(Panels::bytes::<Self>());
-                DoubleBulkPanel::<PanelA<Self>>::load_part::<1>(to.a, a, (row, k), full, 0);
-                let part = Self::SHARED_BY.rank();
+                let rank = Self::SHARED_BY.rank();
+                let (of_a, of_b) = (Self::SHARED_BY.of_row(rank), Self::SHARED_BY.of_col(rank));
+                DoubleBulkPanel::<PanelA<Self>>::load_part::<1>(to.a, a, (row, k), full, of_a);
                 DoubleBulkPanel::<PanelB<Self>>::load_part::<CLUSTER>(
                     to.b,
                     b,
                     (col, k),
                     full,
-                    part,
+                    of_b,
                 );
             };
             let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);

@@ -13,6 +13,7 @@
 
 use crate::double::panels::{EIGHT, FOUR, FragmentReader};
 use crate::maps::{BoxShape, Mapped};
+use crate::slices::clusters::Portion;
 use crate::warp::panels::{CHUNK_BYTES, Panel};
 use core::marker::PhantomData;
 use cuda_std::bulk_copy::{load_3d, load_3d_multicast};
@@ -64,7 +65,7 @@ impl<P: Panel> DoubleBulkPanel<P> {
         BoxShape { rows, cols: Self::ROW, swizzle: Self::SWIZZLE }
     }
 
-    /// Begins to copy the `part`-th of as many parts of the panel at `address` as the cluster has blocks, to all of them: it starts at row of A or
+    /// Begins to copy a portion, one of `BLOCKS`, of the panel at `address` to as many blocks of a cluster: it starts at row of A or
     /// column of B `first` and at `k`. What lies outside of the factor becomes zero, and counts among the bytes that `full` is told of.
     ///
     /// # Safety
@@ -77,9 +78,10 @@ impl<P: Panel> DoubleBulkPanel<P> {
         factor: Mapped<'_>,
         (first, k): (u32, u32),
         full: Mbarrier,
-        part: u32,
+        Portion { part, takers }: Portion,
     ) {
         let rows = const { Self::box_of(BLOCKS).rows };
+        let part = if BLOCKS == 1 { 0 } else { part };
         let boxes = if P::ALONG_K { Self::BOXES } else { Self::BOXES / BLOCKS };
         // Written out the copies of all boxes would take more registers than a thread that only copies has.
         for number in 0..hint::opaque(boxes) {
@@ -96,7 +98,7 @@ impl<P: Panel> DoubleBulkPanel<P> {
                 if BLOCKS == 1 {
                     load_3d(target, factor.map, at, full);
                 } else {
-                    load_3d_multicast(target, factor.map, at, full, const { (1 << BLOCKS) - 1 });
+                    load_3d_multicast(target, factor.map, at, full, takers);
                 }
             }
         }

@@ -8,6 +8,10 @@
 //!
 //! Elements outside the matrix become zero, so nothing after this needs a bounds check: a zero adds nothing to a sum.
 
+mod pattern;
+
+pub use pattern::Part;
+
 use crate::element::Element;
 use crate::kernel::GemmKernel;
 use crate::params::MatrixRef;
@@ -15,6 +19,7 @@ use core::marker::PhantomData;
 use cuda_std::async_copy::copy_elements_async;
 use cuda_std::memory::SharedPtr;
 use cuda_std::{device_inline, thread};
+use pattern::Pattern;
 
 /// Bytes of the widest load or store.
 pub const VECTOR_BYTES: usize = 16;
@@ -80,59 +85,6 @@ pub struct Mover<T, S> {
     /// Whether every row of the matrix consists of whole, aligned vectors. The same for all threads.
     wide: bool,
     slice: PhantomData<S>,
-}
-
-/// One of `of` equal parts of a thread's share.
-#[derive(Clone, Copy)]
-pub struct Part {
-    /// Which part, from 0.
-    pub index: usize,
-    /// How many parts there are.
-    pub of: usize,
-}
-
-impl Part {
-    /// All of a share at once.
-    pub const WHOLE: Part = Part { index: 0, of: 1 };
-}
-
-/// Which elements of a slice a thread moves: `count` vectors of `width`. The first is at `(row, col)`; `across` of them
-/// lie in one row of the slice, `col_step` columns apart, before the next do, `row_step` rows further down.
-#[derive(Clone, Copy)]
-struct Pattern {
-    width: usize,
-    row: usize,
-    col: usize,
-    across: usize,
-    row_step: usize,
-    col_step: usize,
-    count: usize,
-}
-
-impl Pattern {
-    /// Rows and columns from the first vector to vector `i`.
-    #[device_inline]
-    fn offset(&self, i: usize) -> (usize, usize) {
-        (i / self.across * self.row_step, i % self.across * self.col_step)
-    }
-
-    /// Row and column of vector `i` in the slice.
-    #[device_inline]
-    fn at(&self, i: usize) -> (usize, usize) {
-        let (down, right) = self.offset(i);
-        (self.row + down, self.col + right)
-    }
-
-    /// One of equal parts of it, which are whole rows of the pattern.
-    #[device_inline]
-    fn part(self, part: Part) -> Pattern {
-        let count = self.count / part.of;
-        Pattern {
-            row: self.row + part.index * (count / self.across * self.row_step),
-            count,
-            ..self
-        }
-    }
 }
 
 impl<T: Element, S: Slice> Mover<T, S> {
@@ -231,9 +183,9 @@ impl<T: Element, S: Slice> Mover<T, S> {
         // SAFETY: as promised by the caller.
         unsafe {
             if self.wide {
-                write_pattern(Self::pattern(Self::WIDTH).part(part), share, target, stride);
+                Self::pattern(Self::WIDTH).part(part).write(share, target, stride);
             } else {
-                write_pattern(Self::pattern(1).part(part), share, target, stride);
+                Self::pattern(1).part(part).write(share, target, stride);
             }
         }
     }
@@ -254,14 +206,10 @@ impl<T: Element, S: Slice> Mover<T, S> {
         // SAFETY: as promised by the caller.
         unsafe {
             if self.wide {
-                write_pattern_transposed(
-                    Self::pattern(Self::WIDTH).part(part),
-                    share,
-                    target,
-                    stride,
-                );
+                let pattern = Self::pattern(Self::WIDTH).part(part);
+                pattern.write_transposed(share, target, stride);
             } else {
-                write_pattern_transposed(Self::pattern(1).part(part), share, target, stride);
+                Self::pattern(1).part(part).write_transposed(share, target, stride);
             }
         }
     }
@@ -352,49 +300,5 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
         let inside = row < self.matrix_rows && col < self.matrix_cols;
         // SAFETY: as promised by the caller of `copy`; inside the matrix where the predicate holds.
         unsafe { copy_elements_async(target, self.matrix.at(row, col), elements, inside) };
-    }
-}
-
-#[device_inline]
-#[track_caller]
-unsafe fn write_pattern<T: Element>(
-    pattern: Pattern,
-    share: &Share<T>,
-    target: SharedPtr<T::Acc>,
-    stride: usize,
-) {
-    // A vector of elements may widen to more than one vector of sums.
-    let step =
-        if pattern.width < vector_len::<T::Acc>() { pattern.width } else { vector_len::<T::Acc>() };
-    for i in 0..pattern.count {
-        let (row, col) = pattern.at(i);
-        for vector in 0..pattern.width / step {
-            let j = vector * step;
-            let mut widened = [T::ZERO.widen(); VECTOR_BYTES];
-            for e in 0..step {
-                widened[e] = share.elements[i * pattern.width + j + e].widen();
-            }
-            let target = target.add((row * stride + col + j) as u32);
-            // SAFETY: as promised by the caller of `Mover::write`.
-            unsafe { target.store_slice_if(true, &widened[..step]) };
-        }
-    }
-}
-
-#[device_inline]
-#[track_caller]
-unsafe fn write_pattern_transposed<T: Element>(
-    pattern: Pattern,
-    share: &Share<T>,
-    target: SharedPtr<T::Acc>,
-    stride: usize,
-) {
-    for i in 0..pattern.count {
-        let (row, col) = pattern.at(i);
-        for e in 0..pattern.width {
-            let target = target.add(((col + e) * stride + row) as u32);
-            // SAFETY: as promised by the caller of `Mover::write_transposed`.
-            unsafe { target.store(share.elements[i * pattern.width + e].widen()) };
-        }
     }
 }

@@ -158,12 +158,6 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         width.div_ceil(Self::ROW)
     }
 
-    /// Rows of A or columns of B up to which boxes come of a panel that has so many inside of the factor: what is behind the end in a box across hardware fills with zeros.
-    #[device_inline]
-    pub const fn covered(inside: u32) -> u32 {
-        if M::TRANSPOSED { Self::boxes(inside) * Self::ROW } else { inside }
-    }
-
     /// What one copy brings of a tile that fits and is as wide as the panel, where as many blocks of a cluster bring a part each: of boxes across some values of
     /// k, since there may be no equal number of boxes for each, and of one along k some rows.
     pub const fn box_of_width(blocks: u32) -> BoxShape {

@@ -137,7 +137,7 @@ impl<
         }
     }
 
-    /// Rows and columns of its cluster's tiles for which boxes have something of A and B, where this block's begins at `origin` and has so many columns; and all that they have.
+    /// Rows and columns of D that its cluster's tiles have, where this block's begins at `origin` and has so many columns; and all of the tiles'.
     #[device_inline]
     fn inside_of_cluster<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
@@ -147,14 +147,7 @@ impl<
         let (rows, cols_of_block) = (BM as u32, cols);
         let (first_row, first_col) = (row - above * rows, col - beside * cols_of_block);
         let all = (rows * ABOVE, cols_of_block * BESIDE);
-        let (rows, cols) = (p.m - first_row, p.n - first_col);
-        let rows = BulkPanel::<T, L::A, BM, BK>::covered(rows);
-        // Of blocks beside each other whose tiles fit the boxes do not begin where one's end.
-        let cols = match FITS && BESIDE > 1 {
-            true => cols,
-            false => BulkPanel::<T, L::B, BN, BK>::covered(cols),
-        };
-        ((rows.min(all.0), cols.min(all.1)), all)
+        (((p.m - first_row).min(all.0), (p.n - first_col).min(all.1)), all)
     }
 
     /// Brings C of the tile that begins at `origin`, which is finished by this block.

@@ -37,7 +37,7 @@ use cuda_std::{bulk_copy, device_inline, hint, named_barrier, shared, thread, wg
 
 /// How many of the next slices are brought in whole boxes.
 pub struct Margin<const STAGES: u32> {
-    /// Rows and columns of a cluster's tile of which [boxes have something](BulkPanel::covered); none before the first tile. Blocks of a cluster, which bring slices together, so have the same.
+    /// Rows and columns of D that a cluster's tiles have; none before the first. Blocks of a cluster, which bring slices together, so have the same.
     inside: u32,
     /// No more than stages, or more than there ever are where nothing is outside.
     wholes: u32,
@@ -52,7 +52,7 @@ impl<const STAGES: u32> Margin<STAGES> {
         Margin { inside: 0, wholes: 0, is_cleared }
     }
 
-    /// The cluster begins a tile of which boxes have something of so many of all rows and columns.
+    /// The cluster begins tiles that have so many of all their rows and columns in D.
     #[device_inline]
     pub const fn begin(&mut self, inside: (u32, u32), all: (u32, u32)) {
         let is_first = self.inside == 0;
