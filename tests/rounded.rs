@@ -252,6 +252,27 @@ fn large_and_tiny_magnitudes() -> Result<()> {
     Ok(())
 }
 
+/// Results far from what an f32 can hold, of a factor that is close to that: large A, or large B, beside what makes it smaller again.
+#[test]
+fn large_magnitudes_beside_smaller_ones() -> Result<()> {
+    for (mode, device) in modes() {
+        for (k, [large, small]) in [(128, [1e36, 0.05]), (2048, [1e38, 1e-8]), (40, [3e38, 1e-37])]
+        {
+            let (a, b) = (random(15, 9, k).mapv(f32::abs), random(16, k, 7).mapv(f32::abs));
+            let sizes = [large, small];
+            for [of_a, of_b] in [sizes, [small, large]] {
+                // No larger than that: random numbers go up to some units.
+                let [a, b] =
+                    [(&a, of_a), (&b, of_b)].map(|(x, size)| x.mapv(|x| x.min(1.0) * size));
+                let d = mode.product(&device, &a, &b)?;
+                assert!(d.iter().all(|x| x.is_normal()), "{}, {of_a} by {of_b}", mode.precision);
+                assert!(mode.passes(&a, &b, &d), "{}, {of_a} by {of_b}", mode.precision);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// TF32 has the exponents of f32: elements of one row need have nothing to do with one another. An f16 of the smaller one would be zero.
 #[test]
 fn magnitudes_within_a_row() -> Result<()> {

@@ -59,6 +59,8 @@ pub fn compile(
         // Building `core` and the PTX calling convention are unstable: this admits them in a stable compiler.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", target_flags(arch))
+        // A folder for intermediate files in the user's configuration would take the units elsewhere, and those of all architectures to one place.
+        .env("CARGO_BUILD_BUILD_DIR", target_dir)
         // A wrapper from the user's configuration (a compiler cache) would not know about the written PTX.
         .env("RUSTC_WRAPPER", "")
         .env("RUSTC_WORKSPACE_WRAPPER", "")

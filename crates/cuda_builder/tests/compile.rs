@@ -303,6 +303,22 @@ fn crates_are_built_at_once() {
     assert!(matches!(error, Error::Compile { .. }), "{error}");
 }
 
+/// Cargo may be told to keep intermediate files elsewhere, as for all that it builds.
+#[test]
+fn intermediate_files_may_lie_elsewhere_for_others() {
+    let folder = folder_in_target("elsewhere");
+    let builder = kernel_crate(&folder, KERNELS);
+    let configuration = folder.join("kernels/.cargo");
+    fs::create_dir_all(&configuration).unwrap();
+    fs::write(configuration.join("config.toml"), "[build]\nbuild-dir = \"../elsewhere\"\n")
+        .unwrap();
+    let modules = builder.archs(["sm_80", "sm_90a"]).build().unwrap();
+    for arch in ["sm_80", "sm_90a"] {
+        assert!(text(&modules, arch, "count").contains("111111"));
+    }
+    assert!(!folder.join("elsewhere").exists());
+}
+
 #[test]
 fn a_build_without_architectures_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

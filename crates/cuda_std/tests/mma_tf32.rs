@@ -137,6 +137,9 @@ fn sums_are_truncated_once_an_instruction() {
     assert_eq!(d[0][0], 1.0 + 8.0 * 2.0_f32.powi(-25), "8 products, none of which is lost");
     assert_eq!(d[1][0], 1.0, "below the last place");
     assert_eq!(d[1][1], 1.0 - f32::EPSILON / 2.0, "truncated, not rounded to 1");
+    // Of a term that is as small beside the largest nothing is left before it is added.
+    let (d, _) = run(small, |_, _| 2.0_f32.powi(-14), |_, _| 1.0);
+    assert_eq!(d[0][0], 1.0, "8 products of 2^-26, all of which are lost");
 }
 
 #[test]

@@ -172,6 +172,37 @@ unsafe fn hands_over(row: GlobalPtr<u32>, word: GlobalPtr<u32>, result: GlobalPt
     }
 }
 
+/// The first block sets a word to zero, by a post or without one, and the second takes that for news.
+#[kernel]
+unsafe fn sets_back(posts: u32, x: GlobalPtr<u32>, word: GlobalPtr<u32>) {
+    unsafe {
+        if block_idx_x() == 0 {
+            x.store(1);
+            if posts != 0 {
+                signal::post(word, 0);
+            } else {
+                signal::clear(word);
+            }
+        } else {
+            signal::wait(word, 0);
+            x.store(x.load() + 1);
+        }
+    }
+}
+
+#[test]
+fn a_word_that_is_cleared_says_nothing() {
+    let one_at_a_time = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let run = |posts: u32| {
+        let simulator = Simulator::new().noting_sites();
+        let [x, word] = [(); 2].map(|()| upload(&simulator, &[0_u32]));
+        one_at_a_time.install(|| launch!(simulator, sets_back[2, 1, 0](posts, x, word)))
+    };
+    run(1).unwrap();
+    let race = FaultKind::GlobalRace { block: [0; 3], thread: [0; 3] };
+    assert_eq!(fault(run(0)).kind, race);
+}
+
 #[test]
 fn what_other_blocks_have_written() {
     // One block after the other: of two at a time either may come first where one does not wait for the other.

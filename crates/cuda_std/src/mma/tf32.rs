@@ -19,8 +19,7 @@
 //!
 //! # Precision
 //!
-//! Products are exact, and added up as those of half precision, 8 at a time: the simulator adds them to the addend in double precision, in ascending order
-//! of k, and truncates the sum to f32.
+//! Products are exact, and added up [as those of half precision](super#precision), 8 at a time.
 
 use super::{Factor, FragmentA, FragmentB, FragmentC};
 use crate::backend;

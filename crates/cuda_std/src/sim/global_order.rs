@@ -49,6 +49,8 @@ impl Event {
 struct Post {
     address: u64,
     value: u32,
+    /// Whether it says anything to who waits for the value.
+    tells: bool,
     event: Event,
     /// What its thread had seen.
     known: Knowledge,
@@ -59,7 +61,9 @@ impl Post {
     /// Whether its thread had seen what another one of its block has done.
     fn covers(&self, event: &Event) -> bool {
         let known = self.known.get(self.member.index(event.thread as usize)).copied().unwrap_or(0);
-        event.block == self.event.block && (event.epoch < self.event.epoch || event.clock <= known)
+        self.tells
+            && event.block == self.event.block
+            && (event.epoch < self.event.epoch || event.clock <= known)
     }
 }
 
@@ -97,8 +101,8 @@ pub(super) fn excuse(worker: &Worker, address: u64) {
     }
 }
 
-/// Notes that the running thread sets a signal.
-pub(super) fn post(worker: &mut Worker, address: u64, value: u32) {
+/// Notes that the running thread sets a signal, which tells others what it has done and seen, or not.
+pub(super) fn post(worker: &mut Worker, address: u64, value: u32, tells: bool) {
     if worker.watch.is_none() {
         return;
     }
@@ -112,7 +116,7 @@ pub(super) fn post(worker: &mut Worker, address: u64, value: u32) {
         worker.shared.agents(),
     );
     let (event, member) = (Event::of(worker, thread), worker.member);
-    worker.progress.order.lock().posts.push(Post { address, value, event, known, member });
+    worker.progress.order.lock().posts.push(Post { address, value, tells, event, known, member });
     // What it writes from now on the post says nothing of.
     worker.tick();
 }

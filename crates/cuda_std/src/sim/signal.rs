@@ -98,8 +98,8 @@ unsafe fn signal(
     }
 }
 
-/// Sets a signal.
-pub(crate) fn signal_post(address: u64, value: u32, place: Place) {
+/// Sets a signal, which tells who waits for the value what the running thread has done, or not.
+pub(crate) fn signal_post(address: u64, value: u32, tells: bool, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one; the word lies in its allocation.
     unsafe {
@@ -108,7 +108,7 @@ pub(crate) fn signal_post(address: u64, value: u32, place: Place) {
         state.counters.signal_posts += 1;
         let who = Who { block: state.block, thread: state.thread_index, place };
         let post = Post { who, value };
-        global_order::post(state, address, value);
+        global_order::post(state, address, value, tells);
         let mut signals = state.progress.signals.lock();
         backing::store(allocation.words, offset, value);
         signals.entry(address).and_modify(|signal| signal.post(post));

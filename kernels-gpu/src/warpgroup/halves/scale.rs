@@ -3,7 +3,8 @@
 //! A lane has sums in a quarter of the columns, those which all lanes of its kind have, so that each exponent of a column would be loaded eight times. Instead
 //! a warp loads those of all columns once, each lane some of them, and lanes pass them on.
 //!
-//! A sum is multiplied by two factors, one of its row and one of its column. Powers of two of lines with less than 2^-49 or more than 2^77 at most are
+//! A sum is multiplied by a factor of its row and one of its column, of which first the product is made: one after the other a large row would make a sum infinite before its small column makes it
+//! finite again. Powers of two of lines with less than 2^-49 or more than 2^77 at most are
 //! too large or too small for that: where there are some all are taken out in two rounds, half of each exponent at a time. Nothing is rounded but the result.
 
 use super::LANES_OF_ROW;
@@ -26,9 +27,9 @@ const COLS_OF_WARP: usize = 2 * warp::WARP_SIZE as usize;
 /// The most columns that a tile has, in [`COLS_OF_WARP`].
 const PAIRS: usize = 256 / COLS_OF_WARP;
 
-/// The largest exponent, and with the other sign the smallest, by whose power of two a sum can be divided in one round. Sums are multiples of 2^-59 and, with
-/// any depth, below 2^62: divided by the power of a row they are exact, even if that is of half the largest exponent there is; what divides them by that of a column
-/// rounds once; and if it does so in the first of two rounds the second leaves zero.
+/// The largest exponent, and with the other sign the smallest, by whose power of two a sum can be divided in one round: the product of two such is a normal number. So is that of two powers of half the
+/// largest exponents there are, and one of half the smallest is subnormal or zero only where the result is zero. Sums are multiples of 2^-59 and, with any depth, below 2^62: after the first
+/// of two rounds they are between what they were and the result, and if that has rounded them the second leaves zero.
 const NEAR: i32 = 63;
 
 /// Exponents of two neighbouring columns, in the lower and the upper half.
@@ -126,7 +127,7 @@ impl<const N: usize> Powers<N> {
             (@ $j:literal, $of_rows:ident, $of_cols:ident: $($i:literal $row:literal $col:literal),*) => {$({
                 const I: usize = $j * 4 + $i;
                 // SAFETY: all products have been waited for.
-                unsafe { sums.set::<I>(sums.get::<I>() * $of_rows[$row] * $of_cols[$col]) };
+                unsafe { sums.set::<I>(sums.get::<I>() * ($of_rows[$row] * $of_cols[$col])) };
             })*};
         }
         // SAFETY: as promised by the caller.

@@ -7,16 +7,15 @@ use std::panic::Location;
 #[track_caller]
 pub unsafe fn signal_post_if(holds: u32, address: u64, value: u32) {
     if holds != 0 {
-        let post = |place| sim::signal_post(address, value, place);
+        let post = |place| sim::signal_post(address, value, true, place);
         sim::at(SyncOperation::SignalPost, Location::caller(), post);
     }
 }
 
-/// No different from other values here.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn signal_clear(address: u64) {
-    let clear = |place| sim::signal_post(address, 0, place);
+    let clear = |place| sim::signal_post(address, 0, false, place);
     sim::at(SyncOperation::SignalClear, Location::caller(), clear);
 }
 
