@@ -12,6 +12,9 @@ readonly debian_packages=(rustc-web cargo-web rust-web-src)
 
 say() { echo "setup: $*"; }
 
+# The last lines of what a program said, without where it asked.
+show_end_of() { tail -n 5 "$1" | sed -E 's#[a-z]+://[^ ]+#(mirror)#g; s/^/    /' >&2; }
+
 # Whether the toolchain with this sysroot can compile kernels.
 can_compile_kernels() {
     local sysroot=$1 version
@@ -20,8 +23,8 @@ can_compile_kernels() {
     [[ $version =~ ^rustc\ 1\.([0-9]+)\. ]] && ((BASH_REMATCH[1] >= minimum_minor))
 }
 
-# The sysroot of the compiler that `cargo build` uses here.
-active_sysroot() { rustc --print sysroot 2>/dev/null </dev/null || true; }
+# The sysroot of the compiler that `cargo build` uses here. rustup installs it first where it is not there yet, and says so.
+active_sysroot() { if command -v rustc >/dev/null; then rustc --print sysroot </dev/null || true; fi; }
 
 # Says so and ends if this toolchain can compile kernels.
 finish_if_able() {
@@ -53,10 +56,16 @@ EOF
 with_rustup() {
     command -v rustup >/dev/null || return 1
     say "asking rustup for the component rust-src (at most $component_timeout s)"
-    if timeout "$component_timeout" rustup component add rust-src </dev/null >/dev/null 2>&1; then
+    local log
+    log=$(mktemp)
+    if timeout "$component_timeout" rustup component add rust-src </dev/null >"$log" 2>&1; then
+        rm -f "$log"
         finish_if_ready "done"
+    else
+        say "rustup cannot add it here:"
+        show_end_of "$log"
+        rm -f "$log"
     fi
-    say "rustup cannot add it here"
     return 1
 }
 
@@ -77,7 +86,7 @@ with_apt() {
         finish_if_ready "done"
     else
         say "apt-get failed:"
-        tail -n 5 "$log" | sed -E 's#[a-z]+://[^ ]+#(mirror)#g; s/^/    /' >&2
+        show_end_of "$log"
         rm -f "$log"
     fi
     return 1
@@ -88,7 +97,7 @@ finish_if_ready "nothing to do"
 with_rustup || with_apt || {
     cat >&2 <<EOF
 setup: no toolchain with the source of the standard library could be installed. Do one of these by hand:
-  with rustup:  rustup component add rust-src
+  with rustup:  rustup toolchain install, then rustup component add rust-src
   on Debian:    apt-get install ${debian_packages[*]}
 Rust 1.$minimum_minor or newer is needed. For a toolchain elsewhere set CUDA_BUILDER_TOOLCHAIN to its sysroot.
 EOF

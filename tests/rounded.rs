@@ -273,6 +273,27 @@ fn large_magnitudes_beside_smaller_ones() -> Result<()> {
     Ok(())
 }
 
+/// TF32 has fewer numbers below the smallest normal one than f32, and none below 2^-137 but zero.
+#[test]
+fn subnormal_elements_are_within_the_bound() -> Result<()> {
+    for (mode, device) in modes() {
+        let a = Array2::from_shape_vec((3, 2), vec![1e-42, 3e-44, 2e-41, 0.0, 1e-42, -4e-42]);
+        let a = a.unwrap();
+        let b = Array2::from_elem((2, 4), 1e30);
+        let d = mode.product(&device, &a, &b)?;
+        assert!(mode.passes(&a, &b, &d), "{}: {d:?}", mode.precision);
+        // Of an infinity nothing is left either, where what it is multiplied by is rounded to zero.
+        let b = Array2::from_elem((2, 4), f32::INFINITY);
+        let d = mode.product(&device, &a, &b)?;
+        assert!(mode.passes(&a, &b, &d), "{}: {d:?}", mode.precision);
+        // What is more than is lost is not within the bound.
+        let b = Array2::from_elem((2, 4), 1e30);
+        let wrong = mode.product(&device, &(&a * 40.0), &b)?;
+        assert!(!mode.passes(&a, &b, &wrong), "{}", mode.precision);
+    }
+    Ok(())
+}
+
 /// TF32 has the exponents of f32: elements of one row need have nothing to do with one another. An f16 of the smaller one would be zero.
 #[test]
 fn magnitudes_within_a_row() -> Result<()> {

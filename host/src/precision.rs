@@ -29,7 +29,7 @@ use std::fmt;
 ///
 /// To this come for `Split` and `Fast` what they lose of elements far below the largest one in their row of A or column of B, since f16 has few exponents: at most
 /// `p (max|A| sum|B| + sum|A| max|B|)` over that row and that column, with `p` = 2^-49 and 2^-39. Among elements that are all larger than 2^-28 of the largest it is
-/// nothing. `Auto` takes `Split` only where it is within the bound.
+/// nothing. `Auto` takes `Split` only where it is within the bound. For `Tf32` it is up to 2^-137 of each element, times what that is multiplied by: `2^-137 (sum|A| + sum|B|)`.
 ///
 /// For data of many kinds the errors of `Split` are no larger than those of f32 summed in ascending order from a depth of 64 on, and smaller where `k` is large.
 /// Kernels of f32 that sum in parts, as they do where D is small, can be more accurate than that. So on Hopper `Split` sums in parts, too, where D has fewer tiles of
@@ -59,7 +59,8 @@ pub enum Precision {
     /// Each element of A and B rounded to TF32, which has 11 of its 24 bits and all of its exponents, and one product of these on tensor cores
     /// ([`regemm_kernels::warp::tensor_core`]): from compute capability 8.0 on, on the simulator everywhere. It needs no memory besides the operands.
     ///
-    /// Infinities and NaN are computed with as IEEE 754 says. Elements within 2^-12 of the largest f32 become infinite.
+    /// Infinities and NaN are computed with as IEEE 754 says, where an element that is rounded to zero is zero. Elements within 2^-12 of the largest f32 become infinite, and
+    /// each loses up to 2^-137, which counts where it is subnormal: those below become zero.
     Tf32,
     /// Each element of A and B rounded to one f16, which has 11 of its 24 bits, and one product of these on tensor cores
     /// ([`regemm_kernels::warpgroup::rounded`]): a third of the work of `Split`, and half of its memory, on GPUs of compute capability 9.0 and on the simulator. Results are of f32.

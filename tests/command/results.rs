@@ -407,7 +407,10 @@ fn mul_takes_a_bias_for_each_product_whatever_its_shape() {
         succeed(folder.path(), &line);
         assert_eq!(read_f32(&folder.path().join("d.npy"), "(2, 2, 1)"), expected, "{bias}");
     }
-    // Without a batch it is one vector, as before.
+    // Without a batch it is one vector, as before, and no matrix, which is what C is.
+    write_f32(folder.path(), "c.npy", "(2, 2)", &[1.0, 2.0, 3.0, 4.0]);
+    let line = "mul a.npy b.npy -o e.npy --device sim --bias c.npy --bias-axis column";
+    fail(folder.path(), line, FILE, &["c.npy", "has shape [2, 2]", "--c"]);
     let line = "mul a.npy v.npy -o d.npy --force --verify --device sim --bias biases.npy";
     succeed(folder.path(), line);
     assert_eq!(read_f32(&folder.path().join("d.npy"), "(2, 1)"), [106.0, 215.0]);

@@ -52,6 +52,9 @@ fn numbers_are_refused_in_plain_words() {
     let at = folder.path();
     refused(at, "ladder --reps 0", &["must be a whole number from 1"]);
     refused(at, "ladder --seed abc", &["must be a whole number from 0"]);
+    // There would be no problem of that number, and so nothing wrong.
+    let last = format!("verify --seed 1 --case {}", u64::MAX);
+    refused(at, &last, &["must be a whole number from 0 to 9223372036854775806"]);
     refused(at, "mul a.npy b.npy -o d.npy --alpha x", &["must be a number, such as 0.5"]);
     refused(at, "accuracy --sizes 0", &["must be a whole number from 1 to 2147483647"]);
     refused(at, "accuracy --sizes 2147483648", &["must be a whole number from 1 to 2147483647"]);

@@ -146,6 +146,9 @@ impl Draw {
                     (Some(worst), None) if comparison.mismatches > 0 => {
                         Some(format!("{} elements are wrong, worst {worst}", comparison.mismatches))
                     }
+                    _ if !comparison.pass() => {
+                        Some("no element can be told right from wrong".into())
+                    }
                     _ => None,
                 };
                 Ok(Outcome { kernel, comparison: Some(comparison), fault })

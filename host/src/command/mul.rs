@@ -100,7 +100,7 @@ pub struct Arguments {
 const HELP: &str = "\
 All files hold float32, float64 or float16, all the same, but for --results: with it C, the bias and D hold float32 \
 beside factors of float16. C and Fortran order and both byte orders are understood. NaN and infinities are computed \
-with as IEEE 754 says, but for --precision split, which makes NaN of both, and fast, which may round what an infinity \
+with as IEEE 754 says, but for --precision split, which makes NaN of both, and fast and tf32, which may round what an infinity \
 is multiplied by to zero. An array of three dimensions is a batch of matrices: then D is one too, and matrices in other \
 files are shared by all products (a bias of two dimensions has a row for each).
 

@@ -16,9 +16,16 @@ pub fn count(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "must be a whole number from 1".to_owned())
 }
 
-/// Reads a seed, or the number of a problem.
+/// Reads a seed.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
+}
+
+/// Reads the number of a problem. Each draws from two streams of random numbers, of which there are as many as a seed is large.
+pub fn case(text: &str) -> Result<u64, String> {
+    const LAST: u64 = u64::MAX / 2 - 1;
+    let case = text.parse().ok().filter(|&case| case <= LAST);
+    case.ok_or_else(|| format!("must be a whole number from 0 to {LAST}"))
 }
 
 /// Reads a factor or a slope.

@@ -276,8 +276,7 @@ fn matrices<S: Stored>(path: &Path, loaded: Loaded) -> Result<Matrices<S>, Failu
     Ok(Matrices { array, batch })
 }
 
-/// A vector, or a matrix of one row or column, or the rows of a matrix as one vector for each product, of which there are so many if the other
-/// operands tell.
+/// A vector, or a matrix of one row or column, or, where the other operands are of so many products, the rows of a matrix as one vector for each.
 fn vectors<S: Stored>(
     path: &Path,
     loaded: Loaded,
@@ -286,11 +285,12 @@ fn vectors<S: Stored>(
     let array = typed::<S>(path, loaded)?;
     let shape = array.shape().to_vec();
     let long = shape.iter().filter(|&&len| len != 1).count();
-    let batch = shape.len() == 2 && (long == 2 || products == Some(shape[0]));
+    let batch =
+        shape.len() == 2 && products.is_some_and(|products| long == 2 || products == shape[0]);
     if shape.is_empty() || (long > 1 && !batch) {
         let problem = format!(
-            "has shape {shape:?} but a bias is a vector, or a matrix with a row for each product of a batch; save \
-             x.ravel()"
+            "has shape {shape:?} but a bias is a vector, or, where other operands are batches, a matrix with a row for \
+             each product; save x.ravel(), or pass it by --c"
         );
         return Err(Failure::file(path, problem));
     }

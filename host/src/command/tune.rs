@@ -44,7 +44,8 @@ pub struct Arguments {
         value_name = "TYPE",
         value_delimiter = ',',
         default_value = "f32",
-        value_parser = options::types()
+        value_parser = options::types(),
+        conflicts_with_all = ["show", "clear"]
     )]
     types: Vec<Types>,
     /// How the factors lie in memory, comma-separated, A's layout first: `nt` is B transposed, as weights often are. Of shapes near none that was measured in `nn` times in others do not count
@@ -53,16 +54,17 @@ pub struct Arguments {
         value_name = "LAYOUTS",
         value_delimiter = ',',
         default_value = "nn",
-        value_parser = options::layouts()
+        value_parser = options::layouts(),
+        conflicts_with_all = ["show", "clear"]
     )]
     layouts: Vec<Layouts>,
     #[command(flatten)]
     device: DeviceOption,
     /// Least measurements of each kernel that comes close to the fastest, of which the median counts
-    #[arg(long, value_name = "N", default_value = "10", value_parser = numbers::count)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = numbers::count, conflicts_with_all = WITHOUT_TIMES)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed, conflicts_with_all = WITHOUT_TIMES)]
     seed: u64,
     /// Write the times to this file instead of the cache
     #[arg(long, short, value_name = "FILE", conflicts_with_all = MODES)]
@@ -76,14 +78,14 @@ pub struct Arguments {
     /// Measure nothing: show the tables there are, and where
     #[arg(long, group = "mode")]
     show: bool,
-    /// Measure nothing: remove this GPU's times from the cache; without a GPU those of all GPUs
+    /// Measure nothing: remove this GPU's times, of all types and layouts, from the cache; without a GPU those of all GPUs
     #[arg(long, group = "mode")]
     clear: bool,
     /// Measure nothing: show which kernel is chosen for these shapes, comma-separated, and why
     #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     explain: Vec<Size>,
     /// Explain for a known GPU that need not be there, such as h200, by what the library brings for it
-    #[arg(long, value_name = "GPU", requires = "explain")]
+    #[arg(long, value_name = "GPU", requires = "explain", conflicts_with = "device")]
     gpu: Option<String>,
     /// Measure all kernels on these shapes, comma-separated, and compare the one that is chosen with the fastest; keep nothing
     #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
@@ -92,6 +94,9 @@ pub struct Arguments {
 
 /// What excludes measuring for the tables.
 const MODES: [&str; 4] = ["show", "clear", "explain", "check"];
+
+/// What measures nothing at all.
+const WITHOUT_TIMES: [&str; 3] = ["show", "clear", "explain"];
 
 const HELP: &str = "\
 Times go to a file in the user's cache folder, where every program that uses the library on this GPU finds them; they \

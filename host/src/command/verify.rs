@@ -24,7 +24,7 @@ pub struct Arguments {
     seed: Option<u64>,
     /// Only the problem of this number, as printed by a failure
     #[arg(long, value_name = "I", requires = "seed", conflicts_with = "cases",
-          value_parser = numbers::seed)]
+          value_parser = numbers::case)]
     case: Option<u64>,
     /// Only these element types, comma-separated: `bf16_f32` has results of f32
     #[arg(
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     let max_size = arguments.max_size.map_or(max_size, NonZeroUsize::get);
     let cases = match arguments.case {
-        Some(case) => case..case.saturating_add(1),
+        Some(case) => case..case + 1,
         None => 0..arguments.cases.map_or(cases, |cases| cases.get() as u64),
     };
     output.text(format_args!("{}, seed {seed}", device.info().name))?;

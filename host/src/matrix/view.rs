@@ -63,10 +63,11 @@ impl<'a> Layout<'a> {
     }
 
     /// The elements of a single row as a matrix whose rows begin `ld` elements apart.
-    fn folded(self, rows: usize, cols: usize, ld: usize) -> Result<Self> {
+    fn folded<T: Element>(self, rows: usize, cols: usize, ld: usize) -> Result<Self> {
         if ld < cols {
             return Err(Error::LeadingDimension { ld, cols });
         }
+        super::allocation_bytes::<T>(rows, ld)?;
         let needed = super::span(rows, cols, ld);
         if self.rows != 1 || self.cols < needed {
             let layout = format!("a {rows} x {cols} matrix of leading dimension {ld}");
@@ -260,7 +261,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
 
     /// The elements of a single row as a matrix whose rows begin `ld` elements apart.
     pub(crate) fn folded(self, rows: usize, cols: usize, ld: usize) -> Result<Self> {
-        Ok(MatrixView { layout: self.layout.folded(rows, cols, ld)?, element: PhantomData })
+        Ok(MatrixView { layout: self.layout.folded::<T>(rows, cols, ld)?, element: PhantomData })
     }
 
     /// `count` parts of `rows` rows each, the first rows of which are `pitch` rows apart.
@@ -326,7 +327,7 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
 
     /// The elements of a single row as a matrix whose rows begin `ld` elements apart.
     pub(crate) fn folded(self, rows: usize, cols: usize, ld: usize) -> Result<Self> {
-        Ok(MatrixViewMut { layout: self.layout.folded(rows, cols, ld)?, element: PhantomData })
+        Ok(MatrixViewMut { layout: self.layout.folded::<T>(rows, cols, ld)?, element: PhantomData })
     }
 
     /// The first `row` rows and the others.

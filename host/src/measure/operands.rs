@@ -286,15 +286,18 @@ impl SetLayout {
     /// Bytes of one set with factors of `T`, and C and D of `D`.
     pub fn bytes<T, D>(&self) -> u64 {
         let Room { inputs, addends, outputs } = self.room(1);
-        (inputs * size_of::<T>() + (addends + outputs) * size_of::<D>()) as u64
+        let of_factors = inputs.saturating_mul(size_of::<T>());
+        let of_results = addends.saturating_add(outputs).saturating_mul(size_of::<D>());
+        of_factors.saturating_add(of_results) as u64
     }
 
     /// The elements of so many sets.
     fn room(&self, sets: usize) -> Room {
+        let inputs = self.a.len().saturating_add(self.b.len());
         Room {
-            inputs: sets * (self.a.len() + self.b.len()),
-            addends: sets * self.c.len(),
-            outputs: sets * self.d.len(),
+            inputs: inputs.saturating_mul(sets),
+            addends: self.c.len().saturating_mul(sets),
+            outputs: self.d.len().saturating_mul(sets),
         }
     }
 }
@@ -305,9 +308,10 @@ impl Part {
         Part { rows, cols, ld: cols }
     }
 
-    /// Elements that are set aside.
+    /// Elements that are set aside: more than there can be where they are too many to be counted.
     fn len(&self) -> usize {
-        (self.rows * self.ld).next_multiple_of(ALIGNMENT)
+        let elements = self.rows.checked_mul(self.ld);
+        elements.and_then(|n| n.checked_next_multiple_of(ALIGNMENT)).unwrap_or(usize::MAX)
     }
 
     fn range(&self, start: usize) -> Range<usize> {
@@ -326,6 +330,23 @@ mod tests {
         c: Part { rows: 5, cols: 12, ld: 14 },
         d: Part { rows: 5, cols: 12, ld: 13 },
     };
+
+    /// 2^64 + 2^20 elements are not as many as 2^20.
+    #[test]
+    fn sizes_that_cannot_be_counted_are_refused() {
+        let cols = 1 << 20;
+        let large = Part { rows: (1 << 44) + 1, cols, ld: cols };
+        let layout = SetLayout { d: large, ..LAYOUT };
+        assert!(layout.bytes::<f32, f32>() > isize::MAX as u64);
+        let mut rotation = Rotation::<f32>::new(&Device::sim(), 1);
+        assert!(matches!(rotation.fit(layout), Err(Error::SizeOverflow { .. })));
+        assert!(matches!(rotation.reserve(&[layout]), Err(Error::SizeOverflow { .. })));
+        assert!(rotation.first_set().is_err());
+        // Nor is there room for it in what has room for something else.
+        let row = Device::sim().matrix::<f32>(1, cols).unwrap();
+        let folded = row.view().folded(large.rows, large.cols, large.ld);
+        assert!(matches!(folded, Err(Error::SizeOverflow { .. })));
+    }
 
     #[test]
     fn sets_share_no_memory_and_are_random() {

@@ -134,6 +134,14 @@ pub(super) fn lost(part: f64, k: usize, row: Line, col: Line) -> f64 {
     part * (row.largest * col.sum + row.sum * col.largest + both)
 }
 
+/// What an element of f32 loses at most besides the parts of itself that [`roundings`] count when it is rounded to TF32, which has no numbers between zero and 2^-136.
+pub(super) const LOST_BY_TF32: f64 = 1.0 / (1u128 << 127) as f64 / (1 << 10) as f64;
+
+/// What a sum of `k` products of a row of A and a column of B loses where each element loses so much.
+pub(super) fn lost_of_each(lost: f64, k: usize, row: Line, col: Line) -> f64 {
+    lost * (row.sum + col.sum + k as f64 * lost)
+}
+
 /// `gamma` of the roundings of sums of `k` products of elements of this type, by which all bounds for the type scale; f32 is computed exactly.
 pub fn gamma(dtype: Dtype, k: usize) -> f64 {
     Precision::of_sums(dtype).gamma(roundings(dtype, Computed::Exact, k))

@@ -55,26 +55,25 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         !(self.rows[row].has_others || self.cols[col].has_others)
     }
 
-    /// Whether an element of D may be NaN although by IEEE 754 it is not: where an infinity is multiplied by half an element that is zero.
+    /// Whether an element of D may be NaN although by IEEE 754 it is not: where an infinity is multiplied by an element of which nothing is left, or by a half of one.
     pub(super) fn may_be_nan(&self, row: usize, col: usize) -> bool {
         if self.is_finite(row, col) || T::DTYPE != Dtype::F32 {
             return false;
         }
-        match self.problem.precision {
-            Computed::Split => true,
-            Computed::Fast => {
-                let is_lost =
-                    |v: f64, line: Line| v.abs() <= bound::LOST_BY_ONE_HALF * line.largest;
-                let (row_of_a, col_of_b) = (self.problem.a.row(row), self.problem.b.column(col));
-                let mut products =
-                    row_of_a.iter().zip(col_of_b).map(|(&a, &b)| (widen(a), widen(b)));
-                products.any(|(a, b)| {
-                    a.is_infinite() && is_lost(b, self.cols[col])
-                        || b.is_infinite() && is_lost(a, self.rows[row])
-                })
-            }
-            _ => false,
-        }
+        // What is no larger is rounded to zero.
+        let lost = |line: Line| match self.problem.precision {
+            Computed::Fast => bound::LOST_BY_ONE_HALF * line.largest,
+            Computed::Tf32 => bound::LOST_BY_TF32,
+            _ => f64::NAN,
+        };
+        let [lost_of_row, lost_of_col] = [self.rows[row], self.cols[col]].map(lost);
+        let (row_of_a, col_of_b) = (self.problem.a.row(row), self.problem.b.column(col));
+        let mut products = row_of_a.iter().zip(col_of_b).map(|(&a, &b)| (widen(a), widen(b)));
+        self.problem.precision == Computed::Split
+            || products.any(|(a, b)| {
+                a.is_infinite() && b.abs() <= lost_of_col
+                    || b.is_infinite() && a.abs() <= lost_of_row
+            })
     }
 
     fn sum(&self, row: usize, col: usize, sum: f64, magnitude: f64) -> Tracked {
@@ -93,7 +92,11 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let precision = self.problem.precision;
         let roundings = bound::roundings(T::DTYPE, precision, self.k);
         let part = bound::lost_of_largest(T::DTYPE, precision);
-        let error = if part == 0.0 {
+        let error = if precision == Computed::Tf32 && T::DTYPE == Dtype::F32 {
+            let (row, col) = (self.rows[row], self.cols[col]);
+            let lost = bound::lost_of_each(bound::LOST_BY_TF32, self.k, row, col);
+            bound::sum(p, (roundings, self.k), magnitude) + lost + own
+        } else if part == 0.0 {
             bound::sum(p, (roundings, self.k), magnitude) + own
         } else {
             let lost = |part| bound::lost(part, self.k, self.rows[row], self.cols[col]);

@@ -21,6 +21,7 @@ use super::bound::{self, Precision, roundings};
 use super::compare::serialize_float;
 use super::inputs::rng;
 use super::problem::{Problem, ShapeError, widen};
+use crate::precision::Precision as Computed;
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 use rand::RngExt;
 use regemm_kernels::element::{Dtype, Element};
@@ -136,6 +137,10 @@ impl Freivalds {
                 bound_norm += &(lost(bound::LOST_BY_ONE_HALF) * factor);
                 bound_norm += &(lost(part) * (problem.alpha.abs() * (1.0 + device.gamma(1))));
             }
+            if (T::DTYPE, problem.precision) == (Dtype::F32, Computed::Tf32) {
+                let lost = norms_of_lost_of_each(bound::LOST_BY_TF32, &a, &b);
+                bound_norm += &(lost * (problem.alpha.abs() * (1.0 + device.gamma(1))));
+            }
         }
         let addend_factor = device.gamma(2);
         if let Some(c) = problem.c.filter(|_| problem.beta != 0.0) {
@@ -244,6 +249,13 @@ fn norms_of_lost(part: f64, a: &Array2<f64>, b: &Array2<f64>) -> Array1<f64> {
     let largest = norm(b.fold_axis(Axis(0), 0.0, larger));
     let both = a.ncols() as f64 * part * largest;
     (a.fold_axis(Axis(1), 0.0, larger) * (sums + both) + a.sum_axis(Axis(1)) * largest) * part
+}
+
+/// The same of what they lose where each element loses so much ([`bound::lost_of_each`]).
+fn norms_of_lost_of_each(lost: f64, a: &Array2<f64>, b: &Array2<f64>) -> Array1<f64> {
+    let of_cols = b.sum_axis(Axis(0));
+    let (sums, ones) = (of_cols.dot(&of_cols).sqrt(), (b.ncols() as f64).sqrt());
+    (a.sum_axis(Axis(1)) * ones + (sums + a.ncols() as f64 * lost * ones)) * lost
 }
 
 /// Roundings of the check around its three products: factors, sums of terms, and the residual.
