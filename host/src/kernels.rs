@@ -112,7 +112,11 @@ pub fn find_in(
 }
 
 /// Families of kernels that there are for some layouts alone, and those whose tiles fit as theirs where both factors are row-major: by whose times they are told.
-const ROW_MAJOR_FAMILIES: [(&str, &str); 1] = [("warpgroup_fitted_rows", "warpgroup_fitted")];
+const ROW_MAJOR_FAMILIES: [(&str, &str); 3] = [
+    ("warpgroup_fitted_rows", "warpgroup_fitted"),
+    ("warpgroup_fitted_cols128", "warpgroup_fitted128"),
+    ("warpgroup_fitted64", "warpgroup_fitted128"),
+];
 
 /// The kernel that differs from another one in the layouts alone, if there is one.
 pub fn twin(kernel: &KernelInfo, layouts: Layouts) -> Option<&'static KernelInfo> {
@@ -327,6 +331,10 @@ mod tests {
         assert_eq!(twin(row_major, Layouts::NT).unwrap().name, cols);
         let of_nt = twins(row_major, Types::of(row_major), Layouts::NT).map(|kernel| kernel.name);
         assert_eq!(Vec::from_iter(of_nt), [cols, rows]);
+        let small = find("warpgroup_fitted128_bf16_f32").unwrap();
+        let of_nt = twins(small, Types::of(small), Layouts::NT).map(|kernel| base_name(kernel));
+        let names = ["128_nt", "_cols128_nt", "64_nt"].map(|end| format!("warpgroup_fitted{end}"));
+        assert!(of_nt.eq(names));
     }
 
     #[test]

@@ -309,6 +309,9 @@ gemm_kernels! {
     warpgroup_fitted128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    // The same as wide as makes rounds full, for few tokens; and half as wide, for fewer: 256 x 6144 are 128 tiles of 128 x 96, and 128 x 6144 are 96 of 128 x 64.
+    warpgroup_fitted_cols128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, Nt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted64_nt_{T} = Warpgroup<T, 64, 128, 64, 8, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // And two by two, which fetch half of both factors' rows each: for round sizes whose rows are no whole sectors of the L2 cache.
     warpgroup_fitted_quad128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 2, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_quad_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 2, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
@@ -333,6 +336,8 @@ gemm_kernels! {
     warpgroup_fitted128_nt_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair128_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair128_nt_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, f32, 2, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted_cols128_nt_{T}_f32 = Warpgroup<T, 128, 128, 64, 6, Nt, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
+    warpgroup_fitted64_nt_{T}_f32 = Warpgroup<T, 64, 128, 64, 8, SwapAB<Nt>, 1, f32, 1, true>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup64x64{L}_{T}_f32 = Warpgroup<T, 64, 64, 64, 13, L, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup32x64_{T}_f32 = Warpgroup<T, 64, 32, 64, 18, SwapAB<Nn>, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];

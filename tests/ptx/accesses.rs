@@ -129,7 +129,7 @@ fn accesses_are_as_wide_as_meant() {
                 let pieces = module.left_in_pieces();
                 assert_eq!(count("cp.async.bulk.commit_group"), of_d + pieces, "{name}");
                 // What is not written out has waited already, and so has each part that leaves at once.
-                let rests = if module.has_many_sums() { 0 } else { pieces.saturating_sub(1) };
+                let rests = if module.leaves_at_once() { 0 } else { pieces.saturating_sub(1) };
                 assert_eq!(count("cp.async.bulk.wait_group.read"), of_d + leaves + rests, "{name}");
                 let written = count(match module.kernel.swapped {
                     true => "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16",

@@ -103,7 +103,7 @@ fn barriers_are_as_designed() {
                 // Where tiles fit no sums are left or collected, but a slice of zeros is written; and there is one more wherever pieces leave, and one
                 // before those of a part that is written out and leaves later.
                 let pieces = match module.left_in_pieces() {
-                    all if module.has_many_sums() => all,
+                    all if module.leaves_at_once() => all,
                     some => (2 * some).saturating_sub(1),
                 };
                 let of_c = if module.brings_c() { module.stages_of_c() + 1 } else { 0 };

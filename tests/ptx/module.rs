@@ -34,6 +34,9 @@ pub struct Module {
     pub resident_threads: u32,
 }
 
+/// Parts of D that a warp has room for on their way.
+const ROOMS: usize = 2;
+
 /// A bulk load to the block itself, and one to blocks of its cluster.
 const ONE: &str =
     "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
@@ -250,7 +253,6 @@ impl Module {
     /// forms in half precision and in f32 one, for all sums or, of many, for a half of them; and one with C, where that is brought. In half precision, where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
     /// there is nothing to multiply, and in the end; where tiles fit there always is something.
     pub fn written_out(&self) -> usize {
-        const ROOMS: usize = 2;
         let parts = self.parts_of_d();
         let ways = 2 + usize::from(self.brings_c());
         if self.kernel.target == Dtype::F32 {
@@ -269,16 +271,21 @@ impl Module {
         ways * parts.min(ROOMS) + later * parts.saturating_sub(ROOMS)
     }
 
-    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out; where sums are many, of any at all. Where A and B
-    /// are swapped what is left of a part are whole boxes.
+    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out; where [none leaves later](Self::leaves_at_once), of
+    /// any at all. Where A and B are swapped what is left of a part are whole boxes.
     pub fn left_in_pieces(&self) -> usize {
         if self.stores_directly() || !self.kernel.fits || self.kernel.swapped {
             0
-        } else if self.has_many_sums() {
+        } else if self.leaves_at_once() {
             self.written_out() + 1
         } else {
             3
         }
+    }
+
+    /// Whether no part of D leaves later than it is written out: there is room for all, or there are no registers for others.
+    pub fn leaves_at_once(&self) -> bool {
+        self.has_many_sums() || self.parts_of_d() <= ROOMS
     }
 
     /// Whether of three parts of a piece the last is a half.

@@ -22,7 +22,7 @@ use super::neighbours::{Neighbours, Site, farther};
 use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
-use crate::kernels::{Rows, Types, drifts, twins};
+use crate::kernels::{Rows, Types, drifts, family_name, twins};
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -295,9 +295,19 @@ impl<'m> Near<'m> {
         let launched = if twin.fits { twin } else { kernels[kernel] };
         let tiles = of_tiles(launched).max(of_tiles(kernels[kernel]));
         let drift = drift(kernels[kernel], self.shape, self.multiprocessors, *l2_bytes);
-        let ratio = self.ratios.as_ref().and_then(|ratios| ratios.of(twin)).unwrap_or(1.0);
-        Some(tiles * drift * (sum / weights).exp() * ratio)
+        let ratio = self.ratios.as_ref().and_then(|ratios| ratios.of(twin));
+        // By times of other tiles a kernel is told only as far as somebody knows how much longer or shorter it takes.
+        if ratio.is_none() && !are_alike(kernels[kernel], twin) {
+            return None;
+        }
+        Some(tiles * drift * (sum / weights).exp() * ratio.unwrap_or(1.0))
     }
+}
+
+/// Whether a kernel and its twin for other layouts have the same tiles, or are of one family, which may fit rows of D in some layouts and columns in others.
+fn are_alike(kernel: &KernelInfo, twin: &KernelInfo) -> bool {
+    let tile = |kernel: &KernelInfo| (kernel.tile, kernel.swapped);
+    family_name(kernel) == family_name(twin) || tile(kernel) == tile(twin)
 }
 
 /// The place of layouts in [`Layouts::ALL`].

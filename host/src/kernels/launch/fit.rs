@@ -102,6 +102,8 @@ mod tests {
         assert_eq!(of("warpgroup_fitted_rows_nt_bf16", 777, 4096), (208, 128, 128));
         assert_eq!(of("warpgroup_fitted_pair128_nt_bf16", 333, 4096), (96, 128, 128));
         assert_eq!(of("warpgroup_fitted128_bf16", 1200, 1200), (96, 128, 130));
+        assert_eq!(of("warpgroup_fitted_cols128_nt_bf16", 256, 6144), (128, 96, 128));
+        assert_eq!(of("warpgroup_fitted64_nt_bf16", 100, 6144), (112, 64, 96));
         for tokens in (1..1000).step_by(7) {
             let (rows, ..) = of("warpgroup_fitted128_nt_f16", tokens, 3072);
             assert!([80, 96, 112, 128].contains(&rows), "{tokens}: {rows}");

@@ -468,11 +468,12 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
             let kind = format!("{gpu}, {types} {layouts}");
             println!("{kind}: {own:.4}, by others {others:.4}, by none of its own {none:.4}");
             assert!(own < 0.001, "{kind}: {own:.4}");
-            // Of a transposed B there are layers with any number of tokens among the shapes, each of which says little about the next, and on one GPU nothing else. In the other layouts times of
+            // Of a transposed B there are kernels of which row-major factors have none alike, and who has no times of these does not choose them: up to 12 % of some layers with results of f32. And
+            // there are layers with any number of tokens among the shapes, each of which says little about the next, and on one GPU nothing else. In the other layouts times of
             // shapes that are no multiples of a tile are older than those of row-major factors, and of kernels that brought what lies outside.
             let is_square = |entry: &&Entry| entry.shape.m == entry.shape.n;
             let most = match (layouts == Layouts::NT, entries.iter().any(is_square)) {
-                (true, true) => [0.02, 0.023],
+                (true, true) => [0.02, 0.028],
                 (true, false) => [0.024, 0.024],
                 (false, _) => [0.0115, 0.0165],
             };
@@ -499,7 +500,8 @@ fn few_rows_beside_wide_transposed_weights_have_many_slices_on_their_way() {
     }
 }
 
-/// Weights have a round number of columns, and tokens are any number: tiles fit these, and where they are few so are the rows of tiles, in pairs that share what they have of the weights.
+/// Weights have a round number of columns, and tokens are any number: tiles fit these, and where they are few so are the rows of tiles, in pairs that share what they have of the weights. Of fewer
+/// tokens they fit the weights, or are 64 of them wide.
 #[test]
 fn layers_with_any_number_of_tokens_have_tiles_that_fit_these() {
     for gpu in ["h100", "h200"] {
@@ -509,6 +511,9 @@ fn layers_with_any_number_of_tokens_have_tiles_that_fit_these() {
             (777, 4096, 14336, "warpgroup_fitted_rows"),
             (777, 8192, 3584, "warpgroup_fitted_rows"),
             (1500, 768, 3072, "warpgroup_fitted128"),
+            (256, 6144, 4096, "warpgroup_fitted_cols128"),
+            (200, 5120, 5120, "warpgroup_fitted_cols128"),
+            (100, 5120, 5120, "warpgroup_fitted64"),
         ] {
             let problem = Problem::packed(Dtype::Bf16, (m, n, k), Layouts::NT);
             let shape = Shape::packed(Dtype::Bf16, m, n, k);
