@@ -332,7 +332,7 @@ mod tests {
         let of_nt = twins(row_major, Types::of(row_major), Layouts::NT).map(|kernel| kernel.name);
         assert_eq!(Vec::from_iter(of_nt), [cols, rows]);
         let small = find("warpgroup_fitted128_bf16_f32").unwrap();
-        let of_nt = twins(small, Types::of(small), Layouts::NT).map(|kernel| base_name(kernel));
+        let of_nt = twins(small, Types::of(small), Layouts::NT).map(base_name);
         let names = ["128_nt", "_cols128_nt", "64_nt"].map(|end| format!("warpgroup_fitted{end}"));
         assert!(of_nt.eq(names));
     }
