@@ -61,6 +61,7 @@ with_rustup() {
     if timeout "$component_timeout" rustup component add rust-src </dev/null >"$log" 2>&1; then
         rm -f "$log"
         finish_if_ready "done"
+        say "the toolchain is not new enough with it"
     else
         say "rustup cannot add it here:"
         show_end_of "$log"

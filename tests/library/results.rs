@@ -274,6 +274,9 @@ fn deep_products_of_repacked_factors_with_results_of_f32_are_promoted_unasked() 
         }
     }
     let problem = Problem { target: Dtype::F32, ..Problem::new(Dtype::Bf16, 4097, 4097, 4097) };
+    let batch = Problem { batch: 3, matrices: [3; 2], ..problem };
+    let of_batch = choose(&batch, &h200, None).unwrap();
+    assert_eq!(of_batch.kernel.summation, Summation::Promoted, "{of_batch}");
     let of_rung = choose(&problem, &h200, Some(Rung::Warpgroup)).unwrap();
     assert_eq!(of_rung.kernel.summation, Summation::Warpgroups, "a rung is kept to: {of_rung}");
 }

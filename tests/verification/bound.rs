@@ -170,6 +170,31 @@ fn what_halves_lose_of_elements_far_below_the_largest_passes() {
     }
 }
 
+/// Of a subnormal element TF32 has few bits or none. All methods allow that, and no more.
+#[test]
+fn what_tf32_loses_of_subnormal_elements_passes() {
+    let (tiny, large) = (ndarray::array![[1e-42_f32], [2.0]], ndarray::array![[1e30_f32, -1e30]]);
+    for (a, b) in [(&tiny, &large), (&large.t().to_owned(), &tiny.t().to_owned())] {
+        let precision = regemm::Precision::Tf32;
+        let problem = Problem { precision, ..Problem::product(a.view(), b.view()) };
+        let right = a.dot(b);
+        for method in [Method::Full, Method::Sampled] {
+            let expectation = Expectation::with_method(problem, SEED, method).unwrap();
+            let passes = |value: f32| {
+                let mut d = right.clone();
+                d[(0, 0)] = value;
+                expectation.check(&d.view()).unwrap().pass()
+            };
+            assert!(passes(1e-12) && passes(0.0), "{method:?}");
+            assert!(!passes(1e-9) && !passes(f32::NAN), "{method:?}");
+        }
+        let exact = Problem { precision: regemm::Precision::Exact, ..problem };
+        let mut d = right.clone();
+        d[(0, 0)] = 0.0;
+        assert_fails_at(&verdict(&exact, &d), 0, 0);
+    }
+}
+
 #[test]
 fn sums_in_half_precision_do_not_pass() {
     let (a, b) = (normal::<f16>(14, 20, 200), normal::<f16>(15, 200, 20));

@@ -29,6 +29,26 @@ fn nan_and_infinities_must_arrive_where_ieee_puts_them() {
     }
 }
 
+/// What is rounded to zero is zero beside an infinity, too.
+#[test]
+fn infinities_may_become_nan_where_tf32_has_nothing_left_of_the_other_factor() {
+    let a = ndarray::array![[3e-44_f32], [1e-30], [2.0]];
+    let b = ndarray::array![[f32::INFINITY]];
+    let tf32 = Problem { precision: Precision::Tf32, ..Problem::product(a.view(), b.view()) };
+    let exact = Problem { precision: Precision::Exact, ..tf32 };
+    let infinite = Array2::from_elem((3, 1), f32::INFINITY);
+    assert!(verdict(&tf32, &infinite).pass() && verdict(&exact, &infinite).pass());
+    for row in 0..3 {
+        let mut d = infinite.clone();
+        d[(row, 0)] = f32::NAN;
+        assert_eq!(verdict(&tf32, &d).pass(), row == 0, "{row}");
+        assert_fails_at(&verdict(&exact, &d), row, 0);
+    }
+    let mut d = infinite;
+    d[(0, 0)] = 1.0;
+    assert_fails_at(&verdict(&tf32, &d), 0, 0);
+}
+
 /// An infinity is one half that is infinite and one that is zero, which is NaN times any half that is zero.
 #[test]
 fn infinities_may_become_nan_where_products_are_of_halves() {

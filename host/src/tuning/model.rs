@@ -305,7 +305,7 @@ impl<'m> Near<'m> {
 }
 
 /// Whether a kernel and its twin for other layouts have the same tiles, or are of one family, which may fit rows of D in some layouts and columns in others.
-fn are_alike(kernel: &KernelInfo, twin: &KernelInfo) -> bool {
+pub(super) fn are_alike(kernel: &KernelInfo, twin: &KernelInfo) -> bool {
     let tile = |kernel: &KernelInfo| (kernel.tile, kernel.swapped);
     family_name(kernel) == family_name(twin) || tile(kernel) == tile(twin)
 }
