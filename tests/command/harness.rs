@@ -1,8 +1,10 @@
 //! What all tests of this folder use.
 
+use crate::support::compile_fake;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 pub const SUCCESS: i32 = 0;
@@ -29,6 +31,25 @@ pub fn cache_folder(folder: &Path) -> PathBuf {
 /// Runs a command line; words are separated by blanks.
 pub fn run(folder: &Path, line: &str) -> Output {
     regemm(folder).args(line.split_whitespace()).output().expect("the command starts")
+}
+
+/// Compute capability of the GPU that is none: one for which no times are shipped.
+pub const CAPABILITY: (u32, u32) = (8, 0);
+
+/// The command with a driver that computes nothing.
+pub fn with_fake_gpu(folder: &Path) -> Command {
+    static LIBRARY: OnceLock<TempDir> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        compile_fake(&folder.path().join("libcuda.so.1"));
+        folder
+    });
+    let mut command = regemm(folder);
+    command
+        .env("LD_LIBRARY_PATH", library.path())
+        .env("FAKE_CUDA_MEMORY", "1000000000")
+        .env("FAKE_CUDA_CAPABILITY", format!("{}.{}", CAPABILITY.0, CAPABILITY.1));
+    command
 }
 
 pub fn text(bytes: &[u8]) -> String {

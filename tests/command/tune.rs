@@ -2,7 +2,6 @@
 //! everything takes the same time.
 
 use crate::harness::*;
-use crate::support::compile_fake;
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{Entry, Key, Shape, Table, Time};
 use regemm::{Dtype, Layouts, kernels};
@@ -10,9 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 fn json(folder: &Path, line: &str) -> Value {
     serde_json::from_str(&succeed(folder, line)).unwrap()
@@ -262,25 +259,6 @@ fn mul_explains_its_kernel() {
     assert_eq!(document["explanation"]["kernel"], "naive_f32", "what would have been chosen");
     let plain = json(folder.path(), "mul a.npy b.npy -o d.npy --force --device sim --json");
     assert!(plain["explanation"].is_null());
-}
-
-/// Compute capability of the GPU that is none: one for which no times are shipped.
-const CAPABILITY: (u32, u32) = (8, 0);
-
-/// The command with a driver that computes nothing.
-fn with_fake_gpu(folder: &Path) -> Command {
-    static LIBRARY: OnceLock<TempDir> = OnceLock::new();
-    let library = LIBRARY.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        compile_fake(&folder.path().join("libcuda.so.1"));
-        folder
-    });
-    let mut command = regemm(folder);
-    command
-        .env("LD_LIBRARY_PATH", library.path())
-        .env("FAKE_CUDA_MEMORY", "1000000000")
-        .env("FAKE_CUDA_CAPABILITY", format!("{}.{}", CAPABILITY.0, CAPABILITY.1));
-    command
 }
 
 fn on_fake_gpu(folder: &Path, line: &str) -> Value {

@@ -1,6 +1,8 @@
 //! `verify`: what it checks, says and refuses.
 
 use crate::harness::*;
+use serde_json::Value;
+use std::slice;
 
 #[test]
 fn a_run_that_is_right_ends_with_what_it_has_seen() {
@@ -41,5 +43,27 @@ fn what_the_host_has_no_room_for_is_an_error_of_the_device() {
         assert_eq!(output.status.code(), Some(DEVICE), "{line}: {errors}");
         assert!(errors.contains("has no room for"), "{line}: {errors}");
         assert!(!errors.contains("panicked"), "{line}: {errors}");
+    }
+}
+
+/// On a GPU that computes nothing all results stay NaN, so that every problem with elements is a failure. Of the kernels one is for all
+/// element types and one for few of them, so that the types there are to draw from are fewer where that one is named alone.
+#[test]
+fn a_failure_is_repeated_by_the_command_that_it_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let failures = |line: &str| {
+        let output = with_fake_gpu(folder.path()).args(line.split_whitespace()).output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(VERIFICATION), "regemm {line}: {errors}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        document["failures"].as_array().unwrap().clone()
+    };
+    let line = "verify --cases 12 --seed 4 --max-size 24 --kernels naive,tensor_core --json";
+    let first = failures(line);
+    let of_few_types = |failure: &&Value| failure["kernel"].as_str().unwrap().contains("tensor");
+    assert!(first.iter().filter(of_few_types).count() > 1, "{first:?}");
+    for failure in &first {
+        let repeat = failure["repeat"].as_str().unwrap().strip_prefix("regemm ").unwrap();
+        assert_eq!(failures(&format!("{repeat} --json")), slice::from_ref(failure), "{repeat}");
     }
 }

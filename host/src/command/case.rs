@@ -3,9 +3,9 @@
 //! A case follows from its seed and number, the element types to choose from and the largest size.
 
 use super::exit::Failure;
-use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt};
 use regemm::kernels::{Types, base_name, family_name, kernels_of};
 use regemm::verify::{
     Addend, BatchCase, Case, Comparison, Elements, Uploaded, check_room, compare, rng,
@@ -51,7 +51,7 @@ const BATCHES: f64 = 0.25;
 const LARGEST_BATCH: usize = 4;
 
 impl Draw {
-    /// Draws a case. What is drawn does not depend on the precision.
+    /// Draws a case. What is drawn does not depend on the precision, and of its types alone the same is drawn again.
     pub fn new(
         seed: u64,
         index: u64,
@@ -60,7 +60,7 @@ impl Draw {
         max_size: usize,
     ) -> Option<Draw> {
         let rng = &mut rng(seed, 2 * index);
-        let types = *types.choose(rng)?;
+        let types = one_of(types, rng)?;
         let [m, n, k] = std::array::from_fn(|_| draw_size(rng, max_size));
         let weighted = [
             Elements::Normal,
@@ -180,6 +180,13 @@ impl fmt::Display for Draw {
     }
 }
 
+/// One of these types by one number, however many they are: all that is drawn after it stays the same. To choose from a list takes a second
+/// number now and then, of a longer one more often.
+fn one_of(types: &[Types], rng: &mut impl Rng) -> Option<Types> {
+    let place = (u64::from(rng.random::<u32>()) * types.len() as u64) >> u32::BITS;
+    types.get(place as usize).copied()
+}
+
 /// 0 and 1 sometimes, often the neighbourhood of a tile's size, else anything up to `max`.
 fn draw_size(rng: &mut ChaCha8Rng, max: usize) -> usize {
     let size = match rng.random_range(0..100) {
@@ -200,5 +207,61 @@ fn draw_gap(rng: &mut ChaCha8Rng) -> (usize, usize) {
         (0, 0)
     } else {
         (rng.random_range(0..=WIDEST_GAP), rng.random_range(0..=WIDEST_GAP))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rand_core::TryRng;
+    use std::convert::Infallible;
+
+    /// Gives one number again and again, and counts how often.
+    struct Counting {
+        number: u32,
+        drawn: usize,
+    }
+
+    impl TryRng for Counting {
+        type Error = Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+            self.drawn += 1;
+            Ok(self.number)
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+            Ok(u64::from(self.try_next_u32()?) << u32::BITS | u64::from(self.try_next_u32()?))
+        }
+
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+            for chunk in bytes.chunks_mut(size_of::<u32>()) {
+                chunk.copy_from_slice(&self.try_next_u32()?.to_le_bytes()[..chunk.len()]);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn types_take_one_number_however_many_they_are() {
+        let count = Types::ALL.len();
+        // By the last number of the first type a list is chosen from once more.
+        let last_of_first = u32::MAX / count as u32;
+        for (number, place) in [(0, 0), (last_of_first, 0), (u32::MAX, count - 1)] {
+            for (types, chosen) in [(&Types::ALL[..], place), (&Types::ALL[..1], 0)] {
+                let mut rng = Counting { number, drawn: 0 };
+                assert_eq!(one_of(types, &mut rng), Some(types[chosen]), "{number}");
+                assert_eq!(rng.drawn, 1, "{number} of {}", types.len());
+            }
+        }
+    }
+
+    #[test]
+    fn of_its_own_types_alone_a_case_is_drawn_again() {
+        for index in 0..50 {
+            let draw = |types: &[Types]| Draw::new(3, index, types, Precision::Exact, 100).unwrap();
+            let case = draw(&Types::ALL);
+            assert_eq!(draw(&[case.types]).to_string(), case.to_string());
+        }
     }
 }

@@ -124,8 +124,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
             .filter(|kernel| Types::of(kernel) == case.types)
             .map(|kernel| case.kernel(kernel))
             .collect();
+        // Of the case's own types alone: how many there are to draw from depends on the kernels, which are fewer then.
         let repeat = |kernels: &str| {
-            let types: Vec<_> = types.iter().map(|types| types.name()).collect();
             let precision = match precision {
                 Precision::Exact => String::new(),
                 other => format!(" --precision {other}"),
@@ -133,7 +133,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
             format!(
                 "regemm verify --seed {seed} --case {index} --max-size {max_size} --dtype {} \
                  --kernels {kernels}{precision} --device {}",
-                types.join(","),
+                case.types.name(),
                 device.spec()
             )
         };
