@@ -466,8 +466,34 @@ fn a_cache_that_cannot_be_written_is_a_warning_unless_tuning_was_asked_for() {
     assert_eq!(output.status.code(), Some(SUCCESS), "{stderr}");
     assert!(stderr.contains("warning: tuning cache") && stderr.contains("cannot be"), "{stderr}");
     assert!(text(&output.stdout).contains("this very shape"), "the times serve this process");
-    let output = with_fake_gpu(folder.path()).args(["tune", "--sizes", "64"]).output().unwrap();
+    let log = folder.path().join("log");
+    let mut tune = with_fake_gpu(folder.path());
+    let output = tune.args(["tune", "--sizes", "64"]).env("FAKE_CUDA_LOG", &log).output().unwrap();
     assert_eq!(output.status.code(), Some(FILE), "{}", text(&output.stderr));
+    let log = fs::read_to_string(log).unwrap();
+    assert!(!log.contains("launch"), "it was known before anything was measured: {log}");
+}
+
+/// A device that can be opened and has no room: what is wrong shows when all is measured.
+#[test]
+#[cfg(target_os = "linux")]
+fn times_that_cannot_be_kept_are_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let tune = |more: &[&str]| {
+        let mut tune = with_fake_gpu(folder.path());
+        let tune = tune.args(["tune", "--sizes", "64", "--output", "/dev/full"]).args(more);
+        let output = tune.output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(FILE), "{errors}");
+        assert!(errors.contains("/dev/full: cannot be written"), "{errors}");
+        text(&output.stdout)
+    };
+    let document: Value = serde_json::from_str(&tune(&["--json"])).unwrap();
+    assert_eq!((&document["complete"], &document["file"]), (&true.into(), &Value::Null));
+    assert_eq!(document["tables"][0]["entries"].as_array().unwrap().len(), 1);
+    assert!(document["not_kept"].as_str().unwrap().contains("/dev/full"), "{document}");
+    let said = tune(&[]);
+    assert!(said.contains("f32, nn: 1 shapes measured") && !said.contains("wrote"), "{said}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod check;
 pub mod explain;
 mod show;
 
+use super::eprintln_quietly;
 use super::exit::Failure;
 use super::interrupt;
 use super::numbers;
@@ -28,7 +29,7 @@ use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Measure which kernel is fastest on which shapes, so that the library chooses well on this GPU
@@ -145,10 +146,6 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
     interrupt::stop_by_request();
     // What cannot be added to is better known before than after minutes of measuring.
     known_times(arguments)?;
-    let destination = match &arguments.output {
-        Some(path) => Some(Destination::new(path, arguments.force || arguments.merge, &[])?),
-        None => None,
-    };
     let plan: Vec<(Types, Layouts, Vec<Shape>)> = kinds(arguments)
         .map(|(types, layouts)| {
             let shape = |&size: &Size| Ok(shape(&problem(types, layouts, size)?));
@@ -159,6 +156,7 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
             Ok((types, layouts, shapes))
         })
         .collect::<Result<_, Failure>>()?;
+    let store = Store::prepared(arguments, device)?;
     let campaign = Campaign {
         device,
         reps: arguments.reps,
@@ -179,35 +177,48 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
     }
     campaign.bar.finish_and_clear();
 
-    // What was measured is kept, however the measuring ended.
+    // What was measured is kept, however the measuring ended, and printed, whether it could be kept or not.
     let tables: Vec<&Table> =
         outcomes.iter().map(|tables| &tables.table).filter(|table| !table.is_empty()).collect();
     let kept = if tables.is_empty() {
         if let Flow::Failed(failure) = flow {
             return Err(failure);
         }
-        None
+        Ok(None)
     } else {
-        Some(keep(device.info(), &tables, arguments, destination)?)
+        store.keep(device.info(), &tables, arguments).map(Some)
     };
+    let file = kept.as_ref().ok().and_then(Option::as_ref);
     output.document(&json!({
         "command": "tune",
         "provenance": provenance(device.info()),
         "device": device.info(),
-        "file": kept,
+        "file": file,
+        "not_kept": kept.as_ref().err().map(Failure::to_string),
         "complete": matches!(flow, Flow::Complete),
         "tables": outcomes.iter().map(|tables| tables.json(device.info())).collect::<Vec<_>>(),
     }))?;
     for tables in &outcomes {
         output.text(tables.text(device.info()))?;
     }
-    if let Some(path) = &kept {
+    if let Some(path) = file {
         output.text(format_args!("wrote {}", path.display()))?;
     }
-    match flow {
-        Flow::Complete => Ok(()),
-        Flow::Failed(failure) => Err(failure),
-        Flow::Interrupted => Err(Failure::Interrupted(match kept {
+    end(flow, kept)
+}
+
+/// What the measuring and the keeping come to. Of two failures the device's comes first, which the other may follow from.
+fn end(flow: Flow, kept: Result<Option<PathBuf>, Failure>) -> Result<(), Failure> {
+    match (flow, kept) {
+        (Flow::Failed(failure), kept) => {
+            if let Err(not_kept) = kept {
+                eprintln_quietly(format_args!("regemm: warning: {not_kept}"));
+            }
+            Err(failure)
+        }
+        (Flow::Complete | Flow::Interrupted, Err(failure)) => Err(failure),
+        (Flow::Complete, Ok(_)) => Ok(()),
+        (Flow::Interrupted, Ok(kept)) => Err(Failure::Interrupted(match kept {
             Some(path) => format!("interrupted; {} has what was measured", path.display()),
             None => "interrupted; nothing was measured yet".to_owned(),
         })),
@@ -234,31 +245,67 @@ fn known_times(arguments: &Arguments) -> Result<Option<String>, Failure> {
     Ok(Some(known))
 }
 
-/// Writes tables to the output file, or to the cache, and gives the file.
-fn keep(
+/// Where measured times go.
+enum Store {
+    /// To a file that was named.
+    File(PathBuf, Destination),
+    /// To the cache.
+    Cache(Cache),
+}
+
+impl Store {
+    /// The output file if one is named, else the cache. What is wrong with the place shows now, and not after minutes of measuring.
+    fn prepared(arguments: &Arguments, device: &Device) -> Result<Store, Failure> {
+        if let Some(path) = &arguments.output {
+            let destination = Destination::new(path, arguments.force || arguments.merge, &[])?;
+            return Ok(Store::File(path.clone(), destination));
+        }
+        let cache = Cache::of_user()?;
+        // The simulator is not measured, so that nothing is kept of it.
+        if !device.is_sim() {
+            cache.prepare(&device.info().name)?;
+        }
+        Ok(Store::Cache(cache))
+    }
+
+    /// Writes tables, and gives the file.
+    fn keep(
+        self,
+        device: &DeviceInfo,
+        tables: &[&Table],
+        arguments: &Arguments,
+    ) -> Result<PathBuf, Failure> {
+        match self {
+            Store::File(path, destination) => {
+                destination.save_text(&encoded(device, tables, arguments, &path)?)?;
+                Ok(path)
+            }
+            Store::Cache(cache) => {
+                let mut path = PathBuf::new();
+                for table in tables {
+                    path = cache.merge(&Key::of(device, table.types(), table.layouts()), table)?;
+                }
+                Ok(path)
+            }
+        }
+    }
+}
+
+/// What the output file will hold: tables, with the times that are there already if they are to be added to it.
+fn encoded(
     device: &DeviceInfo,
     tables: &[&Table],
     arguments: &Arguments,
-    destination: Option<Destination>,
-) -> Result<PathBuf, Failure> {
-    if let (Some(path), Some(destination)) = (&arguments.output, destination) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        let tables: Vec<Table> = tables.iter().map(|&table| table.clone()).collect();
-        let failure = |error: tuning::Damage| Failure::file(path, error);
-        let mut text =
-            tuning::encode(device, now, &tables).map_err(|error| failure(error.into()))?;
-        if let Some(known) = known_times(arguments)? {
-            text = tuning::merge_shorter(&known, &text).map_err(failure)?;
-        }
-        destination.save_text(&text)?;
-        return Ok(path.clone());
+    path: &Path,
+) -> Result<String, Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let tables: Vec<Table> = tables.iter().map(|&table| table.clone()).collect();
+    let failure = |error: tuning::Damage| Failure::file(path, error);
+    let text = tuning::encode(device, now, &tables).map_err(|error| failure(error.into()))?;
+    match known_times(arguments)? {
+        Some(known) => tuning::merge_shorter(&known, &text).map_err(failure),
+        None => Ok(text),
     }
-    let cache = Cache::of_user()?;
-    let mut path = PathBuf::new();
-    for table in tables {
-        path = cache.merge(&Key::of(device, table.types(), table.layouts()), table)?;
-    }
-    Ok(path)
 }
 
 /// All element types in all layouts.

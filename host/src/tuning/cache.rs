@@ -15,6 +15,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tempfile::NamedTempFile;
 
 /// The environment variable that names the cache folder.
 pub const FOLDER_VARIABLE: &str = "REGEMM_CACHE_DIR";
@@ -171,6 +172,23 @@ impl Cache {
         Ok(files)
     }
 
+    /// Makes the folder if there is none, and sees whether a table of a GPU could be added now: whoever is about to measure one should know before.
+    ///
+    /// # Errors
+    /// As for [`Cache::merge`].
+    pub fn prepare(&self, gpu: &str) -> Result<(), CacheError> {
+        let path = self.file(gpu);
+        let failure = |error| CacheError::Write { path: path.clone(), error };
+        fs::create_dir_all(&self.folder).map_err(failure)?;
+        let _lock = self.lock(gpu).map_err(failure)?;
+        unfinished(&self.folder).map_err(failure)?;
+        match read(&path) {
+            // It is put aside once there is something for its place.
+            Ok(_) | Err(CacheError::Damaged { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Adds a table to what is there, and gives the file. Tables of other keys stay as they are, with all that another version of this library has
     /// noted in them. A file that is damaged is put aside under another name, which a warning in the log gives.
     ///
@@ -259,16 +277,20 @@ fn read(path: &Path) -> Result<Document, CacheError> {
 
 /// Puts a complete new file in the place of the old one.
 fn write(path: &Path, document: &Document) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".regemm-").suffix(".unfinished");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(MODE));
-    let mut unfinished = builder.tempfile_in(folder)?;
+    let mut unfinished = unfinished(path.parent().unwrap_or(Path::new(".")))?;
     unfinished.write_all(document.encode()?.as_bytes())?;
     unfinished.as_file().sync_all()?;
     unfinished.persist(path)?;
     Ok(())
+}
+
+/// A new file in the folder, which is removed unless it takes another's place.
+fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".regemm-").suffix(".unfinished");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(MODE));
+    builder.tempfile_in(folder)
 }
 
 /// Drops the tables of the key's GPU, element types and layouts that were changed longest ago.

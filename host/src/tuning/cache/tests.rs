@@ -169,8 +169,10 @@ fn a_file_that_cannot_be_read_is_no_damage() {
     let key = key("NVIDIA H200", "13.0");
     // A folder in its place, which not even root can read as a file.
     fs::create_dir(cache.file(&key.gpu)).unwrap();
-    let error = cache.merge(&key, &table(&[64])).unwrap_err();
-    assert!(matches!(error, CacheError::Read { .. }), "{error}");
+    for error in [cache.merge(&key, &table(&[64])).map(drop), cache.prepare(&key.gpu)] {
+        let error = error.unwrap_err();
+        assert!(matches!(error, CacheError::Read { .. }), "{error}");
+    }
 }
 
 #[test]
@@ -179,9 +181,25 @@ fn a_place_that_cannot_be_written_is_an_error() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     // A file in the place of the folder, which not even root can write to.
-    let error = Cache::at(&file).merge(&key("G", "1"), &table(&[64])).unwrap_err();
-    assert!(matches!(error, CacheError::Write { .. }), "{error}");
-    assert!(error.to_string().contains("cannot be written"), "{error}");
+    let cache = Cache::at(&file);
+    for error in [cache.merge(&key("G", "1"), &table(&[64])).map(drop), cache.prepare("G")] {
+        let error = error.unwrap_err();
+        assert!(matches!(error, CacheError::Write { .. }), "{error}");
+        assert!(error.to_string().contains("cannot be written"), "{error}");
+    }
+}
+
+#[test]
+fn a_place_that_is_prepared_has_what_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path().join("a/b"));
+    cache.prepare("G").unwrap();
+    // The lock alone.
+    assert_eq!(fs::read_dir(folder.path().join("a/b")).unwrap().count(), 1);
+    fs::write(cache.file("G"), "damaged").unwrap();
+    cache.prepare("G").unwrap();
+    assert_eq!(fs::read_to_string(cache.file("G")).unwrap(), "damaged");
+    assert_eq!(fs::read_dir(folder.path().join("a/b")).unwrap().count(), 2);
 }
 
 #[test]
