@@ -300,6 +300,7 @@ fn what_is_tuned_is_chosen_by_from_then_on() {
     assert_eq!((&table["used"], &table["shapes"]), (&true.into(), &2.into()));
     let check = on_fake_gpu(folder.path(), "tune --check 64,100 --reps 3 --json");
     assert_eq!((&check["checked"], &check["close"]), (&2.into(), &2.into()));
+    assert_eq!(check["complete"], true);
     assert_eq!(
         (&check["results"][0]["tuned_on"], &check["results"][1]["tuned_on"]),
         (&true.into(), &false.into())
@@ -494,6 +495,25 @@ fn times_that_cannot_be_kept_are_printed() {
     assert!(document["not_kept"].as_str().unwrap().contains("/dev/full"), "{document}");
     let said = tune(&[]);
     assert!(said.contains("f32, nn: 1 shapes measured") && !said.contains("wrote"), "{said}");
+}
+
+/// The second shape's matrices do not fit into the GPU's memory.
+#[test]
+fn a_check_that_fails_prints_those_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |more: &str| {
+        let line = format!("tune --check 64,20000,72 --reps 1 {more}");
+        let output = with_fake_gpu(folder.path()).args(line.split_whitespace()).output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(DEVICE), "{errors}");
+        assert!(errors.contains("has no room"), "{errors}");
+        text(&output.stdout)
+    };
+    let document: Value = serde_json::from_str(&check("--dtype f32,f64 --json")).unwrap();
+    assert_eq!((&document["checked"], &document["complete"]), (&1.into(), &false.into()));
+    assert_eq!(document["results"][0]["m"], 64);
+    let said = check("");
+    assert!(said.contains("1 of 1 within 1 % of the fastest"), "{said}");
 }
 
 #[test]

@@ -51,13 +51,18 @@ fn median(measured: &Measured) -> f64 {
 /// Runs `regemm tune --check`.
 pub fn run(arguments: &Arguments, device: &Device, output: &mut Output) -> Result<(), Failure> {
     interrupt::stop_by_request();
-    let bar = progress::long_bar((arguments.check.len() * kinds(arguments).count()) as u64);
+    let asked = arguments.check.len() * kinds(arguments).count();
+    let bar = progress::long_bar(asked as u64);
     let mut checks = Vec::new();
-    for (types, layouts) in kinds(arguments) {
-        with_types!(types, check(arguments, layouts, device, &bar, &mut checks))?;
-    }
+    let outcome = kinds(arguments).try_for_each(|(types, layouts)| {
+        with_types!(types, check(arguments, layouts, device, &bar, &mut checks))
+    });
     bar.finish_and_clear();
-    report(device, &checks, output)?;
+    // What was checked before a failure is shown first.
+    if outcome.is_ok() || !checks.is_empty() {
+        report(device, &checks, checks.len() == asked, output)?;
+    }
+    outcome?;
     if interrupt::requested() {
         return Err(Failure::Interrupted("interrupted; the other shapes were not measured".into()));
     }
@@ -104,7 +109,12 @@ fn check_shape<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     Ok(Check { explanation, chosen, fastest, all })
 }
 
-fn report(device: &Device, checks: &[Check], output: &mut Output) -> Result<(), Failure> {
+fn report(
+    device: &Device,
+    checks: &[Check],
+    complete: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let close = checks.iter().filter(|check| check.loss() <= CLOSE).count();
     let worst = checks.iter().map(Check::loss).max_by(f64::total_cmp);
     output.document(&json!({
@@ -113,6 +123,7 @@ fn report(device: &Device, checks: &[Check], output: &mut Output) -> Result<(), 
         "device": device.info(),
         "policy": device.tuning().name(),
         "within": CLOSE,
+        "complete": complete,
         "checked": checks.len(),
         "close": close,
         "worst_loss": worst,
