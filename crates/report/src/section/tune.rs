@@ -101,7 +101,7 @@ fn times(results: &[Value]) -> Option<Table> {
 
 /// How often each kernel is the fastest among the shapes of a table.
 fn wins(measured: &Value, section: &mut Section) {
-    let dtype = text_at(measured, "/dtype");
+    let kind = kind(measured);
     let entries = objects(measured, "/entries");
     let mut wins: Vec<(&str, u64)> = Vec::new();
     for entry in entries {
@@ -115,7 +115,7 @@ fn wins(measured: &Value, section: &mut Section) {
     let number = |place: &str| measured.pointer(place).and_then(Value::as_f64);
     if let (Some(mean), Some(worst)) = (number("/rule/mean_loss"), number("/rule/worst_loss")) {
         section.notes.push(format!(
-            "{dtype}: without measured times the choice would be {:.1} % slower on average over {} shapes, {:.1} % at \
+            "{kind}: without measured times the choice would be {:.1} % slower on average over {} shapes, {:.1} % at \
              worst ({}).",
             100.0 * mean,
             entries.len(),
@@ -123,11 +123,20 @@ fn wins(measured: &Value, section: &mut Section) {
             text_at(measured, "/rule/worst_shape")
         ));
     }
-    let mut table = Table::new(format!("Fastest kernels in {dtype}"), ["kernel", "fastest on"]);
+    let mut table = Table::new(format!("Fastest kernels in {kind}"), ["kernel", "fastest on"]);
     table.rows =
         wins.into_iter().map(|(name, count)| vec![name.to_owned(), count.to_string()]).collect();
     if !table.rows.is_empty() {
         section.tables.push(table);
+    }
+}
+
+/// The element types, and the layouts unless both factors are row-major, as they are where a document does not say.
+fn kind(object: &Value) -> String {
+    let dtype = text_at(object, "/dtype");
+    match text_at(object, "/layouts") {
+        "" | "nn" => dtype.to_owned(),
+        layouts => format!("{dtype} {layouts}"),
     }
 }
 
@@ -136,7 +145,7 @@ fn shape(object: &Value) -> String {
     let aligned = object.get("aligned").and_then(Value::as_bool).unwrap_or(true);
     format!(
         "{} {} x {} x {}{}",
-        text_at(object, "/dtype"),
+        kind(object),
         extent("m"),
         extent("n"),
         extent("k"),
@@ -215,6 +224,26 @@ mod tests {
         assert!(
             section.notes[0].contains("5.0 % slower on average over 3 shapes, 50.0 % at worst")
         );
+    }
+
+    #[test]
+    fn layouts_are_told_apart() {
+        let fastest = json!([{ "m": 1, "n": 1, "k": 1, "fastest": "a" }]);
+        let rule = json!({ "mean_loss": 0.05, "worst_loss": 0.5, "worst_shape": "1 x 2 x 3" });
+        let in_layouts = |layouts: &str| json!({ "dtype": "bf16", "layouts": layouts, "entries": fastest, "rule": rule });
+        let section = tune(&json!({ "tables": [in_layouts("nn"), in_layouts("nt")] }));
+        let titles = section.tables.iter().map(|table| table.title.as_str());
+        assert_eq!(
+            Vec::from_iter(titles),
+            ["Fastest kernels in bf16", "Fastest kernels in bf16 nt"]
+        );
+        assert!(section.notes[0].starts_with("bf16: without"), "{}", section.notes[0]);
+        assert!(section.notes[1].starts_with("bf16 nt: without"), "{}", section.notes[1]);
+
+        let shape = |layouts: &str| json!({ "m": 8, "n": 9, "k": 10, "dtype": "f16", "layouts": layouts, "why": "why" });
+        let section = tune(&json!({ "results": [shape("nn"), shape("tt")] }));
+        let rows = section.tables[0].rows.iter().map(|row| row[0].as_str());
+        assert_eq!(Vec::from_iter(rows), ["f16 8 x 9 x 10", "f16 tt 8 x 9 x 10"]);
     }
 
     #[test]
