@@ -73,7 +73,8 @@ impl Record {
         let case = measured.case;
         let is_plain = |other: &&Measured| {
             let plain = Case { layouts: Default::default(), group: other.case.group, ..case };
-            other.case == plain
+            // The group does not matter, but for what is computed: to add C takes time of its own.
+            other.case == plain && other.case.has_addend() == case.has_addend()
         };
         let plain = self.cases.iter().find(is_plain)?.entry(super::REGEMM)?;
         Some(plain.microseconds / measured.entry(super::REGEMM)?.microseconds)
@@ -147,5 +148,21 @@ mod tests {
         let at = |label: &str| record.cases.iter().find(|c| c.case.label() == label).unwrap();
         assert_eq!(record.relative_to_plain_layout(at("4096 NT")), Some(0.5));
         assert_eq!(record.relative_to_plain_layout(at("1024 TT")), None, "no plain 1024");
+    }
+
+    #[test]
+    fn a_product_with_an_addend_is_not_the_plain_one() {
+        let mut record = synthetic::record();
+        let at = |record: &Record, label: &str| {
+            record.cases.iter().find(|c| c.case.label() == label).unwrap().clone()
+        };
+        // In front of the plain ones, and of a size that none of those has.
+        for size in [4096, 1024] {
+            let mut with_addend = at(&record, "512");
+            with_addend.case = Case::of(Group::Addend, (size, size, size));
+            record.cases.insert(0, with_addend);
+        }
+        assert_eq!(record.relative_to_plain_layout(&at(&record, "4096 NT")), Some(0.5));
+        assert_eq!(record.relative_to_plain_layout(&at(&record, "1024 TT")), None);
     }
 }
