@@ -1,5 +1,6 @@
 //! Tables out of JSON: a row an object, a column a place in it.
 
+use crate::float;
 use crate::table::{Table, or_dash};
 use crate::table::{count, percent};
 use serde_json::Value;
@@ -120,9 +121,9 @@ pub(crate) fn factor(value: &Value) -> Option<String> {
     value.as_f64().map(|value| format!("{value:.2} x"))
 }
 
-/// A small number in scientific notation.
+/// A small number in scientific notation, or what is no number there.
 pub(crate) fn scientific(value: &Value) -> Option<String> {
-    value.as_f64().map(|value| format!("{value:.1e}"))
+    float::of(value).map(|value| format!("{value:.1e}"))
 }
 
 /// Operations a second as GFLOP/s.
@@ -162,6 +163,8 @@ mod tests {
         assert_eq!(giga(&json!(66.9e12)).unwrap(), "66,900");
         assert_eq!(factor(&json!(16)).unwrap(), "16.00 x");
         assert_eq!(scientific(&json!(0.00031)).unwrap(), "3.1e-4");
+        assert_eq!(scientific(&json!("NaN")).unwrap(), "NaN");
+        assert_eq!(scientific(&json!("none")), None);
         assert_eq!((whole(&json!("x")), decimals(&json!(1))), (None, Some("1.000".into())));
     }
 

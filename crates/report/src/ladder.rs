@@ -52,6 +52,7 @@ pub struct Entry {
     /// Number of samples.
     pub samples: usize,
     /// `||D - D_ref|| / ||D_ref||` against double precision.
+    #[serde(deserialize_with = "crate::float::read")]
     pub relative_error: f64,
 }
 

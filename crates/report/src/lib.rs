@@ -20,6 +20,7 @@
 pub mod accuracy;
 mod columns;
 pub mod document;
+mod float;
 pub mod html;
 pub mod ladder;
 pub mod pictures;

@@ -121,6 +121,7 @@ pub struct Timing {
     /// Number of samples.
     pub samples: usize,
     /// `||D - D_ref|| / ||D_ref||` against double precision.
+    #[serde(deserialize_with = "crate::float::read")]
     pub relative_error: f64,
     /// The samples in the order in which they were taken: only until the record is complete, so that it can be continued.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -147,6 +148,7 @@ pub struct Counts {
     /// Fused multiply-adds.
     pub fma: u64,
     /// `||D - D_ref|| / ||D_ref||` against double precision.
+    #[serde(deserialize_with = "crate::float::read")]
     pub relative_error: f64,
 }
 

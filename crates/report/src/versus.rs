@@ -118,6 +118,7 @@ pub struct Entry {
     /// Products between the two events of a sample.
     pub products: usize,
     /// `||D - D_ref|| / ||D_ref||` against double precision, on the elements that were compared.
+    #[serde(deserialize_with = "crate::float::read")]
     pub relative_error: f64,
     /// The same on a device that has rested, where that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]

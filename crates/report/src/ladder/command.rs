@@ -1,6 +1,7 @@
 //! The ladder as `regemm ladder --json` prints it.
 
 use super::{Entry, Record, Round};
+use crate::float;
 use crate::provenance::Provenance;
 use serde::Deserialize;
 
@@ -47,7 +48,9 @@ struct Verification {
 
 #[derive(Deserialize)]
 struct Comparison {
-    relative_norm_error: Option<f64>,
+    /// Of a wrong result it need not be finite.
+    #[serde(default = "float::missing", deserialize_with = "float::read")]
+    relative_norm_error: f64,
 }
 
 const GIGA_IN_TERA: f64 = 1e3;
@@ -79,11 +82,7 @@ impl Size {
                 tflops: rung.gflops? / GIGA_IN_TERA,
                 spread: rung.spread.unwrap_or_default(),
                 samples: 0,
-                relative_error: rung
-                    .verification
-                    .comparison
-                    .relative_norm_error
-                    .unwrap_or(f64::NAN),
+                relative_error: rung.verification.comparison.relative_norm_error,
             })
         };
         Round {
@@ -102,8 +101,12 @@ mod tests {
     use serde_json::json;
 
     fn run(seconds: Option<f64>) -> Run {
+        serde_json::from_value(document(seconds, &json!(2e-7))).unwrap()
+    }
+
+    fn document(seconds: Option<f64>, error: &serde_json::Value) -> serde_json::Value {
         let speed = seconds.map(|seconds| 2.0 * 100.0 * 200.0 * 300.0 / seconds / 1e9);
-        let document = json!({
+        json!({
             "command": "ladder",
             "device": { "name": "NVIDIA Imaginary", "multiprocessors": 10, "compute_capability": [9, 0] },
             "dtype": "f32",
@@ -112,11 +115,10 @@ mod tests {
                 "m": 100, "n": 200, "k": 300,
                 "kernels": [{
                     "kernel": "naive_f32", "seconds": seconds, "spread": seconds.map(|_| 0.25), "gflops": speed,
-                    "verification": { "comparison": { "relative_norm_error": 2e-7 } },
+                    "verification": { "comparison": { "relative_norm_error": error } },
                 }],
             }],
-        });
-        serde_json::from_value(document).unwrap()
+        })
     }
 
     #[test]
@@ -132,5 +134,21 @@ mod tests {
     #[test]
     fn a_run_without_times_is_none() {
         assert_eq!(run(None).record(), None);
+    }
+
+    /// A kernel whose result is wrong may have no error that is a number.
+    #[test]
+    fn a_run_with_an_error_that_is_not_finite_is_a_record() {
+        let errors = [json!("NaN"), json!("inf"), json!("-inf"), json!(0.5), json!(null)];
+        let expected = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.5, f64::NAN];
+        for (error, expected) in errors.iter().zip(expected) {
+            let run: Run = serde_json::from_value(document(Some(1e-3), error)).unwrap();
+            let read = run.record().unwrap().rounds[0].entries[0].relative_error;
+            assert!(read == expected || read.is_nan() && expected.is_nan(), "{error}: {read}");
+        }
+        for error in [json!("many"), json!("1.5"), json!([])] {
+            let run = serde_json::from_value::<Run>(document(Some(1e-3), &error));
+            assert!(run.is_err(), "{error}");
+        }
     }
 }
