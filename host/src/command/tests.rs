@@ -2,6 +2,9 @@
 
 use super::{Cli, EXPERIMENTS};
 use clap::{Command, CommandFactory, Parser};
+use regemm::kernels::Types;
+use regemm::tuning::{self, Shape};
+use regemm::{Layouts, gpus};
 
 const README: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
 const RECORDS: &str =
@@ -50,6 +53,38 @@ fn all_experiments_are_taken() {
     for experiment in experiments {
         let (_, line) = experiment.rsplit_once("  ").expect(experiment);
         is_taken(&format!("regemm {line}"));
+    }
+}
+
+/// In this order: how many there are of row-major factors, their largest side and depth, how many in other layouts, and how many are layers.
+#[test]
+fn the_help_of_tune_counts_what_is_measured() {
+    let tune = built().1.into_iter().find(|found| found.get_name() == "tune").unwrap();
+    let sizes = tune.get_arguments().find(|known| known.get_long() == Some("sizes")).unwrap();
+    let help = sizes.get_help().unwrap().to_string();
+    let numbers =
+        help.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+    let Ok([count, side, depth, in_others, layers]) = <[u32; 5]>::try_from(Vec::from_iter(numbers))
+    else {
+        panic!("{help}");
+    };
+    let device = gpus::find("h200").unwrap().info();
+    let is_near =
+        |said: u32, counted: usize| said.abs_diff(counted as u32) as usize * 100 < 3 * counted;
+    for types in Types::ALL {
+        let shapes = |layouts| tuning::default_shapes(&device, types, layouts);
+        let row_major = shapes(Layouts::NN);
+        let largest = |of: fn(&Shape) -> u32| row_major.iter().map(of).max().unwrap();
+        assert_eq!(
+            (side, depth),
+            (largest(|shape| shape.m.max(shape.n)), largest(|shape| shape.k))
+        );
+        let [nt, tn, tt] = [Layouts::NT, Layouts::TN, Layouts::TT].map(|it| shapes(it).len());
+        for (said, counted) in
+            [(count, row_major.len()), (in_others, tn), (in_others, tt), (layers, nt - tn)]
+        {
+            assert!(is_near(said, counted), "{types}: {counted} in {help}");
+        }
     }
 }
 

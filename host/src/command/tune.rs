@@ -36,7 +36,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Shapes to measure, comma-separated: N or MxNxK [default: some 400 from 1 to 8192, which say enough about all others, some 140 in other layouts, and in `nt` layers of transformers besides]
+    /// Shapes to measure, comma-separated: N or MxNxK [default: some 490 with sides up to 32768 and depths up to 65536, which say enough about all others; in other layouts some 120, and in `nt` some 95 of layers of transformers besides]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', conflicts_with_all = MODES)]
     sizes: Vec<Size>,
     /// Element types, comma-separated: `bf16_f32` has results of f32
