@@ -398,6 +398,25 @@ fn an_output_file_leaves_the_cache_alone() {
 }
 
 #[test]
+fn types_and_layouts_that_are_named_twice_are_measured_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let twice = "--dtype f32,f64,f32 --layouts nn,nt,nn --json";
+    let measured = [("f32", "nn"), ("f32", "nt"), ("f64", "nn"), ("f64", "nt")];
+    let kinds = |tables: &Value| {
+        let tables = tables.as_array().unwrap().iter();
+        let name = |table: &Value, of: &str| table[of].as_str().unwrap().to_owned();
+        Vec::from_iter(tables.map(|table| (name(table, "dtype"), name(table, "layouts"))))
+    };
+    let measured = measured.map(|(types, layouts)| (types.to_owned(), layouts.to_owned()));
+    let line = format!("tune --sizes 64 --reps 1 --output table.json {twice}");
+    assert_eq!(kinds(&on_fake_gpu(folder.path(), &line)["tables"]), measured);
+    let line = format!("tune --check 64 --reps 1 {twice}");
+    assert_eq!(kinds(&on_fake_gpu(folder.path(), &line)["results"]), measured);
+    let line = format!("tune --explain 64 {twice}");
+    assert_eq!(kinds(&on_fake_gpu(folder.path(), &line)["explanations"]), measured);
+}
+
+#[test]
 fn first_use_measures_once() {
     let folder = sample();
     let mul = || {

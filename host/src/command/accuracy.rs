@@ -8,7 +8,7 @@ mod study;
 
 use super::exit::Failure;
 use super::numbers;
-use super::options::{self, DeviceOption};
+use super::options::{self, DeviceOption, distinct};
 use super::output::{Output, table};
 use super::progress;
 use super::save::Destination;
@@ -142,18 +142,17 @@ impl Arguments {
             (&GPU_DEPTHS, GPU_SIZE)
         };
         let extent = |own: Option<NonZeroUsize>| own.or(self.size).map_or(size, NonZeroUsize::get);
-        let named = |given: &[Precision]| distinct(given.to_vec());
         Plan {
             rows: extent(self.rows),
             cols: extent(self.cols),
             depths: match &self.sizes[..] {
                 [] => depths.to_vec(),
-                given => distinct(given.iter().copied().map(NonZeroUsize::get).collect()),
+                given => distinct(given.iter().copied().map(NonZeroUsize::get)),
             },
-            data: distinct(self.data.clone()),
+            data: distinct(self.data.iter().copied()),
             precisions: match &self.precisions[..] {
                 [] => precisions().collect(),
-                given => named(given),
+                given => distinct(given.iter().copied()),
             },
             seed: self.seed,
         }
@@ -164,17 +163,6 @@ impl Arguments {
 fn data() -> impl TypedValueParser<Value = Data> {
     PossibleValuesParser::new(Data::ALL.map(Data::name))
         .map(|name| Data::ALL.into_iter().find(|data| data.name() == name).unwrap_or(Data::Normal))
-}
-
-/// Each value once.
-fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
-    let mut distinct = Vec::new();
-    for value in values {
-        if !distinct.contains(&value) {
-            distinct.push(value);
-        }
-    }
-    distinct
 }
 
 fn print(record: &Record, output: &mut Output) -> Result<(), Failure> {

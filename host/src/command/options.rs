@@ -15,6 +15,17 @@ pub struct DeviceOption {
     pub device: DeviceSpec,
 }
 
+/// Each value once, in the order in which they are named first.
+pub fn distinct<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in named {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    distinct
+}
+
 /// Rows, columns and depth of a product, none of them zero. Reads `N` for square matrices, or `MxNxK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {

@@ -18,7 +18,7 @@ mod store;
 
 use super::exit::Failure;
 use super::numbers;
-use super::options::DeviceOption;
+use super::options::{self, DeviceOption};
 use super::output::{Output, table};
 use super::save::Destination;
 use super::{interrupt, progress};
@@ -288,13 +288,10 @@ fn show(bar: &ProgressBar, record: &Record, step: Step) {
 
 /// Sizes as they were named, each once; these if none were.
 pub fn distinct(named: &[NonZeroUsize], defaults: &[usize]) -> Vec<usize> {
-    let mut sizes: Vec<usize> = Vec::new();
-    for size in named.iter().map(|size| size.get()) {
-        if !sizes.contains(&size) {
-            sizes.push(size);
-        }
+    match named {
+        [] => defaults.to_vec(),
+        named => options::distinct(named.iter().map(|size| size.get())),
     }
-    if sizes.is_empty() { defaults.to_vec() } else { sizes }
 }
 
 /// The tables, what did not run, and what won; or the record.

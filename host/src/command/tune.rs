@@ -16,7 +16,7 @@ use super::eprintln_quietly;
 use super::exit::Failure;
 use super::interrupt;
 use super::numbers;
-use super::options::{self, DeviceOption, Size};
+use super::options::{self, DeviceOption, Size, distinct};
 use super::output::{Output, table};
 use super::progress;
 use super::save::Destination;
@@ -308,10 +308,11 @@ fn encoded(
     }
 }
 
-/// All element types in all layouts.
+/// All element types in all layouts, each once.
 fn kinds(arguments: &Arguments) -> impl Iterator<Item = (Types, Layouts)> {
-    let in_layouts = |&types: &Types| arguments.layouts.iter().map(move |&it| (types, it));
-    arguments.types.iter().flat_map(in_layouts)
+    let layouts = distinct(arguments.layouts.iter().copied());
+    let in_layouts = move |types| layouts.clone().into_iter().map(move |it| (types, it));
+    distinct(arguments.types.iter().copied()).into_iter().flat_map(in_layouts)
 }
 
 /// The shape of a problem of packed matrices.
