@@ -49,7 +49,8 @@ impl Ratios {
             let Some(near) = model.near(shape, Layouts::NN) else { continue };
             let near = near.with_multiprocessors(*multiprocessors);
             let logarithm = |&(row_major, kernel): &(usize, &'static KernelInfo)| {
-                Some((entry.seconds(kernel)? / near.seconds_as(row_major, kernel)?).ln())
+                let alike = near.seconds_as_row_major(row_major, kernel)?;
+                Some((entry.seconds(kernel)? / alike).ln())
             };
             logarithms.extend(columns.iter().map(|it| logarithm(it).unwrap_or(f64::NAN)));
             let measured = |&(_, kernel): &(usize, &'static KernelInfo)| entry.seconds(kernel);
@@ -85,17 +86,39 @@ impl NearRatios<'_> {
 
     /// What a kernel for the layouts takes relative to what its twin for row-major factors does; none where that was not measured nearby.
     pub fn of(&self, kernel: &KernelInfo) -> Option<f64> {
-        let Ratios { logarithms, kernels, .. } = self.ratios;
-        let column = self.ratios.column(kernel)?;
-        let (mut sum, mut weights) = (0.0, 0.0);
-        for (site, weight) in self.neighbours.iter() {
-            let logarithm = logarithms[site * kernels.len() + column];
-            if !logarithm.is_nan() {
-                sum += weight * logarithm;
-                weights += weight;
-            }
-        }
+        let Weighed { sum, weights, .. } = self.weighed(kernel)?;
         let of_nothing = if self.neighbours.is_itself { 0.0 } else { weight(AS_MUCH_AS_NOTHING) };
         (weights > 0.0).then(|| (sum / (weights + of_nothing)).exp())
     }
+
+    /// Whether that was measured on most of what is near.
+    pub fn is_near(&self, kernel: &KernelInfo) -> bool {
+        self.weighed(kernel).is_some_and(|Weighed { weights, missing, .. }| weights > missing)
+    }
+
+    fn weighed(&self, kernel: &KernelInfo) -> Option<Weighed> {
+        let Ratios { logarithms, kernels, .. } = self.ratios;
+        let column = self.ratios.column(kernel)?;
+        let mut weighed = Weighed { sum: 0.0, weights: 0.0, missing: 0.0 };
+        for (site, weight) in self.neighbours.iter() {
+            let logarithm = logarithms[site * kernels.len() + column];
+            if logarithm.is_nan() {
+                weighed.missing += weight;
+            } else {
+                weighed.sum += weight * logarithm;
+                weighed.weights += weight;
+            }
+        }
+        Some(weighed)
+    }
+}
+
+/// The logarithms of a kernel's ratios on the shapes nearby.
+struct Weighed {
+    /// Each times its weight.
+    sum: f64,
+    /// Of those.
+    weights: f64,
+    /// Of shapes without one.
+    missing: f64,
 }

@@ -267,9 +267,19 @@ impl<'m> Near<'m> {
     /// The expected time in seconds of a kernel, by its index in [`Model::kernels`], or of a twin of it for the layouts; none where it was not measured nearby. How wide tiles are that fit depends on
     /// the layouts.
     pub fn seconds_as(&self, kernel: usize, twin: &KernelInfo) -> Option<f64> {
-        if let Some(measured) = self.ratios.as_ref().and_then(|ratios| ratios.measured(twin)) {
+        let ratios = self.ratios.as_ref();
+        if let Some(measured) = ratios.and_then(|ratios| ratios.measured(twin)) {
             return Some(measured);
         }
+        // By times of other tiles a kernel is told only where somebody knows how much longer or shorter it takes.
+        let is_told = are_alike(self.model.kernels[kernel], twin)
+            || ratios.is_some_and(|ratios| ratios.is_near(twin));
+        let alike = self.seconds_as_row_major(kernel, twin).filter(|_| is_told)?;
+        Some(alike * ratios.and_then(|ratios| ratios.of(twin)).unwrap_or(1.0))
+    }
+
+    /// The same if factors in the layouts took as long as row-major ones: what measured ratios are relative to.
+    pub(super) fn seconds_as_row_major(&self, kernel: usize, twin: &KernelInfo) -> Option<f64> {
         let Model { kernels, l2_bytes, .. } = self.model;
         let trend = self.points.trends[kernel]?;
         let (mut sum, mut weights, mut missing) = (0.0, 0.0, 0.0);
@@ -295,12 +305,7 @@ impl<'m> Near<'m> {
         let launched = if twin.fits { twin } else { kernels[kernel] };
         let tiles = of_tiles(launched).max(of_tiles(kernels[kernel]));
         let drift = drift(kernels[kernel], self.shape, self.multiprocessors, *l2_bytes);
-        let ratio = self.ratios.as_ref().and_then(|ratios| ratios.of(twin));
-        // By times of other tiles a kernel is told only as far as somebody knows how much longer or shorter it takes.
-        if ratio.is_none() && !are_alike(kernels[kernel], twin) {
-            return None;
-        }
-        Some(tiles * drift * (sum / weights).exp() * ratio.unwrap_or(1.0))
+        Some(tiles * drift * (sum / weights).exp())
     }
 }
 

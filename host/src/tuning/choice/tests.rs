@@ -496,6 +496,37 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
     assert!(found > 0, "nobody has times of other layouts");
 }
 
+/// Kernels for a transposed B whose tiles no row-major factors have are told between measured shapes, too, wherever their twins are.
+#[test]
+fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
+    for gpu in shipped::gpus() {
+        let tables = shipped::tables(gpu);
+        for table in tables.iter().filter(|table| table.layouts() == Layouts::NT) {
+            let is_row_major =
+                |other: &&Table| (other.types(), other.layouts()) == (table.types(), Layouts::NN);
+            let row_major = tables.iter().find(is_row_major).unwrap();
+            let mut errors = Vec::new();
+            for entry in table.entries() {
+                let others = table.entries().filter(|other| other.shape != entry.shape);
+                let model = model_with(row_major, &[], Layouts::NT, others);
+                let near = model.near(entry.shape, Layouts::NT).unwrap();
+                let with_twins = model.kernels().iter().zip(model.twins(Layouts::NT)).enumerate();
+                for (index, (kernel, twins)) in with_twins {
+                    for twin in twins.iter().filter(|twin| !are_alike(kernel, twin)) {
+                        let told = near.seconds_as(index, twin).zip(entry.seconds(twin));
+                        errors.extend(told.map(|(seconds, measured)| (seconds / measured).ln()));
+                    }
+                }
+            }
+            let kind = format!("{gpu}, {}", table.types());
+            let squares = Vec::from_iter(errors.iter().map(|error| error * error));
+            println!("{kind}: {} times, {:.3}", errors.len(), mean(&squares).sqrt());
+            assert!(errors.len() > 10, "{kind}: {} times", errors.len());
+            assert!(mean(&squares).sqrt() < 0.08, "{kind}: {:.3}", mean(&squares).sqrt());
+        }
+    }
+}
+
 /// Weights stored a row an output, of which a kernel with few slices on their way reads less at a time than of row-major ones.
 #[test]
 fn few_rows_beside_wide_transposed_weights_have_many_slices_on_their_way() {
