@@ -176,14 +176,21 @@ impl<K: GemmKernel> Stager<K> {
     }
 
     /// [`read`](Self::read) and [`write`](Self::write) at once, for shares of any size: they are moved in rounds of at
-    /// most [`ROUND`] elements of a slice.
+    /// most [`ROUND`] elements of a slice, as many of A as of B.
     ///
     /// # Safety
     /// As for both.
     #[device_inline]
     #[track_caller]
     pub unsafe fn fetch(&self, k: u32, stage: u32) {
-        let of = const { Self::SHARE.div_ceil(ROUND) };
+        let of = const {
+            let of = Self::SHARE.div_ceil(ROUND);
+            let vectors_of_a = SliceA::<K>::SHARE / Mover::<K::Element, SliceA<K>>::WIDTH;
+            let vectors_of_b = SliceB::<K>::SHARE / Mover::<K::Element, SliceB<K>>::WIDTH;
+            let is_whole = vectors_of_a.is_multiple_of(of) && vectors_of_b.is_multiple_of(of);
+            assert!(is_whole, "shares of both slices are moved in as many rounds");
+            of
+        };
         for index in 0..of {
             let part = Part { index, of };
             // SAFETY: as promised by the caller.

@@ -92,6 +92,15 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     #[device_inline]
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
+        const {
+            let is_whole =
+                TM.is_multiple_of(Self::ROW_VECTOR) && TN.is_multiple_of(Self::COL_VECTOR);
+            assert!(is_whole, "rows and columns of a thread are whole vectors");
+            let (bm, bn) = (K::TILE.bm as usize, K::TILE.bn as usize);
+            let (rows, cols) = P::GROUP;
+            let is_tiled = bm.is_multiple_of(TM * rows) && bn.is_multiple_of(TN * cols);
+            assert!(is_tiled, "groups of threads tile the block's tile");
+        };
         let thread = thread_of_tile::<K>() as usize;
         let (rows, cols) = P::GROUP;
         let (group, member) = (thread / (rows * cols), thread % (rows * cols));

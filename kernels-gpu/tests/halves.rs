@@ -571,6 +571,7 @@ fn work_is_three_products() {
     for product in by_all(product(128, 128, 128)) {
         let counters = product.check(Layouts::NN);
         assert_eq!(counters.tensor_fma, 3 * 128 * 128 * 128);
-        assert_eq!(counters.shared_store_conflicts, 0);
+        let conflicts = (counters.shared_load_conflicts, counters.shared_store_conflicts);
+        assert_eq!(conflicts, (0, 0));
     }
 }

@@ -29,6 +29,11 @@ pub const fn pairs_of_turn(cols: usize) -> usize {
     1 << (cols / PAIR).trailing_zeros()
 }
 
+/// Whether a row of so many sums fills all banks once, or several times.
+pub const fn fills_banks(cols: usize) -> bool {
+    cols.is_multiple_of(LINE as usize * PAIR)
+}
+
 /// Rows that lanes store in a turn, each so many of them at a time.
 pub const fn rows_of_turn(cols: usize, rows: usize) -> usize {
     warp::WARP_SIZE as usize / pairs_of_turn(cols) * rows
@@ -49,11 +54,10 @@ pub struct DoubleSums {
 }
 
 impl DoubleSums {
-    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows fill all banks. In D every four rows begin
+    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows [fill all banks](fills_banks). In D every four rows begin
     /// `four` below the four before.
     #[device_inline]
     pub fn new(sums: SharedPtr<f64>, rows: usize, cols: usize, four: u32) -> Self {
-        debug_assert!(cols.is_multiple_of(LINE as usize * PAIR), "rows fill all banks");
         DoubleSums { sums, rows: rows as u32, cols: cols as u32, four }
     }
 

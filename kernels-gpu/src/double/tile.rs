@@ -241,7 +241,10 @@ impl<
         origin: Origin,
         part: u32,
     ) {
-        const { assert!(A::SECOND_FOUR == sums::ROWS as u32, "rows follow each other") };
+        const {
+            assert!(A::SECOND_FOUR == sums::ROWS as u32, "rows follow each other");
+            assert!(sums::fills_banks(Self::COLS), "rows of sums fill all banks");
+        };
         let rows = Self::ROWS / PARTS;
         let sums = DoubleSums::new(Self::room(), rows, Self::COLS, A::SECOND_FOUR);
         let (row, col) = Self::of_warp(thread::thread_idx_x());
@@ -279,6 +282,7 @@ impl<
         origin: Origin,
         room: SharedPtr<f64>,
     ) {
+        const { assert!(sums::fills_banks(Self::COLS), "rows of sums fill all banks") };
         // All that follows is worked out after the sums: kept all the while it would take registers from them.
         let thread = hint::opaque(thread::thread_idx_x());
         let room = room.add(thread / warp::WARP_SIZE * (LANES.0 * Self::COLS) as u32);

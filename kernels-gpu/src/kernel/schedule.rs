@@ -22,7 +22,7 @@ pub enum Schedule {
     /// epilogue. Where there is one slice, blocks of kernels that [finish](super::GemmKernel::FINISHES) do that themselves, and there is
     /// neither workspace nor second launch.
     ///
-    /// A slice is summed as a kernel of the same [`Summation`] sums all of k, and the sums of the slices are added to that of slice 0
+    /// A slice is summed as a kernel of the same [`Summation`] sums all of k, of halves in two steps, and the sums of the slices are added to that of slice 0
     /// in ascending order: for the same `slice_depth` kernels that sum alike give the same bits. The reducer has the activations of every epilogue, where warpgroups have shorter
     /// ones ([`crate::epilogue::fast_activation`]).
     SplitK,
@@ -63,7 +63,7 @@ pub enum Summation {
     Promoted,
     /// Of numbers in two halves: products of high ones as `Warpgroups` or `TensorCores` does, but only [`PROMOTED`](crate::warpgroup::halves::PROMOTED) values
     /// of k at a time, or half as many, whose sums are added up as f32 is, in one step or two ([`crate::warpgroup::halves`]); then those of high ones with low ones,
-    /// all as it does, are added to that. The same bits with kernels of tiles as wide, for the same slices of K.
+    /// all as it does, are added to that. The same bits with every such kernel of the same rung and as many steps on one machine, for the same slices of K.
     Halves,
     /// Of numbers rounded to one half: as `Warpgroups` does.
     Rounded,

@@ -4,7 +4,7 @@
 //! GPU waits for memory whatever else it does. So the large factor is read once, straight to registers, in vectors of 16 bytes and
 //! many of them in flight at a time. The small factor comes from the caches.
 //!
-//! A thread owns four places along the *long* axis of D and up to `ROWS` along the *short* one. That leaves few threads for all of K:
+//! A thread owns a vector of places along the *long* axis of D and up to `ROWS` along the *short* one. That leaves few threads for all of K:
 //! so `GROUPS` groups of them share it as in [`crate::ladder::sliced_k`], and their sums meet in shared memory. Where even that leaves
 //! multiprocessors idle, blocks share it too ([`Schedule::SplitK`]); but where they do not a block has all of its sums, and ends in
 //! the epilogue by itself. Two things may differ:

@@ -20,7 +20,7 @@ pub const LANES: (usize, usize) = (8, 4);
 pub const QUAD: usize = 4;
 
 /// Sums of a row that fill all banks.
-const LINE: usize = 32;
+pub const LINE: usize = 32;
 
 /// Room for `ROWS x COLS` sums of a warp.
 #[derive(Clone, Copy)]
@@ -32,10 +32,9 @@ pub struct SumsOnTheWay {
 }
 
 impl SumsOnTheWay {
-    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, `cols` a multiple of 32.
+    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, `cols` a multiple of [`LINE`].
     #[device_inline]
     pub fn new(sums: SharedPtr<f32>, rows: usize, cols: usize) -> Self {
-        debug_assert!(cols.is_multiple_of(LINE), "rows fill all banks");
         SumsOnTheWay { sums, rows: rows as u32, cols: cols as u32 }
     }
 

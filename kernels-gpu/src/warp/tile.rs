@@ -14,7 +14,7 @@ use crate::kernel::GemmKernel;
 use crate::params::GemmParams;
 use crate::tile::Origin;
 use crate::warp::panels::{PanelA, PanelB, Panels, Reader};
-use crate::warp::sums_on_the_way::{LANES, SumsOnTheWay};
+use crate::warp::sums_on_the_way::{LANES, LINE, SumsOnTheWay};
 use core::marker::PhantomData;
 use cuda_std::mma::{self, Factor, FragmentA, FragmentB};
 use cuda_std::{device_inline, shared, thread, unroll, warp};
@@ -103,6 +103,10 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     #[device_inline]
     #[allow(clippy::new_without_default)] // which thread calls it matters
     pub fn new() -> Self {
+        const {
+            let is_whole = TM.is_multiple_of(2) && TN.is_multiple_of(4);
+            assert!(is_whole, "instructions take rows and columns of a thread together");
+        };
         let (row, col) = Self::of_warp();
         WarpTile { sums: Sums::ZERO, a: Reader::new(row), b: Reader::new(col), kernel: PhantomData }
     }
@@ -172,6 +176,7 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     ) {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let sums = shared::dynamic::<f32>().add(warp * (Self::ROWS * Self::COLS) as u32);
+        const { assert!(Self::COLS.is_multiple_of(LINE), "rows of sums fill all banks") };
         let sums = SumsOnTheWay::new(sums, Self::ROWS, Self::COLS);
         let (row, col) = Self::of_warp();
         let origin = Origin { row: origin.row + row, col: origin.col + col };

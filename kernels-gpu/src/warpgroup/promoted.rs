@@ -2,7 +2,7 @@
 //!
 //! Tensor cores cut sums off instead of rounding them, with every instruction and always in the direction of zero, by more the larger they
 //! are ([`cuda_std::wgmma`]). Of a result in half precision nothing of that is left. One of f32 is off by 1e-6 of itself at a depth of 1024, and the
-//! error grows with the depth: 4.4e-6 at 4096. So where a thread has registers for twice as many sums, in tiles of up to 128 columns, tensor cores begin anew every
+//! error grows with the depth: 4.4e-6 at 4096. So where a thread has registers for twice as many sums, in tiles of up to 128 columns that do not [fit](crate::warpgroup::fit), and of up to 64 where [slices of K](crate::warpgroup::split) are summed apart, tensor cores begin anew every
 //! [`PROMOTED`] values of k, and threads add what there is by then to sums of their own, which are rounded as f32 is:
 //!
 //! ```text

@@ -61,8 +61,9 @@ impl<
     const SCHEDULE: Schedule = Schedule::SplitK;
     const PRODUCERS: u32 = warpgroup::PRODUCERS;
     const NEEDS: Needs = Needs::WarpgroupProducts;
-    const BOXES: Option<Boxes> = Some(Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::BOXES_WITHOUT_C);
-    // Sums are stored by lanes, which need no outboxes.
+    // Sums are stored to the workspace by lanes, which need no map of D and no outboxes.
+    const BOXES: Option<Boxes> =
+        Some(Boxes { d: None, ..Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::BOXES_WITHOUT_C });
     const SHARED_BYTES: u32 =
         Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::OUTBOXES + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;

@@ -1,6 +1,6 @@
 //! The loss of any fence, wait, barrier or arrival of a kernel shows without a GPU.
 //!
-//! Of kernels of every family in the table the simulator notes which operations that order others they execute, and where in the source
+//! Of kernels that go every way through the source the simulator notes which operations that order others they execute, and where in the source
 //! ([`Site`]). Then each is left out in turn, and a launch must fail or leave other bits in D: memory is full of NaN before. The few that
 //! nobody misses are [listed](survivors) with the reason, and must really be such.
 //!
@@ -187,6 +187,7 @@ kernels! {
     rounded_f32: product(130, 264, 320);
     halves64_f32: product(130, 72, 320).decided(), product(130, 72, 320), product(130, 72, 320).staying(2).shared(1, 2);
     split_halves_f32: product(130, 72, 640).sliced(320), product(130, 128, 300), product(130, 72, 320).sliced(160).decided();
+    split_warpgroup64_bf16: product(130, 72, 1300).sliced(640);
     split_warpgroup128_bf16: product(130, 72, 600).sliced(512), product(100, 200, 500), product(20, 72, 500);
     cluster_split64_bf16: product(100, 64, 1400), product(20, 64, 700), product(100, 63, 700);
     cluster_split64_f16_f32: product(100, 64, 1400), product(20, 64, 700), product(100, 63, 700);

@@ -68,6 +68,12 @@ pub const SURVIVORS: &[Survivor] = &[
     ),
     survivor(
         WarpBarrier,
+        "warpgroup/split.rs",
+        "Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_promoted(",
+        LanesHaveMet,
+    ),
+    survivor(
+        WarpBarrier,
         "warpgroup/halves.rs",
         "Self::consume(&mut sums, &mut products, &mut ring, first, slices, powers);",
         LanesHaveMet,
