@@ -90,7 +90,7 @@ pub struct Mover<T, S> {
 impl<T: Element, S: Slice> Mover<T, S> {
     /// Elements in a vector: the most with which all threads carry the same number of vectors, none of which crosses the
     /// end of a row.
-    const WIDTH: usize = {
+    pub(super) const WIDTH: usize = {
         let mut width = vector_len::<T>();
         while !Self::divides_into(width) {
             width /= 2;

@@ -529,7 +529,7 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
             let squares = Vec::from_iter(errors.iter().map(|error| error * error));
             println!("{kind}: {} times, {:.3}", errors.len(), mean(&squares).sqrt());
             assert!(errors.len() > 10, "{kind}: {} times", errors.len());
-            assert!(mean(&squares).sqrt() < 0.08, "{kind}: {:.3}", mean(&squares).sqrt());
+            assert!(mean(&squares).sqrt() < 0.09, "{kind}: {:.3}", mean(&squares).sqrt());
         }
     }
 }
