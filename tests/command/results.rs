@@ -186,6 +186,7 @@ fn mul_keeps_results_as_they_are_where_it_is_told_to() {
         ("--as bf16", 1.0 + f32::powi(2.0, -6), "bf16"),
         ("--as bf16 --results f32", exact, "bf16 with results of f32"),
         ("--as f16 --results f32", exact, "f16 with results of f32"),
+        ("--results f32", exact, "f32"),
     ] {
         let said = succeed(folder.path(), &format!("{line} {options}"));
         assert_eq!(read_f32(&folder.path().join("d.npy"), "(1, 1)"), [expected], "{options}");

@@ -176,14 +176,13 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let contents = files.load(arguments.results.map(|Results::F32| Dtype::F32))?;
     let dtype = contents.dtype();
     let multiply = match (dtype, arguments.compute_as, arguments.results) {
-        (Dtype::F32, None, None) => multiply::<f32, f32, f32, f32>,
+        (Dtype::F32, None, _) => multiply::<f32, f32, f32, f32>,
         (Dtype::F64, None, None) => multiply::<f64, f64, f64, f64>,
-        (Dtype::F32 | Dtype::F64, None, Some(Results::F32)) => {
-            let (a, held) = (arguments.a.display(), numpy_name(dtype));
-            let why = format!("{a} holds {held}, and D is {held} as well: leave it out");
-            let or = if dtype == Dtype::F32 { ", or compute in another type by --as" } else { "" };
+        (Dtype::F64, None, Some(Results::F32)) => {
             return Err(Failure::Usage(format!(
-                "--results f32 is for factors of float16 or with --as, but {why}{or}"
+                "--results f32 is for factors of float16 or with --as, but {} holds {}: leave it out",
+                arguments.a.display(),
+                numpy_name(dtype)
             )));
         }
         (Dtype::F16 | Dtype::Bf16, None, None) => multiply::<f16, f16, f16, f16>,
