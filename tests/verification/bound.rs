@@ -140,6 +140,20 @@ fn f32_sums_do_not_pass_as_f64() {
     assert_eq!(comparison.mismatches, comparison.elements, "{comparison:?}");
 }
 
+/// Whether a method passes a right result with another value at a place, as a function of the value.
+fn passes_with<'a>(
+    problem: Problem<'a, f32>,
+    (right, place): (&'a Array2<f32>, (usize, usize)),
+    method: Method,
+) -> impl Fn(f32) -> bool + 'a {
+    let expectation = Expectation::with_method(problem, SEED, method).unwrap();
+    move |value| {
+        let mut d = right.clone();
+        d[place] = value;
+        expectation.check(&d.view()).unwrap().pass()
+    }
+}
+
 /// Beside the largest element of its row or column an f16, or two, have no bits for much smaller ones. All methods allow that, and no more.
 #[test]
 fn what_halves_lose_of_elements_far_below_the_largest_passes() {
@@ -153,12 +167,7 @@ fn what_halves_lose_of_elements_far_below_the_largest_passes() {
             let problem = Problem { precision, ..Problem::product(a.view(), b.view()) };
             let right = a.dot(b);
             for method in [Method::Full, Method::Sampled] {
-                let expectation = Expectation::with_method(problem, SEED, method).unwrap();
-                let passes = |value: f32| {
-                    let mut d = right.clone();
-                    d[place] = value;
-                    expectation.check(&d.view()).unwrap().pass()
-                };
+                let passes = passes_with(problem, (&right, place), method);
                 assert!(passes(1e-25) && passes(0.0) && passes(lost), "{precision}");
                 assert!(!passes(wrong) && !passes(f32::NAN), "{precision}");
             }
@@ -179,12 +188,7 @@ fn what_tf32_loses_of_subnormal_elements_passes() {
         let problem = Problem { precision, ..Problem::product(a.view(), b.view()) };
         let right = a.dot(b);
         for method in [Method::Full, Method::Sampled] {
-            let expectation = Expectation::with_method(problem, SEED, method).unwrap();
-            let passes = |value: f32| {
-                let mut d = right.clone();
-                d[(0, 0)] = value;
-                expectation.check(&d.view()).unwrap().pass()
-            };
+            let passes = passes_with(problem, (&right, (0, 0)), method);
             assert!(passes(1e-12) && passes(0.0), "{method:?}");
             assert!(!passes(1e-9) && !passes(f32::NAN), "{method:?}");
         }
