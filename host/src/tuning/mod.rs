@@ -20,6 +20,7 @@
 //! | [`shipped`] | the tables that this library brings |
 //! | [`measure`] | measuring all kernels on a shape |
 //! | `shapes` | the shapes that are measured unless others are named |
+//! | `equations` | small systems of linear equations |
 //! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
 //! | `neighbours` | the measured shapes near a shape |
 //! | `model` | predicted times for shapes that were not measured |
@@ -33,6 +34,7 @@ pub mod cache;
 mod choice;
 mod class;
 mod document;
+mod equations;
 pub mod explain;
 mod in_layouts;
 mod key;

@@ -4,21 +4,22 @@
 //! multiprocessors)`, of those that blocks of its clusters have a place on. Each of its blocks steps through the depth `k`, padded to whole slices. What can be hidden behind
 //! other blocks costs time in proportion to `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`,
 //! and the launch something fixed. What has to be moved once costs time in proportion to the elements of A, B and D: where D is large and
-//! K is not, and where factors are copied into aligned rows first. Blocks that stay and share the tiles of the last round among all (`s = 1`, else 0)
+//! K is not, and where factors are copied into aligned rows first: the three do so at rates of their own, since one is written and blocks that run at the same time read the same parts of A more often than of B. Blocks that stay and share the tiles of the last round among all (`s = 1`, else 0)
 //! hand their sums over to each other first. Where slices are [fetched](slowdown) more slowly than multiplied, by a factor `f`, work takes as much longer.
 //!
-//! `time = launch + latency * k + work * w * k * f + block * w + move * (m * k + k * n + m * n) + share * s`
+//! `time = launch + latency * k + work * w * k * f + block * w + a * m * k + b * k * n + d * m * n + share * s`
 //!
-//! A block that takes tile after tile is one that ends and begins again, as far as `w` goes. The six coefficients are those of the least squares of relative errors, none of them negative. This gives the right
+//! A block that takes tile after tile is one that ends and begins again, as far as `w` goes. The eight coefficients are those of the least squares of relative errors, none of them negative. This gives the right
 //! steps between measured shapes, where one tile more can cost another round of blocks; what it cannot know, such as caches,
 //! [`model`](super::model) adds from the measured shapes nearby.
 
 use super::class::Shape;
+use super::equations::solve;
 use crate::kernels::{fitted, resident, shares, slowdown};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
-const TERMS: usize = 6;
+const TERMS: usize = 8;
 
 /// The term that every trend has: `w * k * f`.
 const WORK: usize = 2;
@@ -58,7 +59,7 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     let [m, n, k] = sizes.map(f64::from);
     let of_widest = f64::from(kernel.width()) / f64::from(widest);
     let work = of_widest * rounds * depth * slowdown(kernel, sizes, [!shape.aligned; 2]);
-    [1.0, depth, work, rounds, m * k + k * n + m * n, f64::from(hands_over)]
+    [1.0, depth, work, rounds, m * k, k * n, m * n, f64::from(hands_over)]
 }
 
 /// A fitted function.
@@ -75,71 +76,73 @@ impl Trend {
 
     /// The best function for measured times; none where there are none.
     pub fn fit(samples: &[(Terms, f64)]) -> Option<Trend> {
-        // Relative errors: each equation is divided by its time, so that all right sides are 1.
-        let rows: Vec<Terms> =
-            samples.iter().map(|(terms, seconds)| terms.map(|term| term / seconds)).collect();
         let most_terms = (samples.len() / SHAPES_PER_TERM).max(1);
+        let normal = Normal::of(samples);
         // There are few enough subsets of the terms to try them all, and one of them is the non-negative optimum.
         (0..1 << TERMS)
             .filter(|subset: &u32| subset & (1 << WORK) != 0)
             .filter(|subset| subset.count_ones() as usize <= most_terms)
-            .filter_map(|subset| least_squares(&rows, subset))
-            .filter(|trend| trend.coefficients.iter().all(|coefficient| *coefficient >= 0.0))
-            .min_by(|a, b| a.error(&rows).total_cmp(&b.error(&rows)))
-    }
-
-    fn error(&self, rows: &[Terms]) -> f64 {
-        rows.iter().map(|row| (self.seconds(row) - 1.0).powi(2)).sum()
+            .filter_map(|subset| normal.solve(subset))
+            .filter(|(_, trend)| trend.coefficients.iter().all(|coefficient| *coefficient >= 0.0))
+            .min_by(|(a, _), (b, _)| a.total_cmp(b))
+            .map(|(_, trend)| trend)
     }
 }
 
-/// Coefficients with which the terms of a subset come closest to 1 in all rows, by the normal equations; none where there is
-/// no single best. Terms outside the subset get zero.
-fn least_squares(rows: &[Terms], subset: u32) -> Option<Trend> {
-    let used: Vec<usize> = (0..TERMS).filter(|term| subset & (1 << term) != 0).collect();
-    // Columns of length 1 keep the equations well conditioned.
-    let length = |term: usize| rows.iter().map(|row| row[term] * row[term]).sum::<f64>().sqrt();
-    let lengths: Vec<f64> = used.iter().map(|&term| length(term)).collect();
-    let mut system: Vec<Vec<f64>> = Vec::with_capacity(used.len());
-    for (i, &a) in used.iter().enumerate() {
-        let product = |(j, &b): (usize, &usize)| {
-            rows.iter().map(|row| row[a] * row[b]).sum::<f64>() / (lengths[i] * lengths[j])
-        };
-        let mut equation: Vec<f64> = used.iter().enumerate().map(product).collect();
-        equation.push(rows.iter().map(|row| row[a]).sum::<f64>() / lengths[i]);
-        system.push(equation);
-    }
-    let solution = solve(system)?;
-    let mut coefficients = [0.0; TERMS];
-    for ((term, scaled), length) in used.into_iter().zip(solution).zip(lengths) {
-        coefficients[term] = scaled / length;
-    }
-    Some(Trend { coefficients })
+/// What least squares need to know of all samples: each equation is divided by its time, so that all right sides are 1 and errors are relative.
+struct Normal {
+    /// Products of columns that are scaled to length 1, which keeps the equations well conditioned.
+    products: [[f64; TERMS]; TERMS],
+    /// Of each with the right side.
+    right: [f64; TERMS],
+    /// What columns were divided by; 0 of a term that no sample has.
+    lengths: [f64; TERMS],
 }
 
-/// Pivots below this are taken for zero: the columns have length 1.
-const SINGULAR: f64 = 1e-10;
-
-/// Solves linear equations, each a row of coefficients and the right side, by Gauss's elimination with row pivoting.
-fn solve(mut system: Vec<Vec<f64>>) -> Option<Vec<f64>> {
-    let size = system.len();
-    for column in 0..size {
-        let pivot = (column..size)
-            .max_by(|&a, &b| system[a][column].abs().total_cmp(&system[b][column].abs()))?;
-        system.swap(column, pivot);
-        let pivot_row = system[column].clone();
-        // An infinite sum makes NaN.
-        if pivot_row[column].is_nan() || pivot_row[column].abs() < SINGULAR {
-            return None;
-        }
-        for (index, row) in system.iter_mut().enumerate() {
-            let factor = if index == column { 0.0 } else { row[column] / pivot_row[column] };
-            for (value, pivot_value) in row.iter_mut().zip(&pivot_row) {
-                *value -= factor * pivot_value;
+impl Normal {
+    fn of(samples: &[(Terms, f64)]) -> Normal {
+        let mut products = [[0.0; TERMS]; TERMS];
+        let mut right = [0.0; TERMS];
+        for (terms, seconds) in samples {
+            let row = terms.map(|term| term / seconds);
+            for (a, products) in products.iter_mut().enumerate() {
+                products.iter_mut().zip(row).for_each(|(sum, b)| *sum += row[a] * b);
+                right[a] += row[a];
             }
         }
+        let lengths: [f64; TERMS] = std::array::from_fn(|term| products[term][term].sqrt());
+        for (a, products) in products.iter_mut().enumerate() {
+            products.iter_mut().zip(lengths).for_each(|(sum, b)| *sum /= lengths[a] * b);
+            right[a] /= lengths[a];
+        }
+        Normal { products, right, lengths }
     }
-    Some((0..size).map(|row| system[row][size] / system[row][row]).collect())
+
+    /// The trend of the terms of a subset that comes closest to all samples, and the sum of squares that it leaves, but for a constant; none where there is no single best.
+    fn solve(&self, subset: u32) -> Option<(f64, Trend)> {
+        let mut used = [0; TERMS];
+        let mut count = 0;
+        for term in (0..TERMS).filter(|term| subset & (1 << term) != 0) {
+            used[count] = term;
+            count += 1;
+        }
+        let used = &used[..count];
+        if used.iter().any(|&term| self.lengths[term] == 0.0) {
+            return None;
+        }
+        let (mut products, mut right) = ([[0.0; TERMS]; TERMS], [0.0; TERMS]);
+        for (i, &a) in used.iter().enumerate() {
+            right[i] = self.right[a];
+            used.iter().enumerate().for_each(|(j, &b)| products[i][j] = self.products[a][b]);
+        }
+        let solution = solve(products, right, count)?;
+        let mut coefficients = [0.0; TERMS];
+        for (&term, scaled) in used.iter().zip(solution) {
+            coefficients[term] = scaled / self.lengths[term];
+        }
+        let explained: f64 = solution[..count].iter().zip(right).map(|(a, b)| a * b).sum();
+        Some((-explained, Trend { coefficients }))
+    }
 }
 
 #[cfg(test)]
@@ -158,11 +161,12 @@ mod tests {
         assert_eq!((kernel.tile.bm, kernel.tile.bn, kernel.tile.bk), (64, 128, 16));
         // 16 x 8 tiles on 132 multiprocessors: one each. One row more: 17 x 8 = 136, so some get two.
         let of = |m, n, k| terms(kernel, shape(m, n, k), 132);
-        let square = 3.0 * 1024.0 * 1024.0;
-        assert_eq!(of(1024, 1024, 1024), [1.0, 1024.0, 1024.0, 1.0, square, 0.0]);
-        let moved = f64::from(1025 * 1009 + 1009 * 1024 + 1025 * 1024);
-        assert_eq!(of(1025, 1024, 1009), [1.0, 1024.0, 2048.0, 2.0, moved, 0.0]);
-        assert_eq!(of(1, 1, 0), [1.0, 16.0, 16.0, 1.0, 1.0, 0.0]);
+        let moved = |a: u32, b: u32, d: u32| [a, b, d].map(f64::from);
+        let [a, b, d] = moved(1024 * 1024, 1024 * 1024, 1024 * 1024);
+        assert_eq!(of(1024, 1024, 1024), [1.0, 1024.0, 1024.0, 1.0, a, b, d, 0.0]);
+        let [a, b, d] = moved(1025 * 1009, 1009 * 1024, 1025 * 1024);
+        assert_eq!(of(1025, 1024, 1009), [1.0, 1024.0, 2048.0, 2.0, a, b, d, 0.0]);
+        assert_eq!(of(1, 1, 0), [1.0, 16.0, 16.0, 1.0, 0.0, 0.0, 1.0, 0.0]);
     }
 
     /// A block of a persistent launch takes one tile after another, which is as many rounds as that many blocks would take.
@@ -186,7 +190,7 @@ mod tests {
     fn what_handing_over_costs_is_a_term_of_its_own() {
         let kernel = find("warpgroup_bf16").unwrap();
         let of = |k| {
-            let [.., rounds, _, hands_over] =
+            let [_, _, _, rounds, .., hands_over] =
                 terms(kernel, Shape::packed(Dtype::Bf16, 3584, 1792, k), 132);
             (rounds, hands_over)
         };
@@ -196,16 +200,17 @@ mod tests {
 
     #[test]
     fn a_trend_is_found_again() {
-        let truth = Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6, 1e-12, 10e-6] };
+        let truth = Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6, 1e-12, 2e-12, 3e-12, 10e-6] };
         let kernel = find("warpgroup_bf16").unwrap();
-        let shape = |n, k| Shape::packed(Dtype::Bf16, n, n, k);
+        let shape = |m, n, k| Shape::packed(Dtype::Bf16, m, n, k);
         let samples: Vec<(Terms, f64)> = [128, 1024, 2048, 2560, 3072, 4096]
             .into_iter()
-            .flat_map(|n| [64, 256, 1024, 4096].map(|k| terms(kernel, shape(n, k), 132)))
+            .flat_map(|n| [64, 256, 1024, 4096].map(|k| (n, k)))
+            .flat_map(|(n, k)| [n / 4, n, 2 * n].map(|m| terms(kernel, shape(m, n, k), 132)))
             .map(|terms| (terms, truth.seconds(&terms)))
             .collect();
         for hands_over in [0.0, 1.0] {
-            assert!(samples.iter().any(|(terms, _)| terms[5] == hands_over));
+            assert!(samples.iter().any(|(terms, _)| terms[TERMS - 1] == hands_over));
         }
         let trend = Trend::fit(&samples).unwrap();
         for (found, expected) in trend.coefficients.into_iter().zip(truth.coefficients) {
