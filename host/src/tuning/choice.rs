@@ -20,7 +20,7 @@ const TIE: f64 = 0.005;
 
 /// By how much what is expected of a kernel may be too short, where others were measured on the very shape and it was not: it is chosen if it is faster still. A kernel that came later than the
 /// times is not there among them.
-const DOUBT: f64 = 0.05;
+const DOUBT: f64 = 0.08;
 
 /// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given, by the first model that knows
 /// something near the shape: of the problem's element types, then of those that are [alike](crate::kernels::Types::and_alike). Where tensor

@@ -14,8 +14,7 @@ pub(super) fn solve<const N: usize>(
         let diagonal = matrix[column][column];
         let known: f64 = matrix[column][..column].iter().map(|value| value * value).sum();
         let pivot = diagonal - known;
-        // Neither is NaN greater.
-        if !(pivot > SINGULAR * diagonal) {
+        if pivot.is_nan() || pivot <= SINGULAR * diagonal {
             return None;
         }
         let root = pivot.sqrt();

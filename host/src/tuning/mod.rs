@@ -23,6 +23,7 @@
 //! | `equations` | small systems of linear equations |
 //! | `trend` | a kernel's time as a simple function of the problem, fitted to measured times |
 //! | `neighbours` | the measured shapes near a shape |
+//! | `kriging` | what is known at those, told of the shape |
 //! | `model` | predicted times for shapes that were not measured |
 //! | `in_layouts` | what other layouts than row-major change of them |
 //! | `memo` | choices that were made before |
@@ -38,6 +39,7 @@ mod equations;
 pub mod explain;
 mod in_layouts;
 mod key;
+mod kriging;
 pub mod measure;
 mod memo;
 mod model;

@@ -1,7 +1,7 @@
 //! Predicted times for shapes that were not measured.
 //!
 //! A kernel's time is its [`trend`](super::trend) times a correction: what measured times of [nearby](super::neighbours) shapes are of the trend
-//! there. On a measured shape the prediction is the measured time. That is of row-major factors; in other layouts it is times what was measured of
+//! there, told of this one by [`kriging`](super::kriging). On a measured shape the prediction is the measured time. That is of row-major factors; in other layouts it is times what was measured of
 //! [these](super::in_layouts).
 //!
 //! For kernels that make bulk copies the [rows](Rows) count, too: where they are whole lines of the L2 cache a row of a box is a line, and where
@@ -18,7 +18,8 @@
 
 use super::class::{Shape, ShapeClass};
 use super::in_layouts::{Entries, NearRatios, Ratios};
-use super::neighbours::{Neighbours, Site, farther};
+use super::kriging::{Kriging, Variances};
+use super::neighbours::{MOST, Nearness, Neighbours, Site};
 use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
@@ -38,6 +39,10 @@ const LINES_OR_SECTORS: f64 = 0.1;
 /// How much longer a kernel takes whose blocks drift apart: tiles of 128 x 192 beside `warpgroup_pair_bf16` at 12288 x 12288 x 12288 0.3 % where both
 /// alternate and so share the power that one of them saves, 2.2 % in long turns of each by itself, and 6.3 % in short bursts (H200).
 const DRIFT: f64 = 1.02;
+
+/// Of deviations from the trend: how its rows fall on banks of memory is a shape's own, and how good a trend is beyond the largest measured shapes nobody knows. With noise of 0.03 to 0.1 shipped shapes
+/// that are left out are predicted equally well.
+const VARIANCES: Variances = Variances { noise: 0.05, level: 10.0 };
 
 /// Measured times on one device for factors and results of some types, ready for fast predictions.
 #[derive(Clone, Debug)]
@@ -90,6 +95,10 @@ pub(crate) struct Near<'m> {
     /// What its rows are.
     rows: Rows,
     neighbours: Neighbours,
+    /// What the neighbours say of it, as far as it is not bulk copies that take the time.
+    kriging: Kriging,
+    /// The same for kernels that make bulk copies.
+    kriging_by_rows: Kriging,
     /// With which the time is predicted.
     multiprocessors: u32,
     /// What is known of the layouts; none of row-major factors, and where nothing is known nearby.
@@ -189,6 +198,11 @@ impl Model {
         self.multiprocessors
     }
 
+    /// Bytes of the device's L2 cache.
+    pub(super) fn l2_bytes(&self) -> Option<u64> {
+        self.l2_bytes
+    }
+
     /// Whether a shape of this class was measured on this GPU, in these layouts.
     pub fn has(&self, layouts: Layouts, class: ShapeClass) -> bool {
         if layouts == Layouts::NN {
@@ -216,9 +230,23 @@ impl Model {
         let sites = points.points.iter().map(|point| &point.site);
         let neighbours = Neighbours::among(sites.enumerate(), shape)?;
         let rows = rows_of(self.types, shape);
-        let ratios = self.ratios(layouts).and_then(|ratios| ratios.near(shape));
-        let multiprocessors = self.multiprocessors;
-        Some(Near { model: self, points, shape, rows, neighbours, multiprocessors, ratios })
+        let farther = |point: usize, other: Option<usize>| {
+            let of_other = other.map_or(rows, |other| points.points[other].rows);
+            between_rows([points.points[point].rows, of_other])
+        };
+        let kriging_by_rows = Kriging::new(&neighbours, VARIANCES, farther);
+        let kriging = Kriging::new(&neighbours, VARIANCES, |_, _| 0.0);
+        Some(Near {
+            model: self,
+            points,
+            shape,
+            rows,
+            neighbours,
+            kriging,
+            kriging_by_rows,
+            multiprocessors: self.multiprocessors,
+            ratios: self.ratios(layouts).and_then(|ratios| ratios.near(shape)),
+        })
     }
 
     fn ratios(&self, layouts: Layouts) -> Option<&Ratios> {
@@ -236,9 +264,7 @@ impl<'m> Near<'m> {
 
     /// Whether a kernel for the layouts was measured nearby in them.
     pub fn knows_twin(&self, twin: &KernelInfo) -> bool {
-        let is_known =
-            |ratios: &NearRatios| ratios.of(twin).or_else(|| ratios.measured(twin)).is_some();
-        self.ratios.as_ref().is_some_and(is_known)
+        self.ratios.as_ref().is_some_and(|ratios| ratios.knows(twin))
     }
 
     /// Whether it was measured on the very shape, with as many multiprocessors.
@@ -267,45 +293,47 @@ impl<'m> Near<'m> {
     /// The expected time in seconds of a kernel, by its index in [`Model::kernels`], or of a twin of it for the layouts; none where it was not measured nearby. How wide tiles are that fit depends on
     /// the layouts.
     pub fn seconds_as(&self, kernel: usize, twin: &KernelInfo) -> Option<f64> {
-        let ratios = self.ratios.as_ref();
-        if let Some(measured) = ratios.and_then(|ratios| ratios.measured(twin)) {
-            return Some(measured);
-        }
-        // By times of other tiles a kernel is told only where somebody knows how much longer or shorter it takes.
-        let is_told = are_alike(self.model.kernels[kernel], twin)
-            || ratios.is_some_and(|ratios| ratios.is_near(twin));
-        let alike = self.seconds_as_row_major(kernel, twin).filter(|_| is_told)?;
-        Some(alike * ratios.and_then(|ratios| ratios.of(twin)).unwrap_or(1.0))
+        let alike = self.seconds_as_row_major(kernel, twin);
+        let Some(ratios) = &self.ratios else {
+            // By times of other tiles a kernel is told only where somebody knows how much longer or shorter it takes.
+            return alike.filter(|_| are_alike(self.model.kernels[kernel], twin));
+        };
+        let predicted = || {
+            let alike = (alike, self.uncertainty());
+            ratios.seconds(twin, alike, (self.shape, self.multiprocessors))
+        };
+        ratios.measured(twin).or_else(predicted)
+    }
+
+    /// How far off times are that are told from neighbours, [relative](Kriging::uncertainty) to how trends are.
+    pub(super) fn uncertainty(&self) -> f64 {
+        self.kriging.uncertainty()
     }
 
     /// The same if factors in the layouts took as long as row-major ones: what measured ratios are relative to.
     pub(super) fn seconds_as_row_major(&self, kernel: usize, twin: &KernelInfo) -> Option<f64> {
         let Model { kernels, l2_bytes, .. } = self.model;
         let trend = self.points.trends[kernel]?;
-        let (mut sum, mut weights, mut missing) = (0.0, 0.0, 0.0);
         let makes_bulk_copies = kernels[kernel].boxes.is_some();
-        for (point, weight) in self.neighbours.iter() {
+        let (mut corrections, mut nearness) = ([f64::NAN; MOST], Nearness::default());
+        for ((point, square), known) in self.neighbours.places().zip(&mut corrections) {
             let rows = [self.points.points[point].rows, self.rows];
-            let weight =
-                if makes_bulk_copies { farther(weight, between_rows(rows)) } else { weight };
-            let correction = self.points.corrections[point * kernels.len() + kernel];
-            if correction.is_nan() {
-                missing += weight;
-            } else {
-                sum += weight * correction;
-                weights += weight;
-            }
+            let farther = if makes_bulk_copies { between_rows(rows) } else { 0.0 };
+            *known = self.points.corrections[point * kernels.len() + kernel];
+            nearness.count(square + farther, !known.is_nan());
         }
         // A kernel that was measured on the far ones alone cannot be compared with one that was on the near ones.
-        if weights <= missing {
+        if !nearness.is_most() {
             return None;
         }
+        let kriging = if makes_bulk_copies { &self.kriging_by_rows } else { &self.kriging };
+        let correction = kriging.expected(&corrections);
         let of_tiles = |kernel| trend.seconds(&terms(kernel, self.shape, self.multiprocessors));
         // Smaller tiles are no faster where it is not products that take time.
         let launched = if twin.fits { twin } else { kernels[kernel] };
         let tiles = of_tiles(launched).max(of_tiles(kernels[kernel]));
         let drift = drift(kernels[kernel], self.shape, self.multiprocessors, *l2_bytes);
-        Some(tiles * drift * (sum / weights).exp())
+        Some(tiles * drift * correction.exp())
     }
 }
 
@@ -321,7 +349,12 @@ fn place_of(layouts: Layouts) -> usize {
 }
 
 /// What a kernel takes relative to its trend, if its blocks drift apart.
-fn drift(kernel: &KernelInfo, shape: Shape, multiprocessors: u32, l2_bytes: Option<u64>) -> f64 {
+pub(super) fn drift(
+    kernel: &KernelInfo,
+    shape: Shape,
+    multiprocessors: u32,
+    l2_bytes: Option<u64>,
+) -> f64 {
     let Shape { m, n, k, .. } = shape;
     if drifts(kernel, (m, n, k), multiprocessors, l2_bytes) { DRIFT } else { 1.0 }
 }

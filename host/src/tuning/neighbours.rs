@@ -1,7 +1,7 @@
 //! The measured shapes near a shape, and what each of them counts.
 //!
-//! What is known at some shapes is interpolated by inverse distances (D. Shepard, "A two-dimensional interpolation function for
-//! irregularly-spaced data", ACM 1968), distances being those of the binary logarithms of m, n and k.
+//! Distances are those of the binary logarithms of m, n and k. What is known there is told of the shape by [kriging](super::kriging); whether enough is known is a question of how near it
+//! is, for which shapes count by inverse distances (D. Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968).
 
 use super::class::Shape;
 use super::table::Source;
@@ -10,7 +10,7 @@ use super::table::Source;
 const REACH: f64 = 2.25;
 
 /// Most measured shapes that count: those around a cell of a grid in three directions.
-const MOST: usize = 8;
+pub(super) const MOST: usize = 8;
 
 /// Sizes of m, n and k from here on are alike, as far as distances go. Binary logarithms. With so many rows or columns every device is full;
 /// depth goes on to matter, since where D is small it is what fills the device.
@@ -41,8 +41,9 @@ fn place(shape: Shape) -> [f64; 3] {
 
 /// The measured shapes near a shape.
 pub(super) struct Neighbours {
-    /// Index and weight, the nearest first.
+    /// Index and squared distance, the nearest first.
     found: [(usize, f64); MOST],
+    places: [[f64; 3]; MOST],
     count: usize,
     nearest: Site,
     /// Whether the nearest is the shape itself, which then is the only one.
@@ -57,12 +58,12 @@ impl Neighbours {
     ) -> Option<Neighbours> {
         let place = place(shape);
         let mut found = [(usize::MAX, REACH * REACH); MOST];
+        let mut places = [[0.0; 3]; MOST];
         let (mut count, mut nearest) = (0, None);
         for (index, site) in measured {
-            let square = |axis: usize| (place[axis] - site.place[axis]).powi(2);
             let is_itself = site.shape == shape;
             // Others may be alike as far as distances go.
-            let distance = if is_itself { -1.0 } else { square(0) + square(1) + square(2) };
+            let distance = if is_itself { -1.0 } else { square(place, site.place) };
             if distance > found[MOST - 1].1 {
                 continue;
             }
@@ -70,9 +71,11 @@ impl Neighbours {
             let mut at = count.min(MOST - 1);
             while at > 0 && found[at - 1].1 > distance {
                 found[at] = found[at - 1];
+                places[at] = places[at - 1];
                 at -= 1;
             }
             found[at] = (index, distance);
+            places[at] = site.place;
             if at == 0 {
                 nearest = Some(*site);
             }
@@ -81,13 +84,9 @@ impl Neighbours {
         let nearest = nearest?;
         let is_itself = nearest.shape == shape;
         if is_itself {
-            (found[0].1, count) = (1.0, 1);
-        } else {
-            for (_, distance) in &mut found[..count] {
-                *distance = weight(*distance);
-            }
+            (found[0].1, count) = (0.0, 1);
         }
-        Some(Neighbours { found, count, nearest, is_itself })
+        Some(Neighbours { found, places, count, nearest, is_itself })
     }
 
     /// The nearest, and where its times come from.
@@ -100,20 +99,44 @@ impl Neighbours {
         self.is_itself && !self.nearest.is_scaled
     }
 
-    /// Indices and weights, the nearest first.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, f64)> {
+    /// Indices and squared distances, the nearest first.
+    pub fn places(&self) -> impl Iterator<Item = (usize, f64)> + Clone {
         self.found[..self.count].iter().copied()
+    }
+
+    /// The squared distance between two of them, by their order.
+    pub fn square_between(&self, a: usize, b: usize) -> f64 {
+        square(self.places[a], self.places[b])
     }
 }
 
-/// The weight of a neighbour at this squared distance: the inverse of the distance's fourth power, bounded.
-pub(super) fn weight(square: f64) -> f64 {
-    /// Squared octaves that make no difference.
-    const NOTHING: f64 = 1e-6;
-    (square + NOTHING).powi(-2)
+fn square(a: [f64; 3], b: [f64; 3]) -> f64 {
+    a.into_iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
 }
 
-/// The weight of a neighbour that has this weight and were so much farther away, in squared octaves.
-pub(super) fn farther(weight: f64, square: f64) -> f64 {
-    (weight.sqrt().recip() + square).powi(-2)
+/// How near what is known of something is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Nearness {
+    known: f64,
+    unknown: f64,
+}
+
+impl Nearness {
+    /// Counts a place at this squared distance: the inverse of the distance's fourth power, bounded.
+    pub fn count(&mut self, square: f64, is_known: bool) {
+        /// Squared octaves that make no difference.
+        const NOTHING: f64 = 1e-6;
+        let weight = (square + NOTHING).powi(-2);
+        *(if is_known { &mut self.known } else { &mut self.unknown }) += weight;
+    }
+
+    /// Whether it is known on anything.
+    pub fn is_any(&self) -> bool {
+        self.known > 0.0
+    }
+
+    /// Whether it is known on most of what is near.
+    pub fn is_most(&self) -> bool {
+        self.known > self.unknown
+    }
 }

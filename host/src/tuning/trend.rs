@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn a_trend_is_found_again() {
-        let truth = Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6, 1e-12, 2e-12, 3e-12, 10e-6] };
+        let truth =
+            Trend { coefficients: [4e-6, 15e-9, 44e-9, 0.5e-6, 1e-12, 2e-12, 3e-12, 10e-6] };
         let kernel = find("warpgroup_bf16").unwrap();
         let shape = |m, n, k| Shape::packed(Dtype::Bf16, m, n, k);
         let samples: Vec<(Terms, f64)> = [128, 1024, 2048, 2560, 3072, 4096]

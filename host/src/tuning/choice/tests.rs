@@ -341,8 +341,8 @@ fn mean(losses: &[f64]) -> f64 {
 /// that are not measured: the choice is close to the fastest there was.
 #[test]
 fn shipped_shapes_are_predicted_from_the_others() {
-    const MEAN: f64 = 0.025;
-    const TENTH: f64 = 0.075;
+    const MEAN: f64 = 0.02;
+    const TENTH: f64 = 0.06;
     for dtype in Dtype::ALL {
         assert!(shipped::table(&h200().name, dtype).is_some(), "times of every type: {dtype}");
     }
@@ -387,7 +387,7 @@ fn assert_predicted(wanted: impl Fn(&Shape) -> bool, least: usize, most: f64) {
 #[test]
 fn squares_are_predicted_from_their_neighbours() {
     let square = |shape: &Shape| shape.m == shape.n && shape.n == shape.k;
-    assert_predicted(|shape| square(shape) && (1280..=4608).contains(&shape.m), 25, 0.015);
+    assert_predicted(|shape| square(shape) && (1280..=4608).contains(&shape.m), 25, 0.01);
 }
 
 /// Rows of 1000, 2200 or 5000 elements of half precision are slow to fetch, and other tiles the fastest, by up to a half; those of 2400 or 2800 are nearly as fast as
@@ -483,13 +483,11 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
             let kind = format!("{gpu}, {types} {layouts}");
             println!("{kind}: {own:.4}, by others {others:.4}, by none of its own {none:.4}");
             assert!(own < 0.001, "{kind}: {own:.4}");
-            // Of a transposed B there are layers with any number of tokens among the shapes, each of which says little about the next, and on one GPU nothing else. In the other layouts times of
-            // shapes that are no multiples of a tile are older than those of row-major factors, and of kernels that brought what lies outside.
-            let is_square = |entry: &&Entry| entry.shape.m == entry.shape.n;
-            let most = match (layouts == Layouts::NT, entries.iter().any(is_square)) {
-                (true, true) => [0.02, 0.023],
-                (true, false) => [0.024, 0.024],
-                (false, _) => [0.0115, 0.0165],
+            // Of a transposed B there are layers with any number of tokens among the shapes, each of which says little about the next; with results of f32 no other GPU's times tell of any.
+            let most = match (layouts, of_others.is_empty()) {
+                (Layouts::NT, false) => [0.017, 0.023],
+                (Layouts::NT, true) => [0.018, 0.03],
+                _ => [0.01, 0.0165],
             };
             assert!(others < most[0] && none < most[1], "{kind}: {others:.4}, {none:.4}");
         }
@@ -529,7 +527,7 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
             let squares = Vec::from_iter(errors.iter().map(|error| error * error));
             println!("{kind}: {} times, {:.3}", errors.len(), mean(&squares).sqrt());
             assert!(errors.len() > 10, "{kind}: {} times", errors.len());
-            assert!(mean(&squares).sqrt() < 0.09, "{kind}: {:.3}", mean(&squares).sqrt());
+            assert!(mean(&squares).sqrt() < 0.07, "{kind}: {:.3}", mean(&squares).sqrt());
         }
     }
 }

@@ -166,8 +166,8 @@ fn bulk_copies_are_predicted_from_rows_of_their_kind() {
     assert!(a > middle && b > middle, "{middle} {a} {b}: by the factor with the slower rows");
     let rows_of_d = by([3080, 3072, 3072]);
     assert!(rows_of_d < middle, "{rows_of_d} {middle}: how many rows there are does not count");
-    let (other, nearest) = ("tensor_core_bf16", correction(2888, "tensor_core_bf16"));
-    assert!((correction(3072, other) / nearest - 1.0).abs() < 0.01, "it makes no bulk copies");
+    let [lines, cut] = [3072, 3080].map(|size| correction(size, "tensor_core_bf16"));
+    assert!((cut / lines - 1.0).abs() < 0.005, "{lines} {cut}: it makes no bulk copies");
 }
 
 #[test]
@@ -301,9 +301,9 @@ fn what_other_layouts_take_is_relative_to_row_major_factors() {
         };
         assert!((ratio(1024) - 1.25).abs() < 1e-9);
         let between = ratio(1100);
-        assert!(between > 1.24 && between < 1.25 + 1e-9, "{between}");
-        let farther = ratio(2000);
-        assert!(farther > 1.1 && farther < between, "{farther}");
+        assert!(between > 1.21 && between < 1.25 + 1e-9, "{between}: but for noise");
+        let between_two = ratio(2000);
+        assert!(between_two > 1.21 && between_two < 1.25 + 1e-9, "{between_two}");
         let far = model.near(shape(16, 16384, 16384), Layouts::TN).unwrap();
         assert!(!far.knows_twin(tiled), "as fast as its twin, for all that is known");
         assert!(model.has(Layouts::TN, shape(1024, 1024, 1024).class()) == is_own);
