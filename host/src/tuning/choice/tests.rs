@@ -485,8 +485,8 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
             assert!(own < 0.001, "{kind}: {own:.4}");
             // Of a transposed B there are layers with any number of tokens among the shapes, each of which says little about the next; with results of f32 no other GPU's times tell of any.
             let most = match (layouts, of_others.is_empty()) {
-                (Layouts::NT, false) => [0.017, 0.023],
-                (Layouts::NT, true) => [0.018, 0.03],
+                (Layouts::NT, false) => [0.017, 0.028],
+                (Layouts::NT, true) => [0.018, 0.034],
                 _ => [0.01, 0.0165],
             };
             assert!(others < most[0] && none < most[1], "{kind}: {others:.4}, {none:.4}");
