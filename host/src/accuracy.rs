@@ -74,6 +74,7 @@ pub fn is_unavailable(error: &Error) -> bool {
         Error::KernelNeeds { .. }
             | Error::KernelDoesNotFit { .. }
             | Error::GpuTooOld { .. }
+            | Error::PtxLacks { .. }
             | Error::DriverTooOld { .. }
             | Error::NoPtx { .. }
             | Error::DeviceWithoutPrecision { .. }

@@ -234,6 +234,19 @@ pub enum Error {
         available: String,
     },
 
+    /// All PTX there is for a kernel is compiled for architectures that lack what the kernel needs.
+    #[error(
+        "{kernel} needs {needs}, and its PTX is compiled for {available}: build the kernel crate for an architecture that has it (sm_80, or sm_90a for 9.0)"
+    )]
+    PtxLacks {
+        /// The kernel.
+        kernel: String,
+        /// What it needs.
+        needs: Needs,
+        /// The architectures there is PTX for.
+        available: String,
+    },
+
     /// There is no PTX for a kernel at all.
     #[error(
         "no PTX module has the entry `{kernel}`: build the kernel crate with cuda_builder and embed its PTX"

@@ -166,6 +166,12 @@ pub enum CannotLaunch {
         /// Most bytes of a block.
         most: u32,
     },
+    /// The architecture lacks what the kernel needs: nothing is compiled for it but the end of a launch.
+    #[error("it needs {needs}")]
+    Lacks {
+        /// [What it needs](regemm_kernels::kernel::Needs::name).
+        needs: &'static str,
+    },
     /// The multiprocessor has no block slot.
     #[error("limits without a block slot hold no block")]
     NoSlots,

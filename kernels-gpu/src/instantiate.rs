@@ -73,10 +73,10 @@ macro_rules! __gemm_kernels {
                 cluster_cols: $crate::swapped::cluster_cols_of_d::<$kernel>(),
                 needs: <$kernel as $crate::kernel::GemmKernel>::NEEDS,
                 boxes: $crate::swapped::boxes_of_factors::<$kernel>(),
-                reducer: $crate::__reducer!(
+                reducer: $crate::kernel::checked_reducer::<$kernel, $epilogue>($crate::__reducer!(
                     <<$kernel as $crate::kernel::GemmKernel>::Target as $crate::element::Element>::DTYPE
                     $(, $reducer)?
-                ),
+                )),
                 entry: $crate::__entry!($name = $kernel, $epilogue $(, $entry)?),
             },
         )*];

@@ -12,6 +12,8 @@ mod needs;
 mod rung;
 mod schedule;
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub use info::checked_reducer;
 pub use info::{KernelInfo, Reducer};
 pub use needs::Needs;
 pub use rung::Rung;

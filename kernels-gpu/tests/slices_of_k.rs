@@ -10,9 +10,11 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Launch, Simulator};
 use half::{bf16, f16};
 use regemm_kernels::element::{Dtype, Element};
-use regemm_kernels::epilogue::Linear;
-use regemm_kernels::kernel::{KernelInfo, Rung, Schedule};
-use regemm_kernels::layout::{Layout, Layouts};
+use regemm_kernels::epilogue::{Epilogue, Linear};
+use regemm_kernels::kernel::{KernelInfo, Reducer, Rung, Schedule, checked_reducer};
+use regemm_kernels::ladder::split_k::SplitK;
+use regemm_kernels::ladder::tiled::Tiled;
+use regemm_kernels::layout::{Layout, Layouts, Nn};
 use regemm_kernels::maps::Maps;
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::schedule::partials::Partials;
@@ -39,6 +41,33 @@ fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
         let splits = kernel.schedule == Schedule::SplitK && kernel.boxes.is_none();
         splits && kernel.target == kernel.dtype
     })
+}
+
+/// An epilogue with other parameters than [`Linear`].
+#[derive(Clone, Copy)]
+struct Halved(#[allow(dead_code)] u32);
+
+impl Epilogue<f32> for Halved {
+    unsafe fn apply(&self, sum: f32, _: u32, _: u32) -> f32 {
+        sum / 2.0
+    }
+}
+
+/// A row without it would store sums that nobody adds up, and one for another epilogue read what is not there. In a table this is a constant, so such a row does not compile.
+#[test]
+fn a_row_names_a_reducer_of_its_epilogue_where_k_is_split_and_there_alone() {
+    type Split = SplitK<f32, 64, 128, 16, 8, 8, 3, Nn>;
+    type Whole = Tiled<f32, 16>;
+    let split = KERNELS.iter().find(|kernel| kernel.name == "split_k_f32").unwrap();
+    assert!(split.reducer.is_some());
+    let refused = |row: fn(Option<Reducer>) -> Option<Reducer>, reducer| {
+        std::panic::catch_unwind(|| row(reducer)).is_err()
+    };
+    assert!(!refused(checked_reducer::<Split, Linear<f32>>, split.reducer));
+    assert!(!refused(checked_reducer::<Whole, Linear<f32>>, None));
+    assert!(refused(checked_reducer::<Split, Linear<f32>>, None), "nobody adds up");
+    assert!(refused(checked_reducer::<Split, Halved>, split.reducer), "of another epilogue");
+    assert!(refused(checked_reducer::<Whole, Linear<f32>>, split.reducer), "nothing to add up");
 }
 
 #[test]

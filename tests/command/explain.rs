@@ -40,6 +40,15 @@ fn reasons_are_true_of_the_kernel_that_they_stand_beside() {
     assert!(!said.contains("highest rung whose tiles"), "{said}");
 }
 
+/// The simulator has so few multiprocessors that one tile is enough for each rung.
+#[test]
+fn a_kernel_without_tensor_cores_is_not_said_to_be_fast_on_them() {
+    let folder = sample();
+    let line = "mul a.npy b.npy -o d.npy --device sim --explain";
+    let said = succeed(folder.path(), line);
+    assert!(!said.contains("a few tiles on tensor cores"), "{said}");
+}
+
 #[test]
 fn a_product_that_is_promoted_is_not_said_to_keep_a_device_busy() {
     let folder = sample();

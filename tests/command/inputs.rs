@@ -78,7 +78,7 @@ fn rejects_files_that_are_no_matrices() {
         ("trailing", with(b"!"), &["1 bytes follow the array"]),
         ("two-arrays", with(&good), &["follow the array"]),
         ("int64", descr("'<i8'", 8), &["'<i8'", "x.astype(np.float32)"]),
-        ("complex", descr("'<c8'", 8), &["'<c8'", "x.astype(np.float32)"]),
+        ("complex", descr("'<c8'", 8), &["'<c8'", "x.real.astype(np.float32)"]),
         ("longdouble", descr("'<f16'", 16), &["'<f16'", "x.astype(np.float32)"]),
         ("object", descr("'|O'", 8), &["pickled", "x.astype"]),
         ("record", descr("[('x', '<f4'), ('y', '<f4')]", 8), &["no plain numbers"]),

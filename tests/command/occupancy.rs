@@ -196,6 +196,24 @@ fn what_cannot_be_launched_is_said_with_the_reason() {
     assert!(reason.contains("shared memory"), "{reason}");
 }
 
+/// For an architecture that lacks what a kernel needs its entry is compiled to the end of a launch: four registers, which say nothing.
+#[test]
+fn what_an_architecture_lacks_is_said_instead_of_what_its_stub_takes() {
+    for (gpu, dtype, kernel, reason) in [
+        ("t4", "f16", "tensor_core", "needs tensor cores for f16"),
+        ("rtx4090", "f64", "cluster_split96", "needs tensor cores for f64, and clusters"),
+        ("a100-40gb", "bf16", "warpgroup", "needs matrix instructions of warpgroups"),
+    ] {
+        let line = format!("occupancy --gpu {gpu} --dtype {dtype} --kernels naive,{kernel}");
+        contains(&line, &["cannot be launched", reason]);
+        let kernels = &json(&line)["kernels"];
+        assert!(kernels[0]["occupancy"]["share"].is_number(), "{kernels}");
+        let lacks = &kernels[1];
+        assert!(lacks["registers"].is_null() && lacks["local_bytes"].is_null(), "{lacks}");
+        assert!(lacks["occupancy"]["cannot_launch"].as_str().unwrap().contains(reason), "{lacks}");
+    }
+}
+
 #[test]
 fn wrong_options_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -105,8 +105,9 @@ fn mul_takes_sums_over_to_f32_where_that_is_asked_for() {
         let line = "mul a.npy b.npy -o d.npy --force --device sim --precision promoted";
         fail(folder.path(), &format!("{line} {options}"), USAGE, words);
     };
-    refused("", &["promoted", "f16 or bf16 with results of f32"]);
-    refused("--as bf16", &["results of this element type", "of f32"]);
+    let products = "f16 or bf16 with results of f32: add --results f32";
+    refused("", &["promoted", &format!("{products}, and --as bf16")]);
+    refused("--as bf16", &["promoted", products]);
     refused("--as f16 --results f32 --kernel warpgroup", &["warpgroup_f16_f32", "warpgroup128"]);
 }
 

@@ -111,9 +111,11 @@ type Outcome = Result<KernelReport, String>;
 fn report(device: &Device, kernel: &KernelInfo) -> Result<Outcome, Error> {
     match device.kernel_report(kernel) {
         Ok(report) => Ok(Ok(report)),
-        Err(why @ (Error::KernelDoesNotFit { .. } | Error::GpuTooOld { .. })) => {
-            Ok(Err(why.to_string()))
-        }
+        Err(
+            why @ (Error::KernelDoesNotFit { .. }
+            | Error::GpuTooOld { .. }
+            | Error::PtxLacks { .. }),
+        ) => Ok(Err(why.to_string())),
         Err(error) => Err(error),
     }
 }

@@ -191,6 +191,10 @@ fn dtype(dtype: &DType) -> Result<Dtype, String> {
         (TypeChar::Object, _) => Err("holds pickled Python objects; save x.astype(np.float32) \
                                       with allow_pickle=False"
             .into()),
+        (TypeChar::Complex, _) => Err(format!(
+            "holds complex numbers of type '{plain}', which cannot be multiplied; save real and imaginary parts apart, \
+                 as x.real.astype(np.float32)"
+        )),
         _ => Err(format!(
             "holds elements of type '{plain}', but only float32, float64 and float16 can be \
              multiplied; save x.astype(np.float32)"

@@ -215,6 +215,13 @@ where
     R: Stored<Acc = S::Acc>,
     D: Element<Acc = S::Acc>,
 {
+    let is_half = matches!(T::DTYPE, Dtype::F16 | Dtype::Bf16);
+    if arguments.precision == Precision::Promoted && !(is_half && D::DTYPE == Dtype::F32) {
+        return Err(Failure::Usage(format!(
+            "--precision promoted is for products of f16 or bf16 with results of f32: add --results f32{}",
+            if is_half { "" } else { ", and --as bf16 or --as f16" }
+        )));
+    }
     let [alpha, beta, slope] = arguments.factors::<T::Acc>()?;
     let mut operands = contents.into_operands::<S, T, R, D>()?;
     let all_finite =
@@ -355,10 +362,7 @@ where
 
 /// Says why the simulator computes and not a GPU, where that takes a while.
 fn announce_simulator(multiply_adds: f64) {
-    let why = match Device::cuda_devices() {
-        Err(Error::NoDriver { why }) => format!("no NVIDIA driver: {why}"),
-        _ => "the driver finds no GPU".to_owned(),
-    };
+    let why = options::why_no_gpu();
     if multiply_adds >= LONG_ON_SIMULATOR {
         eprintln_quietly(format_args!(
             "regemm: {why}; the simulator computes instead, which is slow: {:.0} million multiply-adds",

@@ -152,9 +152,21 @@ impl Machine {
         }
     }
 
+    /// Why a kernel is not for this architecture, if it is not.
+    fn lacks(&self, kernel: &KernelInfo) -> Option<CannotLaunch> {
+        let is_there = self.capability().is_none_or(|found| kernel.needs.met_by(found));
+        (!is_there).then(|| CannotLaunch::Lacks { needs: kernel.needs.name() })
+    }
+
     /// What a kernel takes, and how many of its blocks the driver says are resident.
     fn takes(&self, kernel: &'static KernelInfo) -> Result<Taken, Failure> {
         let threads = kernel.threads();
+        if let Some(lacks) = self.lacks(kernel) {
+            let (registers, shared_bytes) = (0, kernel.shared_bytes);
+            let demand = Demand { threads, registers, shared_bytes };
+            let taken = Taken { demand, local_bytes: None, driver: None, exact: true, lacks: None };
+            return Ok(Taken { lacks: Some(lacks), ..taken });
+        }
         match self {
             Machine::Device(device) => {
                 let report = match device.kernel_report(kernel) {
@@ -162,7 +174,8 @@ impl Machine {
                     Err(Error::KernelDoesNotFit { resource: Resource::SharedMemory, .. }) => {
                         let (registers, shared_bytes) = (0, kernel.shared_bytes);
                         let demand = Demand { threads, registers, shared_bytes };
-                        return Ok(Taken { demand, local_bytes: None, driver: None, exact: true });
+                        let (local_bytes, driver, exact, lacks) = (None, None, true, None);
+                        return Ok(Taken { demand, local_bytes, driver, exact, lacks });
                     }
                     report => report?,
                 };
@@ -174,6 +187,7 @@ impl Machine {
                     local_bytes: report.local_bytes,
                     driver: report.resident_blocks,
                     exact: true,
+                    lacks: None,
                 })
             }
             Machine::Published(gpu) => {
@@ -191,6 +205,7 @@ impl Machine {
                     local_bytes: Some(recorded.local_bytes),
                     driver: None,
                     exact: recorded.exact,
+                    lacks: None,
                 })
             }
         }
@@ -202,6 +217,8 @@ struct Taken {
     local_bytes: Option<u32>,
     driver: Option<u32>,
     exact: bool,
+    /// Why it cannot be launched whatever it takes.
+    lacks: Option<CannotLaunch>,
 }
 
 /// A block and how many of it are resident.
@@ -336,11 +353,13 @@ fn all_kernels(
     for kernel in kernels {
         let taken = machine.takes(kernel)?;
         exact &= taken.exact;
+        let of_demand = Entry::new(&limits, taken.demand);
         entries.push(Entry {
             kernel: Some(kernel.name),
             local_bytes: taken.local_bytes,
             driver: taken.driver,
-            ..Entry::new(&limits, taken.demand)
+            occupancy: taken.lacks.map_or(of_demand.occupancy, Err),
+            ..of_demand
         });
     }
     spinner.finish_and_clear();

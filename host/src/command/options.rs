@@ -3,7 +3,7 @@
 use super::exit::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regemm::kernels::{self, Types};
-use regemm::{Activation, DeviceSpec, Dtype, Error, KernelInfo, Layouts, Precision};
+use regemm::{Activation, Device, DeviceSpec, Dtype, Error, KernelInfo, Layouts, Precision};
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,6 +24,14 @@ pub fn distinct<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
         }
     }
     distinct
+}
+
+/// Why `auto` takes the simulator.
+pub fn why_no_gpu() -> String {
+    match Device::cuda_devices() {
+        Err(Error::NoDriver { why }) => format!("no NVIDIA driver: {why}"),
+        _ => "the driver finds no GPU".to_owned(),
+    }
 }
 
 /// Rows, columns and depth of a product, none of them zero. Reads `N` for square matrices, or `MxNxK`.

@@ -24,7 +24,7 @@ use campaign::{Campaign, Flow};
 use regemm::kernels::{self, Problem, Types};
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{self, Key, Shape, Table};
-use regemm::{Device, DeviceInfo, Element, Layouts, Yields, with_types};
+use regemm::{Device, DeviceInfo, DeviceSpec, Element, Layouts, Yields, with_types};
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
 use std::fs;
@@ -85,7 +85,7 @@ pub struct Arguments {
     /// Measure nothing: show which kernel is chosen for these shapes, comma-separated, and why
     #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     explain: Vec<Size>,
-    /// Explain for a known GPU that need not be there, such as h200, by what the library brings for it
+    /// Explain for a known GPU that need not be there, such as h200, by what the library brings for it, whatever REGEMM_TUNING says
     #[arg(long, value_name = "GPU", requires = "explain", conflicts_with = "device")]
     gpu: Option<String>,
     /// Measure all kernels on these shapes, comma-separated, and compare the one that is chosen with the fastest; keep nothing
@@ -135,6 +135,15 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         return explain::run(arguments, output);
     }
     let device = Device::open(arguments.device.device)?;
+    if device.is_sim() {
+        let why = match arguments.device.device {
+            DeviceSpec::Auto => format!(" ({})", options::why_no_gpu()),
+            _ => String::new(),
+        };
+        return Err(Failure::Usage(format!(
+            "no time can be measured: the simulator counts work and has no clock{why}"
+        )));
+    }
     if !arguments.check.is_empty() {
         return check::run(arguments, &device, output);
     }

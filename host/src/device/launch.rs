@@ -3,7 +3,7 @@
 use super::Region;
 use super::ptx::{self, PtxModule};
 use cuda_std::entry::KernelEntry;
-use regemm_kernels::kernel::{KernelInfo, Reducer};
+use regemm_kernels::kernel::{KernelInfo, Needs, Reducer};
 use regemm_kernels::prepare::{repack, split};
 use regemm_kernels::schedule::reduce;
 use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
@@ -26,7 +26,8 @@ impl KernelSource {
     pub fn code(&self) -> Code {
         let KernelSource { info, modules } = *self;
         let (threads, shared_bytes) = (info.threads(), info.shared_bytes);
-        Code { name: info.entry.name, entry: &info.entry, threads, shared_bytes, modules }
+        let needs = info.needs;
+        Code { name: info.entry.name, entry: &info.entry, needs, threads, shared_bytes, modules }
     }
 
     /// The code of the kernel that is launched after it, if there is one.
@@ -35,6 +36,7 @@ impl KernelSource {
         let of = |reducer: &'static Reducer| Code {
             name: reducer.name,
             entry: &reducer.entry,
+            needs: Needs::Nothing,
             threads: reduce::THREADS,
             shared_bytes: 0,
             modules,
@@ -48,6 +50,7 @@ impl KernelSource {
 pub(crate) struct Code {
     pub name: &'static str,
     pub entry: &'static KernelEntry,
+    pub needs: Needs,
     /// Threads in a block, all along x.
     pub threads: u32,
     /// Bytes of dynamic shared memory a block.
@@ -60,15 +63,18 @@ impl Code {
     /// another layout.
     pub fn repacker(transposes: bool) -> Code {
         let entry = if transposes { &TRANSPOSER } else { &REPACKER };
-        let threads = repack::THREADS;
-        Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
+        Code::before(entry, repack::THREADS)
     }
 
     /// That of the kernel of this library which is launched before one that takes factors in so many halves.
     pub fn splitter(halves: u32) -> Code {
         let entry = if halves == 1 { &ROUNDER } else { &SPLITTER };
-        let threads = split::THREADS;
-        Code { name: entry.name, entry, threads, shared_bytes: 0, modules: ptx::MODULES }
+        Code::before(entry, split::THREADS)
+    }
+
+    fn before(entry: &'static KernelEntry, threads: u32) -> Code {
+        let (needs, modules) = (Needs::Nothing, ptx::MODULES);
+        Code { name: entry.name, entry, needs, threads, shared_bytes: 0, modules }
     }
 }
 

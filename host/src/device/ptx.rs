@@ -5,6 +5,7 @@
 use super::info::DeviceInfo;
 use crate::error::{Error, Result};
 use miniz_oxide::inflate::decompress_to_vec_zlib;
+use regemm_kernels::kernel::Needs;
 
 /// One kernel compiled for one architecture. `cuda_builder` writes a list of these for a kernel crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +30,11 @@ pub fn ptx_modules() -> &'static [PtxModule] {
 }
 
 /// The best module for a kernel on a device: the newest architecture that the GPU can run, among those whose PTX the
-/// driver can read.
+/// driver can read. For architectures that lack what the kernel needs nothing is compiled but the end of its launch.
 pub(crate) fn choose<'a>(
     modules: &'a [PtxModule],
     entry: &str,
+    needs: Needs,
     device: &DeviceInfo,
 ) -> Result<&'a PtxModule> {
     let capability = device.compute_capability.unwrap_or_default();
@@ -46,7 +48,17 @@ pub(crate) fn choose<'a>(
         return Err(Error::NoPtx { kernel: entry.to_owned() });
     }
 
-    let runnable = all.iter().filter(|(arch, _)| arch.runs_on(capability));
+    let archs = || {
+        let mut archs: Vec<_> = all.iter().map(|(_, module)| module.arch).collect();
+        archs.sort_unstable();
+        archs.join(", ")
+    };
+    let has_needs = |arch: &Arch| needs.met_by_ptx(arch.capability, arch.specific);
+    if !all.iter().any(|(arch, _)| has_needs(arch)) {
+        return Err(Error::PtxLacks { kernel: entry.to_owned(), needs, available: archs() });
+    }
+    let whole = all.iter().filter(|(arch, _)| has_needs(arch));
+    let runnable = whole.filter(|(arch, _)| arch.runs_on(capability));
     let readable = runnable.clone().filter(|(_, module)| module.needed_driver() <= driver);
     if let Some((_, module)) = readable.max_by_key(|(arch, _)| *arch) {
         return Ok(module);
@@ -58,16 +70,12 @@ pub(crate) fn choose<'a>(
             needed: module.needed_driver(),
             what: format!("the PTX of {entry} for {}", module.arch),
         }),
-        None => {
-            let mut archs: Vec<_> = all.iter().map(|(_, module)| module.arch).collect();
-            archs.sort_unstable();
-            Err(Error::GpuTooOld {
-                device: device.name.clone(),
-                capability,
-                kernel: entry.to_owned(),
-                available: archs.join(", "),
-            })
-        }
+        None => Err(Error::GpuTooOld {
+            device: device.name.clone(),
+            capability,
+            kernel: entry.to_owned(),
+            available: archs(),
+        }),
     }
 }
 
@@ -150,7 +158,7 @@ mod tests {
     }
 
     fn arch(capability: (u32, u32), driver: (u32, u32)) -> &'static str {
-        choose(MODULES, "k", &gpu(capability, driver)).unwrap().arch
+        choose(MODULES, "k", Needs::Nothing, &gpu(capability, driver)).unwrap().arch
     }
 
     #[test]
@@ -172,7 +180,7 @@ mod tests {
 
     #[test]
     fn too_old_a_driver_is_told_what_is_enough() {
-        let error = choose(MODULES, "k", &gpu((8, 0), (9, 2))).unwrap_err();
+        let error = choose(MODULES, "k", Needs::Nothing, &gpu((8, 0), (9, 2))).unwrap_err();
         let Error::DriverTooOld { found, needed, .. } = &error else { panic!("{error}") };
         assert_eq!((*found, *needed), ((9, 2), (10, 0)));
         assert!(error.to_string().contains("9.2") && error.to_string().contains("10.0"), "{error}");
@@ -180,16 +188,34 @@ mod tests {
 
     #[test]
     fn too_old_a_gpu_is_told_what_there_is() {
-        let error = choose(MODULES, "k", &gpu((7, 0), (13, 0))).unwrap_err();
+        let error = choose(MODULES, "k", Needs::Nothing, &gpu((7, 0), (13, 0))).unwrap_err();
         assert!(matches!(error, Error::GpuTooOld { capability: (7, 0), .. }), "{error}");
         assert!(error.to_string().contains("sm_75, sm_80, sm_90a"), "{error}");
-        let error = choose(MODULES, "hopper", &gpu((8, 0), (13, 0))).unwrap_err();
+        let error = choose(MODULES, "hopper", Needs::Nothing, &gpu((8, 0), (13, 0))).unwrap_err();
         assert!(matches!(error, Error::GpuTooOld { .. }), "{error}");
+    }
+
+    /// A GPU that has what a kernel needs would get a module without it: one whose launch ends at once.
+    #[test]
+    fn ptx_that_lacks_what_the_kernel_needs_is_passed_over() {
+        let hopper = |driver| choose(MODULES, "k", Needs::WarpgroupProducts, &gpu((9, 0), driver));
+        assert_eq!(hopper((13, 0)).unwrap().arch, "sm_90a");
+        let error = hopper((11, 8)).unwrap_err();
+        assert!(matches!(error, Error::DriverTooOld { needed: (12, 0), .. }), "{error}");
+        let ampere =
+            |capability| choose(MODULES, "k", Needs::TensorCores, &gpu(capability, (13, 0)));
+        assert_eq!(ampere((8, 9)).unwrap().arch, "sm_80");
+        let plain = &[module("k", "sm_75", (6, 3)), module("k", "sm_90", (8, 0))];
+        let error = choose(plain, "k", Needs::WarpgroupProducts, &h200()).unwrap_err();
+        assert!(matches!(error, Error::PtxLacks { .. }), "{error}");
+        assert!(error.to_string().contains("compiled for sm_75, sm_90:"), "{error}");
+        let error = choose(&plain[..1], "k", Needs::TensorCores, &h200()).unwrap_err();
+        assert!(matches!(error, Error::PtxLacks { .. }), "{error}");
     }
 
     #[test]
     fn a_kernel_without_ptx() {
-        let error = choose(MODULES, "other", &h200()).unwrap_err();
+        let error = choose(MODULES, "other", Needs::Nothing, &h200()).unwrap_err();
         assert!(matches!(&error, Error::NoPtx { kernel } if kernel == "other"), "{error}");
     }
 

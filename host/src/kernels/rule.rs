@@ -95,9 +95,10 @@ impl Order {
         let area = i64::from(kernel.tile.bm * kernel.tile.bn);
         let nearly_all = (all * NEARLY_ALL.0).div_ceil(NEARLY_ALL.1);
         // The larger a tile, the longer multiprocessors without one wait for the others.
+        let on_tensor_cores = kernel.rung >= Rung::TensorCore && kernel.dtype != Dtype::F64;
         let enough = match area {
             // One of them multiplies faster on tensor cores than half of all do without; in double precision no more than twice as fast.
-            _ if kernel.rung >= Rung::TensorCore && kernel.dtype != Dtype::F64 => 1,
+            _ if on_tensor_cores => 1,
             ..=SMALL_TILE => all.div_ceil(5),
             LARGE_TILE.. => nearly_all,
             _ => all.div_ceil(3),
@@ -169,7 +170,7 @@ impl Order {
         } else if kernel.rung != Rung::Naive && blocks >= enough {
             let fills = blocks >= nearly_all;
             let size = if fills { area } else { -area };
-            let rule = if enough == 1 && (small || !fills) {
+            let rule = if on_tensor_cores && (small || !fills) {
                 Rule::FasterOnTensorCores
             } else {
                 Rule::FillsDevice

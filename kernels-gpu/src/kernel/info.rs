@@ -19,6 +19,33 @@ pub struct Reducer {
     pub entry: cuda_std::entry::KernelEntry,
 }
 
+/// The reducer of a row, as it is: one where K is split and none otherwise, which takes the row's parameters.
+///
+/// # Panics
+/// Where it is not so, which makes the table a compile-time error: without one nobody would write D, and one for another epilogue would read its parameters
+/// from what they are not.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const fn checked_reducer<K: super::GemmKernel, E: crate::epilogue::Epilogue<K::Target>>(
+    reducer: Option<Reducer>,
+) -> Option<Reducer> {
+    use crate::params::GemmParams;
+    use cuda_std::entry::Parameter;
+    let splits = matches!(K::SCHEDULE, Schedule::SplitK);
+    match &reducer {
+        None => assert!(!splits, "a kernel that splits K has a reducer"),
+        Some(reducer) => {
+            assert!(splits, "a kernel that does not split K has no reducer");
+            let expected = Parameter::of::<GemmParams<K::Target, E>>();
+            let found = &reducer.entry.parameters[0];
+            assert!(
+                found.size == expected.size && found.align == expected.align,
+                "a reducer takes the parameters of its kernel's epilogue"
+            );
+        }
+    }
+    reducer
+}
+
 /// A kernel of the table, as a value: what the host needs to choose, launch and report it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelInfo {

@@ -23,7 +23,14 @@ pub enum Needs {
 
 impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+        f.pad(self.name())
+    }
+}
+
+impl Needs {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
             Needs::Nothing => "nothing",
             Needs::TensorCores => "tensor cores for f16, bf16 and TF32 (compute capability 8.0)",
             Needs::DoubleTensorCores => "tensor cores for f64 (compute capability 8.0)",
@@ -36,11 +43,9 @@ impl fmt::Display for Needs {
             Needs::WarpgroupProducts => {
                 "matrix instructions of warpgroups (compute capability 9.0)"
             }
-        })
+        }
     }
-}
 
-impl Needs {
     /// Whether what the kernel is compiled for has it: of others nothing is compiled but the end of their launch.
     pub const fn met_by_target(self) -> bool {
         match self {
@@ -52,6 +57,18 @@ impl Needs {
             }
             Needs::RegisterTransfers => registers::AVAILABLE,
             Needs::WarpgroupProducts => wgmma::AVAILABLE,
+        }
+    }
+
+    /// Whether PTX that is compiled for this compute capability has it, or for its features of exactly this one (the `a` of `sm_90a`): [`met_by_target`](Self::met_by_target), as
+    /// the host sees it.
+    pub const fn met_by_ptx(self, (major, _): (u32, u32), has_own_features: bool) -> bool {
+        match self {
+            Needs::Nothing => true,
+            Needs::TensorCores | Needs::DoubleTensorCores => major >= 8,
+            Needs::DoubleTensorCoresInClusters
+            | Needs::RegisterTransfers
+            | Needs::WarpgroupProducts => major == 9 && has_own_features,
         }
     }
 

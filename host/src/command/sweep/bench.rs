@@ -141,6 +141,7 @@ pub fn is_misfit(error: &Error) -> bool {
         Error::KernelDoesNotFit { .. }
         | Error::NoPtx { .. }
         | Error::GpuTooOld { .. }
+        | Error::PtxLacks { .. }
         | Error::DriverTooOld { .. } => true,
         // The driver refuses to compile it, or its blocks.
         Error::Cuda { call, code, .. } => {
