@@ -128,7 +128,7 @@ fn recorded(record: &str) -> Option<Vec<PathBuf>> {
 }
 
 /// The same for the same value in all runs of a program. Where another compiler's differ, everything is compiled once more.
-fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
+pub fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

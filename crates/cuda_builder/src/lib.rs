@@ -111,7 +111,7 @@ impl CudaBuilder {
         self
     }
 
-    /// Where modules go, instead of `OUT_DIR`. Kept between builds.
+    /// Where modules go, instead of `OUT_DIR`. Kept between builds. Several builds may have the same: see [`build`](Self::build).
     ///
     /// What else is kept goes to a folder `cuda_builder` of the target folder that this one lies in, for all builds there
     /// together, or to one in this folder where there is none.
@@ -134,7 +134,10 @@ impl CudaBuilder {
     }
 
     /// Compiles the crate for every architecture and writes one PTX file a kernel to
-    /// `<out_dir>/ptx/<arch>/<entry>.ptx`, and beside it the same packed: see [`PtxModule::packed`].
+    /// `<out_dir>/ptx/<crate>/<arch>/<entry>.ptx`, and beside it the same packed: see [`PtxModule::packed`].
+    ///
+    /// `<crate>` is another for each kernel crate and each way to compile it (features, arguments, toolchain). So builds with the same
+    /// `out_dir` leave each other's modules as they are; each has an index of its own.
     ///
     /// Prints the `cargo:rerun-if-changed` lines by which cargo runs the build script again when a source file of the
     /// kernel crate or of its path dependencies has changed, and only then.
@@ -219,6 +222,14 @@ impl Prepared {
         kept::ptx(&self.toolchain, &self.builder.kernel_crate, arch, &target_dir)
     }
 
+    /// The folder for modules of this crate that are compiled so. Those of others, which may have kernels of the same names, do not meet them.
+    fn modules_dir(&self) -> PathBuf {
+        let kernel_crate = &self.builder.kernel_crate;
+        let name = kernel_crate.folder.file_name().unwrap_or_default().to_string_lossy();
+        let way = kept::hash(&(kernel_crate, &self.toolchain));
+        self.out_dir.join("ptx").join(format!("{name}-{way:016x}"))
+    }
+
     /// Writes the modules, of PTX in the order of architectures.
     fn write(&self, compiled: &[Kept]) -> Result<PtxModules, Error> {
         let inputs: BTreeSet<_> = compiled.iter().flat_map(|kept| &kept.inputs).collect();
@@ -232,7 +243,7 @@ impl Prepared {
                 let kernel_crate = self.builder.kernel_crate.folder.clone();
                 return Err(Error::NoEntries { kernel_crate });
             }
-            modules.add(arch, &self.out_dir.join("ptx").join(arch), &split)?;
+            modules.add(arch, &self.modules_dir().join(arch), &split)?;
             if let Some(folder) = &self.builder.copy_to {
                 modules::write_modules(&folder.join(arch), &split)?;
             }
