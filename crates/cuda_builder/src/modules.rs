@@ -74,8 +74,14 @@ impl PtxModules {
     ///
     /// The crate that includes it has to have a type of that name in scope.
     pub fn index(&self) -> String {
+        self.index_with(PathBuf::clone)
+    }
+
+    /// The index, with the packed files named so.
+    fn index_with(&self, name: impl Fn(&PathBuf) -> PathBuf) -> String {
         let mut index = String::from("&[\n");
         for PtxModule { entry, arch, isa, packed, .. } in &self.modules {
+            let packed = name(packed);
             let packed = packed.to_string_lossy();
             writeln!(
                 index,
@@ -90,10 +96,17 @@ impl PtxModules {
     /// Writes [`index`](Self::index) to a file, to be embedded with
     /// `include!(concat!(env!("OUT_DIR"), "/ptx.rs"))`.
     ///
+    /// It names modules that lie below its folder, or as itself in `OUT_DIR`, as they lie from there: cargo does not run a build script
+    /// again where its target folder was moved.
+    ///
     /// # Errors
     /// [`Error::Io`] where the file cannot be written.
     pub fn write_index(&self, path: impl AsRef<Path>) -> Result<(), Error> {
-        write_if_changed(path.as_ref(), &self.index())
+        let path = std::path::absolute(&path).map_err(Error::io(path.as_ref()))?;
+        let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
+        let folder = path.parent().unwrap_or(&path);
+        let index = self.index_with(|packed| named_from(folder, packed, out_dir.as_deref()));
+        write_if_changed(&path, &index)
     }
 
     /// Writes the modules of one architecture to `folder`, packed as well, and adds them. Modules of an earlier build that are
@@ -129,6 +142,15 @@ impl<'a> IntoIterator for &'a PtxModules {
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
+}
+
+/// A file as `include_bytes!` in a file of a folder may name it: by the way from there, if it lies below or both lie in `out_dir`.
+fn named_from(folder: &Path, file: &Path, out_dir: Option<&Path>) -> PathBuf {
+    let way = |base: &Path| {
+        let up = folder.strip_prefix(base).ok()?.components().map(|_| "..");
+        Some(up.collect::<PathBuf>().join(file.strip_prefix(base).ok()?))
+    };
+    way(folder).or_else(|| way(out_dir?)).unwrap_or_else(|| file.to_path_buf())
 }
 
 fn file(folder: &Path, entry: &str) -> PathBuf {
@@ -217,12 +239,34 @@ mod tests {
         let index = folder.path().join("ptx.rs");
         modules.write_index(&index).unwrap();
 
-        let path = folder.path().display();
-        let expected = format!(
-            "&[\n    PtxModule {{ entry: \"a\", arch: \"sm_80\", isa: (7, 1), packed: include_bytes!(\"{path}/sm_80/a.ptx.zz\") }},\n    \
-             PtxModule {{ entry: \"b\", arch: \"sm_80\", isa: (7, 1), packed: include_bytes!(\"{path}/sm_80/b.ptx.zz\") }},\n]"
-        );
-        assert_eq!(std::fs::read_to_string(index).unwrap(), expected);
+        let promised = |path: &str| {
+            format!(
+                "&[\n    PtxModule {{ entry: \"a\", arch: \"sm_80\", isa: (7, 1), packed: include_bytes!(\"{path}sm_80/a.ptx.zz\") }},\n    \
+                 PtxModule {{ entry: \"b\", arch: \"sm_80\", isa: (7, 1), packed: include_bytes!(\"{path}sm_80/b.ptx.zz\") }},\n]"
+            )
+        };
+        let expected = promised(&format!("{}/", folder.path().display()));
+        assert_eq!(modules.index(), expected);
+        // A file of it finds what lies below it, wherever both are taken.
+        assert_eq!(std::fs::read_to_string(index).unwrap(), promised(""));
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        modules.write_index(elsewhere.join("ptx.rs")).unwrap();
+        assert_eq!(std::fs::read_to_string(elsewhere.join("ptx.rs")).unwrap(), expected);
+    }
+
+    #[test]
+    fn files_are_named_from_a_folder_if_both_are_taken_together() {
+        let out_dir = Some(Path::new("/target/out"));
+        let named = |file: &str, folder: &str| {
+            let name = named_from(Path::new(folder), Path::new(file), out_dir);
+            name.to_string_lossy().into_owned()
+        };
+        assert_eq!(named("/target/out/ptx/a", "/target/out"), "ptx/a");
+        assert_eq!(named("/target/out/ptx/a", "/target/out/x/y"), "../../ptx/a");
+        assert_eq!(named("/else/ptx/a", "/else"), "ptx/a");
+        assert_eq!(named("/else/ptx/a", "/target/out"), "/else/ptx/a");
+        assert_eq!(named("/target/out/ptx/a", "/else"), "/target/out/ptx/a");
     }
 
     #[test]
