@@ -161,6 +161,17 @@ impl CudaBuilder {
             Some(toolchain) => toolchain,
             None => Search::from_environment().find()?,
         };
+        // With a name that it does not know rustc makes PTX for which no GPU is, and only warns. Where it tells no names it has more to say.
+        let known = toolchain.archs();
+        if let Some(arch) =
+            self.archs.iter().find(|arch| !known.is_empty() && !known.contains(arch))
+        {
+            return Err(Error::Configuration(format!(
+                "`{arch}` is no architecture that rustc {} compiles for: it knows {}",
+                toolchain.release,
+                known.join(", ")
+            )));
+        }
         Ok(Prepared { builder: self, toolchain, out_dir })
     }
 }

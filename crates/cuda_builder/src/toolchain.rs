@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::compile::TARGET;
 use crate::error::Error;
 
 /// Environment variable that names the toolchain to use: the folder that holds its `bin/rustc`, `bin/cargo` and
@@ -26,6 +27,17 @@ pub struct Toolchain {
     pub cargo: PathBuf,
     /// The compiler's release, such as `1.96.0`.
     pub release: String,
+}
+
+impl Toolchain {
+    /// The names of the architectures that the compiler knows; none where it does not tell.
+    pub(crate) fn archs(&self) -> Vec<String> {
+        let list = ask(&self.rustc, &["--print", "target-cpus", "--target", TARGET]);
+        // A name in each line that is indented, and maybe words about it.
+        let name =
+            |line: &str| line.strip_prefix(' ')?.split_whitespace().next().map(str::to_owned);
+        list.unwrap_or_default().lines().filter_map(name).collect()
+    }
 }
 
 /// A toolchain that was looked at, and why it was not taken.

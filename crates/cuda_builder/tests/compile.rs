@@ -258,3 +258,16 @@ fn a_build_without_architectures_is_an_error() {
     let error = kernel_crate(folder.path(), KERNELS).build().unwrap_err();
     assert!(matches!(error, Error::Configuration(_)), "{error}");
 }
+
+/// rustc itself goes on with a name that it does not know, and compiles for the least of its architectures.
+#[test]
+fn an_architecture_that_the_compiler_does_not_know_is_an_error() {
+    let folder = folder_in_target("unknown");
+    for arch in ["sm90a", "80", "sm_999", "sm_90f", "", "native"] {
+        let error = kernel_crate(&folder, KERNELS).archs(["sm_80", arch]).build().unwrap_err();
+        assert!(matches!(error, Error::Configuration(_)), "{error}");
+        let message = error.to_string();
+        assert!(message.contains(&format!("`{arch}`")), "{message}");
+        assert!(message.contains("sm_75, sm_80, "), "the names that there are: {message}");
+    }
+}
