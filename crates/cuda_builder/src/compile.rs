@@ -3,11 +3,13 @@
 //! Kernels are compiled in [units](UNITS), several at a time. Each has all that its kernels call: a call takes more than most of what is called, and
 //! what is passed by reference would lie in local memory. So every function may be inlined across units, not only what rustc finds small.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Error;
+use crate::messages::{self, DEPENDENCIES, files};
 use crate::toolchain::{Toolchain, hide_other_compilers};
 use crate::units;
 
@@ -16,6 +18,10 @@ pub const TARGET: &str = "nvptx64-nvidia-cuda";
 
 /// Codegen units of a kernel crate: as many as rustc divides others into.
 const UNITS: &str = "16";
+
+/// What the inner cargo sets for build scripts and crates, besides what [`is_inherited`] knows.
+const SET_BY_CARGO: [&str; 7] =
+    ["OUT_DIR", "TARGET", "HOST", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "DEBUG"];
 
 /// What the text of a unit ends in.
 const ASSEMBLY: &str = "s";
@@ -33,15 +39,25 @@ pub struct KernelCrate {
     pub llvm_args: Vec<String>,
 }
 
-/// Compiles for `arch` and writes the PTX text of all kernels to `ptx_path`. Gives the source files of the kernel crate and of its
-/// path dependencies. `target_dir` is kept between builds, and belongs to this architecture alone.
+/// What a compilation has read and told.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The source files of the kernel crate and of its path dependencies.
+    pub sources: Vec<PathBuf>,
+    /// The environment variables that these and all others read, but for those that cargo sets.
+    pub variables: BTreeSet<String>,
+    /// The compiler's warnings, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Compiles for `arch` and writes the PTX text of all kernels to `ptx_path`. `target_dir` is kept between builds, and belongs to this architecture alone.
 pub fn compile(
     toolchain: &Toolchain,
     kernel_crate: &KernelCrate,
     arch: &str,
     target_dir: &Path,
     ptx_path: &Path,
-) -> Result<Vec<PathBuf>, Error> {
+) -> Result<Compiled, Error> {
     // What is there is of another source.
     if ptx_path.exists() {
         std::fs::remove_file(ptx_path).map_err(Error::io(ptx_path))?;
@@ -81,7 +97,8 @@ pub fn compile(
     command
         .args(["rustc", "--quiet", "--release", "--lib", "--crate-type", "cdylib"])
         .args(["-Zbuild-std=core", "--target", TARGET, "--color", "never", "--target-dir"])
-        .arg(target_dir);
+        .arg(target_dir)
+        .args(["--message-format", "json-render-diagnostics"]);
     if !kernel_crate.features.is_empty() {
         command.args(["--features", &kernel_crate.features.join(",")]);
     }
@@ -107,7 +124,15 @@ pub fn compile(
         return Err(Error::NoPtx { expected: artifacts });
     }
     std::fs::write(ptx_path, units::join(&texts)?).map_err(Error::io(ptx_path))?;
-    sources(&artifacts)
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    // Cargo names no file for the kernel crate itself: there is no library.
+    let listed = files(&artifacts, DEPENDENCIES)?;
+    let own = listed.iter().filter_map(|path| path.file_name());
+    let own = own.map(|name| artifacts.join("deps").join(name)).collect();
+    let mut variables = messages::variables(&stdout, own)?;
+    variables.retain(|name| !is_inherited(OsStr::new(name)) && !SET_BY_CARGO.contains(&&**name));
+    let warnings = messages::warnings(&String::from_utf8_lossy(&output.stderr));
+    Ok(Compiled { sources: sources(&listed)?, variables, warnings })
 }
 
 /// Options of rustc for an architecture, separated as cargo wants them.
@@ -145,29 +170,11 @@ fn is_inherited(name: &OsStr) -> bool {
         && !families.iter().any(|family| name.starts_with(family))
 }
 
-/// The ending of dependency files (makefile syntax), which cargo leaves beside its artifacts, one for each crate that it was asked for.
-const DEPENDENCIES: &str = "d";
-
-/// The files in a folder whose names end so, in order.
-fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
-    let mut files = Vec::new();
-    if folder.exists() {
-        for file in std::fs::read_dir(folder).map_err(Error::io(folder))? {
-            let path = file.map_err(Error::io(folder))?.path();
-            if path.extension() == Some(OsStr::new(ending)) {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
 /// The source files that the dependency files list.
-fn sources(artifacts: &Path) -> Result<Vec<PathBuf>, Error> {
+fn sources(listed: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut sources = Vec::new();
-    for path in files(artifacts, DEPENDENCIES)? {
-        let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+    for path in listed {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
         sources.extend(dependencies(&text));
     }
     sources.sort();

@@ -5,22 +5,28 @@
 //! are the same each time, and compiling them takes long, as does `core`, which is the same for all crates. So what is kept lies in
 //! the target folder that all those builds share, by architecture.
 //!
-//! PTX is known by the contents of all files that it was made of, not by their times: the record beside it lists them. Cargo
-//! itself would compile each time, because the library that it waits for is never linked.
+//! PTX is known by the contents of all files that it was made of, not by their times, and by environment variables that were read: the
+//! record beside it lists them. Cargo itself would compile each time, because the library that it waits for is never linked.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use crate::compile::{KernelCrate, compile};
+use crate::compile::{Compiled, KernelCrate, compile};
 use crate::error::Error;
 use crate::toolchain::Toolchain;
 
 /// What cargo writes to a target folder that it makes.
 const TARGET_DIR_MARK: &str = "CACHEDIR.TAG";
 
-/// How kernels are compiled: PTX that was made with other options is other PTX.
-const HOW: [&str; 2] = [include_str!("compile.rs"), include_str!("units.rs")];
+/// How kernels are compiled and joined: PTX that was made otherwise is other PTX.
+const HOW: [&str; 5] = [
+    include_str!("compile.rs"),
+    include_str!("directives.rs"),
+    include_str!("items.rs"),
+    include_str!("messages.rs"),
+    include_str!("units.rs"),
+];
 
 /// The versions of all that a crate depends on.
 const LOCK_FILE: &str = "Cargo.lock";
@@ -30,8 +36,19 @@ const LOCK_FILE: &str = "Cargo.lock";
 pub struct Kept {
     /// The PTX text of all kernels.
     pub ptx: String,
+    /// What it was made of.
+    pub origin: Origin,
+}
+
+/// What PTX was made of, and what the compiler said of that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
     /// Every file whose change makes it stale.
-    pub inputs: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
+    /// Every environment variable whose change does.
+    pub variables: Vec<String>,
+    /// The compiler's warnings.
+    pub warnings: Vec<String>,
 }
 
 /// The folder for what is kept: in the target folder that `out_dir` lies in, in `out_dir` itself where there is none.
@@ -59,26 +76,29 @@ pub fn ptx(
     let record_path = target_dir.join(&name).with_extension("inputs");
     let read = |path| fs::read_to_string(path).map_err(Error::io(path));
     if ptx_path.exists() && record_path.exists() {
-        let inputs = recorded(&read(&record_path)?);
-        if let Some(inputs) = inputs.filter(|inputs| holds_all(inputs, kernel_crate, toolchain)) {
-            return Ok(Kept { ptx: read(&ptx_path)?, inputs });
+        let origin = recorded(&read(&record_path)?);
+        if let Some(origin) = origin.filter(|of| holds_all(&of.files, kernel_crate, toolchain)) {
+            return Ok(Kept { ptx: read(&ptx_path)?, origin });
         }
         // Without it nothing is known of what the compiler is about to write.
         fs::remove_file(&record_path).map_err(Error::io(&record_path))?;
     }
 
     let begun = std::time::SystemTime::now();
-    let sources = compile(toolchain, kernel_crate, arch, target_dir, &ptx_path)?;
-    let inputs = inputs(&sources, kernel_crate, toolchain);
+    let Compiled { sources, variables, warnings } =
+        compile(toolchain, kernel_crate, arch, target_dir, &ptx_path)?;
+    let files = inputs(&sources, kernel_crate, toolchain);
     // What was written meanwhile may be another than what was compiled. Cargo itself writes the lock file.
     let unchanged = |path: &PathBuf| {
         let written = fs::metadata(path).and_then(|file| file.modified());
         path.ends_with(LOCK_FILE) || written.is_ok_and(|time| time < begun)
     };
-    if let Some(record) = inputs.iter().all(unchanged).then(|| record(&inputs)).flatten() {
+    let is_unchanged = files.iter().all(unchanged);
+    let origin = Origin { files, variables: variables.into_iter().collect(), warnings };
+    if let Some(record) = is_unchanged.then(|| record(&origin)).flatten() {
         fs::write(&record_path, record).map_err(Error::io(&record_path))?;
     }
-    Ok(Kept { ptx: read(&ptx_path)?, inputs })
+    Ok(Kept { ptx: read(&ptx_path)?, origin })
 }
 
 /// Everything that PTX is made of: sources, the manifests above them, and what lies around the crate.
@@ -111,20 +131,41 @@ fn holds_all(inputs: &[PathBuf], kernel_crate: &KernelCrate, toolchain: &Toolcha
     around(kernel_crate, toolchain).iter().all(|file| inputs.contains(file))
 }
 
-/// A line for each file with the hash of its contents; none where one cannot be read or written down.
-fn record(inputs: &[PathBuf]) -> Option<String> {
-    let line = |path: &PathBuf| {
-        let name = path.to_str().filter(|name| !name.contains('\n'))?;
-        Some(format!("{:016x} {name}\n", hash(&fs::read(path).ok()?)))
+/// What lines of a record begin with.
+const FILE: &str = "file";
+const VARIABLE: &str = "variable";
+const WARNING: &str = "warning";
+
+/// A line for each file with the hash of its contents, for each variable with that of its value, and for each warning; none where one
+/// cannot be read or written down.
+fn record(origin: &Origin) -> Option<String> {
+    let Origin { files, variables, warnings } = origin;
+    let file =
+        |path: &PathBuf| Some((FILE, hash(&fs::read(path).ok()?), path.to_str()?.to_owned()));
+    let variable = |name: &String| (VARIABLE, hash(&std::env::var_os(name)), name.clone());
+    let warning = |text: &String| (WARNING, 0, text.clone());
+    let of_files = files.iter().map(file).collect::<Option<Vec<_>>>()?;
+    let others = variables.iter().map(variable).chain(warnings.iter().map(warning));
+    let line = |(kind, hash, text): (&str, u64, String)| {
+        (!text.contains('\n')).then(|| format!("{kind} {hash:016x} {text}\n"))
     };
-    inputs.iter().map(line).collect()
+    of_files.into_iter().chain(others).map(line).collect()
 }
 
-/// The files of a record, if it is still true.
-fn recorded(record: &str) -> Option<Vec<PathBuf>> {
-    let path = |line: &str| Some(PathBuf::from(line.split_once(' ')?.1));
-    let inputs: Vec<_> = record.lines().map(path).collect::<Option<_>>()?;
-    (self::record(&inputs)? == record).then_some(inputs)
+/// What a record tells, if it is still true.
+fn recorded(record: &str) -> Option<Origin> {
+    let mut origin = Origin::default();
+    for line in record.lines() {
+        let (kind, rest) = line.split_once(' ')?;
+        let text = rest.split_once(' ')?.1.to_owned();
+        match kind {
+            FILE => origin.files.push(text.into()),
+            VARIABLE => origin.variables.push(text),
+            WARNING => origin.warnings.push(text),
+            _ => return None,
+        }
+    }
+    (self::record(&origin)? == record).then_some(origin)
 }
 
 /// The same for the same value in all runs of a program. Where another compiler's differ, everything is compiled once more.
@@ -145,15 +186,23 @@ mod tests {
         for file in &files {
             fs::write(file, "one").unwrap();
         }
-        let written = record(&files).unwrap();
-        assert_eq!(recorded(&written).unwrap(), files);
+        let origin = Origin {
+            files: files.to_vec(),
+            variables: vec!["PATH".into(), "NOBODY_SETS_THIS".into()],
+            warnings: vec!["src/lib.rs:1:1: a warning".into()],
+        };
+        let written = record(&origin).unwrap();
+        assert_eq!(recorded(&written).unwrap(), origin);
         fs::write(&files[0], "two").unwrap();
         assert_eq!(recorded(&written), None);
         fs::write(&files[0], "one").unwrap();
-        assert_eq!(recorded(&written).unwrap(), files, "the contents count, not the time");
+        assert_eq!(recorded(&written).unwrap(), origin, "the contents count, not the time");
+        for (old, new) in [("PATH", "HOME"), ("NOBODY_SETS_THIS", "PATH")] {
+            assert_eq!(recorded(&written.replace(old, new)), None, "another value");
+        }
         fs::remove_file(&files[1]).unwrap();
         assert_eq!(recorded(&written), None);
-        assert_eq!(record(&files), None);
+        assert_eq!(record(&origin), None);
         assert_eq!(recorded("no record"), None);
     }
 

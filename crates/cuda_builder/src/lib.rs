@@ -19,6 +19,7 @@
 //! | [`toolchain`] | finds a compiler that has the source of the standard library |
 //! | `kept` | looks for PTX of the same source, of this build or another in the same target folder |
 //! | `compile` | runs its cargo on the kernel crate, once an architecture |
+//! | `messages` | reads what cargo and rustc tell: warnings, and environment variables that were read |
 //! | `units` | joins the texts that come of that, since rustc compiles parts of a crate at the same time |
 //! | `directives` | moves launch bounds from `#[kernel(..)]` to the entries |
 //! | `split` | makes one PTX module of each entry and what it reaches |
@@ -36,6 +37,7 @@ mod directives;
 mod error;
 mod items;
 mod kept;
+mod messages;
 mod modules;
 mod split;
 mod units;
@@ -51,6 +53,9 @@ use crate::toolchain::{Search, TOOLCHAIN_VARIABLE, Toolchain};
 
 pub use crate::error::Error;
 pub use crate::modules::{PtxModule, PtxModules};
+
+/// How many of the compiler's warnings about a kernel crate are passed on.
+const MOST_WARNINGS: usize = 20;
 
 /// A kernel crate to compile, and how.
 #[derive(Clone, Debug)]
@@ -139,8 +144,9 @@ impl CudaBuilder {
     /// `<crate>` is another for each kernel crate and each way to compile it (features, arguments, toolchain). So builds with the same
     /// `out_dir` leave each other's modules as they are; each has an index of its own.
     ///
-    /// Prints the `cargo:rerun-if-changed` lines by which cargo runs the build script again when a source file of the
-    /// kernel crate or of its path dependencies has changed, and only then.
+    /// Prints the lines by which cargo runs the build script again when a source file of the kernel crate or of its path dependencies has
+    /// changed, or an environment variable that it reads (`env!`, or a build script's `cargo:rerun-if-env-changed`), and only then; and
+    /// the compiler's warnings about these files.
     ///
     /// # Errors
     /// See [`Error`]. The message of [`Error::Compile`] is the compiler's own.
@@ -243,9 +249,25 @@ impl Prepared {
 
     /// Writes the modules, of PTX in the order of architectures.
     fn write(&self, compiled: &[Kept]) -> Result<PtxModules, Error> {
-        let inputs: BTreeSet<_> = compiled.iter().flat_map(|kept| &kept.inputs).collect();
-        for path in inputs {
+        let origins = || compiled.iter().map(|kept| &kept.origin);
+        let files: BTreeSet<_> = origins().flat_map(|origin| &origin.files).collect();
+        for path in files {
             println!("cargo:rerun-if-changed={}", path.display());
+        }
+        let variables: BTreeSet<_> = origins().flat_map(|origin| &origin.variables).collect();
+        for name in variables {
+            println!("cargo:rerun-if-env-changed={name}");
+        }
+        // Most are the same for all architectures.
+        let warnings: BTreeSet<_> = origins().flat_map(|origin| &origin.warnings).collect();
+        for warning in warnings.iter().take(MOST_WARNINGS) {
+            println!("cargo:warning={warning}");
+        }
+        if let Some(more) = warnings.len().checked_sub(MOST_WARNINGS).filter(|&more| more > 0) {
+            println!(
+                "cargo:warning=and {more} more in {}",
+                self.builder.kernel_crate.folder.display()
+            );
         }
         let mut modules = PtxModules::made_by(&self.toolchain.release);
         for (arch, Kept { ptx, .. }) in self.builder.archs.iter().zip(compiled) {

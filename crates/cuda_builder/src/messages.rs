@@ -1,0 +1,141 @@
+//! What the inner cargo tells besides PTX: the warnings of the compiler, and the environment variables that were read on the way.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// The ending of dependency files (makefile syntax), which cargo leaves beside its artifacts, one for each crate that it was asked for, and
+/// rustc beside its own.
+pub const DEPENDENCIES: &str = "d";
+
+/// What a line about a variable begins with in a dependency file of rustc.
+const READ_BY_CRATE: &str = "# env-dep:";
+
+/// What a line about a variable begins with in what a build script prints, and has done for long.
+const READ_BY_SCRIPT: [&str; 2] = ["cargo::rerun-if-env-changed=", "cargo:rerun-if-env-changed="];
+
+/// The warnings of rustc about lines of source files, a line each. What it has to say about options of ours has no such line.
+pub fn warnings(stderr: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut message = None;
+    for line in stderr.lines() {
+        if let Some(text) = line.strip_prefix("warning: ") {
+            message = Some(text);
+        } else if let Some(place) = line.trim_start().strip_prefix("--> ") {
+            warnings.extend(message.take().map(|text| format!("{place}: {text}")));
+        } else if line.is_empty() {
+            message = None;
+        }
+    }
+    warnings
+}
+
+/// The environment variables that crates of a build and their build scripts read. `stdout` has cargo's messages about them, a line of
+/// JSON each; `files` are dependency files of others.
+pub fn variables(stdout: &str, mut files: Vec<PathBuf>) -> Result<BTreeSet<String>, Error> {
+    let mut scripts = Vec::new();
+    for message in stdout.lines() {
+        for artifact in strings(message, "filenames") {
+            files.extend(of_artifact(Path::new(&artifact))?);
+        }
+        // What a script prints lies beside the folder for what it writes.
+        let output = |folder: &String| Path::new(folder).with_file_name("output");
+        scripts.extend(strings(message, "out_dir").iter().map(output));
+    }
+    let mut variables = BTreeSet::new();
+    for path in files.iter().filter(|path| path.exists()) {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+        let read = text.lines().filter_map(|line| line.strip_prefix(READ_BY_CRATE));
+        variables.extend(read.map(|text| text.split('=').next().unwrap_or_default().to_owned()));
+    }
+    for path in scripts.iter().filter(|path| path.exists()) {
+        let text = std::fs::read(path).map_err(Error::io(path))?;
+        let text = String::from_utf8_lossy(&text);
+        let read = |line: &str| {
+            READ_BY_SCRIPT.iter().find_map(|of| Some(line.strip_prefix(of)?.to_owned()))
+        };
+        variables.extend(text.lines().filter_map(read));
+    }
+    Ok(variables)
+}
+
+/// The dependency files of an artifact: of a library the one that has its name, of a build script what lies in the folder that it has for itself.
+fn of_artifact(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let folder = path.parent().unwrap_or(path);
+    if folder.file_name() != Some(OsStr::new("deps")) {
+        return files(folder, DEPENDENCIES);
+    }
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let names = [name.strip_prefix("lib").unwrap_or(&name), &name];
+    Ok(names.map(|name| folder.join(format!("{name}.{DEPENDENCIES}"))).into())
+}
+
+/// The strings of a key in a line of JSON: of a list, or one alone.
+fn strings(json: &str, key: &str) -> Vec<String> {
+    // Within a string the quotes would be escaped.
+    let Some((_, value)) = json.split_once(&format!("\"{key}\":")) else { return Vec::new() };
+    let is_list = value.starts_with('[');
+    let mut strings = Vec::new();
+    let mut characters = value.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => {
+                let mut string = String::new();
+                while let Some(character) = characters.next().filter(|&next| next != '"') {
+                    // Paths have no control characters, which are all else that is escaped.
+                    string.extend(if character == '\\' {
+                        characters.next()
+                    } else {
+                        Some(character)
+                    });
+                }
+                strings.push(string);
+                if !is_list {
+                    break;
+                }
+            }
+            '[' | ',' => {}
+            _ => break,
+        }
+    }
+    strings
+}
+
+/// The files in a folder whose names end so, in order.
+pub fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    if folder.exists() {
+        for file in std::fs::read_dir(folder).map_err(Error::io(folder))? {
+            let path = file.map_err(Error::io(folder))?.path();
+            if path.extension() == Some(OsStr::new(ending)) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_about_source_files_are_a_line_each() {
+        let stderr = "warning: unstable feature specified for `-Ctarget-feature`: `ptx71`\n  |\n  = note: not stable\n\n\
+                      warning: unused variable: `a`\n --> src/lib.rs:7:9\n  |\n7 |     let a = 1;\n  |         ^ help\n\n\
+                      warning: 1 warning emitted\n\nnote: something\n  --> src/lib.rs:1:1\n";
+        assert_eq!(warnings(stderr), ["src/lib.rs:7:9: unused variable: `a`"]);
+    }
+
+    #[test]
+    fn strings_of_a_line_of_json() {
+        let json = r#"{"env":[["A","\"filenames\":[\"x\"]"]],"filenames":["/a b","C:\\d"],"out_dir":"/o","rest":"r"}"#;
+        assert_eq!(strings(json, "filenames"), ["/a b", "C:\\d"]);
+        assert_eq!(strings(json, "out_dir"), ["/o"]);
+        assert!(strings(json, "none").is_empty());
+        assert!(strings(r#"{"filenames":[],"executable":"x"}"#, "filenames").is_empty());
+    }
+}
