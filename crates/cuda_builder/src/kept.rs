@@ -10,6 +10,7 @@
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::compile::{Compiled, KernelCrate, compile};
@@ -68,7 +69,7 @@ pub fn ptx(
     fs::create_dir_all(target_dir).map_err(Error::io(target_dir))?;
     let lock_path = target_dir.join("lock");
     let lock = File::create(&lock_path).map_err(Error::io(&lock_path))?;
-    lock.lock().map_err(Error::io(&lock_path))?;
+    unless_unsupported(lock.lock()).map_err(Error::io(&lock_path))?;
 
     // Each crate has PTX of its own, and each way to compile it.
     let name = format!("kernels-{:016x}", hash(&(kernel_crate, toolchain, HOW)));
@@ -99,6 +100,14 @@ pub fn ptx(
         fs::write(&record_path, record).map_err(Error::io(&record_path))?;
     }
     Ok(Kept { ptx: read(&ptx_path)?, origin })
+}
+
+/// Whether a file is locked. Some file systems have no locks (a few of networks): there builds go on without, as those of cargo do.
+fn unless_unsupported(locked: io::Result<()>) -> io::Result<()> {
+    match locked {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        other => other,
+    }
 }
 
 /// Everything that PTX is made of: sources, the manifests above them, and what lies around the crate.
@@ -204,6 +213,13 @@ mod tests {
         assert_eq!(recorded(&written), None);
         assert_eq!(record(&origin), None);
         assert_eq!(recorded("no record"), None);
+    }
+
+    #[test]
+    fn a_file_system_without_locks_stops_nobody() {
+        assert!(unless_unsupported(Ok(())).is_ok());
+        assert!(unless_unsupported(Err(io::ErrorKind::Unsupported.into())).is_ok());
+        assert!(unless_unsupported(Err(io::ErrorKind::PermissionDenied.into())).is_err());
     }
 
     #[test]
