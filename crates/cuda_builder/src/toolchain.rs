@@ -103,17 +103,20 @@ impl Search {
             });
         }
 
-        let building = self.building.iter().map(|rustc| (rustc.clone(), "builds this crate"));
+        let building =
+            self.building.iter().map(|rustc| (rustc.clone(), "builds this crate", false));
+        // A folder with a `rustup` holds its proxies. They stand for the toolchain that is building, or where nothing is for an unknown one.
+        let has_proxies = |folder: &Path| folder.join("rustup").exists();
         let system = self
             .system
             .iter()
-            // A folder with a `rustup` holds its proxies, which stand for the toolchain that is building.
-            .filter(|folder| !folder.join("rustup").exists())
-            .map(|folder| (folder.join("rustc"), "of the system"))
-            .filter(|(rustc, _)| rustc.exists());
+            .map(|folder| (folder.join("rustc"), "of the system", has_proxies(folder)))
+            .filter(|(_, _, is_proxy)| !is_proxy || self.building.is_none())
+            .filter(|(rustc, ..)| rustc.exists());
         let mut rejected = Vec::new();
-        for (path, origin) in building.chain(system) {
-            match examine(&path) {
+        for (path, origin, is_proxy) in building.chain(system) {
+            let examined = if is_proxy { Err(of_proxy()) } else { examine(&path) };
+            match examined {
                 Ok(toolchain) => return Ok(toolchain),
                 Err(reason) => rejected.push(Rejected { path, origin, reason }),
             }
@@ -130,6 +133,13 @@ fn building_compiler(rustc: Option<OsString>, cargo: Option<OsString>) -> Option
         rustc.exists().then_some(rustc)
     };
     rustc.map(PathBuf::from).or_else(beside_cargo)
+}
+
+/// Why a proxy of rustup is not taken.
+fn of_proxy() -> String {
+    format!(
+        "stands for a toolchain of rustup, and which one is unknown: start this with cargo, or set {TOOLCHAIN_VARIABLE}"
+    )
 }
 
 /// The toolchain that a compiler belongs to, or what it lacks.

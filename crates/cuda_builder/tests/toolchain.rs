@@ -125,6 +125,27 @@ fn proxies_of_rustup_are_passed_over() {
     assert_eq!(search.find().unwrap().rustc, system.join("bin/rustc"));
 }
 
+/// A program that cargo did not start knows of no toolchain that they stand for.
+#[test]
+fn proxies_of_rustup_alone_are_told() {
+    let folder = temporary();
+    let proxies = sysroot(folder.path(), "1.96.0", true);
+    fs::write(proxies.join("bin/rustup"), "").unwrap();
+    let mut search = Search { system: vec![proxies.join("bin")], ..Search::default() };
+    let message = search.find().unwrap_err().to_string();
+    let rustc = proxies.join("bin/rustc").display().to_string();
+    let told = message.lines().find(|line| line.contains(&rustc)).expect("the proxy in the list");
+    assert!(told.contains("rustup") && told.contains("with cargo"), "{message}");
+    assert!(told.contains(TOOLCHAIN_VARIABLE), "{message}");
+
+    // Under cargo there is nothing to say of them.
+    let building = temporary();
+    let building = sysroot(building.path(), "1.96.0", false);
+    search.building = Some(building.join("bin/rustc"));
+    let message = search.find().unwrap_err().to_string();
+    assert!(!message.contains(&rustc), "{message}");
+}
+
 #[test]
 fn a_toolchain_without_cargo_is_passed_over() {
     let folder = temporary();
