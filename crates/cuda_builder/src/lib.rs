@@ -159,6 +159,14 @@ impl CudaBuilder {
         if self.archs.is_empty() {
             return Err(Error::Configuration("no architecture to compile for: call `arch`".into()));
         }
+        // A program that is started in a folder that is not there is said not to be there itself.
+        let manifest = self.kernel_crate.folder.join("Cargo.toml");
+        if !manifest.is_file() {
+            return Err(Error::Configuration(format!(
+                "there is no kernel crate: {} does not exist",
+                manifest.display()
+            )));
+        }
         let out_dir = self.out_dir.clone().or_else(|| std::env::var_os("OUT_DIR").map(Into::into));
         let out_dir = out_dir.ok_or_else(|| {
             Error::Configuration("OUT_DIR is not set: outside a build script call `out_dir`".into())

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use cuda_builder::{Error, PtxModule, PtxModules};
+use cuda_builder::{CudaBuilder, Error, PtxModule, PtxModules};
 
 use common::{KERNELS, folder_in_target, kernel_crate, text};
 
@@ -269,5 +269,20 @@ fn an_architecture_that_the_compiler_does_not_know_is_an_error() {
         let message = error.to_string();
         assert!(message.contains(&format!("`{arch}`")), "{message}");
         assert!(message.contains("sm_75, sm_80, "), "the names that there are: {message}");
+    }
+}
+
+#[test]
+fn a_folder_without_a_crate_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("nosuch");
+    for kernels in [&*missing, folder.path()] {
+        let builder = CudaBuilder::new(kernels).arch("sm_80").out_dir(folder.path().join("out"));
+        let error = builder.build().unwrap_err();
+        assert!(matches!(error, Error::Configuration(_)), "{error}");
+        assert!(
+            error.to_string().contains(&kernels.join("Cargo.toml").display().to_string()),
+            "{error}"
+        );
     }
 }
