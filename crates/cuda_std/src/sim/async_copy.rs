@@ -35,6 +35,8 @@ pub(super) struct CopyQueue {
     open: usize,
     /// Copies that have arrived.
     arrived: u64,
+    /// Clock of the last of them.
+    landed: u32,
     /// Marks and groups so far. One more is the clock of what copies for the thread: it advances where copies may be waited
     /// for, so that those before can be told from those after.
     marks: u32,
@@ -52,9 +54,9 @@ impl CopyQueue {
         self.marks += 1;
     }
 
-    /// Clock of the copies that may have been waited for.
+    /// Clock of the copies that have arrived: of what is under way nobody can have seen anything.
     pub(super) fn clock(&self) -> u32 {
-        self.marks
+        self.landed
     }
 
     /// Marks the end of all copies issued so far: their number, and the clock that covers them.
@@ -72,15 +74,22 @@ impl CopyQueue {
             *group -= taken;
             left -= taken;
         }
-        self.arrived += copies as u64;
-        self.copies.drain(..copies)
+        self.take(copies)
     }
 
     /// Takes out the copies of all groups but the `newest` ones.
     fn arrive(&mut self, newest: usize) -> impl Iterator<Item = Copy> {
         let old = self.groups.len().saturating_sub(newest);
         let copies: usize = self.groups.drain(..old).sum();
+        self.take(copies)
+    }
+
+    /// Takes out the oldest copies.
+    fn take(&mut self, copies: usize) -> impl Iterator<Item = Copy> {
         self.arrived += copies as u64;
+        if let Some(last) = copies.checked_sub(1).and_then(|last| self.copies.get(last)) {
+            self.landed = last.clock;
+        }
         self.copies.drain(..copies)
     }
 }

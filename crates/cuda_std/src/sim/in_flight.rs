@@ -61,7 +61,7 @@ impl InFlight {
 #[derive(Default)]
 pub(super) struct BeingRead {
     /// For each word how many stores are going to read it, and the thread whose store was the last to begin.
-    readers: Vec<(u16, u16)>,
+    readers: Vec<(u32, u16)>,
     /// Words that are marked, once for each store.
     marked: usize,
 }
