@@ -4,10 +4,12 @@
 
 mod common;
 
-use common::{alloc, assert_access, assert_line, download, fault, launch};
+use common::{alloc, assert_access, assert_line, download, fault, launch, upload};
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{AccessKind::*, FaultKind, Simulator, Space::Shared};
-use cuda_std::{kernel, shared, shared_array, thread, warp};
+use cuda_std::{
+    kernel, named_barrier, registers, shared, shared_array, signal, thread, warp, wgmma,
+};
 
 const SOURCE: &str = include_str!("races.rs");
 
@@ -294,4 +296,59 @@ fn lanes_that_have_read_at_clocks_that_differ() {
     let kind = FaultKind::SharedRace { other: [0; 3], other_access: Read };
     assert_eq!(fault.kind, kind);
     assert_line(&fault, SOURCE, "writes");
+}
+
+/// What warps wait for between reads and the first named barrier after them.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+enum WaitsFor {
+    Nothing,
+    Warpgroup,
+    Registers,
+    Signal,
+}
+
+/// All warps read what the first one overwrites, which has met them in between or not.
+#[kernel(max_threads = wgmma::THREADS, max_registers = 64)]
+unsafe fn read_and_overwrite(d: GlobalPtr<u32>, word: GlobalPtr<u32>, waits: WaitsFor, meets: u32) {
+    let value = shared_array!(u32; 1);
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            value.store(5);
+            signal::post(word, 1);
+        }
+        thread::sync_threads();
+        d.add(i.into()).store(value.load());
+        match waits {
+            WaitsFor::Nothing => {}
+            WaitsFor::Warpgroup => wgmma::fence(),
+            WaitsFor::Registers => registers::decrease::<40>(),
+            WaitsFor::Signal => signal::wait(word, 1),
+        }
+        if meets != 0 {
+            named_barrier::sync(1, wgmma::THREADS);
+        }
+        if i == 0 {
+            value.store(6);
+            signal::clear(word);
+        }
+    }
+}
+
+#[test]
+fn reads_before_a_wait_and_the_first_named_barrier() {
+    let simulator = Simulator::new();
+    let threads = wgmma::THREADS;
+    let d = alloc::<u32>(&simulator, threads as usize);
+    for waits in [WaitsFor::Nothing, WaitsFor::Warpgroup, WaitsFor::Registers, WaitsFor::Signal] {
+        let run = |meets: u32| {
+            let word = upload(&simulator, &[0_u32]);
+            launch!(simulator, read_and_overwrite[1, threads, 0](d, word, waits, meets))
+        };
+        run(1).unwrap_or_else(|e| panic!("{waits:?}: {e}"));
+        // Without a wait the first thread overwrites before any other one has read.
+        let kind = fault(run(0)).kind;
+        assert!(matches!(kind, FaultKind::SharedRace { .. }), "{waits:?}: {kind:?}");
+    }
 }

@@ -7,8 +7,9 @@
 //! unnecessary to clear anything between blocks: what was written before a block's first epoch was not written.
 //!
 //! Mbarriers order threads of different warps within an epoch. Who has seen what is then known for each thread, and so from
-//! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]), as they are from the first time on that
-//! lanes of a warp have read a cell at clocks that differ.
+//! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]). For the rest of an epoch they are also from
+//! the first time on that lanes of a warp have read a cell at clocks that differ, or that a warp leaves the turn to others in any other way
+//! than at a barrier of the block: what that one has read and what others read from now on may be ordered by another barrier before a write.
 //!
 //! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on, until the end of the launch, each of
 //! its bytes has a record of its own. These lie in the order in which words are split: there may be few of them in much memory.
@@ -84,6 +85,11 @@ impl Shadow {
         self.warps = self.all_warps;
         self.words.track(self.warps);
         self.bytes.track(self.warps);
+    }
+
+    /// From now on the records are enough: a new epoch has begun.
+    pub(super) fn untrack_warps(&mut self) {
+        self.warps = 0;
     }
 
     /// Forgets everything; epochs may start again.

@@ -163,6 +163,10 @@ impl SharedMemory {
     pub(super) fn barrier(&mut self) {
         self.epoch += 1;
         self.warpgroups.barrier();
+        if self.agents == 0 {
+            self.static_region.shadow.untrack_warps();
+            self.dynamic_region.shadow.untrack_warps();
+        }
     }
 
     /// A barrier of the cluster, up to which an agent of the block is known there to have come to a clock.
@@ -187,6 +191,12 @@ impl SharedMemory {
     /// Tracks from now on how the `threads` threads of the block are ordered across warps.
     pub(super) fn track_threads(&mut self, threads: usize) {
         self.agents = agents_of(threads);
+        self.track_readers();
+    }
+
+    /// Keeps the readers of each warp apart, if only until the next barrier of the block: a warp stops, and others that read what it has
+    /// read may meet it before one of them writes there.
+    pub(super) fn track_readers(&mut self) {
         self.static_region.shadow.track_warps();
         self.dynamic_region.shadow.track_warps();
     }

@@ -124,6 +124,7 @@ pub(crate) fn signal_wait(address: u64, value: u32, place: Place) {
     unsafe {
         signal(worker, AccessKind::Read, address, place);
         (*worker).counters.signal_waits += 1;
+        (*worker).shared.track_readers();
         suspend(worker, Stop::Signal(SignalWait { address, value, place }));
     }
 }

@@ -111,7 +111,7 @@ pub(crate) fn warpgroup(operation: Operation, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one.
     unsafe {
-        let state = &*worker;
+        let state = &mut *worker;
         let threads = state.threads.len();
         let first = state.thread as usize / GROUP * GROUP;
         let message = match operation {
@@ -128,6 +128,7 @@ pub(crate) fn warpgroup(operation: Operation, place: Place) {
         if let Some(message) = message {
             raise(worker, FaultKind::WgmmaMisuse, None, message, place)
         }
+        state.shared.track_readers();
         suspend(worker, Stop::Warpgroup(Step { operation, place }));
     }
 }
