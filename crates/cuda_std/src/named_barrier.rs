@@ -9,7 +9,8 @@ use crate::backend;
 /// Barriers of a block; number 0 is that of [`sync_threads`](crate::thread::sync_threads).
 pub const BARRIERS: u32 = 16;
 
-/// Waits at a barrier, 1 to 15, until `threads` threads have come, this one among them: a multiple of 32 (`bar.sync`).
+/// Waits at a barrier, 1 to 15, until `threads` threads have come, this one among them: a multiple of 32, as warps count with all of their
+/// lanes (`bar.sync`).
 ///
 /// # Safety
 /// All threads of a warp get here together, all that come to the barrier name the same number, and no more than that come.

@@ -177,6 +177,7 @@ unsafe fn advance(worker: *mut Worker, job: &Job<'_>) -> Result<bool, SimError> 
     // SAFETY: no fiber runs.
     let worker = unsafe { &mut *worker };
     if worker.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
+        named_barrier::check_warps(worker)?;
         cluster::end_block(worker)?;
         mbarrier::check_end(worker)?;
         wgmma::check_end(worker)?;

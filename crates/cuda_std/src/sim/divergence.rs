@@ -98,6 +98,23 @@ pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(
     Err(stuck.error(worker))
 }
 
+/// The error for a warp, from thread `first` on, of which only some lanes come to a named barrier.
+pub(super) fn partial_warp(
+    worker: &Worker,
+    location: &'static Location<'static>,
+    (first, lanes, expected): (usize, u32, usize),
+) -> SimError {
+    let stuck = Stuck {
+        waiting: first + lanes.trailing_zeros() as usize,
+        at: "named barrier",
+        location,
+        missing: first + lanes.trailing_ones() as usize,
+        absent: expected - lanes.count_ones() as usize,
+        expected,
+    };
+    stuck.error(worker)
+}
+
 /// The error for a shuffle that reads from a lane that does not take part.
 pub(super) fn bad_source(worker: &Worker, warp_start: usize, bad: BadSource) -> SimError {
     let thread = coordinates((warp_start + bad.lane) as u64, worker.block_dim);

@@ -139,7 +139,8 @@ pub enum FaultKind {
     },
     /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank, or a prefetch of what is none.
     InvalidTensorMap,
-    /// A barrier or warp-collective operation that not all of its threads reach.
+    /// A barrier or warp-collective operation that not all of its threads reach, or a named barrier that not all lanes of a warp come to at
+    /// one place.
     DivergentBarrier {
         /// The first thread that does not come.
         missing: [u32; 3],

@@ -3,33 +3,60 @@
 use super::access::Place;
 use super::block::coordinates;
 use super::clocks::{Knowledge, merge};
-use super::fault::{FaultKind, SimError};
+use super::divergence;
+use super::fault::{FaultKind, Index, SimError};
 use super::limits::WARP_THREADS;
 use super::worker::{State, Stop, Worker, current, raise, suspend};
 use crate::named_barrier::BARRIERS;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 const LANES: usize = WARP_THREADS as usize;
 
-/// The named barriers of the block that runs, by number. Number 0 is not used.
-pub(super) type NamedBarriers = [NamedBarrier; BARRIERS as usize];
+/// The named barriers of the block that runs.
+#[derive(Default)]
+pub(super) struct NamedBarriers {
+    /// By number. Number 0 is not used.
+    barriers: [NamedBarrier; BARRIERS as usize],
+    /// By warp, where its lanes come together one after another, oldest first: lanes that do not wait may be ahead of others.
+    coming: Vec<VecDeque<Coming>>,
+}
 
 /// A thread waits until a barrier is complete.
 #[derive(Clone, Copy)]
 pub(super) struct NamedWait {
     barrier: u32,
-    /// How often the barrier was complete before.
-    round: u64,
+    /// How often the barrier was complete before all lanes of the warp had come; `None` until they have.
+    round: Option<u64>,
     pub(super) place: Place,
+}
+
+/// What a thread does at a barrier.
+#[derive(Clone, Copy, PartialEq)]
+struct Arrival {
+    barrier: u32,
+    /// Threads that must come.
+    threads: u32,
+    waits: bool,
+    place: Place,
+}
+
+/// A warp comes to a barrier, which counts it when all of its lanes are there.
+struct Coming {
+    arrival: Arrival,
+    /// Lanes that have come.
+    lanes: u32,
+    /// What they make known.
+    gathered: Knowledge,
 }
 
 /// A barrier of some of the block's warps.
 #[derive(Default)]
-pub(super) struct NamedBarrier {
+struct NamedBarrier {
     /// Threads that must come, as the first of them has said.
     expected: u32,
-    /// Those that have come.
-    arrived: Vec<u32>,
+    /// Warps that have come.
+    arrived: Vec<usize>,
     /// What they make known.
     gathered: Knowledge,
     /// What those of the last round have made known, and the epoch that this is about: what came before a barrier of the whole block
@@ -42,12 +69,19 @@ pub(super) struct NamedBarrier {
     round: u64,
 }
 
+impl NamedBarrier {
+    /// Threads that have come: a warp counts as a whole one.
+    fn count(&self) -> u32 {
+        self.arrived.len() as u32 * WARP_THREADS
+    }
+}
+
 /// Waits until all threads of a barrier have come.
 pub(crate) fn named_barrier_sync(barrier: u32, threads: u32, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one.
     unsafe {
-        let round = arrive(worker, barrier, threads, true, place);
+        let round = arrive(worker, Arrival { barrier, threads, waits: true, place });
         suspend(worker, Stop::NamedBarrier(NamedWait { barrier, round, place }));
     }
 }
@@ -55,41 +89,22 @@ pub(crate) fn named_barrier_sync(barrier: u32, threads: u32, place: Place) {
 /// Comes to a barrier and goes on.
 pub(crate) fn named_barrier_arrive(barrier: u32, threads: u32, place: Place) {
     // SAFETY: the worker is the current one.
-    unsafe { arrive(current(), barrier, threads, false, place) };
+    unsafe { arrive(current(), Arrival { barrier, threads, waits: false, place }) };
 }
 
-/// Comes to a barrier, and gives how often it was complete before. `waits` says whether the thread is going to wait.
+/// The running thread comes to a barrier. Gives how often it was complete before, if all lanes of the warp have come.
 ///
 /// # Safety
 /// `worker` must be the current one, and no reference to it may be alive.
-unsafe fn arrive(
-    worker: *mut Worker,
-    barrier: u32,
-    threads: u32,
-    waits: bool,
-    place: Place,
-) -> u64 {
+unsafe fn arrive(worker: *mut Worker, arrival: Arrival) -> Option<u64> {
+    let Arrival { barrier, place, .. } = arrival;
     // SAFETY: the worker is the current one; `state` is not used after a suspension.
     unsafe {
         let state = &mut *worker;
-        let all = state.threads.len() as u32;
-        let wrong = if !(1..BARRIERS).contains(&barrier) {
-            Some(format!("there is none of that number but 1 to {}", BARRIERS - 1))
-        } else if !threads.is_multiple_of(WARP_THREADS) || !(1..=all).contains(&threads) {
-            Some(format!("{threads} threads are no whole warps of the block's {all} threads"))
-        } else {
-            let NamedBarrier { expected, arrived, .. } = &state.named_barriers[barrier as usize];
-            if !arrived.is_empty() && *expected != threads {
-                Some(format!(
-                    "another thread has come for {expected} threads, this one for {threads}"
-                ))
-            } else if arrived.contains(&state.thread) {
-                Some("the thread has come before and not waited until it was complete".to_owned())
-            } else {
-                None
-            }
-        };
-        if let Some(wrong) = wrong {
+        let (warp, lane) = (state.thread as usize / LANES, state.thread as usize % LANES);
+        let warps = state.threads.len().div_ceil(LANES);
+        state.named_barriers.coming.resize_with(warps, VecDeque::new);
+        if let Some(wrong) = misuse(state, &arrival) {
             let message = format!("misuses the named barrier {barrier}: {wrong}");
             raise(worker, FaultKind::NamedBarrierMisuse, None, message, place)
         }
@@ -97,9 +112,8 @@ unsafe fn arrive(
         if state.shared.agents() == 0 {
             state.shared.track_threads(state.threads.len());
         }
-        let (warp, lane) = (state.thread as usize / LANES, state.thread as usize % LANES);
         let epoch = state.shared.epoch();
-        let object = &mut state.named_barriers[barrier as usize];
+        let object = &mut state.named_barriers.barriers[barrier as usize];
         if object.epoch != epoch && state.member.is_alone() {
             object.completed.clear();
         }
@@ -114,31 +128,100 @@ unsafe fn arrive(
             raise(worker, FaultKind::NamedBarrierMisuse, None, message, place)
         }
         let known = state.clocks[warp].knowledge(warp, lane, state.shared.agents());
-        let round = object.round;
-        object.expected = threads;
-        object.arrived.push(state.thread);
-        merge(&mut object.gathered, &known);
         state.tick();
-        let object = &mut state.named_barriers[barrier as usize];
-        if object.arrived.len() == threads as usize {
-            object.completed = std::mem::take(&mut object.gathered);
-            object.arrived.clear();
-            object.round += 1;
-            state.counters.named_barriers += 1;
-            let waiting = state.threads.iter().enumerate().filter(|(_, thread)| {
-                matches!(thread.state, State::NamedBarrier(wait) if (wait.barrier, wait.round) == (barrier, round))
-            });
-            let this = waits.then_some(state.thread as usize);
-            object.waited.clear();
-            object.waited.resize(all as usize, false);
-            for thread in waiting.map(|(thread, _)| thread).chain(this) {
-                let (warp, lane) = (thread / LANES, thread % LANES);
-                state.clocks[warp].learn(warp, lane, &object.completed);
-                object.waited[thread] = true;
+
+        let coming = &mut state.named_barriers.coming[warp];
+        let next = coming.iter().position(|coming| coming.lanes >> lane & 1 == 0);
+        let next = next.unwrap_or_else(|| {
+            coming.push_back(Coming { arrival, lanes: 0, gathered: Knowledge::new() });
+            coming.len() - 1
+        });
+        let others = &mut coming[next];
+        if others.arrival != arrival {
+            let (missing, at) = (others.lanes.trailing_zeros(), others.arrival);
+            let missing = (warp * LANES) as u32 + missing;
+            let missing = coordinates(missing.into(), state.block_dim);
+            let message = format!(
+                "comes to the named barrier {barrier} without all of its warp: thread {} has come to the named barrier {} at {}",
+                Index(missing),
+                at.barrier,
+                at.place
+            );
+            raise(worker, FaultKind::DivergentBarrier { missing }, None, message, place)
+        }
+        merge(&mut others.gathered, &known);
+        others.lanes |= 1 << lane;
+        let lanes = LANES.min(state.threads.len() - warp * LANES) as u32;
+        (others.lanes.count_ones() == lanes).then(|| count(state, warp))
+    }
+}
+
+/// What is wrong with an arrival of the running thread as such, if anything is.
+fn misuse(worker: &Worker, &Arrival { barrier, threads, .. }: &Arrival) -> Option<String> {
+    let all = worker.threads.len() as u32;
+    if !(1..BARRIERS).contains(&barrier) {
+        return Some(format!("there is none of that number but 1 to {}", BARRIERS - 1));
+    }
+    let whole_warps = 1..=all.next_multiple_of(WARP_THREADS);
+    if !threads.is_multiple_of(WARP_THREADS) || !whole_warps.contains(&threads) {
+        return Some(format!("{threads} threads are no whole warps of the block's {all} threads"));
+    }
+    let (warp, lane) = (worker.thread as usize / LANES, worker.thread as usize % LANES);
+    let object = &worker.named_barriers.barriers[barrier as usize];
+    if !object.arrived.is_empty() && object.expected != threads {
+        return Some(format!(
+            "another thread has come for {} threads, this one for {threads}",
+            object.expected
+        ));
+    }
+    let mut coming = worker.named_barriers.coming[warp].iter();
+    let comes =
+        |coming: &Coming| coming.arrival.barrier == barrier && coming.lanes >> lane & 1 == 1;
+    if object.arrived.contains(&warp) || coming.any(comes) {
+        return Some("the thread has come before and not waited until it was complete".to_owned());
+    }
+    None
+}
+
+/// Counts a warp of which the running thread was the last to come, and gives how often the barrier was complete before.
+fn count(worker: &mut Worker, warp: usize) -> u64 {
+    // A lane comes to one barrier after the other, so all of them have come to the first one.
+    let Some(Coming { arrival, gathered, .. }) = worker.named_barriers.coming[warp].pop_front()
+    else {
+        unreachable!("the running thread has just come");
+    };
+    let Arrival { barrier, threads, waits, .. } = arrival;
+    let object = &mut worker.named_barriers.barriers[barrier as usize];
+    let round = object.round;
+    if waits {
+        let lanes = worker.threads.iter_mut().skip(warp * LANES).take(LANES);
+        for thread in lanes {
+            if let State::NamedBarrier(wait) = &mut thread.state {
+                wait.round = Some(round);
             }
         }
-        round
     }
+    object.expected = threads;
+    object.arrived.push(warp);
+    merge(&mut object.gathered, &gathered);
+    if object.count() == threads {
+        object.completed = std::mem::take(&mut object.gathered);
+        object.arrived.clear();
+        object.round += 1;
+        worker.counters.named_barriers += 1;
+        let waiting = worker.threads.iter().enumerate().filter(|(_, thread)| {
+            matches!(thread.state, State::NamedBarrier(wait) if (wait.barrier, wait.round) == (barrier, Some(round)))
+        });
+        let this = waits.then_some(worker.thread as usize);
+        object.waited.clear();
+        object.waited.resize(worker.threads.len(), false);
+        for thread in waiting.map(|(thread, _)| thread).chain(this) {
+            let (warp, lane) = (thread / LANES, thread % LANES);
+            worker.clocks[warp].learn(warp, lane, &object.completed);
+            object.waited[thread] = true;
+        }
+    }
+    round
 }
 
 /// Makes those of some waiting threads ready whose barrier is complete, and says whether there were any.
@@ -146,7 +229,8 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> bool {
     let mut any = false;
     for thread in &mut worker.threads[threads] {
         let State::NamedBarrier(wait) = thread.state else { continue };
-        if worker.named_barriers[wait.barrier as usize].round > wait.round {
+        let completed = worker.named_barriers.barriers[wait.barrier as usize].round;
+        if wait.round.is_some_and(|round| completed > round) {
             thread.state = State::Ready;
             any = true;
         }
@@ -156,14 +240,15 @@ pub(super) fn release(worker: &mut Worker, threads: Range<usize>) -> bool {
 
 /// Checks that no thread of a block in which none can go on waits at a named barrier.
 pub(super) fn check_waits(worker: &Worker) -> Result<(), SimError> {
+    check_warps(worker)?;
     let waiting =
         worker.threads.iter().enumerate().find_map(|(index, thread)| match thread.state {
             State::NamedBarrier(wait) => Some((index, wait)),
             _ => None,
         });
     let Some((thread, NamedWait { barrier, place, .. })) = waiting else { return Ok(()) };
-    let NamedBarrier { expected, arrived, .. } = &worker.named_barriers[barrier as usize];
-    let missing = expected - arrived.len() as u32;
+    let object = &worker.named_barriers.barriers[barrier as usize];
+    let (missing, expected) = (object.expected - object.count(), object.expected);
     let message = format!(
         "waits at the named barrier {barrier} that {missing} of its {expected} threads do not reach: no thread of the block \
          can go on"
@@ -171,4 +256,17 @@ pub(super) fn check_waits(worker: &Worker) -> Result<(), SimError> {
     let thread = coordinates(thread as u64, worker.block_dim);
     let kind = FaultKind::NamedBarrierDeadlock { missing };
     Err(SimError::Fault(worker.fault_of(thread, kind, None, message, Some(place.into()))))
+}
+
+/// Checks that no warp of a block in which no thread goes on has come to a named barrier with a part of its lanes.
+pub(super) fn check_warps(worker: &Worker) -> Result<(), SimError> {
+    for (warp, coming) in worker.named_barriers.coming.iter().enumerate() {
+        let Some(Coming { arrival: Arrival { place, .. }, lanes, .. }) = coming.front() else {
+            continue;
+        };
+        let first = warp * LANES;
+        let expected = LANES.min(worker.threads.len() - first);
+        return Err(divergence::partial_warp(worker, place, (first, *lanes, expected)));
+    }
+    Ok(())
 }
