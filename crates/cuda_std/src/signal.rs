@@ -1,7 +1,7 @@
 //! Blocks that wait for other blocks: words in global memory that one thread sets and another waits for.
 //!
-//! What a thread has done before it [`post`]s is visible to a thread that has [`wait`]ed for the value, and so is what the
-//! first one had seen of others. With a block barrier on each side the same holds between whole blocks:
+//! What a thread has done in global memory before it [`post`]s is visible to a thread that has [`wait`]ed for the value, and so is
+//! what the first one had seen of others. With a block barrier on each side the same holds between whole blocks:
 //!
 //! ```text
 //! block i      stores of all threads; sync_threads; thread 0: post(signal, 1)
@@ -11,6 +11,9 @@
 //! (PTX ISA, "Memory Consistency Model": a release pattern on the word and an acquire pattern that observes it synchronise,
 //! section "Release and Acquire Patterns"; a barrier synchronises its threads, and causality order is transitive over both,
 //! sections "Synchronization Operations" and "Causality Order".)
+//!
+//! On a GPU the same holds in shared memory, between threads of one block. The simulator orders shared memory by barriers alone, and reports
+//! what nothing but a signal orders there as `FaultKind::SharedRace`.
 //!
 //! # Which block may wait for which
 //!
@@ -31,8 +34,8 @@
 use crate::backend;
 use crate::memory::GlobalPtr;
 
-/// Sets a word; what this thread has done before, and what it has seen of others, is visible to who waits for the value
-/// (`st.release.gpu`).
+/// Sets a word; what this thread has done in global memory before, and what it has seen of others there, is visible to who waits for the
+/// value (`st.release.gpu`).
 ///
 /// # Safety
 /// The word must lie in live global memory and be aligned to 4 bytes, and during the launch only this function and [`wait`]

@@ -98,7 +98,7 @@ pub enum FaultKind {
     /// A read of shared memory that no thread of the block has written.
     UninitialisedShared,
     /// A read of global memory that another thread has written in the same launch, without anything between that orders the two: barriers
-    /// for threads of a block, signals for others. It is looked for only in launches that leave something out, or note what could be
+    /// for threads of a block or a cluster, signals for others as well. It is looked for only in launches that leave something out, or note what could be
     /// ([`Site`](crate::sim::Site)).
     GlobalRace {
         /// Index of the block that wrote.

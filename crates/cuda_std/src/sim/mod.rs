@@ -90,7 +90,7 @@
 //! A block sees of a signal what it and the blocks of lower index have posted; values of later blocks are none that it may wait
 //! for ([`crate::signal`]). A thread that waits goes on when no other thread of its block can; when all blocks before have ended
 //! as well and the value is still another one, it would wait for ever ([`FaultKind::SignalDeadlock`]). So which blocks run at the
-//! same time shows nowhere. A signal must be zero before and after a launch ([`FaultKind::SignalNotZero`]). Loads and stores of
+//! same time shows nowhere. Signals order global memory alone: what threads of a block do in shared memory only barriers order. A signal must be zero before and after a launch ([`FaultKind::SignalNotZero`]). Loads and stores of
 //! its word that are no signals are not told from others, and that a value is overwritten before all who wait for it have seen it
 //! is not found: then, as on a GPU, it may depend on the host who sees it.
 //!

@@ -180,7 +180,12 @@ impl SharedMemory {
     /// Whether what an agent of the block has done at a clock is visible to who comes after that in another block. Arrivals at mbarriers
     /// there put it in order, and show it to nobody.
     pub(super) fn has_released(&self, agent: u32, clock: u32) -> bool {
-        self.released.get(agent as usize).is_some_and(|&released| released >= clock)
+        self.released(agent) >= clock
+    }
+
+    /// The clock up to which what an agent has done is visible so.
+    pub(super) fn released(&self, agent: u32) -> u32 {
+        self.released.get(agent as usize).copied().unwrap_or(0)
     }
 
     /// The interval between barriers that runs now.
