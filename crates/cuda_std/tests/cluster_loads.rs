@@ -7,7 +7,7 @@ mod common;
 use common::{alloc, assert_line, download, fault, launch, upload};
 use cuda_std::async_copy::{commit_group, copy_async, wait_group};
 use cuda_std::mbarrier::Mbarrier;
-use cuda_std::memory::GlobalPtr;
+use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{AccessKind::*, FaultKind, SimError, Simulator, Space};
 use cuda_std::warp::{FULL_MASK, WARP_SIZE, lane_id, sync_warp};
 use cuda_std::{cluster, kernel, shared_array, thread};
@@ -337,5 +337,62 @@ fn whichever_block_comes_first() {
             };
             assert_line(&fault, SOURCE, if other_access == Write { "before" } else { line });
         }
+    }
+}
+
+/// Loads from an address that lies so far behind what a block has, by the rank of a block.
+#[kernel(cluster = BLOCKS)]
+unsafe fn load_beyond(beyond: u32, rank: u32) {
+    let words = shared_array!(u32; VECTOR);
+    unsafe {
+        words.store_vec([cluster::rank(); 4]);
+        cluster::sync();
+        let from = SharedPtr::<u32>::from_address(words.address() + beyond);
+        cluster::load_vector::<u32, 4>(from, rank); // beyond
+        cluster::sync();
+    }
+}
+
+/// The same in a block that is alone.
+#[kernel]
+unsafe fn load_beyond_alone(beyond: u32) {
+    let words = shared_array!(u32; VECTOR);
+    unsafe {
+        words.store_vec([1; 4]);
+        let from = SharedPtr::<u32>::from_address(words.address() + beyond);
+        cluster::load_vector::<u32, 4>(from, 0); // beyond alone
+    }
+}
+
+/// Arrives at an mbarrier whose address lies so far behind that of one.
+#[kernel(cluster = BLOCKS)]
+unsafe fn arrive_beyond(beyond: u32) {
+    let words = shared_array!(u64; 1);
+    unsafe {
+        Mbarrier::new(words).init(1);
+        cluster::sync();
+        let beyond = SharedPtr::<u64>::from_address(words.address() + beyond);
+        Mbarrier::new(beyond).in_block(0).arrive(); // arrive beyond
+    }
+}
+
+#[test]
+fn addresses_that_no_block_has() {
+    let simulator = Simulator::new();
+    // Beyond what a block may have, and where an address of the cluster says which block it is of.
+    for beyond in [1 << 20, 1 << 23, 1 << 24, 3 << 24, 1 << 31] {
+        for rank in 0..BLOCKS {
+            let fault = fault(launch!(simulator, load_beyond[BLOCKS, 1, 0](beyond, rank)));
+            assert_eq!(fault.kind, FaultKind::OutOfBounds, "{beyond:#x}: {fault}");
+            assert_line(&fault, SOURCE, "beyond");
+        }
+        let alone = fault(launch!(simulator, load_beyond_alone[1, 1, 0](beyond)));
+        assert_eq!(alone.kind, FaultKind::OutOfBounds, "{beyond:#x}: {alone}");
+        assert_line(&alone, SOURCE, "beyond alone");
+    }
+    for beyond in [1 << 24, 3 << 24] {
+        let arrival = fault(launch!(simulator, arrive_beyond[BLOCKS, 1, 0](beyond)));
+        assert_eq!(arrival.kind, FaultKind::OutOfBounds, "{beyond:#x}: {arrival}");
+        assert_line(&arrival, SOURCE, "arrive beyond");
     }
 }

@@ -5,9 +5,13 @@
 mod common;
 
 use common::{alloc, assert_access, assert_line, download, fault, launch, upload};
+use cuda_std::bulk_copy::{TensorMap, load_2d};
+use cuda_std::mbarrier::{Mbarrier, fence_init};
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{AccessKind::*, FaultKind, Simulator, Space::Global};
-use cuda_std::{kernel, thread};
+use cuda_std::swizzle::Swizzle;
+use cuda_std::tensor_map::{ElementType, TiledTensor};
+use cuda_std::{kernel, shared, shared_array, thread};
 
 const SOURCE: &str = include_str!("faults_global.rs");
 
@@ -210,4 +214,50 @@ fn neighbouring_bytes_of_different_blocks() {
     let (last, written) = result.split_last().unwrap();
     assert!(written.iter().enumerate().all(|(i, &byte)| byte == i as u8));
     assert_eq!(*last, 0xff);
+}
+
+/// Loads the last word of the address space.
+#[kernel]
+unsafe fn load_last(from: GlobalPtr<f32>) {
+    unsafe { from.load() };
+}
+
+/// Loads a box of a tensor.
+#[kernel]
+unsafe fn load_box(#[grid_constant] map: &TensorMap) {
+    let arrived = Mbarrier::new(shared_array!(u64; 1));
+    unsafe {
+        arrived.init(1);
+        fence_init();
+        arrived.arrive_expect_tx(16);
+        load_2d(shared::dynamic::<u32>(), map, [0, 0], arrived); // box
+        arrived.wait(0);
+    }
+}
+
+#[test]
+fn ranges_that_end_where_the_address_space_does() {
+    let simulator = Simulator::new();
+    let x = alloc::<f32>(&simulator, 64);
+    let last = GlobalPtr::<f32>::null().add(u64::MAX);
+    let load = fault(launch!(simulator, load_last[1, 1, 0](last)));
+    assert_eq!(load.kind, FaultKind::OutOfBounds);
+    let access = (Global, Read, u64::MAX - 3, 4);
+    assert_access(&load, "load_last", ([0; 3], [0; 3]), access);
+    assert!(load.message.contains("no allocation of this simulator"), "{load}");
+
+    let tensor = TiledTensor {
+        element: ElementType::U32,
+        address: x.address(),
+        rank: 2,
+        dims: [4, 1 << 32, 1, 1, 1],
+        strides: [(1 << 40) - 16, 0, 0, 0],
+        box_dims: [4, 1, 1, 1, 1],
+        swizzle: Swizzle::None,
+    };
+    let map = simulator.tensor_map(&tensor).unwrap();
+    let tensor = fault(launch!(simulator, load_box[1, 1, 16](map)));
+    assert_eq!(tensor.kind, FaultKind::OutOfBounds);
+    assert!(tensor.message.contains("no allocation of this simulator"), "{tensor}");
+    assert_line(&tensor, SOURCE, "box");
 }

@@ -75,6 +75,14 @@ pub(crate) fn map_shared(address: u32, rank: u32, place: Place) -> u32 {
                 format!("asks for shared memory of block {rank} of a cluster that has {blocks}");
             raise(worker, FaultKind::ClusterMisuse, None, message, place)
         }
+        // Else it would be an address of another block.
+        if address >> RANK_SHIFT != 0 {
+            let message = format!(
+                "asks for shared memory of block {rank} of its cluster at the address {address:#x}, which is out of bounds: no block \
+                 has such an address"
+            );
+            raise(worker, FaultKind::OutOfBounds, None, message, place)
+        }
     }
     address | rank << RANK_SHIFT
 }

@@ -68,7 +68,9 @@ impl Table {
         let after = self.live.partition_point(|allocation| allocation.base <= address);
         let below = self.live[..after].last();
         let above = self.live.get(after);
-        let past = |a: &Arc<Allocation>| (address + bytes).saturating_sub(a.base + a.bytes);
+        // The range may reach beyond the end of the address space.
+        let end = address.saturating_add(bytes);
+        let past = |a: &Arc<Allocation>| end.saturating_sub(a.base + a.bytes);
         let before = |a: &Arc<Allocation>| a.base - address;
         match (below, above) {
             (Some(a), b) if past(a) < WINDOW && b.is_none_or(|b| past(a) <= before(b)) => {
