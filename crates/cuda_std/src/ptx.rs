@@ -72,7 +72,7 @@ special_registers! {
 }
 
 /// Threads that a multiprocessor holds (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
-const RESIDENT_THREADS: u32 = if cfg!(target_feature = "sm_120") {
+pub const RESIDENT_THREADS: u32 = if cfg!(target_feature = "sm_120") {
     1536
 } else if cfg!(target_feature = "sm_90") {
     2048
@@ -83,13 +83,6 @@ const RESIDENT_THREADS: u32 = if cfg!(target_feature = "sm_120") {
 } else {
     1024 // sm_75
 };
-
-/// `min_blocks`, or fewer where a multiprocessor cannot hold as many blocks of `max_threads`: ptxas would ignore the
-/// directive altogether.
-pub const fn blocks_that_fit(max_threads: u32, min_blocks: u32) -> u32 {
-    let fit = RESIDENT_THREADS / max_threads;
-    if min_blocks < fit { min_blocks } else { fit }
-}
 
 #[inline(always)]
 pub fn lane_id() -> u32 {

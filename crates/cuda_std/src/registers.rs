@@ -7,6 +7,14 @@
 
 use crate::backend;
 
+/// `min_blocks`, or fewer where a multiprocessor cannot hold as many blocks of `max_threads`: ptxas would ignore the
+/// directive altogether.
+#[doc(hidden)]
+pub const fn blocks_that_fit(max_threads: u32, min_blocks: u32) -> u32 {
+    let fit = backend::RESIDENT_THREADS / max_threads;
+    if min_blocks < fit { min_blocks } else { fit }
+}
+
 /// Whether the target can hand registers over: sm_90a alone.
 pub const AVAILABLE: bool = backend::REGISTER_TRANSFERS;
 

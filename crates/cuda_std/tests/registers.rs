@@ -102,3 +102,26 @@ fn all_warps_of_a_warpgroup_hand_registers_over() {
     assert_eq!(fault.kind, FaultKind::DivergentBarrier { missing: [96, 0, 0] });
     assert_line(&fault, SOURCE, "three warps");
 }
+
+/// A multiprocessor holds two blocks of so many threads, and not four: each thread has 32 registers.
+#[kernel(max_threads = 8 * GROUP, min_blocks = 4)]
+unsafe fn more_blocks_than_fit(upwards: u32) {
+    unsafe {
+        if upwards == 0 {
+            registers::decrease::<24>();
+        } else {
+            registers::decrease::<40>(); // has 32
+        }
+    }
+}
+
+#[test]
+fn blocks_that_do_not_fit_take_no_registers() {
+    let run =
+        |upwards: u32| launch!(Simulator::new(), more_blocks_than_fit[1, 8 * GROUP, 0](upwards));
+    run(0).unwrap();
+    let fault = fault(run(1));
+    assert_eq!(fault.kind, FaultKind::RegistersMisuse);
+    assert!(fault.message.contains("its threads have 32"), "{fault}");
+    assert_line(&fault, SOURCE, "has 32");
+}

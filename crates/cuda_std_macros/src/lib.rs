@@ -221,7 +221,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
         let value = value.as_ref()?;
         let value = match (*directive, &bounds.max_threads) {
             (".minnctapersm", Some(max_threads)) => {
-                quote!(::cuda_std::backend::blocks_that_fit(#max_threads, #value))
+                quote!(::cuda_std::registers::blocks_that_fit(#max_threads, #value))
             }
             (".reqnctapercluster", _) => quote!(::cuda_std::backend::blocks_of_cluster(#value)),
             _ => quote!(#value),

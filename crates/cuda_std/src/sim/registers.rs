@@ -5,6 +5,7 @@ use super::block::{Job, coordinates};
 use super::fault::{FaultKind, SimError};
 use super::wgmma::{self, Operation, Step};
 use super::worker::{State, Worker};
+use crate::registers::blocks_that_fit;
 use crate::wgmma::THREADS;
 
 /// Registers of a multiprocessor.
@@ -37,7 +38,8 @@ impl Registers {
     /// Of a block that begins: a kernel that hands registers over has as many as its bounds allow.
     pub(super) fn new(job: &Job<'_>) -> Self {
         let for_blocks = job.entry.max_threads.zip(job.entry.min_blocks);
-        let for_blocks = for_blocks.map(|(threads, blocks)| ALL / (threads * blocks).max(1));
+        let for_blocks = for_blocks
+            .map(|(threads, blocks)| ALL / (threads * blocks_that_fit(threads, blocks)).max(1));
         let bounds = [job.entry.max_registers, for_blocks];
         let launched = bounds.into_iter().flatten().min();
         let launched = launched.map(|launched| launched.min(MOST) / UNIT * UNIT);

@@ -24,6 +24,9 @@ pub unsafe fn increase_registers<const N: u32>() {
     sim::transfer_registers(N, true, Location::caller());
 }
 
+/// Threads that a multiprocessor holds: of compute capability 9.0, the only one on which registers can be handed over.
+pub const RESIDENT_THREADS: u32 = 2048;
+
 /// The simulator's can hand registers over.
 pub const REGISTER_TRANSFERS: bool = true;
 
