@@ -40,13 +40,13 @@ pub fn tanh_approx_f32(x: f32) -> f32 {
     backend::tanh_approx_f32(x)
 }
 
-/// `x` or the limit, whichever is larger; NaN for NaN (`max.NaN.f32`, sm_80 and later).
+/// `x` or the limit, whichever is larger; NaN where one of the two is (`max.NaN.f32`, sm_80 and later).
 #[inline(always)]
 pub fn at_least_f32(x: f32, limit: f32) -> f32 {
     backend::at_least_f32(x, limit)
 }
 
-/// `|x|` or the limit, whichever is smaller; NaN for NaN (`min.NaN.f32` on sm_80 and later).
+/// `|x|` or the limit, whichever is smaller; NaN for NaN, and on sm_80 and later also where the limit is (`min.NaN.f32`).
 #[inline(always)]
 pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
     backend::magnitude_up_to_f32(x, limit)

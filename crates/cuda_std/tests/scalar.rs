@@ -1,5 +1,6 @@
-//! Conversions between precisions.
+//! Conversions between precisions, and the instructions for the larger and the smaller of two numbers.
 
+use cuda_std::math::{at_least_f32, magnitude_up_to_f32};
 use cuda_std::scalar::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use half::{bf16, f16};
 
@@ -75,4 +76,33 @@ fn f16_rounds_to_nearest_even() {
     assert_eq!(f32_to_f16(2_f32.powi(-24)).to_bits(), 1);
     assert_eq!(f32_to_f16(2_f32.powi(-25)).to_bits(), 0);
     assert_eq!(f32_to_f16(2_f32.powi(-25).next_up()).to_bits(), 1);
+}
+
+/// The instructions give the NaN of all ones but the sign, whatever one they are given.
+#[test]
+fn what_is_no_number_becomes_one_nan() {
+    for nan in [f32::NAN, -f32::NAN, f32::from_bits(0xffc1_2345), f32::from_bits(0x7f80_0001)] {
+        assert_eq!(f32_to_f16(nan).to_bits(), 0x7fff);
+        for other in [0.0, 1.0, f32::NEG_INFINITY, nan] {
+            for (x, limit) in [(nan, other), (other, nan)] {
+                assert_eq!(at_least_f32(x, limit).to_bits(), 0x7fff_ffff, "{x} {limit}");
+                assert_eq!(magnitude_up_to_f32(x, limit).to_bits(), 0x7fff_ffff, "{x} {limit}");
+            }
+        }
+    }
+}
+
+/// Of the two zeros the positive one is the larger.
+#[test]
+fn zeros_are_in_order() {
+    for (x, limit) in [(0.0, -0.0), (-0.0, 0.0), (0.0, 0.0)] {
+        assert_eq!(at_least_f32(x, limit).to_bits(), 0, "{x} {limit}");
+    }
+    assert_eq!(at_least_f32(-0.0, -0.0).to_bits(), (-0.0_f32).to_bits());
+    for (x, limit) in [(0.0, -0.0), (-0.0, -0.0)] {
+        assert_eq!(magnitude_up_to_f32(x, limit).to_bits(), (-0.0_f32).to_bits(), "{x} {limit}");
+    }
+    assert_eq!(magnitude_up_to_f32(-0.0, 0.0).to_bits(), 0);
+    assert_eq!((at_least_f32(-2.0, -1.0), at_least_f32(3.0, -1.0)), (-1.0, 3.0));
+    assert_eq!((magnitude_up_to_f32(-2.0, 1.0), magnitude_up_to_f32(-0.5, 1.0)), (1.0, 0.5));
 }

@@ -39,14 +39,36 @@ pub fn tanh_approx_f32(x: f32) -> f32 {
     f64::from(x).tanh() as f32
 }
 
+/// The NaN that instructions give, whatever one they are given.
+const NAN: f32 = f32::from_bits(0x7fff_ffff);
+const NAN_F16: f16 = f16::from_bits(0x7fff);
+
+/// Of the two zeros the positive one is the larger.
 #[inline(always)]
 pub fn at_least_f32(x: f32, limit: f32) -> f32 {
-    if x < limit { limit } else { x }
+    if x > limit {
+        x
+    } else if x < limit {
+        limit
+    } else if x == limit {
+        // The same number, or zeros, whose sum is negative where both are.
+        if x == 0.0 { x + limit } else { x }
+    } else {
+        NAN
+    }
 }
 
 #[inline(always)]
 pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
-    if x.abs() > limit { limit } else { x.abs() }
+    let magnitude = x.abs();
+    if magnitude < limit {
+        magnitude
+    } else if magnitude >= limit {
+        // Of two zeros it may be the negative one.
+        limit
+    } else {
+        NAN
+    }
 }
 
 /// No result depends on another, so the order shows nowhere.
@@ -70,5 +92,5 @@ pub fn f16_to_f32(value: f16) -> f32 {
 
 #[inline(always)]
 pub fn f32_to_f16(value: f32) -> f16 {
-    f16::from_f32(value)
+    if value.is_nan() { NAN_F16 } else { f16::from_f32(value) }
 }

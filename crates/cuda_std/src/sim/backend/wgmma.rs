@@ -43,10 +43,10 @@ pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
 
 #[inline(always)]
 pub fn wgmma_pack<T: Element>(pair: [f32; 2]) -> u32 {
-    let bits = |value: f32| match (value.is_nan(), T::BF16) {
-        (true, _) => 0x7fff,
-        (false, true) => crate::scalar::f32_to_bf16(value).to_bits(),
-        (false, false) => f32_to_f16(value).to_bits(),
+    let bits = |value: f32| match T::BF16 {
+        true if value.is_nan() => 0x7fff,
+        true => crate::scalar::f32_to_bf16(value).to_bits(),
+        false => f32_to_f16(value).to_bits(),
     };
     let [low, high] = pair.map(bits).map(u32::from);
     low | high << 16
