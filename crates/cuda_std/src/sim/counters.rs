@@ -100,7 +100,8 @@ counters! {
     warp_collectives: sum,
     /// Fused multiply-adds, once a lane.
     fma: sum,
-    /// Multiply-adds of tensor cores: 2,048 for each instruction of a warp, 1,024 for each column of one of a warpgroup.
+    /// Multiply-adds of tensor cores. An instruction of a warp has 2,048 of halves, 1,024 of TF32 and, by its shape, 256 to 2,048 in double
+    /// precision; one of a warpgroup has 1,024 for each column.
     tensor_fma: sum,
     /// Warpgroup matrix instructions, once a warpgroup. What they read of shared memory is no load of a lane, and not counted
     /// as one.

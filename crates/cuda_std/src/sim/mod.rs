@@ -34,7 +34,9 @@
 //! is always the same, so results, counters and faults are repeatable, however many host threads there are. (Blocks
 //! that race with each other in global memory are the one exception: on a GPU their result is undefined as well.)
 //!
-//! A kernel thread has 256 KiB of stack. What it owns on the heap when it faults is leaked. The first launch puts a
+//! A kernel thread has 256 KiB of stack, on which its arrays lie that a GPU would keep in registers or local memory. One that needs more is
+//! no fault: it meets the page behind the stack, which nobody may touch, and the whole process ends with a segmentation fault (SIGSEGV) that
+//! names no kernel. What a thread owns on the heap when it faults is leaked. The first launch puts a
 //! panic hook before the program's own, which keeps silent about panics of kernels: they are faults.
 //!
 //! # What it checks
@@ -338,7 +340,8 @@ impl Simulator {
     ///
     /// # Safety
     /// Each argument must point to a value of its parameter's type that nobody changes during the launch. That is all:
-    /// whatever the kernel does through this crate is checked.
+    /// whatever the kernel does through this crate is checked. A thread that needs more than 256 KiB of stack ends the process (see "How it
+    /// runs" in [the module](crate::sim)).
     pub unsafe fn launch(
         &self,
         kernel: &KernelEntry,
