@@ -24,7 +24,7 @@ use campaign::{Campaign, Flow};
 use regemm::kernels::{self, Problem, Types};
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{self, Key, Shape, Table};
-use regemm::{Device, DeviceInfo, DeviceSpec, Element, Layouts, Yields, with_types};
+use regemm::{Device, DeviceInfo, DeviceSpec, Element, Error, Layouts, Yields, with_types};
 use regemm_report::provenance::Provenance;
 use serde_json::{Value, json};
 use std::fs;
@@ -136,13 +136,11 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     }
     let device = Device::open(arguments.device.device)?;
     if device.is_sim() {
-        let why = match arguments.device.device {
-            DeviceSpec::Auto => format!(" ({})", options::why_no_gpu()),
-            _ => String::new(),
-        };
-        return Err(Failure::Usage(format!(
-            "no time can be measured: the simulator counts work and has no clock{why}"
-        )));
+        if arguments.device.device == DeviceSpec::Auto {
+            eprintln_quietly(format_args!("regemm: {}", options::why_no_gpu()));
+        }
+        let why = "the simulator counts work and has no clock";
+        return Err(Failure::Library(Error::NotMeasurable { why }));
     }
     if !arguments.check.is_empty() {
         return check::run(arguments, &device, output);
