@@ -352,3 +352,38 @@ fn reads_before_a_wait_and_the_first_named_barrier() {
         assert!(matches!(kind, FaultKind::SharedRace { .. }), "{waits:?}: {kind:?}");
     }
 }
+
+/// A thread tells one of another warp that it has written; they meet besides, or not.
+#[kernel]
+unsafe fn told_by_signal(d: GlobalPtr<u32>, word: GlobalPtr<u32>, meets: u32) {
+    let value = shared_array!(u32; 1);
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            value.store(5);
+            signal::post(word, 1);
+        }
+        if i == 32 {
+            signal::wait(word, 1);
+            signal::clear(word);
+        }
+        if meets != 0 {
+            named_barrier::sync(1, 64);
+        }
+        if i == 32 {
+            d.store(value.load()); // told
+        }
+    }
+}
+
+/// On a GPU it does: the simulator leaves that to barriers, as the documentation of signals says.
+#[test]
+fn a_signal_alone_does_not_order_shared_memory() {
+    let simulator = Simulator::new();
+    let [d, word] = [(); 2].map(|()| upload(&simulator, &[0_u32]));
+    launch!(simulator, told_by_signal[1, 64, 0](d, word, 1_u32)).unwrap();
+    assert_eq!(download(&simulator, d, 1), [5]);
+    let fault = fault(launch!(simulator, told_by_signal[1, 64, 0](d, word, 0_u32)));
+    assert_eq!(fault.kind, FaultKind::SharedRace { other: [0; 3], other_access: Write });
+    assert_line(&fault, SOURCE, "told");
+}
