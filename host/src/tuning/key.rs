@@ -71,7 +71,7 @@ fn code(device: &DeviceInfo, types: Types, layouts: Layouts) -> String {
     let mut hasher = XxHash64::with_seed(SEED);
     for kernel in kernels_for(types, layouts) {
         // A kernel that the device cannot run has no times either.
-        let module = ptx::choose(MODULES, kernel.entry.name, device);
+        let module = ptx::choose(MODULES, kernel.entry.name, kernel.needs, device);
         if let Ok((arch, text)) = module.and_then(|module| Ok((module.arch, module.text()?))) {
             for part in [kernel.name, arch, &text] {
                 hasher.write_u64(part.len() as u64);
