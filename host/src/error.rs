@@ -12,6 +12,7 @@ use cuda_std::tensor_map::TensorMapError;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Needs;
 use regemm_kernels::layout::Layouts;
+use std::borrow::Cow;
 use wording::{
     any_of, batch_of, gpu_suggestion, layouts_remedy, no_room, number_of_devices, same_kind,
     suggestion,
@@ -485,6 +486,6 @@ pub enum Error {
     #[error("no time can be measured: {why}")]
     NotMeasurable {
         /// Why not.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
 }

@@ -2,8 +2,8 @@
 
 use crate::harness::*;
 use crate::support::{Driver, in_child};
+use regemm::Layouts;
 use regemm::kernels::Types;
-use regemm::{Layouts, Needs};
 use serde_json::Value;
 use std::process::Command;
 
@@ -80,6 +80,11 @@ fn every_kernel_has_a_row_on_every_gpu() {
             assert_eq!(kernels.len(), row_major.count());
             for kernel in kernels {
                 if let Some(why) = kernel["occupancy"]["cannot_launch"].as_str() {
+                    if why.starts_with("it needs ") {
+                        let has_all = gpu.capability == (9, 0);
+                        assert!(!has_all && kernel["registers"].is_null(), "{}: {kernel}", gpu.id);
+                        continue;
+                    }
                     assert!(why.contains("shared memory"), "{}: {kernel}", gpu.id);
                     // Those with producers are for Hopper, whose blocks may have more than all others'.
                     let hopper = kernel["shared_bytes"].as_u64() > Some(101_376);
@@ -92,11 +97,7 @@ fn every_kernel_has_a_row_on_every_gpu() {
                 let share = kernel["occupancy"]["share"].as_f64().unwrap();
                 assert!(share > 0.0 && share <= 1.0, "{}: {kernel}", gpu.id);
                 assert!(!kernel["occupancy"]["limited_by"].as_array().unwrap().is_empty());
-                // Where a GPU lacks the tensor cores that a kernel needs, the kernel is nothing but a trap.
-                let name = kernel["kernel"].as_str().unwrap();
-                let needs = table.clone().find(|k| k.name == name).unwrap().needs;
-                let trap = needs != Needs::Nothing;
-                assert!(trap || kernel["registers"].as_u64() >= Some(16), "{kernel}");
+                assert!(kernel["registers"].as_u64() >= Some(16), "{}: {kernel}", gpu.id);
                 assert!(kernel["one_more_register"]["blocks"].is_u64());
                 assert!(kernel["driver_blocks"].is_null(), "there is no driver");
             }

@@ -23,7 +23,7 @@ use regemm::tuning::Shape;
 use regemm::tuning::explain::explain;
 use regemm::verify::Verification;
 use regemm::{
-    Accumulator, Activation, Device, DeviceSpec, Dtype, Element, Error, Layout, Layouts, Precision,
+    Accumulator, Activation, Device, DeviceSpec, Dtype, Element, Layout, Layouts, Precision,
     Yields, bf16, f16, kernels,
 };
 use serde_json::json;

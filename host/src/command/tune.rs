@@ -136,10 +136,11 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     }
     let device = Device::open(arguments.device.device)?;
     if device.is_sim() {
-        if arguments.device.device == DeviceSpec::Auto {
-            eprintln_quietly(format_args!("regemm: {}", options::why_no_gpu()));
-        }
-        let why = "the simulator counts work and has no clock";
+        let because = match arguments.device.device {
+            DeviceSpec::Auto => format!(" ({})", options::why_no_gpu()),
+            _ => String::new(),
+        };
+        let why = format!("the simulator counts work and has no clock{because}").into();
         return Err(Failure::Library(Error::NotMeasurable { why }));
     }
     if !arguments.check.is_empty() {

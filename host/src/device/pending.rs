@@ -210,7 +210,7 @@ pub(super) mod tests {
                 if self.0 {
                     return Err(Error::Capturing { needed: "waiting", remedy: "end it" });
                 }
-                Err(Error::NotMeasurable { why: "the context is broken" })
+                Err(Error::NotMeasurable { why: "the context is broken".into() })
             }
             fn is_reached(&self) -> bool {
                 false

@@ -156,7 +156,9 @@ impl Event {
     pub fn elapsed_since(&self, start: &Event) -> Result<Duration> {
         match (&self.cuda, &start.cuda) {
             (Some(end), Some(start)) => end.elapsed_since(start),
-            _ => Err(Error::NotMeasurable { why: "the simulator counts work and has no clock" }),
+            _ => Err(Error::NotMeasurable {
+                why: "the simulator counts work and has no clock".into(),
+            }),
         }
     }
 }

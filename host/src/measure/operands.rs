@@ -147,7 +147,7 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Rotation<T, D> {
         let (Some(inputs), Some(addends), Some(outputs)) =
             (&self.inputs, &self.addends, &mut self.outputs)
         else {
-            return Err(Error::NotMeasurable { why: "there is no memory for operands yet" });
+            return Err(Error::NotMeasurable { why: "there is no memory for operands yet".into() });
         };
         let SetLayout { a, b, c, d } = self.layout;
         let first = set * (a.len() + b.len());

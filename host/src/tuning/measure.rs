@@ -83,7 +83,9 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
     /// [`Error::NotMeasurable`] on the simulator, or a failure of the device.
     pub fn new(device: &Device, samples: NonZeroUsize, seed: u64) -> Result<Meter<T, D>> {
         if device.is_sim() {
-            return Err(Error::NotMeasurable { why: "the simulator counts work and has no clock" });
+            return Err(Error::NotMeasurable {
+                why: "the simulator counts work and has no clock".into(),
+            });
         }
         let operands = Rotation::widening(device, seed);
         let (stream, device) = (device.stream()?, device.clone());

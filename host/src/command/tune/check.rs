@@ -103,8 +103,9 @@ fn check_shape<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     let fastest = all.iter().min_by(|a, b| median(a).total_cmp(&median(b))).cloned();
     let chosen = all.iter().find(|one| one.kernel.name == selection.kernel.name).cloned();
     // The chosen kernel runs on the device, so it was measured unless its result is wrong.
-    let missing =
-        || Error::NotMeasurable { why: "the kernel that is chosen does not agree with the others" };
+    let missing = || Error::NotMeasurable {
+        why: "the kernel that is chosen does not agree with the others".into(),
+    };
     let (chosen, fastest) = chosen.zip(fastest).ok_or_else(missing)?;
     Ok(Check { explanation, chosen, fastest, all })
 }
