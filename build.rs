@@ -21,7 +21,7 @@ fn main() -> Result {
     println!("cargo:rerun-if-changed=build.rs");
     let mut crates = vec![(CudaBuilder::new("kernels-gpu").archs(ARCHS), out_dir.clone())];
     if std::env::var_os("CARGO_FEATURE_SWEEP").is_some() {
-        // In a folder of its own: the modules of two kernel crates must not meet.
+        // In a folder of its own, for each of the two has an index of the same name.
         let folder = out_dir.join("sweep");
         let kernels = CudaBuilder::new("kernels-sweep").archs(SWEEP_ARCHS).out_dir(&folder);
         crates.push((kernels.llvm_args([SWEEP_UNROLLING]), folder));

@@ -324,7 +324,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     ///   [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`], [`Error::KernelOfPrecision`]; [`Error::Precision`],
     ///   [`Error::DeviceWithoutPrecision`].
     /// - What it takes: [`Error::WorkspaceTooSmall`], [`Error::RecordTooSmall`], [`Error::OutOfMemory`]; [`Error::NoPtx`],
-    ///   [`Error::GpuTooOld`], [`Error::DriverTooOld`].
+    ///   [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`].
     /// - [`Error::Cuda`] or [`Error::Simulator`] where the device fails. Where a kernel fails D may have been written in part.
     pub fn run<'d>(self, d: impl Into<Target<'d, D>>) -> Result<Report> {
         self.start(&d.into(), None)

@@ -16,6 +16,16 @@ const READ_BY_CRATE: &str = "# env-dep:";
 /// What a line about a variable begins with in what a build script prints, and has done for long.
 const READ_BY_SCRIPT: [&str; 2] = ["cargo::rerun-if-env-changed=", "cargo:rerun-if-env-changed="];
 
+/// What counts of cargo's messages.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Message {
+    /// Of an artifact.
+    filenames: Vec<PathBuf>,
+    /// Of a build script that has run.
+    out_dir: Option<PathBuf>,
+}
+
 /// The warnings of rustc about lines of source files, a line each. What it has to say about options of ours has no such line.
 pub fn warnings(stderr: &str) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -36,13 +46,15 @@ pub fn warnings(stderr: &str) -> Vec<String> {
 /// JSON each; `files` are dependency files of others.
 pub fn variables(stdout: &str, mut files: Vec<PathBuf>) -> Result<BTreeSet<String>, Error> {
     let mut scripts = Vec::new();
-    for message in stdout.lines() {
-        for artifact in strings(message, "filenames") {
-            files.extend(of_artifact(Path::new(&artifact))?);
+    // What is no message is of somebody else, such as a wrapper of the compiler.
+    for Message { filenames, out_dir } in
+        stdout.lines().filter_map(|line| serde_json::from_str(line).ok())
+    {
+        for artifact in filenames {
+            files.extend(of_artifact(&artifact)?);
         }
         // What a script prints lies beside the folder for what it writes.
-        let output = |folder: &String| Path::new(folder).with_file_name("output");
-        scripts.extend(strings(message, "out_dir").iter().map(output));
+        scripts.extend(out_dir.map(|folder| folder.with_file_name("output")));
     }
     let mut variables = BTreeSet::new();
     for path in files.iter().filter(|path| path.exists()) {
@@ -70,37 +82,6 @@ fn of_artifact(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let names = [name.strip_prefix("lib").unwrap_or(&name), &name];
     Ok(names.map(|name| folder.join(format!("{name}.{DEPENDENCIES}"))).into())
-}
-
-/// The strings of a key in a line of JSON: of a list, or one alone.
-fn strings(json: &str, key: &str) -> Vec<String> {
-    // Within a string the quotes would be escaped.
-    let Some((_, value)) = json.split_once(&format!("\"{key}\":")) else { return Vec::new() };
-    let is_list = value.starts_with('[');
-    let mut strings = Vec::new();
-    let mut characters = value.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' => {
-                let mut string = String::new();
-                while let Some(character) = characters.next().filter(|&next| next != '"') {
-                    // Paths have no control characters, which are all else that is escaped.
-                    string.extend(if character == '\\' {
-                        characters.next()
-                    } else {
-                        Some(character)
-                    });
-                }
-                strings.push(string);
-                if !is_list {
-                    break;
-                }
-            }
-            '[' | ',' => {}
-            _ => break,
-        }
-    }
-    strings
 }
 
 /// The files in a folder whose names end so, in order.
@@ -131,11 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn strings_of_a_line_of_json() {
-        let json = r#"{"env":[["A","\"filenames\":[\"x\"]"]],"filenames":["/a b","C:\\d"],"out_dir":"/o","rest":"r"}"#;
-        assert_eq!(strings(json, "filenames"), ["/a b", "C:\\d"]);
-        assert_eq!(strings(json, "out_dir"), ["/o"]);
-        assert!(strings(json, "none").is_empty());
-        assert!(strings(r#"{"filenames":[],"executable":"x"}"#, "filenames").is_empty());
+    fn messages_are_told_from_all_else() {
+        let json = r#"{"reason":"x","env":[["A","\"filenames\":[\"x\"]"]],"filenames":["/a b","C:\\d"],"out_dir":"/o"}"#;
+        let Message { filenames, out_dir } = serde_json::from_str(json).unwrap();
+        assert_eq!(filenames, [Path::new("/a b"), Path::new("C:\\d")]);
+        assert_eq!(out_dir.as_deref(), Some(Path::new("/o")));
+        let other: Message = serde_json::from_str(r#"{"reason":"build-finished"}"#).unwrap();
+        assert!(other.filenames.is_empty() && other.out_dir.is_none());
+        assert!(variables("no message\n{\n", Vec::new()).unwrap().is_empty());
     }
 }

@@ -319,7 +319,7 @@ impl Device {
     /// used yet.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::DriverTooOld`], [`Error::KernelDoesNotFit`], or a failure of the
+    /// [`Error::UnknownKernel`], [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`], [`Error::KernelDoesNotFit`], or a failure of the
     /// driver.
     pub fn kernel_report(&self, kernel: &KernelInfo) -> Result<KernelReport> {
         // Anyone can make a value of this type, so only its name is trusted.
