@@ -140,15 +140,15 @@ impl Precision {
         }
     }
 
-    /// The largest integer up to which none is rounded where it is an element of A or B.
-    pub(crate) const fn largest_integer(self) -> f64 {
+    /// The largest integers up to which none is rounded where it is an element of A or B: of the factor with the larger ones, and of the other.
+    pub(crate) const fn largest_integers(self) -> [f64; 2] {
         let bits = match self {
-            Precision::Exact | Precision::Promoted => 24,
-            // By halves, if need be.
-            Precision::Split | Precision::Auto => 22,
-            Precision::Tf32 | Precision::Fast => 11,
+            Precision::Exact | Precision::Promoted => [24, 24],
+            // By halves, if need be. The product of both low ones is left out, so that one factor must do without.
+            Precision::Split | Precision::Auto => [22, 11],
+            Precision::Tf32 | Precision::Fast => [11, 11],
         };
-        (1 << bits) as f64
+        [(1 << bits[0]) as f64, (1 << bits[1]) as f64]
     }
 
     /// Roundings of f32 that a sum of `k` products is worth, beside the `k` of `Exact` in f32.

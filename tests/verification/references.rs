@@ -2,11 +2,12 @@
 
 use crate::harness::*;
 use ndarray::{Array2, ArrayView2, Axis};
+use regemm::Precision as Computed;
 use regemm::verify::{
     Distribution, Expectation, Precision, Problem, compare, exact_integer_limit, exact_reference,
     random_matrix, random_vector, reference, rng,
 };
-use regemm::{Accumulator, Activation, BiasAxis, Element, bf16, f16};
+use regemm::{Accumulator, Activation, BiasAxis, Device, Element, Gemm, bf16, f16};
 
 #[test]
 fn integers_are_compared_exactly() {
@@ -56,6 +57,27 @@ fn problems_that_are_not_exact_get_no_exact_reference() {
     assert!(none(Problem { alpha: 0.5, ..problem }));
     assert!(none(Problem { activation: Activation::Tanh, ..problem }));
     assert!(none(Problem { beta: 1.0, c: Some(halves.view()), ..problem }));
+}
+
+/// By halves the product of both low ones is left out: nothing where one factor has no more than 11 bits.
+#[test]
+fn products_of_halves_are_exact_where_one_factor_has_few_bits() {
+    let device = Device::sim();
+    for (a, b, is_exact) in [(4095.0, 2048.0, true), (1.0, 4095.0, true), (4095.0, 4095.0, false)] {
+        let [a, b] = [a, b].map(|x: f32| Array2::from_elem((1, 1), x));
+        let has_reference = |precision| {
+            let problem = Problem { precision, ..Problem::product(a.view(), b.view()) };
+            exact_reference(&problem).unwrap().is_some()
+        };
+        assert!(has_reference(Computed::Exact));
+        assert_eq!(has_reference(Computed::Split), is_exact, "{a} x {b}");
+        assert_eq!(has_reference(Computed::Auto), is_exact, "{a} x {b}");
+
+        let [on_a, on_b] = [&a, &b].map(|x| device.upload(&x.view()).unwrap());
+        let mut d = device.matrix(1, 1).unwrap();
+        Gemm::new(&on_a, &on_b).precision(Computed::Split).run(&mut d).unwrap();
+        assert_eq!(d.to_array().unwrap() == a.dot(&b), is_exact, "{a} x {b}");
+    }
 }
 
 #[test]

@@ -76,7 +76,8 @@ pub fn exact_reference<T: Element, D: Element>(
     let all = problem.alpha.abs() * sums + problem.beta.abs() * c + bias;
     let limit = 1.0 / Precision::of_sums(T::DTYPE).unit_roundoff;
     // What a precision of f32 rounds factors to is exact up to some integer.
-    let whole = T::DTYPE != Dtype::F32 || a.max(b) <= problem.precision.largest_integer();
+    let [of_one, of_other] = problem.precision.largest_integers();
+    let whole = T::DTYPE != Dtype::F32 || (a.max(b) <= of_one && a.min(b) <= of_other);
     if !(factors && kept && whole && sums <= limit && all <= limit) {
         return Ok(None);
     }
