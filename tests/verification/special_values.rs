@@ -2,8 +2,8 @@
 
 use crate::harness::*;
 use ndarray::{Array2, s};
-use regemm::verify::{Problem, Reference, reference};
-use regemm::{Activation, BiasAxis, Precision, f16};
+use regemm::verify::{Freivalds, Problem, Reference, reference};
+use regemm::{Accumulator, Activation, BiasAxis, Device, Element, Gemm, Precision, f16};
 
 #[test]
 fn nan_and_infinities_must_arrive_where_ieee_puts_them() {
@@ -47,6 +47,85 @@ fn infinities_may_become_nan_where_tf32_has_nothing_left_of_the_other_factor() {
     let mut d = infinite;
     d[(0, 0)] = 1.0;
     assert_fails_at(&verdict(&tf32, &d), 0, 0);
+}
+
+/// What is rounded to infinity is infinite, on its way through zeros and other infinities, too.
+#[test]
+fn the_largest_numbers_are_infinite_in_tf32() {
+    let largest_kept = 2.0_f32.powi(127) * (2.0 - 2.0_f32.powi(-11)).next_down();
+    let infinite = largest_kept.next_up();
+    let device = Device::sim();
+    for (a, b, expected) in [
+        ([f32::MAX, 0.0], [1e-10, 0.0], f32::INFINITY),
+        ([-infinite, 1.0], [1e-10, 1.0], f32::NEG_INFINITY),
+        ([1e-10, 1.0], [infinite, 1.0], f32::INFINITY),
+        ([f32::MAX, 1.0], [0.0, 1.0], f32::NAN),
+        ([f32::MAX, f32::MAX], [1.0, -1.0], f32::NAN),
+        ([f32::MAX, 1.0], [1e-10, f32::MIN], f32::NAN),
+    ] {
+        let a = Array2::from_shape_vec((1, 2), a.to_vec()).unwrap();
+        let b = Array2::from_shape_vec((2, 1), b.to_vec()).unwrap();
+        let tf32 = Problem { precision: Precision::Tf32, ..Problem::product(a.view(), b.view()) };
+        let [on_a, on_b] = [&a, &b].map(|x| device.upload(&x.view()).unwrap());
+        let mut d = device.matrix(1, 1).unwrap();
+        Gemm::new(&on_a, &on_b).precision(Precision::Tf32).run(&mut d).unwrap();
+        let d = d.to_array().unwrap();
+        assert!(d[(0, 0)] == expected || d[(0, 0)].is_nan() && expected.is_nan(), "{a} x {b}: {d}");
+        assert!(verdict(&tf32, &d).pass(), "{a} x {b}");
+        for wrong in [1.0, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            if wrong != d[(0, 0)] && !(wrong.is_nan() && expected.is_nan()) {
+                assert_fails_at(&verdict(&tf32, &Array2::from_elem((1, 1), wrong)), 0, 0);
+            }
+        }
+        assert!(Freivalds::new(&tf32, SEED).unwrap().is_none());
+        let exact = Problem { precision: Precision::Exact, ..tf32 };
+        assert!(!verdict(&exact, &d).pass() && Freivalds::new(&exact, SEED).unwrap().is_some());
+    }
+    let (a, b) = (ndarray::array![[largest_kept]], ndarray::array![[1e-10_f32]]);
+    let tf32 = Problem { precision: Precision::Tf32, ..Problem::product(a.view(), b.view()) };
+    assert!(verdict(&tf32, &a.dot(&b)).pass());
+    assert!(!verdict(&tf32, &ndarray::array![[f32::INFINITY]]).pass());
+}
+
+/// Finite products of the other sign may overflow first, and two infinities are NaN.
+#[test]
+fn an_infinity_may_become_nan_where_other_products_overflow() {
+    fn check<T: Element>(large: f64)
+    where
+        T::Acc: HostFma,
+    {
+        let value = |v: f64| T::narrow(T::Acc::constant(v));
+        for (factors, may_be_nan) in [
+            ([-2.0, -2.0, 1.0], true),
+            ([1.0, -2.0, 1.0], true),
+            // These overflow to the same side, or not at all.
+            ([2.0, 2.0, 1.0], false),
+            ([-0.25, -0.25, 1.0], false),
+            ([2.0, -0.5, 1.0], false),
+        ] {
+            let orders = [[0, 1, 2], [2, 0, 1], [0, 2, 1]];
+            for order in orders {
+                let a = [large, large, f64::INFINITY].map(value);
+                let (a, b) = (order.map(|i| a[i]), order.map(|i| value(factors[i])));
+                let a = Array2::from_shape_vec((1, 3), a.to_vec()).unwrap();
+                let b = Array2::from_shape_vec((3, 1), b.to_vec()).unwrap();
+                let product = Problem::product(a.view(), b.view());
+                for activation in [Activation::None, Activation::Relu] {
+                    let problem = Problem { activation, ..product };
+                    assert!(verdict(&problem, &device_like(&problem)).pass(), "{factors:?}");
+                    let verdict_of =
+                        |v: f64| verdict(&problem, &Array2::from_elem((1, 1), value(v)));
+                    assert!(verdict_of(f64::INFINITY).pass());
+                    assert_eq!(verdict_of(f64::NAN).pass(), may_be_nan, "{factors:?}");
+                    for wrong in [f64::NEG_INFINITY, 1.0] {
+                        assert_fails_at(&verdict_of(wrong), 0, 0);
+                    }
+                }
+            }
+        }
+    }
+    check::<f32>(3e38);
+    check::<f64>(1.5e308);
 }
 
 /// An infinity is one half that is infinite and one that is zero, which is NaN times any half that is zero.

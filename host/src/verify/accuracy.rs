@@ -34,7 +34,7 @@ impl ExactProduct {
     /// Where the factors do not fit together.
     pub fn new<T: Element>(a: &ArrayView2<'_, T>, b: &ArrayView2<'_, T>) -> Self {
         assert_eq!(a.ncols(), b.nrows(), "A has other columns than B rows");
-        ExactProduct { sums: Sums::of(a, b) }
+        ExactProduct { sums: Sums::of(T::DTYPE, a.mapv(widen), b.mapv(widen)) }
     }
 
     /// The errors of a result.

@@ -137,6 +137,10 @@ pub(super) fn lost(part: f64, k: usize, row: Line, col: Line) -> f64 {
 /// What an element of f32 loses at most besides the parts of itself that [`roundings`] count when it is rounded to TF32, which has no numbers between zero and 2^-136.
 pub(super) const LOST_BY_TF32: f64 = 1.0 / (1u128 << 127) as f64 / (1 << 10) as f64;
 
+/// The magnitude from which on an element of f32 is infinite when it is rounded to TF32: half a place of 11 bits below what f32 has no numbers for.
+pub(super) const OVERFLOW_OF_TF32: f64 =
+    (1u128 << 127) as f64 * 2.0 * (1.0 - 1.0 / (1 << 12) as f64);
+
 /// What a sum of `k` products of a row of A and a column of B loses where each element loses so much.
 pub(super) fn lost_of_each(lost: f64, k: usize, row: Line, col: Line) -> f64 {
     lost * (row.sum + col.sum + k as f64 * lost)

@@ -39,8 +39,10 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let sum = if self.is_finite(row, col) {
             self.sum(row, col, sum, magnitude)
         } else {
-            // NaN or an infinity, in any order of summation.
-            Tracked { value: sum, error: 0.0 }
+            // NaN or an infinity; which of them the finite products have no part in, but that those of f64 may overflow in the
+            // reference, too.
+            let value = if self.may_overflow(row, col) { self.of_others(row, col) } else { sum };
+            Tracked { value, error: 0.0 }
         };
         let addend = self.addend(row, col);
         let mut z = if self.k == 0 { addend } else { self.combine(sum, magnitude, addend) };
@@ -55,9 +57,49 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         !(self.rows[row].has_others || self.cols[col].has_others)
     }
 
-    /// Whether an element of D may be NaN although by IEEE 754 it is not: where an infinity is multiplied by an element of which nothing is left, or by a half of one.
+    /// Whether some of the finite products of an element may overflow, each or together, by the largest that they can be.
+    fn may_overflow(&self, row: usize, col: usize) -> bool {
+        let (row, col) = (self.rows[row], self.cols[col]);
+        let most = (row.largest * col.sum).min(row.sum * col.largest);
+        self.rounded_up(most) >= Precision::of_sums(T::DTYPE).overflow()
+    }
+
+    /// The most that a sum of so much may come to with the roundings of the device, and of the reference itself.
+    fn rounded_up(&self, sum: f64) -> f64 {
+        let roundings = bound::roundings(T::DTYPE, self.problem.precision, self.k);
+        sum * (1.0 + Precision::of_sums(T::DTYPE).gamma(roundings + self.k))
+    }
+
+    /// The products of an element of D, by their factors.
+    fn products(&self, row: usize, col: usize) -> impl Iterator<Item = (f64, f64)> {
+        let of_row = self.problem.a.row(row).into_iter();
+        let factors = of_row.zip(self.problem.b.column(col));
+        factors.map(|(&a, &b)| (self.problem.factor(a), self.problem.factor(b)))
+    }
+
+    /// The sum of those products that have NaN or an infinity as a factor: NaN or an infinity.
+    fn of_others(&self, row: usize, col: usize) -> f64 {
+        let products = self.products(row, col);
+        products.filter(|(a, b)| !(a.is_finite() && b.is_finite())).map(|(a, b)| a * b).sum()
+    }
+
+    /// Whether an element of D may be NaN although by IEEE 754 the sum is infinite: where products of the other sign may overflow before, or an
+    /// infinity is multiplied by an element of which nothing is left, or by a half of one.
     pub(super) fn may_be_nan(&self, row: usize, col: usize) -> bool {
-        if self.is_finite(row, col) || T::DTYPE != Dtype::F32 {
+        !self.is_finite(row, col) && (self.may_cancel(row, col) || self.may_lose_factor(row, col))
+    }
+
+    /// Whether the finite products may make the other infinity before the one that the sum is comes.
+    fn may_cancel(&self, row: usize, col: usize) -> bool {
+        if !self.may_overflow(row, col) {
+            return false;
+        }
+        let opposite = self.opposite(row, col, self.of_others(row, col));
+        self.rounded_up(opposite) >= Precision::of_sums(T::DTYPE).overflow()
+    }
+
+    fn may_lose_factor(&self, row: usize, col: usize) -> bool {
+        if T::DTYPE != Dtype::F32 {
             return false;
         }
         // What is no larger is rounded to zero.
@@ -67,10 +109,8 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
             _ => f64::NAN,
         };
         let [lost_of_row, lost_of_col] = [self.rows[row], self.cols[col]].map(lost);
-        let (row_of_a, col_of_b) = (self.problem.a.row(row), self.problem.b.column(col));
-        let mut products = row_of_a.iter().zip(col_of_b).map(|(&a, &b)| (widen(a), widen(b)));
         self.problem.precision == Computed::Split
-            || products.any(|(a, b)| {
+            || self.products(row, col).any(|(a, b)| {
                 a.is_infinite() && b.abs() <= lost_of_col
                     || b.is_infinite() && a.abs() <= lost_of_row
             })
@@ -109,7 +149,7 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         }
         // Partial sums may overflow. Where those of the other sign cannot, the end is certain: an infinity once reached
         // stays, and without one the sum itself would have to be finite.
-        let opposite = self.opposite(row, col, sum) * (1.0 + p.gamma(roundings));
+        let opposite = self.rounded_up(self.opposite(row, col, sum));
         if opposite < p.overflow() && sum.abs() - error >= p.overflow() {
             return Tracked { value: f64::INFINITY.copysign(sum), error: 0.0 };
         }
@@ -118,8 +158,7 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
 
     /// The sum of the absolute values of those products whose sign is not that of the whole sum.
     fn opposite(&self, row: usize, col: usize, sum: f64) -> f64 {
-        let (a, b) = (self.problem.a.row(row), self.problem.b.column(col));
-        let products = a.iter().zip(b).map(|(&a, &b)| widen(a) * widen(b));
+        let products = self.products(row, col).map(|(a, b)| a * b);
         products.map(|product| (-product * sum.signum()).max(0.0)).sum()
     }
 

@@ -85,7 +85,8 @@ impl FreivaldsResult {
 }
 
 impl Freivalds {
-    /// Prepares the test. `None` where it does not apply: with an activation, or with NaN or infinities among the operands.
+    /// Prepares the test. `None` where it does not apply: with an activation, or with NaN or infinities among the operands, also
+    /// where the precision rounds an element to infinity.
     ///
     /// # Errors
     /// Where the shapes of the operands do not fit together.
@@ -121,8 +122,8 @@ impl Freivalds {
         // Sums of absolute values over a row, by which the check's own error scales.
         let mut magnitude = Array1::<f64>::zeros(m);
         if k > 0 {
-            let mut b = problem.b.mapv(widen);
-            let mut a = problem.a.mapv(widen);
+            let factors = [problem.a, problem.b];
+            let [mut a, mut b] = factors.map(|matrix| matrix.mapv(|v| problem.factor(v)));
             expected = a.dot(&b.dot(&vectors)) * problem.alpha;
             b.mapv_inplace(f64::abs);
             a.mapv_inplace(f64::abs);

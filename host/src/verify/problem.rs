@@ -1,8 +1,9 @@
 //! What is computed, with its operands in host memory.
 
+use super::bound::OVERFLOW_OF_TF32;
 use crate::precision::Precision;
 use ndarray::ArrayView2;
-use regemm_kernels::element::{Accumulator, Element};
+use regemm_kernels::element::{Accumulator, Dtype, Element};
 use regemm_kernels::epilogue::BiasAxis;
 use regemm_kernels::epilogue::activation::Activation;
 
@@ -134,6 +135,17 @@ impl<'a, T: Element, D: Element> Problem<'a, T, D> {
     /// The depth of the sums that the device takes: 0 where `alpha` is zero, because A and B are not read then.
     pub(super) fn depth(&self) -> usize {
         if self.alpha == 0.0 { 0 } else { self.a.ncols() }
+    }
+
+    /// An element of A or B, which is infinite where rounding makes it so.
+    pub(super) fn factor(&self, element: T) -> f64 {
+        let value = widen(element);
+        let is_rounded = T::DTYPE == Dtype::F32 && self.precision == Precision::Tf32;
+        if is_rounded && value.abs() >= OVERFLOW_OF_TF32 {
+            f64::INFINITY.copysign(value)
+        } else {
+            value
+        }
     }
 
     /// The bias of an element of D.

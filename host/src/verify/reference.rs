@@ -15,15 +15,17 @@ pub struct Reference {
     pub value: Array2<f64>,
     /// The largest error of a correct result. Infinite where nothing can be said because a sum may overflow on the way.
     pub bound: Array2<f64>,
-    /// Where a correct result may be NaN instead, because it is computed from halves, which do not multiply infinities as IEEE 754 says.
+    /// Where a correct result may be NaN instead: because it is computed from halves, which do not multiply infinities as IEEE 754 says, or
+    /// because a sum that must be infinite may have become infinite with the other sign before.
     pub nan_too: Array2<bool>,
 }
 
 /// The exact result with the bound of each element.
 ///
 /// Elements with NaN or an infinity among their operands follow IEEE 754: the result must be of the same class (NaN, or
-/// infinity of the same sign), or NaN where the precision may make that of an infinity. Where finite operands can overflow the accumulator, the result must be infinite if that
-/// is certain whatever the roundings, and is otherwise left undecided (bound infinite).
+/// infinity of the same sign), or NaN where the precision may make that of an infinity, or products of the other sign that overflow. Where finite operands can
+/// overflow the accumulator, the result must be infinite if that is certain whatever the roundings, and is otherwise left undecided (bound infinite).
+/// Elements that the precision rounds to infinity are infinities.
 ///
 /// # Errors
 /// Where the shapes of the operands do not fit together.
@@ -31,8 +33,12 @@ pub fn reference<T: Element, D: Element>(
     problem: &Problem<'_, T, D>,
 ) -> Result<Reference, ShapeError> {
     let (m, n, _) = problem.shape()?;
-    let no_sums = problem.depth() == 0;
-    let sums = if no_sums { Sums::none(m, n) } else { Sums::of(&problem.a, &problem.b) };
+    let sums = if problem.depth() == 0 {
+        Sums::none(m, n)
+    } else {
+        let [a, b] = [problem.a, problem.b].map(|matrix| matrix.mapv(|v| problem.factor(v)));
+        Sums::of(T::DTYPE, a, b)
+    };
     Ok(reference_from(problem, sums))
 }
 

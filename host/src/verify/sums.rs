@@ -6,10 +6,9 @@
 //! as if computed in twice the precision and then rounded (T. Ogita, S. M. Rump and S. Oishi, *Accurate sum and dot
 //! product*, SIAM J. Sci. Comput. 26, 2005, algorithm 5.3), so that there too the bound is the device's own error.
 
-use super::problem::widen;
 use ndarray::linalg::general_mat_mul;
-use ndarray::{Array1, Array2, ArrayView2, Axis, Zip};
-use regemm_kernels::element::{Dtype, Element};
+use ndarray::{Array1, Array2, Axis, Zip};
+use regemm_kernels::element::Dtype;
 use std::num::NonZeroUsize;
 use std::thread;
 
@@ -63,14 +62,13 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Of factors that fit together.
-    pub fn of<T: Element>(a: &ArrayView2<'_, T>, b: &ArrayView2<'_, T>) -> Self {
-        let (a, b) = (a.mapv(widen), b.mapv(widen));
+    /// Of factors that fit together, with elements of this type.
+    pub fn of(dtype: Dtype, a: Array2<f64>, b: Array2<f64>) -> Self {
         let (mut rows, mut cols) =
             (vec![Line::default(); a.nrows()], vec![Line::default(); b.ncols()]);
         a.indexed_iter().for_each(|((row, _), &v)| rows[row].add(v));
         b.indexed_iter().for_each(|((_, col), &v)| cols[col].add(v));
-        let (value, own) = exact_sums(T::DTYPE, &a, &b);
+        let (value, own) = exact_sums(dtype, &a, &b);
         let magnitude = dot(&a.mapv_into(f64::abs), &b.mapv_into(f64::abs));
         Sums { value, magnitude, own, rows, cols }
     }
