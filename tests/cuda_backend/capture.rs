@@ -4,14 +4,21 @@ use crate::support::{Driver, in_child};
 use crate::{Log, count, kernel, matrix};
 use regemm::kernels::Why;
 use regemm::tuning::Tuning;
-use regemm::{Device, Error, Gemm, KernelChoice, Matrix, Stream};
+use regemm::{Device, Error, Gemm, KernelChoice, Matrix, Precision, Stream};
 use std::ffi::c_void;
+use std::num::NonZeroU32;
 
 /// The strictest mode.
 const CAPTURE_GLOBALLY: i32 = 0;
 
-/// Captures what a function puts on a stream, as another library would: through the driver.
+/// Captures what a function puts on a stream, in a graph.
+#[track_caller]
 fn capture(stream: &Stream, enqueue: impl FnOnce()) {
+    assert!(is_captured(stream, enqueue), "the capture is lost");
+}
+
+/// Captures what a function puts on a stream, as another library would: through the driver. Whether there is a graph in the end.
+fn is_captured(stream: &Stream, enqueue: impl FnOnce()) -> bool {
     type Begin = unsafe extern "C" fn(*mut c_void, i32) -> i32;
     type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32;
     // SAFETY: the stand-in for the driver, which is loaded already; the signatures are its own.
@@ -23,7 +30,7 @@ fn capture(stream: &Stream, enqueue: impl FnOnce()) {
         assert_eq!(begin(raw, CAPTURE_GLOBALLY), 0);
         enqueue();
         let mut graph = std::ptr::null_mut();
-        assert_eq!((end(raw, &mut graph), graph.is_null()), (0, false));
+        end(raw, &mut graph) == 0 && !graph.is_null()
     }
 }
 
@@ -144,6 +151,108 @@ fn measuring_at_first_use_is_refused_during_a_capture_and_done_after_it() {
             let again = Gemm::new(&a, &a).enqueue(&stream, &mut d).unwrap();
             assert_eq!(again.why.to_string(), report.why.to_string());
         });
+    });
+}
+
+/// Nothing has run, so that the workspace is as it was, and there is nothing to wait for.
+#[test]
+fn a_product_that_is_refused_does_not_spoil_its_workspace() {
+    let name = "capture::a_product_that_is_refused_does_not_spoil_its_workspace";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let batch = |rows, cols| device.batch::<f32>(2, rows, cols).unwrap();
+        let (a, b, mut d) = (batch(32, 128), batch(128, 32), batch(32, 32));
+        let records = [2, 1].map(|products| device.precision_record(products).unwrap());
+        let product = || Gemm::new(&a, &b).precision(Precision::Auto).auto_at_any_size();
+        let size = product().workspace_size(&mut d).unwrap();
+        assert!(size.signals > 0);
+        let given = device.workspace(size).unwrap();
+        for workspace in [None, Some(&given)] {
+            let product = |record| {
+                let product = product().record_precision(record);
+                workspace.map_or(product.clone(), |workspace| product.workspace(workspace))
+            };
+            product(&records[0]).enqueue(&stream, &mut d).unwrap();
+            let mut log = Log::new(path);
+            let error = product(&records[1]).enqueue(&stream, &mut d).unwrap_err();
+            assert!(matches!(error, Error::RecordTooSmall { .. }), "{error}");
+            capture(&stream, || {
+                product(&records[0]).enqueue(&stream, &mut d).unwrap();
+            });
+            product(&records[0]).enqueue(&stream, &mut d).unwrap();
+            let lines = log.next();
+            let of_waiting = ["finish", "set", "write", "wait"].map(|what| count(&lines, what));
+            assert_eq!(of_waiting, [0; 4], "{lines:#?}");
+            stream.synchronize().unwrap();
+        }
+    });
+}
+
+/// A launch that fails may leave signals behind. To clear them takes what a graph cannot hold.
+#[test]
+fn a_workspace_is_cleared_before_a_capture_or_after_it() {
+    let name = "capture::a_workspace_is_cleared_before_a_capture_or_after_it";
+    let refused = [("FAKE_CUDA_REFUSE_LAUNCH", "reduce_f32"), ("FAKE_CUDA_MEMORY", "100000000")];
+    in_child(name, Driver::Fake, &refused, |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let matrix = |rows, cols| device.matrix::<f32>(rows, cols).unwrap();
+        let (a, b, mut d) = (matrix(130, 512), matrix(512, 260), matrix(130, 260));
+        let slices = NonZeroU32::new(7).unwrap();
+        let product = |name: &str, workspace| {
+            let product = Gemm::new(&a, &b).kernel(KernelChoice::Named(name.into()));
+            let product = product.slices(slices);
+            if let Some(workspace) = workspace { product.workspace(workspace) } else { product }
+        };
+        let sizes = ["stream_k64", "split_k16"]
+            .map(|name| product(name, None).workspace_size(&mut d).unwrap());
+        assert!(sizes[0].signals > 0);
+        let given = device.workspace(sizes[0].max(sizes[1])).unwrap();
+        for (workspace, cleared) in [(None, "set"), (Some(&given), "write")] {
+            let good = product("stream_k64", workspace);
+            let fails = |d: &mut Matrix<f32>| {
+                let error = product("split_k16", workspace).enqueue(&stream, d).unwrap_err();
+                assert!(matches!(error, Error::Cuda { call: "cuLaunchKernel", .. }), "{error}");
+            };
+            let mut log = Log::new(path);
+            // What was launched before the one that fails is waited for.
+            fails(&mut d);
+            assert!(count(&log.next(), "finish") > 0);
+            good.clone().enqueue(&stream, &mut d).unwrap();
+            fails(&mut d);
+            log.next();
+            capture(&stream, || {
+                let error = good.clone().enqueue(&stream, &mut d).unwrap_err();
+                assert!(matches!(error, Error::Capturing { .. }), "{error}");
+                assert!(error.to_string().contains("clearing a workspace"), "{error}");
+            });
+            assert_eq!(count(&log.next(), cleared), 0);
+            good.clone().enqueue(&stream, &mut d).unwrap();
+            assert_eq!(count(&log.next(), cleared), 1);
+
+            // In a capture nothing has started that could be waited for.
+            capture(&stream, || fails(&mut d));
+            good.clone().enqueue(&stream, &mut d).unwrap();
+            assert_eq!(count(&log.next(), cleared), 1);
+        }
+    });
+}
+
+/// The driver frees nothing meanwhile, and the capture is lost; the memory is not.
+#[test]
+fn memory_that_is_given_up_during_a_capture_is_freed_after_it() {
+    let name = "capture::memory_that_is_given_up_during_a_capture_is_freed_after_it";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let idle = [100, 200].map(|cols| device.matrix::<f32>(1, cols).unwrap());
+        let mut log = Log::new(path);
+        assert!(!is_captured(&stream, || drop(idle)));
+        assert_eq!(count(&log.next(), "free"), 0);
+        device.matrix::<f32>(1, 1).unwrap();
+        let lines = log.next();
+        assert_eq!(["free 400", "free 800"].map(|what| count(&lines, what)), [1, 1], "{lines:#?}");
     });
 }
 

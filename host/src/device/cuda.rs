@@ -133,13 +133,17 @@ impl CudaDevice {
         for written in launch.writes {
             written.order_on(queue, Use::Write)?;
         }
+        launch.begun.set(true);
         let started = launch.steps.iter().zip(&kernels).try_for_each(|(step, kernel)| {
             // SAFETY: as promised by the caller; the kernel's shape and shared memory are those it was loaded for.
             unsafe { kernel.launch(step.grid, queue, step.taken(), &bound) }
         });
         if let Err(error) = started {
-            // Nobody would wait for what was started, so it has to end here.
-            let _ = queue.synchronize();
+            // Nobody would wait for what was started, so it has to end here. What goes into a graph does not start, and to wait for it would
+            // spoil the capture.
+            if queue.is_captured().is_ok_and(|is_captured| !is_captured) {
+                let _ = queue.synchronize();
+            }
             return Err(error);
         }
         let point = queue.point();

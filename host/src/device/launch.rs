@@ -7,6 +7,7 @@ use regemm_kernels::kernel::{KernelInfo, Needs, Reducer};
 use regemm_kernels::prepare::{repack, split};
 use regemm_kernels::schedule::reduce;
 use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
+use std::cell::Cell;
 use std::ffi::c_void;
 
 /// A kernel and where its PTX is.
@@ -102,4 +103,6 @@ pub(crate) struct Launch<'a> {
     pub reads: &'a [Region<'a>],
     /// Memory that the kernels write, as far as their work on it has to be put in order.
     pub writes: &'a [Region<'a>],
+    /// Set before the first of them is started: whatever fails from then on may have left something behind.
+    pub begun: &'a Cell<bool>,
 }

@@ -357,7 +357,7 @@ impl Device {
     ) -> Result<Held<'w>> {
         match (given, self.machine()) {
             (_, _) if size == WorkspaceSize::default() => Ok(Held::NOTHING),
-            (Some(given), _) => given.hold(size),
+            (Some(given), _) => given.hold(size, stream),
             (None, Machine::Cuda(cuda)) => {
                 cuda.hold_workspace(size, stream.and_then(Stream::as_cuda))
             }

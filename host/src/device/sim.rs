@@ -2,7 +2,7 @@
 
 use super::info::{DeviceInfo, DeviceKind};
 use super::report::KernelReport;
-use super::workspace::{Grown, Held, Memory, WORD_BYTES, WorkspaceSize};
+use super::workspace::{Grown, Held, Memory, Purpose, WORD_BYTES, WorkspaceSize};
 use super::{Device, DeviceSpec, Inner, Launch, Machine, Rows, Step};
 use crate::error::{Error, Result};
 use crate::tuning::Tuner;
@@ -108,6 +108,7 @@ impl SimDevice {
     /// As for [`Device::launch`](super::Device::launch).
     pub unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Counters> {
         let mut counters = Counters::default();
+        launch.begun.set(true);
         for step @ Step { code, grid, .. } in launch.steps {
             let shape = sim::Launch {
                 grid: *grid,
@@ -123,7 +124,7 @@ impl SimDevice {
 }
 
 impl Memory for SimDevice {
-    fn settle(&self) -> Result<()> {
+    fn settle(&self, _purpose: Purpose) -> Result<()> {
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! [`Gemm::workspace`](crate::Gemm::workspace).
 
 use super::pending::Use;
+use super::stream::Stream;
 use super::{Buffer, Device, Rows};
 use crate::error::{Error, Result};
 use cuda_std::memory::GlobalPtr;
@@ -106,12 +107,15 @@ impl Workspace {
         self.partials.device()
     }
 
-    pub(crate) fn hold(&self, needed: WorkspaceSize) -> Result<Held<'_>> {
+    /// For work on a stream, or on none.
+    pub(crate) fn hold(&self, needed: WorkspaceSize, stream: Option<&Stream>) -> Result<Held<'_>> {
         if !self.size.holds(needed) {
             return Err(Error::WorkspaceTooSmall { found: self.size, needed });
         }
         let mut spoilt = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if *spoilt {
+            let (needed, remedy) = Purpose::Zeroing.in_capture();
+            stream.map_or(Ok(()), |stream| stream.refuse_capture(needed, remedy))?;
             self.zero_signals()?;
             *spoilt = false;
         }
@@ -130,10 +134,35 @@ impl fmt::Debug for Workspace {
     }
 }
 
+/// What a workspace has to be at rest for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// To become larger.
+    Growing,
+    /// To have all signals zero again.
+    Zeroing,
+}
+
+impl Purpose {
+    /// What a capture cannot hold of it, and what would be right.
+    pub fn in_capture(self) -> (&'static str, &'static str) {
+        match self {
+            Purpose::Growing => (
+                "allocating a workspace",
+                "give the product one (`Gemm::workspace`), or enqueue it once on the stream before the capture begins",
+            ),
+            Purpose::Zeroing => (
+                "clearing a workspace after a launch that failed",
+                "enqueue a product with that workspace once before the capture begins",
+            ),
+        }
+    }
+}
+
 /// Where a stream's workspace comes from.
 pub(crate) trait Memory {
     /// Waits for all work that may use what was allocated.
-    fn settle(&self) -> Result<()>;
+    fn settle(&self, purpose: Purpose) -> Result<()>;
     /// Memory of so many bytes, not zero of them.
     fn alloc(&self, bytes: u64) -> Result<u64>;
     /// Gives memory back that nothing uses.
@@ -173,13 +202,13 @@ impl Grown {
     fn reserve(&mut self, needed: WorkspaceSize, memory: &impl Memory) -> Result<()> {
         if self.size.holds(needed) {
             if self.spoilt {
-                memory.settle()?;
+                memory.settle(Purpose::Zeroing)?;
                 memory.zero(self.signals, self.size.signals)?;
                 self.spoilt = false;
             }
             return Ok(());
         }
-        memory.settle()?;
+        memory.settle(Purpose::Growing)?;
         let size = self.size.max(needed);
         let is_in_graph = self.in_graph;
         let give_up =

@@ -8,7 +8,7 @@ use super::prepare::{AsStored, Prepared};
 use crate::device::stream::Stream;
 use crate::device::workspace::{Held, Workspace, WorkspaceSize};
 use crate::device::{KernelSource, Launch, Region, Step};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::{LaunchShape, MAX_PRODUCTS, Problem, Repack, Why};
 use crate::precision::{Computed, Precision, PrecisionRecord};
 use cuda_std::bulk_copy::TensorMap;
@@ -20,6 +20,7 @@ use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef};
 use regemm_kernels::prepare::decision::Decision;
 use regemm_kernels::warpgroup::fit::Columns;
 use smallvec::SmallVec;
+use std::cell::Cell;
 
 /// A product whose operands are checked.
 pub(super) struct Plan<'a, T: Element> {
@@ -85,18 +86,19 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
     }
     let (shape, size) = plan.shape();
     let mut workspace = plan.a.device().hold_workspace(size, plan.workspace, stream)?;
+    let begun = Cell::default();
+    let held = (&shape, &workspace, &begun);
     // SAFETY: as promised by the caller.
-    let launched = unsafe {
-        launch_prepared::<T, F, E, D>(plan, epilogue, results, stream, (&shape, &workspace), report)
-    };
-    // Where a capture is refused nothing has run.
-    if launched.as_ref().is_err_and(|error| !matches!(error, Error::Capturing { .. })) {
+    let launched =
+        unsafe { launch_prepared::<T, F, E, D>(plan, epilogue, results, stream, held, report) };
+    // What is refused before anything runs leaves nothing behind.
+    if launched.is_err() && begun.get() {
         workspace.spoil();
     }
     launched
 }
 
-/// The launches, of such a shape and with this workspace; what they did is added to the report.
+/// The launches, of such a shape and with this workspace; what they did is added to the report. Whether one has begun is noted also where it fails.
 ///
 /// # Safety
 /// As for [`execute`].
@@ -105,7 +107,7 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
     epilogue: E,
     (d, c): (&Target<'_, D>, Option<Term<'_, D>>),
     stream: Option<&Stream>,
-    (shape, workspace): (&LaunchShape, &Held<'_>),
+    (shape, workspace, begun): (&LaunchShape, &Held<'_>, &Cell<bool>),
     mut report: Report,
 ) -> Result<Report> {
     let Problem { m, n, k, batch, .. } = plan.problem;
@@ -220,7 +222,7 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
         });
         let steps = [copies, main, reduce, exact].into_iter().flatten();
         let steps: SmallVec<[Step; 4]> = steps.collect();
-        let launch = Launch { steps: &steps, reads: &reads, writes: &writes };
+        let launch = Launch { steps: &steps, reads: &reads, writes: &writes, begun };
         // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's launches
         // use the workspace before those that are put on the stream here.
         let counted = unsafe { device.launch(&launch, stream)? };

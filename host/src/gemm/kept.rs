@@ -13,6 +13,7 @@ use half::f16;
 use regemm_kernels::element::Element;
 use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
+use std::cell::Cell;
 use std::fmt;
 
 /// Bytes of a matrix's mark.
@@ -106,7 +107,8 @@ impl SplitMatrix {
             let arguments = [(&raw const parameters).cast()];
             let grid = [parameters.blocks(), 1, 1];
             let steps = [Step { code: Code::splitter(HALVES), grid, arguments: &arguments }];
-            let launch = Launch { steps: &steps, reads: &reads, writes: &writes };
+            let begun = Cell::default();
+            let launch = Launch { steps: &steps, reads: &reads, writes: &writes, begun: &begun };
             // SAFETY: the matrices are valid, and there is room for their halves, lines and marks.
             unsafe { self.device().launch(&launch, None)? };
         }

@@ -6,7 +6,7 @@
 //!
 //! Settings in the environment: `FAKE_CUDA_VERSION` (12040 unless set), `FAKE_CUDA_CAPABILITY` (`9.0`),
 //! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_MEMORY` (bytes; 1048576), `FAKE_CUDA_SHARED` (bytes of a block that asks for them;
-//! 232448), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused with it), `FAKE_CUDA_INIT` (the code that `cuInit` answers
+//! 232448), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused with it), `FAKE_CUDA_REFUSE_LAUNCH` (a kernel that is not launched), `FAKE_CUDA_INIT` (the code that `cuInit` answers
 //! with), `FAKE_CUDA_FAULT` (anything: all kernels are at fault, which whoever asks or waits for their work is told),
 //! `FAKE_CUDA_LOG_CALLS` (anything: the log has the calls for contexts and events too).
 #![allow(non_snake_case)]
@@ -27,6 +27,8 @@ const NOT_READY: i32 = 600;
 const ILLEGAL_ADDRESS: i32 = 700;
 /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`
 const CAPTURE_UNSUPPORTED: i32 = 900;
+/// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED`
+const CAPTURE_INVALIDATED: i32 = 901;
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which `cust` does not know.
 const DEVICE_UNAVAILABLE: i32 = 46;
 
@@ -40,6 +42,8 @@ struct State {
     contexts: usize,
     /// The stream that is being captured in a graph.
     capturing: Option<usize>,
+    /// Whether the capture is lost, because something was asked that a graph cannot hold.
+    is_capture_lost: bool,
     /// Whether a kernel was launched that is at fault.
     is_faulty: bool,
     /// Whether the only thread may do what a graph cannot hold on other streams meanwhile.
@@ -94,9 +98,13 @@ fn shared_memory() -> i32 {
     setting("FAKE_CUDA_SHARED", "232448").parse().unwrap()
 }
 
-/// Whether a stream is being captured, in the mode in which no thread may do what a graph cannot hold.
-fn is_capturing() -> bool {
-    with!(|state| state.capturing.is_some())
+/// Whether a stream is being captured, in the mode in which no thread may do what a graph cannot hold, as the caller has: then the
+/// capture is lost.
+fn spoils_capture() -> bool {
+    with!(|state| {
+        state.is_capture_lost |= state.capturing.is_some();
+        state.capturing.is_some()
+    })
 }
 
 fn new_handle() -> usize {
@@ -235,7 +243,7 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     values: *const *mut c_void,
 ) -> i32 {
     const ERROR_LOG_BUFFER: i32 = 5;
-    if is_capturing() {
+    if spoils_capture() {
         return CAPTURE_UNSUPPORTED;
     }
     let source = unsafe { text(image) };
@@ -316,9 +324,12 @@ pub unsafe extern "C" fn cuLaunchKernel(
     if i64::from(shared) > i64::from(shared_memory()) {
         return INVALID_VALUE;
     }
-    with!(|state| state.is_faulty |= std::env::var_os("FAKE_CUDA_FAULT").is_some());
     let name = with!(|state| state.functions.get(&function).cloned());
     let name = name.unwrap_or_else(|| format!("function {function}"));
+    if std::env::var("FAKE_CUDA_REFUSE_LAUNCH").is_ok_and(|refused| refused == name) {
+        return INVALID_VALUE;
+    }
+    with!(|state| state.is_faulty |= std::env::var_os("FAKE_CUDA_FAULT").is_some());
     let parameters = if parameters.is_null() { "without" } else { "with" };
     log(format!(
         "launch {name} {grid_x} {grid_y} {grid_z} x {block_x} {block_y} {block_z} shared {shared} \

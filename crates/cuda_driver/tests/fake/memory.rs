@@ -1,12 +1,13 @@
 //! Allocations and copies.
 
 use super::{
-    CAPTURE_UNSUPPORTED, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, device_memory, is_capturing, log, state,
+    CAPTURE_UNSUPPORTED, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS, device_memory, log, spoils_capture,
+    state,
 };
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
-    if is_capturing() {
+    if spoils_capture() {
         return CAPTURE_UNSUPPORTED;
     }
     with!(|state| {
@@ -24,7 +25,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> i32 {
-    if is_capturing() {
+    if spoils_capture() {
         return CAPTURE_UNSUPPORTED;
     }
     match with!(|state| state.allocations.remove(&address)) {

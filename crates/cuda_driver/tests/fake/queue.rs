@@ -1,7 +1,8 @@
 //! Streams and events.
 
 use super::{
-    CAPTURE_UNSUPPORTED, ILLEGAL_ADDRESS, INVALID_VALUE, NOT_READY, SUCCESS, call, is_capturing, log, new_handle, state,
+    CAPTURE_INVALIDATED, CAPTURE_UNSUPPORTED, ILLEGAL_ADDRESS, INVALID_VALUE, NOT_READY, SUCCESS,
+    call, log, new_handle, spoils_capture, state,
 };
 
 #[unsafe(no_mangle)]
@@ -21,7 +22,7 @@ pub extern "C" fn cuStreamDestroy_v2(_stream: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamSynchronize(stream: usize) -> i32 {
-    if is_capturing() {
+    if spoils_capture() {
         return CAPTURE_UNSUPPORTED;
     }
     if with!(|state| state.is_faulty) {
@@ -36,7 +37,7 @@ pub extern "C" fn cuStreamSynchronize(stream: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) -> i32 {
-    if is_capturing() {
+    if spoils_capture() {
         return CAPTURE_UNSUPPORTED;
     }
     let on = with!(|state| state.events[&event].0);
@@ -72,7 +73,7 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventQuery(event: usize) -> i32 {
     call("cuEventQuery");
-    if is_capturing() && !with!(|state| state.is_relaxed) {
+    if !with!(|state| state.is_relaxed) && spoils_capture() {
         return CAPTURE_UNSUPPORTED;
     }
     if with!(|state| state.is_faulty) {
@@ -112,7 +113,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: i32) -> i32 {
     log(format!("begin capture of stream {stream}"));
-    with!(|state| state.capturing = Some(stream));
+    with!(|state| (state.capturing, state.is_capture_lost) = (Some(stream), false));
     SUCCESS
 }
 
@@ -121,6 +122,10 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
     log(format!("end capture of stream {stream}"));
     if with!(|state| state.capturing.take() != Some(stream)) {
         return INVALID_VALUE;
+    }
+    if with!(|state| state.is_capture_lost) {
+        unsafe { *graph = 0 };
+        return CAPTURE_INVALIDATED;
     }
     unsafe { *graph = new_handle() };
     SUCCESS

@@ -7,6 +7,7 @@ use super::context::{Bound, check_code};
 use crate::error::{Error, Result};
 use cuda_driver::newer::{self, StreamIsCapturing, ThreadExchangeStreamCaptureMode};
 use cust::sys;
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 /// The driver's functions, looked up once.
@@ -14,6 +15,14 @@ static IS_CAPTURING: LazyLock<Option<StreamIsCapturing>> =
     LazyLock::new(newer::stream_is_capturing);
 static EXCHANGE_MODE: LazyLock<Option<ThreadExchangeStreamCaptureMode>> =
     LazyLock::new(newer::thread_exchange_stream_capture_mode);
+
+/// From `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` to `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
+const REFUSALS: RangeInclusive<i32> = 900..=908;
+
+/// Whether the driver has refused something because some stream is being captured.
+pub(super) fn is_in_the_way(error: &Error) -> bool {
+    matches!(error, Error::Cuda { code, .. } if REFUSALS.contains(code))
+}
 
 /// Whether a stream, which lives, is being captured.
 pub(super) fn is_captured(stream: sys::CUstream, _bound: &Bound<'_>) -> Result<bool> {

@@ -2,10 +2,10 @@
 
 use super::context::check;
 use super::queue::{CudaStream, Point};
-use super::{CudaDevice, lock};
+use super::{CudaDevice, capture, lock};
 use crate::device::Rows;
 use crate::device::pending::{Pending, Use};
-use crate::device::workspace::Memory;
+use crate::device::workspace::{Memory, Purpose};
 use crate::error::{Error, Result};
 use cust::sys;
 use std::ffi::c_void;
@@ -47,12 +47,11 @@ impl CudaDevice {
         Ok(free as u64)
     }
 
-    /// Frees memory as soon as nothing uses it any more: at once, or at a later allocation or synchronisation.
+    /// Frees memory as soon as nothing uses it any more: at once, or at a later allocation or synchronisation, as where the driver frees
+    /// nothing because some stream is being captured.
     pub fn release(&self, address: u64, mut pending: Pending<Point>) {
         pending.forget_reached();
-        if pending.is_empty() {
-            self.free(address);
-        } else {
+        if !pending.is_empty() || !self.free(address) {
             self.released.add(address, pending);
         }
     }
@@ -77,12 +76,13 @@ impl CudaDevice {
         }
     }
 
-    /// In a context that a faulty kernel has broken this fails, and the memory goes with the context.
-    fn free(&self, address: u64) {
-        if let Ok(_bound) = self.context.bind() {
-            // SAFETY: the address came from `cuMemAlloc` and nothing uses the memory.
-            let _ = unsafe { sys::cuMemFree_v2(address) };
-        }
+    /// Whether memory is done with: not where a capture is in the way. In a context that a faulty kernel has broken this fails, and the
+    /// memory goes with the context.
+    fn free(&self, address: u64) -> bool {
+        let Ok(_bound) = self.context.bind() else { return true };
+        // SAFETY: the address came from `cuMemAlloc` and nothing uses the memory.
+        let freed = check("cuMemFree", unsafe { sys::cuMemFree_v2(address) });
+        freed.map_or_else(|error| !capture::is_in_the_way(&error), |()| true)
     }
 
     /// Copies rows to the host, without gaps; complete on return.
@@ -170,11 +170,9 @@ pub(super) struct StreamMemory<'a> {
 }
 
 impl Memory for StreamMemory<'_> {
-    fn settle(&self) -> Result<()> {
-        self.stream.refuse_capture(
-            "allocating a workspace",
-            "give the product one (`Gemm::workspace`), or enqueue it once on the stream before the capture begins",
-        )?;
+    fn settle(&self, purpose: Purpose) -> Result<()> {
+        let (needed, remedy) = purpose.in_capture();
+        self.stream.refuse_capture(needed, remedy)?;
         self.stream.synchronize()
     }
 
@@ -183,7 +181,7 @@ impl Memory for StreamMemory<'_> {
     }
 
     fn free(&self, address: u64) {
-        self.device.free(address);
+        self.device.release(address, Pending::default());
     }
 
     fn is_captured(&self) -> Result<bool> {

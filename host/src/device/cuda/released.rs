@@ -23,8 +23,9 @@ impl<M: Marker> Released<M> {
         lock(&self.blocks).push((address, pending));
     }
 
-    /// Frees what nothing uses any more, unless somebody does so at the moment; or waits until nothing uses it and frees it all.
-    pub fn free(&self, wait: bool, free: impl Fn(u64)) {
+    /// Frees what nothing uses any more, unless somebody does so at the moment; or waits until nothing uses it and frees it all. What cannot
+    /// be freed is kept for the next time.
+    pub fn free(&self, wait: bool, free: impl Fn(u64) -> bool) {
         let _turn = match self.freeing.try_lock() {
             Ok(turn) => turn,
             Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
@@ -37,10 +38,7 @@ impl<M: Marker> Released<M> {
                 pending.wait_for_all();
             }
             pending.forget_reached();
-            if pending.is_empty() {
-                free(*address);
-            }
-            !pending.is_empty()
+            !pending.is_empty() || !free(*address)
         });
         lock(&self.blocks).append(&mut blocks);
     }
@@ -97,7 +95,10 @@ mod tests {
         let free_all = |wait| {
             let (released, freed) = (Arc::clone(&released), Arc::clone(&freed));
             std::thread::spawn(move || {
-                released.free(wait, |address| freed.lock().unwrap().push(address));
+                released.free(wait, |address| {
+                    freed.lock().unwrap().push(address);
+                    true
+                });
             })
         };
         let first = free_all(true);
@@ -118,5 +119,23 @@ mod tests {
         first.join().unwrap();
         second.join().unwrap();
         assert_eq!(*freed.lock().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_freed_is_tried_again() {
+        let released = Released::<Slow>::default();
+        released.add(1, Pending::default());
+        released.add(2, Pending::default());
+        let freed_with = |refused: Option<u64>| {
+            let freed = Mutex::new(Vec::new());
+            released.free(false, |address| {
+                freed.lock().unwrap().push(address);
+                Some(address) != refused
+            });
+            freed.into_inner().unwrap()
+        };
+        assert_eq!(freed_with(Some(1)), [1, 2]);
+        assert_eq!(freed_with(None), [1]);
+        assert_eq!(freed_with(None), [0; 0]);
     }
 }

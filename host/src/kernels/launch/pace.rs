@@ -130,7 +130,7 @@ mod tests {
             let size = gemm.workspace_size(&mut d)?;
             let workspace = device.workspace(size)?;
             if size.signals > 0 {
-                let address = workspace.hold(size)?.signals();
+                let address = workspace.hold(size, None)?.signals();
                 let to = Rows { address, row_bytes: 4, pitch: 4, rows: 1 };
                 device.write_rows(&first_word.to_ne_bytes(), to)?;
             }
