@@ -10,12 +10,12 @@ use crate::precision::Precision;
 use cuda_std::sim::SimError;
 use cuda_std::tensor_map::TensorMapError;
 use regemm_kernels::element::Dtype;
-use regemm_kernels::kernel::Needs;
+use regemm_kernels::kernel::{Needs, Rung};
 use regemm_kernels::layout::Layouts;
 use std::borrow::Cow;
 use wording::{
-    any_of, batch_of, gpu_suggestion, layouts_remedy, no_room, number_of_devices, same_kind,
-    suggestion,
+    any_of, batch_of, gpu_suggestion, instead_of, layouts_remedy, names_of, no_room,
+    number_of_devices, same_kind, suggestion, what_is_expected,
 };
 
 pub use subject::{Operand, Resource, Shape};
@@ -130,15 +130,24 @@ pub enum Error {
         remedy: &'static str,
     },
 
-    /// The bytes of a matrix or vector cannot be counted in an address.
+    /// The bytes of a matrix, batch or vector cannot be counted in an address.
     #[error("{rows} x {ld} elements of {dtype} are more bytes than an address can count")]
     SizeOverflow {
-        /// Rows of the matrix.
+        /// Rows of the matrix, or matrices of the batch.
         rows: usize,
-        /// Its leading dimension.
+        /// Elements from one to the next.
         ld: usize,
-        /// Its element type.
+        /// Their type.
         dtype: Dtype,
+    },
+
+    /// Memory that somebody else owns would end behind the last address.
+    #[error("{bytes} bytes from the address {address:#x} on are more than there are addresses for")]
+    AddressOverflow {
+        /// Where it begins.
+        address: u64,
+        /// How long it is.
+        bytes: u64,
     },
 
     /// An element's address is no multiple of its size.
@@ -153,10 +162,12 @@ pub enum Error {
         dtype: Dtype,
     },
 
-    /// A dimension of a product is too large for the kernels' 32-bit indices.
-    #[error("{name} = {value} is too large: the kernels take at most {limit}; split the product")]
+    /// A dimension of a product, or of a factor that is to be split, is too large for the kernels' 32-bit indices.
+    #[error(
+        "{name} = {value} is too large: the kernels take at most {limit}; take the matrices in parts"
+    )]
     DimensionTooLarge {
-        /// `m`, `n` or `k`.
+        /// `m`, `n`, `k`, or in words what is counted: products, rows, columns, matrices.
         name: &'static str,
         /// Its value.
         value: usize,
@@ -271,13 +282,16 @@ pub enum Error {
     },
 
     /// Operands live on different devices.
-    #[error("{operand} is on {found} but A is on {expected}: all must be on one device{}", same_kind(*found, *expected))]
+    #[error(
+        "{operand} is on {found} but {} on {expected}: all must be on one device{}",
+        what_is_expected(*operand), same_kind(*found, *expected)
+    )]
     DeviceMismatch {
         /// The operand that is elsewhere.
         operand: Operand,
         /// Where it is.
         found: DeviceSpec,
-        /// Where A is.
+        /// Where A is, or where the factor is to be split.
         expected: DeviceSpec,
     },
 
@@ -299,6 +313,20 @@ pub enum Error {
         expected: Types,
         /// Those that there are kernels of this name for.
         found: Vec<Types>,
+    },
+
+    /// No kernel of this rung is for these element types.
+    #[error(
+        "rung {rung} has no kernels for matrices of {expected}; these have: {}",
+        names_of(found)
+    )]
+    RungWithoutDtype {
+        /// The rung.
+        rung: Rung,
+        /// The types of the matrices.
+        expected: Types,
+        /// The rungs with kernels for them.
+        found: Vec<Rung>,
     },
 
     /// A kernel that computes in another precision than the product's.
@@ -366,7 +394,8 @@ pub enum Error {
 
     /// A kernel that the device cannot run.
     #[error(
-        "kernel {kernel} needs {needed} {resource} but {device} has {available}: choose a kernel with smaller tiles"
+        "kernel {kernel} needs {needed} {resource} but {device} has {available}: {}",
+        instead_of(*resource)
     )]
     KernelDoesNotFit {
         /// The kernel.

@@ -65,7 +65,7 @@ pub enum KernelChoice {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// The kernel.
+    /// The kernel; with [`Precision::Auto`], where the GPU decides, the one by halves, also if the product was then left to an exact one.
     pub kernel: &'static KernelInfo,
     /// Why this one.
     pub why: Why,
@@ -319,10 +319,10 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     ///
     /// # Errors
     /// - The operands: [`Error::ShapeMismatch`], [`Error::BiasLength`], [`Error::BatchMismatch`], [`Error::DimensionTooLarge`],
-    ///   [`Error::DeviceMismatch`], [`Error::Halves`], and [`Error::Overlap`] where D overlaps A, B or a different C.
-    /// - The kernel: [`Error::UnknownKernel`], [`Error::KernelDtype`], [`Error::KernelWithoutDtype`], [`Error::KernelLayouts`],
-    ///   [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`], [`Error::KernelOfPrecision`]; [`Error::Precision`],
-    ///   [`Error::DeviceWithoutPrecision`].
+    ///   [`Error::DeviceMismatch`], [`Error::Halves`], and [`Error::Overlap`] where D overlaps A, B, the bias or a different C.
+    /// - The kernel: [`Error::UnknownKernel`], [`Error::KernelDtype`], [`Error::KernelWithoutDtype`], [`Error::RungWithoutDtype`],
+    ///   [`Error::KernelLayouts`], [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`], [`Error::KernelOfPrecision`]; [`Error::Precision`],
+    ///   [`Error::DeviceWithoutPrecision`]; [`Error::CustomEpilogue`] where operands of a custom epilogue were set.
     /// - What it takes: [`Error::WorkspaceTooSmall`], [`Error::RecordTooSmall`], [`Error::OutOfMemory`]; [`Error::NoPtx`],
     ///   [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`].
     /// - [`Error::Cuda`] or [`Error::Simulator`] where the device fails. Where a kernel fails D may have been written in part.

@@ -82,7 +82,7 @@ impl<T: Element> Matrix<T> {
         self.buffer.device()
     }
 
-    /// The address of element `(0, 0)` in device memory; zero if there are no elements.
+    /// The address of element `(0, 0)` in device memory; without meaning if there are no elements.
     pub fn address(&self) -> u64 {
         self.buffer.address()
     }

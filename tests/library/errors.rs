@@ -141,7 +141,11 @@ fn sizes_that_overflow() {
     ));
     // SAFETY: refused before anything is accessed.
     let view = unsafe { MatrixView::<f32>::from_raw(&device, u64::MAX - 3, 1, 4, 4) };
-    assert!(matches!(view, Err(Error::SizeOverflow { .. })));
+    let error = view.unwrap_err();
+    assert!(
+        matches!(error, Error::AddressOverflow { address, bytes: 16 } if address == u64::MAX - 3)
+    );
+    says(&error, &["16 bytes", "0xfffffffffffffffc"]);
 }
 
 /// A kernel that follows such an address is at fault, and a GPU's context is lost with it.

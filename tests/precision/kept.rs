@@ -194,6 +194,11 @@ fn what_does_not_fit_is_refused() -> Result<()> {
         assert!(matches!(misfit(&halves), Err(Error::Halves { .. })));
     }
     assert!(matches!(device.split_left(&left), Err(Error::Halves { .. })));
-    assert!(matches!(device.split_left(&elsewhere), Err(Error::DeviceMismatch { .. })));
+    let error = device.split_left(&device.matrix::<f32>(1 << 31, 0)?).unwrap_err().to_string();
+    assert!(error.contains("the number of rows = 2147483648") && !error.contains("product"));
+    let error = device.split_left(&elsewhere).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { .. }));
+    let text = error.to_string();
+    assert!(text.starts_with("the factor is on sim but is to be split on "), "{text}");
     Ok(())
 }

@@ -72,6 +72,7 @@ impl Failure {
             Failure::Library(error) => match error {
                 Error::UnknownKernel { .. }
                 | Error::KernelWithoutDtype { .. }
+                | Error::RungWithoutDtype { .. }
                 | Error::KernelOfPrecision { .. }
                 | Error::Precision { .. }
                 | Error::UnknownGpu { .. }

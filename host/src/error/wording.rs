@@ -1,8 +1,10 @@
 //! Parts of messages that depend on what was found.
 
+use super::{Operand, Resource};
 use crate::device::DeviceSpec;
 use crate::kernels::Types;
 use crate::near::near;
+use regemm_kernels::kernel::Rung;
 
 pub fn number_of_devices(count: usize) -> String {
     match count {
@@ -31,6 +33,24 @@ pub fn layouts_remedy(kernel: &str, fitting: &[&'static str]) -> String {
 
 pub fn any_of(types: &[Types]) -> String {
     types.iter().map(Types::to_string).collect::<Vec<_>>().join(", ")
+}
+
+pub fn names_of(rungs: &[Rung]) -> String {
+    rungs.iter().map(|rung| rung.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// What is on the device that an operand should be on, too.
+pub fn what_is_expected(operand: Operand) -> &'static str {
+    // There is no product yet.
+    if operand == Operand::Factor { "is to be split" } else { "A is" }
+}
+
+/// What to do where a kernel takes too much of this.
+pub fn instead_of(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Threads | Resource::SharedMemory => "choose a kernel with smaller tiles",
+        Resource::Blocks => "choose a kernel with larger tiles, or take the matrices in parts",
+    }
 }
 
 pub fn same_kind(found: DeviceSpec, expected: DeviceSpec) -> &'static str {

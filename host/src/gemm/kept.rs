@@ -217,7 +217,7 @@ impl Device {
     /// A factor in halves, to be A of products; see [`SplitMatrix`]. Waits until it is split.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::DimensionTooLarge`], [`Error::Halves`] where it is in halves already, or a failure of the device.
+    /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::DimensionTooLarge`], [`Error::Halves`] where it is in halves already, or a failure of the device.
     pub fn split_left<'a>(&self, a: impl Into<Factor<'a, f32>>) -> Result<SplitMatrix> {
         self.split(a.into(), false)
     }

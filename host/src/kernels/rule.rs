@@ -14,7 +14,7 @@ use super::launch::{COST_OF_SHARING_DOUBLES, LaunchShape, Sharing};
 use super::precise::or_promoted;
 use super::{NotTuned, Problem, Selection, Types, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Tile};
 use std::cmp::Reverse;
@@ -411,8 +411,20 @@ fn first(
             // If the rung has kernels they are for other layouts, and the refusal of one says which there are for these.
             let mut others = kernels().iter().filter(|kernel| Types::of(kernel) == problem.types());
             others.find(of_rung).map_or(Ok(()), |kernel| supports(kernel, problem, device))?;
-            Err(unknown(rung.map_or(problem.dtype.name(), Rung::name)))
+            Err(rung.map_or_else(|| unknown(problem.dtype.name()), |rung| without(rung, problem)))
         }
+    }
+}
+
+/// The error of a rung that has no kernels for the types of a problem.
+fn without(rung: Rung, problem: &Problem) -> Error {
+    let expected = problem.types();
+    let has_some =
+        |rung: &Rung| kernels().iter().any(|k| k.rung == *rung && Types::of(k) == expected);
+    Error::RungWithoutDtype {
+        rung,
+        expected,
+        found: Rung::ALL.into_iter().filter(has_some).collect(),
     }
 }
 

@@ -87,7 +87,7 @@ impl<T: Element> Batch<T> {
         self.buffer.device()
     }
 
-    /// The address of the first element of the first matrix in device memory; zero if there are no elements.
+    /// The address of the first element of the first matrix in device memory; without meaning if there are no elements.
     pub fn address(&self) -> u64 {
         self.buffer.address()
     }

@@ -44,10 +44,9 @@ fn check_extent<T: Element>(
     stride: usize,
     matrix: usize,
 ) -> Result<u64> {
-    let overflow = || Error::SizeOverflow { rows: count, ld: stride, dtype: T::DTYPE };
-    let last = (matrix * size_of::<T>()) as u64;
-    let bytes = allocation_bytes::<T>(count, stride)?.checked_add(last).ok_or(overflow())?;
-    address.checked_add(bytes).map(|_| bytes).ok_or(overflow())
+    // Both fit an `isize`.
+    let bytes = allocation_bytes::<T>(count, stride)? + (matrix * size_of::<T>()) as u64;
+    address.checked_add(bytes).map(|_| bytes).ok_or(Error::AddressOverflow { address, bytes })
 }
 
 macro_rules! shape {
@@ -132,7 +131,7 @@ impl<'a, T: Element> BatchView<'a, T> {
     /// A batch in memory that somebody else owns. Its matrices may overlap one another.
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::Misaligned`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
     /// As for [`MatrixView::from_raw`], for each of the `count` matrices of `rows` rows and `cols` columns that begin
@@ -186,9 +185,10 @@ impl<'a, T: Element> BatchView<'a, T> {
     /// of the device.
     pub fn to_array(&self) -> Result<Array3<T>> {
         let (count, rows, cols) = (self.count, self.rows(), self.cols());
-        let overflow = || Error::SizeOverflow { rows: count, ld: self.stride, dtype: T::DTYPE };
-        let all = rows.checked_mul(cols).and_then(|matrix| matrix.checked_mul(count));
-        let all = all.ok_or_else(overflow)?;
+        // Without gaps between the matrices, wherever they lie on the device; one of them has been checked.
+        let matrix = rows * cols;
+        let overflow = || Error::SizeOverflow { rows: count, ld: matrix, dtype: T::DTYPE };
+        let all = matrix.checked_mul(count).ok_or_else(overflow)?;
         let elements = match self.stacked_rows() {
             Some(rows) => self.first.moved(0, rows).to_vec()?,
             None => {
@@ -208,7 +208,7 @@ impl<'a, T: Element> BatchViewMut<'a, T> {
     /// A batch in memory that somebody else owns.
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::Misaligned`], [`Error::BatchStride`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`], [`Error::BatchStride`].
     ///
     /// # Safety
     /// As for [`MatrixViewMut::from_raw`], for each of the `count` matrices of `rows` rows and `cols` columns that begin

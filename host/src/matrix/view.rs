@@ -98,7 +98,7 @@ impl<'a> Layout<'a> {
         }
         let bytes = super::allocation_bytes::<T>(rows, ld)?;
         if address.checked_add(bytes).is_none() {
-            return Err(Error::SizeOverflow { rows, ld, dtype: T::DTYPE });
+            return Err(Error::AddressOverflow { address, bytes });
         }
         if !address.is_multiple_of(size_of::<T>() as u64) {
             return Err(Error::Misaligned { address, dtype: T::DTYPE });
@@ -230,7 +230,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// view was made of, so that it makes no difference whether the same view is used again or another one of the same memory.
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::Misaligned`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
     /// The memory from `address` on is device memory of `device` and holds `rows` rows of `cols` elements that begin `ld` elements apart.
@@ -300,7 +300,7 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
     /// A matrix in memory that somebody else owns; work on it is [in order](MatrixView::from_raw).
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::Misaligned`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
     /// As for [`MatrixView::from_raw`], and what is said there of writing goes for reading too, except through this view, what is made of it,

@@ -409,12 +409,29 @@ fn what_does_not_fit_is_refused_with_numbers() {
     let narrow = DeviceInfo { max_threads_per_block: 128, ..h200() };
     let error = supports(kernel, &problem(1, 1, 1), &narrow).unwrap_err();
     assert!(error.to_string().contains("256") && error.to_string().contains("128"), "{error}");
+    assert!(error.to_string().contains("smaller tiles"), "{error}");
 
     let huge = problem(i32::MAX as u32, i32::MAX as u32, 1);
     let error = supports(kernel, &huge, &h200()).unwrap_err();
     assert!(matches!(error, Error::KernelDoesNotFit { resource: Resource::Blocks, .. }), "{error}");
+    assert!(error.to_string().contains("larger tiles"), "smaller ones are more blocks: {error}");
     let error = supports(kernel, &Problem { dtype: Dtype::F16, ..huge }, &h200()).unwrap_err();
     assert!(matches!(error, Error::KernelDtype { .. }), "{error}");
+}
+
+#[test]
+fn a_rung_without_kernels_for_the_types_says_which_have_some() {
+    let of_f64 = Problem { dtype: Dtype::F64, target: Dtype::F64, ..problem(64, 64, 64) };
+    let error = choose(&of_f64, &h200(), Some(Rung::Warpgroup)).unwrap_err();
+    assert!(matches!(error, Error::RungWithoutDtype { rung: Rung::Warpgroup, .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("rung warpgroup has no kernels for matrices of f64; these have: naive, ")
+    );
+    assert!(!text.contains("did you mean"), "{text}");
+    let Error::RungWithoutDtype { found, .. } = error else { unreachable!() };
+    assert!(!found.is_empty() && !found.contains(&Rung::Warpgroup));
+    assert!(found.iter().all(|&rung| choose(&of_f64, &h200(), Some(rung)).is_ok()), "{text}");
 }
 
 #[test]
