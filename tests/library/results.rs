@@ -152,8 +152,9 @@ fn kernels_for_other_results_are_refused_by_both_types() {
         "{others}"
     );
     // There is no such rung for results of f32.
-    let error = Gemm::widening(&a, &a).kernel(KernelChoice::Rung(Rung::Tiled)).run(&mut d);
-    assert!(matches!(error.unwrap_err(), Error::UnknownKernel { .. }));
+    let tiled = Gemm::widening(&a, &a).kernel(KernelChoice::Rung(Rung::Tiled));
+    let error = tiled.run(&mut d).unwrap_err();
+    assert!(matches!(error, Error::RungWithoutDtype { expected: WIDE, .. }), "{error}");
 }
 
 #[test]
