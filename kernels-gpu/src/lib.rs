@@ -39,13 +39,17 @@ pub mod prepare;
 pub mod schedule;
 pub mod slices;
 pub mod swapped;
-// Not for unit tests: none of them runs an instantiation, and all together take minutes to compile.
-#[cfg(not(test))]
+// Not for unit tests: none of them runs an instantiation, and all together take minutes to compile. Nor for PTX of crates whose
+// entries are others.
+#[cfg(all(not(test), any(not(target_arch = "nvptx64"), feature = "entries")))]
 pub mod table;
 pub mod thread_tile;
 pub mod tile;
 pub mod warp;
 pub mod warpgroup;
+
+#[cfg(doctest)]
+mod refused;
 
 #[doc(hidden)]
 pub use kernel_families::families;

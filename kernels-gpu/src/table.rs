@@ -39,7 +39,6 @@ use crate::warpgroup::split_halves::SplitHalves;
 use crate::{gemm_kernels, reducers};
 use half::{bf16, f16};
 
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 reducers! {
     /// The second launches of kernels with the built-in epilogue whose K is split.
     REDUCERS:
@@ -55,7 +54,6 @@ reducers! {
 ///
 /// # Safety
 /// As [`repack`](repack::repack).
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 #[cuda_std::kernel(max_threads = repack::THREADS, min_blocks = repack::MIN_BLOCKS, early_start)]
 pub unsafe fn repack_factors(params: Repack) {
     cuda_std::early_start::wait();
@@ -71,7 +69,6 @@ pub static REPACKER: cuda_std::entry::KernelEntry = repack_factors::ENTRY;
 ///
 /// # Safety
 /// As [`transpose`](repack::transpose::transpose).
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 #[cuda_std::kernel(max_threads = repack::THREADS, min_blocks = repack::transpose::MIN_BLOCKS, early_start)]
 pub unsafe fn transpose_factors(params: Repack) {
     cuda_std::early_start::wait();
@@ -87,7 +84,6 @@ pub static TRANSPOSER: cuda_std::entry::KernelEntry = transpose_factors::ENTRY;
 ///
 /// # Safety
 /// As [`split`](split::split).
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 #[cuda_std::kernel(max_threads = split::THREADS, min_blocks = split::MIN_BLOCKS, early_start)]
 pub unsafe fn split_factors(params: Split) {
     cuda_std::early_start::wait();
@@ -103,7 +99,6 @@ pub static SPLITTER: cuda_std::entry::KernelEntry = split_factors::ENTRY;
 ///
 /// # Safety
 /// As [`split`](split::split).
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 #[cuda_std::kernel(max_threads = split::THREADS, min_blocks = split::MIN_BLOCKS, early_start)]
 pub unsafe fn round_factors(params: Split) {
     cuda_std::early_start::wait();
@@ -115,7 +110,6 @@ pub unsafe fn round_factors(params: Split) {
 #[cfg(not(target_arch = "nvptx64"))]
 pub static ROUNDER: cuda_std::entry::KernelEntry = round_factors::ENTRY;
 
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
     /// All kernels with the built-in epilogue for f32 in two [halves](crate::warpgroup::halves), by layouts. They are apart from the others, since they do not
     /// give what others give.
@@ -132,7 +126,6 @@ gemm_kernels! {
     warp_halves{L}_f32 = WarpHalves<128, 128, 8, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 1, only = unmarked;
 }
 
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
     /// The kernels that compute exactly what halves cannot stand for, by layouts: they are launched behind one of [`HALVES`], and leave at once
     /// unless that has [found a mark](crate::prepare::decision). One of `KERNELS` for each, so that bits are those of any that sums in ascending
@@ -142,7 +135,6 @@ gemm_kernels! {
     warp_tiled_if_marked{L}_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 4, only = marked;
 }
 
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
     /// All kernels with the built-in epilogue for f32 [rounded](crate::warpgroup::rounded) to f16, by layouts: apart from the others for the same reason.
     ROUNDED:
@@ -151,7 +143,6 @@ gemm_kernels! {
     rounded{L}_f32 = Rounded<256, 4, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
 }
 
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
     /// All kernels with the built-in epilogue for f32 rounded to [TF32](cuda_std::mma::tf32), by layouts: apart from the others for the same reason.
     TF32:
@@ -160,7 +151,6 @@ gemm_kernels! {
     tf32{L}_f32 = TensorCore<f32, 128, 128, 16, 8, 16, 4, L>, epilogue = Linear<f32>, min_blocks = 2;
 }
 
-#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 gemm_kernels! {
     /// All kernels with the built-in epilogue, by rung, element type and layouts. A name without layouts means [NN]; where results are
     /// of another type than factors, it ends in both.

@@ -63,12 +63,15 @@ impl TensorMap {
     }
 }
 
-/// Brings a map near, so that the first copy that uses it need not wait for it (`prefetch.tensormap`). It must be one: what the host leaves
-/// zero where nothing is copied is not to be prefetched.
+/// Brings a map near, so that the first copy that uses it need not wait for it (`prefetch.tensormap`).
+///
+/// # Safety
+/// The map must be one that a copy could use: a parameter of the launch or in global memory, and no copy of it on the stack. What the host
+/// leaves zero where nothing is copied is none.
 #[inline(always)]
 #[track_caller]
-pub fn prefetch(map: &TensorMap) {
-    // SAFETY: the map is live, and a prefetch changes nothing.
+pub unsafe fn prefetch(map: &TensorMap) {
+    // SAFETY: as promised by the caller.
     unsafe { backend::bulk_prefetch_map(map.address()) }
 }
 

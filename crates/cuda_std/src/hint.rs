@@ -25,13 +25,17 @@ pub fn whole(value: u64) -> u64 {
 /// and later).
 ///
 /// The value lives in a uniform register: a loop that it bounds counts in uniform registers, a branch on it does not diverge,
-/// and neither costs registers of the lanes. All lanes of the warp must come here together, with the same value. Where they do
-/// not, lanes wait for ever or get each other's bits. The instruction itself does not wait for lanes that have exited; the simulator
-/// takes them for missing ones (`FaultKind::DivergentBarrier`).
+/// and neither costs registers of the lanes.
+///
+/// # Safety
+/// All lanes of the warp come here together, with the same value. Where they do not, lanes wait for ever or get each other's bits. The
+/// instruction itself does not wait for lanes that have exited; the simulator takes them for missing ones
+/// (`FaultKind::DivergentBarrier`).
 #[inline(always)]
 #[track_caller]
-pub fn uniform(value: u32) -> u32 {
-    backend::uniform(value)
+pub unsafe fn uniform(value: u32) -> u32 {
+    // SAFETY: as promised by the caller.
+    unsafe { backend::uniform(value) }
 }
 
 /// A loop written out by the macro itself, for loops whose index must be a constant: registers cannot be indexed, and how much

@@ -66,6 +66,9 @@ pub mod thread;
 pub mod warp;
 pub mod wgmma;
 
+#[cfg(doctest)]
+mod refused;
+
 /// The functions every other module is written with: one PTX instruction each.
 #[cfg(target_arch = "nvptx64")]
 #[path = "ptx.rs"]

@@ -103,10 +103,14 @@ impl Mbarrier {
 
     /// The mbarrier at the same place in shared memory of the block of this rank in the [cluster](crate::cluster) (`mapa`). It may be
     /// this one.
+    ///
+    /// # Safety
+    /// The cluster must have a block of this rank.
     #[inline(always)]
     #[track_caller]
-    pub fn in_block(self, rank: u32) -> ClusterMbarrier {
-        ClusterMbarrier { address: backend::map_shared(self.address, rank) }
+    pub unsafe fn in_block(self, rank: u32) -> ClusterMbarrier {
+        // SAFETY: as promised by the caller.
+        ClusterMbarrier { address: unsafe { backend::map_shared(self.address, rank) } }
     }
 
     /// Arrives as [`arrive`](Self::arrive) does, and before that lets the phase expect `bytes` more bytes of

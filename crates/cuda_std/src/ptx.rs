@@ -84,6 +84,21 @@ pub const RESIDENT_THREADS: u32 = if cfg!(target_feature = "sm_120") {
     1024 // sm_75
 };
 
+/// Blocks that a multiprocessor holds, however small (the same table).
+pub const RESIDENT_BLOCKS: u32 = if cfg!(target_feature = "sm_120") {
+    24
+} else if cfg!(target_feature = "sm_90") {
+    32
+} else if cfg!(target_feature = "sm_89") {
+    24
+} else if cfg!(target_feature = "sm_86") {
+    16
+} else if cfg!(target_feature = "sm_80") {
+    32
+} else {
+    16 // sm_75
+};
+
 #[inline(always)]
 pub fn lane_id() -> u32 {
     let lane;
@@ -180,10 +195,10 @@ pub fn whole(value: u64) -> u64 {
 /// `redux.sync` (section 9.7.13.12), whose result lies in a uniform register.
 #[cfg(target_feature = "sm_80")]
 #[inline(always)]
-pub fn uniform(value: u32) -> u32 {
+pub unsafe fn uniform(value: u32) -> u32 {
     let result;
-    // SAFETY: combines registers of the lanes; the executing lane is one of the mask's. Not `pure`, or the compiler could move
-    // it to where not all lanes come.
+    // SAFETY: combines registers of the lanes, which the caller promises are all here. Not `pure`, or the compiler could move it to
+    // where not all lanes come.
     unsafe {
         asm!("redux.sync.or.b32 {}, {}, 0xffffffff;", out(reg32) result, in(reg32) value,
             options(nomem, nostack))
@@ -194,6 +209,6 @@ pub fn uniform(value: u32) -> u32 {
 /// Older targets lack the instruction.
 #[cfg(not(target_feature = "sm_80"))]
 #[inline(always)]
-pub fn uniform(value: u32) -> u32 {
+pub unsafe fn uniform(value: u32) -> u32 {
     value
 }

@@ -11,7 +11,9 @@ use crate::backend;
 /// directive altogether.
 #[doc(hidden)]
 pub const fn blocks_that_fit(max_threads: u32, min_blocks: u32) -> u32 {
-    let fit = backend::RESIDENT_THREADS / max_threads;
+    let by_threads = backend::RESIDENT_THREADS / max_threads;
+    let fit =
+        if by_threads < backend::RESIDENT_BLOCKS { by_threads } else { backend::RESIDENT_BLOCKS };
     if min_blocks < fit { min_blocks } else { fit }
 }
 

@@ -9,7 +9,8 @@ use crate::memory::SharedPtr;
 /// parameters. All static arrays of a kernel together may take 48 KiB. The contents are undefined until written: the
 /// simulator reports reads of elements that nobody wrote.
 ///
-/// The macro must be expanded once per array in a kernel, outside loops, in a function that is inlined into it once.
+/// The macro must be expanded once per array in a kernel, outside loops, in a function that is inlined into it once. A macro that
+/// declares two arrays must take their names from two places of who calls it: ptxas says otherwise that there are two of one name.
 #[macro_export]
 macro_rules! shared_array {
     ($t:ty; $n:expr) => {
@@ -19,8 +20,8 @@ macro_rules! shared_array {
     };
 }
 
-/// The PTX variable lives in the body of the kernel; its name is made of the place in the source, which is unique
-/// within one kernel.
+/// The PTX variable lives in the body of the kernel, whose functions may be of several files: its name is made of the module and the
+/// place in its file.
 #[cfg(target_arch = "nvptx64")]
 #[doc(hidden)]
 #[macro_export]
@@ -30,8 +31,9 @@ macro_rules! __static_shared {
         // SAFETY: declares a variable and takes its address.
         unsafe {
             core::arch::asm!(
-                concat!(".shared .align 16 .b8 shared_", line!(), "_", column!(), "[{bytes}];"),
-                concat!("mov.u32 {address}, shared_", line!(), "_", column!(), ";"),
+                concat!(".shared .align 16 .b8 shared_{module}_", line!(), "_", column!(), "[{bytes}];"),
+                concat!("mov.u32 {address}, shared_{module}_", line!(), "_", column!(), ";"),
+                module = const $crate::shared::hash(module_path!()),
                 bytes = const $bytes,
                 address = out(reg32) address,
                 options(nostack)
@@ -39,6 +41,17 @@ macro_rules! __static_shared {
         };
         address
     }};
+}
+
+/// A short name of a module (FNV-1a of 64 bits).
+#[doc(hidden)]
+pub const fn hash(module: &str) -> u64 {
+    let (bytes, mut hash, mut i) = (module.as_bytes(), 0xcbf2_9ce4_8422_2325_u64, 0);
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x100_0000_01b3);
+        i += 1;
+    }
+    hash
 }
 
 /// The simulator hands out the arrays of a block in the order in which its first thread declares them.

@@ -364,7 +364,7 @@ unsafe fn same(d: GlobalPtr<u32>, value: u32, other: u32, from: u32, stays: u32)
     if i >= stays {
         return;
     }
-    let value = hint::uniform(if i < from { value } else { other }); // same
+    let value = unsafe { hint::uniform(if i < from { value } else { other }) }; // same
     unsafe { d.add(i as u64).store(value) }
 }
 
@@ -385,5 +385,6 @@ fn a_value_that_is_the_same_in_all_lanes() {
     assert_line(&differs, SOURCE, "same");
     let missing = fault(run(32, 3, 32, 30));
     assert_eq!(missing.kind, FaultKind::DivergentBarrier { missing: [30, 0, 0] });
-    assert_eq!(hint::uniform(8), 8);
+    // SAFETY: this thread is in no kernel.
+    assert_eq!(unsafe { hint::uniform(8) }, 8);
 }

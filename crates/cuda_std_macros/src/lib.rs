@@ -78,12 +78,13 @@ impl Parse for LaunchBounds {
 /// pub unsafe fn scale(x: GlobalPtr<f32>, factor: f32, len: u32) { .. }
 /// ```
 ///
-/// The function must be `unsafe`, not generic, and return nothing; its parameters must be `Copy` and are passed by
-/// value. The optional bounds are constant expressions of type `u32` and become the PTX directives
+/// The function must be `unsafe`, not generic, and return nothing; its parameters must be `Copy`, take at least a byte each (PTX has
+/// none that take nothing), and are passed by value. The optional bounds are constant expressions of type `u32` and become the PTX directives
 /// `.maxntid`, `.minnctapersm` and `.maxnreg` (PTX ISA, section 11.4): `max_threads` threads in a block at most,
 /// `min_blocks` blocks resident on a multiprocessor at least, `max_registers` registers a thread at most. Where a
-/// multiprocessor of the architecture cannot hold `min_blocks` blocks of `max_threads`, as many as it can hold are asked
-/// for.
+/// multiprocessor of the architecture cannot hold `min_blocks` blocks of `max_threads`, for its threads or for the number of
+/// blocks, as many as it can hold are asked for. A later GPU that runs the same PTX may hold fewer (1,536 threads of 8.6, 8.9
+/// and 12.0 beside 2,048 of 8.0): there the bound is left out of account, and a thread may take more registers.
 ///
 /// With `cluster = n` each `n` blocks that follow each other along x are a [cluster](../cuda_std/cluster/index.html), which a launch need
 /// not ask for (`.reqnctapercluster`); the grid must be a multiple of that. On targets without clusters, and for 1, blocks are on their
@@ -97,7 +98,7 @@ impl Parse for LaunchBounds {
 /// passes a `T`, as for any other parameter. It needs PTX ISA 7.7, which rustc writes for sm_90a; on older targets the launch of such
 /// a kernel ends at once.
 ///
-/// On the host the attribute adds a module of the function's name with one constant, `ENTRY`.
+/// The attribute adds a module of the function's name. On the host it has one constant, `ENTRY`; on the device it has the entry.
 ///
 /// On the device the crate must enable `#![feature(abi_ptx, asm_experimental_arch)]`.
 #[proc_macro_attribute]
@@ -199,6 +200,13 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
             quote!(*arguments[#index].cast::<#passed>())
         }
     });
+    // One that takes nothing would not be there, and those behind it be counted wrong.
+    let sizes = types.iter().map(|passed| {
+        let message = format!("a parameter of the kernel `{name}` takes no bytes");
+        quote!(
+            const _: () = assert!(::core::mem::size_of::<#passed>() > 0, #message);
+        )
+    });
     // The compiler does not align a parameter to more than 16 bytes.
     let constants = parameters.iter().enumerate().filter(|(_, of)| of.grid_constant);
     let alignments = constants.map(|(index, _)| {
@@ -246,6 +254,7 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     Ok(quote! {
         #(#lines)*
         #(#alignments)*
+        #(#sizes)*
 
         #(#attrs)*
         #[cfg_attr(target_arch = "nvptx64", inline(always))]
@@ -291,4 +300,53 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the attribute says of a kernel that it refuses, or nothing.
+    fn refusal(bounds: &str, function: &str) -> Option<String> {
+        let bounds = match syn::parse_str(bounds) {
+            Ok(bounds) => bounds,
+            Err(error) => return Some(error.to_string()),
+        };
+        let function = syn::parse_str(function).expect("the example is a function");
+        expand(bounds, function).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_refused_with_the_reason() {
+        const KERNEL: &str = "unsafe fn f(x: u32) {}";
+        for (bounds, function, message) in [
+            ("", "fn f(x: u32) {}", "a kernel must be an `unsafe fn`"),
+            ("", "unsafe fn f<T>(x: T) {}", "cannot be generic"),
+            ("", "unsafe fn f() -> u32 { 0 }", "a kernel returns nothing"),
+            ("", "unsafe fn f(&self) {}", "a kernel is not a method"),
+            ("", "unsafe fn f(#[grid_constant] x: u32) {}", "a grid constant is `name: &Type`"),
+            (
+                "",
+                "unsafe fn f(#[grid_constant] x: &mut u32) {}",
+                "a grid constant is `name: &Type`",
+            ),
+            ("min_blocks = 2", KERNEL, "`min_blocks` needs `max_threads`"),
+            ("max_threads", KERNEL, "expected `max_threads = value`"),
+            ("early_start = 1", KERNEL, "`early_start` has no value"),
+            ("early_start, early_start", KERNEL, "this is given twice"),
+            ("cluster = 2, cluster = 2", KERNEL, "this is given twice"),
+            ("threads = 128", KERNEL, "expected `max_threads`, `min_blocks`"),
+        ] {
+            let refused = refusal(bounds, function).unwrap_or_default();
+            assert!(refused.contains(message), "#[kernel({bounds})] {function}: {refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_a_kernel_is_taken() {
+        for bounds in ["", "max_threads = 8 * N, min_blocks = 2, cluster = 2, early_start"] {
+            let function = "pub unsafe fn f(x: u32, #[grid_constant] map: &TensorMap) {}";
+            assert_eq!(refusal(bounds, function), None, "{bounds}");
+        }
+    }
 }

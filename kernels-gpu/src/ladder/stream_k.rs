@@ -85,7 +85,8 @@ impl<
     #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let block = thread::block_idx_x();
-        let Share { unfinished, finished, first_helper } = share(&p, Self::TILE, block);
+        // SAFETY: all threads of the block get here.
+        let Share { unfinished, finished, first_helper } = unsafe { share(&p, Self::TILE, block) };
         let origin = |segment: Segment| grouped_tile_at(&Self::TILE, p.m, p.n, segment.tile);
         let depth = |segment: Segment| depth(segment, BK as u32, p.k);
 
@@ -120,21 +121,26 @@ impl<
 }
 
 /// What a block of this launch sums, in values that are the same for all its threads.
+///
+/// # Safety
+/// All threads of the block get here, with its index.
 #[device_inline]
-fn share<T: Element, E>(p: &GemmParams<T, E>, tile: Tile, block: u32) -> Share {
+unsafe fn share<T: Element, E>(p: &GemmParams<T, E>, tile: Tile, block: u32) -> Share {
     let slices = p.k.div_ceil(tile.bk).max(1);
     let whole = tiles(&tile, p.m, p.n) - p.shared_tiles;
     let shares = Shares::new(p.shared_tiles, thread::grid_dim_x() - whole, slices);
     let Share { unfinished, finished, first_helper } = shares.of(block);
-    let uniform = |segment: Segment| Segment {
-        tile: hint::uniform(segment.tile),
-        first: hint::uniform(segment.first),
-        end: hint::uniform(segment.end),
+    // SAFETY: as promised by the caller; nothing above depends on the thread.
+    let uniform = |value| unsafe { hint::uniform(value) };
+    let segment = |Segment { tile, first, end }| Segment {
+        tile: uniform(tile),
+        first: uniform(first),
+        end: uniform(end),
     };
     Share {
-        unfinished: uniform(unfinished),
-        finished: uniform(finished),
-        first_helper: hint::uniform(first_helper),
+        unfinished: segment(unfinished),
+        finished: segment(finished),
+        first_helper: uniform(first_helper),
     }
 }
 

@@ -314,9 +314,11 @@ impl<const STAGES: u32> Ring<STAGES> {
 #[device_inline]
 #[track_caller]
 pub unsafe fn is_elected(consumers: u32) -> bool {
-    let warp = hint::uniform(thread::thread_idx_x() / WARP);
     // SAFETY: as promised by the caller.
-    warp == consumers / WARP && unsafe { warp::elect(warp::FULL_MASK) }
+    unsafe {
+        let warp = hint::uniform(thread::thread_idx_x() / WARP);
+        warp == consumers / WARP && warp::elect(warp::FULL_MASK)
+    }
 }
 
 /// Barrier `index` of those that begin at an address of shared memory.

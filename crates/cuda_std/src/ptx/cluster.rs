@@ -26,13 +26,13 @@ pub fn cluster_rank() -> u32 {
 
 /// `mapa` ("Data Movement and Conversion Instructions: mapa").
 #[inline(always)]
-pub fn map_shared(address: u32, rank: u32) -> u32 {
+pub unsafe fn map_shared(address: u32, rank: u32) -> u32 {
     if !CLUSTERS {
         // SAFETY: a trap has no operands.
         unsafe { nvptx::trap() }
     }
     let mapped;
-    // SAFETY: arithmetic on registers.
+    // SAFETY: the caller promises that the cluster has such a block.
     unsafe {
         asm!("mapa.shared::cluster.u32 {m}, {a}, {r};",
             m = out(reg32) mapped, a = in(reg32) address, r = in(reg32) rank, options(pure, nomem, nostack))

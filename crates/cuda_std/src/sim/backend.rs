@@ -146,6 +146,6 @@ pub fn whole(value: u64) -> u64 {
 
 #[inline(always)]
 #[track_caller]
-pub fn uniform(value: u32) -> u32 {
+pub unsafe fn uniform(value: u32) -> u32 {
     sim::uniform(value, Location::caller())
 }

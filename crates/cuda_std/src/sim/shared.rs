@@ -5,6 +5,7 @@
 //! one array does not end in the next one, as it would on a GPU.
 
 mod bulk;
+mod region;
 mod statics;
 
 pub(super) use statics::DeclarationError;
@@ -12,14 +13,11 @@ pub(super) use statics::DeclarationError;
 use super::accessor::Accessor;
 use super::fault::AccessKind;
 use super::fences::Fences;
-use super::in_flight::{BeingRead, InFlight};
 use super::limits::WARP_THREADS;
-use super::objects::Objects;
-use super::operands::{Operands, UNIT, Warpgroups};
+use super::operands::{UNIT, Warpgroups};
 use super::record::Write;
-use super::remote_readers::RemoteReaders;
-use super::shadow::Shadow;
 use super::violation::Violation;
+use region::Region;
 use statics::StaticArray;
 
 /// Address of the first static array. The first KiB is not the kernel's, as on GPUs since compute capability 8.0, so
@@ -29,53 +27,6 @@ pub(super) const STATIC_BASE: u32 = 1 << 10;
 /// Address of dynamic shared memory: a multiple of 1 KiB, as a block is promised, and of nothing more, as it is on GPUs behind the KiB that is not the
 /// kernel's.
 pub(crate) const DYNAMIC_BASE: u32 = (1 << 20) + (1 << 10);
-
-/// Memory with its records.
-#[derive(Default)]
-struct Region {
-    data: Vec<u8>,
-    shadow: Shadow,
-    in_flight: InFlight,
-    objects: Objects,
-    operands: Operands,
-    being_read: BeingRead,
-    remote_readers: RemoteReaders,
-}
-
-impl Region {
-    fn grow(&mut self, bytes: u32) {
-        let bytes = bytes as usize;
-        if self.data.len() < bytes {
-            self.data.resize(bytes, 0);
-        }
-        self.shadow.grow(bytes);
-        self.in_flight.grow(bytes);
-        self.being_read.grow(bytes);
-        self.operands.grow(bytes);
-    }
-
-    /// Fails where a read of an aligned range meets what runs in the background, or an mbarrier.
-    #[inline(always)]
-    fn readable(&self, offset: usize, bytes: usize) -> Result<(), Violation> {
-        self.objects.check(offset, bytes)?;
-        self.in_flight.check(offset, bytes)
-    }
-
-    /// Fails where a write to an aligned range meets what runs in the background, an mbarrier, or what other blocks have read.
-    #[inline(always)]
-    fn ready(
-        &mut self,
-        offset: usize,
-        bytes: usize,
-        who: &Accessor<'_>,
-        warpgroups: &Warpgroups,
-    ) -> Result<(), Violation> {
-        self.readable(offset, bytes)?;
-        self.being_read.check(offset, bytes)?;
-        self.remote_readers.write(offset, bytes, who)?;
-        self.operands.check_write(offset, bytes, who, warpgroups)
-    }
-}
 
 /// Agents of a block of so many threads (see [`clocks`](super::clocks)): the first half are the threads, of whole warps, and the
 /// warpgroups, the second what copies for them.

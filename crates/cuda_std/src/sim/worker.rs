@@ -1,30 +1,27 @@
 //! The state of one host thread while it runs blocks, and what the running kernel thread needs of it.
 
-use super::async_copy::CopyQueue;
+mod thread;
+
+pub(super) use thread::{Fiber, State, Stop, Thread};
+
 use super::block::{Job, coordinates};
-use super::bulk_copy::StoreQueue;
 use super::clocks::{Clocks, Knowledge, Member, merge};
-use super::cluster::{Attendance, Neighbours};
-use super::collective::Collective;
+use super::cluster::Neighbours;
 use super::counters::Counters;
-use super::double_mma::Doubles;
 use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
 use super::global::Table;
 use super::global_order::Heard;
 use super::limits::WARP_THREADS;
 use super::log::{Entry, Log};
-use super::mbarrier::{Mbarriers, Wait};
-use super::mma::Fragments;
-use super::named_barrier::{NamedBarriers, NamedWait};
+use super::mbarrier::Mbarriers;
+use super::named_barrier::NamedBarriers;
 use super::progress::Progress;
 use super::registers::Registers;
 use super::shared::{SharedMemory, agents_of};
-use super::signal::SignalWait;
 use super::sites::Watch;
 use super::stack::Stacks;
-use super::wgmma::{Step, Warpgroup};
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, Yielder};
+use super::wgmma::Warpgroup;
+use corosensei::Yielder;
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::{null, null_mut};
@@ -68,105 +65,6 @@ fn outside_of_kernel() -> ! {
     panic!(
         "a device function was called outside of a kernel: launch the kernel with `Simulator::launch`"
     )
-}
-
-/// Why a kernel thread stopped.
-pub(super) enum Stop {
-    /// Its log is full: it goes on as soon as the other lanes have stopped too.
-    LogFull,
-    /// It waits at a block barrier.
-    Barrier(&'static Location<'static>),
-    /// It waits at a warp-collective operation.
-    Collective(Collective),
-    /// It waits for an mbarrier.
-    Mbarrier(Wait),
-    /// It waits for a signal.
-    Signal(SignalWait),
-    /// It waits for its warpgroup.
-    Warpgroup(Step),
-    /// It waits at a named barrier.
-    NamedBarrier(NamedWait),
-    /// It waits at a barrier of the cluster.
-    ClusterBarrier(&'static Location<'static>),
-    /// It broke a rule, which it has left in `Worker::fault`.
-    Fault,
-}
-
-/// A kernel thread as a coroutine: it is resumed with the result of the warp-collective operation it waited at, and
-/// returns what `catch_unwind` made of its end.
-pub(super) type Fiber = Coroutine<u32, Stop, std::thread::Result<()>, DefaultStack>;
-
-/// What a kernel thread waits for.
-#[derive(Clone, Copy)]
-pub(super) enum State {
-    /// Nothing.
-    Ready,
-    /// The block.
-    Barrier(&'static Location<'static>),
-    /// Lanes of its warp.
-    Collective(Collective),
-    /// A phase of an mbarrier.
-    Mbarrier(Wait),
-    /// A signal.
-    Signal(SignalWait),
-    /// Threads of its warpgroup.
-    Warpgroup(Step),
-    /// The warps of a named barrier.
-    NamedBarrier(NamedWait),
-    /// All threads of the cluster.
-    ClusterBarrier(&'static Location<'static>),
-    /// It has returned.
-    Exited,
-}
-
-/// A thread of the block.
-pub(super) struct Thread {
-    pub(super) state: State,
-    /// `None` before the first and after the last step.
-    pub(super) fiber: Option<Fiber>,
-    pub(super) yielder: *const Yielder<u32, Stop>,
-    /// Static shared arrays it has declared.
-    pub(super) declared: usize,
-    /// Asynchronous copies it has issued and not waited for.
-    pub(super) copies: CopyQueue,
-    /// Bulk stores it has issued and not waited for.
-    pub(super) stores: StoreQueue,
-    /// Result of the warp-collective operation it waited at.
-    pub(super) result: u32,
-    /// What it brings to the operation on matrices that it waits at, and takes away from it.
-    pub(super) fragments: Fragments,
-    /// The same for products in double precision.
-    pub(super) doubles: Doubles,
-    pub(super) attendance: Attendance,
-    /// Whether it may not touch global memory yet.
-    pub(super) is_early: bool,
-    /// How often it has gone on, where that is limited.
-    pub(super) steps: u64,
-}
-
-impl Thread {
-    /// A thread that has not started, of a kernel that may begin [early](crate::early_start) or not.
-    pub(super) fn new(is_early: bool) -> Self {
-        Thread {
-            is_early,
-            state: State::Ready,
-            fiber: None,
-            yielder: null(),
-            declared: 0,
-            copies: CopyQueue::default(),
-            stores: StoreQueue::default(),
-            result: 0,
-            fragments: Fragments::default(),
-            doubles: Doubles::default(),
-            attendance: Attendance::Away,
-            steps: 0,
-        }
-    }
-
-    /// Whether a barrier of the cluster need not wait for it.
-    pub(super) fn has_arrived(&self) -> bool {
-        self.attendance == Attendance::Arrived || matches!(self.state, State::Exited)
-    }
 }
 
 /// An allocation of global memory that was accessed recently.

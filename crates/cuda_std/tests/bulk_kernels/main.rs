@@ -2,10 +2,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/device.rs"]
+mod device;
 mod kernels;
 
 use common::{download, launch, upload};
-use cuda_builder::CudaBuilder;
 use cuda_std::sim::Simulator;
 use cuda_std::swizzle::Swizzle;
 use cuda_std::tensor_map::{ElementType, TiledTensor};
@@ -13,24 +14,6 @@ use kernels::{
     COLS, RESULTS, RING_SHARED, RING_THREADS, ROWS, SHARERS, THREADS, load_box, ring, share_boxes,
     store_box,
 };
-use std::fs;
-use std::path::Path;
-
-/// The kernels as a crate of their own.
-const MANIFEST: &str = r#"
-[package]
-name = "bulk-kernels"
-version = "0.0.0"
-edition = "2024"
-
-[lib]
-crate-type = ["cdylib"]
-
-[dependencies]
-cuda_std = { path = "CUDA_STD" }
-
-[workspace]
-"#;
 
 /// Instructions of each kernel where the target has bulk copies.
 const INSTRUCTIONS: [(&str, &[&str]); 4] = [
@@ -86,23 +69,10 @@ const INSTRUCTIONS: [(&str, &[&str]); 4] = [
 
 #[test]
 fn kernels_compile_to_the_instructions_they_name() {
-    // In the target folder of this workspace, whose `core` is compiled already.
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bulk_kernels");
-    let package = folder.join("kernels");
-    let cuda_std = env!("CARGO_MANIFEST_DIR");
-    fs::create_dir_all(package.join("src")).unwrap();
-    fs::write(package.join("Cargo.toml"), MANIFEST.replace("CUDA_STD", cuda_std)).unwrap();
-    fs::copy(format!("{cuda_std}/../../Cargo.lock"), package.join("Cargo.lock")).unwrap();
-    fs::write(package.join("src/lib.rs"), include_str!("kernels.rs")).unwrap();
-    let out = folder.join("out");
-    let modules = CudaBuilder::new(&package).out_dir(out).archs(["sm_75", "sm_90a"]).build();
-    let modules = modules.unwrap();
+    let source = [("lib.rs", include_str!("kernels.rs"))];
+    let modules = device::compile("bulk_kernels", &source, ["sm_75", "sm_90a"]);
     for (entry, instructions) in INSTRUCTIONS {
-        let ptx = |arch: &str| {
-            let module = modules.iter().find(|m| (&*m.arch, &*m.entry) == (arch, entry));
-            fs::read_to_string(&module.unwrap().path).unwrap()
-        };
-        let hopper = ptx("sm_90a");
+        let hopper = device::text(&modules, "sm_90a", entry);
         for instruction in instructions {
             assert!(hopper.contains(instruction), "{instruction}:\n{hopper}");
         }
@@ -112,7 +82,7 @@ fn kernels_compile_to_the_instructions_they_name() {
         // A barrier that is copied to where only some threads come is another one.
         let barriers = hopper.matches("barrier.cluster.arrive;").count();
         assert_eq!(barriers, usize::from(entry == "share_boxes"), "{hopper}");
-        let turing = ptx("sm_75");
+        let turing = device::text(&modules, "sm_75", entry);
         assert!(turing.contains("trap;") && !turing.contains("cp.async"), "{turing}");
         assert!(!turing.contains("cluster"), "{turing}");
     }

@@ -131,7 +131,7 @@ impl<const N: usize> Powers<N> {
             })*};
         }
         // SAFETY: as promised by the caller.
-        let rounds = hint::uniform(if unsafe { all(near) } { 1 } else { 2 });
+        let rounds = unsafe { hint::uniform(if all(near) { 1 } else { 2 }) };
         for round in 0..rounds {
             let part = |exponent: i32| match (rounds, round) {
                 (1, _) => exponent,

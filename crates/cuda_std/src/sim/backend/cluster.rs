@@ -21,7 +21,7 @@ pub fn cluster_rank() -> u32 {
 
 #[inline(always)]
 #[track_caller]
-pub fn map_shared(address: u32, rank: u32) -> u32 {
+pub unsafe fn map_shared(address: u32, rank: u32) -> u32 {
     sim::map_shared(address, rank, Location::caller())
 }
 

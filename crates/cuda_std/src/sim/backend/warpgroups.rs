@@ -27,6 +27,9 @@ pub unsafe fn increase_registers<const N: u32>() {
 /// Threads that a multiprocessor holds: of compute capability 9.0, the only one on which registers can be handed over.
 pub const RESIDENT_THREADS: u32 = 2048;
 
+/// Blocks that it holds, however small.
+pub const RESIDENT_BLOCKS: u32 = 32;
+
 /// The simulator's can hand registers over.
 pub const REGISTER_TRANSFERS: bool = true;
 
