@@ -172,9 +172,14 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
     #[device_inline]
     pub unsafe fn prefetch(factor: Inside<'_>, rows: u32) {
         let is_rest = !M::TRANSPOSED && factor.end.is_some_and(|end| end < rows);
-        let map = if is_rest { factor.rest.map } else { factor.whole.map };
         // SAFETY: as promised by the caller.
-        unsafe { bulk_copy::prefetch(map) }
+        unsafe {
+            if is_rest {
+                bulk_copy::prefetch(factor.rest.map);
+            } else {
+                bulk_copy::prefetch(factor.whole.map);
+            }
+        }
     }
 
     /// Begins to copy a portion of `width` rows of A or columns of B from `first` on, one of `BLOCKS`, those of a [tile that fits](crate::warpgroup::fit), to as many blocks of a
