@@ -209,6 +209,24 @@ fn the_table_of_records_names_them_all() {
     assert!(records.is_empty(), "not in the table: {records:?}");
 }
 
+/// What a page takes its numbers from is current, and nothing else.
+#[test]
+fn current_records_are_those_that_pages_name() {
+    let read = |page: &str| {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap()
+    };
+    let (pages, table) =
+        (read("README.md") + &read("docs/performance.md"), read("docs/measurements/README.md"));
+    let (_, current) = table.split_once("## Current records").unwrap();
+    let (current, _) = current.split_once("\n## ").unwrap();
+    let rows = current.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(']'));
+    let names: Vec<&str> = rows.map(|(name, _)| name).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        assert!(pages.contains(name), "no page names {name}");
+    }
+}
+
 /// How many cases of all records of a table are at least as fast as the vendor's, and how many there are.
 fn as_fast(table: &str) -> (u32, u32) {
     let row = table.lines().find(|line| line.contains("cases that are at least as fast")).unwrap();

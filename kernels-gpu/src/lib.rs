@@ -13,6 +13,7 @@
 //! | [`tile`] | which part of D a block owns |
 //! | [`slices`] | the ways of A and B into shared memory, and its stages in turn |
 //! | [`thread_tile`] | sums in the registers of a thread, and the micro-kernel that builds them |
+//! | [`share_of_registers`] | how many registers those have who bring slices, and those who multiply |
 //! | [`maps`], [`swapped`] | what bulk copies must be told; kernels that compute the transpose of D |
 //! | [`mod@epilogue`] | what happens to a sum before it is stored |
 //! | [`schedule`] | several blocks for a tile, several tiles for a block |
@@ -37,6 +38,7 @@ pub mod maps;
 pub mod params;
 pub mod prepare;
 pub mod schedule;
+pub mod share_of_registers;
 pub mod slices;
 pub mod swapped;
 // Not for unit tests: none of them runs an instantiation, and all together take minutes to compile. Nor for PTX of crates whose

@@ -185,8 +185,8 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
     pub sharing_blocks: u32,
     /// Memory for unfinished sums.
     pub workspace: Workspace<T>,
-    /// Maps of A, B and D, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
-    /// which the kernel's entry lets this refer: a launch passes [`Maps::NONE`] here.
+    /// Maps of A, B, C and D, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
+    /// which the kernel's entry lets this refer: a launch passes [`Maps::of_products`] here, which says how many products its blocks go through.
     pub maps: Maps,
     /// What happens to a sum before it is stored.
     pub epilogue: E,

@@ -100,7 +100,8 @@ const EARLY: u32 = 2;
 type Sums<L, const BN: usize, const BM: usize> =
     WarpgroupTile<BN, BM, <L as MajorLayouts>::Operands>;
 
-/// Threads among which a row of sums is divided.
+/// Threads among which a row of sums is divided (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts": each lane of a quad has two of 8
+/// columns).
 const THREADS_OF_ROW: usize = 4;
 
 /// Rows of sums that a thread has a part of, in each piece of a [`WarpgroupTile`].

@@ -4,13 +4,15 @@ use crate::{expected, integers};
 use cuda_std::memory::GlobalPtr;
 use regemm::ndarray::Array3;
 use regemm::{
-    Activation, CustomKernel, Device, Epilogue, Error, Gemm, KernelChoice, Layouts, Linear, bf16,
+    Activation, Computed, CustomKernel, Device, Epilogue, Error, Gemm, KernelChoice, Layouts,
+    Linear, Precision, bf16,
 };
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::ladder::naive::Naive;
 use regemm_kernels::ladder::tiled::Tiled;
 use regemm_kernels::layout::{Nn, Nt, Tn};
 use regemm_kernels::swapped::SwapAB;
+use regemm_kernels::warp::tensor_core::TensorCore;
 use regemm_kernels::warpgroup::Warpgroup;
 
 /// `min(sum, limit[col])`, with limits of its own for each product of a batch.
@@ -63,6 +65,12 @@ gemm_kernels! {
     placed_pair_nt_bf16 = Warpgroup<bf16, 128, 256, 64, 4, Nt, 2, bf16, 1, true>, epilogue = Placed, min_blocks = 1, factors = mapped;
 }
 
+gemm_kernels! {
+    /// One that rounds its factors.
+    ROUNDED:
+    capped_tf32_f32 = TensorCore<f32, 128, 128, 16, 8, 16, 4>, epilogue = Capped, min_blocks = 1;
+}
+
 fn capped() -> CustomKernel<f32, Capped> {
     capped_of_row(0)
 }
@@ -96,6 +104,26 @@ fn an_epilogue_of_the_users_own() {
     unsafe { gemm.enqueue_custom(&stream, &copy, epilogue, &mut d) }.unwrap();
     assert_eq!(d.to_array().unwrap(), want);
     assert_eq!(capped().report(&device).unwrap().max_threads, Some(64));
+}
+
+#[test]
+fn a_report_says_what_the_users_own_computes_in() {
+    let device = Device::sim();
+    let (a, b) = (integers(10, 6, 1), integers(6, 9, 2));
+    let (da, db) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
+    let limits = device.vector(&[3.0f32; 9]).unwrap();
+    let epilogue = Capped { limits: GlobalPtr::from_address(limits.address()), stride: 0 };
+    for (row, precision) in [(&KERNELS[0], Precision::Exact), (&ROUNDED[0], Precision::Tf32)] {
+        // SAFETY: a row of the tables above, whose epilogue is this one; the simulator needs no PTX.
+        let kernel = unsafe { CustomKernel::<f32, Capped>::new(row, &[]) }.unwrap();
+        let mut d = device.matrix(10, 9).unwrap();
+        let gemm = Gemm::new(&da, &db).epilogue_reads_vector(&limits);
+        // SAFETY: there are as many limits as columns.
+        let report = unsafe { gemm.run_custom(&kernel, epilogue, &mut d) }.unwrap();
+        assert_eq!(report.computed, Computed::In(precision), "{}", row.name);
+        // Small integers are not rounded.
+        assert_eq!(d.to_array().unwrap(), expected(&a.view(), &b.view()).mapv(|x| x.min(3.0)));
+    }
 }
 
 #[test]

@@ -27,6 +27,14 @@
 //! | [`math`] | fused multiply-add |
 //! | [`hint`] | what the compiler should not know |
 //!
+//! And for the host alone:
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | `entry` | kernels as a host launches them |
+//! | `tensor_map` | which tensors bulk copies can reach, and in which boxes |
+//! | `sim` | the simulator |
+//!
 //! # The one rule of the simulator
 //!
 //! It sees what goes through this crate. Kernels therefore reach memory only through [`memory::GlobalPtr`] and

@@ -126,6 +126,9 @@ fn device_json(device: &Device) -> Value {
     let peaks =
         Dtype::ALL.map(|dtype| (dtype.name().to_owned(), json!(device.info().peak_flops(dtype))));
     object["peak_flops"] = Value::Object(peaks.into_iter().collect());
+    let peaks = Dtype::ALL
+        .map(|dtype| (dtype.name().to_owned(), json!(device.info().tensor_peak_flops(dtype))));
+    object["tensor_peak_flops"] = Value::Object(peaks.into_iter().collect());
     object
 }
 
@@ -178,13 +181,21 @@ fn describe(info: &DeviceInfo) -> String {
         count(info.registers_per_multiprocessor.into()),
         bytes(info.shared_bytes_per_multiprocessor.into())
     ));
-    let peaks: Vec<String> = [Dtype::F32, Dtype::F64]
-        .into_iter()
-        .filter_map(|dtype| Some((dtype, info.peak_flops(dtype)?)))
-        .map(|(dtype, peak)| format!("{dtype} {:.1} TFLOP/s", peak / 1e12))
-        .collect();
-    if !peaks.is_empty() {
-        lines.push(format!("peak outside the tensor cores: {}", peaks.join(", ")));
+    let peaks = |peaks: &[(&str, Option<f64>)]| {
+        let known = peaks.iter().filter_map(|&(name, peak)| Some((name, peak? / 1e12)));
+        known.map(|(name, peak)| format!("{name} {peak:.1} TFLOP/s")).collect::<Vec<_>>().join(", ")
+    };
+    let plain = [Dtype::F32, Dtype::F64].map(|dtype| (dtype.name(), info.peak_flops(dtype)));
+    let of_tensor_cores = [("f16 and bf16", Dtype::F16), ("tf32", Dtype::F32), ("f64", Dtype::F64)];
+    let of_tensor_cores =
+        of_tensor_cores.map(|(name, dtype)| (name, info.tensor_peak_flops(dtype)));
+    for (units, peaks) in [
+        ("outside the tensor cores", peaks(&plain)),
+        ("of the tensor cores", peaks(&of_tensor_cores)),
+    ] {
+        if !peaks.is_empty() {
+            lines.push(format!("peak {units}: {peaks}"));
+        }
     }
     lines.join("\n  ")
 }

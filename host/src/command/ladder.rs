@@ -85,7 +85,6 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         (sizes, _) => sizes.to_vec(),
     };
     let ladder = Ladder {
-        peak: device.info().peak_flops(arguments.dtype.factors),
         bar: progress::bar((sizes.len() * kernels.len()) as u64),
         device,
         layouts,
@@ -102,8 +101,6 @@ struct Ladder {
     kernels: Vec<&'static KernelInfo>,
     reps: usize,
     seed: u64,
-    /// Operations a second that the device can do at most, if known.
-    peak: Option<f64>,
     bar: ProgressBar,
 }
 
@@ -139,7 +136,8 @@ fn climb<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         "dtype": types.name(),
         "layouts": ladder.layouts.name(),
         "seed": ladder.seed,
-        "peak_flops": ladder.peak,
+        "peak_flops": info.peak_flops(T::DTYPE),
+        "tensor_peak_flops": info.tensor_peak_flops(T::DTYPE),
         "results": results,
     }))?;
     if wrong.is_empty() { Ok(()) } else { Err(Failure::Verification(wrong.join("; "))) }
@@ -253,7 +251,7 @@ impl Ladder {
             let taken = rung.seconds();
             let speed = taken.map(|taken| size.operations() / taken);
             let speed_up = before(index).and_then(Rung::seconds).zip(taken);
-            let share = speed.zip(self.peak).map(|(speed, peak)| speed / peak);
+            let share = speed.and_then(|speed| self.share_of_peak(rung, speed));
             let mut row = vec![
                 rung.kernel.name.to_owned(),
                 or_dash(taken.map(seconds)),
@@ -268,6 +266,11 @@ impl Ladder {
         format!("{table}\nspeed-up: relative to the kernel in the row above")
     }
 
+    /// Of the peak of the units that a rung multiplies with, if known.
+    fn share_of_peak(&self, rung: &Rung, flops: f64) -> Option<f64> {
+        Some(flops / self.device.info().peak_flops_of(rung.kernel)?)
+    }
+
     fn json(&self, size: Size, rungs: &[Rung]) -> Value {
         let kernels: Vec<Value> = rungs
             .iter()
@@ -280,7 +283,7 @@ impl Ladder {
                     "seconds": taken,
                     "spread": rung.samples.as_ref().map(Samples::spread),
                     "gflops": speed.map(|speed| speed / 1e9),
-                    "share_of_peak": speed.zip(self.peak).map(|(speed, peak)| speed / peak),
+                    "share_of_peak": speed.and_then(|speed| self.share_of_peak(rung, speed)),
                     "counters": rung.counters.as_ref().map(counters_json),
                     "verification": verification_json(&rung.verification),
                 })

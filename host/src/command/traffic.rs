@@ -16,9 +16,9 @@ use super::save::Destination;
 use measured::Measured;
 use regemm::kernels::{Problem, Types};
 use regemm::traffic::formula::Formula;
-use regemm::traffic::roofline::{Placement, Roofs};
+use regemm::traffic::roofline::{Attainable, Placement, Roofs};
 use regemm::traffic::{Traffic, compulsory_bytes, count};
-use regemm::{Device, DeviceInfo, Error, KernelInfo, Schedule, gpus};
+use regemm::{Device, DeviceInfo, Error, KernelInfo, Rung, Schedule, gpus};
 use regemm_report::pictures;
 use regemm_report::roofline::{Point, Roofline};
 use serde_json::{Value, json};
@@ -62,8 +62,8 @@ Counts come from the simulator, also on a machine with a GPU: they are exact and
 stands what a formula gives for the kernel's tile sizes. Kernels whose blocks share tiles, and those with warps that \
 only copy, have no formula and are left out. Where the two must be equal and are not, the exit code is 1.
 
-The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a kernel attain: at most its peak, and at \
-most what its memories deliver for each operation. Caches decide how much really comes from global memory, so there \
+The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a kernel attain: at most the peak of the units \
+that it multiplies with, which is another for tensor cores, and at most what its memories deliver for each operation. Caches decide how much really comes from global memory, so there \
 are two answers: as if there were none, and as if they were perfect. The picture shows the first; a kernel whose \
 circle is below the roof is held back by shared memory, one that was measured above its circle was helped by the \
 caches.
@@ -145,7 +145,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let formula = Formula::new(kernel, &problem).ok_or_else(|| too_large(size))?;
         let counted = (!arguments.formulas).then(|| count(kernel, &problem)).transpose()?;
         let traffic = counted.as_ref().unwrap_or(&formula.traffic);
-        let placement = roofs.place(traffic, &problem).ok_or_else(|| too_large(size))?;
+        let placement = roofs.place(kernel, traffic, &problem).ok_or_else(|| too_large(size))?;
         let attained = measured.as_ref().and_then(|measured| measured.speed(kernel.name));
         rows.push(Row { kernel, formula, counted, placement, attained });
         bar.inc(1);
@@ -220,6 +220,7 @@ impl Survey {
             intensity: row.placement.global_intensity,
             attained: row.attained,
             attainable: row.placement.without_caches.flops,
+            on_tensor_cores: row.kernel.rung >= Rung::TensorCore,
         });
         Roofline {
             title: format!(
@@ -229,6 +230,7 @@ impl Survey {
                 self.problem.types()
             ),
             peak_flops: self.roofs.peak_flops,
+            tensor_peak_flops: self.roofs.tensor_peak_flops,
             bandwidth: self.roofs.bandwidth,
             // Its roof is over another intensity than that of the points; `attainable` takes it into account.
             shared_bandwidth: None,
@@ -238,6 +240,8 @@ impl Survey {
 
     fn json(&self, roofline: &Roofline) -> Value {
         let kernel = |(index, row): (usize, &Row)| {
+            let peak = self.roofs.peak_of(row.kernel);
+            let share = |attainable: Attainable| peak.map(|peak| attainable.flops / peak);
             json!({
                 "kernel": row.kernel.name,
                 "rung": row.kernel.rung.name(),
@@ -247,9 +251,8 @@ impl Survey {
                 "agrees": row.counted.map(|counted| !must_differ(row, &counted)),
                 "fewer_global_loads": self.fewer_loads(index),
                 "roofline": row.placement,
-                "share_of_peak": row.placement.without_caches.flops / self.roofs.peak_flops,
-                "share_of_peak_with_perfect_caches":
-                    row.placement.with_perfect_caches.flops / self.roofs.peak_flops,
+                "share_of_peak": share(row.placement.without_caches),
+                "share_of_peak_with_perfect_caches": share(row.placement.with_perfect_caches),
                 "attained_flops": row.attained,
             })
         };
@@ -304,7 +307,7 @@ mod tests {
         let formula = Formula::new(kernel, &problem).unwrap();
         let gpu = gpus::find(DEFAULT_GPU).unwrap().info();
         let roofs = Roofs::of(&gpu, Dtype::F32).unwrap();
-        let placement = roofs.place(&formula.traffic, &problem).unwrap();
+        let placement = roofs.place(kernel, &formula.traffic, &problem).unwrap();
         Row { kernel, formula, counted: Some(formula.traffic), placement, attained: None }
     }
 

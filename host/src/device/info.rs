@@ -1,6 +1,7 @@
 //! What a device is and what its limits are.
 
 use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::{KernelInfo, Rung, Summation};
 use serde::Serialize;
 
 /// Which machine a device is.
@@ -58,9 +59,30 @@ impl DeviceInfo {
     /// multiprocessor x 2 x multiprocessors x highest clock. None on the simulator and for compute capabilities that
     /// are not listed here. f16 and bf16 kernels accumulate in f32, so theirs is that of f32.
     pub fn peak_flops(&self, dtype: Dtype) -> Option<f64> {
-        let cores = fma_per_clock(self.compute_capability?, dtype)?;
+        self.flops(fma_per_clock(self.compute_capability?, dtype)?)
+    }
+
+    /// Most floating-point operations a second of the tensor cores, a multiply-add counting two, at the highest clock as well: of f16 and bf16 with
+    /// sums in f32, of TF32 for f32. None on the simulator and for compute capabilities that are not listed here.
+    pub fn tensor_peak_flops(&self, dtype: Dtype) -> Option<f64> {
+        self.flops(tensor_fma_per_clock(self.compute_capability?, dtype)?)
+    }
+
+    /// The peak of the units that a kernel multiplies with: [`peak_flops`](Self::peak_flops) or [`tensor_peak_flops`](Self::tensor_peak_flops), of
+    /// [halves](regemm_kernels::warpgroup::halves) a third, as there are three products.
+    pub fn peak_flops_of(&self, kernel: &KernelInfo) -> Option<f64> {
+        match kernel.summation {
+            Summation::Halves => Some(self.tensor_peak_flops(Dtype::F16)? / 3.0),
+            Summation::Rounded => self.tensor_peak_flops(Dtype::F16),
+            _ if kernel.rung >= Rung::TensorCore => self.tensor_peak_flops(kernel.dtype),
+            _ => self.peak_flops(kernel.dtype),
+        }
+    }
+
+    /// Operations a second of as many multiply-adds a clock and multiprocessor.
+    fn flops(&self, fma_per_clock: u32) -> Option<f64> {
         let clock_hz = f64::from(self.clock_khz?) * 1e3;
-        Some(2.0 * f64::from(cores) * f64::from(self.multiprocessors) * clock_hz)
+        Some(2.0 * f64::from(fma_per_clock) * f64::from(self.multiprocessors) * clock_hz)
     }
 
     /// Whether f64 has half the speed of f32, as on GPUs for data centres and only there: these have tensor cores for f64, which are
@@ -91,6 +113,23 @@ fn fma_per_clock(capability: (u32, u32), dtype: Dtype) -> Option<u32> {
     Some(match dtype {
         Dtype::F64 => double,
         Dtype::F32 | Dtype::F16 | Dtype::Bf16 => single,
+    })
+}
+
+/// The same of its tensor cores, for factors without structured zeros: the peaks of NVIDIA's white papers of GA100 and GH100 and of the data sheet of HGX
+/// B200, by multiprocessors and the clock that they are given for. Of GPUs that are not for data centres the rate with sums in f32 differs among
+/// those of one compute capability.
+fn tensor_fma_per_clock(capability: (u32, u32), dtype: Dtype) -> Option<u32> {
+    let (half, double) = match capability {
+        (8, 0) => (1024, 64),
+        (9, 0) => (2048, 128),
+        (10, 0) => (4096, 64),
+        _ => return None,
+    };
+    Some(match dtype {
+        Dtype::F64 => double,
+        Dtype::F32 => half / 2,
+        Dtype::F16 | Dtype::Bf16 => half,
     })
 }
 
@@ -125,6 +164,41 @@ pub(crate) mod tests {
         assert!((teraflops(Dtype::F32) - 66.9).abs() < 0.05, "{}", teraflops(Dtype::F32));
         assert!((teraflops(Dtype::F64) - 33.45).abs() < 0.05, "{}", teraflops(Dtype::F64));
         assert_eq!(teraflops(Dtype::F16), teraflops(Dtype::F32));
+    }
+
+    #[test]
+    fn peaks_of_tensor_cores_are_those_that_are_published() {
+        // The clocks are those that the peaks are given for.
+        let of = |compute_capability, multiprocessors, clock_khz| DeviceInfo {
+            compute_capability: Some(compute_capability),
+            multiprocessors,
+            clock_khz: Some(clock_khz),
+            ..h200()
+        };
+        let (a100, h100) = (of((8, 0), 108, 1_410_000), of((9, 0), 132, 1_830_000));
+        for (gpu, dtype, published) in [
+            (&a100, Dtype::F16, 312.0),
+            (&a100, Dtype::F32, 156.0),
+            (&a100, Dtype::F64, 19.5),
+            (&h100, Dtype::Bf16, 989.4),
+            (&h100, Dtype::F32, 494.7),
+            (&of((9, 0), 132, 1_980_000), Dtype::F64, 66.9),
+        ] {
+            let peak = gpu.tensor_peak_flops(dtype).unwrap() / 1e12;
+            assert!((peak / published - 1.0).abs() < 0.005, "{dtype}: {peak}, not {published}");
+        }
+        assert_eq!(of((8, 6), 84, 1_700_000).tensor_peak_flops(Dtype::F16), None);
+    }
+
+    #[test]
+    fn a_kernel_has_the_peak_of_its_units() {
+        let gpu = h200();
+        let of = |name: &str| gpu.peak_flops_of(crate::kernels::find(name).unwrap());
+        assert_eq!(of("stream_k_f32"), gpu.peak_flops(Dtype::F32));
+        assert_eq!(of("tiled16_f16"), gpu.peak_flops(Dtype::F16));
+        assert_eq!(of("tensor_core_f16"), gpu.tensor_peak_flops(Dtype::F16));
+        assert_eq!(of("warpgroup_bf16"), gpu.tensor_peak_flops(Dtype::Bf16));
+        assert_eq!(of("tensor_core_f64"), gpu.tensor_peak_flops(Dtype::F64));
     }
 
     #[test]

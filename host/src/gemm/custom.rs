@@ -166,7 +166,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             kernel: kernel.source(),
             why: Why::Custom,
             problem,
-            precision: Precision::Exact,
+            precision: kernels::precise::precision_of(kernel.info()),
             if_marked: None,
             record: self.record,
             a: self.a,

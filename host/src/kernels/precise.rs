@@ -201,6 +201,17 @@ pub(super) fn of_name(name: &str) -> Option<(Precision, &'static KernelInfo)> {
     kernels.find(|(_, kernel)| kernel.name == name || base_name(kernel) == name)
 }
 
+/// The precision that a kernel computes in, be it one of a table here or of the user's own. Where only some are chosen for
+/// [`Precision::Promoted`] it is [`Precision::Exact`].
+pub(crate) fn precision_of(kernel: &KernelInfo) -> Precision {
+    match (kernel.summation, kernel.dtype) {
+        (Summation::Halves, _) => Precision::Split,
+        (Summation::Rounded, _) => Precision::Fast,
+        (Summation::TensorCores, Dtype::F32) => Precision::Tf32,
+        _ => Precision::Exact,
+    }
+}
+
 fn no_such_kernel(precision: Precision) -> Error {
     let (with, remedy) = ("this choice of kernel", OWN_KERNELS);
     Error::Precision { precision, with, remedy }

@@ -103,12 +103,14 @@ impl Order {
             LARGE_TILE.. => nearly_all,
             _ => all.div_ceil(3),
         };
+        // The rungs from there on, but for one whose loads go to registers.
+        let is_slow_without_async = kernel.rung >= Rung::Pipelined && kernel.rung != Rung::Skinny;
         let copies_asynchronously = device.compute_capability.is_none_or(|cc| cc >= ASYNC_COPIES);
         // Those of all products of a batch are resident together.
         let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
         // Of kernels with equally large tiles the one that has less of them outside of D.
         let covered = Reverse(blocks.saturating_mul(area.unsigned_abs()));
-        if kernel.rung >= Rung::Pipelined && !copies_asynchronously {
+        if is_slow_without_async && !copies_asynchronously {
             (Order::LAST, Rule::NoAsyncCopies)
         } else if is_double_tensor_core(kernel) && !device.is_made_for_doubles() {
             (Order::LAST, Rule::SlowTensorCores)
@@ -346,7 +348,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// multiprocessor that has most to do takes the least time, for its multiply-adds and loads; two blocks that share a tile take half of its time each, and
 /// a while to give each other their sums.
 ///
-/// [`Rung::Pipelined`] and the rungs above it count from compute capability 8.0 on: before that copies are not asynchronous.
+/// [`Rung::Pipelined`] and the rungs above it, but for [`Rung::Skinny`], count from compute capability 8.0 on: before that copies are not
+/// asynchronous.
 ///
 /// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {

@@ -21,6 +21,7 @@ use super::{PASS_BYTES, Traffic, compulsory_bytes, operations};
 use crate::device::info::DeviceInfo;
 use crate::kernels::Problem;
 use regemm_kernels::element::Dtype;
+use regemm_kernels::kernel::{KernelInfo, Rung};
 use serde::Serialize;
 use std::fmt;
 
@@ -29,6 +30,8 @@ use std::fmt;
 pub struct Roofs {
     /// Floating-point operations a second, outside the tensor cores.
     pub peak_flops: f64,
+    /// Those of the tensor cores, if known.
+    pub tensor_peak_flops: Option<f64>,
     /// Bytes a second from global memory.
     pub bandwidth: f64,
     /// Bytes a second from the shared memory of all multiprocessors together, and from their L1 caches.
@@ -39,7 +42,7 @@ pub struct Roofs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// The multiply-add units.
+    /// The multiply-add units, or the tensor cores.
     Peak,
     /// The banks of shared memory.
     SharedMemory,
@@ -90,13 +93,24 @@ impl Roofs {
         let clock_hz = f64::from(device.clock_khz?) * 1e3;
         Some(Roofs {
             peak_flops: device.peak_flops(dtype)?,
+            tensor_peak_flops: device.tensor_peak_flops(dtype),
             bandwidth: device.memory_bandwidth? as f64,
             shared_bandwidth: PASS_BYTES as f64 * f64::from(device.multiprocessors) * clock_hz,
         })
     }
 
-    /// Where a kernel lies that moves this much for a product. None for a product without operations.
-    pub fn place(&self, traffic: &Traffic, problem: &Problem) -> Option<Placement> {
+    /// The peak of the units that a kernel multiplies with, if known.
+    pub fn peak_of(&self, kernel: &KernelInfo) -> Option<f64> {
+        if kernel.rung >= Rung::TensorCore { self.tensor_peak_flops } else { Some(self.peak_flops) }
+    }
+
+    /// Where a kernel lies that moves this much for a product, below the roofs that are known. None for a product without operations.
+    pub fn place(
+        &self,
+        kernel: &KernelInfo,
+        traffic: &Traffic,
+        problem: &Problem,
+    ) -> Option<Placement> {
         let operations = operations(problem);
         if operations == 0.0 {
             return None;
@@ -109,7 +123,8 @@ impl Roofs {
             flops: operations / bytes * bandwidth,
             bound,
         };
-        let peak = Attainable { flops: self.peak_flops, bound: Bound::Peak };
+        let peak = self.peak_of(kernel).unwrap_or(f64::INFINITY);
+        let peak = Attainable { flops: peak, bound: Bound::Peak };
         let shared =
             roof(passes(traffic.shared_passes), self.shared_bandwidth, Bound::SharedMemory);
         let on_chip = lower(peak, shared);
@@ -146,7 +161,7 @@ mod tests {
         let problem = Problem { target: kernel.target, ..plain };
         let roofs = Roofs::of(&gpus::find(gpu).unwrap().info(), kernel.dtype).unwrap();
         let traffic = Formula::new(kernel, &problem).unwrap().traffic;
-        (roofs, roofs.place(&traffic, &problem).unwrap())
+        (roofs, roofs.place(kernel, &traffic, &problem).unwrap())
     }
 
     fn close(a: f64, b: f64) -> bool {
@@ -187,6 +202,20 @@ mod tests {
         let shared = 2.0 / (8.0 + 8.0 / 32.0);
         assert!(close(place.shared_intensity.unwrap(), shared), "{place:?}");
         assert!(close(place.without_caches.flops, shared * roofs.shared_bandwidth), "{place:?}");
+    }
+
+    /// Their roof is that of tensor cores, and where that is not known there are those of memory.
+    #[test]
+    fn tensor_cores_have_a_roof_of_their_own() {
+        let (roofs, place) = placement("tensor_core_f16", "h200");
+        assert!(close(roofs.tensor_peak_flops.unwrap(), 1070.5e12), "{roofs:?}");
+        assert!(place.without_caches.flops > 3.0 * roofs.peak_flops, "{place:?}");
+        assert_eq!(placement("tiled16_f16", "h200").0, roofs);
+        let (roofs, place) = placement("tensor_core_f16", "rtx4090");
+        assert_eq!(roofs.tensor_peak_flops, None);
+        for attainable in [place.without_caches, place.with_perfect_caches] {
+            assert!(attainable.flops.is_finite() && attainable.bound != Bound::Peak, "{place:?}");
+        }
     }
 
     /// An RTX 4090 has a fifth of an H200's bandwidth and more multiply-add units: there tiles of 16 are not enough.

@@ -43,6 +43,7 @@ use crate::maps::Boxes;
 use crate::params::GemmParams;
 use crate::schedule::hand_over::HandOver;
 use crate::schedule::parts::{Part, Parts};
+use crate::share_of_registers::Registers;
 use crate::slices::clusters::Cluster;
 use crate::slices::ring::{Ring, WARP, after};
 use crate::tile::Origin;
@@ -56,9 +57,8 @@ use cuda_std::{
 /// Threads that own no sums: a warp for each group of those that multiply, and one that copies. Registers are handed over by four warps.
 const PRODUCERS: u32 = 4 * WARP;
 
-/// Registers of those, and of the others. All threads together have what they were launched with: 168 each.
-const PRODUCER_REGISTERS: u32 = 24;
-const CONSUMER_REGISTERS: u32 = 240;
+/// Registers of those, and of the others.
+const REGISTERS: Registers = Registers::new(24, 240);
 
 /// Groups of warps that multiply, each one warp of every quarter of the multiprocessor.
 const GROUPS: u32 = 2;
@@ -135,7 +135,7 @@ impl<
         unsafe {
             let mut ring = Ring::for_bulk_copies(Self::RING, GROUPS, Self::SHARED_BY);
             if thread >= Self::CONSUMERS {
-                registers::decrease::<PRODUCER_REGISTERS>();
+                registers::decrease::<{ REGISTERS.producer }>();
                 let role = hint::uniform((thread - Self::CONSUMERS) / WARP);
                 if p.k > 0 && role < GROUPS {
                     Self::announce(&p, &mut ring, role);
@@ -149,7 +149,7 @@ impl<
                 }
                 return;
             }
-            registers::increase::<CONSUMER_REGISTERS>();
+            registers::increase::<{ REGISTERS.consumer }>();
             early_start::wait();
             Self::multiply(&p);
             ring.leave_cluster();

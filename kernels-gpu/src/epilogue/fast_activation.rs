@@ -164,7 +164,7 @@ pub const SHORT_GELU_TANH_ULPS: f64 = 5.0;
 
 /// [`gelu_tanh`](crate::epilogue::math::gelu_tanh) of an even number of f32, in half of its instructions.
 ///
-/// It is the same formula, with `2^t` and the reciprocal by the special function unit. That has a quarter of the lanes that others have, so two values
+/// It is the same formula, with `2^t` and the reciprocal by the special function unit. That has an eighth of the lanes that others have, so two values
 /// share one reciprocal, that of the product of their divisors, which lies between 1 and 4.
 #[device_inline]
 pub fn short_gelu_tanh<const N: usize>(mut values: [f32; N]) -> [f32; N] {

@@ -82,7 +82,8 @@ pub struct PairsAt {
     pub col: u32,
     /// Rows of D.
     pub m: u32,
-    /// Columns of D.
+    /// The column behind the last that is stored: that behind the last of D, or of the tile where tiles [fit](crate::warpgroup::fit). No address is to be
+    /// worked out from it.
     pub n: u32,
     /// Whether it is not D but its transpose that all this is said of, since [A and B are swapped](crate::swapped): a pair is of rows below each other then. The same
     /// for all of a kernel, to which it is a constant.

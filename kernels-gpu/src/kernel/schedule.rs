@@ -45,7 +45,8 @@ pub enum Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Summation {
     /// In ascending order of k, by fused multiply-adds into one accumulator that starts at zero: the same bits with every kernel, in
-    /// all layouts, on the simulator and on every GPU.
+    /// all layouts, on the simulator and on every GPU. A sum of nothing but zeros and of products that are rounded to zero may have
+    /// either sign: kernels with slices go on with zeros to a multiple of `BK`, after which it is positive.
     Ascending,
     /// By each of a kernel's [`DEPTH_GROUPS`](super::GemmKernel::DEPTH_GROUPS) in the same way, but only over its own part of every `BK`
     /// values of k: the first group over the first, and so on, all of the same length, as if A and B went on with zeros to a

@@ -68,7 +68,7 @@ pub const PROMOTED: usize = 32;
 const BK: usize = 64;
 
 /// Lanes that hold a row of sums together.
-const LANES_OF_ROW: u32 = 4;
+const LANES_OF_ROW: u32 = super::THREADS_OF_ROW as u32;
 
 /// The high and the low halves of something.
 pub(crate) struct Halved<P> {

@@ -3,8 +3,8 @@
 //! Tiles that are computed at the same time share rows of A and columns of B ([`crate::tile`]). In the L2 cache they find these only
 //! where their blocks are at about the same values of k. [Persistent](crate::schedule::parts) blocks begin together, but drift apart by a little with every
 //! tile, since nothing holds them; and once those ahead and those behind are further from each other than the cache has room for, each
-//! fetches from memory for itself. At 16384 x 16384 x 16384 half of all slices came from there: 32 GB instead of 15, which also takes power from the
-//! multipliers (bf16, H200).
+//! fetches from memory for itself. At 16384 x 16384 x 16384 half of all slices came from there: 32 GB, of which keeping pace leaves 10, and which also take power from
+//! the multipliers (bf16, H200).
 //!
 //! So all clusters of blocks add the slices that they ask for to one [count](cuda_std::counter), and one that is ahead of the average waits
 //! a while before it asks for more:

@@ -18,7 +18,7 @@
 //! does hide (H100).
 
 use super::barriers::FIRST_TURN;
-use super::{PRODUCERS, Warpgroup, become_consumer, become_producer};
+use super::{PRODUCERS, THREADS_OF_ROW, Warpgroup, become_consumer, become_producer};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
@@ -42,9 +42,6 @@ use cuda_std::{device_inline, early_start, hint, named_barrier, shared, thread};
 const BM: usize = 128;
 const BN: usize = 128;
 const BK: usize = 64;
-
-/// Threads among which a row of sums is divided.
-const THREADS_OF_ROW: u32 = 4;
 
 /// The sums of a tile: as many as one of two warpgroups has of a tile with twice as many rows.
 type Sums = WarpgroupTile<BN, { WARPGROUPS * BM }>;
@@ -71,8 +68,8 @@ impl<
         bm: BM as u32,
         bn: BN as u32,
         bk: BK as u32,
-        tm: BM as u32 / (THREADS / THREADS_OF_ROW),
-        tn: BN as u32 / THREADS_OF_ROW,
+        tm: BM as u32 / (THREADS / THREADS_OF_ROW as u32),
+        tn: (BN / THREADS_OF_ROW) as u32,
         stages: STAGES,
     };
     const SCHEDULE: Schedule = Schedule::Persistent;

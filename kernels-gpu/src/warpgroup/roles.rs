@@ -1,16 +1,14 @@
 //! Those who bring slices and those who multiply: how many threads, and their registers.
 
+use crate::share_of_registers::Registers;
 use cuda_std::wgmma::THREADS;
 use cuda_std::{device_inline, registers};
 
 /// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
 pub const PRODUCERS: u32 = THREADS;
 
-/// Registers of a producer. Those of all threads of a block are what it was launched with: 168 for each of 384.
-const PRODUCER_REGISTERS: u32 = 40;
-
-/// Registers of a consumer.
-const CONSUMER_REGISTERS: u32 = 232;
+/// Their registers, and those of the others.
+const REGISTERS: Registers = Registers::new(40, 232);
 
 /// Gives up registers.
 ///
@@ -19,7 +17,7 @@ const CONSUMER_REGISTERS: u32 = 232;
 #[device_inline]
 pub unsafe fn become_producer() {
     // SAFETY: as promised by the caller.
-    unsafe { registers::decrease::<PRODUCER_REGISTERS>() }
+    unsafe { registers::decrease::<{ REGISTERS.producer }>() }
 }
 
 /// Takes registers.
@@ -29,5 +27,5 @@ pub unsafe fn become_producer() {
 #[device_inline]
 pub unsafe fn become_consumer() {
     // SAFETY: as promised by the caller.
-    unsafe { registers::increase::<CONSUMER_REGISTERS>() }
+    unsafe { registers::increase::<{ REGISTERS.consumer }>() }
 }

@@ -47,11 +47,13 @@ pub(super) fn draw<B: DrawingBackend>(roofline: &Roofline, area: &Area<B>) -> Dr
 }
 
 fn keys(roofline: &Roofline) -> Vec<(String, Mark)> {
-    let (peak, bandwidth) = (roofline.peak_flops / TERA, roofline.bandwidth / TERA);
-    let mut keys = vec![(
-        format!("global memory {bandwidth:.2} TB/s, peak {peak:.1} TFLOP/s"),
-        Mark::Line(LIMIT),
-    )];
+    let bandwidth = roofline.bandwidth / TERA;
+    let mut name = format!("global memory {bandwidth:.2} TB/s");
+    for peak in roofline.peaks() {
+        let of = if peak == roofline.peak_flops { "peak" } else { "peak of tensor cores" };
+        name += &format!(", {of} {:.1} TFLOP/s", peak / TERA);
+    }
+    let mut keys = vec![(name, Mark::Line(LIMIT))];
     keys.push(("attainable".to_owned(), Mark::Ring(INK)));
     if roofline.points.iter().any(|point| roofline.is_held_back_on_chip(point)) {
         let bandwidth =
@@ -71,13 +73,14 @@ impl Ranges {
         const ROOM: f64 = 0.25;
         // The names stand to the right of their points.
         const ROOM_FOR_NAMES: f64 = 0.3;
-        let ridge = roofline.peak_flops / roofline.bandwidth;
-        let intensities = roofline.points.iter().map(|point| point.intensity).chain([ridge]);
+        let peaks = roofline.peaks();
+        let ridges = peaks.iter().map(|peak| peak / roofline.bandwidth);
+        let intensities = roofline.points.iter().map(|point| point.intensity).chain(ridges);
         let speeds = roofline
             .points
             .iter()
             .flat_map(|point| [Some(point.attainable), point.attained].into_iter().flatten());
-        let speeds = speeds.chain([roofline.peak_flops]);
+        let speeds = speeds.chain(peaks.iter().copied());
         let mut intensity = exponents(intensities, ROOM);
         intensity.end += ROOM_FOR_NAMES;
         Ranges { intensity, speed: exponents(speeds, ROOM) }
@@ -136,20 +139,28 @@ fn ticks(exponents: &Range<f64>, unit: f64) -> Vec<(f64, String)> {
     shown.map(|value| (value.log10(), name(value / unit))).collect()
 }
 
-/// The roof: it rises with the bandwidth of global memory to the peak and stays there.
+/// The roof: it rises with the bandwidth of global memory to the peak and stays there, one for each peak.
 fn roof<B: DrawingBackend>(
     chart: &mut Chart<'_, B>,
     ranges: &Ranges,
     roofline: &Roofline,
 ) -> Drawn<B> {
     let (left, right) = (ranges.intensity.start, ranges.intensity.end);
-    let (peak, slope) = (roofline.peak_flops.log10(), roofline.bandwidth.log10());
+    let slope = roofline.bandwidth.log10();
     let lowest = (ranges.speed.start - slope).max(left);
-    let ridge = (peak - slope).clamp(lowest, right);
-    let line =
-        [(lowest, (lowest + slope).min(peak)), (ridge, peak.min(ridge + slope)), (right, peak)];
-    chart.draw_series([PathElement::new(line, LIMIT.stroke_width(STROKE))])?;
+    for peak in levels(roofline) {
+        let ridge = (peak - slope).clamp(lowest, right);
+        let at = |x: f64| (x, (x + slope).min(peak));
+        let line = [at(lowest), at(ridge), at(right)];
+        chart.draw_series([PathElement::new(line, LIMIT.stroke_width(STROKE))])?;
+    }
     Ok(())
+}
+
+/// The exponents of the peaks; one beyond the picture where none is known.
+fn levels(roofline: &Roofline) -> Vec<f64> {
+    let levels: Vec<f64> = roofline.peaks().into_iter().map(f64::log10).collect();
+    if levels.is_empty() { vec![f64::INFINITY] } else { levels }
 }
 
 fn draw_points<B: DrawingBackend>(
@@ -246,12 +257,13 @@ fn roof_boxes<B: DrawingBackend>(roofline: &Roofline, chart: &Chart<'_, B>) -> V
     const STEPS: u32 = 120;
     const HALF: i32 = 4;
     let Range { start, end } = chart.x_range();
-    let (peak, slope) = (roofline.peak_flops.log10(), roofline.bandwidth.log10());
-    let at = |step: u32| {
+    let slope = roofline.bandwidth.log10();
+    let at = |peak: f64, step: u32| {
         let x = start + (end - start) * f64::from(step) / f64::from(STEPS);
         Box::around(chart.backend_coord(&(x, (x + slope).min(peak))), HALF)
     };
-    (0..=STEPS).map(at).collect()
+    let along = |peak| (0..=STEPS).map(move |step| at(peak, step));
+    levels(roofline).into_iter().flat_map(along).collect()
 }
 
 /// The plane between the axes.

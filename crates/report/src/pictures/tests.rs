@@ -30,6 +30,7 @@ fn a_roofline() -> Roofline {
     Roofline {
         title: "NVIDIA Imaginary & sons".into(),
         peak_flops: 60e12,
+        tensor_peak_flops: None,
         bandwidth: 5e12,
         shared_bandwidth: Some(30e12),
         points: vec![

@@ -2,6 +2,7 @@
 
 use super::{Row, Survey};
 use crate::command::output::{bytes, count, or_dash, table};
+use regemm::Rung;
 use regemm::traffic::roofline::Attainable;
 use std::fmt::Write;
 
@@ -75,9 +76,15 @@ fn write_text(survey: &Survey, text: &mut String) -> std::fmt::Result {
 
     let roofs = &survey.roofs;
     let giga = |value: f64| count((value / 1e9).round() as u64);
+    let on_tensor_cores = survey.rows.iter().any(|row| row.kernel.rung >= Rung::TensorCore);
+    let tensor_peak = match roofs.tensor_peak_flops {
+        _ if !on_tensor_cores => String::new(),
+        Some(peak) => format!(", of tensor cores {}", giga(peak)),
+        None => ", of tensor cores not known".to_owned(),
+    };
     writeln!(
         text,
-        "\nRoofline of {}: peak {} GFLOP/s, global memory {} GB/s, shared memory {} GB/s",
+        "\nRoofline of {}: peak {} GFLOP/s{tensor_peak}, global memory {} GB/s, shared memory {} GB/s",
         survey.gpu.name,
         giga(roofs.peak_flops),
         giga(roofs.bandwidth),
@@ -153,7 +160,6 @@ fn intensity(value: Option<f64>) -> String {
 }
 
 fn roofline(survey: &Survey) -> String {
-    let peak = survey.roofs.peak_flops;
     let measured = survey.rows.iter().any(|row| row.attained.is_some());
     let mut heading = vec![
         "kernel",
@@ -168,10 +174,12 @@ fn roofline(survey: &Survey) -> String {
         heading.extend(["measured", "of peak"]);
     }
     let speed = |flops: f64| count((flops / 1e9).round() as u64);
-    let share = |flops: f64| format!("{:.1} %", 100.0 * flops / peak);
-    let attainable =
-        |Attainable { flops, bound }: Attainable| [speed(flops), share(flops), bound.to_string()];
     let rows = survey.rows.iter().map(|row| {
+        let peak = survey.roofs.peak_of(row.kernel);
+        let share = |flops: f64| or_dash(peak.map(|peak| format!("{:.1} %", 100.0 * flops / peak)));
+        let attainable = |Attainable { flops, bound }: Attainable| {
+            [speed(flops), share(flops), bound.to_string()]
+        };
         let mut line = vec![row.kernel.name.to_owned()];
         line.extend(attainable(row.placement.without_caches));
         line.extend(attainable(row.placement.with_perfect_caches));

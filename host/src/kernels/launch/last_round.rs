@@ -1,7 +1,7 @@
 //! Which tiles several blocks share where the last round has too few for all multiprocessors, and how many blocks that are.
 
 use crate::device::info::DeviceInfo;
-use crate::kernels::{Problem, resident};
+use crate::kernels::{MAX_BLOCKS, Problem, resident};
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::schedule::shares::Shares;
@@ -41,7 +41,7 @@ pub(super) fn shares_of(
 /// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
 ///   where blocks stay it is too short for what that costs ([`COST_OF_SHARING`], [`COST_OF_SHARING_DOUBLES`]), or they wait for memory, which half of the
 ///   multiprocessors keep as busy as all ([`KernelInfo::is_for_few_rows`]),
-/// - where there is nothing to sum, or more slices than a kernel can count, or it cannot share.
+/// - where there is nothing to sum, or more slices than a kernel can count, or tiles fill the largest grid, or it cannot share.
 ///
 /// A round has a tile for each multiprocessor; where a number of blocks is asked for, for each of these: which tiles are shared decides the
 /// bits as well as how many blocks do, and what is asked for shall give the same on every device.
@@ -67,7 +67,10 @@ pub(crate) fn shares(
     }
     let most = slices_of_last as u32;
     if asked.is_some() {
-        return Shares::new(last, all.min(most), slices);
+        // Beside blocks for all other tiles, in a grid.
+        let room = MAX_BLOCKS / u64::from(kernel.cluster) - u64::from(tiles);
+        let blocks = all.min(most).min(room as u32);
+        return if blocks < last { nothing } else { Shares::new(last, blocks, slices) };
     }
     // Neither blocks with hardly anything to sum nor many that pass their sums to one.
     let deep_enough = most / LEAST_SLICES;
@@ -94,7 +97,7 @@ pub(crate) fn shares(
 
 #[cfg(test)]
 mod tests {
-    use super::shares;
+    use super::{MAX_BLOCKS, shares};
     use crate::device::info::tests::h200;
     use crate::device::workspace::WorkspaceSize;
     use crate::kernels::launch::LaunchShape;
@@ -188,5 +191,21 @@ mod tests {
         let problem = Problem::new(Dtype::Bf16, 2048, 768, u32::MAX);
         let kernel = find("warpgroup_bf16").unwrap();
         assert_eq!(LaunchShape::new(kernel, &problem, &h200(), None).shared_tiles, 48);
+    }
+
+    #[test]
+    fn as_many_blocks_as_a_grid_has_are_the_most() {
+        for name in ["warpgroup_abreast64_bf16", "warpgroup_bf16", "stream_k_f32"] {
+            let kernel = find(name).unwrap();
+            // The first has 2^31 slices.
+            for size in [1 << 17, 1 << 16, 1 << 20] {
+                let problem = Problem::new(kernel.dtype, size, size, size);
+                let shape = LaunchShape::new(kernel, &problem, &h200(), Some(u32::MAX));
+                let [blocks, _] = shape.main.unwrap();
+                assert!(u64::from(blocks) <= MAX_BLOCKS, "{name} at {size}: {blocks}");
+                assert!(blocks.is_multiple_of(kernel.cluster), "{name} at {size}: {blocks}");
+                assert_eq!(shape.sharing_blocks == 0, shape.shared_tiles == 0, "{name} at {size}");
+            }
+        }
     }
 }

@@ -44,6 +44,9 @@ fn without_asynchronous_copies_nothing_is_pipelined() {
     let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
     let selection = choose(&problem(4096, 4096, 4096), &turing, None).unwrap();
     assert_eq!(selection.kernel.name, "double_buffered_f32");
+    // Which makes no copies.
+    let selection = choose(&problem(1, 8192, 8192), &turing, None).unwrap();
+    assert_eq!(selection.kernel.name, "skinny_rows_f32", "{selection}");
 }
 
 #[test]
