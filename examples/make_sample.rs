@@ -5,25 +5,37 @@
 
 use npyz::WriterBuilder;
 use regemm::verify::{Distribution, random_matrix, rng};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io;
+use std::path::PathBuf;
 
 const SEED: u64 = 1;
 
 fn main() -> io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data");
+    samples()?.into_iter().try_for_each(|(path, bytes)| std::fs::write(path, bytes))
+}
+
+/// Each file and what is in it.
+fn samples() -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/data");
     let mut rng = rng(SEED, 0);
+    let mut files = Vec::new();
     for (name, rows, cols) in [("a", 200, 300), ("b", 300, 250), ("bias", 1, 250)] {
         let matrix = random_matrix::<f32>(&mut rng, rows, cols, Distribution::Normal);
         // The bias is a vector.
         let shape: &[u64] = if rows == 1 { &[cols as u64] } else { &[rows as u64, cols as u64] };
-        let mut file = BufWriter::new(File::create(folder.join(name).with_extension("npy"))?);
+        let mut file = io::Cursor::new(Vec::new());
         let options = npyz::WriteOptions::new().default_dtype().shape(shape);
         let mut writer = options.writer(&mut file).begin_nd()?;
         writer.extend(matrix)?;
         writer.finish()?;
-        file.flush()?;
+        files.push((folder.join(name).with_extension("npy"), file.into_inner()));
     }
-    Ok(())
+    Ok(files)
+}
+
+#[test]
+fn the_files_are_these() {
+    for (path, bytes) in samples().unwrap() {
+        assert!(std::fs::read(&path).unwrap() == bytes, "{} is another", path.display());
+    }
 }

@@ -14,8 +14,9 @@ use regemm::measure::Rotation;
 use regemm::ndarray::Array2;
 use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Yields, bf16};
 use regemm_report::versus::{Case, Group, Layouts, Record, cases_side_by_side, side_by_side};
-use std::collections::HashSet;
-use std::path::Path;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
@@ -145,23 +146,75 @@ where
 }
 
 /// The benchmarks are programs of their own, which only cargo knows where to find: this needs the cargo that runs it.
-#[test]
-fn without_a_gpu_the_benchmarks_say_so_and_succeed() {
+fn executables() -> HashMap<String, PathBuf> {
     let cargo = std::env::var_os("CARGO").expect("start this with `cargo test`");
+    let output = Command::new(cargo)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["bench", "--benches", "--no-run", "--quiet", "--message-format=json"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let messages = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let benches = messages.filter(|message| message["target"]["kind"][0] == "bench");
+    benches
+        .filter_map(|message| {
+            let name = message["target"]["name"].as_str()?.to_owned();
+            Some((name, message["executable"].as_str()?.into()))
+        })
+        .collect()
+}
+
+/// What a benchmark writes that is started so where there is no GPU.
+#[track_caller]
+fn without_a_gpu(executable: &Path, arguments: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     // The same as no driver, also on a machine that has one.
     std::fs::write(folder.path().join("libcuda.so.1"), "not a library").unwrap();
+    let output = Command::new(executable)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(arguments.split_whitespace())
+        .env("LD_LIBRARY_PATH", folder.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} {arguments}: {errors}", executable.display());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const NOTHING_TO_MEASURE: &str = "There is nothing to measure: no NVIDIA driver";
+
+#[test]
+fn without_a_gpu_the_benchmarks_say_so_and_succeed() {
+    let executables = executables();
     for bench in ["ladder", "gemm", "accuracy"] {
-        let output = Command::new(&cargo)
-            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
-            .args(["bench", "--bench", bench])
-            .env("LD_LIBRARY_PATH", folder.path())
-            .output()
-            .unwrap();
-        let (text, errors) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{bench}: {text}\n{errors}");
-        assert!(text.starts_with("There is nothing to measure: no NVIDIA driver"), "{text}");
+        let text = without_a_gpu(&executables[bench], "--bench");
+        assert!(text.starts_with(NOTHING_TO_MEASURE), "{bench}: {text}");
+    }
+}
+
+/// Those that measure get as far as the lack of a GPU.
+#[test]
+fn commands_of_pages_are_taken() {
+    const PAGES: [&str; 4] =
+        ["README.md", "docs/performance.md", "docs/benchmarks.md", "docs/measurements/README.md"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = PAGES.map(|page| std::fs::read_to_string(root.join(page)).unwrap()).concat();
+    let spans = pages.split("cargo bench --bench ").skip(1);
+    let commands: BTreeSet<(&str, &str)> = spans
+        .filter_map(|span| {
+            let (command, _) = span.split_once(['`', '\n'])?;
+            Some(command.split_once(" -- ").unwrap_or((command.trim(), "")))
+        })
+        // Of a record that the reader is to name.
+        .filter(|(_, arguments)| !arguments.contains("--from"))
+        .collect();
+    assert!(commands.len() > 50, "{commands:?}");
+    let executables = executables();
+    for (bench, arguments) in commands {
+        let text = without_a_gpu(&executables[bench], arguments);
+        let measures = !arguments.contains("--summary");
+        assert_eq!(measures, text.starts_with(NOTHING_TO_MEASURE), "{bench} {arguments}: {text}");
     }
 }
 
