@@ -41,7 +41,7 @@ pub fn with_fake_gpu(folder: &Path) -> Command {
     static LIBRARY: OnceLock<TempDir> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        compile_fake(&folder.path().join("libcuda.so.1"));
+        compile_fake(&folder.path().join("libcuda.so.1"), &[]);
         folder
     });
     let mut command = regemm(folder);

@@ -32,6 +32,37 @@ fn a_driver_without_a_device() {
     );
 }
 
+/// The oldest driver that can run a kernel. It can be asked for less, and some functions have other names.
+#[test]
+fn a_driver_before_cuda_11_is_enough_for_turing() {
+    let name = "opening::a_driver_before_cuda_11_is_enough_for_turing";
+    let old = [("FAKE_CUDA_VERSION", "10000"), ("FAKE_CUDA_CAPABILITY", "7.5")];
+    in_child(name, Driver::Fake, &old, |path| {
+        let device = Device::cuda(0).unwrap();
+        let info = device.info();
+        assert_eq!((info.driver_version, info.max_blocks_per_multiprocessor), (Some((10, 0)), 16));
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        Gemm::new(&a, &a).kernel(kernel()).run(&mut d).unwrap();
+        let mut log = Log::new(path);
+        drop((a, d, device));
+        assert_eq!(log.next().last().unwrap(), "release");
+    });
+}
+
+/// Clocks, the width of the memory's bus and the L2 cache: without them a device works as well.
+#[test]
+fn what_the_driver_does_not_know_of_a_device_is_absent() {
+    let name = "opening::what_the_driver_does_not_know_of_a_device_is_absent";
+    let unknown = [("FAKE_CUDA_UNKNOWN", "13 36 37 38")];
+    in_child(name, Driver::Fake, &unknown, |_| {
+        let device = Device::cuda(0).unwrap();
+        let info = device.info();
+        assert_eq!((info.clock_khz, info.memory_bandwidth, info.l2_bytes), (None, None, None));
+        let a = matrix(&device);
+        Gemm::new(&a, &a).run(&mut matrix(&device)).unwrap();
+    });
+}
+
 /// The stub that the toolkit links against is no driver.
 #[test]
 fn the_toolkits_stub_is_no_driver() {

@@ -73,7 +73,10 @@ fn open() -> Result<Driver, LoadError> {
     if symbol(&library, "cuInit").is_none() {
         return Err(LoadError::NotADriver { library: LIBRARY, function: "cuInit" });
     }
-    let functions = symbols::NAMES.map(|name| symbol(&library, name).map(Address));
+    let functions = symbols::NAMES.map(|name| {
+        let older = || symbol(&library, symbols::older_name(name)?);
+        symbol(&library, name).or_else(older).map(Address)
+    });
     Ok(Driver { library, functions })
 }
 

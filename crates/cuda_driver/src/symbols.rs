@@ -42,11 +42,21 @@ macro_rules! driver_functions {
             }
         )*
 
-        /// One definition of each, for the linker and the tests.
+        /// One definition of each, for the linker.
         pub(crate) static DEFINITIONS: [Definition; COUNT] = [
             $(Definition($name as unsafe extern "C" fn($($type),*) -> i32 as *const ())),*
         ];
     };
+}
+
+/// The name of a function before CUDA 11.0, which gave some a new one with the same parameters.
+pub(crate) fn older_name(name: &str) -> Option<&'static str> {
+    match name {
+        "cuDevicePrimaryCtxRelease_v2" => Some("cuDevicePrimaryCtxRelease"),
+        "cuDevicePrimaryCtxReset_v2" => Some("cuDevicePrimaryCtxReset"),
+        "cuDevicePrimaryCtxSetFlags_v2" => Some("cuDevicePrimaryCtxSetFlags"),
+        _ => None,
+    }
 }
 
 /// The address of a definition.

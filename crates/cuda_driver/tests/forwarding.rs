@@ -128,6 +128,18 @@ fn a_function_that_the_driver_lacks_is_not_supported() {
     });
 }
 
+/// `cust` knows it by its name since CUDA 11.0.
+#[test]
+fn a_function_with_an_older_name_is_found() {
+    let old = [("FAKE_CUDA_VERSION", "10000")];
+    in_child("a_function_with_an_older_name_is_found", Driver::Fake, &old, |log| {
+        // SAFETY: the stand-in only writes it down.
+        let code = unsafe { sys::cuDevicePrimaryCtxRelease_v2(0) };
+        assert_eq!(code as i32, result::SUCCESS);
+        assert_eq!(std::fs::read_to_string(log).unwrap(), "release\n");
+    });
+}
+
 #[test]
 fn a_code_that_cust_does_not_know_becomes_unknown() {
     in_child("a_code_that_cust_does_not_know_becomes_unknown", Driver::Fake, &[], |_| {

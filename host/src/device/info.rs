@@ -29,14 +29,14 @@ pub struct DeviceInfo {
     pub compute_capability: Option<(u32, u32)>,
     /// Multiprocessors; on the simulator as many as it [was made with](crate::Device::sim_with_multiprocessors), two unless a number was asked for.
     pub multiprocessors: u32,
-    /// Highest clock of the multiprocessors in kHz; none on the simulator.
+    /// Highest clock of the multiprocessors in kHz; none on the simulator or where the driver does not know it.
     pub clock_khz: Option<u32>,
     /// Global memory in bytes.
     pub memory_bytes: u64,
     /// Bandwidth of global memory in bytes a second: on a GPU two transfers in each clock of the memory, over the whole
-    /// width of its bus. None on the simulator.
+    /// width of its bus. None on the simulator or where the driver does not know them.
     pub memory_bandwidth: Option<u64>,
-    /// L2 cache in bytes; none on the simulator.
+    /// L2 cache in bytes; none on the simulator or where the driver does not know it.
     pub l2_bytes: Option<u64>,
     /// Most threads in a block.
     pub max_threads_per_block: u32,

@@ -4,11 +4,21 @@
 //! Work never finishes by itself here: an event is reached when somebody waits for it, its stream or everything. So the
 //! log shows whether the caller waits where it has to.
 //!
-//! Settings in the environment: `FAKE_CUDA_VERSION` (12040 unless set), `FAKE_CUDA_CAPABILITY` (`9.0`),
-//! `FAKE_CUDA_DEVICES` (1), `FAKE_CUDA_MEMORY` (bytes; 1048576), `FAKE_CUDA_SHARED` (bytes of a block that asks for them;
-//! 232448), `FAKE_CUDA_REFUSE_PTX` (a message: modules are refused with it), `FAKE_CUDA_REFUSE_LAUNCH` (a kernel that is not launched), `FAKE_CUDA_INIT` (the code that `cuInit` answers
-//! with), `FAKE_CUDA_FAULT` (anything: all kernels are at fault, which whoever asks or waits for their work is told),
-//! `FAKE_CUDA_LOG_CALLS` (anything: the log has the calls for contexts and events too).
+//! Settings in the environment:
+//!
+//! | `FAKE_CUDA_..` | what it is | unless set |
+//! |---|---|---|
+//! | `VERSION` | what the driver supports; it is compiled with `--cfg=before_cuda_11` where that is before 11000 | 12040 |
+//! | `CAPABILITY` | compute capability | 9.0 |
+//! | `DEVICES` | number of GPUs | 1 |
+//! | `MEMORY` | bytes of a GPU | 1048576 |
+//! | `SHARED` | bytes of a block that asks for them | 232448 |
+//! | `UNKNOWN` | numbers of attributes that the driver does not know, with blanks between | |
+//! | `INIT` | the code that `cuInit` answers with | 0 |
+//! | `REFUSE_PTX` | a message: modules are refused with it | |
+//! | `REFUSE_LAUNCH` | a kernel that is not launched | |
+//! | `FAULT` | anything: all kernels are at fault, which whoever asks or waits for their work is told | |
+//! | `LOG_CALLS` | anything: the log has the calls for contexts and events too | |
 #![allow(non_snake_case)]
 // The signatures are those of `cuda.h`, and the callers of a test double are the tests.
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
@@ -88,6 +98,16 @@ fn setting(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_owned())
 }
 
+/// Version of CUDA that the driver supports.
+fn version() -> i32 {
+    setting("FAKE_CUDA_VERSION", "12040").parse().unwrap()
+}
+
+/// The code that a function answers with.
+fn answer(name: &str) -> i32 {
+    setting(name, "0").parse().unwrap()
+}
+
 /// Bytes of device memory.
 fn device_memory() -> usize {
     setting("FAKE_CUDA_MEMORY", "1048576").parse().unwrap()
@@ -120,12 +140,12 @@ unsafe fn text(pointer: *const c_char) -> String {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(_flags: u32) -> i32 {
-    setting("FAKE_CUDA_INIT", "0").parse().unwrap()
+    answer("FAKE_CUDA_INIT")
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
-    unsafe { *version = setting("FAKE_CUDA_VERSION", "12040").parse().unwrap() };
+    unsafe { *version = self::version() };
     SUCCESS
 }
 
@@ -168,6 +188,10 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, _len: i32, _device: 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, which: i32, _device: i32) -> i32 {
+    let unknown = setting("FAKE_CUDA_UNKNOWN", "");
+    if unknown.split_whitespace().any(|unknown| unknown.parse() == Ok(which)) {
+        return INVALID_VALUE;
+    }
     let capability = setting("FAKE_CUDA_CAPABILITY", "9.0");
     let (major, minor) = capability.split_once('.').unwrap();
     let answer = match which {
@@ -183,7 +207,8 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, which: i32, _devi
         81 => 228 << 10,
         82 => 64 << 10,
         97 => shared_memory(),
-        106 => 32,
+        // Nobody could ask for it before.
+        106 if version() >= 11_000 => 32,
         _ => return INVALID_VALUE,
     };
     unsafe { *value = answer };
@@ -208,9 +233,16 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: i32) -> i32 {
+pub extern "C" fn cuDevicePrimaryCtxRelease(_device: i32) -> i32 {
     log("release".into());
     SUCCESS
+}
+
+/// Its name since CUDA 11.0, beside the older one.
+#[cfg(not(before_cuda_11))]
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> i32 {
+    cuDevicePrimaryCtxRelease(device)
 }
 
 #[unsafe(no_mangle)]

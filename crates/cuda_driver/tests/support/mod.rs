@@ -25,7 +25,7 @@ pub fn in_child(test: &str, driver: Driver, settings: &[(&str, &str)], body: imp
     let library = folder.path().join("libcuda.so.1");
     match driver {
         Driver::None => std::fs::write(library, "not a library").unwrap(),
-        Driver::Fake => compile_fake(&library),
+        Driver::Fake => compile_fake(&library, settings),
     }
     let output = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
@@ -40,12 +40,16 @@ pub fn in_child(test: &str, driver: Driver, settings: &[(&str, &str)], body: imp
     assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
 }
 
-/// Compiles the stand-in.
-pub fn compile_fake(library: &Path) {
+/// Compiles the stand-in, for settings of a driver before CUDA 11.0 without the functions that came with it.
+pub fn compile_fake(library: &Path, settings: &[(&str, &str)]) {
+    let is_before_11 = settings.iter().any(|(name, value)| {
+        *name == "FAKE_CUDA_VERSION" && value.parse::<u32>().is_ok_and(|version| version < 11_000)
+    });
     let source = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake/libcuda.rs"));
     let source = if source.exists() { source } else { FROM_WORKSPACE.into() };
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let status = Command::new(rustc)
+        .args(is_before_11.then_some("--cfg=before_cuda_11"))
         .args(["--edition=2024", "--crate-type=cdylib", "-Cdebuginfo=0", "-o"])
         .arg(library)
         .arg(source)

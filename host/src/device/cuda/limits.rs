@@ -3,6 +3,7 @@
 use super::context::{Context, check};
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::error::Result;
+use crate::occupancy::Limits;
 use cust::sys;
 use cust::sys::CUdevice_attribute_enum as Attribute;
 use std::ffi::{CStr, c_char};
@@ -10,10 +11,19 @@ use std::ffi::{CStr, c_char};
 /// Room for a device's name; the longest are some 40 bytes.
 const NAME_BYTES: usize = 256;
 
+/// First version of CUDA whose driver can be asked for the blocks of a multiprocessor.
+const BLOCKS_KNOWN: (u32, u32) = (11, 0);
+
 /// Asks the driver.
 pub(super) fn read(context: &Context, ordinal: usize) -> Result<DeviceInfo> {
     let get = |which| attribute(context, which);
-    let some = |which| get(which).map(|value| (value > 0).then_some(value));
+    // A device works as well without what only says how fast it is.
+    let some = |which| get(which).ok().filter(|value| *value > 0);
+    let compute_capability = (
+        get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    let driver_version = driver_version()?;
     let mut memory_bytes = 0;
     // SAFETY: the pointer is to a local.
     check("cuDeviceTotalMem", unsafe {
@@ -22,25 +32,23 @@ pub(super) fn read(context: &Context, ordinal: usize) -> Result<DeviceInfo> {
     Ok(DeviceInfo {
         name: name(context)?,
         kind: DeviceKind::Cuda { ordinal },
-        compute_capability: Some((
-            get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-        )),
+        compute_capability: Some(compute_capability),
         multiprocessors: get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-        clock_khz: some(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+        clock_khz: some(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
         memory_bytes: memory_bytes as u64,
-        memory_bandwidth: bandwidth(
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
-        ),
-        l2_bytes: some(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.map(u64::from),
+        memory_bandwidth: some(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
+            .zip(some(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH))
+            .map(|(clock_khz, bus_bits)| bandwidth(clock_khz, bus_bits)),
+        l2_bytes: some(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE).map(u64::from),
         max_threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         max_threads_per_multiprocessor: get(
             Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
         )?,
-        max_blocks_per_multiprocessor: get(
-            Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
-        )?,
+        max_blocks_per_multiprocessor: if driver_version >= BLOCKS_KNOWN {
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?
+        } else {
+            Limits::of(compute_capability).unwrap_or(Limits::NEWEST).blocks
+        },
         registers_per_multiprocessor: get(
             Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
         )?,
@@ -50,16 +58,14 @@ pub(super) fn read(context: &Context, ordinal: usize) -> Result<DeviceInfo> {
         shared_bytes_per_multiprocessor: get(
             Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
         )?,
-        driver_version: Some(driver_version()?),
+        driver_version: Some(driver_version),
     })
 }
 
-/// Bytes a second of a memory with this clock in kHz and this width of the bus in bits, which transfers twice a clock;
-/// none where the driver does not know them.
-fn bandwidth(clock_khz: u32, bus_bits: u32) -> Option<u64> {
+/// Bytes a second of a memory with this clock in kHz and this width of the bus in bits, which transfers twice a clock.
+fn bandwidth(clock_khz: u32, bus_bits: u32) -> u64 {
     const TRANSFERS: u64 = 2;
-    let bytes_per_second = u64::from(clock_khz) * 1000 * TRANSFERS * u64::from(bus_bits / 8);
-    (bytes_per_second > 0).then_some(bytes_per_second)
+    u64::from(clock_khz) * 1000 * TRANSFERS * u64::from(bus_bits) / 8
 }
 
 fn attribute(context: &Context, which: Attribute) -> Result<u32> {
