@@ -137,6 +137,32 @@ fn all_memory_of_others_that_a_product_takes_is_in_order() {
     });
 }
 
+/// Its kernels go with the device, which nothing keeps alive that is made of such memory.
+#[test]
+fn closing_a_device_waits_for_work_on_memory_of_others() {
+    let name = "order::closing_a_device_waits_for_work_on_memory_of_others";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        // The stand-in computes nothing, so that any memory will do.
+        let [of_a, of_d] = [(); 2].map(|()| vec![0.0f32; 1024]);
+        let address = |memory: &Vec<f32>| memory.as_ptr().addr() as u64;
+        // SAFETY: the memory is not used otherwise and lives longer than the device.
+        let (a, d) = unsafe {
+            (
+                MatrixView::<f32>::from_raw(&device, address(&of_a), 32, 32, 32).unwrap(),
+                MatrixViewMut::<f32>::from_raw(&device, address(&of_d), 32, 32, 32).unwrap(),
+            )
+        };
+        Gemm::new(a, a).kernel(kernel()).enqueue(&stream, d).unwrap();
+        let mut log = Log::new(path);
+        drop((stream, device));
+        let lines = log.next();
+        let position = |what: &str| lines.iter().position(|line| line.starts_with(what));
+        assert!(position("wait").is_some_and(|wait| Some(wait) < position("unload")), "{lines:#?}");
+    });
+}
+
 /// What a call costs the host is what it asks of the driver, so that is as little as can be.
 #[test]
 fn a_repeated_product_asks_the_driver_for_no_more_than_a_launch() {

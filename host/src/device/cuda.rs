@@ -215,7 +215,9 @@ impl CudaDevice {
 impl Drop for CudaDevice {
     fn drop(&mut self) {
         self.release_workspace(&self.foreground);
-        // Buffers and streams keep the device alive, so all that is left is what they released.
+        // Buffers and streams keep the device alive, so all that is left is what they released, and work on memory of others, which keeps
+        // nothing alive: its kernels are unloaded next.
+        self.foreign_work().wait_for_all();
         self.free_released(true);
     }
 }

@@ -48,6 +48,11 @@ impl<M: Marker> ForeignWork<M> {
         self.blocks.push((addresses, pending));
     }
 
+    /// Waits as [`Pending::wait_for_all`] does.
+    pub fn wait_for_all(&mut self) {
+        self.blocks.iter_mut().for_each(|(_, pending)| pending.wait_for_all());
+    }
+
     /// Forgets what is done.
     pub fn forget_reached(&mut self) {
         self.blocks.retain_mut(|(_, pending)| {

@@ -62,6 +62,9 @@ use workspace::{Held, Workspace, WorkspaceSize};
 /// A handle: clones are the same device, and so are all handles of one GPU that live at the same time. Every simulator
 /// that is opened is a machine of its own. Any thread may use it at any time. What a handle says about
 /// [precision](Device::with_precision) goes with it to its clones and to all that is made by it, and does not change other handles.
+///
+/// Matrices, streams and all else that is made by a handle keep the device open; views of memory that somebody else owns do not. Where the
+/// last of them is dropped, that waits for the work this library has put on streams, and then the kernels are gone.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,

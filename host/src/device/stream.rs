@@ -45,8 +45,9 @@ use std::time::Duration;
 /// 4. Capture: begin, `enqueue`, end. Nothing else: making, reading, writing or dropping a matrix
 ///    allocates, copies or frees, which the driver answers with an error, and with the loss of the capture.
 ///
-/// The graph knows addresses. Whoever launches it keeps matrices and workspaces alive, does not launch two
-/// graphs that share a workspace at the same time, and synchronises before he reads: the library does not see those launches.
+/// The graph knows addresses, and its kernels are those of the device. Whoever launches it keeps matrices and workspaces alive, or a
+/// [handle of the device](Device) where all memory is that of others, does not launch two graphs that share a workspace at the same time,
+/// and synchronises before he reads: the library does not see those launches.
 pub struct Stream {
     device: Device,
     /// None on the simulator.

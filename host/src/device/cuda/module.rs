@@ -181,7 +181,7 @@ impl Drop for LoadedKernel {
     fn drop(&mut self) {
         if let Ok(_bound) = self.context.bind() {
             // SAFETY: loaded once. Whoever drops this has waited for its launches: `CudaDevice` drops its kernels after
-            // its last buffer, and the driver finishes running kernels before it unloads their code.
+            // all work on buffers and on memory of others. By now nobody launches graphs with them.
             let _ = unsafe { sys::cuModuleUnload(self.module) };
         }
     }
