@@ -1,7 +1,7 @@
 //! Streams that are captured in a graph.
 
 use crate::support::{Driver, in_child};
-use crate::{Log, count, kernel, matrix};
+use crate::{Log, count, enqueue, kernel, matrix};
 use regemm::kernels::Why;
 use regemm::tuning::Tuning;
 use regemm::{Device, Error, Gemm, KernelChoice, Matrix, Precision, Stream};
@@ -20,15 +20,25 @@ fn capture(stream: &Stream, enqueue: impl FnOnce()) {
 /// Captures what a function puts on a stream, as another library would: through the driver. Whether there is a graph in the end.
 fn is_captured(stream: &Stream, enqueue: impl FnOnce()) -> bool {
     type Begin = unsafe extern "C" fn(*mut c_void, i32) -> i32;
-    type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32;
-    // SAFETY: the stand-in for the driver, which is loaded already; the signatures are its own.
+    // SAFETY: the stand-in for the driver, which is loaded already; the signature is its own.
     unsafe {
         let driver = libloading::Library::new("libcuda.so.1").unwrap();
         let begin = driver.get::<Begin>("cuStreamBeginCapture_v2").unwrap();
-        let end = driver.get::<End>("cuStreamEndCapture").unwrap();
         let raw = stream.with_cuda_handle(|raw| raw).unwrap().unwrap();
         assert_eq!(begin(raw, CAPTURE_GLOBALLY), 0);
-        enqueue();
+    }
+    enqueue();
+    end_capture(stream)
+}
+
+/// Ends a capture. Whether there is a graph.
+fn end_capture(stream: &Stream) -> bool {
+    type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32;
+    // SAFETY: as above.
+    unsafe {
+        let driver = libloading::Library::new("libcuda.so.1").unwrap();
+        let end = driver.get::<End>("cuStreamEndCapture").unwrap();
+        let raw = stream.with_cuda_handle(|raw| raw).unwrap().unwrap();
         let mut graph = std::ptr::null_mut();
         end(raw, &mut graph) == 0 && !graph.is_null()
     }
@@ -115,6 +125,28 @@ fn what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on() {
             split().enqueue(&stream, &mut d).unwrap();
         });
         y.to_vec().unwrap();
+    });
+}
+
+/// Another thread may know nothing of a capture, which may begin at any moment. What is asked for then is refused, and not spoilt for ever.
+#[test]
+fn a_capture_that_begins_while_somebody_waits_spoils_nothing() {
+    let name = "capture::a_capture_that_begins_while_somebody_waits_spoils_nothing";
+    let settings = [("FAKE_CUDA_CAPTURE_AT_RECORD", "1"), ("FAKE_CUDA_LOG_CALLS", "1")];
+    in_child(name, Driver::Fake, &settings, |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        enqueue(&stream, &a, &a, &mut d);
+        let mut log = Log::new(path);
+        let error = d.to_vec().unwrap_err();
+        assert!(matches!(error, Error::Capturing { .. }), "{error}");
+        assert!(end_capture(&stream), "the capture is lost");
+        let lines = log.next();
+        assert_eq!(count(&lines, "event captured"), 1, "{lines:#?}");
+        assert_eq!(count(&lines, "call cuEventDestroy_v2"), 1, "not for another point: {lines:#?}");
+        d.to_vec().unwrap();
+        assert_eq!(count(&log.next(), "wait for stream"), 1);
     });
 }
 

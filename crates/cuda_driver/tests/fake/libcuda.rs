@@ -18,12 +18,13 @@
 //! | `REFUSE_PTX` | a message: modules are refused with it | |
 //! | `REFUSE_LAUNCH` | a kernel that is not launched | |
 //! | `FAULT` | anything: all kernels are at fault, which whoever asks or waits for their work is told | |
+//! | `CAPTURE_AT_RECORD` | anything: somebody begins to capture a stream just before the first event is recorded on it | |
 //! | `LOG_CALLS` | anything: the log has the calls for contexts and events too | |
 #![allow(non_snake_case)]
 // The signatures are those of `cuda.h`, and the callers of a test double are the tests.
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_char, c_void};
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard};
@@ -39,6 +40,8 @@ const ILLEGAL_ADDRESS: i32 = 700;
 const CAPTURE_UNSUPPORTED: i32 = 900;
 /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED`
 const CAPTURE_INVALIDATED: i32 = 901;
+/// `CUDA_ERROR_CAPTURED_EVENT`
+const CAPTURED_EVENT: i32 = 907;
 /// `CUDA_ERROR_DEVICE_UNAVAILABLE`, which `cust` does not know.
 const DEVICE_UNAVAILABLE: i32 = 46;
 
@@ -48,6 +51,10 @@ struct State {
     allocations: HashMap<u64, Box<[u8]>>,
     /// The stream that each event was recorded on, and whether it is reached.
     events: HashMap<usize, (usize, bool)>,
+    /// The events that were recorded last in a capture.
+    captured_events: HashSet<usize>,
+    /// Whether somebody has begun a capture just before an event was recorded.
+    has_interfered: bool,
     functions: HashMap<usize, String>,
     contexts: usize,
     /// The stream that is being captured in a graph.

@@ -1,8 +1,8 @@
 //! Streams and events.
 
 use super::{
-    CAPTURE_INVALIDATED, CAPTURE_UNSUPPORTED, ILLEGAL_ADDRESS, INVALID_VALUE, NOT_READY, SUCCESS,
-    call, log, new_handle, spoils_capture, state,
+    CAPTURE_INVALIDATED, CAPTURE_UNSUPPORTED, CAPTURED_EVENT, ILLEGAL_ADDRESS, INVALID_VALUE,
+    NOT_READY, SUCCESS, call, log, new_handle, spoils_capture, state,
 };
 
 #[unsafe(no_mangle)]
@@ -62,9 +62,17 @@ pub extern "C" fn cuEventDestroy_v2(event: usize) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
     call("cuEventRecord");
+    if std::env::var_os("FAKE_CUDA_CAPTURE_AT_RECORD").is_some()
+        && !with!(|state| std::mem::replace(&mut state.has_interfered, true))
+    {
+        cuStreamBeginCapture_v2(stream, 0);
+    }
     // The driver allows it; but the event then belongs to the graph and tells nothing about the stream.
     if with!(|state| state.capturing == Some(stream)) {
         log(format!("event captured on stream {stream}"));
+        with!(|state| state.captured_events.insert(event));
+    } else {
+        with!(|state| state.captured_events.remove(&event));
     }
     with!(|state| state.events.insert(event, (stream, false)));
     SUCCESS
@@ -73,6 +81,9 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventQuery(event: usize) -> i32 {
     call("cuEventQuery");
+    if with!(|state| state.captured_events.contains(&event)) {
+        return CAPTURED_EVENT;
+    }
     if !with!(|state| state.is_relaxed) && spoils_capture() {
         return CAPTURE_UNSUPPORTED;
     }
@@ -84,6 +95,9 @@ pub extern "C" fn cuEventQuery(event: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventSynchronize(event: usize) -> i32 {
+    if with!(|state| state.captured_events.contains(&event)) {
+        return CAPTURED_EVENT;
+    }
     if with!(|state| state.is_faulty) {
         return ILLEGAL_ADDRESS;
     }

@@ -122,7 +122,7 @@ impl CudaStream {
     pub fn record_timed(&self) -> Result<CudaEvent> {
         let bound = self.context().bind()?;
         let raw = new_event(sys::CUevent_flags_enum::CU_EVENT_DEFAULT, &bound)?;
-        let event = CudaEvent { raw, is_timed: true, context: Arc::clone(self.context()) };
+        let event = CudaEvent { raw, is_reusable: false, context: Arc::clone(self.context()) };
         self.queue.record(&event, &bound)?;
         Ok(event)
     }
@@ -137,13 +137,7 @@ impl Queue {
 
     /// An event that comes after so many launches: the latest, or a new one where that is too early.
     fn event_after(&self, launch: u64, bound: &Bound<'_>) -> Result<Arc<CudaEvent>> {
-        // An event that a graph holds could never be asked or waited for again.
-        capture::refuse(
-            self.raw,
-            "waiting for its work from outside",
-            "end the capture first, and synchronise after a launch of the graph",
-            bound,
-        )?;
+        self.refuse_capture(bound)?;
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((launches, event)) = &*latest
             && *launches >= launch
@@ -151,10 +145,26 @@ impl Queue {
             return Ok(Arc::clone(event));
         }
         let launches = self.launches.load(Ordering::Acquire);
-        let event = Arc::new(CudaEvent::untimed(&self.context, bound)?);
+        let mut event = CudaEvent::untimed(&self.context, bound)?;
         self.record(&event, bound)?;
+        // Another thread may have begun a capture since the first question.
+        if let Err(captured) = self.refuse_capture(bound) {
+            event.is_reusable = false;
+            return Err(captured);
+        }
+        let event = Arc::new(event);
         *latest = Some((launches, Arc::clone(&event)));
         Ok(event)
+    }
+
+    /// An error where the stream is being captured: an event that a graph holds could never be asked or waited for again.
+    fn refuse_capture(&self, bound: &Bound<'_>) -> Result<()> {
+        capture::refuse(
+            self.raw,
+            "waiting for its work from outside",
+            "end the capture first, and synchronise after a launch of the graph",
+            bound,
+        )
     }
 }
 
@@ -207,7 +217,8 @@ impl Marker for Point {
 /// An event.
 pub(crate) struct CudaEvent {
     raw: sys::CUevent,
-    is_timed: bool,
+    /// Whether it can mark another point when nobody uses it any more: not where it has a time, or belongs to a graph.
+    is_reusable: bool,
     context: Arc<Context>,
 }
 
@@ -231,7 +242,7 @@ impl CudaEvent {
             Some(raw) => raw,
             None => new_event(sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING, bound)?,
         };
-        Ok(CudaEvent { raw, is_timed: false, context: Arc::clone(context) })
+        Ok(CudaEvent { raw, is_reusable: true, context: Arc::clone(context) })
     }
 
     pub fn synchronize(&self) -> Result<()> {
@@ -275,7 +286,7 @@ impl CudaEvent {
 impl Drop for CudaEvent {
     fn drop(&mut self) {
         // Streams that wait for it wait for the point that it marked then, whatever it marks later.
-        let raw = if self.is_timed { Some(self.raw) } else { self.context.keep_event(self.raw) };
+        let raw = if self.is_reusable { self.context.keep_event(self.raw) } else { Some(self.raw) };
         if let Some(raw) = raw
             && let Ok(_bound) = self.context.bind()
         {
