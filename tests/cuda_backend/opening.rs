@@ -127,6 +127,23 @@ fn a_device_is_opened_described_and_closed() {
     });
 }
 
+/// The driver's answer to what nobody asked for is no reason for what fails later.
+#[test]
+fn a_failure_is_told_by_its_own_code() {
+    let codes = [("FAKE_CUDA_STREAM_DESTROY", "46"), ("FAKE_CUDA_IS_CAPTURING", "999")];
+    in_child("opening::a_failure_is_told_by_its_own_code", Driver::Fake, &codes, |_| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        drop(device.stream().unwrap());
+        let error = Gemm::new(&a, &a).kernel(kernel()).enqueue(&stream, &mut d).unwrap_err();
+        assert!(
+            matches!(error, Error::Cuda { call: "cuStreamIsCapturing", code: 999, .. }),
+            "{error}"
+        );
+    });
+}
+
 #[test]
 fn a_kernel_is_loaded_once_and_launched_as_the_table_says() {
     let name = "opening::a_kernel_is_loaded_once_and_launched_as_the_table_says";

@@ -15,6 +15,8 @@
 //! | `SHARED` | bytes of a block that asks for them | 232448 |
 //! | `UNKNOWN` | numbers of attributes that the driver does not know, with blanks between | |
 //! | `INIT` | the code that `cuInit` answers with | 0 |
+//! | `STREAM_DESTROY` | the code that `cuStreamDestroy_v2` answers with | 0 |
+//! | `IS_CAPTURING` | the code that `cuStreamIsCapturing` answers with | 0 |
 //! | `REFUSE_PTX` | a message: modules are refused with it | |
 //! | `REFUSE_LAUNCH` | a kernel that is not launched | |
 //! | `FAULT` | anything: all kernels are at fault, which whoever asks or waits for their work is told | |

@@ -2,7 +2,7 @@
 
 use super::{
     CAPTURE_INVALIDATED, CAPTURE_UNSUPPORTED, CAPTURED_EVENT, ILLEGAL_ADDRESS, INVALID_VALUE,
-    NOT_READY, SUCCESS, call, log, new_handle, spoils_capture, state,
+    NOT_READY, SUCCESS, answer, call, log, new_handle, spoils_capture, state,
 };
 
 #[unsafe(no_mangle)]
@@ -17,7 +17,7 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(_stream: usize) -> i32 {
-    SUCCESS
+    answer("FAKE_CUDA_STREAM_DESTROY")
 }
 
 #[unsafe(no_mangle)]
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
 pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut i32) -> i32 {
     call("cuStreamIsCapturing");
     unsafe { *status = i32::from(with!(|state| state.capturing == Some(stream))) };
-    SUCCESS
+    answer("FAKE_CUDA_IS_CAPTURING")
 }
 
 #[unsafe(no_mangle)]

@@ -10,10 +10,18 @@ use std::sync::Mutex;
 
 /// Turns a result code of the driver into an error that says which call failed and why.
 pub(crate) fn check(call: &'static str, code: sys::CUresult) -> Result<()> {
-    check_code(call, code as i32)
+    check_code(call, answered(code))
 }
 
-/// [`check`] for functions that `cust` does not know.
+/// What the driver has just answered to this thread, also where `cust` does not know the code.
+fn answered(code: sys::CUresult) -> i32 {
+    match code as i32 {
+        result::UNKNOWN => result::take_foreign().unwrap_or(result::UNKNOWN),
+        code => code,
+    }
+}
+
+/// [`check`] for functions that `cust` does not know, whose code is the driver's own.
 pub(crate) fn check_code(call: &'static str, code: i32) -> Result<()> {
     match code {
         result::SUCCESS => Ok(()),
@@ -22,7 +30,6 @@ pub(crate) fn check_code(call: &'static str, code: i32) -> Result<()> {
 }
 
 fn failure(call: &'static str, code: i32) -> Error {
-    let code = if code == result::UNKNOWN { result::take_foreign().unwrap_or(code) } else { code };
     let (name, text) = result::describe(code).unwrap_or_else(|| {
         ("unknown result".to_owned(), "the driver has no text for it".to_owned())
     });
@@ -33,7 +40,7 @@ fn failure(call: &'static str, code: i32) -> Error {
 pub(crate) fn device_count() -> Result<usize> {
     cuda_driver::load().map_err(|error| Error::NoDriver { why: error.to_string() })?;
     // SAFETY: takes no pointers; may be called any number of times from any thread.
-    match unsafe { sys::cuInit(0) } as i32 {
+    match answered(unsafe { sys::cuInit(0) }) {
         result::SUCCESS => {}
         result::NO_DEVICE => return Ok(0),
         code @ result::STUB_LIBRARY => {
