@@ -9,6 +9,9 @@ use crate::library::address;
 use crate::result::listed;
 use core::ffi::c_void;
 
+#[cfg(test)]
+mod tests;
+
 /// A pointer, an opaque handle or a callback.
 pub(crate) type Pointer = *mut c_void;
 
@@ -46,6 +49,16 @@ macro_rules! driver_functions {
         pub(crate) static DEFINITIONS: [Definition; COUNT] = [
             $(Definition($name as unsafe extern "C" fn($($type),*) -> i32 as *const ())),*
         ];
+
+        /// Name, signature here and signature in `cust_raw` of each; where their numbers of parameters differ this does not compile.
+        #[cfg(test)]
+        fn signatures() -> [(&'static str, Vec<tests::Kind>, Vec<tests::Kind>); COUNT] {
+            [$((
+                stringify!($name),
+                tests::kinds($name as unsafe extern "C" fn($($type),*) -> i32),
+                tests::kinds(cust_raw::$name as unsafe extern "C" fn($(tests::any!($argument)),*) -> _),
+            )),*]
+        }
     };
 }
 
