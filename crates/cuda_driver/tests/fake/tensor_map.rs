@@ -24,7 +24,8 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
         return INVALID_VALUE;
     }
     let rank = rank as usize;
-    let (dims, strides) = unsafe { (from_raw_parts(dims, rank), from_raw_parts(strides, rank - 1)) };
+    let (dims, strides) =
+        unsafe { (from_raw_parts(dims, rank), from_raw_parts(strides, rank - 1)) };
     let (boxes, steps) = unsafe { (from_raw_parts(boxes, rank), from_raw_parts(steps, rank)) };
     log(format!(
         "tensor map type {kind} dims {dims:?} strides {strides:?} box {boxes:?} steps {steps:?} interleave {interleave} \
