@@ -241,6 +241,6 @@ mod tests {
         assert_eq!(Roofs::of(&DeviceInfo { clock_khz: None, ..info.clone() }, Dtype::F32), None);
         let roofs = Roofs::of(&info, Dtype::F32).unwrap();
         let nothing = Problem::new(Dtype::F32, 4, 4, 0);
-        assert_eq!(roofs.place(&Traffic::default(), &nothing), None);
+        assert_eq!(roofs.place(find("naive_f32").unwrap(), &Traffic::default(), &nothing), None);
     }
 }
