@@ -1,7 +1,9 @@
 //! Nothing half-written stays behind.
 
 use crate::harness::*;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -88,6 +90,22 @@ fn output_may_be_a_device() {
     succeed(folder.path(), "mul a.npy b.npy -o /dev/null");
     use std::os::unix::fs::FileTypeExt;
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+}
+
+/// Names of files are bytes; what is shown of one that is no text has marks in place of what cannot be shown.
+#[test]
+fn output_may_have_a_name_that_is_no_text() {
+    let folder = sample();
+    let name = OsStr::from_bytes(b"d\xff.npy");
+    for json in [None, Some("--json")] {
+        let mut command = regemm(folder.path());
+        command.args(["mul", "a.npy", "b.npy", "--device", "sim", "--force"]).args(json);
+        let output = command.arg("-o").arg(name).output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(SUCCESS), "{json:?}: {errors}");
+        assert!(text(&output.stdout).contains("d\u{fffd}.npy"), "{json:?}");
+        assert!(folder.path().join(name).exists());
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ use regemm::tuning::cache::Cache;
 use regemm::tuning::{Entry, Key, Shape, Table, Time};
 use regemm::{Dtype, Layouts, kernels};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -160,6 +162,23 @@ fn show_lists_tables_and_clear_removes_them() {
     assert!(succeed(folder.path(), "tune --clear").contains("nothing"));
     let after = json(folder.path(), "tune --show --json");
     assert_eq!(after["tables"], before["tables"]);
+}
+
+/// Names of folders are bytes.
+#[test]
+fn tables_may_be_in_a_folder_whose_name_is_no_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = fill_cache(folder.path()).file("NVIDIA Imaginary");
+    let odd = folder.path().join(OsStr::from_bytes(b"c\xff"));
+    fs::rename(path.parent().unwrap(), &odd).unwrap();
+    for (what, words) in [("--show", "NVIDIA Imaginary"), ("--clear", "c\u{fffd}")] {
+        let mut command = regemm(folder.path());
+        command.env("REGEMM_CACHE_DIR", &odd).args(["tune", what, "--device", "sim"]);
+        let output = command.output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(SUCCESS), "{what}: {errors}");
+        assert!(text(&output.stdout).contains(words), "{what}: {}", text(&output.stdout));
+    }
 }
 
 #[test]

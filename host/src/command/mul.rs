@@ -276,7 +276,7 @@ where
 
     output.document(&json!({
         "command": "mul",
-        "output": pass.then_some(&arguments.output),
+        "output": pass.then(|| arguments.output.display().to_string()),
         "shape": { "m": m, "n": n, "k": k },
         "layouts": layouts.name(),
         "batch": products,

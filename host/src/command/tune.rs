@@ -201,7 +201,7 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
         "command": "tune",
         "provenance": provenance(device.info()),
         "device": device.info(),
-        "file": file,
+        "file": file.map(|path| path.display().to_string()),
         "not_kept": kept.as_ref().err().map(Failure::to_string),
         "complete": matches!(flow, Flow::Complete),
         "tables": outcomes.iter().map(|tables| tables.json(device.info())).collect::<Vec<_>>(),

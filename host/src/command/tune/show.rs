@@ -54,7 +54,7 @@ impl Found {
             "dtype": self.types.name(),
             "layouts": self.layouts.name(),
             "source": if self.path.is_some() { "measured" } else { "shipped" },
-            "file": self.path,
+            "file": self.path.as_ref().map(|path| path.display().to_string()),
             "multiprocessors": self.key.as_ref().map(|key| key.multiprocessors),
             "driver": self.key.as_ref().map(|key| &key.driver),
             "code": self.key.as_ref().map(|key| &key.code),
@@ -105,7 +105,7 @@ pub fn show(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), F
         "command": "tune",
         "device": device.info().name,
         "policy": device.tuning().name(),
-        "file": (!device.is_sim()).then_some(&own),
+        "file": (!device.is_sim()).then(|| own.display().to_string()),
         "tables": found.iter().map(Found::json).collect::<Vec<_>>(),
         "damaged": damaged,
     }))?;
@@ -126,12 +126,10 @@ pub fn show(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), F
 pub fn clear(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), Failure> {
     let gpu = (!device.is_sim()).then_some(device.info().name.as_str());
     let removed = cache.clear(gpu)?;
-    output.document(&json!({ "command": "tune", "removed": removed }))?;
-    if removed.is_empty() {
+    let shown: Vec<_> = removed.iter().map(|path| path.display().to_string()).collect();
+    output.document(&json!({ "command": "tune", "removed": shown }))?;
+    if shown.is_empty() {
         return output.text("There was nothing to remove.");
     }
-    for path in &removed {
-        output.text(format_args!("removed {}", path.display()))?;
-    }
-    Ok(())
+    shown.iter().try_for_each(|path| output.text(format_args!("removed {path}")))
 }
