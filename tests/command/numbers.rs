@@ -91,3 +91,23 @@ fn factors_that_are_infinite_in_the_type_are_refused() {
     // An infinity that is meant is taken.
     succeed(at, "mul a.npy b.npy -o d.npy --device sim --alpha inf");
 }
+
+/// clap's own test for a negative number knows neither signs of exponents nor numbers without a digit before the point.
+#[test]
+fn negative_factors_are_taken_in_every_form() {
+    let folder = sample();
+    write_f32(folder.path(), "c.npy", "(2, 2)", &[1.0; 4]);
+    for (form, value) in [("-25e-2", -0.25), ("-.5", -0.5), ("-1e1", -10.0)] {
+        succeed(folder.path(), &format!("mul a.npy b.npy -o d.npy --force --alpha {form}"));
+        assert_eq!(d(&folder), [4.0, -1.0, 10.0, -1.0].map(|element| element * value), "{form}");
+        let line = format!("mul a.npy b.npy -o d.npy --force --c c.npy --beta {form}");
+        succeed(folder.path(), &line);
+        assert_eq!(d(&folder), [4.0, -1.0, 10.0, -1.0].map(|element| element + value), "{form}");
+        let slope = format!("--activation leaky-relu --leaky-slope {form}");
+        succeed(folder.path(), &format!("mul a.npy b.npy -o d.npy --force {slope}"));
+        assert_eq!(d(&folder), [4.0, -value, 10.0, -value], "{form}");
+    }
+    succeed(folder.path(), "mul a.npy b.npy -o d.npy --force --alpha -inf");
+    let infinite = f32::INFINITY;
+    assert_eq!(d(&folder), [-infinite, infinite, -infinite, infinite]);
+}

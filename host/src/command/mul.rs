@@ -61,17 +61,17 @@ pub struct Arguments {
     #[arg(long, value_name = "C.npy")]
     c: Option<PathBuf>,
     /// Factor of the product
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = numbers::factor)]
+    #[arg(long, default_value_t = 1.0, allow_hyphen_values = true, value_parser = numbers::factor)]
     alpha: f64,
     /// Factor of C
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, requires = "c",
+    #[arg(long, default_value_t = 1.0, allow_hyphen_values = true, requires = "c",
           value_parser = numbers::factor)]
     beta: f64,
     /// The function to apply to each element at the end
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = options::activation())]
     activation: Activation,
     /// Slope of leaky ReLU below zero [default: 0.01]
-    #[arg(long, value_name = "SLOPE", allow_negative_numbers = true, value_parser = numbers::factor)]
+    #[arg(long, value_name = "SLOPE", allow_hyphen_values = true, value_parser = numbers::factor)]
     leaky_slope: Option<f64>,
     /// Convert float32 files to this type to compute in; D is float32 again
     #[arg(long = "as", value_name = "TYPE")]
