@@ -94,6 +94,11 @@ pub fn continue_from(record: &mut Record, earlier: Record, path: &Path) -> Resul
     record.complete = earlier.complete;
     record.library = earlier.library;
     record.effort = earlier.effort;
+    if record.complete {
+        // Nothing is compiled any more, so that only the file knows what the device made of the kernels.
+        record.results = earlier.results;
+        return Ok(());
+    }
     for (entry, known) in record.results.iter_mut().zip(earlier.results) {
         let Entry { timings, counts, wrong, .. } = known;
         (entry.timings, entry.counts, entry.wrong) = (timings, counts, wrong);
@@ -201,6 +206,19 @@ mod tests {
         assert_eq!(now.results[1].registers, Some(40));
         assert_eq!(now.results[0].wrong, earlier.results[0].wrong);
         assert_eq!(now.provenance.date, "2026-01-31");
+    }
+
+    #[test]
+    fn a_sweep_that_is_complete_is_taken_over_whole() {
+        let mut earlier = record();
+        earlier.complete = true;
+        earlier.results[0].cannot_run = Some("too many threads".into());
+        let compiled = &mut earlier.results[1];
+        (compiled.registers, compiled.local_bytes) = (Some(40), Some(8));
+        compiled.resident_blocks = Some(2);
+        let mut now = record();
+        continue_from(&mut now, earlier.clone(), Path::new("sweep.json")).unwrap();
+        assert_eq!(now, earlier);
     }
 
     #[test]
