@@ -5,11 +5,15 @@
 mod cases;
 #[path = "../benches/gemm/check.rs"]
 mod check;
+#[allow(dead_code, reason = "the benchmarks use the rest")]
+#[path = "../benches/common/mod.rs"]
+mod common;
 #[path = "../benches/gemm/product.rs"]
 mod product;
 
 use cases::cases;
 use check::Expected;
+use clap::Parser;
 use regemm::measure::Rotation;
 use regemm::ndarray::Array2;
 use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Yields, bf16};
@@ -18,6 +22,13 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// What all benchmarks read of their command lines.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    recording: common::Recording,
+}
 
 #[test]
 fn the_table_holds_every_group_and_no_case_twice() {
@@ -142,6 +153,32 @@ where
             assert!(expected.check(&d).unwrap().wrong.is_some(), "{}", case.label());
             assert!(expected.check(&poison).unwrap().relative_error.is_nan());
         }
+    }
+}
+
+#[test]
+fn records_are_written_whole_and_what_is_wrong_with_their_place_shows_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = |path: &Path| {
+        let line = ["bench".as_ref(), "--record".as_ref(), path.as_os_str()];
+        Arguments::try_parse_from(line).unwrap().recording
+    };
+    let path = folder.path().join("2026.01.31-gemm");
+    recording(&path).check_place().unwrap();
+    for content in ["[1]", "[1, 2]"] {
+        common::write(&path, "json", content).unwrap();
+        let file = folder.path().join("2026.01.31-gemm.json");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
+        assert!(common::read::<Vec<u32>>(&file).is_ok());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else stays");
+    }
+    let missing = folder.path().join("missing").join("gemm");
+    for error in [
+        recording(&missing).check_place().unwrap_err(),
+        common::write(&missing, "json", "1").unwrap_err(),
+        common::read::<Vec<u32>>(&missing).unwrap_err(),
+    ] {
+        assert!(error.contains("missing/gemm"), "{error}");
     }
 }
 

@@ -26,7 +26,7 @@ mod study;
 
 use blas::Blas;
 use clap::Parser;
-use common::{Recording, write};
+use common::{Recording, read, write};
 use library::{Addresses, Math, Product, Types};
 use regemm::accuracy::{Data, precisions};
 use regemm::{Device, Dtype, Matrix, Stream};
@@ -80,8 +80,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Outcome<()> {
+    arguments.recording.check_place()?;
     let record: Record = match &arguments.recording.from {
-        Some(path) => serde_json::from_str(&std::fs::read_to_string(path)?)?,
+        Some(path) => read(path)?,
         None => match Device::cuda(0) {
             Ok(device) => measure(arguments, &device)?,
             Err(error) => {

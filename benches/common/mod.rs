@@ -3,6 +3,9 @@
 use clap::Args;
 use regemm::{Device, Dtype};
 use regemm_report::provenance::Provenance;
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// What a record is made from and where it goes: arguments of every benchmark.
@@ -30,6 +33,16 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Whether the record will have a place, which is better known before than after all the measuring.
+    ///
+    /// # Errors
+    /// The record, and why none can be written there.
+    pub fn check_place(&self) -> Result<(), String> {
+        let Some(path) = &self.record else { return Ok(()) };
+        let failure = |error| format!("{}: cannot be written: {error}", path.display());
+        unfinished(path).map(drop).map_err(failure)
+    }
+
     /// This moment, these sources and the device.
     pub fn provenance(&self, device: &Device) -> Provenance {
         let info = device.info();
@@ -42,6 +55,16 @@ impl Recording {
     }
 }
 
+/// A record that is in a file.
+///
+/// # Errors
+/// The file, and why it cannot be read.
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let failure = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| failure(&error))?;
+    serde_json::from_str(&text).map_err(|error| failure(&error))
+}
+
 /// The element type of this name.
 ///
 /// # Errors
@@ -51,10 +74,26 @@ pub fn parse_dtype(name: &str) -> Result<Dtype, String> {
     known.ok_or_else(|| format!("expected one of {}", Dtype::ALL.map(Dtype::name).join(", ")))
 }
 
-/// Writes one file of a record, and says so.
-pub fn write(path: &Path, ending: &str, content: impl AsRef<[u8]>) -> std::io::Result<()> {
+/// Writes one file of a record completely or not at all, in place of one that is there, and says so.
+///
+/// # Errors
+/// The file, and why it cannot be written.
+pub fn write(path: &Path, ending: &str, content: impl AsRef<[u8]>) -> Result<(), String> {
     let path = path.with_added_extension(ending);
-    std::fs::write(&path, content)?;
+    let written = unfinished(&path).and_then(|mut file| {
+        file.write_all(content.as_ref())?;
+        file.persist(&path).map_err(|error| error.error)
+    });
+    written.map_err(|error| format!("{}: cannot be written: {error}", path.display()))?;
     println!("wrote {}", path.display());
     Ok(())
+}
+
+/// A file in the folder of another one, whose name it may take, with the permissions of any new file.
+fn unfinished(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }

@@ -42,7 +42,7 @@ mod product;
 mod turn;
 
 use clap::Parser;
-use common::{Recording, parse_dtype, write};
+use common::{Recording, parse_dtype, read, write};
 use contest::{Contest, Libraries};
 use library::{Math, WORKSPACE_BYTES};
 use meter::Meter;
@@ -116,7 +116,8 @@ struct Arguments {
     recording: Recording,
 }
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type Failure = Box<dyn std::error::Error>;
+type Outcome<T> = Result<T, Failure>;
 
 fn parse_group(name: &str) -> Result<Group, String> {
     let known = Group::ALL.into_iter().find(|group| group.name() == name);
@@ -165,13 +166,14 @@ fn run<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(arguments: &Arguments) 
     }
     if !arguments.summary.is_empty() {
         let records =
-            arguments.summary.iter().map(|path| read(path)).collect::<Outcome<Vec<_>>>()?;
+            arguments.summary.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let tables = [side_by_side(&records)].into_iter().chain(cases_side_by_side(&records));
         let tables: Vec<String> = tables.map(|table| table.markdown()).collect();
         print!("{}", tables.join("\n"));
         return Ok(());
     }
-    let (record, failure) = match &arguments.recording.from {
+    arguments.recording.check_place()?;
+    let (record, failure): (Record, _) = match &arguments.recording.from {
         Some(path) => (read(path)?, None),
         None => match Device::cuda(0) {
             Ok(device) => measure::<T, D>(arguments, &device)?,
@@ -182,32 +184,34 @@ fn run<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(arguments: &Arguments) 
         },
     };
     let text = record.markdown();
-    if let Some(path) = &arguments.recording.record {
-        write(path, "json", serde_json::to_string_pretty(&record)?)?;
-        write(path, "md", &text)?;
-        let picture = pictures::versus(&record);
-        write(path, "svg", picture.svg()?)?;
-        write(path, "png", picture.png()?)?;
-    }
     println!("{text}");
+    let kept = match &arguments.recording.record {
+        Some(path) => keep(&record, &text, path),
+        None => Ok(()),
+    };
     let unsupported = record.cases.iter().flat_map(|measured| &measured.unsupported);
     let wrong = unsupported.filter(|missing| missing.wrong).count();
-    match failure {
-        Some(failure) => Err(failure),
-        None if wrong > 0 => Err(format!("{wrong} results were wrong: see above").into()),
-        None => Ok(()),
-    }
+    let wrong = (wrong > 0).then(|| format!("{wrong} results were wrong: see above").into());
+    let failures: Vec<Failure> = [failure, wrong, kept.err()].into_iter().flatten().collect();
+    let words: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    if words.is_empty() { Ok(()) } else { Err(words.join("; ").into()) }
 }
 
-fn read(path: &Path) -> Outcome<Record> {
-    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+/// Writes a record, its tables and its picture.
+fn keep(record: &Record, text: &str, path: &Path) -> Outcome<()> {
+    write(path, "json", serde_json::to_string_pretty(record)?)?;
+    write(path, "md", text)?;
+    let picture = pictures::versus(record);
+    write(path, "svg", picture.svg()?)?;
+    write(path, "png", picture.png()?)?;
+    Ok(())
 }
 
 /// Measures what was asked for. A failure of the device ends it, and the record holds what came before.
 fn measure<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     arguments: &Arguments,
     device: &Device,
-) -> Outcome<(Record, Option<Box<dyn std::error::Error>>)> {
+) -> Outcome<(Record, Option<Failure>)> {
     let stream = device.stream()?;
     // The processes start before this one has loaded anything large.
     let first_results = if arguments.skip_host {

@@ -24,7 +24,7 @@ mod library;
 mod lt;
 
 use clap::Parser;
-use common::{Recording, parse_dtype, write};
+use common::{Recording, parse_dtype, read, write};
 use regemm::{Device, Dtype, bf16, f16};
 use regemm_report::ladder::Record;
 use regemm_report::pictures;
@@ -61,8 +61,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    arguments.recording.check_place()?;
     let record: Record = match &arguments.recording.from {
-        Some(path) => serde_json::from_str(&std::fs::read_to_string(path)?)?,
+        Some(path) => read(path)?,
         None => match Device::cuda(0) {
             Ok(device) => measure(arguments, &device)?,
             Err(error) => {

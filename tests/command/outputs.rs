@@ -92,6 +92,30 @@ fn output_may_be_a_device() {
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }
 
+/// Measuring takes minutes on a GPU, and what it gave is not lost with the file.
+#[test]
+fn what_was_measured_is_printed_where_a_file_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let accuracy = "accuracy --device sim --sizes 16 --size 8 --precisions exact";
+    let traffic = "traffic --size 16 --kernels naive";
+    for (line, file, words) in [
+        (accuracy, "--output", "normal"),
+        (accuracy, "--svg", "normal"),
+        (accuracy, "--png", "normal"),
+        (traffic, "--svg", "naive_f32"),
+        (traffic, "--png", "naive_f32"),
+    ] {
+        for json in ["", "--json"] {
+            let line = format!("{line} {file} /dev/full {json}");
+            let output = run(folder.path(), &line);
+            let (said, errors) = (text(&output.stdout), text(&output.stderr));
+            assert_eq!(output.status.code(), Some(FILE), "{line}: {errors}");
+            assert!(errors.contains("/dev/full: cannot be written: No space left"), "{errors}");
+            assert!(said.contains(words), "{line}: {said}");
+        }
+    }
+}
+
 /// Names of files are bytes; what is shown of one that is no text has marks in place of what cannot be shown.
 #[test]
 fn output_may_have_a_name_that_is_no_text() {

@@ -125,6 +125,10 @@ mod with_kernels {
         assert_eq!(csv.lines().count(), 1 + 3 + 1, "a heading, three orders, the library:\n{csv}");
         assert_eq!(listing(folder.path()).len(), 3, "nothing beside the three files");
 
+        let output = run(folder.path(), &format!("{FEW} --staging single --csv /dev/full"));
+        assert_eq!(output.status.code(), Some(FILE));
+        assert_eq!(text(&output.stdout), first, "what was measured is printed all the same");
+
         fail(folder.path(), &line, FILE, &["s.json", "exists", "--force"]);
         let start = Instant::now();
         assert_eq!(succeed(folder.path(), &format!("{line} --resume")), first);

@@ -6,7 +6,7 @@
 
 mod study;
 
-use super::exit::Failure;
+use super::exit::{Failure, with_files};
 use super::numbers;
 use super::options::{self, DeviceOption, distinct};
 use super::output::{Output, table};
@@ -17,7 +17,7 @@ use regemm::accuracy::{Data, precisions};
 use regemm::{Device, Precision};
 use regemm_report::accuracy::Record;
 use regemm_report::accuracy::tables::CELLS;
-use regemm_report::pictures::{self, PictureError};
+use regemm_report::pictures;
 use regemm_report::provenance::Provenance;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -113,25 +113,25 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     })?;
     bar.finish_and_clear();
 
-    if let Some(json) = json {
-        let text = serde_json::to_string_pretty(&record)
-            .map_err(|error| Failure::Usage(error.to_string()))?;
-        json.save_text(&format!("{text}\n"))?;
-    }
-    let undrawable = |error: PictureError| Failure::Usage(error.to_string());
-    if let Some(svg) = svg {
-        svg.save_text(&pictures::accuracy(&record).svg().map_err(undrawable)?)?;
-    }
-    if let Some(png) = png {
-        png.save_bytes(&pictures::accuracy(&record).png().map_err(undrawable)?)?;
-    }
+    // What was measured is printed, whether it can be kept or not.
+    let kept = [
+        json.map_or(Ok(()), |json| save_json(&record, json)),
+        svg.map_or(Ok(()), |svg| svg.save_drawn(pictures::accuracy(&record).svg())),
+        png.map_or(Ok(()), |png| png.save_drawn(pictures::accuracy(&record).png())),
+    ];
     output.document(&record)?;
     print(&record, output)?;
-    if record.wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Verification(record.wrong.join("; ")))
-    }
+    let found = match &record.wrong[..] {
+        [] => Ok(()),
+        wrong => Err(Failure::Verification(wrong.join("; "))),
+    };
+    with_files(found, kept.into_iter().collect())
+}
+
+fn save_json(record: &Record, json: Destination) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(record);
+    let text = text.map_err(|error| Failure::Usage(error.to_string()))?;
+    json.save_text(&format!("{text}\n"))
 }
 
 impl Arguments {

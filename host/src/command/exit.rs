@@ -1,5 +1,6 @@
 //! What can go wrong in the command, and the exit codes that scripts see.
 
+use super::eprintln_quietly;
 use regemm::Error;
 use regemm::tuning::cache::CacheError;
 use std::fmt;
@@ -94,6 +95,15 @@ impl Failure {
             _ => "device",
         }
     }
+}
+
+/// What the work came to, and what became of its files. Of two failures that of the work counts: the other may follow
+/// from it, and is a warning.
+pub fn with_files(found: Result<(), Failure>, kept: Result<(), Failure>) -> Result<(), Failure> {
+    if let (Err(_), Err(not_kept)) = (&found, &kept) {
+        eprintln_quietly(format_args!("regemm: warning: {not_kept}"));
+    }
+    found.and(kept)
 }
 
 impl fmt::Display for Failure {

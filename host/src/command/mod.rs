@@ -137,7 +137,7 @@ pub fn main() -> ExitCode {
 
 fn report(failure: &Failure, output: &mut Output) -> ExitCode {
     eprintln_quietly(format_args!("regemm: {failure}"));
-    // Where the subcommand has printed its own document, the failure is in it.
+    // Where the subcommand has printed its own document, the failure is in it, or is that of a file beside it.
     if !output.has_document() {
         // Standard output may be what failed.
         let _ = output.document(&error_json(failure));

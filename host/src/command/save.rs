@@ -9,6 +9,7 @@ use super::load::{Stored, no_hyphen};
 use ndarray::ArrayD;
 use npyz::WriterBuilder;
 use regemm::Element;
+use regemm_report::pictures::PictureError;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -112,6 +113,15 @@ impl Destination {
     /// Writes bytes and finishes the file.
     pub fn save_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         self.fill(|file| file.write_all(bytes))
+    }
+
+    /// Draws a picture, as text or as bytes, and finishes the file.
+    pub fn save_drawn(
+        self,
+        picture: Result<impl AsRef<[u8]>, PictureError>,
+    ) -> Result<(), Failure> {
+        let picture = picture.map_err(|error| Failure::Usage(error.to_string()))?;
+        self.save_bytes(picture.as_ref())
     }
 
     fn fill(self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ pub mod filter;
 pub mod space;
 mod store;
 
-use super::exit::Failure;
+use super::exit::{Failure, with_files};
 use super::numbers;
 use super::options::{self, DeviceOption};
 use super::output::{Output, table};
@@ -128,17 +128,19 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         record = campaign.record;
         interrupted = flow?.is_break();
     }
-    if let Some(path) = &arguments.csv {
-        Destination::new(path, overwrite, &[])?.save_text(&record.csv())?;
-    }
-    if let Some(path) = &arguments.markdown {
-        Destination::new(path, overwrite, &[])?.save_text(&record.markdown())?;
-    }
+    // What was measured is printed, whether it can be kept or not.
+    let save = |path: &Option<PathBuf>, text: fn(&Record) -> String| match path {
+        Some(path) => Destination::new(path, overwrite, &[])?.save_text(&text(&record)),
+        None => Ok(()),
+    };
+    let kept = [save(&arguments.csv, Record::csv), save(&arguments.markdown, Record::markdown)];
     report(&record, output)?;
-    if interrupted {
-        return Err(Failure::Interrupted(format!("interrupted; {}", store.describe())));
-    }
-    verdict(&record)
+    let found = if interrupted {
+        Err(Failure::Interrupted(format!("interrupted; {}", store.describe())))
+    } else {
+        verdict(&record)
+    };
+    with_files(found, kept.into_iter().collect())
 }
 
 /// What is measured, whatever the configurations.

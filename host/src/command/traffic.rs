@@ -8,7 +8,7 @@
 mod measured;
 mod tables;
 
-use super::exit::Failure;
+use super::exit::{Failure, with_files};
 use super::options::{self, Size};
 use super::output::Output;
 use super::progress;
@@ -154,17 +154,14 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
 
     let survey = Survey { problem, size, gpu, roofs, rows, left_out };
     let picture = survey.roofline();
-    let undrawable = |error: pictures::PictureError| Failure::Usage(error.to_string());
-    if let Some(svg) = svg {
-        let drawing = pictures::roofline(&picture).svg().map_err(undrawable)?;
-        svg.save_bytes(drawing.as_bytes())?;
-    }
-    if let Some(png) = png {
-        png.save_bytes(&pictures::roofline(&picture).png().map_err(undrawable)?)?;
-    }
+    // What was counted is printed, whether it can be drawn or not.
+    let kept = [
+        svg.map_or(Ok(()), |svg| svg.save_drawn(pictures::roofline(&picture).svg())),
+        png.map_or(Ok(()), |png| png.save_drawn(pictures::roofline(&picture).png())),
+    ];
     output.document(&survey.json(&picture))?;
     output.text(tables::text(&survey))?;
-    survey.verdict()
+    with_files(survey.verdict(), kept.into_iter().collect())
 }
 
 /// What the traffic of a kernel without a formula depends on.

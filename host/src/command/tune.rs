@@ -12,8 +12,7 @@ mod check;
 pub mod explain;
 mod show;
 
-use super::eprintln_quietly;
-use super::exit::Failure;
+use super::exit::{Failure, with_files};
 use super::interrupt;
 use super::numbers;
 use super::options::{self, DeviceOption, Size, distinct};
@@ -218,12 +217,7 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
 /// What the measuring and the keeping come to. Of two failures the device's comes first, which the other may follow from.
 fn end(flow: Flow, kept: Result<Option<PathBuf>, Failure>) -> Result<(), Failure> {
     match (flow, kept) {
-        (Flow::Failed(failure), kept) => {
-            if let Err(not_kept) = kept {
-                eprintln_quietly(format_args!("regemm: warning: {not_kept}"));
-            }
-            Err(failure)
-        }
+        (Flow::Failed(failure), kept) => with_files(Err(failure), kept.map(drop)),
         (Flow::Complete | Flow::Interrupted, Err(failure)) => Err(failure),
         (Flow::Complete, Ok(_)) => Ok(()),
         (Flow::Interrupted, Ok(kept)) => Err(Failure::Interrupted(match kept {
