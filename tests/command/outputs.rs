@@ -116,6 +116,27 @@ fn what_was_measured_is_printed_where_a_file_cannot_be_written() {
     }
 }
 
+/// The later would replace the earlier.
+#[test]
+fn outputs_are_different_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::create_dir(at.join("in")).unwrap();
+    let accuracy = "accuracy --device sim --sizes 16 --size 8 --precisions exact";
+    let words = ["x.svg", "one file for two outputs", "name another"];
+    for force in ["", "--force"] {
+        let traffic = format!("traffic --size 16 --kernels naive --svg x.svg --png x.svg {force}");
+        fail(at, &traffic, USAGE, &words);
+        fail(at, &format!("{accuracy} -o x.svg --png in/../x.svg {force}"), USAGE, &words);
+    }
+    fs::write(at.join("x.svg"), "mine").unwrap();
+    std::os::unix::fs::symlink("x.svg", at.join("link")).unwrap();
+    fail(at, &format!("{accuracy} --svg link --png ./x.svg --force"), USAGE, &words);
+    assert_eq!(fs::read(at.join("x.svg")).unwrap(), b"mine");
+    // What is no file can take both.
+    succeed(at, &format!("{accuracy} --svg /dev/null --png /dev/null"));
+}
+
 /// Names of files are bytes; what is shown of one that is no text has marks in place of what cannot be shown.
 #[test]
 fn output_may_have_a_name_that_is_no_text() {

@@ -142,6 +142,17 @@ fn existing_files_stay_unless_told_otherwise() {
 }
 
 #[test]
+fn a_page_is_no_picture() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("a.json"), RECORD).expect("written");
+    fs::create_dir(at.join("drawn")).expect("a folder");
+    let line = "report a.json -o drawn/ladder-f16.svg --pictures drawn";
+    fail(at, line, USAGE, &["drawn/ladder-f16.svg", "one file for two outputs"]);
+    assert_eq!(listing(&at.join("drawn")), []);
+}
+
+#[test]
 fn an_output_is_needed() {
     let folder = folder();
     let output = crate::harness::run(folder.path(), "report a.json");

@@ -137,6 +137,14 @@ mod with_kernels {
     }
 
     #[test]
+    fn files_are_different_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        for files in ["--output x --csv x --force", "--csv x --markdown ./x"] {
+            fail(folder.path(), &format!("{FEW} {files}"), USAGE, &["one file for two outputs"]);
+        }
+    }
+
+    #[test]
     fn another_sweep_is_not_continued() {
         let folder = tempfile::tempdir().unwrap();
         let line = format!("{FEW} --staging single --output s.json");

@@ -94,14 +94,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let why = "--size would have no effect beside both --rows and --cols: leave one out";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let destination = |path: &Option<PathBuf>| {
-        path.as_ref().map(|path| Destination::new(path, arguments.force, &[])).transpose()
-    };
-    let (json, svg, png) = (
-        destination(&arguments.output)?,
-        destination(&arguments.svg)?,
-        destination(&arguments.png)?,
-    );
+    let files = [&arguments.output, &arguments.svg, &arguments.png];
+    let [json, svg, png] = Destination::each(files, arguments.force)?;
     let device = Device::open(arguments.device.device)?;
     let info = device.info();
     let provenance = Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);

@@ -3,7 +3,7 @@
 use super::exit::Failure;
 use super::load::{cannot_open, no_hyphen};
 use super::output::Output;
-use super::save::Destination;
+use super::save::{Destination, check_distinct};
 use regemm_report::document::Document;
 use regemm_report::html;
 use regemm_report::pictures::PictureError;
@@ -111,6 +111,7 @@ fn pictures(
 
 /// Writes all files once it is clear that each can be written.
 fn write(files: &[(PathBuf, Vec<u8>)], arguments: &Arguments) -> Result<(), Failure> {
+    check_distinct(files.iter().map(|(path, _)| path.as_path()))?;
     let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).collect();
     let destinations = files
         .iter()

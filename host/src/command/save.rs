@@ -63,11 +63,7 @@ impl Destination {
             return Ok(Destination { path, kind: Kind::Special(special) });
         }
         // A symbolic link stays one: the file behind it is replaced.
-        let target = if existing.is_some() {
-            fs::canonicalize(&path).map_err(|error| failure(cannot_write(&error)))?
-        } else {
-            path.clone()
-        };
+        let target = behind_links(&path);
         if existing.is_some() && !overwrite {
             let is_target =
                 |input: &&&Path| fs::canonicalize(input).is_ok_and(|input| input == target);
@@ -76,10 +72,7 @@ impl Destination {
                 None => "exists; name another output, or replace it with --force".into(),
             }));
         }
-        let folder = match target.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(&target);
         let (unfinished, remembered) = create_unfinished(folder).map_err(|error| {
             failure(match error.kind() {
                 // Some folders refuse new files as if they were not there themselves.
@@ -94,6 +87,20 @@ impl Destination {
             let _ = unfinished.as_file().set_permissions(existing.permissions());
         }
         Ok(Destination { path, kind: Kind::File { unfinished, remembered, target, overwrite } })
+    }
+
+    /// Prepares to write all files of a command that were named, which must be different ones.
+    pub fn each<const N: usize>(
+        paths: [&Option<PathBuf>; N],
+        overwrite: bool,
+    ) -> Result<[Option<Self>; N], Failure> {
+        check_distinct(paths.into_iter().flatten().map(PathBuf::as_path))?;
+        let mut destinations = [const { None }; N];
+        for (destination, path) in destinations.iter_mut().zip(paths) {
+            *destination =
+                path.as_ref().map(|path| Destination::new(path, overwrite, &[])).transpose()?;
+        }
+        Ok(destinations)
     }
 
     /// Writes an array in C order, each element converted by `convert`, and finishes the file.
@@ -186,10 +193,39 @@ fn write_array<T: Element, S: Stored>(
     buffered.flush()
 }
 
+/// Refuses two names of one file among what a command is about to write: the later would replace the earlier. What is no
+/// file, such as /dev/null, may be written twice.
+pub fn check_distinct<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<(), Failure> {
+    let mut known: Vec<(&Path, PathBuf)> = Vec::new();
+    for path in paths {
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            continue;
+        }
+        let target = behind_links(path);
+        if let Some((other, _)) = known.iter().find(|(_, known)| *known == target) {
+            let (other, path) = (other.display(), path.display());
+            return Err(Failure::Usage(format!(
+                "{other} and {path} are one file for two outputs: name another one"
+            )));
+        }
+        known.push((path, target));
+    }
+    Ok(())
+}
+
+/// The one path of a file, whatever it is called by; as it was given where it is in no folder.
+fn behind_links(path: &Path) -> PathBuf {
+    let in_folder = || Some(fs::canonicalize(folder_of(path)).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
 /// Makes the new name as durable as the data. Not every file system can, and the file is complete without it.
 fn sync_folder(target: &Path) {
-    let folder = target.parent().filter(|folder| *folder != Path::new(""));
-    if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
+    if let Ok(folder) = File::open(folder_of(target)) {
         let _ = folder.sync_all();
     }
 }

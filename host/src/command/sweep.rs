@@ -109,10 +109,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         reps: arguments.reps.get(),
     };
     let overwrite = arguments.force || arguments.resume;
+    let files = [&arguments.output, &arguments.csv, &arguments.markdown];
+    drop(Destination::each(files, overwrite)?);
     let mut store = Store::new(arguments.output.as_deref(), overwrite)?;
-    for path in arguments.csv.iter().chain(&arguments.markdown) {
-        drop(Destination::new(path, overwrite, &[])?);
-    }
     interrupt::stop_by_request();
 
     let mut record = plan.record(&device, &subjects);

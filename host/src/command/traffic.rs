@@ -130,10 +130,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let name = &gpu.name;
         Failure::Usage(format!("the peak or bandwidth of {name} is not known; name one by --gpu"))
     })?;
-    let destination = |path: &Option<PathBuf>| {
-        path.as_ref().map(|path| Destination::new(path, arguments.force, &[])).transpose()
-    };
-    let (svg, png) = (destination(&arguments.svg)?, destination(&arguments.png)?);
+    let [svg, png] = Destination::each([&arguments.svg, &arguments.png], arguments.force)?;
 
     let bar = progress::bar(kernels.len() as u64);
     let mut rows = Vec::new();
