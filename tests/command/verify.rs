@@ -2,6 +2,8 @@
 
 use crate::harness::*;
 use serde_json::Value;
+use std::fs;
+use std::process::Command;
 use std::slice;
 
 #[test]
@@ -43,6 +45,37 @@ fn what_the_host_has_no_room_for_is_an_error_of_the_device() {
         assert_eq!(output.status.code(), Some(DEVICE), "{line}: {errors}");
         assert!(errors.contains("has no room for"), "{line}: {errors}");
         assert!(!errors.contains("panicked"), "{line}: {errors}");
+    }
+}
+
+/// Not an abort either where the host has room for some of it; an abort would leave the unfinished output behind.
+#[test]
+fn what_the_host_has_no_room_for_leaves_nothing_behind() {
+    let folder = sample();
+    // Zeros that take no room on the disk: 3.6 GB and 256 MB.
+    for (name, side) in [("huge.npy", 30_000), ("large.npy", 8_000)] {
+        let path = folder.path().join(name);
+        fs::write(&path, npy(1, "'<f4'", false, &format!("({side}, {side})"), &[])).unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        let header = file.metadata().unwrap().len();
+        file.set_len(header + side * side * 4).unwrap();
+    }
+    let before = listing(folder.path());
+    for (kilobytes, line) in [
+        (3_000_000, "mul huge.npy huge.npy -o d.npy --device sim"),
+        (600_000, "mul large.npy large.npy -o d.npy --device sim --as f16"),
+        (700_000, "ladder --device sim --sizes 5000 --kernels naive"),
+    ] {
+        let command = format!("ulimit -v {kilobytes}; exec \"$0\" {line}");
+        let output = Command::new("sh")
+            .args(["-c", &command, env!("CARGO_BIN_EXE_regemm")])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(DEVICE), "{line}: {errors}");
+        assert!(errors.contains("has no room for"), "{line}: {errors}");
+        assert_eq!(listing(folder.path()), before, "{line}");
     }
 }
 

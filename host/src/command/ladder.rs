@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use ndarray::{Array2, ArrayView2};
 use regemm::kernels::Types;
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, SetLayout, alternate};
-use regemm::verify::{Expectation, Problem, Verification};
+use regemm::verify::{Expectation, Problem, Verification, check_room, check_room_to_verify};
 use regemm::{
     Accumulator, Counters, Device, Element, Error, Factor, Gemm, KernelChoice, KernelInfo, Layout,
     Layouts, MatrixView, Yields,
@@ -188,6 +188,8 @@ impl Ladder {
         size: Size,
         operands: &mut Rotation<T, D>,
     ) -> Result<Vec<Rung>, Failure> {
+        let Size { m, n, k } = size;
+        check_room_to_verify(T::DTYPE, (m, n, k))?;
         let mut set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let misfit = |error: regemm::verify::ShapeError| Failure::Usage(error.to_string());
@@ -198,7 +200,8 @@ impl Ladder {
         let (a, b) = (stored(self.layouts.a, a.view()), stored(self.layouts.b, b.view()));
         let problem = Problem::of_factors(a, b);
         let expectation = Expectation::<T, D>::new(problem, self.seed).map_err(misfit)?;
-        let poison = Array2::from_elem((size.m, size.n), D::narrow(D::Acc::constant(f64::NAN)));
+        check_room(m.checked_mul(n).and_then(|len| len.checked_mul(size_of::<D>())))?;
+        let poison = Array2::from_elem((m, n), D::narrow(D::Acc::constant(f64::NAN)));
         let verify = |&kernel: &&'static KernelInfo| -> Result<Rung, Failure> {
             self.bar.set_message(format!("{size}: {}", kernel.name));
             set.d.copy_from(&poison.view())?;

@@ -3,6 +3,7 @@
 use super::exit::Failure;
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use npyz::{DType, NpyFile, NpyHeader, Order, TypeChar};
+use regemm::verify::check_room;
 use regemm::{Dtype, Element, f16};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -105,6 +106,7 @@ pub fn load(path: &Path) -> Result<Loaded, Failure> {
             return Err(failure(trailing(&format!("{} bytes", data_in_file - data_bytes))));
         }
     }
+    check_room(usize::try_from(data_bytes).ok())?;
     let loaded = match dtype {
         Dtype::F32 => read_data(header, &mut reader).map(Loaded::F32),
         Dtype::F64 => read_data(header, &mut reader).map(Loaded::F64),
@@ -210,7 +212,12 @@ fn read_data<T: Stored>(header: NpyHeader, reader: impl Read) -> io::Result<Arra
         .map(|&len| usize::try_from(len).map_err(too_large))
         .collect::<Result<_, _>>()?;
     let fortran = header.order() == Order::Fortran;
-    let data = NpyFile::with_header(header, reader).into_vec::<T>()?;
+    // Collected as they come they would take up to twice their room, and more while they are moved.
+    let mut data = Vec::with_capacity(shape.iter().product());
+    let elements = NpyFile::with_header(header, reader).data::<T>();
+    for element in elements.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+        data.push(element?);
+    }
     ArrayD::from_shape_vec(IxDyn(&shape).set_f(fortran), data)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

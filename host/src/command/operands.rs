@@ -4,6 +4,7 @@ use super::exit::Failure;
 use super::load::{Loaded, Stored, load, numpy_name};
 use clap::ValueEnum;
 use ndarray::{Array2, Array3, ArrayD, ArrayView2, Axis as ArrayAxis, Ix3};
+use regemm::verify::check_room;
 use regemm::{Accumulator, BiasAxis, Dtype, Element, Layout, Layouts};
 use std::path::Path;
 
@@ -170,7 +171,7 @@ impl Contents<'_> {
                     return Err(Failure::file(path, problem));
                 }
                 batch.agree(path, &c)?;
-                Some(convert(path, c, &mut warnings))
+                Some(convert(path, c, &mut warnings)?)
             }
             None => None,
         };
@@ -179,12 +180,12 @@ impl Contents<'_> {
                 let bias = vectors::<R>(path, bias, batch.first.map(|(_, count)| count))?;
                 batch.agree(path, &bias)?;
                 let axis = choose_axis(bias_axis, path, bias.array.dim().2, m, n)?;
-                Some((axis, convert(path, bias, &mut warnings)))
+                Some((axis, convert(path, bias, &mut warnings)?))
             }
             None => None,
         };
-        let a = convert(a_path, a, &mut warnings);
-        let b = convert(b_path, b, &mut warnings);
+        let a = convert(a_path, a, &mut warnings)?;
+        let b = convert(b_path, b, &mut warnings)?;
         let count = batch.first.map(|(_, count)| count);
         Ok(Operands { shape: (m, n, k), count, layouts, a, b, c, bias, warnings })
     }
@@ -223,13 +224,21 @@ impl<'p> Batch<'p> {
 }
 
 /// The elements in another type, with a warning where some are no finite numbers.
-fn convert<S, T>(path: &Path, matrices: Matrices<S>, warnings: &mut Vec<String>) -> Matrices<T>
+fn convert<S, T>(
+    path: &Path,
+    matrices: Matrices<S>,
+    warnings: &mut Vec<String>,
+) -> Result<Matrices<T>, Failure>
 where
     S: Element,
     T: Element<Acc = S::Acc>,
 {
+    // What is of that type already stays where it is.
+    if S::DTYPE != T::DTYPE {
+        check_room(matrices.array.len().checked_mul(size_of::<T>()))?;
+    }
     let (mut not_finite, mut overflowed) = (0usize, 0usize);
-    let array = matrices.array.mapv(|element| {
+    let array = matrices.array.mapv_into_any(|element| {
         let wide = element.widen();
         let narrow = T::narrow(wide);
         if !wide.to_f64().is_finite() {
@@ -246,7 +255,7 @@ where
     if overflowed > 0 {
         warnings.push(format!("{path}: {overflowed} elements are infinite as {}", T::DTYPE));
     }
-    Matrices { array, batch: matrices.batch }
+    Ok(Matrices { array, batch: matrices.batch })
 }
 
 /// The array as one of the type that all files were found to hold.
@@ -295,6 +304,7 @@ fn vectors<S: Stored>(
         return Err(Failure::file(path, problem));
     }
     let rows = if batch { shape[0] } else { 1 };
+    check_room(array.len().checked_mul(size_of::<S>()))?;
     let elements: Vec<S> = array.iter().copied().collect();
     let cols = if batch { shape[1] } else { elements.len() };
     let array = Array2::from_shape_vec((rows, cols), elements)

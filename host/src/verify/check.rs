@@ -105,7 +105,7 @@ pub fn check_batch<T: Element, D: Element>(
 
 impl Method {
     /// The method that suits so many multiply-adds.
-    fn for_work(dtype: Dtype, work: usize) -> Method {
+    pub(super) fn for_work(dtype: Dtype, work: usize) -> Method {
         let limit = if dtype == Dtype::F64 { FULL_LIMIT_F64 } else { FULL_LIMIT };
         if work <= limit { Method::Full } else { Method::Sampled }
     }

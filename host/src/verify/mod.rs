@@ -46,5 +46,5 @@ pub use freivalds::{Freivalds, FreivaldsResult, VECTORS};
 pub use inputs::{Distribution, exact_integer_limit, random_matrix, random_vector, rng};
 pub use problem::{Problem, ShapeError};
 pub use reference::{Reference, exact_reference, reference};
-pub use room::check_room;
+pub use room::{check_room, check_room_to_verify};
 pub use uploaded::{Outcome, Uploaded};

@@ -5,7 +5,7 @@ use crate::command::exit::Failure;
 use crate::command::operands::{Matrices, Operands};
 use crate::command::progress;
 use ndarray::{Array3, Axis as ArrayAxis};
-use regemm::verify::{Problem, Verification, check_batch};
+use regemm::verify::{Problem, Verification, check_batch, check_room_to_verify};
 use regemm::{
     Accumulator, Batch, BiasAxis, Device, Element, Factor, Gemm, KernelChoice, Layouts, Matrix,
     Report, Term, Yields,
@@ -94,6 +94,7 @@ pub(super) fn verify<T: Element, D: Element>(
     operands: &Operands<T, D>,
     d: &Array3<D>,
 ) -> Result<Verification, Failure> {
+    check_room_to_verify(T::DTYPE, operands.shape)?;
     let spinner = progress::spinner("verifying");
     let exactly = |value: f64| T::Acc::constant(value).to_f64();
     let Layouts { a: layout_a, b: layout_b } = operands.layouts;
