@@ -116,6 +116,43 @@ fn what_was_measured_is_printed_where_a_file_cannot_be_written() {
     }
 }
 
+/// What the command says goes there.
+#[test]
+fn output_is_not_standard_output() {
+    let folder = sample();
+    let at = folder.path();
+    let words = ["standard output takes what the command says", "name a file", "mkfifo"];
+    fail(at, "mul a.npy b.npy -o /dev/stdout", USAGE, &words);
+    fail(at, "traffic --size 16 --kernels naive --svg /proc/self/fd/1", USAGE, &words);
+    for name in ["/dev/stdout", "said.txt"] {
+        let said = fs::File::create(at.join("said.txt")).unwrap();
+        let mut command = regemm(at);
+        command.args(["mul", "a.npy", "b.npy", "--force", "-o", name]).stdout(said);
+        let output = command.output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(USAGE), "{name}: {errors}");
+        assert!(errors.contains(words[0]), "{name}: {errors}");
+    }
+    let mut command = regemm(at);
+    command.args(["mul", "a.npy", "b.npy", "-o", "/dev/null"]).stdout(Stdio::null());
+    assert!(command.status().unwrap().success(), "which keeps neither");
+}
+
+/// A pipe with a name takes D alone.
+#[test]
+fn output_may_be_a_pipe_with_a_name() {
+    let folder = sample();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = regemm(folder.path());
+    command.args(["mul", "a.npy", "b.npy", "-o", "pipe"]).stdout(Stdio::null());
+    let mut writer = command.spawn().unwrap();
+    succeed(folder.path(), "mul pipe b.npy -o d.npy --transpose-b");
+    assert!(writer.wait().unwrap().success());
+    let d = read_f32(&folder.path().join("d.npy"), "(2, 3)");
+    assert_eq!(d, [4.0, -1.0, 5.0, 10.0, -1.0, 11.0]);
+}
+
 /// The later would replace the earlier.
 #[test]
 fn outputs_are_different_files() {

@@ -50,9 +50,9 @@ impl Loaded {
     }
 }
 
-/// The refusal of `-`, which other programs take for standard input or output.
-pub fn no_hyphen(device: &str) -> Failure {
-    Failure::Usage(format!("`-` names no file here: name {device}, or ./- for a file of that name"))
+/// The refusal of `-`, which other programs take for standard input.
+pub fn no_hyphen() -> Failure {
+    Failure::Usage("`-` names no file here: name /dev/stdin, or ./- for a file of that name".into())
 }
 
 /// NumPy's name of an element type.
@@ -78,7 +78,7 @@ const DEEPEST_HEADER: usize = 2;
 /// Reads the array of a `.npy` file: float32, float64 or float16 of either byte order, in C or Fortran order.
 pub fn load(path: &Path) -> Result<Loaded, Failure> {
     if path == Path::new("-") {
-        return Err(no_hyphen("/dev/stdin"));
+        return Err(no_hyphen());
     }
     let failure = |problem: String| Failure::file(path, problem);
     let file = File::open(path).map_err(|error| failure(cannot_open(&error)))?;

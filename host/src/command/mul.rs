@@ -45,7 +45,7 @@ pub struct Arguments {
     /// The file holds B transposed: n rows and k columns
     #[arg(long)]
     transpose_b: bool,
-    /// Where to write D, m rows and n columns, in C order
+    /// Where to write D, m rows and n columns, in C order: a file, or a pipe with a name, but not standard output
     #[arg(short, long, value_name = "D.npy")]
     output: PathBuf,
     /// Replace the output if it exists

@@ -79,7 +79,7 @@ const NO_TEXT: &str =
 
 fn read(path: &Path) -> Result<Document, Failure> {
     if path == Path::new("-") {
-        return Err(no_hyphen("/dev/stdin"));
+        return Err(no_hyphen());
     }
     let bytes = fs::read(path).map_err(|error| Failure::file(path, cannot_open(&error)))?;
     let text = String::from_utf8(bytes).map_err(|_| Failure::file(path, NO_TEXT))?;

@@ -5,13 +5,13 @@
 
 use super::exit::Failure;
 use super::interrupt::{self, Unfinished};
-use super::load::{Stored, no_hyphen};
+use super::load::Stored;
 use ndarray::ArrayD;
 use npyz::WriterBuilder;
 use regemm::Element;
 use regemm_report::pictures::PictureError;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -45,7 +45,9 @@ impl Destination {
     /// refusal if it is one of them.
     pub fn new(path: &Path, overwrite: bool, inputs: &[&Path]) -> Result<Self, Failure> {
         if path == Path::new("-") {
-            return Err(no_hyphen("/dev/stdout"));
+            return Err(Failure::Usage(format!(
+                "`-` names no file here: {NO_STANDARD_OUTPUT}, or ./- for a file of that name"
+            )));
         }
         let failure = |problem: String| Failure::file(path, problem);
         let path = path.to_owned();
@@ -56,6 +58,9 @@ impl Destination {
         };
         if existing.as_ref().is_some_and(Metadata::is_dir) {
             return Err(failure("is a folder; name a file in it".into()));
+        }
+        if existing.as_ref().is_some_and(is_standard_output) {
+            return Err(Failure::Usage(format!("{}: {NO_STANDARD_OUTPUT}", path.display())));
         }
         if existing.as_ref().is_some_and(|metadata| !metadata.is_file()) {
             let special = OpenOptions::new().write(true).open(&path);
@@ -211,6 +216,28 @@ pub fn check_distinct<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<(
         known.push((path, target));
     }
     Ok(())
+}
+
+/// Why no output goes to standard output, and what does the same.
+const NO_STANDARD_OUTPUT: &str =
+    "standard output takes what the command says; name a file, or a pipe that mkfifo makes";
+
+/// Whether it is what standard output leads to, so that the two would be mixed or one replace the other. Devices that keep
+/// nothing, such as /dev/null, may be both.
+#[cfg(unix)]
+fn is_standard_output(found: &Metadata) -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let stdout = io::stdout();
+    let opened = stdout.as_fd().try_clone_to_owned().and_then(|own| File::from(own).metadata());
+    let is_same = |of: &Metadata| (of.dev(), of.ino()) == (found.dev(), found.ino());
+    let keeps = !found.file_type().is_char_device() || stdout.is_terminal();
+    keeps && opened.as_ref().is_ok_and(is_same)
+}
+
+#[cfg(not(unix))]
+fn is_standard_output(_: &Metadata) -> bool {
+    false
 }
 
 /// The one path of a file, whatever it is called by; as it was given where it is in no folder.

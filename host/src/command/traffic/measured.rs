@@ -19,7 +19,7 @@ impl Measured {
     /// The speeds on this size and of these element types that a file holds.
     pub fn load(path: &Path, size: Size, types: Types) -> Result<Self, Failure> {
         if path == Path::new("-") {
-            return Err(no_hyphen("/dev/stdin"));
+            return Err(no_hyphen());
         }
         let failure = |problem: String| Failure::file(path, problem);
         let text = fs::read_to_string(path)
