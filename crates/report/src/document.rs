@@ -1,6 +1,7 @@
 //! JSON documents of the command and of the benchmarks, told apart by what they hold.
 
 use crate::{accuracy, ladder, sweep, versus};
+use serde::de::Error;
 use serde_json::Value;
 
 /// A document that a report can show.
@@ -72,9 +73,27 @@ impl Document {
             Some("sweep") => read("a sweep", value).map(Document::Sweep),
             Some("pipelining") => read("a pipelining table", value).map(Document::Pipelining),
             Some(accuracy::COMMAND) => read("an error study", value).map(Document::Accuracy),
-            Some("occupancy") => Ok(Document::Occupancy(value)),
-            Some("traffic") => Ok(Document::Traffic(value)),
-            Some("tune") => Ok(Document::Tune(value)),
+            Some("occupancy") => shown(
+                "the output of `regemm occupancy`",
+                value,
+                &[&["kernels"], &["block"]],
+                Document::Occupancy,
+            ),
+            Some("traffic") => shown(
+                "the output of `regemm traffic`",
+                value,
+                &[&["kernels", "roofline"]],
+                Document::Traffic,
+            ),
+            Some("tune") if value.get("removed").is_some() => {
+                Err(DocumentError::OtherCommand("tune --clear".to_owned()))
+            }
+            Some("tune") => shown(
+                "the output of `regemm tune`",
+                value,
+                &[&["results"], &["explanations"], &["tables"]],
+                Document::Tune,
+            ),
             Some(other) => Err(DocumentError::OtherCommand(other.to_owned())),
             None if value.get("rounds").is_some() => {
                 read("a record of the ladder", value).map(Document::Ladder)
@@ -106,6 +125,22 @@ fn read<T: serde::de::DeserializeOwned>(
     value: Value,
 ) -> Result<T, DocumentError> {
     serde_json::from_value(value).map_err(|why| DocumentError::Incomplete { kind, why })
+}
+
+/// A document that is kept as it is, if it has all that one of these groups names: what its section shows.
+fn shown(
+    kind: &'static str,
+    value: Value,
+    groups: &[&[&str]],
+    document: fn(Value) -> Document,
+) -> Result<Document, DocumentError> {
+    let has = |name: &&str| value.get(name).is_some_and(|part| part.is_array() || part.is_object());
+    if groups.iter().any(|group| group.iter().all(has)) {
+        return Ok(document(value));
+    }
+    let groups: Vec<String> = groups.iter().map(|group| group.join(" and ")).collect();
+    let why = serde_json::Error::custom(format!("it has no {}", groups.join(" or ")));
+    Err(DocumentError::Incomplete { kind, why })
 }
 
 /// `regemm ladder --json`: a record if it has times, else counts.
@@ -144,8 +179,16 @@ mod tests {
         let contest = versus::synthetic::record();
         let text = serde_json::to_string(&contest).unwrap();
         assert_eq!(Document::parse(&text).unwrap(), Document::Versus(contest));
-        for kind in ["occupancy", "traffic", "tune"] {
-            let document = Document::parse(&format!(r#"{{"command": "{kind}"}}"#)).unwrap();
+        for (kind, parts) in [
+            ("occupancy", r#""kernels": []"#),
+            ("occupancy", r#""block": {}"#),
+            ("traffic", r#""kernels": [], "roofline": {}"#),
+            ("tune", r#""results": []"#),
+            ("tune", r#""explanations": []"#),
+            ("tune", r#""tables": []"#),
+        ] {
+            let document =
+                Document::parse(&format!(r#"{{"command": "{kind}", {parts}}}"#)).unwrap();
             assert_eq!(document.kind(), kind);
         }
     }
@@ -161,6 +204,18 @@ mod tests {
         assert!(refusal(r#"{"command": "sweep"}"#).starts_with("is a sweep, but cannot be read"));
         let words = refusal(r#"{"command": "accuracy"}"#);
         assert!(words.starts_with("is an error study, but"), "{words}");
+        for (text, words) in [
+            (r#"{"command": "occupancy"}"#, "it has no kernels or block"),
+            (r#"{"command": "traffic", "kernels": []}"#, "it has no kernels and roofline"),
+            (r#"{"command": "tune", "tables": 7}"#, "it has no results or explanations or tables"),
+            (
+                r#"{"command": "tune", "removed": []}"#,
+                "`regemm tune --clear`, which reports do not",
+            ),
+        ] {
+            let refused = refusal(text);
+            assert!(refused.contains(words), "{refused}");
+        }
         assert!(refusal(r#"{"rounds": []}"#).starts_with("is a record of the ladder, but"));
         assert!(refusal(r#"{"cases": []}"#).starts_with("is a record beside the vendor's library"));
         for text in ["{", r#"{"rounds": []}"#] {
