@@ -123,6 +123,5 @@ fn what_is_not_known_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fail(folder.path(), "traffic --gpu h20", USAGE, &["h20", "h200"]);
     fail(folder.path(), "traffic --kernels naive_f64", USAGE, &["naive_f64", "f32"]);
-    fail(folder.path(), "traffic --formulas --size 3000000000", DEVICE, &["3000000000"]);
     fail(folder.path(), "traffic --formulas --size 2000000000", USAGE, &["64 bits"]);
 }

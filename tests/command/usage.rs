@@ -58,6 +58,12 @@ fn numbers_are_refused_in_plain_words() {
     refused(at, "mul a.npy b.npy -o d.npy --alpha x", &["must be a number, such as 0.5"]);
     refused(at, "accuracy --sizes 0", &["must be a whole number from 1 to 2147483647"]);
     refused(at, "accuracy --sizes 2147483648", &["must be a whole number from 1 to 2147483647"]);
+    // Nothing is allocated for what no kernel could compute.
+    let words = ["numbers from 1 to 2147483647"];
+    refused(at, "ladder --device sim --sizes 1x1x3000000000 --kernels naive", &words);
+    refused(at, "ladder --device sim --sizes 99999999999", &words);
+    refused(at, "traffic --formulas --size 4294967296", &words);
+    refused(at, "tune --explain 1x2147483648x1", &words);
     refused(at, "accuracy --size 8 --rows 8 --cols 8", &["--size would have no effect"]);
 }
 

@@ -55,8 +55,8 @@ Examples:
   regemm ladder --device sim --sizes 128 --kernels naive,tiled16 --json";
 
 /// Sizes that are measured if none are named.
-const GPU_SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
-const SIMULATOR_SIZES: [usize; 1] = [256];
+const GPU_SIZES: [u32; 5] = [256, 512, 1024, 2048, 4096];
+const SIMULATOR_SIZES: [u32; 1] = [256];
 
 /// One kernel on one size.
 struct Rung {
@@ -149,7 +149,7 @@ impl Ladder {
         &self,
         size: Size,
     ) -> Result<Vec<Rung>, Failure> {
-        let Size { m, n, k } = size;
+        let (m, n, k) = size.on_host();
         self.bar.set_message(format!("{size}: reference"));
         let mut operands = Rotation::<T, D>::widening(&self.device, self.seed);
         operands.fit(SetLayout::packed_in(self.layouts, m, n, k))?;
@@ -188,7 +188,7 @@ impl Ladder {
         size: Size,
         operands: &mut Rotation<T, D>,
     ) -> Result<Vec<Rung>, Failure> {
-        let Size { m, n, k } = size;
+        let (m, n, k) = size.on_host();
         check_room_to_verify(T::DTYPE, (m, n, k))?;
         let mut set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 /// The most rows, columns or depth that a kernel takes.
-const LARGEST: usize = i32::MAX as usize;
+pub const LARGEST: usize = i32::MAX as usize;
 
 /// Reads rows, columns or a depth.
 pub fn extent(text: &str) -> Result<NonZeroUsize, String> {

@@ -1,6 +1,7 @@
 //! Option values that several subcommands take.
 
 use super::exit::Failure;
+use super::numbers::{self, LARGEST};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regemm::kernels::{self, Types};
 use regemm::{Activation, Device, DeviceSpec, Dtype, Error, KernelInfo, Layouts, Precision};
@@ -34,23 +35,29 @@ pub fn why_no_gpu() -> String {
     }
 }
 
-/// Rows, columns and depth of a product, none of them zero. Reads `N` for square matrices, or `MxNxK`.
+/// Rows, columns and depth of a product, none of them zero or more than a kernel takes. Reads `N` for square matrices, or
+/// `MxNxK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
 }
 
 impl Size {
     /// The product of two `n` x `n` matrices.
-    pub fn square(n: usize) -> Self {
+    pub fn square(n: u32) -> Self {
         Size { m: n, n, k: n }
+    }
+
+    /// Rows, columns and depth of arrays on the host.
+    pub fn on_host(self) -> (usize, usize, usize) {
+        (self.m as usize, self.n as usize, self.k as usize)
     }
 
     /// Floating-point operations of the product, a multiply-add being two.
     pub fn operations(self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+        2.0 * f64::from(self.m) * f64::from(self.n) * f64::from(self.k)
     }
 }
 
@@ -58,17 +65,14 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Option<Vec<usize>> = text
-            .split('x')
-            .map(|number| number.parse().ok().filter(|&number| number > 0))
-            .collect();
+        let extent = |number| u32::try_from(numbers::extent(number).ok()?.get()).ok();
+        let numbers: Option<Vec<u32>> = text.split('x').map(extent).collect();
         match numbers.as_deref() {
             Some(&[n]) => Ok(Size::square(n)),
             Some(&[m, n, k]) => Ok(Size { m, n, k }),
-            _ => {
-                Err("a size is N or MxNxK with numbers from 1, such as 512 or 100x200x300"
-                    .to_owned())
-            }
+            _ => Err(format!(
+                "a size is N or MxNxK with numbers from 1 to {LARGEST}, such as 512 or 100x200x300"
+            )),
         }
     }
 }
@@ -186,8 +190,14 @@ mod tests {
     fn sizes_are_read_in_both_forms() {
         assert_eq!("512".parse(), Ok(Size::square(512)));
         assert_eq!("1x20x300".parse(), Ok(Size { m: 1, n: 20, k: 300 }));
-        for wrong in ["", "0", "1x2", "1x2x3x4", "1x0x3", "-1", "axb", "99999999999999999999"] {
-            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
+        for wrong in
+            ["", "0", "1x2", "1x2x3x4", "1x0x3", "-1", "axb", "2147483648", "1x1x3000000000"]
+        {
+            assert!(
+                wrong.parse::<Size>().is_err_and(|why| why.contains("from 1 to 2147483647")),
+                "{wrong}"
+            );
         }
+        assert_eq!("2147483647".parse(), Ok(Size::square(i32::MAX as u32)));
     }
 }

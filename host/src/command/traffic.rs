@@ -18,7 +18,7 @@ use regemm::kernels::{Problem, Types};
 use regemm::traffic::formula::Formula;
 use regemm::traffic::roofline::{Attainable, Placement, Roofs};
 use regemm::traffic::{Traffic, compulsory_bytes, count};
-use regemm::{Device, DeviceInfo, Error, KernelInfo, Rung, Schedule, gpus};
+use regemm::{Device, DeviceInfo, KernelInfo, Rung, Schedule, gpus};
 use regemm_report::pictures;
 use regemm_report::roofline::{Point, Roofline};
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         )));
     }
     let size = arguments.size;
-    let problem = problem(size, arguments.types)?;
+    let problem = problem(size, arguments.types);
     let measured = match &arguments.measured {
         Some(path) => Some(Measured::load(path, size, arguments.types)?),
         None => None,
@@ -174,14 +174,8 @@ fn too_large(size: Size) -> Failure {
     Failure::Usage(format!("a product of {size} moves more than 64 bits can count"))
 }
 
-fn problem(size: Size, types: Types) -> Result<Problem, Failure> {
-    let limit = i32::MAX as u32;
-    let checked = |name, value: usize| match u32::try_from(value) {
-        Ok(extent) if extent <= limit => Ok(extent),
-        _ => Err(Error::DimensionTooLarge { name, value, limit: limit as usize }),
-    };
-    let (m, n, k) = (checked("m", size.m)?, checked("n", size.n)?, checked("k", size.k)?);
-    Ok(Problem { target: types.results, ..Problem::new(types.factors, m, n, k) })
+fn problem(Size { m, n, k }: Size, types: Types) -> Problem {
+    Problem { target: types.results, ..Problem::new(types.factors, m, n, k) }
 }
 
 /// The GPU that is named, or measured on, or here, or else [`DEFAULT_GPU`].
@@ -297,7 +291,7 @@ mod tests {
 
     fn row() -> Row {
         let kernel = regemm::kernels::find("naive_f32").unwrap();
-        let problem = problem(Size::square(32), Dtype::F32.into()).unwrap();
+        let problem = problem(Size::square(32), Dtype::F32.into());
         let formula = Formula::new(kernel, &problem).unwrap();
         let gpu = gpus::find(DEFAULT_GPU).unwrap().info();
         let roofs = Roofs::of(&gpu, Dtype::F32).unwrap();
@@ -317,11 +311,5 @@ mod tests {
         row.counted = None;
         row.formula.approximate = None;
         assert_eq!(disagreement(&row), None, "nothing is claimed where nothing was counted");
-    }
-
-    #[test]
-    fn extents_beyond_the_kernels_are_refused() {
-        assert!(problem(Size { m: 1 << 31, n: 1, k: 1 }, Dtype::F32.into()).is_err());
-        assert!(problem(Size { m: i32::MAX as usize, n: 1, k: 1 }, Dtype::F32.into()).is_ok());
     }
 }

@@ -155,14 +155,13 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
     known_times(arguments)?;
     let plan: Vec<(Types, Layouts, Vec<Shape>)> = kinds(arguments)
         .map(|(types, layouts)| {
-            let shape = |&size: &Size| Ok(shape(&problem(types, layouts, size)?));
             let shapes = match &arguments.sizes[..] {
                 [] => tuning::default_shapes(device.info(), types, layouts),
-                sizes => sizes.iter().map(shape).collect::<Result<_, Failure>>()?,
+                sizes => sizes.iter().map(|&size| shape(&problem(types, layouts, size))).collect(),
             };
-            Ok((types, layouts, shapes))
+            (types, layouts, shapes)
         })
-        .collect::<Result<_, Failure>>()?;
+        .collect();
     let store = Store::prepared(arguments, device)?;
     let campaign = Campaign {
         device,
@@ -323,13 +322,8 @@ fn shape(&Problem { dtype, layouts, m, n, k, .. }: &Problem) -> Shape {
 }
 
 /// The product of packed matrices of this size.
-fn problem(types: Types, layouts: Layouts, size: Size) -> Result<Problem, Failure> {
-    let small = |side: usize| {
-        let message = || Failure::Usage(format!("{size}: sizes must be below 2^31"));
-        i32::try_from(side).map(i32::cast_unsigned).map_err(|_| message())
-    };
-    let sizes = (small(size.m)?, small(size.n)?, small(size.k)?);
-    Ok(Problem::packed(types, sizes, layouts))
+fn problem(types: Types, layouts: Layouts, Size { m, n, k }: Size) -> Problem {
+    Problem::packed(types, (m, n, k), layouts)
 }
 
 fn provenance(info: &DeviceInfo) -> Provenance {

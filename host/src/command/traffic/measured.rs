@@ -46,15 +46,12 @@ impl Measured {
         if record.dtype != types.name() {
             return Err(format!("holds speeds for {}; add --dtype {0}", record.dtype));
         }
-        let size_of = |round: &Round| {
-            let (m, n, k) = round.shape.unwrap_or((round.size, round.size, round.size));
-            Size { m, n, k }
-        };
-        let sizes: Vec<Size> = record.rounds.iter().map(size_of).collect();
-        let found = record.rounds.into_iter().find(|round| size_of(round) == size);
+        let size_of = |round: &Round| round.shape.unwrap_or((round.size, round.size, round.size));
+        let sizes: Vec<_> = record.rounds.iter().map(size_of).collect();
+        let found = record.rounds.into_iter().find(|round| size_of(round) == size.on_host());
         let device = record.provenance.device;
         found.map(|round| Measured { device, round }).ok_or_else(|| {
-            let option = |Size { m, n, k }: &Size| format!("{m}x{n}x{k}");
+            let option = |(m, n, k): &(usize, usize, usize)| format!("{m}x{n}x{k}");
             let sizes: Vec<_> = sizes.iter().map(option).collect();
             format!("holds no speeds on {size}; add --size, one of {}", sizes.join(", "))
         })

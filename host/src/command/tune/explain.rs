@@ -18,7 +18,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut explanations = Vec::new();
     for (types, layouts) in kinds(arguments) {
         for &size in &arguments.explain {
-            let problem = problem(types, layouts, size)?;
+            let problem = problem(types, layouts, size);
             let shape = shape(&problem);
             explanations.push(match (&device, known) {
                 (Some(device), _) => explain(device, &problem, shape),
