@@ -64,6 +64,28 @@ fn output_through_a_link_replaces_what_is_behind_it() {
 }
 
 #[test]
+fn output_through_a_link_to_nothing_makes_what_it_leads_to() {
+    let folder = sample();
+    let at = folder.path();
+    fs::create_dir(at.join("in")).unwrap();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, at.join(name)).unwrap();
+    link("in/link.npy", "d.npy");
+    link("../behind.npy", "in/link.npy");
+    for force in ["", "--force"] {
+        succeed(at, &format!("mul a.npy b.npy -o d.npy {force}"));
+        assert!(at.join("d.npy").is_symlink() && at.join("in/link.npy").is_symlink());
+        assert_eq!(read_f32(&at.join("behind.npy"), "(2, 2)"), [4.0, -1.0, 10.0, -1.0]);
+        fs::remove_file(at.join("behind.npy")).unwrap();
+    }
+    link("no/d.npy", "nowhere.npy");
+    fail(at, "mul a.npy b.npy -o nowhere.npy", FILE, &["nowhere.npy", "no does not exist"]);
+    link("circle.npy", "circle.npy");
+    fail(at, "mul a.npy b.npy -o circle.npy --force", FILE, &["circle.npy: cannot be written"]);
+    let two = "traffic --size 16 --kernels naive --svg d.npy --png in/link.npy";
+    fail(at, two, USAGE, &["one file for two outputs"]);
+}
+
+#[test]
 fn output_to_a_full_disk_fails_and_leaves_nothing() {
     let folder = sample();
     fail(folder.path(), "mul a.npy b.npy -o /dev/full", FILE, &["/dev/full", "No space left"]);

@@ -240,11 +240,23 @@ fn is_standard_output(_: &Metadata) -> bool {
     false
 }
 
-/// The one path of a file, whatever it is called by; as it was given where it is in no folder.
+/// The one path of a file, whatever it is called by, and though it is not there yet; as it was given where it is in no folder.
 fn behind_links(path: &Path) -> PathBuf {
-    let in_folder = || Some(fs::canonicalize(folder_of(path)).ok()?.join(path.file_name()?));
-    fs::canonicalize(path).ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+    let mut path = path.to_owned();
+    // A link may lead to another one. So many and it is a circle.
+    for _ in 0..MOST_LINKS {
+        if let Ok(existing) = fs::canonicalize(&path) {
+            return existing;
+        }
+        let Ok(behind) = fs::read_link(&path) else { break };
+        path = folder_of(&path).join(behind);
+    }
+    let in_folder = || Some(fs::canonicalize(folder_of(&path)).ok()?.join(path.file_name()?));
+    in_folder().unwrap_or(path)
 }
+
+/// As many links as Linux follows.
+const MOST_LINKS: usize = 40;
 
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
