@@ -212,6 +212,16 @@ fn what_an_architecture_lacks_is_said_instead_of_what_its_stub_takes() {
         let lacks = &kernels[1];
         assert!(lacks["registers"].is_null() && lacks["local_bytes"].is_null(), "{lacks}");
         assert!(lacks["occupancy"]["cannot_launch"].as_str().unwrap().contains(reason), "{lacks}");
+        let more = &lacks["one_more_register"];
+        assert_eq!(
+            (&more["blocks"], &more["cannot_launch"]),
+            (&0.into(), &lacks["occupancy"]["cannot_launch"])
+        );
+        for step in
+            ["one_fewer_register", "fewer_blocks_from_registers", "more_blocks_up_to_registers"]
+        {
+            assert!(lacks[step].is_null(), "{lacks}");
+        }
     }
 }
 

@@ -246,6 +246,14 @@ impl Entry {
         }
     }
 
+    /// The same block where it cannot be launched, however many registers it has.
+    fn lacking(self, lacks: CannotLaunch) -> Entry {
+        let (one_fewer, fewer_blocks_from, more_blocks_up_to) = (None, None, None);
+        let one_more = Err(lacks);
+        let steps = RegisterSteps { one_more, one_fewer, fewer_blocks_from, more_blocks_up_to };
+        Entry { occupancy: Err(lacks), steps, ..self }
+    }
+
     /// Resident blocks; none where the launch fails.
     pub fn blocks(&self) -> u32 {
         self.occupancy.as_ref().map_or(0, |occupancy| occupancy.blocks)
@@ -354,11 +362,14 @@ fn all_kernels(
         let taken = machine.takes(kernel)?;
         exact &= taken.exact;
         let of_demand = Entry::new(&limits, taken.demand);
+        let of_demand = match taken.lacks {
+            Some(lacks) => of_demand.lacking(lacks),
+            None => of_demand,
+        };
         entries.push(Entry {
             kernel: Some(kernel.name),
             local_bytes: taken.local_bytes,
             driver: taken.driver,
-            occupancy: taken.lacks.map_or(of_demand.occupancy, Err),
             ..of_demand
         });
     }
