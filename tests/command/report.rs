@@ -102,6 +102,25 @@ fn pictures_are_written_in_both_formats() {
 }
 
 #[test]
+fn what_has_no_picture_is_said() {
+    let folder = folder();
+    let at = folder.path();
+    keep(at, "ladder --device sim --sizes 16 --kernels naive --json", "counts.json");
+    fs::write(at.join("a.json"), RECORD).expect("written");
+    let words = ["there is no picture of counts.json", "--output"];
+    fail(at, "report counts.json --pictures drawn", USAGE, &words);
+    assert!(!at.join("drawn").exists());
+    let said = succeed(at, "report counts.json a.json --pictures drawn");
+    assert!(said.ends_with("there is no picture of counts.json\n"), "{said}");
+    let said = succeed(at, "report counts.json -o page.html --pictures none");
+    assert!(said.ends_with("there is no picture of counts.json\n"), "{said}");
+    assert!(!at.join("none").exists());
+    let said = succeed(at, "report counts.json -o page.html --pictures none --force --json");
+    let document: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(document["without_picture"][0], "counts.json");
+}
+
+#[test]
 fn json_says_what_was_read_and_written() {
     let folder = folder();
     fs::write(folder.path().join("a.json"), RECORD).expect("written");

@@ -59,19 +59,41 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let page = html::page(&arguments.title, &sections).map_err(undrawable)?;
         files.push((path.clone(), page.into_bytes()));
     }
+    let mut without = Vec::new();
     if let Some(folder) = &arguments.pictures {
-        fs::create_dir_all(folder)
-            .map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
-        files.extend(pictures(folder, &sections)?);
+        let drawn = pictures(folder, &sections)?;
+        let undrawn = sections.iter().zip(&arguments.files);
+        let undrawn = undrawn.filter(|((_, section), _)| section.pictures.is_empty());
+        without.extend(undrawn.map(|(_, path)| path.display().to_string()));
+        if drawn.is_empty() && files.is_empty() {
+            let why = format!("{}; name a page by --output", no_pictures(&without));
+            return Err(Failure::Usage(why));
+        }
+        if !drawn.is_empty() {
+            fs::create_dir_all(folder)
+                .map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
+        }
+        files.extend(drawn);
     }
     write(&files, arguments)?;
 
     let written: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
-    output.document(&json!({ "command": "report", "documents": documents, "written": written }))?;
+    output.document(&json!({
+        "command": "report",
+        "documents": documents,
+        "written": written,
+        "without_picture": without,
+    }))?;
     for ((_, section), path) in sections.iter().zip(&arguments.files) {
         output.text(format_args!("{}: {}", path.display(), section.title))?;
     }
-    written.iter().try_for_each(|path| output.text(format_args!("wrote {path}")))
+    written.iter().try_for_each(|path| output.text(format_args!("wrote {path}")))?;
+    if without.is_empty() { Ok(()) } else { output.text(no_pictures(&without)) }
+}
+
+/// That nothing is drawn of these files.
+fn no_pictures(files: &[String]) -> String {
+    format!("there is no picture of {}", files.join(", "))
 }
 
 const NO_TEXT: &str =
