@@ -3,7 +3,7 @@
 use crate::harness::*;
 use serde_json::Value;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::slice;
 
 #[test]
@@ -76,6 +76,28 @@ fn what_the_host_has_no_room_for_leaves_nothing_behind() {
         assert_eq!(output.status.code(), Some(DEVICE), "{line}: {errors}");
         assert!(errors.contains("has no room for"), "{line}: {errors}");
         assert_eq!(listing(folder.path()), before, "{line}");
+    }
+}
+
+/// On a terminal, which `script` pretends to be, a bar is drawn that must not stand before what is said.
+#[test]
+fn what_is_said_of_a_failure_stands_in_lines_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "verify --device sim --cases 1 --seed 1 --max-size 2147483647 --kernels naive";
+    let command = format!("{} {line}", env!("CARGO_BIN_EXE_regemm"));
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &command, "/dev/null"]).current_dir(folder.path());
+    let output = terminal.stdin(Stdio::null()).env("TERM", "xterm").output().unwrap();
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(DEVICE), "{said:?}");
+    // A line begins anew after an end of line, a return and the erasure of all of it.
+    let messages: Vec<_> = said.match_indices("regemm: ").collect();
+    assert_eq!(messages.len(), 3, "{said:?}");
+    for (start, _) in messages {
+        assert!(
+            ["\n", "\r", "\u{1b}[2K"].iter().any(|begin| said[..start].ends_with(begin)),
+            "{said:?}"
+        );
     }
 }
 

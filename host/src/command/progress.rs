@@ -6,9 +6,9 @@ use std::time::Duration;
 
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// A bar over `steps` steps.
+/// A bar over `steps` steps. It goes with the last handle, so that what is said of a failure has a line of its own.
 pub fn bar(steps: u64) -> ProgressBar {
-    let bar = ProgressBar::new(steps);
+    let bar = ProgressBar::new(steps).with_finish(ProgressFinish::AndClear);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
         bar.set_style(style);
     }
@@ -27,9 +27,9 @@ pub fn long_bar(steps: u64) -> ProgressBar {
     bar
 }
 
-/// A spinner for work without steps.
+/// A spinner for work without steps, which goes as bars do.
 pub fn spinner(message: impl Into<Cow<'static, str>>) -> ProgressBar {
-    let spinner = ProgressBar::new_spinner();
+    let spinner = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
     spinner.set_message(message);
     spinner.enable_steady_tick(REDRAW);
     spinner

@@ -140,8 +140,10 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let outcomes = regemm::with_types!(case.types, run_case(&case, &device, &kernels));
         let outcomes = outcomes.inspect_err(|_| {
             let names: Vec<_> = kernels.iter().map(|kernel| base_name(kernel)).collect();
-            eprintln_quietly(format_args!("regemm: in case {index}: {case}"));
-            eprintln_quietly(format_args!("regemm: repeat: {}", repeat(&names.join(","))));
+            bar.suspend(|| {
+                eprintln_quietly(format_args!("regemm: in case {index}: {case}"));
+                eprintln_quietly(format_args!("regemm: repeat: {}", repeat(&names.join(","))));
+            });
         })?;
         for outcome in outcomes {
             note(&mut records, &outcome);
