@@ -87,7 +87,12 @@ fn rejects_files_that_are_no_matrices() {
         ("garbled", npy(1, "'<f4", false, "(2, 3)", &[]), &["damaged"]),
         ("no-shape", npy(1, "'<f4'", false, "'no'", &[]), &["damaged"]),
         ("deep", npy(2, &"(".repeat(30_000), false, "(2, 3)", &[]), &["no plain numbers"]),
-        ("version9", npy(9, "'<f4'", false, "(2, 3)", &[0; 24]), &["damaged"]),
+        (
+            "version9",
+            npy(9, "'<f4'", false, "(2, 3)", &[0; 24]),
+            &["damaged", "version 9", "1 to 3"],
+        ),
+        ("version88", b"\x93NUMPYX'X'{'descr'".to_vec(), &["damaged", "version 88"]),
         ("1d", npy(1, "'<f4'", false, "(3,)", &[0; 12]), &["1 dimension [3]", "x[None, :]"]),
         ("0d", npy(1, "'<f4'", false, "()", &[0; 4]), &["0 dimensions"]),
         ("4d", npy(1, "'<f4'", false, "(1, 1, 2, 3)", &[0; 24]), &["4 dimensions [1, 1, 2, 3]"]),

@@ -145,6 +145,14 @@ fn what_is_no_document_is_refused() {
     fail(at, "report picture.png -o r.html", FILE, &["picture.png", "no JSON", "--json"]);
     fail(at, "report info.json -o r.html", FILE, &["info.json", "regemm info"]);
     fail(at, "report missing.json -o r.html", FILE, &["missing.json", "no such file"]);
+    fail(at, "report . -o r.html", FILE, &[".: is a folder; name a file"]);
+    let line = "report a.json --pictures picture.png";
+    fail(at, line, FILE, &["picture.png: is no folder; name another"]);
+    for (name, words) in [("picture.png", "no text"), (".", "is a folder"), ("no", "no such file")]
+    {
+        let line = format!("traffic --formulas --measured {name}");
+        fail(at, &line, FILE, &[&format!("{name}: "), words]);
+    }
 }
 
 #[test]

@@ -149,6 +149,9 @@ fn mul_infers_the_axis_of_a_bias_or_asks() {
     assert_eq!(read_f32(&file, "(2, 1)"), [16.0, 35.0]);
     succeed(folder.path(), "mul a.npy v.npy -o d.npy --bias one.npy --force");
     assert_eq!(read_f32(&file, "(2, 1)"), [6.5, 15.5]);
+    write_f32(folder.path(), "w.npy", "(1, 3)", &[1.0, 2.0, 3.0]);
+    succeed(folder.path(), "mul w.npy v.npy -o d.npy --bias one.npy --force");
+    assert_eq!(read_f32(&file, "(1, 1)"), [6.5], "one element runs either way alike");
     let ambiguous = "mul a.npy b.npy -o e.npy --bias two.npy";
     fail(folder.path(), ambiguous, USAGE, &["two.npy", "--bias-axis"]);
     let misfit = "mul a.npy b.npy -o e.npy --bias five.npy";

@@ -137,8 +137,15 @@ fn read_header(reader: &mut impl Read) -> Result<(NpyHeader, u64), String> {
     if !bytes.starts_with(MAGIC) {
         return Err(not_numpy(&bytes));
     }
-    // The header's length takes 2 bytes in version 1 and 4 from version 2 on.
-    let length_bytes = if bytes[MAGIC.len()] == 1 { 2 } else { 4 };
+    let length_bytes = match bytes[MAGIC.len()] {
+        1 => 2,
+        2 | 3 => 4,
+        version => {
+            return Err(format!(
+                "damaged, or of version {version} of the format, and known are 1 to 3; save it again"
+            ));
+        }
+    };
     let start = take(&mut bytes, length_bytes)?;
     let length =
         bytes[start..].iter().rev().fold(0usize, |length, &byte| length << 8 | usize::from(byte));
@@ -227,6 +234,7 @@ pub fn cannot_open(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file".into(),
         io::ErrorKind::PermissionDenied => "no permission to read it".into(),
+        io::ErrorKind::IsADirectory => "is a folder; name a file in it".into(),
         _ => format!("cannot be opened: {error}"),
     }
 }

@@ -327,7 +327,8 @@ fn choose_axis(
         Some(Axis::Column) => misfit(format!("{n} columns")),
         Some(Axis::Row) if len == m => Ok(BiasAxis::Row),
         Some(Axis::Row) => misfit(format!("{m} rows")),
-        None if len == n && len == m => Err(Failure::Usage(format!(
+        // One element runs either way alike.
+        None if len == n && len == m && len > 1 => Err(Failure::Usage(format!(
             "D is {m} x {n}, so the bias in {} could run either way: say --bias-axis column (one \
              element a column) or --bias-axis row",
             path.display()

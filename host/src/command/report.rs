@@ -10,6 +10,7 @@ use regemm_report::pictures::PictureError;
 use regemm_report::section::{Picture, Section};
 use serde_json::json;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Make one HTML page, and pictures, of what other subcommands print with --json and of records of the benchmarks
@@ -71,7 +72,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         }
         if !drawn.is_empty() {
             fs::create_dir_all(folder)
-                .map_err(|error| Failure::file(folder, format!("cannot be made: {error}")))?;
+                .map_err(|error| Failure::file(folder, cannot_make(&error)))?;
         }
         files.extend(drawn);
     }
@@ -96,10 +97,19 @@ fn no_pictures(files: &[String]) -> String {
     format!("there is no picture of {}", files.join(", "))
 }
 
-const NO_TEXT: &str =
-    "is no text, so no JSON; reports show what other subcommands print with --json";
+fn cannot_make(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            "is no folder; name another one".into()
+        }
+        _ => format!("cannot be made: {error}"),
+    }
+}
 
-fn read(path: &Path) -> Result<Document, Failure> {
+const NO_TEXT: &str = "is no text, so no JSON, which other subcommands print with --json";
+
+/// Reads what another subcommand has printed, or a record.
+pub fn read(path: &Path) -> Result<Document, Failure> {
     if path == Path::new("-") {
         return Err(no_hyphen());
     }

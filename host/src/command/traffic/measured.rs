@@ -1,11 +1,10 @@
 //! Speeds from a record of measurements: one of the benchmark, or what `regemm ladder --json` prints.
 
 use super::{Failure, Size};
-use crate::command::load::no_hyphen;
+use crate::command::report;
 use regemm::kernels::Types;
 use regemm_report::document::Document;
 use regemm_report::ladder::{Record, Round};
-use std::fs;
 use std::path::Path;
 
 /// Measured speeds of kernels on one size.
@@ -18,27 +17,21 @@ pub struct Measured {
 impl Measured {
     /// The speeds on this size and of these element types that a file holds.
     pub fn load(path: &Path, size: Size, types: Types) -> Result<Self, Failure> {
-        if path == Path::new("-") {
-            return Err(no_hyphen());
-        }
         let failure = |problem: String| Failure::file(path, problem);
-        let text = fs::read_to_string(path)
-            .map_err(|error| failure(format!("cannot be read: {error}")))?;
-        match Document::parse(&text) {
-            Ok(Document::Ladder(record)) => Self::find(record, size, types).map_err(failure),
-            Ok(Document::Counts(_)) => Err(failure(
+        match report::read(path)? {
+            Document::Ladder(record) => Self::find(record, size, types).map_err(failure),
+            Document::Counts(_) => Err(failure(
                 "holds no speeds: they come from `regemm ladder --json` on a GPU, not from the \
                  simulator"
                     .to_owned(),
             )),
-            Ok(Document::Versus(_)) => Err(failure(
+            Document::Versus(_) => Err(failure(
                 "is a record of `cargo bench --bench gemm`; name one of the ladder".into(),
             )),
-            Ok(other) => {
+            other => {
                 let kind = other.kind();
                 Err(failure(format!("is the output of `regemm {kind}`; name one of the ladder")))
             }
-            Err(error) => Err(failure(error.to_string())),
         }
     }
 
