@@ -15,7 +15,7 @@ pub struct Recording {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// Commit to name in the record; asked of git unless given
+    /// Commit to name in the record; unless given the one that the sources are at now, as git says
     #[arg(long)]
     commit: Option<String>,
 
@@ -43,7 +43,7 @@ impl Recording {
         unfinished(path).map(drop).map_err(failure)
     }
 
-    /// This moment, these sources and the device.
+    /// This moment, the sources as they are now and the device.
     pub fn provenance(&self, device: &Device) -> Provenance {
         let info = device.info();
         let mut provenance =

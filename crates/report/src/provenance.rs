@@ -8,7 +8,9 @@ use std::process::Command;
 pub struct Provenance {
     /// The day, as `YYYY-MM-DD` in UTC.
     pub date: String,
-    /// The commit of the sources, with `-dirty` behind it if they were changed since; `None` where it cannot be told.
+    /// The commit that the folder of the sources was at during the run, with `-dirty` behind it if they were changed since;
+    /// `None` where it cannot be told. It is that of the program if that was built just before, as `cargo run` and `cargo
+    /// bench` do; a program that was built earlier may be of an older one.
     #[serde(default)]
     pub commit: Option<String>,
     /// The version of regemm; empty in records that do not name it.
@@ -46,7 +48,7 @@ impl Provenance {
         }
     }
 
-    /// This moment, these sources and the named device. Driver and clocks are asked of `nvidia-smi` if the device has a
+    /// This moment, the sources as they are now and the named device. Driver and clocks are asked of `nvidia-smi` if the device has a
     /// compute capability, the commit of `git`; what they do not tell stays out.
     pub fn gather(
         device: &str,
@@ -91,7 +93,7 @@ fn driver_and_clocks(answer: &str, name: &str) -> Option<(String, String)> {
     Some((driver.trim().to_owned(), clocks))
 }
 
-/// The commit of the sources that this was built from, if they are still there and under version control.
+/// The commit of the folder that this was built in, as it is now, if it is still there and under version control.
 fn commit() -> Option<String> {
     let sources = env!("CARGO_MANIFEST_DIR");
     // A folder inside somebody else's repository, such as a home folder, is not ours to name.

@@ -121,8 +121,9 @@ fn differences(earlier: &Record, now: &Record) -> Vec<String> {
     compare("the device", earlier.provenance.device.clone(), now.provenance.device.clone());
     compare("the driver", driver(earlier), driver(now));
     compare("the version", earlier.provenance.version.clone(), now.provenance.version.clone());
+    // All that is known of the programs is where the sources were when each ran: other sources may be other kernels.
     if let (Some(earlier), Some(now)) = (&earlier.provenance.commit, &now.provenance.commit) {
-        compare("the commit", earlier.clone(), now.clone());
+        compare("the commit of the sources", earlier.clone(), now.clone());
     }
     compare("the element type", earlier.dtype.clone(), now.dtype.clone());
     compare("--sizes", list(&earlier.sizes), list(&now.sizes));
@@ -247,6 +248,8 @@ mod tests {
         assert!(continue_from(&mut now, earlier.clone(), Path::new("sweep.json")).is_ok());
         let mut now = record();
         now.provenance.commit = Some("def5678".into());
-        assert!(continue_from(&mut now, earlier, Path::new("sweep.json")).is_err());
+        let failure = continue_from(&mut now, earlier, Path::new("sweep.json")).unwrap_err();
+        let words = "the commit of the sources was abc1234 and is def5678";
+        assert!(failure.to_string().contains(words), "{failure}");
     }
 }
