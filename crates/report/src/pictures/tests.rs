@@ -26,6 +26,7 @@ fn a_roofline() -> Roofline {
         intensity,
         attained,
         attainable,
+        on_tensor_cores: false,
     };
     Roofline {
         title: "NVIDIA Imaginary & sons".into(),
@@ -149,6 +150,30 @@ fn the_roofline_labels_every_point_and_roof() {
             "attainable, less for shared memory (30.0 TB/s)",
             "attained",
         ],
+    );
+}
+
+/// The line of a kernel outside of tensor cores, and one above it.
+#[test]
+fn tensor_cores_have_a_roof_of_their_own() {
+    let mut roofs = Roofline { tensor_peak_flops: Some(900e12), ..a_roofline() };
+    let lines = |roofs: &Roofline| {
+        let svg = roofline(roofs).svg().unwrap();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let nodes = document.root_element().descendants();
+        let polylines = nodes.filter(|node| node.has_tag_name("polyline"));
+        polylines.filter(|node| node.attribute("points").unwrap().split(' ').count() > 3).count()
+    };
+    let plain = lines(&roofs);
+    roofs.points[3].on_tensor_cores = true;
+    assert_eq!(lines(&roofs), plain + 1);
+    let key = "global memory 5.00 TB/s, peak 60.0 TFLOP/s, peak of tensor cores 900.0 TFLOP/s";
+    assert_texts(&roofline(&roofs), &[key]);
+    roofs.points.iter_mut().for_each(|point| point.on_tensor_cores = true);
+    assert_eq!(lines(&roofs), plain);
+    assert_texts(
+        &roofline(&roofs),
+        &["global memory 5.00 TB/s, peak of tensor cores 900.0 TFLOP/s"],
     );
 }
 
