@@ -12,8 +12,8 @@ const ARCHS: [&str; 3] = ["sm_75", "sm_80", "sm_90a"];
 /// What the kernels of the parameter sweep are compiled for: nothing in them is for Hopper alone.
 const SWEEP_ARCHS: [&str; 2] = ["sm_75", "sm_80"];
 
-/// LLVM's limit for unrolling a loop completely. Thread tiles of 8 x 16 exceed its default, and what is not unrolled indexes
-/// the sums, which then lie in local memory.
+/// LLVM's limit for unrolling a loop completely. Thread tiles of 8 x 16 exceed its default, and what is not unrolled
+/// indexes the sums, which then lie in local memory.
 const SWEEP_UNROLLING: &str = "-unroll-threshold=700";
 
 fn main() -> Result {

@@ -23,7 +23,8 @@ can_compile_kernels() {
     [[ $version =~ ^rustc\ 1\.([0-9]+)\. ]] && ((BASH_REMATCH[1] >= minimum_minor))
 }
 
-# The sysroot of the compiler that `cargo build` uses here. rustup installs it first where it is not there yet, and says so.
+# The sysroot of the compiler that `cargo build` uses here. rustup installs it first where it is not there yet, and says
+# so.
 active_sysroot() { if command -v rustc >/dev/null; then rustc --print sysroot </dev/null || true; fi; }
 
 # Says so and ends if this toolchain can compile kernels.

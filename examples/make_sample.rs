@@ -1,7 +1,7 @@
 //! Makes the sample matrices in `examples/data`: `cargo run --example make_sample`.
 //!
-//! A is 200 x 300, B 300 x 250, both normal; the bias has one element for each of the 250 columns. The seed is fixed, so
-//! the files are always the same.
+//! A is 200 x 300, B 300 x 250, both normal; the bias has one element for each of the 250 columns. The seed is fixed,
+//! so the files are always the same.
 
 use npyz::WriterBuilder;
 use regemm::verify::{Distribution, random_matrix, rng};

@@ -1,5 +1,5 @@
-//! What the benchmarks do without a GPU: the table of cases, the products and their verification on the simulator, and that
-//! they say so and go.
+//! What the benchmarks do without a GPU: the table of cases, the products and their verification on the simulator, and
+//! that they say so and go.
 
 #[path = "../benches/gemm/cases.rs"]
 mod cases;

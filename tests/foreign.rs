@@ -1,5 +1,6 @@
-//! Memory that somebody else owns: what is put on streams with views of it is in order, by its addresses. On the simulator, and on the first
-//! GPU if there is one, whose work is long enough there to be overtaken. What is waited for is tested in `cuda_backend`, without a GPU.
+//! Memory that somebody else owns: what is put on streams with views of it is in order, by its addresses. On the
+//! simulator, and on the first GPU if there is one, whose work is long enough there to be overtaken. What is waited for
+//! is tested in `cuda_backend`, without a GPU.
 
 mod gpu;
 

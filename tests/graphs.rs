@@ -1,8 +1,8 @@
-//! Products captured in a CUDA graph, on the first GPU of the machine: launched again and again with other matrices, they give the bits
-//! of direct calls.
+//! Products captured in a CUDA graph, on the first GPU of the machine: launched again and again with other matrices,
+//! they give the bits of direct calls.
 //!
-//! Without a GPU there is nothing to capture; the last line says so, and with `REGEMM_REQUIRE_GPU=1` that is a failure. What is
-//! refused during a capture is tested in `cuda_backend`, without a GPU.
+//! Without a GPU there is nothing to capture; the last line says so, and with `REGEMM_REQUIRE_GPU=1` that is a failure.
+//! What is refused during a capture is tested in `cuda_backend`, without a GPU.
 
 #[allow(dead_code, reason = "it has nothing for the simulator")]
 #[path = "gpu/mod.rs"]
@@ -266,8 +266,8 @@ fn bits<T: Element>(values: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// One of each kind of launch: alone, with unfinished sums and their reducer, with blocks that wait for one another, with
-/// maps of the factors, with clusters, and with copies of factors whose rows are odd.
+/// One of each kind of launch: alone, with unfinished sums and their reducer, with blocks that wait for one another,
+/// with maps of the factors, with clusters, and with copies of factors whose rows are odd.
 fn products(device: &Device) -> regemm::Result<Vec<Box<dyn Product>>> {
     let single = |kernel, shape| Of::<f32>::new(device, kernel, shape, false);
     let half = |kernel, shape| Of::<bf16>::new(device, kernel, shape, false);

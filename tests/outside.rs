@@ -1,10 +1,10 @@
-//! Programs outside of this workspace that use the library. Each is built by a cargo of its own, so these tests need the
-//! one that runs them: they fail where they are started in another way than by `cargo test`.
+//! Programs outside of this workspace that use the library. Each is built by a cargo of its own, so these tests need
+//! the one that runs them: they fail where they are started in another way than by `cargo test`.
 //!
-//! Both programs are built in the target folder of this workspace, so that only the first run takes long, and they get the PTX of
-//! the library's kernels that lies there: its source and compiler are the same. That cuda_builder works outside shows the example,
-//! which has kernels of its own. They use the versions of this workspace's lock file, which the outer build has downloaded: nothing
-//! is fetched.
+//! Both programs are built in the target folder of this workspace, so that only the first run takes long, and they get
+//! the PTX of the library's kernels that lies there: its source and compiler are the same. That cuda_builder works
+//! outside shows the example, which has kernels of its own. They use the versions of this workspace's lock file, which
+//! the outer build has downloaded: nothing is fetched.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Products in other precisions, all but one of f32, on the simulator and, where there is one, on a GPU that has what they take.
+//! Products in other precisions, all but one of f32, on the simulator and, where there is one, on a GPU that has what
+//! they take.
 
 #[path = "precision/auto.rs"]
 mod auto;
@@ -121,8 +122,8 @@ fn views_and_epilogues() -> Result<()> {
     Ok(())
 }
 
-/// Slices of K that do not divide it, by blocks that share a tile: all that an epilogue does, products of a batch, rows of magnitudes far from one, and the same
-/// bits each time.
+/// Slices of K that do not divide it, by blocks that share a tile: all that an epilogue does, products of a batch, rows
+/// of magnitudes far from one, and the same bits each time.
 #[test]
 fn products_in_slices_of_k() -> Result<()> {
     for device in devices().into_iter().filter(has_warpgroups) {
@@ -194,7 +195,8 @@ fn batches_with_factors_of_their_own_or_one_for_all() -> Result<()> {
     Ok(())
 }
 
-/// The bound is not so wide that rounding both factors to f16 would do, nor TF32, nor leaving out the low halves of one.
+/// The bound is not so wide that rounding both factors to f16 would do, nor TF32, nor leaving out the low halves of
+/// one.
 #[test]
 fn less_accurate_products_fail() {
     let (m, n, k) = (40, 50, 256);

@@ -1,4 +1,5 @@
-//! Products of f32 whose factors are rounded to 11 bits, on the simulator and, where there is one, on a GPU that has what they take.
+//! Products of f32 whose factors are rounded to 11 bits, on the simulator and, where there is one, on a GPU that has
+//! what they take.
 
 #[path = "gpu/mod.rs"]
 mod gpu;
@@ -136,8 +137,8 @@ fn products_of_all_layouts_and_sizes() -> Result<()> {
     Ok(())
 }
 
-/// The product of the rounded factors and of no others: those of f32 are as far away as roundings to 11 bits are, and others that are rounded
-/// otherwise.
+/// The product of the rounded factors and of no others: those of f32 are as far away as roundings to 11 bits are, and
+/// others that are rounded otherwise.
 #[test]
 fn errors_are_those_of_eleven_bits() -> Result<()> {
     for (mode, device) in modes() {
@@ -230,8 +231,8 @@ fn tiles_that_blocks_share() -> Result<()> {
     Ok(())
 }
 
-/// From magnitudes of 1e30 and 1e-30: each row of A and each column of B has its own, and what is an f32 in the end is as accurate as
-/// otherwise.
+/// From magnitudes of 1e30 and 1e-30: each row of A and each column of B has its own, and what is an f32 in the end is
+/// as accurate as otherwise.
 #[test]
 fn large_and_tiny_magnitudes() -> Result<()> {
     for (mode, device) in modes() {
@@ -252,7 +253,8 @@ fn large_and_tiny_magnitudes() -> Result<()> {
     Ok(())
 }
 
-/// Results far from what an f32 can hold, of a factor that is close to that: large A, or large B, beside what makes it smaller again.
+/// Results far from what an f32 can hold, of a factor that is close to that: large A, or large B, beside what makes it
+/// smaller again.
 #[test]
 fn large_magnitudes_beside_smaller_ones() -> Result<()> {
     for (mode, device) in modes() {
@@ -294,7 +296,8 @@ fn subnormal_elements_are_within_the_bound() -> Result<()> {
     Ok(())
 }
 
-/// TF32 has the exponents of f32: elements of one row need have nothing to do with one another. An f16 of the smaller one would be zero.
+/// TF32 has the exponents of f32: elements of one row need have nothing to do with one another. An f16 of the smaller
+/// one would be zero.
 #[test]
 fn magnitudes_within_a_row() -> Result<()> {
     let a = Array2::from_shape_vec((1, 2), vec![1e25, 1e-25]).unwrap();
@@ -363,7 +366,8 @@ fn integers_of_eleven_bits_are_exact() -> Result<()> {
     Ok(())
 }
 
-/// For TF32 none; for the others one f16 for each element, and two bytes for each row of A and column of B; all to whole lines of the cache.
+/// For TF32 none; for the others one f16 for each element, and two bytes for each row of A and column of B; all to
+/// whole lines of the cache.
 #[test]
 fn memory_for_rounded_factors() -> Result<()> {
     let device = Device::sim();

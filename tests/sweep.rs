@@ -1,5 +1,5 @@
-//! The parameter sweep: the space is what it says, and the kernels and their PTX belong to it. Needs no GPU. That the kernels
-//! compute products is tested in their crate.
+//! The parameter sweep: the space is what it says, and the kernels and their PTX belong to it. Needs no GPU. That the
+//! kernels compute products is tested in their crate.
 
 use regemm::sweep::{self, CannotRun, Configuration, LoopOrder, Staging};
 use regemm::{Device, Dtype, PtxModule};
@@ -12,12 +12,12 @@ const ARCHS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_80", 2048)];
 /// All PTX of the sweep stays below this many bytes, because of the time that it takes to compile.
 const SIZE_LIMIT: usize = 48_000_000;
 
-/// The kernel whose threads carry so many elements of a slice that rustc 1.96 leaves them an array in local memory, and 1.95 does not. Sums are in
-/// registers in all kernels.
+/// The kernel whose threads carry so many elements of a slice that rustc 1.96 leaves them an array in local memory, and
+/// 1.95 does not. Sums are in registers in all kernels.
 const WITH_LOCAL_MEMORY: [&str; 1] = ["sweep_64x128x16_8x16_k_innermost_double"];
 
-/// The five block tiles, five thread tiles and three loop orders of the experiment that the sweep repeats, the rest around
-/// its winner, and nothing twice.
+/// The five block tiles, five thread tiles and three loop orders of the experiment that the sweep repeats, the rest
+/// around its winner, and nothing twice.
 #[test]
 fn the_space_has_all_configurations_once() {
     let all = sweep::configurations();
@@ -145,8 +145,8 @@ fn launch_bounds_are_those_of_the_table() {
     }
 }
 
-/// Catches sums and operands that are indexed at run time and so lie in local memory, where every loop order would be slow;
-/// functions that were not inlined, and panic paths.
+/// Catches sums and operands that are indexed at run time and so lie in local memory, where every loop order would be
+/// slow; functions that were not inlined, and panic paths.
 #[test]
 fn there_is_no_local_memory_no_call_and_no_trap() {
     let mut with_local_memory = BTreeSet::new();

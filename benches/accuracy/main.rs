@@ -1,11 +1,11 @@
 //! How far off products are, beside the vendor's: `cargo bench --bench accuracy`.
 //!
-//! Makes the study of `regemm accuracy` on a GPU, and has cuBLAS compute the same products, in f32 and with factors rounded to TF32.
-//! No times are taken, so other work on the GPU does no harm. Needs a GPU; without one it says so. Without cuBLAS it makes the study
-//! of this library alone, and says why.
+//! Makes the study of `regemm accuracy` on a GPU, and has cuBLAS compute the same products, in f32 and with factors
+//! rounded to TF32. No times are taken, so other work on the GPU does no harm. Needs a GPU; without one it says so.
+//! Without cuBLAS it makes the study of this library alone, and says why.
 //!
-//! `cargo bench --bench accuracy -- --record docs/measurements/NAME` writes `NAME.json`, `NAME.md`, `NAME.svg` and `NAME.png`. All
-//! but the first can be made again: `-- --from NAME.json --record NAME`.
+//! `cargo bench --bench accuracy -- --record docs/measurements/NAME` writes `NAME.json`, `NAME.md`, `NAME.svg` and
+//! `NAME.png`. All but the first can be made again: `-- --from NAME.json --record NAME`.
 //!
 //! | file | what it holds |
 //! |---|---|

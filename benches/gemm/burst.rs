@@ -1,8 +1,8 @@
 //! Short bursts: what contenders do on a device that has rested.
 //!
-//! Large products bring a GPU to the limit of its power within tenths of a second, and its clock falls. What a program gets that
-//! multiplies now and then is what it does before that: each burst is a few milliseconds of products of one contender, after a pause in
-//! which the device does nothing.
+//! Large products bring a GPU to the limit of its power within tenths of a second, and its clock falls. What a program
+//! gets that multiplies now and then is what it does before that: each burst is a few milliseconds of products of one
+//! contender, after a pause in which the device does nothing.
 
 use crate::contest::LEAST_AT_THE_LIMIT;
 use crate::meter::{self, Meter};
@@ -23,7 +23,8 @@ const MOST_PRODUCTS: f64 = 256.0;
 /// Bursts of each contender.
 const BURSTS: usize = 5;
 
-/// The device rests so long before each burst, and longer before the first one, after which it is no longer hot from before.
+/// The device rests so long before each burst, and longer before the first one, after which it is no longer hot from
+/// before.
 const PAUSE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(1500);
 
@@ -37,7 +38,8 @@ pub fn products(case: &Case, seconds: f64) -> Option<usize> {
     (is_large && fits).then(|| (SECONDS / seconds).ceil().clamp(1.0, MOST_PRODUCTS) as usize)
 }
 
-/// Measures contenders in bursts of so many products, in rounds of drawn order. `enqueue(contender)` puts one product on the stream.
+/// Measures contenders in bursts of so many products, in rounds of drawn order. `enqueue(contender)` puts one product
+/// on the stream.
 ///
 /// # Errors
 /// A failure of the device, or what `enqueue` gives.

@@ -5,8 +5,8 @@ use regemm_report::versus::{Case, Group, Layouts};
 /// Squares whose size is a power of two.
 pub const SQUARES: [usize; 7] = [256, 512, 1024, 2048, 4096, 8192, 16384];
 
-/// Squares between those: how their tiles come out on the multiprocessors differs from one to the next, and rows of 1000, 3000 and 5000 elements are no whole
-/// sectors of the L2 cache in half precision.
+/// Squares between those: how their tiles come out on the multiprocessors differs from one to the next, and rows of
+/// 1000, 3000 and 5000 elements are no whole sectors of the L2 cache in half precision.
 pub const BETWEEN: [usize; 8] = [1000, 1536, 2176, 2560, 3000, 3328, 5000, 6144];
 
 /// Squares off by one, and a prime: rows are no multiples of 16 bytes, and no tile divides them.
@@ -32,9 +32,10 @@ pub const RECTANGLES: [(usize, usize, usize); 11] = [
     (4095, 4097, 4093),
 ];
 
-/// Rows, columns and depth of products of activations, a row a token, with the weights of a transformer of 8 billion parameters (4096 wide, 14336 within):
-/// its first projection, both of its feed-forward layers, for one token, for those of some requests at once, and for a prompt. Weights are stored a row an
-/// output, as PyTorch and most files of them have it: NT.
+/// Rows, columns and depth of products of activations, a row a token, with the weights of a transformer of 8 billion
+/// parameters (4096 wide, 14336 within): its first projection, both of its feed-forward layers, for one token, for
+/// those of some requests at once, and for a prompt. Weights are stored a row an output, as PyTorch and most files of
+/// them have it: NT.
 pub const LAYERS: [(usize, usize, usize); 12] = [
     (1, 6144, 4096),
     (1, 28672, 4096),
@@ -67,8 +68,8 @@ pub const WITH_ADDEND: [usize; 3] = [1024, 4096, 8192];
 /// The square on which the epilogue is measured.
 pub const EPILOGUE_SIZE: usize = 4096;
 
-/// The cases of some groups. Sizes, where some are given, take the place of those of the squares, the layouts, those with an addend and the
-/// epilogue, and shapes that of the rectangles, the layers and those of tokens.
+/// The cases of some groups. Sizes, where some are given, take the place of those of the squares, the layouts, those
+/// with an addend and the epilogue, and shapes that of the rectangles, the layers and those of tokens.
 pub fn cases(groups: &[Group], sizes: &[usize], shapes: &[[usize; 3]]) -> Vec<Case> {
     let or_given = |own: &[usize]| if sizes.is_empty() { own.to_vec() } else { sizes.to_vec() };
     let or_shapes = |own: &[(usize, usize, usize)]| {

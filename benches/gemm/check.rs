@@ -22,7 +22,8 @@ pub struct Judgement {
 }
 
 impl<'a, T: Element, D: Element> Expected<'a, T, D> {
-    /// Of factors as they lie in memory, and C if there is one: see [`layout`](super::product::layout). With a bias GELU is applied.
+    /// Of factors as they lie in memory, and C if there is one: see [`layout`](super::product::layout). With a bias
+    /// GELU is applied.
     ///
     /// # Errors
     /// Where the shapes of the operands do not fit together.

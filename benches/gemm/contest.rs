@@ -33,8 +33,8 @@ const ROUNDS: (f64, f64) = (10.0, 200.0);
 /// Between two readings of clock and power while samples are taken.
 const READING_PAUSE: Duration = Duration::from_millis(20);
 
-/// The least size of squares that bring the device to the limit of its power, and are measured in bursts and in turns too: smaller ones leave the clock
-/// where it is.
+/// The least size of squares that bring the device to the limit of its power, and are measured in bursts and in turns
+/// too: smaller ones leave the clock where it is.
 pub const LEAST_AT_THE_LIMIT: usize = 2048;
 
 /// The vendor's algorithms are compared with one another for about this long, in seconds, by so many samples each.
@@ -118,8 +118,8 @@ impl<D: Element> Contender<'_, D> {
                     product::enqueue(case, (kernel.clone(), *precision), *bias, stream, set)?;
                 return Ok(Some(report.kernel.name));
             }
-            // SAFETY: the matrices are packed and of the case's shape, for which the plan was made; their memory outlives
-            // the measurement.
+            // SAFETY: the matrices are packed and of the case's shape, for which the plan was made; their memory
+            // outlives the measurement.
             Contender::Lt { plan, algorithm, .. } => unsafe {
                 plan.enqueue(*algorithm, stream, addresses)?;
             },
@@ -194,7 +194,8 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
         };
         add(REGEMM, KernelChoice::Auto, self.precision, None);
         for kernel in self.kernels {
-            // Of a precision alone are those that the table of all others does not have, and those that promote are of that table.
+            // Of a precision alone are those that the table of all others does not have, and those that promote are of
+            // that table.
             let is_exact = self.precision != Precision::Promoted
                 && kernels::find_in(kernel, T::DTYPE, Layouts::NN).is_ok();
             let precision = if is_exact { Precision::Exact } else { self.precision };
@@ -378,7 +379,8 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
     }
 }
 
-/// What the vendor's libraries multiply in beside a precision of this library: TF32 where factors of f32 are rounded to 11 bits here as well.
+/// What the vendor's libraries multiply in beside a precision of this library: TF32 where factors of f32 are rounded to
+/// 11 bits here as well.
 pub fn math_beside<T: Element>(precision: Precision) -> Math {
     match (T::DTYPE, precision) {
         (Dtype::F32, Precision::Tf32 | Precision::Fast) => Math::Tf32,

@@ -11,8 +11,8 @@ type Error = Box<dyn std::error::Error>;
 /// The option by which the child process is told when it was started, in nanoseconds since 1970.
 pub const OPTION: &str = "--first-result";
 
-/// Keeps the driver from using compiled kernels of earlier processes, and from keeping them (CUDA C++ Programming Guide,
-/// "CUDA Environment Variables").
+/// Keeps the driver from using compiled kernels of earlier processes, and from keeping them (CUDA C++ Programming
+/// Guide, "CUDA Environment Variables").
 const WITHOUT_CACHE: (&str, &str) = ("CUDA_CACHE_DISABLE", "1");
 
 /// Rows, columns and depth of the product.

@@ -1,11 +1,11 @@
 //! The library as its user gets it beside the vendor's: `cargo bench --bench gemm`.
 //!
-//! Measures the automatic choice, cuBLASLt at its best and cuBLAS, alternating, on random operands that rotate past the L2
-//! cache, and verifies every result before a speed is printed. `docs/benchmarks.md` says how. Needs a GPU; without one it
-//! says so. Libraries that cannot be loaded are left out.
+//! Measures the automatic choice, cuBLASLt at its best and cuBLAS, alternating, on random operands that rotate past the
+//! L2 cache, and verifies every result before a speed is printed. `docs/benchmarks.md` says how. Needs a GPU; without
+//! one it says so. Libraries that cannot be loaded are left out.
 //!
-//! `cargo bench --bench gemm -- --record docs/measurements/NAME` writes `NAME.json`, `NAME.md`, `NAME.svg` and `NAME.png`.
-//! All but the first can be made again: `-- --from NAME.json --record NAME`.
+//! `cargo bench --bench gemm -- --record docs/measurements/NAME` writes `NAME.json`, `NAME.md`, `NAME.svg` and
+//! `NAME.png`. All but the first can be made again: `-- --from NAME.json --record NAME`.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -67,7 +67,8 @@ struct Arguments {
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<usize>,
 
-    /// Rows, columns and depth of the rectangles, the layers and those of tokens, such as 16x4096x14336, instead of the usual ones
+    /// Rows, columns and depth of the rectangles, the layers and those of tokens, such as 16x4096x14336, instead of the
+    /// usual ones
     #[arg(long, value_delimiter = ',', value_parser = parse_shape)]
     shapes: Vec<[usize; 3]>,
 

@@ -1,7 +1,8 @@
 //! The clock and the power of the device while something is measured, from NVIDIA's management library.
 //!
-//! The library, NVML, comes with the driver and is loaded when the benchmark starts; without it everything but clocks and power is
-//! measured. Readings are taken by a thread that sleeps between them, so that the thread that measures is left alone.
+//! The library, NVML, comes with the driver and is loaded when the benchmark starts; without it everything but clocks
+//! and power is measured. Readings are taken by a thread that sleeps between them, so that the thread that measures is
+//! left alone.
 
 use libloading::Library;
 use nvml_wrapper::enum_wrappers::device::Clock;
@@ -15,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// `NVML_FI_DEV_POWER_INSTANT` of `nvml.h`: the power now, in milliwatts. `nvmlDeviceGetPowerUsage` gives the mean of the last second
-/// from the Ampere architecture on.
+/// `NVML_FI_DEV_POWER_INSTANT` of `nvml.h`: the power now, in milliwatts. `nvmlDeviceGetPowerUsage` gives the mean of
+/// the last second from the Ampere architecture on.
 const POWER_NOW: FieldId = FieldId(186);
 
 /// Bytes of a bus address with its NUL, as in `0000:18:00.0`; the driver writes no more than it is told.
@@ -131,8 +132,8 @@ fn bus_id(ordinal: usize) -> Result<String, String> {
     let words = |error: libloading::Error| error.to_string();
     let ordinal = c_int::try_from(ordinal).map_err(|error| error.to_string())?;
     let mut text = [0 as c_char; BUS_ID_BYTES];
-    // SAFETY: the driver is initialised, since a device is open; the signatures are those of `cuda.h`, and the pointers are to locals
-    // of the stated sizes.
+    // SAFETY: the driver is initialised, since a device is open; the signatures are those of `cuda.h`, and the pointers
+    // are to locals of the stated sizes.
     let code = unsafe {
         let driver = Library::new("libcuda.so.1").map_err(words)?;
         let get = driver.get::<DeviceGet>(b"cuDeviceGet\0").map_err(words)?;

@@ -7,8 +7,8 @@ use regemm::{
 };
 use regemm_report::versus::Case;
 
-/// Puts a case, whose operands lie as [`layout`] says, on a stream, with C added if the case has one, and with a bias for each column and GELU
-/// (by tanh, the one that the vendor's epilogues have too) if there is a bias.
+/// Puts a case, whose operands lie as [`layout`] says, on a stream, with C added if the case has one, and with a bias
+/// for each column and GELU (by tanh, the one that the vendor's epilogues have too) if there is a bias.
 ///
 /// # Errors
 /// Those of [`Gemm::enqueue`].

@@ -1,9 +1,9 @@
 //! Long turns: what contenders do on a device at the limit of its power that is theirs alone.
 //!
-//! The board limits a power that it averages over longer than a sample, so that contenders which alternate sample by sample all run at
-//! one clock: what one of them saves of the power speeds up the others as well. A program has the device for itself. So each
-//! contender multiplies by itself for a while, without a pause after the one before; in the first half of its turn the board's control of the
-//! power settles on the new load, and the second half is measured.
+//! The board limits a power that it averages over longer than a sample, so that contenders which alternate sample by
+//! sample all run at one clock: what one of them saves of the power speeds up the others as well. A program has the
+//! device for itself. So each contender multiplies by itself for a while, without a pause after the one before; in the
+//! first half of its turn the board's control of the power settles on the new load, and the second half is measured.
 
 use crate::burst::mean;
 use crate::contest::LEAST_AT_THE_LIMIT;
@@ -24,15 +24,16 @@ const MOST_SECONDS: f64 = 0.1;
 /// Turns of each contender, of which one is the median.
 const ROUNDS: usize = 5;
 
-/// Products that are queued beyond the first half before the host waits for its end: some milliseconds of them, so that the device does
-/// not run dry before the host goes on; but fewer than the queue of a stream holds.
+/// Products that are queued beyond the first half before the host waits for its end: some milliseconds of them, so that
+/// the device does not run dry before the host goes on; but fewer than the queue of a stream holds.
 const AHEAD_SECONDS: f64 = 10e-3;
 const MOST_AHEAD: f64 = 256.0;
 
 /// Between two readings of clock and power.
 const READING_PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether a case is measured in turns whose slowest contender takes so many seconds: large squares, and those with an epilogue.
+/// Whether a case is measured in turns whose slowest contender takes so many seconds: large squares, and those with an
+/// epilogue.
 pub fn is_measured(case: &Case, seconds: f64) -> bool {
     let is_of_group = matches!(case.group, Group::Squares | Group::Epilogue);
     let fits = seconds > 0.0 && seconds <= MOST_SECONDS;
@@ -44,7 +45,8 @@ fn lasting(time: f64, seconds: f64) -> f64 {
     (time / seconds).ceil().max(1.0)
 }
 
-/// Measures contenders in long turns. `seconds` is about what a product of each takes; `enqueue(contender)` puts one on the stream.
+/// Measures contenders in long turns. `seconds` is about what a product of each takes; `enqueue(contender)` puts one on
+/// the stream.
 ///
 /// # Errors
 /// A failure of the device, or what `enqueue` gives.

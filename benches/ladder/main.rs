@@ -1,11 +1,11 @@
 //! The ladder beside the vendor's library: `cargo bench --bench ladder`.
 //!
-//! Measures every kernel of one element type and cuBLASLt at its best, alternating, on square matrices of random data, and
-//! verifies every result before a speed is printed. Needs a GPU; without one it says so. Without cuBLASLt it measures
-//! the kernels alone.
+//! Measures every kernel of one element type and cuBLASLt at its best, alternating, on square matrices of random data,
+//! and verifies every result before a speed is printed. Needs a GPU; without one it says so. Without cuBLASLt it
+//! measures the kernels alone.
 //!
-//! `cargo bench --bench ladder -- --record docs/measurements/NAME` writes `NAME.json`, `NAME.md` and `NAME.svg`. The picture
-//! and the table can be made again from the JSON: `-- --from NAME.json --record NAME`.
+//! `cargo bench --bench ladder -- --record docs/measurements/NAME` writes `NAME.json`, `NAME.md` and `NAME.svg`. The
+//! picture and the table can be made again from the JSON: `-- --from NAME.json --record NAME`.
 //!
 //! | file | what it holds |
 //! |---|---|

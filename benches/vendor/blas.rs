@@ -1,7 +1,7 @@
 //! cuBLAS, loaded at run time: the functions that most programs call, which choose their algorithm themselves.
 //!
-//! Names and numbers are those of cuBLAS's documentation, section "Using the cuBLAS API" (CUDA 12 and 13). The math mode
-//! is the default one, without TF32, which is used where a product [asks for it](Math).
+//! Names and numbers are those of cuBLAS's documentation, section "Using the cuBLAS API" (CUDA 12 and 13). The math
+//! mode is the default one, without TF32, which is used where a product [asks for it](Math).
 
 use crate::library::{
     Addresses, Handle, Math, Product, Status, Types, WORKSPACE_BYTES, check, compute_type,

@@ -16,8 +16,8 @@ pub const WORKSPACE_BYTES: usize = 32 << 20;
 const AS_STORED: c_int = 0;
 const TRANSPOSED: c_int = 1;
 
-/// A strided-batched product of packed row-major matrices, `D[m x n] = A[m x k] * B[k x n]` each, or with `C[m x n]` added; a transposed
-/// factor lies in memory as its transpose.
+/// A strided-batched product of packed row-major matrices, `D[m x n] = A[m x k] * B[k x n]` each, or with `C[m x n]`
+/// added; a transposed factor lies in memory as its transpose.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
     pub m: usize,
@@ -143,7 +143,8 @@ pub fn compute_type(dtype: Dtype, math: Math) -> c_int {
     }
 }
 
-/// 1 and 0 in the type that sums of products of these factors are taken in: factors of the product and of what is added to it.
+/// 1 and 0 in the type that sums of products of these factors are taken in: factors of the product and of what is added
+/// to it.
 pub fn one_and_zero(dtype: Dtype) -> (*const c_void, *const c_void) {
     static SINGLE: [f32; 2] = [1.0, 0.0];
     static DOUBLE: [f64; 2] = [1.0, 0.0];

@@ -139,8 +139,8 @@ impl Vendor {
         version(unsafe { (self.functions.version)() })
     }
 
-    /// The algorithms for a product, best guess first; with a bias for each column, of which the address in device memory is given, and GELU
-    /// if there is a bias.
+    /// The algorithms for a product, best guess first; with a bias for each column, of which the address in device
+    /// memory is given, and GELU if there is a bias.
     ///
     /// # Errors
     /// The failing function, as text.

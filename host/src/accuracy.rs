@@ -1,7 +1,7 @@
 //! How far off is a product, by precision, data and depth? What an error study is made of.
 //!
-//! A [`Trial`] is one product on a device with its exact result. Whoever computes it, this library in one of its precisions or
-//! somebody else, is measured on the same operands by the same two numbers ([`Errors`]).
+//! A [`Trial`] is one product on a device with its exact result. Whoever computes it, this library in one of its
+//! precisions or somebody else, is measured on the same operands by the same two numbers ([`Errors`]).
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -59,7 +59,8 @@ impl Data {
 
 /// The precisions of f32 that are ways of computing of their own, each of which has errors of its own.
 pub fn precisions() -> impl Iterator<Item = Precision> {
-    // One that only chooses among the others would be measured twice, and one of other types is not for a trial: they have `false` here.
+    // One that only chooses among the others would be measured twice, and one of other types is not for a trial: they
+    // have `false` here.
     let is_own = |precision: &Precision| match precision {
         Precision::Exact | Precision::Split | Precision::Tf32 | Precision::Fast => true,
         Precision::Auto | Precision::Promoted => false,
@@ -85,7 +86,8 @@ pub fn is_unavailable(error: &Error) -> bool {
 /// Bytes for an element of a factor on the host: as it is drawn, uploaded, widened, and its magnitude.
 const BYTES_OF_FACTOR: usize = 24;
 
-/// Bytes for an element of D on the host: as it is read, the exact result and its magnitude, the reference and its bound.
+/// Bytes for an element of D on the host: as it is read, the exact result and its magnitude, the reference and its
+/// bound.
 const BYTES_OF_RESULT: usize = 48;
 
 /// Bytes on the host of a product and its exact result.
@@ -155,7 +157,8 @@ impl Trial {
         Ok(Measured { kernel: report.kernel.name, errors, comparison })
     }
 
-    /// Has somebody compute D of A and B, which are packed and row-major. D is NaN before, and read when `compute` returns.
+    /// Has somebody compute D of A and B, which are packed and row-major. D is NaN before, and read when `compute`
+    /// returns.
     ///
     /// # Errors
     /// What `compute` gives, or a failure of the device.

@@ -502,7 +502,8 @@ pub enum Error {
         text: String,
     },
 
-    /// A stream is being captured in a graph, and something is asked of it that a graph cannot hold. The capture goes on without it.
+    /// A stream is being captured in a graph, and something is asked of it that a graph cannot hold. The capture goes
+    /// on without it.
     #[error("the stream is being captured in a graph, in which {needed} is not possible: {remedy}")]
     Capturing {
         /// What would be needed.

@@ -52,8 +52,8 @@ pub enum KernelChoice {
     /// ([`rank`](crate::kernels::rank)).
     #[default]
     Auto,
-    /// By name: that of an entry (`tiled16_nt_f32`), the part before the element type (`tiled16_nt`), or the part before the
-    /// layouts (`tiled16`), which means the kernel for the layouts of the factors.
+    /// By name: that of an entry (`tiled16_nt_f32`), the part before the element type (`tiled16_nt`), or the part
+    /// before the layouts (`tiled16`), which means the kernel for the layouts of the factors.
     Named(String),
     /// The kernel of a rung that is expected to be the fastest of those the device can run, as for `Auto`.
     Rung(Rung),
@@ -65,7 +65,8 @@ pub enum KernelChoice {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// The kernel; with [`Precision::Auto`], where the GPU decides, the one by halves, also if the product was then left to an exact one.
+    /// The kernel; with [`Precision::Auto`], where the GPU decides, the one by halves, also if the product was then
+    /// left to an exact one.
     pub kernel: &'static KernelInfo,
     /// Why this one.
     pub why: Why,
@@ -93,14 +94,14 @@ enum Addend<'a, D: Element> {
 /// Without further calls alpha is 1 and there is no C, bias or activation. `beta == 0` never reads C and `alpha == 0`
 /// never reads A or B, so that NaN there does not matter; where `k == 0` the product is zero.
 ///
-/// A and B may be transposed: [`Matrix::t`](crate::Matrix::t). If D is a [batch](crate::Batch) there are as many products, in one launch: every
-/// other operand is a batch of the same number, or one matrix that all products share.
+/// A and B may be transposed: [`Matrix::t`](crate::Matrix::t). If D is a [batch](crate::Batch) there are as many
+/// products, in one launch: every other operand is a batch of the same number, or one matrix that all products share.
 ///
 /// # Element types
 ///
 /// A and B are of one type, `T`. D, C and the bias are of the same, or, where A and B are [`f16`](crate::f16) or
-/// [`bf16`](crate::bf16), of f32, all three. Then the sums, which are of f32 in any case, are not rounded on their way to D.
-/// Such a product begins with [`Gemm::widening`]:
+/// [`bf16`](crate::bf16), of f32, all three. Then the sums, which are of f32 in any case, are not rounded on their way
+/// to D. Such a product begins with [`Gemm::widening`]:
 /// ```
 /// use regemm::{Device, Gemm, bf16};
 /// use regemm::ndarray::Array2;
@@ -115,16 +116,18 @@ enum Addend<'a, D: Element> {
 /// # Ok::<(), regemm::Error>(())
 /// ```
 ///
-/// Tensor cores cut sums off instead of rounding them, which shows in results of f32 where K is deep: [`Precision::Promoted`] bounds that.
+/// Tensor cores cut sums off instead of rounding them, which shows in results of f32 where K is deep:
+/// [`Precision::Promoted`] bounds that.
 ///
 /// # Memory
 ///
-/// Some products need memory besides their operands ([`Gemm::workspace_size`] says how much): where several blocks sum parts of the
-/// same elements of D, and where A or B is repacked. Factors in half precision whose address, leading dimension or distance to the
-/// next of a batch is no multiple of 16 bytes are out of the reach of the fastest kernels on Hopper. Where it pays, as in all but
-/// small products, such a factor is copied into aligned rows first ([`Report::repacked`]), which takes as much memory again as it
-/// has, and somewhat more. In f32 it is factors in other layouts than A transposed and B row-major which are copied, and transposed, where that is
-/// faster than to do so for each tile of D. A stream's first product of that kind allocates that memory, later ones use it again; a
+/// Some products need memory besides their operands ([`Gemm::workspace_size`] says how much): where several blocks sum
+/// parts of the same elements of D, and where A or B is repacked. Factors in half precision whose address, leading
+/// dimension or distance to the next of a batch is no multiple of 16 bytes are out of the reach of the fastest kernels
+/// on Hopper. Where it pays, as in all but small products, such a factor is copied into aligned rows first
+/// ([`Report::repacked`]), which takes as much memory again as it has, and somewhat more. In f32 it is factors in other
+/// layouts than A transposed and B row-major which are copied, and transposed, where that is faster than to do so for
+/// each tile of D. A stream's first product of that kind allocates that memory, later ones use it again; a
 /// [workspace](Gemm::workspace) that is given is never too small unnoticed, and nothing is allocated then.
 ///
 /// # Examples
@@ -211,15 +214,15 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// Adds to every row a vector of `n` elements, one for each column; a batch of vectors is one of matrices of one row.
-    /// Replaces [`Gemm::bias_per_row`].
+    /// Adds to every row a vector of `n` elements, one for each column; a batch of vectors is one of matrices of one
+    /// row. Replaces [`Gemm::bias_per_row`].
     pub fn bias_per_column(mut self, bias: impl Into<Term<'a, D>>) -> Self {
         self.bias = Some((BiasAxis::Column, bias.into()));
         self
     }
 
-    /// Adds to every column a vector of `m` elements, one for each row; a batch of vectors is one of matrices of one row.
-    /// Replaces [`Gemm::bias_per_column`].
+    /// Adds to every column a vector of `m` elements, one for each row; a batch of vectors is one of matrices of one
+    /// row. Replaces [`Gemm::bias_per_column`].
     pub fn bias_per_row(mut self, bias: impl Into<Term<'a, D>>) -> Self {
         self.bias = Some((BiasAxis::Row, bias.into()));
         self
@@ -243,9 +246,10 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// What the product is computed in. Any but [`Precision::Exact`] is [for some types](Precision::is_for) and has kernels of its own, or takes some of them alone, and a
-    /// [kernel](Gemm::kernel) that is set besides must be one of them. Unless set it is the precision of the
-    /// [handle](Device::with_precision) by which A was made, if that is for these types, and `Exact` where a kernel is set.
+    /// What the product is computed in. Any but [`Precision::Exact`] is [for some types](Precision::is_for) and has
+    /// kernels of its own, or takes some of them alone, and a [kernel](Gemm::kernel) that is set besides must be one of
+    /// them. Unless set it is the precision of the [handle](Device::with_precision) by which A was made, if that is for
+    /// these types, and `Exact` where a kernel is set.
     ///
     /// ```
     /// use regemm::{Device, Gemm, Precision};
@@ -263,14 +267,15 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// Lets the data decide between the ways of [`Precision::Auto`] also where a product is so small that halves save no time: so that the way
-    /// does not depend on its size, but for a depth at which halves are not accurate enough.
+    /// Lets the data decide between the ways of [`Precision::Auto`] also where a product is so small that halves save
+    /// no time: so that the way does not depend on its size, but for a depth at which halves are not accurate enough.
     pub fn auto_at_any_size(mut self) -> Self {
         self.any_size = true;
         self
     }
 
-    /// Where it is noted what the product is computed in, for work on a stream of [`Precision::Auto`]: see [`PrecisionRecord`].
+    /// Where it is noted what the product is computed in, for work on a stream of [`Precision::Auto`]: see
+    /// [`PrecisionRecord`].
     pub fn record_precision(mut self, record: &'a PrecisionRecord) -> Self {
         self.record = Some(record);
         self
@@ -278,12 +283,15 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
 
     /// How K is divided, with a kernel that divides it; others ignore it. The number is
     ///
-    /// - with one of [`Schedule::SplitK`] that of the slices of K, each of which is summed by itself: fewer where K is too shallow for so many,
-    /// - with one of [`Schedule::StreamK`] or [`Schedule::Persistent`] that of the blocks, or clusters of blocks, that share the tiles of the last
-    ///   round, where a round has one tile for each of them: nothing where the tiles come out even, or are not worth sharing.
+    /// - with one of [`Schedule::SplitK`] that of the slices of K, each of which is summed by itself: fewer where K is
+    ///   too shallow for so many,
+    /// - with one of [`Schedule::StreamK`] or [`Schedule::Persistent`] that of the blocks, or clusters of blocks, that
+    ///   share the tiles of the last round, where a round has one tile for each of them: nothing where the tiles come
+    ///   out even, or are not worth sharing.
     ///
-    /// Unless set it follows from the product and the device's number of multiprocessors ([`LaunchShape`]). The same kernel with the same number
-    /// gives the same bits on every device, but for tensor cores, which do not add alike everywhere.
+    /// Unless set it follows from the product and the device's number of multiprocessors ([`LaunchShape`]). The same
+    /// kernel with the same number gives the same bits on every device, but for tensor cores, which do not add alike
+    /// everywhere.
     ///
     /// [`Schedule::SplitK`]: regemm_kernels::kernel::Schedule::SplitK
     /// [`Schedule::StreamK`]: regemm_kernels::kernel::Schedule::StreamK
@@ -294,16 +302,17 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// Memory for sums that are not finished and copies of factors, at least of [`Gemm::workspace_size`]. Unless given the stream has its own, and
-    /// the device for the work of no stream: it grows when a product needs more than any before it, and then waits for the
-    /// work that is on the stream.
+    /// Memory for sums that are not finished and copies of factors, at least of [`Gemm::workspace_size`]. Unless given
+    /// the stream has its own, and the device for the work of no stream: it grows when a product needs more than any
+    /// before it, and then waits for the work that is on the stream.
     pub fn workspace(mut self, workspace: &'a Workspace) -> Self {
         self.workspace = Some(workspace);
         self
     }
 
-    /// The memory that the product needs besides its operands, as it is now, with the kernel that is chosen for it. The choice is made as for the
-    /// product itself: with [`Tuning::FirstUse`](crate::tuning::Tuning::FirstUse) the first one of a shape measures kernels.
+    /// The memory that the product needs besides its operands, as it is now, with the kernel that is chosen for it. The
+    /// choice is made as for the product itself: with [`Tuning::FirstUse`](crate::tuning::Tuning::FirstUse) the first
+    /// one of a shape measures kernels.
     ///
     /// # Errors
     /// As for [`Gemm::run`], as far as the operands are concerned.
@@ -318,24 +327,27 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// Computes D and waits for it.
     ///
     /// # Errors
-    /// - The operands: [`Error::ShapeMismatch`], [`Error::BiasLength`], [`Error::BatchMismatch`], [`Error::DimensionTooLarge`],
-    ///   [`Error::DeviceMismatch`], [`Error::Halves`], and [`Error::Overlap`] where D overlaps A, B, the bias or a different C.
-    /// - The kernel: [`Error::UnknownKernel`], [`Error::KernelDtype`], [`Error::KernelWithoutDtype`], [`Error::RungWithoutDtype`],
-    ///   [`Error::KernelLayouts`], [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`], [`Error::KernelOfPrecision`]; [`Error::Precision`],
-    ///   [`Error::DeviceWithoutPrecision`]; [`Error::CustomEpilogue`] where operands of a custom epilogue were set.
-    /// - What it takes: [`Error::WorkspaceTooSmall`], [`Error::RecordTooSmall`], [`Error::OutOfMemory`]; [`Error::NoPtx`],
-    ///   [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`].
-    /// - [`Error::Cuda`] or [`Error::Simulator`] where the device fails. Where a kernel fails D may have been written in part.
+    /// - The operands: [`Error::ShapeMismatch`], [`Error::BiasLength`], [`Error::BatchMismatch`],
+    ///   [`Error::DimensionTooLarge`], [`Error::DeviceMismatch`], [`Error::Halves`], and [`Error::Overlap`] where D
+    ///   overlaps A, B, the bias or a different C.
+    /// - The kernel: [`Error::UnknownKernel`], [`Error::KernelDtype`], [`Error::KernelWithoutDtype`],
+    ///   [`Error::RungWithoutDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`],
+    ///   [`Error::KernelOfPrecision`]; [`Error::Precision`], [`Error::DeviceWithoutPrecision`];
+    ///   [`Error::CustomEpilogue`] where operands of a custom epilogue were set.
+    /// - What it takes: [`Error::WorkspaceTooSmall`], [`Error::RecordTooSmall`], [`Error::OutOfMemory`];
+    ///   [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`].
+    /// - [`Error::Cuda`] or [`Error::Simulator`] where the device fails. Where a kernel fails D may have been written
+    ///   in part.
     pub fn run<'d>(self, d: impl Into<Target<'d, D>>) -> Result<Report> {
         self.start(&d.into(), None)
     }
 
-    /// Computes D on a stream, after the work that is on it and after all other work on these matrices; returns at once.
-    /// The matrices may be used, changed and dropped as usual. On the simulator the work is done on return.
+    /// Computes D on a stream, after the work that is on it and after all other work on these matrices; returns at
+    /// once. The matrices may be used, changed and dropped as usual. On the simulator the work is done on return.
     ///
     /// # Errors
-    /// As for [`Gemm::run`], and [`Error::Capturing`] where the stream is being captured and the product needs what a graph cannot hold; failures
-    /// of a kernel on a GPU are reported by a later synchronisation.
+    /// As for [`Gemm::run`], and [`Error::Capturing`] where the stream is being captured and the product needs what a
+    /// graph cannot hold; failures of a kernel on a GPU are reported by a later synchronisation.
     pub fn enqueue<'d>(self, stream: &Stream, d: impl Into<Target<'d, D>>) -> Result<Report> {
         self.start(&d.into(), Some(stream))
     }
@@ -383,8 +395,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
 
 /// `A * B` of two arrays of any strides, `m x k` times `k x n`, on a device: an array of `m x n`.
 ///
-/// Each call uploads A and B, waits for the product and downloads it. Who multiplies the same matrix again, or goes on with the result, keeps them on
-/// the device: [`Gemm`].
+/// Each call uploads A and B, waits for the product and downloads it. Who multiplies the same matrix again, or goes on
+/// with the result, keeps them on the device: [`Gemm`].
 ///
 /// # Examples
 /// ```
@@ -399,7 +411,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
 /// ```
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`], [`Error::DimensionTooLarge`], [`Error::OutOfMemory`], [`Error::OutOfHostMemory`], or the device fails.
+/// [`Error::ShapeMismatch`], [`Error::DimensionTooLarge`], [`Error::OutOfMemory`], [`Error::OutOfHostMemory`], or the
+/// device fails.
 pub fn matmul<T: Element>(
     device: &Device,
     a: &ArrayView2<'_, T>,

@@ -1,7 +1,7 @@
 //! The table of kernels as the host sees it: finding one by name, asking whether it can run a problem, and choosing.
 //!
-//! [`supports`] says what is possible and [`rank`] what is sensible by rule; neither knows of the other. What is sensible
-//! by measurement is [`tuning`](crate::tuning)'s to say.
+//! [`supports`] says what is possible and [`rank`] what is sensible by rule; neither knows of the other. What is
+//! sensible by measurement is [`tuning`](crate::tuning)'s to say.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -73,12 +73,13 @@ pub fn find(name: &str) -> Result<&'static KernelInfo> {
     kernels().iter().find(|kernel| kernel.name == name).ok_or_else(|| unknown(name))
 }
 
-/// The kernel of these element types with this name: the whole name (`tiled16_f32`) or the part before the element types
-/// (`tiled16`).
+/// The kernel of these element types with this name: the whole name (`tiled16_f32`) or the part before the element
+/// types (`tiled16`).
 ///
 /// # Errors
-/// [`Error::UnknownKernel`]; [`Error::KernelDtype`] and [`Error::KernelWithoutDtype`] where the name, in its two forms, is that of a kernel
-/// for other element types; [`Error::KernelOfPrecision`] where it is that of one for another precision.
+/// [`Error::UnknownKernel`]; [`Error::KernelDtype`] and [`Error::KernelWithoutDtype`] where the name, in its two forms,
+/// is that of a kernel for other element types; [`Error::KernelOfPrecision`] where it is that of one for another
+/// precision.
 pub fn find_for(name: &str, types: impl Into<Types>) -> Result<&'static KernelInfo> {
     let types = types.into();
     let short = |kernel: &&KernelInfo| Types::of(kernel) == types && base_name(kernel) == name;
@@ -95,8 +96,8 @@ pub fn find_for(name: &str, types: impl Into<Types>) -> Result<&'static KernelIn
     find(name).and_then(|kernel| check_types(kernel, types))
 }
 
-/// As [`find_for`], but a name without layouts (`tiled16`) means the kernel of that name for factors in these layouts, if
-/// there is one.
+/// As [`find_for`], but a name without layouts (`tiled16`) means the kernel of that name for factors in these layouts,
+/// if there is one.
 ///
 /// # Errors
 /// As for [`find_for`].
@@ -111,7 +112,8 @@ pub fn find_in(
         .map_or_else(|| find_for(name, types), Ok)
 }
 
-/// Families of kernels that there are for some layouts alone, and those whose tiles fit as theirs where both factors are row-major: by whose times they are told.
+/// Families of kernels that there are for some layouts alone, and those whose tiles fit as theirs where both factors
+/// are row-major: by whose times they are told.
 const ROW_MAJOR_FAMILIES: [(&str, &str); 3] = [
     ("warpgroup_fitted_rows", "warpgroup_fitted"),
     ("warpgroup_fitted_cols128", "warpgroup_fitted128"),
@@ -123,7 +125,8 @@ pub fn twin(kernel: &KernelInfo, layouts: Layouts) -> Option<&'static KernelInfo
     twin_of_types(kernel, Types::of(kernel), layouts)
 }
 
-/// The kernel that differs from another one in element types and layouts alone, if there is one; that of its own [family](family_name) before others.
+/// The kernel that differs from another one in element types and layouts alone, if there is one; that of its own
+/// [family](family_name) before others.
 pub(crate) fn twin_of_types(
     kernel: &KernelInfo,
     types: Types,
@@ -214,10 +217,12 @@ pub struct Problem {
     pub repack: Repack,
     /// Matrices of A and of B: one where all products share it, else one for each.
     pub matrices: [u32; 2],
-    /// Whether A, and B, is kept in halves ([`SplitMatrix`](crate::SplitMatrix)), which a kernel that takes such need not make.
+    /// Whether A, and B, is kept in halves ([`SplitMatrix`](crate::SplitMatrix)), which a kernel that takes such need
+    /// not make.
     pub kept: [bool; 2],
-    /// Whether tensor cores may add up no more than 256 values of k: [`Precision::Promoted`](crate::Precision::Promoted). Where it is false the
-    /// library may still [choose so](crate::kernels::choose).
+    /// Whether tensor cores may add up no more than 256 values of k:
+    /// [`Precision::Promoted`](crate::Precision::Promoted). Where it is false the library may still [choose
+    /// so](crate::kernels::choose).
     pub promoted: bool,
 }
 
@@ -265,8 +270,8 @@ impl fmt::Display for Problem {
 /// Whether a device can run a kernel on a problem at all.
 ///
 /// # Errors
-/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`],
-/// [`Error::KernelDoesNotFit`]; [`Error::Precision`] where sums are to be [promoted](Problem::promoted) and the kernel does not.
+/// Says why not: [`Error::KernelDtype`], [`Error::KernelLayouts`], [`Error::KernelNeeds`], [`Error::KernelDoesNotFit`];
+/// [`Error::Precision`] where sums are to be [promoted](Problem::promoted) and the kernel does not.
 pub fn supports(kernel: &'static KernelInfo, problem: &Problem, device: &DeviceInfo) -> Result<()> {
     check_types(kernel, problem.types())?;
     check_layouts(kernel, problem.layouts)?;

@@ -1,7 +1,7 @@
 //! Matrix multiplication on NVIDIA GPUs, written entirely in Rust, and on a simulator where there is no GPU.
 //!
-//! `D = activation(alpha * A * B + beta * C + bias)` for f32, f64, f16 and bf16 matrices. The kernels are Rust compiled to
-//! PTX and embedded in this library; a GPU needs its driver and nothing else.
+//! `D = activation(alpha * A * B + beta * C + bias)` for f32, f64, f16 and bf16 matrices. The kernels are Rust compiled
+//! to PTX and embedded in this library; a GPU needs its driver and nothing else.
 //!
 //! ```
 //! use regemm::ndarray::Array2;

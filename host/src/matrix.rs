@@ -195,8 +195,8 @@ pub(crate) fn read_elements<T: Element>(
     let mut elements = host_vec::<T>(count)?;
     let bytes = count * size_of::<T>();
     let start = elements.as_mut_ptr().cast::<u8>();
-    // SAFETY: the vector has room for that many bytes; zeroed, they are initialised bytes and valid elements, because any
-    // bits are a valid scalar.
+    // SAFETY: the vector has room for that many bytes; zeroed, they are initialised bytes and valid elements, because
+    // any bits are a valid scalar.
     let bytes = unsafe {
         start.write_bytes(0, bytes);
         std::slice::from_raw_parts_mut(start, bytes)

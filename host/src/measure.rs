@@ -1,10 +1,11 @@
 //! How long products take on a GPU, measured so that the numbers can be compared.
 //!
-//! Times come from events on the device, never from the host's clock. Each sample is one product, or several short ones,
-//! between two events, behind a piece of other work: by the time the device reaches the first event everything after it
-//! is queued, and no sample contains a wait for the host; one where the device was there first is taken again. Contenders alternate, so that clocks, power and temperature are
-//! the same for all. Operands are random, and every product takes other ones than the product before it, of more memory
-//! than the L2 cache holds, so that none finds its operands there: see [`Rotation`].
+//! Times come from events on the device, never from the host's clock. Each sample is one product, or several short
+//! ones, between two events, behind a piece of other work: by the time the device reaches the first event everything
+//! after it is queued, and no sample contains a wait for the host; one where the device was there first is taken again.
+//! Contenders alternate, so that clocks, power and temperature are the same for all. Operands are random, and every
+//! product takes other ones than the product before it, of more memory than the L2 cache holds, so that none finds its
+//! operands there: see [`Rotation`].
 
 mod operands;
 
@@ -37,8 +38,8 @@ const SPACER_RESERVE: f64 = 2.0;
 /// Most repetitions of the spacer before a sample.
 const MOST_SPACERS: f64 = 64.0;
 
-/// A sample is taken again at most so often where the host was late, behind twice as much other work each time. Products that wait for the device themselves are
-/// always late.
+/// A sample is taken again at most so often where the host was late, behind twice as much other work each time.
+/// Products that wait for the device themselves are always late.
 const MOST_LATE: u32 = 3;
 
 /// Times of one contender.
@@ -55,9 +56,9 @@ impl Samples {
         (!times.is_empty()).then_some(Samples { sorted: times })
     }
 
-    /// The time that a fraction `q` in 0 to 1 of the samples does not exceed. Between two samples it is interpolated linearly (type 7 of R. J.
-    /// Hyndman and Y. Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50, 1996): at 0 it is the shortest, at 1 the
-    /// longest.
+    /// The time that a fraction `q` in 0 to 1 of the samples does not exceed. Between two samples it is interpolated
+    /// linearly (type 7 of R. J. Hyndman and Y. Fan, "Sample Quantiles in Statistical Packages", The American
+    /// Statistician 50, 1996): at 0 it is the shortest, at 1 the longest.
     pub fn quantile(&self, q: f64) -> Duration {
         let last = self.sorted.len() - 1;
         let q = if q.is_nan() { 0.0 } else { q.clamp(0.0, 1.0) };
@@ -107,9 +108,9 @@ pub fn products_a_sample(seconds: f64) -> usize {
     (SAMPLE_SECONDS / seconds).ceil().clamp(1.0, MOST_PRODUCTS) as usize
 }
 
-/// Measures contenders in rounds, each in another order: `enqueue(contender)` puts one product on the stream, with operands that are
-/// [next](Rotation::next_set). A sample of a contender holds as many products as `products` says of it, and is their time
-/// divided by their number. Gives one set of samples a contender.
+/// Measures contenders in rounds, each in another order: `enqueue(contender)` puts one product on the stream, with
+/// operands that are [next](Rotation::next_set). A sample of a contender holds as many products as `products` says of
+/// it, and is their time divided by their number. Gives one set of samples a contender.
 ///
 /// # Errors
 /// [`Error::NotMeasurable`](crate::Error::NotMeasurable) on the simulator, or what `enqueue` gives.
@@ -169,8 +170,9 @@ pub fn alternate<E: From<crate::Error>>(
     Ok(times.into_iter().filter_map(Samples::new).collect())
 }
 
-/// The order of contenders in each round, at random but always the same, without end. A card that is at its power limit is slower behind who takes more of it than
-/// others, and of what a contender leaves in the L2 cache the next may find some: who always followed the same other would be off by up to 1 %.
+/// The order of contenders in each round, at random but always the same, without end. A card that is at its power limit
+/// is slower behind who takes more of it than others, and of what a contender leaves in the L2 cache the next may find
+/// some: who always followed the same other would be off by up to 1 %.
 pub fn orders(contenders: usize) -> impl Iterator<Item = Vec<usize>> {
     let mut rng = rng(0, 0);
     std::iter::repeat_with(move || {

@@ -13,10 +13,12 @@ use regemm_kernels::element::Dtype;
 use regemm_kernels::warpgroup::promoted::PROMOTED;
 use std::fmt;
 
-/// What a product is computed in: what its results are worth, and what they cost. All but `Promoted` are of f32; that one is of
-/// f16 or bf16 with [results of f32](crate::Gemm#element-types), and other products of these types are `Exact`, whatever their kernel adds up with.
+/// What a product is computed in: what its results are worth, and what they cost. All but `Promoted` are of f32; that
+/// one is of f16 or bf16 with [results of f32](crate::Gemm#element-types), and other products of these types are
+/// `Exact`, whatever their kernel adds up with.
 ///
-/// Write `u` for 2^-24, and `|A||B|` for the product of the matrices of magnitudes. All bounds are for the sums, before alpha and what follows.
+/// Write `u` for 2^-24, and `|A||B|` for the product of the matrices of magnitudes. All bounds are for the sums, before
+/// alpha and what follows.
 ///
 /// | precision | computed by | error of a sum over `k`, relative to `\|A\|\|B\|` |
 /// |---|---|---|
@@ -27,84 +29,101 @@ use std::fmt;
 /// | `Auto` | one or the other, as the data are | `k u` |
 /// | `Promoted` | tensor cores, from f16 or bf16 as they are, 256 values of k at a time | `(168 + k / 64) u`; `2 k u` where such products are `Exact` |
 ///
-/// To this come for `Split` and `Fast` what they lose of elements far below the largest one in their row of A or column of B, since f16 has few exponents: at most
-/// `p (max|A| sum|B| + sum|A| max|B|)` over that row and that column, with `p` = 2^-49 and 2^-39. Among elements that are all larger than 2^-28 of the largest it is
-/// nothing. `Auto` takes `Split` only where it is within the bound. For `Tf32` it is up to 2^-137 of each element, times what that is multiplied by: `2^-137 (sum|A| + sum|B|)`.
+/// To this come for `Split` and `Fast` what they lose of elements far below the largest one in their row of A or column
+/// of B, since f16 has few exponents: at most `p (max|A| sum|B| + sum|A| max|B|)` over that row and that column, with
+/// `p` = 2^-49 and 2^-39. Among elements that are all larger than 2^-28 of the largest it is nothing. `Auto` takes
+/// `Split` only where it is within the bound. For `Tf32` it is up to 2^-137 of each element, times what that is
+/// multiplied by: `2^-137 (sum|A| + sum|B|)`.
 ///
-/// For data of many kinds the errors of `Split` are no larger than those of f32 summed in ascending order from a depth of 64 on, and smaller where `k` is large.
-/// Kernels of f32 that sum in parts, as they do where D is small, can be more accurate than that. So on Hopper `Split` sums in parts, too, where D has fewer tiles of
-/// 128 x 64 than half of the multiprocessors ([`regemm_kernels::warpgroup::split_halves`]): then errors in norm hardly grow with `k`, and are 5e-8 to 8e-8 where all products are
-/// positive and 1e-7 to 1.3e-7 where signs are mixed. On other GPUs, and for larger D, kernels of `Exact` that sum in parts can be more accurate where all products are positive. Those of
-/// `Tf32` and `Fast` are about 3e-4 in norm where signs are mixed, whatever the depth; where all products are positive roundings cancel, and it is what tensor
-/// cores cut off that grows with `k`.
+/// For data of many kinds the errors of `Split` are no larger than those of f32 summed in ascending order from a depth
+/// of 64 on, and smaller where `k` is large. Kernels of f32 that sum in parts, as they do where D is small, can be more
+/// accurate than that. So on Hopper `Split` sums in parts, too, where D has fewer tiles of 128 x 64 than half of the
+/// multiprocessors ([`regemm_kernels::warpgroup::split_halves`]): then errors in norm hardly grow with `k`, and are
+/// 5e-8 to 8e-8 where all products are positive and 1e-7 to 1.3e-7 where signs are mixed. On other GPUs, and for larger
+/// D, kernels of `Exact` that sum in parts can be more accurate where all products are positive. Those of `Tf32` and
+/// `Fast` are about 3e-4 in norm where signs are mixed, whatever the depth; where all products are positive roundings
+/// cancel, and it is what tensor cores cut off that grows with `k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Precision {
     /// Multiply-adds of f32, one after another.
     #[default]
     Exact,
-    /// Each element of A and B as two f16, which together have 22 or 23 of its 24 bits, and three products of these on tensor cores,
-    /// on Hopper by warpgroups ([`regemm_kernels::warpgroup::halves`]), on other GPUs from compute capability 8.0 on by warps
-    /// ([`regemm_kernels::warp::halves`]).
+    /// Each element of A and B as two f16, which together have 22 or 23 of its 24 bits, and three products of these on
+    /// tensor cores, on Hopper by warpgroups ([`regemm_kernels::warpgroup::halves`]), on other GPUs from compute
+    /// capability 8.0 on by warps ([`regemm_kernels::warp::halves`]).
     ///
-    /// To make the halves takes 12 bytes of traffic an element, once for each. Where D has few rows or columns, or K is deep beside both, that alone takes
-    /// longer than `Exact` does, which reads 4; so do batches of small products, whose elements are each used a few hundred times. `Auto` computes these
-    /// exactly, unless their factors are [kept](crate::SplitMatrix) in halves.
+    /// To make the halves takes 12 bytes of traffic an element, once for each. Where D has few rows or columns, or K is
+    /// deep beside both, that alone takes longer than `Exact` does, which reads 4; so do batches of small products,
+    /// whose elements are each used a few hundred times. `Auto` computes these exactly, unless their factors are
+    /// [kept](crate::SplitMatrix) in halves.
     ///
-    /// Rows of A and columns of B are multiplied by powers of two first, so that magnitudes from end to end of f32 do. Elements below 2^-28 of
-    /// the largest one in their row or column lose more bits the smaller they are, up to 2^-50 of that largest one. An infinity or NaN in a row
-    /// or column makes NaN of all that comes of it, also where the sum would be infinite. Where D would have elements larger than f32 has they
-    /// become infinite.
+    /// Rows of A and columns of B are multiplied by powers of two first, so that magnitudes from end to end of f32 do.
+    /// Elements below 2^-28 of the largest one in their row or column lose more bits the smaller they are, up to 2^-50
+    /// of that largest one. An infinity or NaN in a row or column makes NaN of all that comes of it, also where the sum
+    /// would be infinite. Where D would have elements larger than f32 has they become infinite.
     Split,
-    /// Each element of A and B rounded to TF32, which has 11 of its 24 bits and all of its exponents, and one product of these on tensor cores
-    /// ([`regemm_kernels::warp::tensor_core`]): from compute capability 8.0 on, on the simulator everywhere. It needs no memory besides the operands.
+    /// Each element of A and B rounded to TF32, which has 11 of its 24 bits and all of its exponents, and one product
+    /// of these on tensor cores ([`regemm_kernels::warp::tensor_core`]): from compute capability 8.0 on, on the
+    /// simulator everywhere. It needs no memory besides the operands.
     ///
-    /// Infinities and NaN are computed with as IEEE 754 says, where an element that is rounded to zero is zero. Elements within 2^-12 of the largest f32 become infinite, and
-    /// each loses up to 2^-137, which counts where it is subnormal: those below become zero.
+    /// Infinities and NaN are computed with as IEEE 754 says, where an element that is rounded to zero is zero.
+    /// Elements within 2^-12 of the largest f32 become infinite, and each loses up to 2^-137, which counts where it is
+    /// subnormal: those below become zero.
     Tf32,
-    /// Each element of A and B rounded to one f16, which has 11 of its 24 bits, and one product of these on tensor cores
-    /// ([`regemm_kernels::warpgroup::rounded`]): a third of the work of `Split`, and half of its memory, on GPUs of compute capability 9.0 and on the simulator. Results are of f32.
+    /// Each element of A and B rounded to one f16, which has 11 of its 24 bits, and one product of these on tensor
+    /// cores ([`regemm_kernels::warpgroup::rounded`]): a third of the work of `Split`, and half of its memory, on GPUs
+    /// of compute capability 9.0 and on the simulator. Results are of f32.
     ///
-    /// Rows of A and columns of B are multiplied by powers of two as for `Split`. Here elements below 2^-28 of the largest one in their row or column
-    /// lose up to 2^-39 of that largest one; infinities and NaN are computed with as IEEE 754 says, where an element that is rounded to zero is zero.
+    /// Rows of A and columns of B are multiplied by powers of two as for `Split`. Here elements below 2^-28 of the
+    /// largest one in their row or column lose up to 2^-39 of that largest one; infinities and NaN are computed with as
+    /// IEEE 754 says, where an element that is rounded to zero is zero.
     Fast,
-    /// As `Split` where that is worth no less than `Exact`, and as `Exact` otherwise: never less accurate than f32, and mostly faster.
+    /// As `Split` where that is worth no less than `Exact`, and as `Exact` otherwise: never less accurate than f32, and
+    /// mostly faster.
     ///
     /// The host decides what it can see: the product is computed exactly where it is less deep than
     /// [`LEAST_DEPTH`](regemm_kernels::prepare::split::LEAST_DEPTH), too small for halves to save time
-    /// ([`kernels::weigh`](crate::kernels::weigh)), or where the device has no kernel for them. Then the GPU looks at the data, product by
-    /// product of a batch, while it splits them. A product is computed exactly if a row of its A or a column of its B
+    /// ([`kernels::weigh`](crate::kernels::weigh)), or where the device has no kernel for them. Then the GPU looks at
+    /// the data, product by product of a batch, while it splits them. A product is computed exactly if a row of its A
+    /// or a column of its B
     /// - holds an infinity or NaN,
-    /// - holds an element, not zero, so far below the largest one that its halves lose more than 2^-22 of it and more than a `k`th part of
-    ///   2^26: those above 2^-28 never do, at a depth of 4096 those above 2^-36, and at no depth can it be farther than 2^-38,
+    /// - holds an element, not zero, so far below the largest one that its halves lose more than 2^-22 of it and more
+    ///   than a `k`th part of 2^26: those above 2^-28 never do, at a depth of 4096 those above 2^-36, and at no depth
+    ///   can it be farther than 2^-38,
     /// - has none but subnormal elements.
     ///
-    /// The bits are then those of `Exact` with a kernel that sums in ascending order of k. The host does not wait for any of that: both
-    /// ways are launched, and one leaves at once. [`Report::computed`](crate::Report::computed) says which way was taken, and where the host did
-    /// not wait for the product a [`PrecisionRecord`] does.
+    /// The bits are then those of `Exact` with a kernel that sums in ascending order of k. The host does not wait for
+    /// any of that: both ways are launched, and one leaves at once. [`Report::computed`](crate::Report::computed) says
+    /// which way was taken, and where the host did not wait for the product a [`PrecisionRecord`] does.
     Auto,
     /// Products of f16 or bf16 with results of f32, in which tensor cores add up no more than
     /// [256](regemm_kernels::warpgroup::promoted::PROMOTED) values of k: then threads take their sums over to f32
     /// ([`regemm_kernels::warpgroup::promoted`]). On GPUs of compute capability 9.0 and on the simulator.
     ///
-    /// Tensor cores cut sums off instead of rounding them, always in the direction of zero, so that errors grow with the depth; here they hardly
-    /// do. It is not a kernel of its own: the library chooses as for `Exact`, by measured times where there are some, but among kernels that
-    /// take sums over ([`Summation::Promoted`](regemm_kernels::kernel::Summation)), and where K is no more than 256 among all of warpgroups. These have no
-    /// tiles of more than 128 columns, which costs large products a tenth to a fifth of the speed. A kernel or rung that is asked for must
-    /// be one of them. For factors that must be repacked and a K of more than 2048 `Exact` [chooses](crate::kernels::choose) among these as well.
+    /// Tensor cores cut sums off instead of rounding them, always in the direction of zero, so that errors grow with
+    /// the depth; here they hardly do. It is not a kernel of its own: the library chooses as for `Exact`, by measured
+    /// times where there are some, but among kernels that take sums over
+    /// ([`Summation::Promoted`](regemm_kernels::kernel::Summation)), and where K is no more than 256 among all of
+    /// warpgroups. These have no tiles of more than 128 columns, which costs large products a tenth to a fifth of the
+    /// speed. A kernel or rung that is asked for must be one of them. For factors that must be repacked and a K of more
+    /// than 2048 `Exact` [chooses](crate::kernels::choose) among these as well.
     ///
     /// Results of half precision are refused: rounding leaves nothing of what tensor cores cut off.
     Promoted,
 }
 
-/// Roundings of f32 that a product of two factors which were rounded to 11 bits is worth: 2^-10 and 2^-22, and as much again for products of roundings.
+/// Roundings of f32 that a product of two factors which were rounded to 11 bits is worth: 2^-10 and 2^-22, and as much
+/// again for products of roundings.
 const ROUNDED_PRODUCT: usize = (1 << 14) + 8;
 
-/// Values of k that an instruction of tensor cores adds up in half precision, and half roundings of f32 that what Hopper's cut off meanwhile is worth: 10.5.
+/// Values of k that an instruction of tensor cores adds up in half precision, and half roundings of f32 that what
+/// Hopper's cut off meanwhile is worth: 10.5.
 const ADDED_AT_ONCE: usize = 16;
 const HALF_ROUNDINGS_CUT_OFF: usize = 21;
 
-/// Values of k in the shortest part of K that a kernel sums by itself: of a slice, of what one of the blocks that share a tile does.
+/// Values of k in the shortest part of K that a kernel sums by itself: of a slice, of what one of the blocks that share
+/// a tile does.
 const SHORTEST_PART: usize = 64;
 
 impl Precision {
@@ -140,7 +159,8 @@ impl Precision {
         }
     }
 
-    /// The largest integers up to which none is rounded where it is an element of A or B: of the factor with the larger ones, and of the other.
+    /// The largest integers up to which none is rounded where it is an element of A or B: of the factor with the larger
+    /// ones, and of the other.
     pub(crate) const fn largest_integers(self) -> [f64; 2] {
         let bits = match self {
             Precision::Exact | Precision::Promoted => [24, 24],
@@ -153,24 +173,29 @@ impl Precision {
 
     /// Roundings of f32 that a sum of `k` products is worth, beside the `k` of `Exact` in f32.
     ///
-    /// Halves lose 2^-22 of each factor at most, and what is left out of a product is as much: 12 roundings. Tensor cores cut off a part of the last
-    /// bit of each of 32 products and the sum's own before the sum is taken over: Hopper's a quarter, and two times the sum's own, 21; those before it
-    /// a half, and four times the sum's own, which they add to 8 products at once, 41. Then it is rounded as often as there are 32 values of k. The sums of
-    /// low halves, which are cut off all the way, count 2^-11 as much: 10.5 for 8 values of k on Hopper, twice that before it.
+    /// Halves lose 2^-22 of each factor at most, and what is left out of a product is as much: 12 roundings. Tensor
+    /// cores cut off a part of the last bit of each of 32 products and the sum's own before the sum is taken over:
+    /// Hopper's a quarter, and two times the sum's own, 21; those before it a half, and four times the sum's own, which
+    /// they add to 8 products at once, 41. Then it is rounded as often as there are 32 values of k. The sums of low
+    /// halves, which are cut off all the way, count 2^-11 as much: 10.5 for 8 values of k on Hopper, twice that before
+    /// it.
     ///
-    /// Where D is small Hopper's are less than that: sums are taken over after 16 products, 10.5, and what they are added to begins anew every 64, 6 whatever the
-    /// depth. Slices of K are rounded once each, and have 64 values of k at least.
+    /// Where D is small Hopper's are less than that: sums are taken over after 16 products, 10.5, and what they are
+    /// added to begins anew every 64, 6 whatever the depth. Slices of K are rounded once each, and have 64 values of k
+    /// at least.
     ///
-    /// Where both factors are rounded to 11 bits each loses 2^-11 at most, and their product 2^-10 and 2^-22. What tensor cores cut off, 10.5 for 16 values of k, is
-    /// less than one for each. Those of other generations than Hopper may add up fewer at a time and keep fewer bits: there it is two for each, as in half precision.
+    /// Where both factors are rounded to 11 bits each loses 2^-11 at most, and their product 2^-10 and 2^-22. What
+    /// tensor cores cut off, 10.5 for 16 values of k, is less than one for each. Those of other generations than Hopper
+    /// may add up fewer at a time and keep fewer bits: there it is two for each, as in half precision.
     ///
-    /// `Auto` takes halves only where that is within the bound of `Exact`, also with all that elements of unmarked lines may lose
-    /// ([`regemm_kernels::prepare::split::LEAST_DEPTH`]).
+    /// `Auto` takes halves only where that is within the bound of `Exact`, also with all that elements of unmarked
+    /// lines may lose ([`regemm_kernels::prepare::split::LEAST_DEPTH`]).
     ///
-    /// `Promoted` rounds no factor, and is Hopper's: of each instruction of 16 values of k it is worth 10.5, and of the 16 that add up 256 it is 168 of what these products come to,
-    /// not of all before them. Then the sum is rounded to f32 as often as it is taken over, and once more for each part of K that is summed by itself, a slice or the share
-    /// of one of several blocks. Both happen at multiples of 64 values of k, the depth of the flattest slices of these kernels, so that there
-    /// are no more of them together than of these.
+    /// `Promoted` rounds no factor, and is Hopper's: of each instruction of 16 values of k it is worth 10.5, and of the
+    /// 16 that add up 256 it is 168 of what these products come to, not of all before them. Then the sum is rounded to
+    /// f32 as often as it is taken over, and once more for each part of K that is summed by itself, a slice or the
+    /// share of one of several blocks. Both happen at multiples of 64 values of k, the depth of the flattest slices of
+    /// these kernels, so that there are no more of them together than of these.
     pub(crate) const fn roundings(self, k: usize) -> usize {
         match self {
             Precision::Exact | Precision::Auto => k,

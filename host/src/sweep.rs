@@ -41,8 +41,8 @@ use std::fmt;
 /// The kernels of the sweep: each for each architecture.
 static MODULES: &[PtxModule] = include!(concat!(env!("OUT_DIR"), "/sweep/ptx.rs"));
 
-/// Most threads in a block on any GPU. This and the next: CUDA C++ Programming Guide, "Technical Specifications per Compute
-/// Capability".
+/// Most threads in a block on any GPU. This and the next: CUDA C++ Programming Guide, "Technical Specifications per
+/// Compute Capability".
 const MAX_THREADS: u32 = 1024;
 
 /// Most bytes of shared memory that a block can ask for on any GPU.
@@ -56,8 +56,8 @@ const MAX_SHARED_BYTES: u32 = 227 * 1024;
 pub enum LoopOrder {
     /// k outermost: for every k the partial sums come from global memory and go back there.
     Standard,
-    /// k after the loops over the thread's elements: partial sums are in registers for a slice of `BK`, and go to global
-    /// memory and back between slices.
+    /// k after the loops over the thread's elements: partial sums are in registers for a slice of `BK`, and go to
+    /// global memory and back between slices.
     KAfterThreads,
     /// k innermost: sums are in registers throughout.
     KInnermost,

@@ -1,8 +1,9 @@
 //! What a kernel moves between the memories, counted and worked out, and where that places it on the roofline of a GPU.
 //!
-//! [`count()`] runs a kernel on the simulator, whose counters are exact. [`formula`] works the same numbers out from the
-//! kernel's tile sizes alone, at once and for any size; the derivations are there. A test holds the two against each other for
-//! every kernel of the table. [`roofline`] says what a GPU's memories and multiply-add units let a kernel attain.
+//! [`count()`] runs a kernel on the simulator, whose counters are exact. [`formula`] works the same numbers out from
+//! the kernel's tile sizes alone, at once and for any size; the derivations are there. A test holds the two against
+//! each other for every kernel of the table. [`roofline`] says what a GPU's memories and multiply-add units let a
+//! kernel attain.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -64,8 +65,8 @@ traffic! {
     global_load_requests = global_load_requests,
     /// Bytes that lanes receive from global memory. Lanes that read the same address receive its bytes each.
     global_load_bytes = global_load_bytes,
-    /// 32-byte sectors that these requests touch, distinct within a request: what comes from beyond the multiprocessor if
-    /// no cache holds it. Lanes that read the same address share a sector.
+    /// 32-byte sectors that these requests touch, distinct within a request: what comes from beyond the multiprocessor
+    /// if no cache holds it. Lanes that read the same address share a sector.
     global_load_sectors = global_load_sectors,
     /// Bytes that lanes store to global memory.
     global_store_bytes = global_store_bytes,
@@ -81,7 +82,8 @@ traffic! {
     bank_conflicts = shared_load_conflicts + shared_store_conflicts,
     /// Barriers, once a block.
     block_barriers = block_barriers,
-    /// Fused multiply-adds, those with zeros outside the matrices and those of the epilogue among them, and those of tensor cores.
+    /// Fused multiply-adds, those with zeros outside the matrices and those of the epilogue among them, and those of
+    /// tensor cores.
     fma = fma + tensor_fma,
 }
 

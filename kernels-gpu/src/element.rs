@@ -64,7 +64,8 @@ mod sealed {
     impl Sealed for half::bf16 {}
 }
 
-/// Factors of this type whose product there are kernels to store as `D`: as the same type, and of half precision as f32.
+/// Factors of this type whose product there are kernels to store as `D`: as the same type, and of half precision as
+/// f32.
 pub trait Yields<D>: sealed::Sealed {}
 
 impl<T: sealed::Sealed> Yields<T> for T {}
@@ -91,8 +92,8 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
     /// An activation of values that are rounded to this type next: no more accurate than that needs
     /// ([`fast_activation`](crate::epilogue::fast_activation)).
     ///
-    /// Unless written otherwise it is exact, and its code so long that there is one copy, which works on four values after others; their
-    /// number is a multiple of that.
+    /// Unless written otherwise it is exact, and its code so long that there is one copy, which works on four values
+    /// after others; their number is a multiple of that.
     #[device_inline]
     fn activate<const N: usize>(
         activation: Activation,
@@ -124,8 +125,8 @@ pub trait Element: Scalar + PartialEq + fmt::Debug + Yields<Self> {
         Self::Acc::ONE
     }
 
-    /// GELU on Hopper of values that have been multiplied by their [scale](Self::short_gelu_scale), in code so short that a kernel may
-    /// have many copies of it ([`fast_activation`](crate::epilogue::fast_activation)).
+    /// GELU on Hopper of values that have been multiplied by their [scale](Self::short_gelu_scale), in code so short
+    /// that a kernel may have many copies of it ([`fast_activation`](crate::epilogue::fast_activation)).
     #[device_inline]
     fn short_gelu<const BY_TANH: bool, const N: usize>(values: [Self::Acc; N]) -> [Self::Acc; N] {
         values

@@ -1,7 +1,7 @@
 //! What happens to a sum of products before it is stored in D.
 //!
-//! A kernel is generic over its [`Epilogue`]. The built-in one is [`Linear`]; anyone can write another in plain Rust and
-//! instantiate a kernel with it in a kernel crate of their own (see `examples/custom_epilogue`).
+//! A kernel is generic over its [`Epilogue`]. The built-in one is [`Linear`]; anyone can write another in plain Rust
+//! and instantiate a kernel with it in a kernel crate of their own (see `examples/custom_epilogue`).
 
 pub mod activation;
 pub mod fast_activation;
@@ -18,7 +18,8 @@ pub use linear::{BiasAxis, Linear};
 
 /// Turns the sum `(A * B)[row, col]` into the value of `D[row, col]`.
 pub trait Epilogue<T: Element>: Copy + 'static {
-    /// The epilogue of product `index` of a batch, the first being that of this one, with index 0. Unless written otherwise all products share one.
+    /// The epilogue of product `index` of a batch, the first being that of this one, with index 0. Unless written
+    /// otherwise all products share one.
     #[device_inline]
     fn of_product(self, index: u32) -> Self {
         let _ = index;
@@ -31,22 +32,23 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         0
     }
 
-    /// The factor that sums are multiplied with, where that is all that becomes of them; the same for all threads of a launch. A
-    /// kernel may then store in a way of its own instead of calling [`apply`](Self::apply).
+    /// The factor that sums are multiplied with, where that is all that becomes of them; the same for all threads of a
+    /// launch. A kernel may then store in a way of its own instead of calling [`apply`](Self::apply).
     #[device_inline]
     fn only_scales(&self) -> Option<T::Acc> {
         None
     }
 
-    /// What becomes of sums, where that is so little that a kernel may have a copy of its code for each of them; the same for all threads
-    /// of a launch. A kernel may then do that instead of calling [`addends`](Self::addends) and [`finish`](Self::finish).
+    /// What becomes of sums, where that is so little that a kernel may have a copy of its code for each of them; the
+    /// same for all threads of a launch. A kernel may then do that instead of calling [`addends`](Self::addends) and
+    /// [`finish`](Self::finish).
     #[device_inline]
     fn short(&self) -> Option<Short<T::Acc>> {
         None
     }
 
-    /// Begins to read what the epilogue needs for some pairs ([`crate::epilogue::pairs`]), which a kernel may do long before it asks for
-    /// [`addends`](Self::addends). They are those of this lane; other lanes have others.
+    /// Begins to read what the epilogue needs for some pairs ([`crate::epilogue::pairs`]), which a kernel may do long
+    /// before it asks for [`addends`](Self::addends). They are those of this lane; other lanes have others.
     ///
     /// # Safety
     /// `at` is of the launch that this epilogue belongs to.
@@ -57,8 +59,8 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         Fetched::default()
     }
 
-    /// The same for what the epilogue reads from vectors: elements for the columns of these pairs, which the kernel hands to the lane
-    /// that needs them, and elements for these rows.
+    /// The same for what the epilogue reads from vectors: elements for the columns of these pairs, which the kernel
+    /// hands to the lane that needs them, and elements for these rows.
     ///
     /// # Safety
     /// As for [`fetch`](Self::fetch).
@@ -69,8 +71,8 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         FetchedVectors::default()
     }
 
-    /// The factor of some pairs of sums, and what is added to each product before [`finish`](Self::finish); unless written otherwise
-    /// they stay what they are.
+    /// The factor of some pairs of sums, and what is added to each product before [`finish`](Self::finish); unless
+    /// written otherwise they stay what they are.
     #[device_inline]
     fn addends(
         &self,
@@ -114,8 +116,9 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     /// `row < m` and `col < n` of the launch that this epilogue belongs to.
     unsafe fn apply(&self, sum: T::Acc, row: u32, col: u32) -> T::Acc;
 
-    /// [`apply`](Self::apply) for consecutive sums of one row, in place: `sums[j]` belongs to `(row, col + j)`. Only the
-    /// first `inside` are to be stored; what becomes of the others does not matter. There may be fewer sums than that, and D may have columns beyond.
+    /// [`apply`](Self::apply) for consecutive sums of one row, in place: `sums[j]` belongs to `(row, col + j)`. Only
+    /// the first `inside` are to be stored; what becomes of the others does not matter. There may be fewer sums than
+    /// that, and D may have columns beyond.
     ///
     /// # Safety
     /// `row < m` and `0 < inside <= n - col` of the launch that this epilogue belongs to.
@@ -129,8 +132,9 @@ pub trait Epilogue<T: Element>: Copy + 'static {
         }
     }
 
-    /// [`apply_vector`](Self::apply_vector) for the same columns of `R` rows one below another, so that what depends on the column
-    /// alone need not be worked out for each. Only the first `inside.0` rows and the first `inside.1` columns are to be stored.
+    /// [`apply_vector`](Self::apply_vector) for the same columns of `R` rows one below another, so that what depends on
+    /// the column alone need not be worked out for each. Only the first `inside.0` rows and the first `inside.1`
+    /// columns are to be stored.
     ///
     /// # Safety
     /// `0 < inside.0 <= m - row` and `0 < inside.1 <= n - col` of the launch that this epilogue belongs to.
@@ -151,8 +155,8 @@ pub trait Epilogue<T: Element>: Copy + 'static {
     }
 }
 
-/// A short epilogue: `gelu(factor * sum + addend)`, or without GELU, with an addend for each column of D, which [`Epilogue::fetch_vectors`] has read; or, without
-/// GELU, `factor * sum + (of_c * C + addend)`.
+/// A short epilogue: `gelu(factor * sum + addend)`, or without GELU, with an addend for each column of D, which
+/// [`Epilogue::fetch_vectors`] has read; or, without GELU, `factor * sum + (of_c * C + addend)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Short<A> {
     /// What sums are multiplied with.
@@ -165,7 +169,8 @@ pub struct Short<A> {
     pub of_c: Option<A>,
 }
 
-/// The epilogue of another product of a batch, which it becomes where it is used: see [`TargetRef`](crate::params::TargetRef).
+/// The epilogue of another product of a batch, which it becomes where it is used: see
+/// [`TargetRef`](crate::params::TargetRef).
 #[derive(Clone, Copy, Debug)]
 pub struct OfProduct<E, P>(pub E, pub P);
 

@@ -1,26 +1,30 @@
-//! The macros that make kernels of rows: PTX entries on the device, tables on the host. [`table`](crate::table) has the rows of this crate;
-//! a kernel crate of a user's own has others.
+//! The macros that make kernels of rows: PTX entries on the device, tables on the host. [`table`](crate::table) has the
+//! rows of this crate; a kernel crate of a user's own has others.
 
 /// Instantiates kernels: one PTX entry a row, and a table of all rows.
 ///
-/// A row is `name = Kernel<..>, epilogue = E, min_blocks = n;`. Kernel crates of users call it with their own epilogues.
+/// A row is `name = Kernel<..>, epilogue = E, min_blocks = n;`. Kernel crates of users call it with their own
+/// epilogues.
 ///
-/// A family of kernels, the same for all layouts or for several element types, is one row: `{L}` in a name stands for layouts and `{T}` for types, `L`
-/// and `T` for the types themselves. `name{L}_{T} = Kernel<T, .., L>, epilogue = E<T>, min_blocks = n, for T in [f16, bf16];` is eight rows, from
-/// `name_f16` and `name_nt_f16` to `name_tt_bf16` (`kernel_families`).
+/// A family of kernels, the same for all layouts or for several element types, is one row: `{L}` in a name stands for
+/// layouts and `{T}` for types, `L` and `T` for the types themselves. `name{L}_{T} = Kernel<T, .., L>, epilogue = E<T>,
+/// min_blocks = n, for T in [f16, bf16];` is eight rows, from `name_f16` and `name_nt_f16` to `name_tt_bf16`
+/// (`kernel_families`).
 ///
-/// A kernel of [`Schedule::SplitK`](crate::kernel::Schedule) also names its reducer, one of [`reducers!`](crate::reducers)
-/// with the same epilogue: `.., min_blocks = n, reducer = name;`.
+/// A kernel of [`Schedule::SplitK`](crate::kernel::Schedule) also names its reducer, one of
+/// [`reducers!`](crate::reducers) with the same epilogue: `.., min_blocks = n, reducer = name;`.
 ///
-/// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its matrices besides the
-/// other parameters: `.., min_blocks = n, factors = mapped;`.
+/// A kernel that makes bulk copies, and so has [`BOXES`](crate::kernel::GemmKernel::BOXES), takes maps of its matrices
+/// besides the other parameters: `.., min_blocks = n, factors = mapped;`.
 ///
-/// A kernel that is one of two for a product, between which the GPU [decides](crate::prepare::decision), takes what it decides by as one more
-/// parameter, its last, and runs only if one of the tests there says so: `.., min_blocks = n, only = unmarked;`.
+/// A kernel that is one of two for a product, between which the GPU [decides](crate::prepare::decision), takes what it
+/// decides by as one more parameter, its last, and runs only if one of the tests there says so: `.., min_blocks = n,
+/// only = unmarked;`.
 ///
-/// A kernel that differs from that of an earlier row in the type of its results alone, and leaves all of them to its reducer, is the
-/// same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own. So is one whose factors are
-/// [transposed](crate::prepare::transposed) before. Of a family one row may be that of the entry: `name{L}_f32 = .., entry = name_tn_f32;`.
+/// A kernel that differs from that of an earlier row in the type of its results alone, and leaves all of them to its
+/// reducer, is the same code: `.., min_blocks = n, reducer = name, entry = earlier;` makes no entry of its own. So is
+/// one whose factors are [transposed](crate::prepare::transposed) before. Of a family one row may be that of the entry:
+/// `name{L}_f32 = .., entry = name_tn_f32;`.
 #[macro_export]
 macro_rules! gemm_kernels {
     ($(#[$doc:meta])* $table:ident: $($rows:tt)*) => {
@@ -238,8 +242,8 @@ macro_rules! __decided {
 
 /// Instantiates [reducers](crate::schedule::reduce): one PTX entry a row, and a table of all rows.
 ///
-/// A row is `name = T, epilogue = E;`. Behind a kernel of which the GPU [decides](crate::prepare::decision) whether it runs, the reducer decides the same:
-/// `name = T, epilogue = E, only = unmarked;`.
+/// A row is `name = T, epilogue = E;`. Behind a kernel of which the GPU [decides](crate::prepare::decision) whether it
+/// runs, the reducer decides the same: `name = T, epilogue = E, only = unmarked;`.
 #[macro_export]
 macro_rules! reducers {
     (

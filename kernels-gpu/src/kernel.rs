@@ -52,25 +52,28 @@ impl Tile {
 /// A kernel with all its constants chosen: element types, tile sizes, and the layouts of A and B.
 ///
 /// # Contract
-/// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with
-/// [`threads`] threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and the grid and workspace that its
-/// [`Schedule`] asks for, which also says in which order it sums. Unless that says otherwise there is one block along x for each
-/// `BM x BN` tile of D, `blocks(m, n)` in all, in the order of [`crate::tile::block_tile`] or [`crate::tile::grouped_block_tile`]. Of a batch
-/// there is one product for each block along y; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes passes `run`
-/// the parameters of its own product, so that a kernel need not know of batches, unless it [goes through several
-/// products](Self::WALKS_BATCHES). Products are added up as `SUMMATION` says.
+/// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with [`threads`]
+/// threads along x, `SHARED_BYTES` bytes of dynamic shared memory, and the grid and workspace that its [`Schedule`]
+/// asks for, which also says in which order it sums. Unless that says otherwise there is one block along x for each `BM
+/// x BN` tile of D, `blocks(m, n)` in all, in the order of [`crate::tile::block_tile`] or
+/// [`crate::tile::grouped_block_tile`]. Of a batch there is one product for each block along y; the entry that
+/// [`gemm_kernels!`](crate::gemm_kernels) makes passes `run` the parameters of its own product, so that a kernel need
+/// not know of batches, unless it [goes through several products](Self::WALKS_BATCHES). Products are added up as
+/// `SUMMATION` says.
 pub trait GemmKernel {
     /// Element type of A and B.
     type Element: Element;
     /// Element type of D, and of what the epilogue reads.
     type Target: Element<Acc = <Self::Element as Element>::Acc>;
-    /// Element type of the factors of the product, as a value: `Element` unless they are split into [halves](mod@crate::prepare::split) of it, or rounded to it.
+    /// Element type of the factors of the product, as a value: `Element` unless they are split into
+    /// [halves](mod@crate::prepare::split) of it, or rounded to it.
     const DTYPE: Dtype = <Self::Element as Element>::DTYPE;
     /// The idea this kernel stands for.
     const RUNG: Rung;
     /// How A and B lie in memory.
     const LAYOUTS: Layouts = Layouts::NN;
-    /// How they are stored: where that differs, a launch before the kernel [transposes](crate::prepare::transposed) them.
+    /// How they are stored: where that differs, a launch before the kernel [transposes](crate::prepare::transposed)
+    /// them.
     const STORED: Layouts = Self::LAYOUTS;
     /// In which order it adds up products.
     const SUMMATION: Summation = Summation::Ascending;
@@ -78,35 +81,42 @@ pub trait GemmKernel {
     const TILE: Tile;
     /// How its blocks share the sums.
     const SCHEDULE: Schedule = Schedule::Tiles;
-    /// Whether blocks end in the epilogue by themselves where [`Schedule::SplitK`] has one slice, and no reducer is launched. Blocks see
-    /// that it is so by the workspace, of which there is none then.
+    /// Whether blocks end in the epilogue by themselves where [`Schedule::SplitK`] has one slice, and no reducer is
+    /// launched. Blocks see that it is so by the workspace, of which there is none then.
     const FINISHES: bool = false;
-    /// Groups of threads that each own all of a block's tile, and share the values of k of its slices: [`crate::ladder::sliced_k`].
+    /// Groups of threads that each own all of a block's tile, and share the values of k of its slices:
+    /// [`crate::ladder::sliced_k`].
     const DEPTH_GROUPS: u32 = 1;
-    /// Groups of threads that each own all of a block's tile, one of its tiles after another in turn: [`crate::warpgroup::ping_pong`].
+    /// Groups of threads that each own all of a block's tile, one of its tiles after another in turn:
+    /// [`crate::warpgroup::ping_pong`].
     const TURNS: u32 = 1;
-    /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last ones.
+    /// Threads of a block that own no part of its tile, but bring the slices of A and B for those that do: its last
+    /// ones.
     const PRODUCERS: u32 = 0;
-    /// Blocks of a cluster, which walk over D together ([`crate::schedule::parts`]) or share K ([`Schedule::ClusterK`]).
+    /// Blocks of a cluster, which walk over D together ([`crate::schedule::parts`]) or share K
+    /// ([`Schedule::ClusterK`]).
     const CLUSTER: u32 = 1;
     /// How many of those that walk together lie beside each other; so many rows of them lie one above the other.
     const CLUSTER_COLS: u32 = 1;
     /// What it needs of a device.
     const NEEDS: Needs = Needs::Nothing;
-    /// The boxes in which it copies A, B and D, if it makes bulk copies: [`crate::maps`]. The row of the table must say so, too.
+    /// The boxes in which it copies A, B and D, if it makes bulk copies: [`crate::maps`]. The row of the table must say
+    /// so, too.
     const BOXES: Option<Boxes> = None;
     /// Bytes of dynamic shared memory a block needs.
     const SHARED_BYTES: u32;
-    /// Whether `run` itself [waits](cuda_std::early_start) for earlier launches, after what it can do before; else that has been done.
+    /// Whether `run` itself [waits](cuda_std::early_start) for earlier launches, after what it can do before; else that
+    /// has been done.
     const WAITS: bool = false;
     /// Whether its blocks can [keep pace](crate::warpgroup::pace).
     const KEEPS_PACE: bool = false;
-    /// Whether it [swaps A and B](crate::swapped): `TILE` and `BOXES` are then those of the transposed product, whose parameters the launch passes.
+    /// Whether it [swaps A and B](crate::swapped): `TILE` and `BOXES` are then those of the transposed product, whose
+    /// parameters the launch passes.
     const SWAPPED: bool = false;
     /// Whether its tiles may have fewer columns than `TILE` says: as many as the [launch](crate::warpgroup::fit) does.
     const FITS: bool = false;
-    /// Whether blocks that stay can go through all products of a batch, as [`Maps::of_products`](crate::maps::Maps::of_products) says: else each computes
-    /// tiles of one.
+    /// Whether blocks that stay can go through all products of a batch, as
+    /// [`Maps::of_products`](crate::maps::Maps::of_products) says: else each computes tiles of one.
     const WALKS_BATCHES: bool = false;
 
     /// Runs one thread.
@@ -117,8 +127,8 @@ pub trait GemmKernel {
     unsafe fn run<E: Epilogue<Self::Target>>(params: GemmParams<Self::Element, E, Self::Target>);
 }
 
-/// The constants of a kernel that is `$inner` with something done before or after it: all that say how it is launched. A new one belongs here, or such kernels
-/// would be launched with its default.
+/// The constants of a kernel that is `$inner` with something done before or after it: all that say how it is launched.
+/// A new one belongs here, or such kernels would be launched with its default.
 macro_rules! launched_as {
     ($inner:ty) => {
         const RUNG: $crate::kernel::Rung = <$inner>::RUNG;
@@ -154,7 +164,8 @@ pub const fn threads<K: GemmKernel>() -> u32 {
     consumers::<K>() + K::PRODUCERS
 }
 
-/// Threads of a kernel's block that multiply: one a thread tile in each of the groups that share the depth, or take turns.
+/// Threads of a kernel's block that multiply: one a thread tile in each of the groups that share the depth, or take
+/// turns.
 pub const fn consumers<K: GemmKernel>() -> u32 {
     K::TILE.threads() * K::DEPTH_GROUPS * K::TURNS
 }

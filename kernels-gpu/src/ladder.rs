@@ -1,4 +1,5 @@
-//! The rungs for f32 and f64 without tensor cores, each of which adds one idea to one before it. Read them in this order.
+//! The rungs for f32 and f64 without tensor cores, each of which adds one idea to one before it. Read them in this
+//! order.
 //!
 //! | rung | idea |
 //! |---|---|

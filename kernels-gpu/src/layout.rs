@@ -1,8 +1,8 @@
 //! How the factors of a product lie in memory: row-major or transposed.
 //!
-//! A transposed factor is stored as its transpose, which is the same as column-major: a kernel walks along the other axis
-//! of it, and what is a row for one layout is a column for the other. So a kernel is compiled for its [`Layouts`], which it
-//! takes as a type parameter: a marker that is [`OperandLayouts`].
+//! A transposed factor is stored as its transpose, which is the same as column-major: a kernel walks along the other
+//! axis of it, and what is a row for one layout is a column for the other. So a kernel is compiled for its [`Layouts`],
+//! which it takes as a type parameter: a marker that is [`OperandLayouts`].
 
 use core::fmt;
 use cuda_std::device_inline;

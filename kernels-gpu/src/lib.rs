@@ -19,7 +19,8 @@
 //! | [`schedule`] | several blocks for a tile, several tiles for a block |
 //! | [`prepare`] | launches before a product |
 //!
-//! [`table`] lists every instantiation, and the macros of [`instantiate`] make PTX entries, host tables and names of its rows.
+//! [`table`] lists every instantiation, and the macros of [`instantiate`] make PTX entries, host tables and names of
+//! its rows.
 //!
 //! The crate is `no_std` on the device. On the host the same functions run on the simulator of [`cuda_std`].
 #![no_std]
@@ -41,8 +42,8 @@ pub mod schedule;
 pub mod share_of_registers;
 pub mod slices;
 pub mod swapped;
-// Not for unit tests: none of them runs an instantiation, and all together take minutes to compile. Nor for PTX of crates whose
-// entries are others.
+// Not for unit tests: none of them runs an instantiation, and all together take minutes to compile. Nor for PTX of
+// crates whose entries are others.
 #[cfg(all(not(test), any(not(target_arch = "nvptx64"), feature = "entries")))]
 pub mod table;
 pub mod thread_tile;

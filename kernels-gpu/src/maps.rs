@@ -1,17 +1,20 @@
 //! What bulk copies must be told of A, B, C and D.
 //!
-//! A kernel that brings its slices by bulk copies ([`cuda_std::bulk_copy`]), and C, and stores D by them, says in boxes of which shape it does
-//! so ([`GemmKernel::BOXES`](crate::kernel::GemmKernel::BOXES)). The launch makes a map of each matrix as it is stored, in such boxes,
-//! and passes the maps as parameters of their own, since copies need their addresses. The entry that
-//! [`gemm_kernels!`](crate::gemm_kernels) makes of a row with `factors = mapped` hands those addresses on in [`GemmParams::maps`].
+//! A kernel that brings its slices by bulk copies ([`cuda_std::bulk_copy`]), and C, and stores D by them, says in boxes
+//! of which shape it does so ([`GemmKernel::BOXES`](crate::kernel::GemmKernel::BOXES)). The launch makes a map of each
+//! matrix as it is stored, in such boxes, and passes the maps as parameters of their own, since copies need their
+//! addresses. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes of a row with `factors = mapped` hands those
+//! addresses on in [`GemmParams::maps`].
 //!
-//! Copies take rows that begin at multiples of 16 bytes. Of factors in other rows the maps are those of copies, which a launch before
-//! has made ([`crate::prepare::repack`]); what lies behind the end of a row is zero to the kernel either way.
+//! Copies take rows that begin at multiples of 16 bytes. Of factors in other rows the maps are those of copies, which a
+//! launch before has made ([`crate::prepare::repack`]); what lies behind the end of a row is zero to the kernel either
+//! way.
 //!
-//! C and D need not be such that bulk copies can take: a last parameter says whether they are [mapped](Mappings), and where they are not nobody looks at their maps.
+//! C and D need not be such that bulk copies can take: a last parameter says whether they are [mapped](Mappings), and
+//! where they are not nobody looks at their maps.
 //!
-//! A map has three dimensions: columns, rows, and matrices of a batch. Matrices are counted from that of the launch's first
-//! product, and there is a single one where all products share it.
+//! A map has three dimensions: columns, rows, and matrices of a batch. Matrices are counted from that of the launch's
+//! first product, and there is a single one where all products share it.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -50,8 +53,9 @@ pub struct Boxes {
 }
 
 impl Boxes {
-    /// The boxes of A and B for a kernel whose tiles are as [wide](KernelInfo::width) as that. Where tiles fit and the factor across their
-    /// width is stored by rows along k, it has as many rows, or what each block of a cluster brings of these.
+    /// The boxes of A and B for a kernel whose tiles are as [wide](KernelInfo::width) as that. Where tiles fit and the
+    /// factor across their width is stored by rows along k, it has as many rows, or what each block of a cluster brings
+    /// of these.
     pub fn of_factors(&self, kernel: &KernelInfo, width: u32) -> [BoxShape; 2] {
         let with_rows = |of: BoxShape, rows| BoxShape { rows, ..of };
         let of_width = width / kernel.sharing_width();
@@ -61,7 +65,8 @@ impl Boxes {
         [of_a, of_b]
     }
 
-    /// The same of the maps that a kernel looks at for an A of `m` rows and a B of `n` columns: those of whole boxes, and those of rests.
+    /// The same of the maps that a kernel looks at for an A of `m` rows and a B of `n` columns: those of whole boxes,
+    /// and those of rests.
     pub fn of_maps(
         &self,
         kernel: &KernelInfo,
@@ -83,11 +88,13 @@ impl Boxes {
     }
 }
 
-/// The maps of A and B, of which that on the left comes first where they are [swapped](crate::swapped): in whole boxes, and of what they have besides these along k.
+/// The maps of A and B, of which that on the left comes first where they are [swapped](crate::swapped): in whole boxes,
+/// and of what they have besides these along k.
 ///
-/// What of a box lies outside of a factor hardware fills with zeros, and takes three times as long for that as to copy it: 200 rows in two boxes of 128
-/// take 1.5 times as long as 256 for a product of 4096 columns in tiles of 128 x 64 (H100). So what there is behind the last whole box is copied in a smaller one, its *rest*, and
-/// nothing is where there is nothing ([`unbrought`](crate::warpgroup::unbrought)).
+/// What of a box lies outside of a factor hardware fills with zeros, and takes three times as long for that as to copy
+/// it: 200 rows in two boxes of 128 take 1.5 times as long as 256 for a product of 4096 columns in tiles of 128 x 64
+/// (H100). So what there is behind the last whole box is copied in a smaller one, its *rest*, and nothing is where
+/// there is nothing ([`unbrought`](crate::warpgroup::unbrought)).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factors {
@@ -144,7 +151,8 @@ impl Mappings {
         Mappings(self.0 | Self::D)
     }
 
-    /// And C, which all products share, or of which each has its own. It is there for an epilogue that [adds it](crate::epilogue::Short::of_c).
+    /// And C, which all products share, or of which each has its own. It is there for an epilogue that [adds
+    /// it](crate::epilogue::Short::of_c).
     #[must_use]
     pub const fn with_c(self, is_shared: bool) -> Self {
         Mappings(self.0 | Self::C | if is_shared { Self::C_IS_SHARED } else { 0 })
@@ -178,15 +186,15 @@ impl Maps {
     /// None, for one product of a batch for each block along y.
     pub const NONE: Self = Self::of_products(1);
 
-    /// None, for so many products, at least one, of which each block that stays goes through all, one after another: what launches pass to kernels that
-    /// [can](crate::kernel::GemmKernel::WALKS_BATCHES).
+    /// None, for so many products, at least one, of which each block that stays goes through all, one after another:
+    /// what launches pass to kernels that [can](crate::kernel::GemmKernel::WALKS_BATCHES).
     pub const fn of_products(products: u32) -> Self {
         let matrices = core::ptr::null();
         Maps { matrices, mappings: Mappings::NONE, products }
     }
 
-    /// Those of A and B, and of C and D where these are mapped, of as many products as `launched`, which is what the launch has passed. They are used as long as
-    /// the factors live.
+    /// Those of A and B, and of C and D where these are mapped, of as many products as `launched`, which is what the
+    /// launch has passed. They are used as long as the factors live.
     #[device_inline]
     pub const fn new(matrices: &Matrices, mappings: Mappings, launched: &Maps) -> Self {
         Maps { matrices: core::ptr::from_ref(matrices), mappings, products: launched.products }

@@ -46,13 +46,15 @@ impl<T: Scalar> MatrixRef<T> {
         self.at(stored_row, stored_col)
     }
 
-    /// Elements from one row to the next, and from one column to the next, of the factor that is stored here in this layout.
+    /// Elements from one row to the next, and from one column to the next, of the factor that is stored here in this
+    /// layout.
     #[device_inline]
     pub fn steps_in(&self, layout: Layout) -> (u64, u64) {
         layout.stored(self.ld, 1)
     }
 
-    /// The same, of whose leading dimension nothing is known: what follows from it is worked out anew, and takes no registers all the while.
+    /// The same, of whose leading dimension nothing is known: what follows from it is worked out anew, and takes no
+    /// registers all the while.
     #[device_inline]
     pub fn anew(self) -> Self {
         let [low, high] = [self.ld as u32, (self.ld >> u32::BITS) as u32].map(hint::opaque);
@@ -76,8 +78,9 @@ impl<T: Scalar> MatrixRef<T> {
 
 /// D: the matrix that is written, or one for each product of a batch.
 ///
-/// It is D of the product that the running block computes: the one of the block's index along y, or one that comes [further](GemmParams::further) where
-/// a block goes through several. That is worked out where D is used, after the sums, and not before: an address that stays in registers all the while takes them from the sums.
+/// It is D of the product that the running block computes: the one of the block's index along y, or one that comes
+/// [further](GemmParams::further) where a block goes through several. That is worked out where D is used, after the
+/// sums, and not before: an address that stays in registers all the while takes them from the sums.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TargetRef<T> {
@@ -148,15 +151,15 @@ impl<T: Element> Workspace<T> {
     pub const NONE: Self = Workspace { partials: GlobalPtr::null(), signals: GlobalPtr::null() };
 }
 
-/// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`, or a batch of such products. A and B are of `T`, D is
-/// of `D`.
+/// The parameters of every kernel: `D[m x n] = epilogue(A[m x k] * B[k x n])`, or a batch of such products. A and B are
+/// of `T`, D is of `D`.
 ///
-/// A and B are stored as the kernel's [`Layouts`](crate::layout::Layouts) say, D is row-major; `m`, `n` and `k` are below
-/// 2^31. `E` carries everything that happens to a sum before it is stored (see [`crate::epilogue`]).
+/// A and B are stored as the kernel's [`Layouts`](crate::layout::Layouts) say, D is row-major; `m`, `n` and `k` are
+/// below 2^31. `E` carries everything that happens to a sum before it is stored (see [`crate::epilogue`]).
 ///
-/// A launch passes those of the first product. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes turns them into
-/// [those of its block](GemmParams::of_block), so that a kernel need not know of batches, unless it [goes through several
-/// products](crate::schedule::batches).
+/// A launch passes those of the first product. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes turns them
+/// into [those of its block](GemmParams::of_block), so that a kernel need not know of batches, unless it [goes through
+/// several products](crate::schedule::batches).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GemmParams<T: Element, E, D: Element = T> {
@@ -176,33 +179,38 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
     pub n: u32,
     /// Columns of A, rows of B. Zero makes the product zero, and neither A nor B is read.
     pub k: u32,
-    /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK). Where blocks can [keep
-    /// pace](crate::kernel::GemmKernel::KEEPS_PACE) it is their [pace](Self::pace); nobody else asks.
+    /// Values of k in a slice, a multiple of `BK`, where K is [split](crate::kernel::Schedule::SplitK). Where blocks
+    /// can [keep pace](crate::kernel::GemmKernel::KEEPS_PACE) it is their [pace](Self::pace); nobody else asks.
     pub slice_depth: u32,
-    /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK). Where they [fit](crate::warpgroup::fit) it is their [columns](Self::columns); nobody else asks.
+    /// Tiles of D that blocks [share](crate::kernel::Schedule::StreamK). Where they [fit](crate::warpgroup::fit) it is
+    /// their [columns](Self::columns); nobody else asks.
     pub shared_tiles: u32,
-    /// Blocks, or clusters of blocks, that share them in a [persistent](crate::kernel::Schedule::Persistent) launch; nobody else asks.
+    /// Blocks, or clusters of blocks, that share them in a [persistent](crate::kernel::Schedule::Persistent) launch;
+    /// nobody else asks.
     pub sharing_blocks: u32,
     /// Memory for unfinished sums.
     pub workspace: Workspace<T>,
-    /// Maps of A, B, C and D, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters of their own, to
-    /// which the kernel's entry lets this refer: a launch passes [`Maps::of_products`] here, which says how many products its blocks go through.
+    /// Maps of A, B, C and D, where the kernel [asks for them](crate::kernel::GemmKernel::BOXES). They are parameters
+    /// of their own, to which the kernel's entry lets this refer: a launch passes [`Maps::of_products`] here, which
+    /// says how many products its blocks go through.
     pub maps: Maps,
     /// What happens to a sum before it is stored.
     pub epilogue: E,
 }
 
 impl<T: Element, E, D: Element> GemmParams<T, E, D> {
-    /// Slices after each of which a block of a kernel that can keep pace looks how far the others are, zero where nobody looks: [`crate::warpgroup::pace`].
+    /// Slices after each of which a block of a kernel that can keep pace looks how far the others are, zero where
+    /// nobody looks: [`crate::warpgroup::pace`].
     ///
-    /// It has no word of its own, because no such kernel splits K, and one word more would move those behind it: ptxas then gives kernels
-    /// other registers, of which those of f32 are chosen by their banks.
+    /// It has no word of its own, because no such kernel splits K, and one word more would move those behind it: ptxas
+    /// then gives kernels other registers, of which those of f32 are chosen by their banks.
     #[device_inline]
     pub const fn pace(&self) -> u32 {
         self.slice_depth
     }
 
-    /// The tiles of a kernel in which they [fit](crate::warpgroup::fit), which have no word of their own for the same reason: such tiles are not shared.
+    /// The tiles of a kernel in which they [fit](crate::warpgroup::fit), which have no word of their own for the same
+    /// reason: such tiles are not shared.
     #[device_inline]
     pub const fn columns(&self) -> Columns {
         Columns::from_word(self.shared_tiles)
@@ -253,20 +261,22 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
         }
     }
 
-    /// D of the product that these are the parameters of, where a kernel [goes through several](crate::kernel::GemmKernel::WALKS_BATCHES).
+    /// D of the product that these are the parameters of, where a kernel [goes through
+    /// several](crate::kernel::GemmKernel::WALKS_BATCHES).
     #[device_inline]
     pub fn target(&self) -> MatrixRef<D> {
         self.d.of_product(self.epilogue.product())
     }
 
-    /// The same for the product that comes `index` after the running block's. A and B are left as they are: kernels that go through several
-    /// products know them by their [maps](crate::maps).
+    /// The same for the product that comes `index` after the running block's. A and B are left as they are: kernels
+    /// that go through several products know them by their [maps](crate::maps).
     #[device_inline]
     pub fn further(&self, index: u32) -> GemmParams<T, OfProduct<E, u32>, D> {
         self.with_epilogue(OfProduct(self.epilogue, index))
     }
 
-    /// Those with A and B of the product that comes `index` after the running block's, for who reads more of them than [maps](crate::maps) bring.
+    /// Those with A and B of the product that comes `index` after the running block's, for who reads more of them than
+    /// [maps](crate::maps) bring.
     #[device_inline]
     pub fn with_factors_of(&self, index: u32) -> Self {
         let shifted = |factor: MatrixRef<T>, stride| factor.shifted(u64::from(index) * stride);
@@ -274,8 +284,8 @@ impl<T: Element, E: Epilogue<D>, D: Element> GemmParams<T, E, D> {
         GemmParams { a, b, ..*self }
     }
 
-    /// The parameters of the product that the running block computes: the one of its index along y. A and B are those of
-    /// the product; D and the epilogue become so where they are used.
+    /// The parameters of the product that the running block computes: the one of its index along y. A and B are those
+    /// of the product; D and the epilogue become so where they are used.
     #[device_inline]
     pub fn of_block(self) -> GemmParams<T, OfBlock<E>, D> {
         let product = u64::from(thread::block_idx_y());

@@ -1,5 +1,5 @@
-//! Kernels that do not compile on purpose, each beside what differs from it in one place and does: an example that is to fail passes
-//! for whatever reason it fails.
+//! Kernels that do not compile on purpose, each beside what differs from it in one place and does: an example that is
+//! to fail passes for whatever reason it fails.
 //!
 //! Thread tiles that do not tile the block's tile:
 //!
@@ -86,7 +86,8 @@
 //! # use regemm_kernels::{layout::Nn, warpgroup::Warpgroup};
 //! gemm_kernels! {
 //!     KERNELS:
-//!     kernel = Warpgroup<half::bf16, 128, 128, 64, 4, Nn>, epilogue = Linear<half::bf16>, min_blocks = 1, factors = mapped;
+//!     kernel = Warpgroup<half::bf16, 128, 128, 64, 4, Nn>, epilogue = Linear<half::bf16>, min_blocks = 1,
+//!         factors = mapped;
 //! }
 //! # fn main() {
 //! assert_eq!(KERNELS[0].name, "kernel");

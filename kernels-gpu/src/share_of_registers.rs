@@ -1,6 +1,8 @@
-//! Registers of those who bring slices and of those who multiply, where these [take](cuda_std::registers) what those give up.
+//! Registers of those who bring slices and of those who multiply, where these [take](cuda_std::registers) what those
+//! give up.
 
-/// Registers of a multiprocessor that hands them over (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+/// Registers of a multiprocessor that hands them over (CUDA C++ Programming Guide, "Technical Specifications per
+/// Compute Capability").
 const ALL: u32 = 65_536;
 
 /// Warpgroups of a block that multiply; one brings slices.
@@ -25,7 +27,8 @@ impl Registers {
     /// So many of each, in all no more than the block was launched with.
     ///
     /// # Panics
-    /// If they are more: the last consumers would wait for ever. That is when it is compiled, since it is asked for in constants.
+    /// If they are more: the last consumers would wait for ever. That is when it is compiled, since it is asked for in
+    /// constants.
     pub const fn new(producer: u32, consumer: u32) -> Self {
         let taken = producer + CONSUMERS * consumer;
         assert!(taken <= (1 + CONSUMERS) * LAUNCHED, "nobody gives up what consumers take");

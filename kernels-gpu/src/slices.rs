@@ -3,9 +3,10 @@
 //! A stage holds one `BK`-deep slice of each operand. A's is transposed: the thread tiles read it by columns of A, and
 //! transposed those are consecutive.
 //!
-//! There are two ways in: through registers ([`Stager::read`], [`Stager::write`]), which widens elements to the sums' type,
-//! or by asynchronous copies ([`Stager::copy`]), which move bytes as they are. Both are for row-major factors; copies for
-//! factors in any layout are in [`crate::slices::copies`]. Copies in bulk come to stages that are a [ring], in [clusters] to several blocks at once.
+//! There are two ways in: through registers ([`Stager::read`], [`Stager::write`]), which widens elements to the sums'
+//! type, or by asynchronous copies ([`Stager::copy`]), which move bytes as they are. Both are for row-major factors;
+//! copies for factors in any layout are in [`crate::slices::copies`]. Copies in bulk come to stages that are a [ring],
+//! in [clusters] to several blocks at once.
 
 pub mod clusters;
 pub mod copies;
@@ -35,8 +36,8 @@ pub const fn shared_bytes<K: GemmKernel>() -> u32 {
     shared_bytes_of::<Acc<K>>(K::TILE, K::LAYOUTS, K::DEPTH_GROUPS)
 }
 
-/// Bytes of shared memory that slices of `A` take in all stages of a tile, for factors in these layouts and so many groups that share the
-/// depth.
+/// Bytes of shared memory that slices of `A` take in all stages of a tile, for factors in these layouts and so many
+/// groups that share the depth.
 pub const fn shared_bytes_of<A>(tile: Tile, layouts: Layouts, groups: u32) -> u32 {
     let rows = row_of_a::<A>(tile, layouts) + row_of_b::<A>(tile, layouts, groups);
     (tile.stages as usize * tile.bk as usize * rows * size_of::<A>()) as u32
@@ -64,11 +65,11 @@ const fn is_swizzled(layouts: Layouts, groups: u32) -> bool {
 /// Rows after which the order of vectors in a swizzled slice is the same again: as many as all banks have vectors.
 pub const SWIZZLED_ROWS: usize = BANKS_BYTES / VECTOR_BYTES;
 
-/// Where element `across` of row `k` lies in a row of a slice that is swizzled: its vectors change places, with others of the same
-/// 128 bytes, by the exclusive or of their index and that of the row.
+/// Where element `across` of row `k` lies in a row of a slice that is swizzled: its vectors change places, with others
+/// of the same 128 bytes, by the exclusive or of their index and that of the row.
 ///
-/// Threads that write elements of one vector's column, a row apart from each other, so go to different banks, and those that read
-/// vectors of one row still do.
+/// Threads that write elements of one vector's column, a row apart from each other, so go to different banks, and those
+/// that read vectors of one row still do.
 #[device_inline]
 pub(crate) const fn swizzled<A>(k: usize, across: usize) -> usize {
     across ^ (k % SWIZZLED_ROWS * vector_len::<A>())
@@ -83,21 +84,22 @@ pub struct Slices<K: GemmKernel> {
 }
 
 impl<K: GemmKernel> Slices<K> {
-    /// Elements from one row of the transposed slice of A to the next: `BM`, and a vector more where A is transposed on its way.
-    /// Threads that write it hold neighbouring elements of one row of A, which are a whole row apart here; without the
-    /// padding they would meet in one bank.
+    /// Elements from one row of the transposed slice of A to the next: `BM`, and a vector more where A is transposed on
+    /// its way. Threads that write it hold neighbouring elements of one row of A, which are a whole row apart here;
+    /// without the padding they would meet in one bank.
     pub const A_STRIDE: usize = row_of_a::<Acc<K>>(K::TILE, K::LAYOUTS);
 
-    /// Elements from one row of the slice of B to the next: `BN`, and a vector more where B is transposed on its way and not
-    /// [swizzled](Self::B_IS_SWIZZLED).
+    /// Elements from one row of the slice of B to the next: `BN`, and a vector more where B is transposed on its way
+    /// and not [swizzled](Self::B_IS_SWIZZLED).
     pub const B_STRIDE: usize = row_of_b::<Acc<K>>(K::TILE, K::LAYOUTS, K::DEPTH_GROUPS);
 
-    /// Whether rows of the slice of B are swizzled: where B is transposed on its way and several groups share the depth.
+    /// Whether rows of the slice of B are swizzled: where B is transposed on its way and several groups share the
+    /// depth.
     ///
-    /// For the banks padding does as well. But each k then has an address of its own in the main loop, the sum of the first one's and a
-    /// constant, where this way they differ in bits: for those the compiler keeps a register each, and of the sums it makes one register
-    /// and constants, with which it loads fragments in another order. With groups it then keeps fewer operands of multiply-adds; without,
-    /// more.
+    /// For the banks padding does as well. But each k then has an address of its own in the main loop, the sum of the
+    /// first one's and a constant, where this way they differ in bits: for those the compiler keeps a register each,
+    /// and of the sums it makes one register and constants, with which it loads fragments in another order. With groups
+    /// it then keeps fewer operands of multiply-adds; without, more.
     pub const B_IS_SWIZZLED: bool = is_swizzled(K::LAYOUTS, K::DEPTH_GROUPS);
 
     /// Elements that one stage takes.
@@ -226,12 +228,12 @@ impl<K: GemmKernel> Stager<K> {
 }
 
 impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Stager<K> {
-    /// Issues the copies of the slices that begin at `k` to a stage; elements outside the matrices become zero. Slices past
-    /// the end are left out altogether: nobody multiplies them.
+    /// Issues the copies of the slices that begin at `k` to a stage; elements outside the matrices become zero. Slices
+    /// past the end are left out altogether: nobody multiplies them.
     ///
     /// # Safety
-    /// A and B are valid for their shapes. No thread reads or writes this stage from the last barrier until this thread has
-    /// waited for its copies.
+    /// A and B are valid for their shapes. No thread reads or writes this stage from the last barrier until this thread
+    /// has waited for its copies.
     #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, k: u32, stage: u32) {

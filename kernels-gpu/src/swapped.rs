@@ -1,20 +1,25 @@
 //! Kernels that swap A and B: they compute the transpose of D, as the product of the transposes of B and A.
 //!
-//! A tile of warpgroups is 64 rows high for each of them, and as wide as makes its rounds full ([`crate::warpgroup::fit`]). That is a matter of the factor on the right, which
-//! can only begin anywhere if its rows run along k. B does so where it is transposed; where both factors are row-major A does, and where B alone is transposed both do. So there
+//! A tile of warpgroups is 64 rows high for each of them, and as wide as makes its rounds full
+//! ([`crate::warpgroup::fit`]). That is a matter of the factor on the right, which can only begin anywhere if its rows
+//! run along k. B does so where it is transposed; where both factors are row-major A does, and where B alone is
+//! transposed both do. So there
 //!
 //! ```text
-//! D^T = B^T A^T        the factor on the left is B^T, which is stored as its transpose, and that on the right A^T, stored likewise
+//! D^T = B^T A^T        the factor on the left is B^T, which is stored as its transpose, and that on the right A^T,
+//!                      stored likewise
 //! ```
 //!
-//! A D of few rows is another matter: an instruction multiplies 64 rows, of which most would be none of A's, but as few columns as there are. So 32 rows of D at most are the
-//! columns of a tile of its transpose, in kernels for an A whose rows run along k.
+//! A D of few rows is another matter: an instruction multiplies 64 rows, of which most would be none of A's, but as few
+//! columns as there are. So 32 rows of D at most are the columns of a tile of its transpose, in kernels for an A whose
+//! rows run along k.
 //!
-//! Nothing is transposed for that but the way of a tile's sums to D ([`crate::warpgroup::outbox`]): registers that lie beside each other are of rows below each other, and a thread's
-//! sums are of few columns, for which it needs few elements of a bias. A tile of few columns has so few sums that lanes store them one by one.
+//! Nothing is transposed for that but the way of a tile's sums to D ([`crate::warpgroup::outbox`]): registers that lie
+//! beside each other are of rows below each other, and a thread's sums are of few columns, for which it needs few
+//! elements of a bias. A tile of few columns has so few sums that lanes store them one by one.
 //!
-//! The host hands over the [parameters](GemmParams::swapped) of the transposed product, so a kernel computes one like any other until the sums are there. What the
-//! table says of it is said of the product as the caller sees it.
+//! The host hands over the [parameters](GemmParams::swapped) of the transposed product, so a kernel computes one like
+//! any other until the sums are there. What the table says of it is said of the product as the caller sees it.
 
 use crate::element::Element;
 use crate::kernel::{GemmKernel, Tile};

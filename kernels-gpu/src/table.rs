@@ -1,5 +1,6 @@
 //! Every instantiation of every kernel. PTX entries, their names, the host's table and launch bounds come from here and
-//! from nowhere else: a new kernel is a new row. Kernels that differ in layouts and element types alone are one row together: see [`gemm_kernels!`].
+//! from nowhere else: a new kernel is a new row. Kernels that differ in layouts and element types alone are one row
+//! together: see [`gemm_kernels!`].
 //!
 //! The feature `entries` (on by default) makes PTX entries of the rows. A kernel crate that instantiates kernels of its
 //! own switches it off, or its PTX would contain these as well.
@@ -111,8 +112,8 @@ pub unsafe fn round_factors(params: Split) {
 pub static ROUNDER: cuda_std::entry::KernelEntry = round_factors::ENTRY;
 
 gemm_kernels! {
-    /// All kernels with the built-in epilogue for f32 in two [halves](crate::warpgroup::halves), by layouts. They are apart from the others, since they do not
-    /// give what others give.
+    /// All kernels with the built-in epilogue for f32 in two [halves](crate::warpgroup::halves), by layouts. They are
+    /// apart from the others, since they do not give what others give.
     HALVES:
 
     // Halves<BM, BN, STAGES, layouts>, and small tiles for small D.
@@ -127,16 +128,17 @@ gemm_kernels! {
 }
 
 gemm_kernels! {
-    /// The kernels that compute exactly what halves cannot stand for, by layouts: they are launched behind one of [`HALVES`], and leave at once
-    /// unless that has [found a mark](crate::prepare::decision). One of `KERNELS` for each, so that bits are those of any that sums in ascending
-    /// order; it is one that every device can run.
+    /// The kernels that compute exactly what halves cannot stand for, by layouts: they are launched behind one of
+    /// [`HALVES`], and leave at once unless that has [found a mark](crate::prepare::decision). One of `KERNELS` for
+    /// each, so that bits are those of any that sums in ascending order; it is one that every device can run.
     IF_MARKED:
 
     warp_tiled_if_marked{L}_f32 = WarpTiled<f32, 64, 128, 16, 8, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 4, only = marked;
 }
 
 gemm_kernels! {
-    /// All kernels with the built-in epilogue for f32 [rounded](crate::warpgroup::rounded) to f16, by layouts: apart from the others for the same reason.
+    /// All kernels with the built-in epilogue for f32 [rounded](crate::warpgroup::rounded) to f16, by layouts: apart
+    /// from the others for the same reason.
     ROUNDED:
 
     // Rounded<BN, STAGES, layouts>
@@ -144,7 +146,8 @@ gemm_kernels! {
 }
 
 gemm_kernels! {
-    /// All kernels with the built-in epilogue for f32 rounded to [TF32](cuda_std::mma::tf32), by layouts: apart from the others for the same reason.
+    /// All kernels with the built-in epilogue for f32 rounded to [TF32](cuda_std::mma::tf32), by layouts: apart from
+    /// the others for the same reason.
     TF32:
 
     // TensorCore<T, BM, BN, BK, TM, TN, STAGES, layouts>
@@ -152,8 +155,8 @@ gemm_kernels! {
 }
 
 gemm_kernels! {
-    /// All kernels with the built-in epilogue, by rung, element type and layouts. A name without layouts means [NN]; where results are
-    /// of another type than factors, it ends in both.
+    /// All kernels with the built-in epilogue, by rung, element type and layouts. A name without layouts means [NN];
+    /// where results are of another type than factors, it ends in both.
     ///
     /// [NN]: crate::layout::Layouts::NN
     KERNELS:
@@ -161,7 +164,8 @@ gemm_kernels! {
     // Naive<T, BM, BN, layouts, D>: a block is BM x BN threads, a warp 32 columns of one row.
     naive{L}_{T} = Naive<T, 8, 32, L>, epilogue = Linear<T>, min_blocks = 8, for T in [f32, f16, bf16];
     naive{L}_f64 = Naive<f64, 8, 32, L>, epilogue = Linear<f64>, min_blocks = 4;
-    // Results of f32, for devices that have no tensor cores. Fewer blocks, since addresses of two types take more registers.
+    // Results of f32, for devices that have no tensor cores. Fewer blocks, since addresses of two types take more
+    // registers.
     naive{L}_{T}_f32 = Naive<T, 8, 32, L, f32>, epilogue = Linear<f32>, min_blocks = 5, for T in [f16, bf16];
 
     // Tiled<T, TILE, layouts>: a block is TILE x TILE threads.
@@ -200,7 +204,8 @@ gemm_kernels! {
     // WarpSpecialised<T, BM, BN, BK, TM, TN, STAGES, layouts>: a warpgroup of producers beside the two that multiply.
     warp_specialised_f32 = WarpSpecialised<f32, 128, 256, 32, 8, 16, 4>, epilogue = Linear<f32>, min_blocks = 1;
 
-    // SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts, how slices come>: a quarter of the tile for all consumers, each a quarter of the depth.
+    // SlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts, how slices come>: a quarter of the tile for all
+    // consumers, each a quarter of the depth.
     sliced_k{L}_f32 = SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, L>, epilogue = Linear<f32>, min_blocks = 1;
     // The same in bulk, for factors that lie as slices do or are transposed before.
     sliced_k_bulk{L}_f32 = Transposed<SlicedK<f32, 64, 128, 64, 8, 16, 4, 4, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k_bulk_tn_f32;
@@ -208,7 +213,8 @@ gemm_kernels! {
     sliced_k48_bulk{L}_f32 = Transposed<SlicedK<f32, 48, 96, 64, 12, 12, 5, 8, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k48_bulk_tn_f32;
     sliced_k32_bulk{L}_f32 = Transposed<SlicedK<f32, 32, 64, 128, 8, 8, 4, 8, Tn, InBulk>, L>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, entry = sliced_k32_bulk_tn_f32;
 
-    // StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts, how slices come>: the tiles of `warp_specialised` or `sliced_k`, and nobody idle at the end.
+    // StreamK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts, how slices come>: the tiles of `warp_specialised` or
+    // `sliced_k`, and nobody idle at the end.
     stream_k{L}_f32 = StreamK<f32, 128, 256, 32, 8, 16, 4, 1, L>, epilogue = Linear<f32>, min_blocks = 1;
     stream_k64{L}_f32 = StreamK<f32, 64, 128, 64, 8, 16, 4, 4, L>, epilogue = Linear<f32>, min_blocks = 1;
 
@@ -222,7 +228,8 @@ gemm_kernels! {
     // A few rows of D, more than are `skinny`.
     split_k16{L}_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
 
-    // Skinny<T, ROWS, LONG, GROUPS, short axis, layouts, D>: where the large factor's rows lie along k, a warp reads whole rows.
+    // Skinny<T, ROWS, LONG, GROUPS, short axis, layouts, D>: where the large factor's rows lie along k, a warp reads
+    // whole rows.
     skinny_rows_f32 = Skinny<f32, 4, 64, 32, FewRows>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     skinny_rows_nt_f32 = Skinny<f32, 4, 32, 32, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
     skinny_rows_tn_f32 = Skinny<f32, 4, 64, 32, FewRows, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
@@ -231,8 +238,8 @@ gemm_kernels! {
     skinny_cols_nt_f32 = Skinny<f32, 4, 32, 32, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
     skinny_cols_tn_f32 = Skinny<f32, 4, 64, 32, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     skinny_cols_tt_f32 = Skinny<f32, 4, 64, 32, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
-    // Of elements half as long a vector has twice as many: half of the threads have as many bytes in flight. From three rows on
-    // tensor cores are faster.
+    // Of elements half as long a vector has twice as many: half of the threads have as many bytes in flight. From three
+    // rows on tensor cores are faster.
     skinny_rows{L}_{T} = Skinny<T, 2, 64, 32, FewRows, L>, epilogue = Linear<T>, min_blocks = 1, reducer = reduce_{T}, for T in [f16, bf16];
     skinny_cols{L}_{T} = Skinny<T, 2, 64, 32, FewCols, L>, epilogue = Linear<T>, min_blocks = 1, reducer = reduce_{T}, for T in [f16, bf16];
     // Results of f32 are the reducer's to make: the same code.
@@ -253,13 +260,15 @@ gemm_kernels! {
     // DoubleBulk<BM, BN, BK, TM, TN, STAGES, CLUSTER, layouts>: the same in bulk, for large D.
     tensor_core_bulk{L}_f64 = DoubleBulk<128, 128, 16, 4, 16, 6, 2, L>, epilogue = Linear<f64>, min_blocks = 1, factors = mapped;
     tensor_core_bulk128x96{L}_f64 = DoubleBulk<128, 96, 16, 4, 12, 7, 2, L>, epilogue = Linear<f64>, min_blocks = 1, factors = mapped;
-    // DoubleClusterSplit<BM, BN, BK, TM, TN, STAGES, layouts>: two blocks for a tile, one of them a multiprocessor or, with shorter slices, three.
+    // DoubleClusterSplit<BM, BN, BK, TM, TN, STAGES, layouts>: two blocks for a tile, one of them a multiprocessor or,
+    // with shorter slices, three.
     cluster_split64{L}_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
     cluster_split64k16{L}_f64 = DoubleClusterSplit<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
     cluster_split96{L}_f64 = DoubleClusterSplit<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
 
-    // Warpgroup<T, BM, BN, BK, STAGES, layouts, ABOVE, D, BESIDE, FITS>: 64 rows for each of two warpgroups, or one, and another that brings the slices. Narrower tiles
-    // are for smaller D. Clusters have so many blocks above or beside each other, tiles that fit at most BN columns.
+    // Warpgroup<T, BM, BN, BK, STAGES, layouts, ABOVE, D, BESIDE, FITS>: 64 rows for each of two warpgroups, or one,
+    // and another that brings the slices. Narrower tiles are for smaller D. Clusters have so many blocks above or
+    // beside each other, tiles that fit at most BN columns.
     warpgroup{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // A cluster of two blocks, each of which fetches one half of what both take from B.
     warpgroup_pair{L}_{T} = Warpgroup<T, 128, 256, 64, 4, L, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
@@ -269,12 +278,14 @@ gemm_kernels! {
     warpgroup64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // For D of so few rows that one warpgroup has them all, which leaves room for more slices on their way.
     warpgroup64x64{L}_{T} = Warpgroup<T, 64, 64, 64, 13, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // Of half as many, as columns of products, which take half the time so: in small tiles, and for D so wide that wide ones are many.
+    // Of half as many, as columns of products, which take half the time so: in small tiles, and for D so wide that wide
+    // ones are many.
     warpgroup32x64_{T} = Warpgroup<T, 64, 32, 64, 18, SwapAB<Nn>>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup32x64_nt_{T} = Warpgroup<T, 64, 32, 64, 18, SwapAB<Nt>>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup32x128_{T} = Warpgroup<T, 128, 32, 64, 11, SwapAB<Nn>>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup32x128_nt_{T} = Warpgroup<T, 128, 32, 64, 11, SwapAB<Nt>>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // A cluster of two blocks beside each other, each of which fetches one half of what both take from A: for D of so few columns that A is most of it.
+    // A cluster of two blocks beside each other, each of which fetches one half of what both take from A: for D of so
+    // few columns that A is most of it.
     warpgroup_abreast64{L}_{T} = Warpgroup<T, 128, 64, 64, 8, L, 1, T, 2>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // As wide as makes rounds full.
     warpgroup_fitted_nt_{T} = Warpgroup<T, 128, 256, 64, 4, Nt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
@@ -282,27 +293,33 @@ gemm_kernels! {
     warpgroup_fitted_tt_{T} = Warpgroup<T, 128, 256, 64, 4, Tt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // As high: of factors whose rows run as those of both row-major ones do, A is the one whose rows run along k.
     warpgroup_fitted_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // The same in pairs, which fetch what is across the width once for both: where rows are no whole sectors of the L2 cache and so take longer to fetch.
+    // The same in pairs, which fetch what is across the width once for both: where rows are no whole sectors of the L2
+    // cache and so take longer to fetch.
     warpgroup_fitted_pair_nt_{T} = Warpgroup<T, 128, 256, 64, 4, Nt, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair_tn_{T} = Warpgroup<T, 128, 256, 64, 4, Tn, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair_tt_{T} = Warpgroup<T, 128, 256, 64, 4, Tt, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 2, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // The same with twice as many rows and at most 160 columns, in clusters of two beside each other, which fetch the fewest rows for their products.
+    // The same with twice as many rows and at most 160 columns, in clusters of two beside each other, which fetch the
+    // fewest rows for their products.
     warpgroup_fitted_tall_nt_{T} = Warpgroup<T, 256, 160, 64, 3, Nt, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_tt_{T} = Warpgroup<T, 256, 160, 64, 3, Tt, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_tall_{T} = Warpgroup<T, 256, 160, 64, 3, SwapAB<Nn>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // For row-major factors that is what the kernels above do. Of a transposed B all rows run along k, so tiles can fit the rows of D there as well as its columns: those of any
-    // number of tokens, where weights have a round number of columns.
+    // For row-major factors that is what the kernels above do. Of a transposed B all rows run along k, so tiles can fit
+    // the rows of D there as well as its columns: those of any number of tokens, where weights have a round number of
+    // columns.
     warpgroup_fitted_rows_nt_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // At most 128 rows of D high and 128 columns wide, where D has too few tiles of more; and so in pairs below each other in D, which fetch what they share of B once for both.
+    // At most 128 rows of D high and 128 columns wide, where D has too few tiles of more; and so in pairs below each
+    // other in D, which fetch what they share of B once for both.
     warpgroup_fitted128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_pair128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nt>, 1, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // The same as wide as makes rounds full, for few tokens; and half as wide, for fewer: 256 x 6144 are 128 tiles of 128 x 96, and 128 x 6144 are 96 of 128 x 64.
+    // The same as wide as makes rounds full, for few tokens; and half as wide, for fewer: 256 x 6144 are 128 tiles of
+    // 128 x 96, and 128 x 6144 are 96 of 128 x 64.
     warpgroup_fitted_cols128_nt_{T} = Warpgroup<T, 128, 128, 64, 6, Nt, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted64_nt_{T} = Warpgroup<T, 64, 128, 64, 8, SwapAB<Nt>, 1, T, 1, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
-    // And two by two, which fetch half of both factors' rows each: for round sizes whose rows are no whole sectors of the L2 cache.
+    // And two by two, which fetch half of both factors' rows each: for round sizes whose rows are no whole sectors of
+    // the L2 cache.
     warpgroup_fitted_quad128_{T} = Warpgroup<T, 128, 128, 64, 6, SwapAB<Nn>, 2, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_fitted_quad_{T} = Warpgroup<T, 128, 256, 64, 4, SwapAB<Nn>, 2, T, 2, true>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     // Results of f32.
@@ -336,7 +353,8 @@ gemm_kernels! {
     warpgroup32x128_nt_{T}_f32 = Warpgroup<T, 128, 32, 64, 11, SwapAB<Nt>, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     warpgroup_abreast64{L}_{T}_f32 = Warpgroup<T, 128, 64, 64, 8, L, 1, f32, 2>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 
-    // PingPong<T, STAGES, layouts, D>: a tile of 128 x 128 for each of two warpgroups, which take turns. For K that is short beside what the way to D takes.
+    // PingPong<T, STAGES, layouts, D>: a tile of 128 x 128 for each of two warpgroups, which take turns. For K that is
+    // short beside what the way to D takes.
     ping_pong{L}_{T} = PingPong<T, 6, L>, epilogue = Linear<T>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
     ping_pong{L}_{T}_f32 = PingPong<T, 6, L, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped, for T in [f16, bf16];
 

@@ -2,12 +2,12 @@
 //!
 //! # Contract
 //! A block of `(BM / TM) x (BN / TN)` threads owns `BM x BN` elements of D; thread `(y, x)` of it, counted row by row,
-//! owns `TM x TN` of them. Its rows and columns come in vectors of 16 bytes, one vector of each from every thread before
-//! the next of the first: consecutive threads then read consecutive vectors of shared memory, which is free of bank
-//! conflicts, and store consecutive vectors of D.
+//! owns `TM x TN` of them. Its rows and columns come in vectors of 16 bytes, one vector of each from every thread
+//! before the next of the first: consecutive threads then read consecutive vectors of shared memory, which is free of
+//! bank conflicts, and store consecutive vectors of D.
 //!
-//! The slice of A lies transposed in shared memory ([`crate::slices`]), so that a thread's column of A is made of vectors
-//! just as its row of B is.
+//! The slice of A lies transposed in shared memory ([`crate::slices`]), so that a thread's column of A is made of
+//! vectors just as its row of B is.
 
 mod hand_over;
 mod parked;
@@ -29,8 +29,8 @@ const fn lane_vector<A>(owned: usize) -> usize {
     if owned < vector_len::<A>() { owned } else { vector_len::<A>() }
 }
 
-/// How the threads of a block share out its tile: in groups of threads that own one part of it together. Threads of a group
-/// take turns with vectors of rows and columns of that part; groups lie side by side, row by row.
+/// How the threads of a block share out its tile: in groups of threads that own one part of it together. Threads of a
+/// group take turns with vectors of rows and columns of that part; groups lie side by side, row by row.
 pub trait Arrangement<K: GemmKernel> {
     /// Threads of a group along a column and along a row of its part.
     const GROUP: (usize, usize);
@@ -47,8 +47,8 @@ impl<K: GemmKernel> Arrangement<K> for AcrossBlock {
 /// Thread tiles of a warp along a column and along a row of its part: [`InWarps`].
 pub const WARP_TILE: (usize, usize) = (4, 8);
 
-/// Warps: each multiplies a part of its own, as square as 32 thread tiles allow, so that its threads share more of what they
-/// read from shared memory.
+/// Warps: each multiplies a part of its own, as square as 32 thread tiles allow, so that its threads share more of what
+/// they read from shared memory.
 pub struct InWarps;
 
 impl<K: GemmKernel> Arrangement<K> for InWarps {
@@ -150,8 +150,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
         }
     }
 
-    /// Reads the thread's share of the first column of A and row of B in the slices that its group multiplies: those `step` values of
-    /// k behind a multiple of [`SWIZZLED_ROWS`].
+    /// Reads the thread's share of the first column of A and row of B in the slices that its group multiplies: those
+    /// `step` values of k behind a multiple of [`SWIZZLED_ROWS`].
     ///
     /// # Safety
     /// The slices hold at least one k, which is written, and no thread writes it before the next barrier.
@@ -237,8 +237,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
         params.d.has_vectors(vector) && params.n.is_multiple_of(vector)
     }
 
-    /// A number of rounds over a large tile, which the compiler is not to write out: it would stop halfway, and what is left
-    /// of the loop would index the sums.
+    /// A number of rounds over a large tile, which the compiler is not to write out: it would stop halfway, and what is
+    /// left of the loop would index the sums.
     #[device_inline]
     fn rolled(rounds: usize) -> usize {
         const LARGE: usize = 64;
@@ -300,12 +300,12 @@ pub(crate) const fn own_depth<K: GemmKernel>() -> u32 {
     K::TILE.bk / K::DEPTH_GROUPS
 }
 
-/// Puts consecutive sums of one row through the epilogue and stores those that lie in D; the first, `(row, col)`, does. They
-/// are stored at once where `wide` holds.
+/// Puts consecutive sums of one row through the epilogue and stores those that lie in D; the first, `(row, col)`, does.
+/// They are stored at once where `wide` holds.
 ///
 /// # Safety
-/// D and the epilogue's operands are valid for the shapes in `params`. Where `wide` holds D's rows consist of vectors of so
-/// many elements, which start at multiples of their size.
+/// D and the epilogue's operands are valid for the shapes in `params`. Where `wide` holds D's rows consist of vectors
+/// of so many elements, which start at multiples of their size.
 #[device_inline]
 #[track_caller]
 pub unsafe fn store_vector<T: Element, E: Epilogue<D>, D: Element>(
@@ -366,8 +366,8 @@ unsafe fn store_results<T: Element, E, D: Element>(
     for (j, &result) in results.iter().enumerate() {
         values[j] = D::narrow(result);
     }
-    // SAFETY: only elements inside of D are stored; wide stores are aligned because `wide` holds, and then all of the vector
-    // lies in D.
+    // SAFETY: only elements inside of D are stored; wide stores are aligned because `wide` holds, and then all of the
+    // vector lies in D.
     unsafe {
         if wide {
             target.store_slice_if(true, &values[..results.len()]);

@@ -41,8 +41,8 @@ pub const GROUP: u32 = 16;
 
 /// Where tile `index` of D begins if they are counted in groups of [`GROUP`] rows of tiles, column by column in each.
 ///
-/// Tiles that are computed at the same time then lie close together in both directions, share rows of A and columns of B, and
-/// find them in the L2 cache.
+/// Tiles that are computed at the same time then lie close together in both directions, share rows of A and columns of
+/// B, and find them in the L2 cache.
 #[device_inline]
 pub fn grouped_tile_at(tile: &Tile, m: u32, n: u32, index: u32) -> Origin {
     in_groups_of(GROUP, tile, m, n, index)
@@ -62,8 +62,8 @@ fn in_groups_of(group_rows: u32, tile: &Tile, m: u32, n: u32, index: u32) -> Ori
 /// Rows of D in a group of tiles of warpgroups, be they those of one block or of a cluster together.
 pub const ROWS_OF_GROUP: u32 = GROUP * 128;
 
-/// The same for tiles that are those of a cluster of blocks together, one above the other, or as high by themselves: a group has as many
-/// rows of D. Of lower tiles it has no more than [`GROUP`].
+/// The same for tiles that are those of a cluster of blocks together, one above the other, or as high by themselves: a
+/// group has as many rows of D. Of lower tiles it has no more than [`GROUP`].
 #[device_inline]
 pub fn tiles_of_cluster_at(together: &Tile, m: u32, n: u32, index: u32) -> Origin {
     in_groups_of((ROWS_OF_GROUP / together.bm).clamp(1, GROUP), together, m, n, index)

@@ -1,37 +1,42 @@
 //! Warpgroups: four warps multiply together, straight from shared memory, and never wait for it.
 //!
-//! [`crate::warp::tensor_core`] reads fragments to registers and multiplies 16 x 8 x 16 with each instruction of a warp; on Hopper that is
-//! half of what its tensor cores can do. Their own instruction multiplies 64 x 256 x 16, in the background, with both factors taken
-//! from shared memory ([`cuda_std::wgmma`]). One such takes 128 cycles, and all that is left to do is to have the next slice there in
-//! time:
+//! [`crate::warp::tensor_core`] reads fragments to registers and multiplies 16 x 8 x 16 with each instruction of a
+//! warp; on Hopper that is half of what its tensor cores can do. Their own instruction multiplies 64 x 256 x 16, in the
+//! background, with both factors taken from shared memory ([`cuda_std::wgmma`]). One such takes 128 cycles, and all
+//! that is left to do is to have the next slice there in time:
 //!
-//! - one thread asks for whole slices, and hardware brings them, swizzles them and fills up with zeros what lies outside of the
-//!   factors ([`crate::warpgroup::bulk_panels`]);
-//! - slices go through a ring of stages. The producer waits for one to be empty and lets it be filled; the warpgroups that multiply
-//!   wait for it to be full, begin its products, wait for those of the slice before, and give that one back ([`crate::slices::ring`]): there
-//!   are always products under way;
-//! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each take 128 registers a
-//!   thread, which the producers give up ([`crate::warpgroup::tile`]). Or they share 256 rows, and fewer columns: then each has
-//!   two pieces of 64 rows, and two instructions to every step along k;
-//! - the second warpgroup leaves the tensor cores to the first for the last slices of a large tile, and has them for its own last ones
-//!   after that: while one takes its sums to D the other multiplies. Without that both would end at the same time, and nobody would multiply
-//!   for all of the epilogue;
-//! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing the slices of
-//!   the next, and while hardware takes it to D they multiply again ([`crate::warpgroup::outbox`]), with the last of it still in registers
-//!   ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together, so
-//!   that most slices are in the L2 cache ([`crate::tile`]);
-//! - no more rows of A or B along k are copied than there are ([`unbrought`]). Where D has few, memory is what all wait for, so one warpgroup is enough, with tiles of 64 x 64
-//!   and room for 13 slices on their way; and up to 32 rows are columns of products with A and B [swapped](crate::swapped), which take less time so, in tiles of 32 x 64 or, where D is wide, of 32 x 128;
+//! - one thread asks for whole slices, and hardware brings them, swizzles them and fills up with zeros what lies
+//!   outside of the factors ([`crate::warpgroup::bulk_panels`]);
+//! - slices go through a ring of stages. The producer waits for one to be empty and lets it be filled; the warpgroups
+//!   that multiply wait for it to be full, begin its products, wait for those of the slice before, and give that one
+//!   back ([`crate::slices::ring`]): there are always products under way;
+//! - two warpgroups share a tile of 128 x 256, so each slice of B is fetched once for both. Their 64 x 256 sums each
+//!   take 128 registers a thread, which the producers give up ([`crate::warpgroup::tile`]). Or they share 256 rows, and
+//!   fewer columns: then each has two pieces of 64 rows, and two instructions to every step along k;
+//! - the second warpgroup leaves the tensor cores to the first for the last slices of a large tile, and has them for
+//!   its own last ones after that: while one takes its sums to D the other multiplies. Without that both would end at
+//!   the same time, and nobody would multiply for all of the epilogue;
+//! - a block stays and takes one tile after another. While its consumers finish one the producer is already bringing
+//!   the slices of the next, and while hardware takes it to D they multiply again ([`crate::warpgroup::outbox`]), with
+//!   the last of it still in registers ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together,
+//!   so that most slices are in the L2 cache ([`crate::tile`]);
+//! - no more rows of A or B along k are copied than there are ([`unbrought`]). Where D has few, memory is what all wait
+//!   for, so one warpgroup is enough, with tiles of 64 x 64 and room for 13 slices on their way; and up to 32 rows are
+//!   columns of products with A and B [swapped](crate::swapped), which take less time so, in tiles of 32 x 64 or, where
+//!   D is wide, of 32 x 128;
 //! - C comes the same way as slices do, behind those of a tile ([`crate::warpgroup::addend`]);
 //! - sums of results of f32 are [promoted] where a thread has registers for that, since tensor cores cut them off;
 //! - in a batch they are the tiles of all products ([`crate::schedule::batches`]);
-//! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts of them
-//!   ([`crate::schedule::parts`]), and hand over their sums of a tile to the one that has its end ([`crate::schedule::hand_over`]);
-//! - or their tiles are as narrow as makes the last round full, where a kernel lets them [fit], some of them with A and B [swapped](crate::swapped);
+//! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts
+//!   of them ([`crate::schedule::parts`]), and hand over their sums of a tile to the one that has its end
+//!   ([`crate::schedule::hand_over`]);
+//! - or their tiles are as narrow as makes the last round full, where a kernel lets them [fit], some of them with A and
+//!   B [swapped](crate::swapped);
 //! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::warpgroup::pace`]);
-//! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of them for both: a cluster
-//!   ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth and power the multipliers miss. Where D has few columns the
-//!   two lie beside each other and share the slices of A, which then are most of what there is to fetch.
+//! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of
+//!   them for both: a cluster ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth
+//!   and power the multipliers miss. Where D has few columns the two lie beside each other and share the slices of A,
+//!   which then are most of what there is to fetch.
 //!
 //! ```text
 //! producer     | fill 0 | fill 1 | fill 2 | fill 3 | wait, fill 0 | ..      all tiles of the block, without a break
@@ -41,8 +46,9 @@
 //!
 //! Where the way to D is long beside the products, two warpgroups with a tile each take turns instead ([`ping_pong`]).
 //!
-//! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes ([`crate::maps`]);
-//! others are copied into such rows before ([`crate::prepare::repack`]), and the kernel does not know.
+//! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes
+//! ([`crate::maps`]); others are copied into such rows before ([`crate::prepare::repack`]), and the kernel does not
+//! know.
 
 pub mod addend;
 mod barriers;
@@ -92,23 +98,24 @@ use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
 use cuda_std::{device_inline, early_start, hint, named_barrier, shared, thread};
 
-/// The slice of a tile during whose products the rest of the tile before it leaves. By then what has been sent of that has been read, and two slices'
-/// products are under way.
+/// The slice of a tile during whose products the rest of the tile before it leaves. By then what has been sent of that
+/// has been read, and two slices' products are under way.
 const EARLY: u32 = 2;
 
 /// The sums of a warpgroup.
 type Sums<L, const BN: usize, const BM: usize> =
     WarpgroupTile<BN, BM, <L as MajorLayouts>::Operands>;
 
-/// Threads among which a row of sums is divided (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts": each lane of a quad has two of 8
-/// columns).
+/// Threads among which a row of sums is divided (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts": each
+/// lane of a quad has two of 8 columns).
 const THREADS_OF_ROW: usize = 4;
 
 /// Rows of sums that a thread has a part of, in each piece of a [`WarpgroupTile`].
 const ROWS_OF_THREAD: usize = 2;
 
-/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, clusters of blocks of which so many lie above each other or
-/// beside each other, and results of `D`; of tiles that [fit] `BN` is the most columns.
+/// The kernel for block tiles of `BM x BN x BK`, at least 3 stages, factors in the layouts `L`, clusters of blocks of
+/// which so many lie above each other or beside each other, and results of `D`; of tiles that [fit] `BN` is the most
+/// columns.
 pub struct Warpgroup<
     T,
     const BM: usize,
@@ -167,7 +174,8 @@ impl<
     });
     const SHARED_BYTES: u32 = Self::RING + Ring::<STAGES>::BYTES;
     const WAITS: bool = true;
-    // What large products take, as those of two by two blocks are not. Where each block is for itself, ptxas finds no registers for it.
+    // What large products take, as those of two by two blocks are not. Where each block is for itself, ptxas finds no
+    // registers for it.
     const KEEPS_PACE: bool = ABOVE > 1 && !Self::SHARED_BY.is_square();
     const SWAPPED: bool = L::Operands::SWAPPED;
     const FITS: bool = FITS;
@@ -175,18 +183,7 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
-        const {
-            assert!(
-                FITS || Sums::<L, BN, BM>::IS_NARROW == Self::SWAPPED,
-                "tiles are swapped to fit, or for few rows of D"
-            );
-            assert!(FITS || !Self::HAS_MANY_SUMS, "many sums are never handed over");
-            let is_one_piece = Sums::<L, BN, BM>::PIECES == 1;
-            assert!(
-                !FITS || is_one_piece || Self::HAS_MANY_SUMS,
-                "of two pieces nothing is parked"
-            );
-        };
+        const { Self::CHECKED };
         // SAFETY: as promised by the caller.
         unsafe { Self::run_with(&p, |_, _| ()) }
     }
@@ -205,8 +202,9 @@ impl<
     const FITS: bool,
 > Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
-    /// Runs one thread, which may change the finished sums of each warpgroup's part of D before they are put through the epilogue: `change` gets them,
-    /// how many products after the running block's they are of, and where that part begins.
+    /// Runs one thread, which may change the finished sums of each warpgroup's part of D before they are put through
+    /// the epilogue: `change` gets them, how many products after the running block's they are of, and where that part
+    /// begins.
     ///
     /// # Safety
     /// As for [`GemmKernel::run`].
@@ -217,9 +215,9 @@ impl<
     ) {
         let thread = thread::thread_idx_x();
 
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices of the same tiles. Who has the end of a tile collects what the blocks before it have left, each of
-        // which has a part of that tile to leave.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices of the same tiles. Who has the end of a tile collects what the blocks before it
+        // have left, each of which has a part of that tile to leave.
         unsafe {
             let mut sums = Sums::<L, BN, BM>::declare();
             let mut recent = Self::recent();
@@ -312,8 +310,9 @@ impl<
                     let to = (&mut ring, &mut outbox);
                     parked = Self::finish(&mut sums, &p, (at.1, first), fetched, (to, cols));
                 }
-                // Here and not where the next part begins: of a loop whose first branches are those of an iterator ptxas does not find that lanes stay together, and keeps
-                // in registers of each lane what the loop over slices has in uniform ones.
+                // Here and not where the next part begins: of a loop whose first branches are those of an iterator
+                // ptxas does not find that lanes stay together, and keeps in registers of each lane what the loop over
+                // slices has in uniform ones.
                 if const { !Self::HAS_ROOM } {
                     next = Self::next(&mut parts, p);
                 }
@@ -327,9 +326,10 @@ impl<
         }
     }
 
-    /// Sums the products of so many slices of a tile of so many columns: of a warpgroup's rows of it, from `first` on. The second warpgroup may hold before its last slices,
-    /// which pays where tiles follow each other. While products are under way it does two things `meanwhile`: the first as soon as there are some, the
-    /// second, whose result it gives back, before it waits for the last ones.
+    /// Sums the products of so many slices of a tile of so many columns: of a warpgroup's rows of it, from `first` on.
+    /// The second warpgroup may hold before its last slices, which pays where tiles follow each other. While products
+    /// are under way it does two things `meanwhile`: the first as soon as there are some, the second, whose result it
+    /// gives back, before it waits for the last ones.
     ///
     /// # Safety
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
@@ -350,7 +350,8 @@ impl<
                 sums.clear();
                 return late();
             }
-            // Where tiles fit there is a slice at any rate, which is zero: with a way past all products ptxas runs one after another (C7515).
+            // Where tiles fit there is a slice at any rate, which is zero: with a way past all products ptxas runs one
+            // after another (C7515).
             let is_empty = const { FITS } && slices == 0;
             let slices = if const { FITS } { slices.max(1) } else { slices };
             let is_early = (slices - 1).min(EARLY);

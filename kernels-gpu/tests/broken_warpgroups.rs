@@ -197,7 +197,8 @@ unsafe fn send_parts(d: Mapped<'_>, outbox: &mut Outbox, room: SharedPtr<u8>, mi
     }
 }
 
-/// Parts of ones that the warps of a warpgroup write together, 64 rows of D each, sent as an outbox would but for the mistake.
+/// Parts of ones that the warps of a warpgroup write together, 64 rows of D each, sent as an outbox would but for the
+/// mistake.
 unsafe fn send_together(d: Mapped<'_>, room: SharedPtr<u8>, mistake: Mistake) {
     let thread = thread::thread_idx_x();
     let (warpgroup, warp) = (thread / THREADS, thread % THREADS / WARP);

@@ -1,5 +1,6 @@
-//! Warpgroups whose blocks are in clusters of two, or of two by two: the products are right wherever the edges of D lie, and each slice of B is fetched once
-//! for both of a column, each of A for both of a row. And what the simulator says of such a kernel that leaves something out, or says too much.
+//! Warpgroups whose blocks are in clusters of two, or of two by two: the products are right wherever the edges of D
+//! lie, and each slice of B is fetched once for both of a column, each of A for both of a row. And what the simulator
+//! says of such a kernel that leaves something out, or says too much.
 //!
 //! SAFETY of that kernel's `unsafe` blocks: it runs on the simulator alone, which checks every access.
 
@@ -254,7 +255,8 @@ fn clusters_take_one_pair_of_tiles_after_another() {
 
 #[test]
 fn clusters_keep_pace() {
-    // Slices of a piece that cut tiles evenly, unevenly and not at all; the simulator sees that words are left as they were.
+    // Slices of a piece that cut tiles evenly, unevenly and not at all; the simulator sees that words are left as they
+    // were.
     for kernel in pairs().filter(|kernel| kernel.layouts == Layouts::NN) {
         let rows = 5 * kernel.tile.bm - 7;
         for pace in [1, 3, 4, 100] {

@@ -42,7 +42,8 @@ fn bytes_of<T: Copy>(data: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) }
 }
 
-/// Runs a kernel on packed `m x k` and `k x n` matrices of small integers, stored as it takes them, and checks the product on the way.
+/// Runs a kernel on packed `m x k` and `k x n` matrices of small integers, stored as it takes them, and checks the
+/// product on the way.
 fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
     let kernel = kernel::<T>(name);
     let simulator = Simulator::new();
@@ -207,8 +208,8 @@ fn pipeline<T: Element>(name: &str) -> (u64, u64) {
 }
 
 /// Every element of the slices arrives by an asynchronous copy, those of A one by one (they are transposed on the way),
-/// those of B in vectors, and none passes through registers: all other stores to shared memory would add to these counts.
-/// There is one barrier a slice, and no bank is asked for two words at once.
+/// those of B in vectors, and none passes through registers: all other stores to shared memory would add to these
+/// counts. There is one barrier a slice, and no bank is asked for two words at once.
 fn check_pipeline<T: Element>(name: &str) {
     let tile = kernel::<T>(name).tile;
     let counters = count_even::<T>(name);
@@ -254,8 +255,8 @@ fn a_pipeline_reads_whole_sectors() {
     }
 }
 
-/// Where rows are not whole vectors B is copied one by one too, and what lies outside arrives as zeros: no copy is left out
-/// but those of slices past the end.
+/// Where rows are not whole vectors B is copied one by one too, and what lies outside arrives as zeros: no copy is left
+/// out but those of slices past the end.
 #[test]
 fn a_pipeline_fills_ragged_slices_with_zeros() {
     for name in ["pipelined", "pipelined_2_stages", "pipelined_4_stages"] {
@@ -362,8 +363,8 @@ fn ragged_edges_load_nothing_outside() {
     }
 }
 
-/// Slices are copied 16 bytes at a time, fragments are read by 16 bytes a lane, or elements of f32 that cannot be transposed, and nothing meets in a bank
-/// on the way there and back, whichever way the factors lie.
+/// Slices are copied 16 bytes at a time, fragments are read by 16 bytes a lane, or elements of f32 that cannot be
+/// transposed, and nothing meets in a bank on the way there and back, whichever way the factors lie.
 #[test]
 fn tensor_cores_read_and_write_shared_memory_without_bank_conflicts() {
     for name in ["tensor_core", "tensor_core64"] {

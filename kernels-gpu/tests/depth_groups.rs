@@ -1,5 +1,6 @@
-//! The kernels whose groups of warps share the depth of a tile, [`regemm_kernels::ladder::sliced_k`]: the order in which they sum, to the
-//! bit, and what they read from global memory and where it goes in shared memory, in exact counts from the simulator.
+//! The kernels whose groups of warps share the depth of a tile, [`regemm_kernels::ladder::sliced_k`]: the order in
+//! which they sum, to the bit, and what they read from global memory and where it goes in shared memory, in exact
+//! counts from the simulator.
 
 mod common;
 #[path = "common/order.rs"]
@@ -54,8 +55,8 @@ fn integers_are_exact_wherever_rows_start_and_end() {
     }
 }
 
-/// Every element of the factors is read once for each tile, however many groups there are, and no loads of the groups meet in a bank
-/// of shared memory.
+/// Every element of the factors is read once for each tile, however many groups there are, and no loads of the groups
+/// meet in a bank of shared memory.
 #[test]
 fn groups_read_each_slice_once() {
     let mut checked = 0;
@@ -69,7 +70,8 @@ fn groups_read_each_slice_once() {
         let elements = m * k * tiles_n + k * n * tiles_m;
         assert_eq!(counters.global_load_elements, elements, "{}", kernel.name);
         assert_eq!(counters.shared_load_conflicts, 0, "{}", kernel.name);
-        // Sums of groups are added by multiply-adds, too, and the epilogue, which may be another kernel's, scales by one more.
+        // Sums of groups are added by multiply-adds, too, and the epilogue, which may be another kernel's, scales by
+        // one more.
         let (added, scaled) = (u64::from(kernel.depth_groups - 1), kernel.reducer.is_none());
         let multiply_adds = m * n * (k + added + u64::from(scaled));
         assert_eq!(counters.fma, multiply_adds, "{}", kernel.name);

@@ -1,5 +1,6 @@
-//! Products of f32 on tensor cores by halves, on the simulator: all layouts and edges, batches, shared tiles and epilogues, and errors
-//! beside those of sums of f32. With every family of kernels for halves: those of warpgroups, and those of warps.
+//! Products of f32 on tensor cores by halves, on the simulator: all layouts and edges, batches, shared tiles and
+//! epilogues, and errors beside those of sums of f32. With every family of kernels for halves: those of warpgroups, and
+//! those of warps.
 
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::memory::GlobalPtr;
@@ -301,7 +302,8 @@ impl Product {
         Outcome { d: inside.into_iter().map(|(_, x)| x).collect(), counters }
     }
 
-    /// Panics unless each element is within `bound` times the sum of the products' magnitudes, and more than that where `k` is small beside it.
+    /// Panics unless each element is within `bound` times the sum of the products' magnitudes, and more than that where
+    /// `k` is small beside it.
     fn check(&self, layouts: Layouts) -> Counters {
         let outcome = self.run(layouts);
         let (exact, magnitudes) = self.exact();
@@ -498,7 +500,8 @@ fn tf32(x: f32) -> f32 {
     f32::from_bits((x.to_bits() + half) & !((1 << DROPPED) - 1))
 }
 
-/// In norm and element by element, for values of all kinds and depths; where tensor cores round factors to TF32 that is not so.
+/// In norm and element by element, for values of all kinds and depths; where tensor cores round factors to TF32 that is
+/// not so.
 #[test]
 fn errors_are_no_larger_than_those_of_f32() {
     let kinds: [(&str, Values); 3] = [("normal", normal), ("uniform", uniform), ("wide", wide)];
@@ -517,8 +520,8 @@ fn errors_are_no_larger_than_those_of_f32() {
     }
 }
 
-/// As sums of f32 in parts of 64 that are added up in the end, with K split and without. Those that take over every 32 of k, or add to one sum every 16, are twice as far
-/// off.
+/// As sums of f32 in parts of 64 that are added up in the end, with K split and without. Those that take over every 32
+/// of k, or add to one sum every 16, are twice as far off.
 #[test]
 fn errors_of_sums_in_two_steps_do_not_grow_with_the_depth() {
     let product = Product { a: uniform, b: uniform, family: IN_SLICES, ..product(48, 64, 512) };
@@ -539,7 +542,8 @@ fn slice_of_b<const FIRST: u32>(_: u32, k: u32, col: u32) -> f32 {
     uniform(2, FIRST + k, col)
 }
 
-/// Each slice is what a block that finishes makes of it, and they are added up in order, the last one shorter than the others.
+/// Each slice is what a block that finishes makes of it, and they are added up in order, the last one shorter than the
+/// others.
 #[test]
 fn slices_are_products_of_their_own() {
     let slice = |a: Values, b: Values, k| {
@@ -565,7 +569,8 @@ fn slices_beyond_f32_are_infinite() {
     assert!(run(SLICE).iter().all(|d| d.is_nan()));
 }
 
-/// Three products on tensor cores, whose operands lie in shared memory without conflicts of banks, and as bulk copies bring them.
+/// Three products on tensor cores, whose operands lie in shared memory without conflicts of banks, and as bulk copies
+/// bring them.
 #[test]
 fn work_is_three_products() {
     for product in by_all(product(128, 128, 128)) {

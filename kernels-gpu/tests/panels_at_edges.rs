@@ -1,4 +1,5 @@
-//! What comes to shared memory of a panel that A or B does not fill: whole boxes where rows of it run across, rows inside where they run along k.
+//! What comes to shared memory of a panel that A or B does not fill: whole boxes where rows of it run across, rows
+//! inside where they run along k.
 
 use cuda_std::wgmma::{KMajor, MnMajor};
 use half::bf16;

@@ -1,4 +1,5 @@
-//! The copies of factors in aligned rows, on the simulator: all of what they hold, what they leave alone, and what is read.
+//! The copies of factors in aligned rows, on the simulator: all of what they hold, what they leave alone, and what is
+//! read.
 
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
@@ -9,8 +10,8 @@ use regemm_kernels::table::REPACKER;
 /// What is in memory where nothing is written.
 const CANARY: Unit = 0xDEAD;
 
-/// Matrices of one factor, and where their units lie: `start` behind a multiple of 16 bytes, `gap` from the end of a row to the next,
-/// and `behind` from the end of a matrix, with a gap, to the next.
+/// Matrices of one factor, and where their units lie: `start` behind a multiple of 16 bytes, `gap` from the end of a
+/// row to the next, and `behind` from the end of a matrix, with a gap, to the next.
 #[derive(Clone, Copy, Debug)]
 struct Factor {
     rows: u32,
@@ -192,8 +193,8 @@ fn only_elements_of_the_factor_are_read() {
         assert_eq!(loaded(Factor { start, ..packed(1, 1) }), 2);
         assert_eq!(loaded(Factor { start, gap: 8, ..packed(4, 3) }), 4 * 3 * 2);
     }
-    // The units 1 to 24: the first eight begin before and the last eight end behind what whole vectors hold of them, which is
-    // 8 to 23 and has those between.
+    // The units 1 to 24: the first eight begin before and the last eight end behind what whole vectors hold of them,
+    // which is 8 to 23 and has those between.
     assert_eq!(loaded(Factor { start: 1, ..packed(1, 24) }), 16 + 32 + 16);
     // The same in each row, where there are gaps between them.
     assert_eq!(loaded(Factor { start: 1, gap: 8, ..packed(3, 24) }), 3 * (16 + 32 + 16));

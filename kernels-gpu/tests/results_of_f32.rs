@@ -1,5 +1,5 @@
-//! Products of f16 and bf16 whose results are f32: nothing is rounded on the way to D, nor what the epilogue reads; wherever the edges of
-//! D lie, and whether bulk copies can store it or not.
+//! Products of f16 and bf16 whose results are f32: nothing is rounded on the way to D, nor what the epilogue reads;
+//! wherever the edges of D lie, and whether bulk copies can store it or not.
 
 use cuda_std::bulk_copy::TensorMap;
 use cuda_std::entry::KernelEntry;
@@ -26,7 +26,8 @@ use regemm_kernels::warpgroup::split::SplitWarpgroup;
 use std::ffi::c_void;
 
 gemm_kernels! {
-    /// Tiles of which the library has none with such results, or none at all: two pieces of 64 rows for each warpgroup, and 192 columns.
+    /// Tiles of which the library has none with such results, or none at all: two pieces of 64 rows for each warpgroup,
+    /// and 192 columns.
     OTHERS:
 
     tall_bf16_f32 = Warpgroup<bf16, 256, 128, 64, 3, Nn, 1, f32>, epilogue = Linear<f32>, min_blocks = 1, factors = mapped;
@@ -128,7 +129,8 @@ fn map<T: Element>(
 }
 
 impl Product {
-    /// Runs a kernel of the table, in slices of this depth where it takes slices, and checks all of D and what lies between its rows.
+    /// Runs a kernel of the table, in slices of this depth where it takes slices, and checks all of D and what lies
+    /// between its rows.
     fn check(&self, name: &str, slice_depth: u32) -> Counters {
         let mut kernels = KERNELS.iter().chain(OTHERS);
         let kernel = kernels.find(|kernel| kernel.name == name).expect("it is in a table");
@@ -247,8 +249,8 @@ impl Product {
         counters
     }
 
-    /// How far off an element of D may be, relative to itself: not at all, but where GELU by tanh is the short form of it, or may be. As both bounds say, which are multiplied by at most
-    /// 128 where results are nearly zero.
+    /// How far off an element of D may be, relative to itself: not at all, but where GELU by tanh is the short form of
+    /// it, or may be. As both bounds say, which are multiplied by at most 128 where results are nearly zero.
     fn tolerance(&self) -> f32 {
         if self.activation == Activation::GeluTanh {
             let ulps = <f32 as Elementary>::GELU_TANH_ULPS + SHORT_GELU_TANH_ULPS;
@@ -326,7 +328,8 @@ fn all_columns_of_wide_tiles_and_several_tiles() {
     }
 }
 
-/// Of as many sums as in two halves one copy of the code is for both, and parts of D leave in each; of fewer there is code for all.
+/// Of as many sums as in two halves one copy of the code is for both, and parts of D leave in each; of fewer there is
+/// code for all.
 #[test]
 fn gelu_by_tanh_of_wide_high_and_narrow_tiles() {
     let of = |m, n| Product {
@@ -348,7 +351,8 @@ fn gelu_by_tanh_of_wide_high_and_narrow_tiles() {
 fn high_tiles_and_those_of_192_columns() {
     for kernel in OTHERS {
         let Tile { bm, bn, bk, .. } = kernel.tile;
-        // Two tiles in either direction, the last ones cut; in the middle of a piece of 64 rows, at its first row, and not at all.
+        // Two tiles in either direction, the last ones cut; in the middle of a piece of 64 rows, at its first row, and
+        // not at all.
         for (m, n) in [(bm + bm / 2 + 7, bn + 68), (bm + bm / 2 + 1, bn - 3), (bm, bn)] {
             for product in epilogues(Product { m, n, k: 3 * bk + 5, ..PLAIN }) {
                 product.check(kernel.name, 2 * bk);

@@ -1,5 +1,6 @@
-//! The rungs whose factors may lie in any layout, [`regemm_kernels::ladder::warp_tiled`] and [`regemm_kernels::ladder::decoupled`]: what they
-//! do, in exact counts from the simulator, and that they compute the bits of [`regemm_kernels::ladder::naive`].
+//! The rungs whose factors may lie in any layout, [`regemm_kernels::ladder::warp_tiled`] and
+//! [`regemm_kernels::ladder::decoupled`]: what they do, in exact counts from the simulator, and that they compute the
+//! bits of [`regemm_kernels::ladder::naive`].
 
 mod common;
 
@@ -13,8 +14,8 @@ use regemm_kernels::layout::{Layout, Layouts, Nt, Tn, Tt};
 use regemm_kernels::table::KERNELS;
 
 regemm_kernels::gemm_kernels! {
-    /// Small tiles that the table has no row for: the fewest stages, slices of one round and of several, and thread tiles
-    /// that are not square.
+    /// Small tiles that the table has no row for: the fewest stages, slices of one round and of several, and thread
+    /// tiles that are not square.
     OTHERS:
 
     warp_tiled_2_stages_f32 = WarpTiled<f32, 64, 64, 8, 8, 4, 2>, epilogue = Linear<f32>, min_blocks = 1;
@@ -82,15 +83,16 @@ impl Work {
         }
     }
 
-    /// Elements of fragments that all threads read: one k more than are multiplied, because those of the next are read first.
+    /// Elements of fragments that all threads read: one k more than are multiplied, because those of the next are read
+    /// first.
     fn fragments(&self, kernel: &KernelInfo) -> u64 {
         let values = if self.depth == 0 { 0 } else { self.depth + 1 };
         self.blocks * self.threads * values * u64::from(kernel.tile.tm + kernel.tile.tn)
     }
 }
 
-/// Elements of A and B inside of the matrices: each row of A once for every tile along a row of D, each column of B once for
-/// every tile along a column.
+/// Elements of A and B inside of the matrices: each row of A once for every tile along a row of D, each column of B
+/// once for every tile along a column.
 fn operand_elements(kernel: &KernelInfo, product: &Product) -> u64 {
     let Product { m, n, k, .. } = *product;
     let (tiles_m, tiles_n) = (m.div_ceil(kernel.tile.bm), n.div_ceil(kernel.tile.bn));
@@ -116,8 +118,8 @@ fn every_tile_is_there_in_all_layouts() {
     }
 }
 
-/// A factor whose stored rows are rows of the slices is copied in vectors, one that is transposed on the way element by element;
-/// in either case a warp reads whole sectors, nothing is read twice, and no two lanes meet in a bank.
+/// A factor whose stored rows are rows of the slices is copied in vectors, one that is transposed on the way element by
+/// element; in either case a warp reads whole sectors, nothing is read twice, and no two lanes meet in a bank.
 #[test]
 fn slices_arrive_in_whole_sectors_without_bank_conflicts_in_all_layouts() {
     for kernel in kernels() {
@@ -142,7 +144,8 @@ fn slices_arrive_in_whole_sectors_without_bank_conflicts_in_all_layouts() {
     }
 }
 
-/// Rows that are not whole vectors are copied element by element whatever the layout, and what lies outside arrives as zeros.
+/// Rows that are not whole vectors are copied element by element whatever the layout, and what lies outside arrives as
+/// zeros.
 #[test]
 fn ragged_slices_are_read_inside_the_matrices_alone_and_without_bank_conflicts() {
     for kernel in kernels() {
@@ -162,8 +165,8 @@ fn ragged_slices_are_read_inside_the_matrices_alone_and_without_bank_conflicts()
     }
 }
 
-/// Rows of the slice of A are a vector longer than they have elements where it is row-major, so transposed on the way, and those of B
-/// where it is not.
+/// Rows of the slice of A are a vector longer than they have elements where it is row-major, so transposed on the way,
+/// and those of B where it is not.
 #[test]
 fn a_stage_is_padded_where_a_factor_is_transposed_and_a_ring_has_two_barriers_a_stage() {
     const BARRIER_BYTES: u64 = 8;
@@ -253,8 +256,8 @@ fn decoupled_warps_meet_once_and_wait_for_stages() {
     }
 }
 
-/// Checks a kernel's D of one product, stored in several ways, against the row-major [`regemm_kernels::ladder::naive`] and, of
-/// integers, against the exact product.
+/// Checks a kernel's D of one product, stored in several ways, against the row-major [`regemm_kernels::ladder::naive`]
+/// and, of integers, against the exact product.
 fn check(kernel: &KernelInfo, product: Product, storages: &[Storage]) {
     let naive = KERNELS.iter().find(|kernel| kernel.name == "naive_f32").unwrap();
     for values in [Values::Integers, Values::Normals] {
@@ -310,7 +313,8 @@ fn bits_of_naive_wherever_rows_start() {
     }
 }
 
-/// Rows that start at multiples of 16 bytes but do not consist of whole vectors: what follows their ends belongs to others.
+/// Rows that start at multiples of 16 bytes but do not consist of whole vectors: what follows their ends belongs to
+/// others.
 #[test]
 fn aligned_rows_of_odd_length_are_read_to_their_ends() {
     let storage = Storage { start: 0, gap: 3 };

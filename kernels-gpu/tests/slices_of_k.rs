@@ -1,5 +1,6 @@
-//! The kernels among whose blocks K is split, [`regemm_kernels::ladder::split_k`] and [`regemm_kernels::ladder::skinny`]: the order in which they
-//! sum, to the bit, and how often they read the factors, in exact counts from the simulator.
+//! The kernels among whose blocks K is split, [`regemm_kernels::ladder::split_k`] and
+//! [`regemm_kernels::ladder::skinny`]: the order in which they sum, to the bit, and how often they read the factors, in
+//! exact counts from the simulator.
 
 mod common;
 #[path = "common/order.rs"]
@@ -33,7 +34,8 @@ const WARP: u32 = 32;
 /// Neither starts nor rows are aligned.
 const ODD: Storage = Storage { start: 1, gap: 3 };
 
-/// The kernels whose K is split and whose results are of their factors' type: of f32 all, of f16 and bf16 those that need no tensor maps.
+/// The kernels whose K is split and whose results are of their factors' type: of f32 all, of f16 and bf16 those that
+/// need no tensor maps.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
     let types = [Dtype::F32, Dtype::F16, Dtype::Bf16];
     let of_types = KERNELS.iter().filter(move |kernel| types.contains(&kernel.dtype));
@@ -53,7 +55,8 @@ impl Epilogue<f32> for Halved {
     }
 }
 
-/// A row without it would store sums that nobody adds up, and one for another epilogue read what is not there. In a table this is a constant, so such a row does not compile.
+/// A row without it would store sums that nobody adds up, and one for another epilogue read what is not there. In a
+/// table this is a constant, so such a row does not compile.
 #[test]
 fn a_row_names_a_reducer_of_its_epilogue_where_k_is_split_and_there_alone() {
     type Split = SplitK<f32, 64, 128, 16, 8, 8, 3, Nn>;
@@ -139,8 +142,9 @@ fn integers_are_exact_wherever_rows_start_and_end() {
     }
 }
 
-/// Every element of the large factor is read by one thread, once, whatever the layout and however many slices there are, and
-/// where rows are aligned in whole sectors. What else is read is the small factor: once by each thread that multiplies it.
+/// Every element of the large factor is read by one thread, once, whatever the layout and however many slices there
+/// are, and where rows are aligned in whole sectors. What else is read is the small factor: once by each thread that
+/// multiplies it.
 #[test]
 fn skinny_kernels_read_the_large_factor_once() {
     for kernel in kernels().filter(|kernel| kernel.rung == Rung::Skinny) {
@@ -184,7 +188,8 @@ fn skinny_kernels_read_the_large_factor_once() {
     }
 }
 
-/// The reducer reads whole vectors of sums, so all of what is in the workspace has to be written, whatever is between the rows' ends.
+/// The reducer reads whole vectors of sums, so all of what is in the workspace has to be written, whatever is between
+/// the rows' ends.
 #[test]
 fn skinny_kernels_write_all_of_the_workspace() {
     fn check<T: Element<Acc = f32>>() {

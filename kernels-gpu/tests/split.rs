@@ -1,4 +1,5 @@
-//! Factors of f32 in two halves, on the simulator: what the halves hold, what is known of the lines, and what is left alone.
+//! Factors of f32 in two halves, on the simulator: what the halves hold, what is known of the lines, and what is left
+//! alone.
 
 use cuda_std::entry::KernelEntry;
 use cuda_std::memory::GlobalPtr;
@@ -11,8 +12,8 @@ use regemm_kernels::table::{ROUNDER, SPLITTER};
 /// What is in memory where nothing is written: an exponent that no line has, and a half that no test expects.
 const CANARY: u16 = 0x7EAD;
 
-/// Matrices of one factor, and where their elements lie: `start` behind a multiple of 16 bytes, `gap` from the end of a row to the next,
-/// and `behind` from the end of a matrix, with a gap, to the next.
+/// Matrices of one factor, and where their elements lie: `start` behind a multiple of 16 bytes, `gap` from the end of a
+/// row to the next, and `behind` from the end of a matrix, with a gap, to the next.
 #[derive(Clone, Copy)]
 struct Factor {
     rows: u32,
@@ -145,8 +146,8 @@ impl Outcome {
         (high + low / f64::from(LOW_FACTOR)) / 2f64.powi(self.line(matrix, row, col).exponent())
     }
 
-    /// Panics unless the halves hold 22 bits of each element, lines are scaled to below 2^15, and what lies behind rows is zero up to a
-    /// whole chunk, and what it was from there.
+    /// Panics unless the halves hold 22 bits of each element, lines are scaled to below 2^15, and what lies behind rows
+    /// is zero up to a whole chunk, and what it was from there.
     fn check(&self) {
         let Factor { rows, cols, across, count, element, .. } = self.factor;
         for matrix in 0..count {
@@ -234,7 +235,8 @@ fn one_factor_alone() {
     assert_eq!(Split::new(Part::NONE, Part::NONE).blocks(), 0);
 }
 
-/// Every element is loaded by whole vectors or sectors, and each half stored once. What a thread has loaded last it does not load again.
+/// Every element is loaded by whole vectors or sectors, and each half stored once. What a thread has loaded last it
+/// does not load again.
 #[test]
 fn all_is_loaded_as_often_as_it_must_be_and_stored_once() {
     for (rows, cols, across, again) in
@@ -251,7 +253,8 @@ fn all_is_loaded_as_often_as_it_must_be_and_stored_once() {
     }
 }
 
-/// Where there is to be one half it is the nearest f16, those of a matrix follow those of the one before, and no more is stored.
+/// Where there is to be one half it is the nearest f16, those of a matrix follow those of the one before, and no more
+/// is stored.
 #[test]
 fn high_halves_alone_are_stored() {
     let along = Factor { count: 2, behind: 3, gap: 1, ..packed(18, 70, false) };

@@ -1,4 +1,5 @@
-//! What epilogues are told where [A and B are swapped](regemm_kernels::swapped): places of D, though sums are those of its transpose.
+//! What epilogues are told where [A and B are swapped](regemm_kernels::swapped): places of D, though sums are those of
+//! its transpose.
 
 use regemm_kernels::epilogue::Epilogue;
 use regemm_kernels::epilogue::pairs::{PAIRS, Pairs, PairsAt, ROWS};
@@ -17,7 +18,8 @@ impl Epilogue<half::bf16> for Place {
 fn values_are_of_the_places_that_epilogues_are_told() {
     const UNTOUCHED: f32 = -1.0;
     for swapped in [false, true] {
-        // 16 rows and 32 columns from (48, 64) on, of which this lane has the second pair, in a matrix that ends among them.
+        // 16 rows and 32 columns from (48, 64) on, of which this lane has the second pair, in a matrix that ends among
+        // them.
         let at = PairsAt { row: 48, col: 66, m: 50, n: 91, swapped, is_scarce: false };
         let mut values: Pairs<f32> = [[[UNTOUCHED; 2]; PAIRS]; ROWS];
         // SAFETY: the epilogue reads nothing.

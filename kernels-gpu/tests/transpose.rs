@@ -1,4 +1,5 @@
-//! Copies of factors with rows and columns exchanged, on the simulator: all of what they hold, what they leave alone, and what is read.
+//! Copies of factors with rows and columns exchanged, on the simulator: all of what they hold, what they leave alone,
+//! and what is read.
 
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
@@ -9,8 +10,8 @@ use regemm_kernels::table::TRANSPOSER;
 /// What is in memory where nothing is written.
 const CANARY: u32 = 0xDEAD_BEEF;
 
-/// Elements of four bytes: `start` behind a multiple of 16 bytes, `gap` from the end of a row to the next, and `behind` from the end of a
-/// matrix, with a gap, to the next.
+/// Elements of four bytes: `start` behind a multiple of 16 bytes, `gap` from the end of a row to the next, and `behind`
+/// from the end of a matrix, with a gap, to the next.
 #[derive(Clone, Copy, Debug)]
 struct Factor {
     rows: u32,

@@ -1,5 +1,5 @@
-//! The kernels of regemm's parameter sweep: one for each configuration of block tile, thread tile, loop order and staging,
-//! as PTX of their own that ordinary builds do not pay for.
+//! The kernels of regemm's parameter sweep: one for each configuration of block tile, thread tile, loop order and
+//! staging, as PTX of their own that ordinary builds do not pay for.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | [`space`] | the configurations, and an instantiation of each that can run |
 //! | [`registers`] | how many registers a thread needs, and how many blocks that leaves room for |
 //!
-//! Everything else comes from [`regemm_kernels`]: the loop order with sums in registers throughout is its microkernel, the
-//! ways of staging are its rungs.
+//! Everything else comes from [`regemm_kernels`]: the loop order with sums in registers throughout is its microkernel,
+//! the ways of staging are its rungs.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 

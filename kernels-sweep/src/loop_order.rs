@@ -1,8 +1,9 @@
 //! Partial sums that go back to memory: the loop orders in which k is not the innermost loop.
 //!
-//! In all of them a block owns `BM x BN` elements of D and a thread `TM x TN` of those, operands come through shared memory
-//! in slices of `BK`, and each element of D is summed over k in ascending order. They differ in where the loop over k stands
-//! among the loops over a thread's elements, and that decides how long a partial sum can stay in a register:
+//! In all of them a block owns `BM x BN` elements of D and a thread `TM x TN` of those, operands come through shared
+//! memory in slices of `BK`, and each element of D is summed over k in ascending order. They differ in where the loop
+//! over k stands among the loops over a thread's elements, and that decides how long a partial sum can stay in a
+//! register:
 //!
 //! | order | loops of a thread | partial sums go to memory and back |
 //! |---|---|---|
@@ -10,10 +11,10 @@
 //! | k after the thread loops | every slice, then the elements, then the k of the slice | for every slice: `STEP = BK` |
 //! | k innermost | the elements, then every k | never: [`regemm_kernels::ladder::microkernel`] |
 //!
-//! A compiler given the first order reads, changes and writes every element of D once for each k. The thread tile is held in
-//! registers here for `STEP` values of k, each operand loaded once for its whole column or row as in the microkernel, so
-//! that nothing but the traffic of the partial sums tells the three apart: an element of D is read `ceil(K / STEP) - 1` times
-//! and written `ceil(K / STEP) + 1` times, where the microkernel writes it once.
+//! A compiler given the first order reads, changes and writes every element of D once for each k. The thread tile is
+//! held in registers here for `STEP` values of k, each operand loaded once for its whole column or row as in the
+//! microkernel, so that nothing but the traffic of the partial sums tells the three apart: an element of D is read
+//! `ceil(K / STEP) - 1` times and written `ceil(K / STEP) + 1` times, where the microkernel writes it once.
 //!
 //! The order of the additions is the same, and sums are parked in their own type, so the bits of the result are, too.
 
@@ -27,12 +28,12 @@ use regemm_kernels::slices::{Slices, Stager, shared_bytes};
 use regemm_kernels::thread_tile::ThreadTile;
 use regemm_kernels::tile::{Origin, block_tile};
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, and partial sums that are in D between every
-/// `STEP` values of k and the next; `STEP` divides `BK`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, and partial sums that are in D between
+/// every `STEP` values of k and the next; `STEP` divides `BK`.
 ///
 /// # Contract
-/// That of [`GemmKernel`], with one difference: D is where partial sums are kept, so C must not be D. They are rounded to
-/// elements of D, which is why the element type is its own accumulator.
+/// That of [`GemmKernel`], with one difference: D is where partial sums are kept, so C must not be D. They are rounded
+/// to elements of D, which is why the element type is its own accumulator.
 pub struct LoopOrder<
     T,
     const BM: usize,

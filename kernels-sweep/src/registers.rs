@@ -1,13 +1,13 @@
 //! How many registers a thread of a configuration needs, and how many blocks that leaves room for.
 //!
-//! Two estimates from the sizes alone, since what a thread takes in the end is up to the compiler: [`needed`] decides what
-//! cannot run, [`min_blocks`] is what the compiler is asked to leave room for.
+//! Two estimates from the sizes alone, since what a thread takes in the end is up to the compiler: [`needed`] decides
+//! what cannot run, [`min_blocks`] is what the compiler is asked to leave room for.
 
 use regemm_kernels::kernel::{GemmKernel, Rung, Tile};
 use regemm_kernels::slices::ROUND;
 
-/// Most registers that a thread can name. This and all other limits: CUDA C++ Programming Guide, "Technical Specifications
-/// per Compute Capability".
+/// Most registers that a thread can name. This and all other limits: CUDA C++ Programming Guide, "Technical
+/// Specifications per Compute Capability".
 pub const PER_THREAD: u32 = 255;
 
 /// Registers of a multiprocessor, which are also the most that a block can have.
@@ -27,19 +27,20 @@ const POSITIONS: u32 = 16;
 /// As [`POSITIONS`], where the compiler may keep what it could also compute again.
 const COMFORTABLE_POSITIONS: u32 = 32;
 
-/// Shared memory of a multiprocessor of compute capability 9.0 in bytes, and what the system takes of it for each block.
+/// Shared memory of a multiprocessor of compute capability 9.0 in bytes, and what the system takes of it for each
+/// block.
 const SHARED: u32 = 228 * 1024;
 const SHARED_OF_SYSTEM: u32 = 1024;
 
 /// Most blocks resident on a multiprocessor: the fewest of all compute capabilities from 7.5 on.
 const BLOCKS: u32 = 16;
 
-/// Registers without which a thread cannot work: its sums, a column and a row of operands, positions, and its share of the
-/// next slices where it carries that while it multiplies ([`Rung::DoubleBuffered`]). For each element it carries one and a
-/// half, as loads that are under way have predicates and addresses.
+/// Registers without which a thread cannot work: its sums, a column and a row of operands, positions, and its share of
+/// the next slices where it carries that while it multiplies ([`Rung::DoubleBuffered`]). For each element it carries
+/// one and a half, as loads that are under way have predicates and addresses.
 ///
-/// How much those take is found by experiment. What needs more by this measure than it can have, ptxas 13.0 compiles with 176
-/// to 1536 bytes of local memory a thread; other double-buffered kernels with less, and mostly with none.
+/// How much those take is found by experiment. What needs more by this measure than it can have, ptxas 13.0 compiles
+/// with 176 to 1536 bytes of local memory a thread; other double-buffered kernels with less, and mostly with none.
 pub const fn needed(tile: Tile, rung: Rung) -> u32 {
     let carried = carried(tile, rung) * 3 / 2;
     tile.tm * tile.tn + tile.tm + tile.tn + carried + POSITIONS
@@ -63,9 +64,9 @@ const fn carried(tile: Tile, rung: Rung) -> u32 {
     }
 }
 
-/// Blocks for which a multiprocessor's registers should have room, if a thread takes as many as are comfortable: beside its
-/// sums the operands of one k while those of the one before are multiplied, or what it moves at a time. No more than shared
-/// memory has room for.
+/// Blocks for which a multiprocessor's registers should have room, if a thread takes as many as are comfortable: beside
+/// its sums the operands of one k while those of the one before are multiplied, or what it moves at a time. No more
+/// than shared memory has room for.
 pub const fn min_blocks<K: GemmKernel>() -> u32 {
     let tile = K::TILE;
     let sums = tile.tm * tile.tn;

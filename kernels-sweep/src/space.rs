@@ -1,10 +1,10 @@
 //! The space of configurations, and an instantiation of each that can run.
 //!
-//! The space is written down once, below: lists of block tiles, and lines of kinds of kernel, thread tiles and lists, each
-//! kind with each thread tile on each block tile. Macros make rows of [`gemm_kernels!`] of it; every row is a PTX entry, and
-//! [`kernels`] gives the tables of all rows. A kernel is named after its configuration:
-//! `sweep_64x64x32_8x4_k_innermost_single` has block tiles of `64 x 64 x 32`, thread tiles of `8 x 4`, k as the innermost loop
-//! and a single stage.
+//! The space is written down once, below: lists of block tiles, and lines of kinds of kernel, thread tiles and lists,
+//! each kind with each thread tile on each block tile. Macros make rows of [`gemm_kernels!`] of it; every row is a PTX
+//! entry, and [`kernels`] gives the tables of all rows. A kernel is named after its configuration:
+//! `sweep_64x64x32_8x4_k_innermost_single` has block tiles of `64 x 64 x 32`, thread tiles of `8 x 4`, k as the
+//! innermost loop and a single stage.
 //!
 //! What no GPU can run is left out: see [`crate::registers`], and blocks of more than 1024 threads.
 

@@ -25,8 +25,8 @@ fn traffic_of_d(kernel: &KernelInfo, product: Product, counters: &Counters) -> (
     (counters.global_load_elements - operands(kernel, product), counters.global_store_elements)
 }
 
-/// In the standard order an element of D is loaded for every k but the first, and stored for every k and once at the end;
-/// after the loops over threads for every slice instead; with k innermost it is stored once.
+/// In the standard order an element of D is loaded for every k but the first, and stored for every k and once at the
+/// end; after the loops over threads for every slice instead; with k innermost it is stored once.
 #[test]
 fn partial_sums_go_to_memory_as_often_as_the_order_says() {
     // Whole tiles and slices; ragged ones, with a last slice of 5; one slice that is not full.

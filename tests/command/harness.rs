@@ -64,8 +64,8 @@ pub fn succeed(folder: &Path, line: &str) -> String {
     text(&output.stdout)
 }
 
-/// Runs a command line that must fail with this code, say one line on standard error that holds all these words, and leave
-/// no new file behind.
+/// Runs a command line that must fail with this code, say one line on standard error that holds all these words, and
+/// leave no new file behind.
 #[track_caller]
 pub fn fail(folder: &Path, line: &str, code: i32, words: &[&str]) {
     let before = listing(folder);

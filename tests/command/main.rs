@@ -1,6 +1,7 @@
 //! The command `regemm` as scripts and people meet it, on the simulator.
 //!
-//! Input files are written byte by byte, so that the reader is tested against the format and not against its own writer.
+//! Input files are written byte by byte, so that the reader is tested against the format and not against its own
+//! writer.
 //!
 //! | file | theme |
 //! |---|---|

@@ -113,8 +113,8 @@ fn kernels_of_precisions_have_names_like_others() {
     assert_eq!(names, ["tf32_f32", "halves64_nt_f32", "tiled16_f32"]);
 }
 
-/// The stand-in for a driver gives every kernel 32 registers and as many blocks as there are threads for. That is wrong where
-/// shared memory has room for fewer.
+/// The stand-in for a driver gives every kernel 32 registers and as many blocks as there are threads for. That is wrong
+/// where shared memory has room for fewer.
 #[test]
 fn an_answer_of_the_driver_that_differs_is_a_failure() {
     let name = "occupancy::an_answer_of_the_driver_that_differs_is_a_failure";
@@ -197,7 +197,8 @@ fn what_cannot_be_launched_is_said_with_the_reason() {
     assert!(reason.contains("shared memory"), "{reason}");
 }
 
-/// For an architecture that lacks what a kernel needs its entry is compiled to the end of a launch: four registers, which say nothing.
+/// For an architecture that lacks what a kernel needs its entry is compiled to the end of a launch: four registers,
+/// which say nothing.
 #[test]
 fn what_an_architecture_lacks_is_said_instead_of_what_its_stub_takes() {
     for (gpu, dtype, kernel, reason) in [

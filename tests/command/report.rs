@@ -55,7 +55,8 @@ fn what_subcommands_print_becomes_sections_of_a_page() {
     ];
     assert_eq!(headings, expected);
     let cells = texts(&page, "td, th");
-    // 32 x 32 x 33 multiply-adds, one of them the epilogue; what lanes of naive load for 64 x 64 x 64; the record's speeds.
+    // 32 x 32 x 33 multiply-adds, one of them the epilogue; what lanes of naive load for 64 x 64 x 64; the record's
+    // speeds.
     for cell in ["33,792", "2,097,152", "12.34", "56.78", "naive_f32", "pipelined_f32", "580.1"] {
         assert!(cells.iter().any(|found| found == cell), "`{cell}` is missing among {cells:?}");
     }

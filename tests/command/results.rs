@@ -49,7 +49,8 @@ fn mul_obeys_every_part_of_the_operation() {
     }
 }
 
-/// Each has a kernel of its own, and says what the library would have chosen otherwise. 1 + 2^-11 is rounded by those that keep 11 bits.
+/// Each has a kernel of its own, and says what the library would have chosen otherwise. 1 + 2^-11 is rounded by those
+/// that keep 11 bits.
 #[test]
 fn mul_computes_in_the_precision_that_is_asked_for() {
     let folder = sample();
@@ -72,7 +73,8 @@ fn mul_computes_in_the_precision_that_is_asked_for() {
     }
 }
 
-/// Tensor cores cut off so little that a product of ones shows nothing of it: what shows is the kernel, and by which bound it is verified.
+/// Tensor cores cut off so little that a product of ones shows nothing of it: what shows is the kernel, and by which
+/// bound it is verified.
 #[test]
 fn mul_takes_sums_over_to_f32_where_that_is_asked_for() {
     let folder = sample();
@@ -111,7 +113,8 @@ fn mul_takes_sums_over_to_f32_where_that_is_asked_for() {
     refused("--as f16 --results f32 --kernel warpgroup", &["warpgroup_f16_f32", "warpgroup128"]);
 }
 
-/// Infinities that halves make NaN of, and elements that have no bits beside much larger ones, are what a precision is worth.
+/// Infinities that halves make NaN of, and elements that have no bits beside much larger ones, are what a precision is
+/// worth.
 #[test]
 fn mul_verifies_by_what_a_precision_promises() {
     let folder = sample();

@@ -120,7 +120,8 @@ fn explain_says_how_large_tiles_are_that_fit() {
     assert!(of_tiles.contains("144 x 128"), "{said}");
 }
 
-/// Results of another type than factors have times of their own, of kernels that have no twin for short ones among them.
+/// Results of another type than factors have times of their own, of kernels that have no twin for short ones among
+/// them.
 #[test]
 fn results_of_f32_are_chosen_by_times_of_their_own() {
     let folder = tempfile::tempdir().unwrap();

@@ -101,8 +101,9 @@ fn what_is_said_of_a_failure_stands_in_lines_of_its_own() {
     }
 }
 
-/// On a GPU that computes nothing all results stay NaN, so that every problem with elements is a failure. Of the kernels one is for all
-/// element types and one for few of them, so that the types there are to draw from are fewer where that one is named alone.
+/// On a GPU that computes nothing all results stay NaN, so that every problem with elements is a failure. Of the
+/// kernels one is for all element types and one for few of them, so that the types there are to draw from are fewer
+/// where that one is named alone.
 #[test]
 fn a_failure_is_repeated_by_the_command_that_it_prints() {
     let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,8 @@ fn capture(stream: &Stream, enqueue: impl FnOnce()) {
     assert!(is_captured(stream, enqueue), "the capture is lost");
 }
 
-/// Captures what a function puts on a stream, as another library would: through the driver. Whether there is a graph in the end.
+/// Captures what a function puts on a stream, as another library would: through the driver. Whether there is a graph in
+/// the end.
 fn is_captured(stream: &Stream, enqueue: impl FnOnce()) -> bool {
     type Begin = unsafe extern "C" fn(*mut c_void, i32) -> i32;
     // SAFETY: the stand-in for the driver, which is loaded already; the signature is its own.
@@ -128,7 +129,8 @@ fn what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on() {
     });
 }
 
-/// Another thread may know nothing of a capture, which may begin at any moment. What is asked for then is refused, and not spoilt for ever.
+/// Another thread may know nothing of a capture, which may begin at any moment. What is asked for then is refused, and
+/// not spoilt for ever.
 #[test]
 fn a_capture_that_begins_while_somebody_waits_spoils_nothing() {
     let name = "capture::a_capture_that_begins_while_somebody_waits_spoils_nothing";

@@ -31,8 +31,8 @@ fn copies_go_there_and_back() {
     });
 }
 
-/// Work on different streams may run at the same time, so that each stream has memory of its own for sums that are not finished,
-/// which grows once; and none where it is given.
+/// Work on different streams may run at the same time, so that each stream has memory of its own for sums that are not
+/// finished, which grows once; and none where it is given.
 #[test]
 fn unfinished_sums_take_memory_of_each_stream() {
     in_child("memory::unfinished_sums_take_memory_of_each_stream", Driver::Fake, &[], |path| {
@@ -67,8 +67,8 @@ fn unfinished_sums_take_memory_of_each_stream() {
     });
 }
 
-/// Odd rows are repacked before the product, on the same stream. Where the workspace is given, or large enough from before, nothing is
-/// allocated and nothing is waited for: such calls can be captured in a graph.
+/// Odd rows are repacked before the product, on the same stream. Where the workspace is given, or large enough from
+/// before, nothing is allocated and nothing is waited for: such calls can be captured in a graph.
 #[test]
 fn odd_factors_are_repacked_first_and_without_new_memory() {
     let name = "memory::odd_factors_are_repacked_first_and_without_new_memory";

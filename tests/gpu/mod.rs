@@ -45,8 +45,8 @@ fn judge<T>(opened: regemm::Result<T>) -> Result<Result<T, String>, String> {
     }
 }
 
-/// The simulator, and the first GPU if it has a compute capability that will do. Says once on which `what` is tested, past the harness, which
-/// keeps what tests print to itself.
+/// The simulator, and the first GPU if it has a compute capability that will do. Says once on which `what` is tested,
+/// past the harness, which keeps what tests print to itself.
 ///
 /// # Panics
 /// Where a GPU is required and there is none, or where it cannot be opened.

@@ -26,8 +26,8 @@ pub fn nan<T: Element>() -> T {
     T::narrow(T::Acc::constant(f64::NAN))
 }
 
-/// Runs a case in the layouts of the kernel, with gaps that need not be repacked, and with operands of its own seed; every element, the
-/// canaries around D and its gaps must be right.
+/// Runs a case in the layouts of the kernel, with gaps that need not be repacked, and with operands of its own seed;
+/// every element, the canaries around D and its gaps must be right.
 pub fn check<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     case: Case,
     machine: &Machine,

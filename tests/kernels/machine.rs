@@ -67,7 +67,8 @@ impl Machines {
         std::iter::once(&self.simulator).chain(self.gpu.as_ref().ok())
     }
 
-    /// An error where `REGEMM_REQUIRE_GPU=1` asks for a GPU and there is none, or where there is one that cannot be opened.
+    /// An error where `REGEMM_REQUIRE_GPU=1` asks for a GPU and there is none, or where there is one that cannot be
+    /// opened.
     pub fn gpu_requirement(&self) -> Result<(), String> {
         self.failure.clone().map_or(Ok(()), Err)
     }

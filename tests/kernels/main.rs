@@ -1,14 +1,17 @@
 //! One suite for every kernel of the table: on the simulator everywhere, and on the GPU as well where there is one.
 //!
-//! Tests are made at run time, one for each machine, kernel and theme: `sim::double_buffered_f32::edges`. Names filter as
-//! usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1` a
-//! missing GPU is a failure. On the simulator, which takes its time, some themes are left to a twin that is the same code there: kernels of
-//! bf16 run those alone that are about values, and leave the others to their twins of f16; other layouts leave those about what becomes of sums
-//! and who sums what to their twins of row-major factors; where both factors are transposed, some are left to the twins with one that is; and a kernel of bf16, or with results of f32, in another layout, which has both twins, runs what mixes values and layouts. Kernels whose blocks
-//! walk in clusters leave what is about values or results to those of the same tiles whose blocks are alone. Of themes with
-//! many cases kernels that have a twin run only some: fewer random cases, numbers of slices and operands that products of a batch share, in other
-//! layouts fewer activations, and no products without depth where blocks have several tiles. A kernel of whole tiles, which ignores slices, is asked
-//! for one number of them. On a GPU every kernel runs every theme with all its cases.
+//! Tests are made at run time, one for each machine, kernel and theme: `sim::double_buffered_f32::edges`. Names filter
+//! as usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1`
+//! a missing GPU is a failure. On the simulator, which takes its time, some themes are left to a twin that is the same
+//! code there: kernels of bf16 run those alone that are about values, and leave the others to their twins of f16; other
+//! layouts leave those about what becomes of sums and who sums what to their twins of row-major factors; where both
+//! factors are transposed, some are left to the twins with one that is; and a kernel of bf16, or with results of f32,
+//! in another layout, which has both twins, runs what mixes values and layouts. Kernels whose blocks walk in clusters
+//! leave what is about values or results to those of the same tiles whose blocks are alone. Of themes with many cases
+//! kernels that have a twin run only some: fewer random cases, numbers of slices and operands that products of a batch
+//! share, in other layouts fewer activations, and no products without depth where blocks have several tiles. A kernel
+//! of whole tiles, which ignores slices, is asked for one number of them. On a GPU every kernel runs every theme with
+//! all its cases.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -59,7 +62,8 @@ fn main() {
     conclusion.exit();
 }
 
-/// Every kernel that leaves themes to a [twin](regemm::kernels::twin) has one; and it runs them, as it is not itself one that leaves them.
+/// Every kernel that leaves themes to a [twin](regemm::kernels::twin) has one; and it runs them, as it is not itself
+/// one that leaves them.
 fn twins_are_there(trials: &mut Vec<Trial>) {
     trials.push(Trial::test("themes_are_left_to_kernels_that_run_them", || {
         for kernel in regemm::kernels::kernels() {
@@ -134,7 +138,8 @@ fn is_left_to_twin(theme: &str, kernel: &KernelInfo) -> bool {
         || in_clusters && !themes::mixes_values_and_layouts(theme)
 }
 
-/// Whether a kernel is one with results of f32, which is else the code of one whose results are as short as its factors.
+/// Whether a kernel is one with results of f32, which is else the code of one whose results are as short as its
+/// factors.
 fn has_long_results(kernel: &KernelInfo) -> bool {
     kernel.dtype != kernel.target
 }
@@ -148,12 +153,14 @@ fn has_twins_with_one_factor(kernel: &KernelInfo) -> bool {
     })
 }
 
-/// Whether a kernel of warpgroups has blocks that walk over D in clusters, and is else the code of one whose blocks are alone.
+/// Whether a kernel of warpgroups has blocks that walk over D in clusters, and is else the code of one whose blocks are
+/// alone.
 fn walks_in_clusters(kernel: &KernelInfo) -> bool {
     kernel.rung == Rung::Warpgroup && kernel.cluster > 1
 }
 
-/// Whether there is a kernel with the same tiles, types and layouts whose blocks are alone, or one whose tiles [fit](regemm_kernels::warpgroup::fit) and may be as wide.
+/// Whether there is a kernel with the same tiles, types and layouts whose blocks are alone, or one whose tiles
+/// [fit](regemm_kernels::warpgroup::fit) and may be as wide.
 fn has_twin_alone(kernel: &KernelInfo) -> bool {
     let of = |k: &KernelInfo| (k.rung, k.dtype, k.target, k.layouts, k.schedule);
     let tiles = |k: &KernelInfo| (k.tile.bm, k.tile.bk, k.tile.stages);

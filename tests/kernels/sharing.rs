@@ -8,8 +8,9 @@ use regemm::verify::{Addend, BatchCase, Case};
 use regemm::{Activation, BiasAxis, Device, KernelInfo, Yields};
 use std::num::NonZeroU32;
 
-/// Tiles that more blocks share than there are tiles: blocks with parts of two of them, and tiles with parts of three blocks. The
-/// bits are those of the simulator with as many blocks, or of tensor cores another time, and within the bound.
+/// Tiles that more blocks share than there are tiles: blocks with parts of two of them, and tiles with parts of three
+/// blocks. The bits are those of the simulator with as many blocks, or of tensor cores another time, and within the
+/// bound.
 pub fn shared_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -37,8 +38,8 @@ pub fn shared_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 /// Multiprocessors of a simulator that has more than the products here have tiles.
 const MANY: u32 = 8;
 
-/// Where nobody asks for a number of blocks it follows from the multiprocessors. A simulator that has as many gives the same bits, and any other
-/// where as many blocks are asked for.
+/// Where nobody asks for a number of blocks it follows from the multiprocessors. A simulator that has as many gives the
+/// same bits, and any other where as many blocks are asked for.
 pub fn as_many_multiprocessors<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -63,8 +64,8 @@ pub fn as_many_multiprocessors<T: TestElement + Yields<D>, D: TestElement<Acc = 
     Ok(())
 }
 
-/// More tiles than multiprocessors, so that blocks have several: of one slice, of many, and of none. And some are shared first, by few blocks
-/// and by many.
+/// More tiles than multiprocessors, so that blocks have several: of one slice, of many, and of none. And some are
+/// shared first, by few blocks and by many.
 pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -117,8 +118,9 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     Ok(())
 }
 
-/// Tiles of every width that they may have, of which the launch chooses any where the factor across them is stored by rows along k: two for each block, of which the last ends outside of D: with what warpgroups have code of its own for, with
-/// any epilogue, and where bulk copies cannot take D.
+/// Tiles of every width that they may have, of which the launch chooses any where the factor across them is stored by
+/// rows along k: two for each block, of which the last ends outside of D: with what warpgroups have code of its own
+/// for, with any epilogue, and where bulk copies cannot take D.
 pub fn widths<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -169,8 +171,8 @@ fn shape(case: Case) -> (u32, u32, u32) {
     (case.m as u32, case.n as u32, case.k as u32)
 }
 
-/// Products of several tiles each whose blocks go through all of them: whole ones alone, and with some that are shared first, of whichever product. Every
-/// operand is one for each product, or all of them are one for all.
+/// Products of several tiles each whose blocks go through all of them: whole ones alone, and with some that are shared
+/// first, of whichever product. Every operand is one for each product, or all of them are one for all.
 pub fn many_products<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -214,7 +216,8 @@ fn sizes(kernel: &KernelInfo) -> [usize; 3] {
     [kernel.tile.bm, kernel.tile.bn, kernel.tile.bk].map(|size| size as usize)
 }
 
-/// The bits of a checked result that so many blocks, or clusters of them, made which share so many tiles, or those of clusters.
+/// The bits of a checked result that so many blocks, or clusters of them, made which share so many tiles, or those of
+/// clusters.
 fn shared<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     case: Case,
     tiles: u32,

@@ -57,16 +57,16 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     themes
 }
 
-/// The layouts of the kernel that runs what is not about layouts, of those that are else the same code: NN, but NT of tiles that fit, whose kernel of row-major
-/// factors [swaps them](regemm_kernels::swapped).
+/// The layouts of the kernel that runs what is not about layouts, of those that are else the same code: NN, but NT of
+/// tiles that fit, whose kernel of row-major factors [swaps them](regemm_kernels::swapped).
 pub fn runs_all(kernel: &KernelInfo) -> Layouts {
     if kernel.fits && !kernel.swapped { Layouts::NT } else { Layouts::NN }
 }
 
 /// Whether a theme is about values of a type, not about where they lie.
 ///
-/// Kernels of f16 and of bf16 are one code. Only how numbers are converted, multiplied and rounded differs, so that what goes wrong with the
-/// addresses, edges and barriers of one goes wrong with those of the other.
+/// Kernels of f16 and of bf16 are one code. Only how numbers are converted, multiplied and rounded differs, so that
+/// what goes wrong with the addresses, edges and barriers of one goes wrong with those of the other.
 pub fn is_about_values(theme: &str) -> bool {
     const ABOUT_VALUES: [&str; 6] = [
         "exact_integers",
@@ -103,8 +103,8 @@ pub fn mixes_values_and_layouts(theme: &str) -> bool {
     matches!(theme, "exact_integers" | "random_cases")
 }
 
-/// Whether a kernel runs only some cases of the themes that have many: on the simulator, where a twin that is the same code but for the type or
-/// the layouts runs them all.
+/// Whether a kernel runs only some cases of the themes that have many: on the simulator, where a twin that is the same
+/// code but for the type or the layouts runs them all.
 pub fn leaves_cases(machine: &Machine, kernel: &KernelInfo) -> bool {
     machine.is_simulator() && (kernel.dtype == Dtype::Bf16 || kernel.layouts != runs_all(kernel))
 }
@@ -196,8 +196,8 @@ fn alignment<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     Ok(())
 }
 
-/// Rows, columns and depth all different, each of them the longest and the shortest once, with different gaps around the
-/// rows of each matrix: what mixes up rows and columns, or the leading dimensions of two matrices, shows here.
+/// Rows, columns and depth all different, each of them the longest and the shortest once, with different gaps around
+/// the rows of each matrix: what mixes up rows and columns, or the leading dimensions of two matrices, shows here.
 fn rectangles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -213,8 +213,8 @@ fn rectangles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     Ok(())
 }
 
-/// Batches whose matrices have gaps between them, with every combination of operands that all products share, and C apart
-/// from D or in it.
+/// Batches whose matrices have gaps between them, with every combination of operands that all products share, and C
+/// apart from D or in it.
 fn batches<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -247,8 +247,9 @@ fn batches<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     check_in_place::<T, D>(Case { batch, ..nothing_read }, machine, kernel).map(drop)
 }
 
-/// An A of so few rows that the rest of its slices is not copied but cleared, while the first come: of so few slices that C, which bulk copies could take, comes at
-/// once, and of more than there are stages; with products behind each other, too.
+/// An A of so few rows that the rest of its slices is not copied but cleared, while the first come: of so few slices
+/// that C, which bulk copies could take, comes at once, and of more than there are stages; with products behind each
+/// other, too.
 fn few_rows<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -343,9 +344,10 @@ fn special_values<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     Ok(())
 }
 
-/// Kernels that sum in the same order, and a simulator that computes as the GPU does: the same case gives the same bits with
-/// every such kernel, in all layouts, on every machine and every time. No bound is needed, also not for the activations: they are made of the
-/// same operations on both. Tensor cores sum otherwise, and not the same on all machines: there the machine is its own measure.
+/// Kernels that sum in the same order, and a simulator that computes as the GPU does: the same case gives the same bits
+/// with every such kernel, in all layouts, on every machine and every time. No bound is needed, also not for the
+/// activations: they are made of the same operations on both. Tensor cores sum otherwise, and not the same on all
+/// machines: there the machine is its own measure.
 fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -411,8 +413,8 @@ pub fn reference_of(machine: &Machine, kernel: &KernelInfo) -> Machine {
     }
 }
 
-/// Any number of slices: fewer and more than there are steps of k, alone and in batches. The bits are those of the simulator
-/// with as many slices, and where K is not split slices change nothing.
+/// Any number of slices: fewer and more than there are steps of k, alone and in batches. The bits are those of the
+/// simulator with as many slices, and where K is not split slices change nothing.
 fn slices<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -429,8 +431,8 @@ fn slices<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         (9, 1),
         (4, 0),
     ];
-    // How K is divided is left to a twin, but not where slices are found in factors of another layout. And kernels of whole tiles ignore
-    // slices, whatever their number is.
+    // How K is divided is left to a twin, but not where slices are found in factors of another layout. And kernels of
+    // whole tiles ignore slices, whatever their number is.
     let some = if machine.is_simulator() && kernel.schedule == Schedule::Tiles {
         &all[..1]
     } else if leaves_cases(machine, kernel) {
@@ -463,8 +465,8 @@ fn slices<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     Ok(())
 }
 
-/// Factors that bulk copies cannot take: one or the other or both, by their address, their leading dimension or the distance to the next of
-/// a batch. Those are repacked, and no others but what a kernel takes transposed.
+/// Factors that bulk copies cannot take: one or the other or both, by their address, their leading dimension or the
+/// distance to the next of a batch. Those are repacked, and no others but what a kernel takes transposed.
 fn misaligned_factors<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,

@@ -252,7 +252,8 @@ fn a_kernel_that_breaks_a_rule_is_reported_by_the_simulator() {
     says(&error, &["naive_f32"]);
 }
 
-/// Blocks that share sums leave signals behind where one of them fails, and the next product has the same memory for its own.
+/// Blocks that share sums leave signals behind where one of them fails, and the next product has the same memory for
+/// its own.
 #[test]
 fn a_kernel_that_fails_leaves_nothing_to_the_next_one() {
     let device = Device::sim();

@@ -1,6 +1,7 @@
 //! Which operands may share memory.
 //!
-//! Borrows rule most overlaps out; these views are made from addresses. All are parts of one buffer of 16 x 16 elements.
+//! Borrows rule most overlaps out; these views are made from addresses. All are parts of one buffer of 16 x 16
+//! elements.
 
 use crate::kernel;
 use regemm::ndarray::Array2;

@@ -31,8 +31,8 @@ fn exact<T: Element>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<f64> 
     a.map(wide).dot(&b.map(wide)).map(narrow)
 }
 
-/// `count` matrices in a larger one that is NaN around them: as they are stored, `left` elements from the beginning of its rows, which
-/// are `ld` long, and `pitch` rows apart.
+/// `count` matrices in a larger one that is NaN around them: as they are stored, `left` elements from the beginning of
+/// its rows, which are `ld` long, and `pitch` rows apart.
 #[derive(Clone, Copy)]
 struct Place {
     left: usize,
@@ -104,7 +104,8 @@ fn each_factor_is_repacked_if_it_must_be_and_not_otherwise() {
             ] {
                 let report = single::<T>(layouts, a, b);
                 assert_eq!(report.repacked, Repack::new(repacked.0, repacked.1), "{layouts}");
-                // Beside what the kernel loads anyway each element that is repacked is loaded at least once, in one or two vectors.
+                // Beside what the kernel loads anyway each element that is repacked is loaded at least once, in one or
+                // two vectors.
                 let elements = repacked.0 as usize * M * K + repacked.1 as usize * K * N;
                 let loaded = elements_loaded::<T>(&report) - elements_loaded::<T>(&in_place);
                 assert!((elements..=2 * elements).contains(&loaded), "{layouts}: {loaded}");

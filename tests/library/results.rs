@@ -1,4 +1,5 @@
-//! Results of f32 where factors are of f16 or bf16: how they are asked for, that nothing rounds them, and which kernel is chosen.
+//! Results of f32 where factors are of f16 or bf16: how they are asked for, that nothing rounds them, and which kernel
+//! is chosen.
 
 use crate::integers;
 use regemm::gpus;
@@ -23,7 +24,8 @@ fn relative_error<T: Element<Acc = f32>>(d: &Array2<T>, exact: &Array2<f64>) -> 
     (error.mapv(|e| e * e).sum() / exact.mapv(|e| e * e).sum()).sqrt()
 }
 
-/// The same factors twice: results of f32 are three orders of magnitude closer to the exact ones than those of bf16 can be.
+/// The same factors twice: results of f32 are three orders of magnitude closer to the exact ones than those of bf16 can
+/// be.
 fn are_not_rounded<T: Element<Acc = f32> + Yields<f32>>(kernel: &str) {
     const ULPS_OF_HALVES: f64 = 1.0 / 64.0;
     let (m, n, k) = (50, 70, 40);
@@ -52,7 +54,8 @@ fn results_are_not_rounded_to_halves_on_the_way() {
     }
 }
 
-/// Tensor cores cut sums off, by more the deeper a product is; in narrow tiles threads take over what they have added up before that shows.
+/// Tensor cores cut sums off, by more the deeper a product is; in narrow tiles threads take over what they have added
+/// up before that shows.
 #[test]
 fn sums_of_narrow_tiles_are_added_up_in_f32() {
     let (m, n, k) = (130, 72, 2048);
@@ -186,7 +189,8 @@ fn the_choice_is_by_times_of_such_kernels() {
     assert!(!said.contains("the twin of"), "{selection}");
 }
 
-/// By times of kernels that promote, or by rule among them; never by that of another, and where K is no deeper than what they take over at once by those of all of warpgroups.
+/// By times of kernels that promote, or by rule among them; never by that of another, and where K is no deeper than
+/// what they take over at once by those of all of warpgroups.
 #[test]
 fn the_choice_in_precision_promoted_is_among_those_that_promote() {
     let h200 = gpus::find("h200").unwrap().info();

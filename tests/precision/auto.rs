@@ -1,4 +1,5 @@
-//! `Precision::Auto`: which way is taken for which data, that it gives what that way gives by itself, and how one learns of it.
+//! `Precision::Auto`: which way is taken for which data, that it gives what that way gives by itself, and how one
+//! learns of it.
 
 use super::{assert_right, devices, random, stored};
 use ndarray::{Array2, s};
@@ -97,7 +98,8 @@ fn the_data_decide() {
     }
 }
 
-/// An infinity times zero and a sum of both infinities are NaN, an infinity times something is one, and all else is not touched.
+/// An infinity times zero and a sum of both infinities are NaN, an infinity times something is one, and all else is not
+/// touched.
 #[test]
 fn what_is_not_finite_does_what_ieee_754_says() -> Result<()> {
     for device in devices() {
@@ -126,7 +128,8 @@ fn shallow_products_are_exact_and_launch_one_kernel() -> Result<()> {
     Ok(())
 }
 
-/// So deep that K is split where there are more than two multiprocessors. Neither launch of the way that is not taken touches D, which is C as well.
+/// So deep that K is split where there are more than two multiprocessors. Neither launch of the way that is not taken
+/// touches D, which is C as well.
 #[test]
 fn deep_products_leave_c_to_the_way_that_is_taken() -> Result<()> {
     for device in devices() {

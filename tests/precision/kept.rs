@@ -1,4 +1,5 @@
-//! Factors that are kept in halves: the bits that they give, what is not launched for them, and what they are refused for.
+//! Factors that are kept in halves: the bits that they give, what is not launched for them, and what they are refused
+//! for.
 
 use super::{assert_right, devices, random, stored};
 use ndarray::{Array2, s};
@@ -27,7 +28,8 @@ fn stored_bytes(report: &Report) -> Option<u64> {
     Some(report.counters.as_ref()?.global_store_bytes)
 }
 
-/// What the launch before the product stores of a factor: its halves, in rows of whole chunks, and what is known of its lines.
+/// What the launch before the product stores of a factor: its halves, in rows of whole chunks, and what is known of its
+/// lines.
 fn split_bytes(stored: &Matrix<f32>, across: bool) -> u64 {
     let (rows, cols) = (stored.rows() as u64, stored.cols() as u64);
     let lines = if across { cols } else { rows };

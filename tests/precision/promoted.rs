@@ -1,4 +1,5 @@
-//! `Precision::Promoted`: that kernels are chosen that take sums over to f32, that results are within its bound, which others are not, and where it is refused.
+//! `Precision::Promoted`: that kernels are chosen that take sums over to f32, that results are within its bound, which
+//! others are not, and where it is refused.
 
 use super::parts::{self, Parts};
 use super::{devices, has_warpgroups, stored};
@@ -160,7 +161,8 @@ fn the_bound_is_too_narrow_for_sums_that_are_not_taken_over() -> Result<()> {
     Ok(())
 }
 
-/// Sums that are subnormal lose a part of the smallest number with each instruction, of which there are more than sums taken over.
+/// Sums that are subnormal lose a part of the smallest number with each instruction, of which there are more than sums
+/// taken over.
 #[test]
 fn subnormal_sums_are_right() -> Result<()> {
     let tiny = |seed, rows, cols| {

@@ -18,7 +18,8 @@ fn every_access_names_its_state_space() {
             loads_and_stores.insert((parts.next().unwrap(), parts.next().unwrap()));
         }
         let mut expected = BTreeSet::from([("st", "global")]);
-        // Tiles of both factors may come by themselves, and the epilogue may be another kernel's: then nothing is left to load.
+        // Tiles of both factors may come by themselves, and the epilogue may be another kernel's: then nothing is left
+        // to load.
         if module.kernel.rung != Rung::SplitK
             || !module.copies_asynchronously()
             || module.finishes_in_bulk()
@@ -266,8 +267,8 @@ fn shared_memory_is_as_large_as_the_tiles() {
     }
 }
 
-/// Catches a thread that brings slices without being elected: to the compiler it may be any of its warp, and around each copy is a loop over these. It takes longer for a slice then than
-/// a small tile's products.
+/// Catches a thread that brings slices without being elected: to the compiler it may be any of its warp, and around
+/// each copy is a loop over these. It takes longer for a slice then than a small tile's products.
 #[test]
 fn who_brings_slices_is_elected() {
     for module in modules_that(|module: &Module| module.kernel.boxes.is_some()) {
@@ -280,7 +281,8 @@ fn who_brings_slices_is_elected() {
     }
 }
 
-/// Catches slices inside of A and B of which it is asked what of them does: all of such a one's boxes are asked for without a branch between them.
+/// Catches slices inside of A and B of which it is asked what of them does: all of such a one's boxes are asked for
+/// without a branch between them.
 #[test]
 fn all_boxes_of_a_slice_come_together() {
     let in_order = |module: &Module| {

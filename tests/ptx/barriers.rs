@@ -13,10 +13,12 @@ fn barriers_are_as_designed() {
         let barrier = |word: &&str| word.starts_with("bar.") || word.starts_with("barrier.");
         let mut found: Vec<_> = module.words().filter(barrier).collect();
         if module.multiplies_doubles() {
-            // Before the first slice, in the loop and after it, of which there is one for each length of copies, and among the lanes that have
-            // written sums; then those of a cluster, of which the compiler may write some once for either half of the warps. Where slices are brought in
-            // bulk, named ones: before the first slice and in the loop, where the warps that announce them wait for the start, at the first slice with those
-            // who multiply, and for what has been read, and what does not wait at either end; and among lanes that have read, or written sums, or read those back.
+            // Before the first slice, in the loop and after it, of which there is one for each length of copies, and
+            // among the lanes that have written sums; then those of a cluster, of which the compiler may write some
+            // once for either half of the warps. Where slices are brought in bulk, named ones: before the first slice
+            // and in the loop, where the warps that announce them wait for the start, at the first slice with those who
+            // multiply, and for what has been read, and what does not wait at either end; and among lanes that have
+            // read, or written sums, or read those back.
             let count = |word: &str| found.iter().filter(|&&found| found == word).count();
             let found_ones = ["bar.sync", "bar.warp.sync", "bar.arrive"].map(count);
             let in_bulk = module.kernel.boxes.is_some();
@@ -34,10 +36,12 @@ fn barriers_are_as_designed() {
             Rung::Naive => &[],
             Rung::Tiled | Rung::Microkernel | Rung::DoubleBuffered => &["bar.sync"; 2],
             Rung::Pipelined => &["bar.sync"],
-            // As with warp specialisation, but that the sums are added up on their way, for which all consumers have to be there.
+            // As with warp specialisation, but that the sums are added up on their way, for which all consumers have to
+            // be there.
             Rung::SlicedK => SLICED,
-            // As below, among those that have cleared what lies outside of A, where nobody reads the stages any more, between the writes and the reads of sums, and after these; what comes then
-            // the compiler writes once for either warpgroup.
+            // As below, among those that have cleared what lies outside of A, where nobody reads the stages any more,
+            // between the writes and the reads of sums, and after these; what comes then the compiler writes once for
+            // either warpgroup.
             Rung::SplitK if module.kernel.schedule == Schedule::ClusterK => {
                 const FIRST: [&str; 8] = [
                     "bar.sync",
@@ -60,8 +64,8 @@ fn barriers_are_as_designed() {
                 assert_eq!(syncs, 3, "{}", module.name());
                 continue;
             }
-            // Where the memory barriers are made, among those that have cleared what lies outside of A, and among the lanes that have read a stage, before
-            // the last and the last itself.
+            // Where the memory barriers are made, among those that have cleared what lies outside of A, and among the
+            // lanes that have read a stage, before the last and the last itself.
             Rung::SplitK if module.kernel.boxes.is_some() => {
                 &["bar.sync", "bar.sync", "bar.warp.sync", "bar.warp.sync"]
             }
@@ -70,12 +74,13 @@ fn barriers_are_as_designed() {
             Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
             // Before the sums of groups are added up.
             Rung::Skinny => &["bar.sync"],
-            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, and
-            // around the way of the sums through shared memory.
+            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last
+            // itself, and around the way of the sums through shared memory.
             Rung::WarpSpecialised => {
                 &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.warp.sync"]
             }
-            // As one of these for what is left to others, whose consumers meet, and for what is stored, for which they meet twice.
+            // As one of these for what is left to others, whose consumers meet, and for what is stored, for which they
+            // meet twice.
             Rung::StreamK => &[
                 "bar.sync",
                 "bar.warp.sync",
@@ -90,9 +95,10 @@ fn barriers_are_as_designed() {
             // Where the memory barriers are made, and among the lanes that have read a stage.
             Rung::Decoupled if module.ptx.arch != "sm_75" => &["bar.sync", "bar.warp.sync"],
             Rung::Decoupled => &["bar.sync"; 2],
-            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last itself, where
-            // sums are left to others and where they are collected, among those that have read a stage of C, where that is written out and where it is not, around the writes of
-            // each part of D where they are written out, of a part of any other, and before one that is not mapped is read back.
+            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last
+            // itself, where sums are left to others and where they are collected, among those that have read a stage of
+            // C, where that is written out and where it is not, around the writes of each part of D where they are
+            // written out, of a part of any other, and before one that is not mapped is read back.
             Rung::Warpgroup => {
                 const ALL: [&str; 96] = {
                     let mut barriers = ["bar.warp.sync"; 96];
@@ -100,8 +106,8 @@ fn barriers_are_as_designed() {
                     (barriers[3], barriers[4]) = ("bar.sync", "bar.sync");
                     barriers
                 };
-                // Where tiles fit no sums are left or collected, but a slice of zeros is written; and there is one more wherever pieces leave, and one
-                // before those of a part that is written out and leaves later.
+                // Where tiles fit no sums are left or collected, but a slice of zeros is written; and there is one more
+                // wherever pieces leave, and one before those of a part that is written out and leaves later.
                 let pieces = match module.left_in_pieces() {
                     all if module.leaves_at_once() => all,
                     some => (2 * some).saturating_sub(1),
@@ -128,8 +134,8 @@ fn barriers_are_as_designed() {
             expected.extend(vec!["bar.warp.sync"; widths]);
         }
         if module.kernel.cluster > 1 {
-            // Where the memory barriers are made the cluster waits, and in the end, unless who fills stages waits for all others then. A barrier that the compiler copies to where
-            // only some threads come would be another one.
+            // Where the memory barriers are made the cluster waits, and in the end, unless who fills stages waits for
+            // all others then. A barrier that the compiler copies to where only some threads come would be another one.
             const OF_CLUSTER: [&str; 2] = ["barrier.cluster.arrive", "barrier.cluster.wait"];
             expected.splice(..1, OF_CLUSTER);
             if module.kernel.rung != Rung::Warpgroup {
@@ -139,11 +145,13 @@ fn barriers_are_as_designed() {
         let Tile { bm, bn, .. } = module.kernel.tile;
         let promotes = module.kernel.summation == Summation::Promoted;
         if promotes && module.kernel.schedule != Schedule::SplitK {
-            // Among the lanes that have read the last stage before threads take over sums. Where nothing is fetched for an epilogue meanwhile it is the same place for the last sums.
+            // Among the lanes that have read the last stage before threads take over sums. Where nothing is fetched for
+            // an epilogue meanwhile it is the same place for the last sums.
             expected.push("bar.warp.sync");
         }
         if module.kernel.turns > 1 {
-            // Where they wait for their turn, instead of where sums are left and collected, and where they say that it is the other's, with and without depth.
+            // Where they wait for their turn, instead of where sums are left and collected, and where they say that it
+            // is the other's, with and without depth.
             let of_sums =
                 1 + expected[1..].iter().position(|barrier| *barrier == "bar.sync").unwrap();
             expected.splice(of_sums..of_sums + 2, ["bar.sync", "bar.arrive", "bar.arrive"]);

@@ -5,8 +5,8 @@ use regemm::{Layout, Layouts};
 use regemm_kernels::maps::BoxShape;
 use regemm_kernels::table::{HALVES, ROUNDED, TF32};
 
-/// Catches products of halves that wait for one another: in each half of a slice those of low halves are under way when the sums of high
-/// ones are taken over.
+/// Catches products of halves that wait for one another: in each half of a slice those of low halves are under way when
+/// the sums of high ones are taken over.
 #[test]
 fn products_of_halves_take_sums_over_while_others_are_under_way() {
     for kernel in HALVES.iter().filter(|kernel| kernel.boxes.is_some()) {
@@ -37,7 +37,8 @@ fn products_of_halves_take_sums_over_while_others_are_under_way() {
     }
 }
 
-/// The products of rounded factors are those of [`warpgroups_multiply_a_slice_in_one_go`], and sums stay where they are.
+/// The products of rounded factors are those of [`warpgroups_multiply_a_slice_in_one_go`], and sums stay where they
+/// are.
 #[test]
 fn products_of_rounded_factors_are_one_for_each_step() {
     for kernel in ROUNDED {
@@ -52,8 +53,8 @@ fn products_of_rounded_factors_are_one_for_each_step() {
     }
 }
 
-/// Catches factors that are not rounded, or more than once for each fragment, instructions of another shape or type, and fragments that are read otherwise than
-/// they lie.
+/// Catches factors that are not rounded, or more than once for each fragment, instructions of another shape or type,
+/// and fragments that are read otherwise than they lie.
 #[test]
 fn factors_of_tf32_are_rounded_once() {
     for kernel in TF32 {
@@ -86,7 +87,8 @@ fn factors_of_tf32_are_rounded_once() {
     }
 }
 
-/// Catches fragments that are read more than once, and a barrier of a slice behind its last products instead of before them, which hide it.
+/// Catches fragments that are read more than once, and a barrier of a slice behind its last products instead of before
+/// them, which hide it.
 #[test]
 fn products_of_halves_by_warps_hide_the_barrier() {
     for kernel in HALVES.iter().filter(|kernel| kernel.boxes.is_none()) {

@@ -3,8 +3,8 @@
 use crate::module::{ARCHS, module_of, words};
 use regemm_kernels::table::{REDUCERS, REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
 
-/// Every reducer for every architecture: one entry, no local memory, and wide loads of which many are in flight, because they
-/// come one after another with nothing between that waits for them.
+/// Every reducer for every architecture: one entry, no local memory, and wide loads of which many are in flight,
+/// because they come one after another with nothing between that waits for them.
 #[test]
 fn reducers_load_many_vectors_together() {
     const TOGETHER: usize = 16;
@@ -24,8 +24,8 @@ fn reducers_load_many_vectors_together() {
     }
 }
 
-/// The repacker for every architecture: no local memory, and the wide loads of all its vectors before the first wide store, so that they
-/// are in flight together.
+/// The repacker for every architecture: no local memory, and the wide loads of all its vectors before the first wide
+/// store, so that they are in flight together.
 #[test]
 fn the_repacker_loads_all_its_vectors_together() {
     const VECTORS: usize = 4;
@@ -45,7 +45,8 @@ fn the_repacker_loads_all_its_vectors_together() {
     }
 }
 
-/// The transposer for every architecture: the loads of a square, whole or element by element, before its stores, and a register for each element.
+/// The transposer for every architecture: the loads of a square, whole or element by element, before its stores, and a
+/// register for each element.
 #[test]
 fn the_transposer_loads_a_square_together() {
     for (arch, _) in ARCHS {

@@ -107,7 +107,8 @@ impl Module {
         // Those of C come behind them, each to one block.
         let of_c = [ONE, TO_ALL][usize::from(self.kernel.cluster > 1)];
         if self.kernel.boxes.is_some_and(|boxes| boxes.rests) {
-            // Of each factor whole boxes, or what lies inside of it: branches, and loops of which the compiler writes out some rounds.
+            // Of each factor whole boxes, or what lies inside of it: branches, and loops of which the compiler writes
+            // out some rounds.
             let kinds = |loads: &[&'static str]| loads.iter().copied().collect::<BTreeSet<_>>();
             let mut expected = kinds(&expected);
             expected.extend(self.brings_c().then_some(of_c));
@@ -249,8 +250,10 @@ impl Module {
         stages.unwrap()
     }
 
-    /// Where in the code parts leave for a mapped D that are all written out. Ways of sums are: of such as are only scaled, with a bias, and with that and GELU, of which there are two
-    /// forms in half precision and in f32 one, for all sums or, of many, for a half of them; and one with C, where that is brought. In half precision, where tiles follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
+    /// Where in the code parts leave for a mapped D that are all written out. Ways of sums are: of such as are only
+    /// scaled, with a bias, and with that and GELU, of which there are two forms in half precision and in f32 one, for
+    /// all sums or, of many, for a half of them; and one with C, where that is brought. In half precision, where tiles
+    /// follow each other two parts leave at once, and the others in three places: while the next tile is multiplied, or
     /// there is nothing to multiply, and in the end; where tiles fit there always is something.
     pub fn written_out(&self) -> usize {
         let parts = self.parts_of_d();
@@ -271,8 +274,9 @@ impl Module {
         ways * parts.min(ROOMS) + later * parts.saturating_sub(ROOMS)
     }
 
-    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and of any that is not written out; where [none leaves later](Self::leaves_at_once), of
-    /// any at all. Where A and B are swapped what is left of a part are whole boxes.
+    /// Where in the code what is left of a part leaves by pieces, of tiles that fit: of the third, of the fourth, and
+    /// of any that is not written out; where [none leaves later](Self::leaves_at_once), of any at all. Where A and B
+    /// are swapped what is left of a part are whole boxes.
     pub fn left_in_pieces(&self) -> usize {
         if self.stores_directly() || !self.kernel.fits || self.kernel.swapped {
             0
@@ -283,7 +287,8 @@ impl Module {
         }
     }
 
-    /// Whether no part of D leaves later than it is written out: there is room for all, or there are no registers for others.
+    /// Whether no part of D leaves later than it is written out: there is room for all, or there are no registers for
+    /// others.
     pub fn leaves_at_once(&self) -> bool {
         self.has_many_sums() || self.parts_of_d() <= ROOMS
     }
@@ -293,12 +298,14 @@ impl Module {
         self.has_many_sums() && self.kernel.width() as usize * self.kernel.target.bytes() == 320
     }
 
-    /// Whether a thread has more than 128 sums, and so no registers for parts that leave later: all leave where they are written out.
+    /// Whether a thread has more than 128 sums, and so no registers for parts that leave later: all leave where they
+    /// are written out.
     pub fn has_many_sums(&self) -> bool {
         self.kernel.rung == Rung::Warpgroup && self.pieces() * self.kernel.width() / 2 > 128
     }
 
-    /// Whether lanes store what they have summed themselves, of f32 where tiles fit and of any tile with few rows of D as its columns: all others leave in parts.
+    /// Whether lanes store what they have summed themselves, of f32 where tiles fit and of any tile with few rows of D
+    /// as its columns: all others leave in parts.
     pub fn stores_directly(&self) -> bool {
         let kernel = self.kernel;
         kernel.rung == Rung::Warpgroup

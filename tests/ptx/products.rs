@@ -46,8 +46,8 @@ fn the_main_loop_is_fused_and_loads_each_operand_once() {
     assert!(checked > 0);
 }
 
-/// Catches instructions of another shape or type than meant, fragments that are read more than once, and products that are apart
-/// from the loads that they hide.
+/// Catches instructions of another shape or type than meant, fragments that are read more than once, and products that
+/// are apart from the loads that they hide.
 #[test]
 fn tensor_cores_multiply_while_the_next_fragments_are_read() {
     let of_halves = |module: &Module| {
@@ -80,8 +80,9 @@ fn tensor_cores_multiply_while_the_next_fragments_are_read() {
     }
 }
 
-/// The same in double precision, and branches between the products of a slice, before which tensor cores would run dry. There is a loop for
-/// each of the two lengths of copies, and one alone where threads that multiply do not copy: then instructions take two steps.
+/// The same in double precision, and branches between the products of a slice, before which tensor cores would run dry.
+/// There is a loop for each of the two lengths of copies, and one alone where threads that multiply do not copy: then
+/// instructions take two steps.
 #[test]
 fn tensor_cores_for_f64_multiply_without_branches() {
     for module in modules_that(Module::multiplies_doubles) {
@@ -121,8 +122,8 @@ fn tensor_cores_for_f64_multiply_without_branches() {
     }
 }
 
-/// Catches instructions of another shape, type or layout than meant, products of a slice that are apart from one another, and sums
-/// that the compiler has got hold of.
+/// Catches instructions of another shape, type or layout than meant, products of a slice that are apart from one
+/// another, and sums that the compiler has got hold of.
 #[test]
 fn warpgroups_multiply_a_slice_in_one_go() {
     for module in modules_that(Module::multiplies_in_warpgroups) {

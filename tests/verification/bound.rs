@@ -154,7 +154,8 @@ fn passes_with<'a>(
     }
 }
 
-/// Beside the largest element of its row or column an f16, or two, have no bits for much smaller ones. All methods allow that, and no more.
+/// Beside the largest element of its row or column an f16, or two, have no bits for much smaller ones. All methods
+/// allow that, and no more.
 #[test]
 fn what_halves_lose_of_elements_far_below_the_largest_passes() {
     let a = ndarray::array![[1e25_f32, 1e-25]];

@@ -1,7 +1,8 @@
 //! The inner cargo: compiles the kernel crate and `core` for one architecture, and writes one PTX text.
 //!
-//! Kernels are compiled in [units](UNITS), several at a time. Each has all that its kernels call: a call takes more than most of what is called, and
-//! what is passed by reference would lie in local memory. So every function may be inlined across units, not only what rustc finds small.
+//! Kernels are compiled in [units](UNITS), several at a time. Each has all that its kernels call: a call takes more
+//! than most of what is called, and what is passed by reference would lie in local memory. So every function may be
+//! inlined across units, not only what rustc finds small.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -50,7 +51,8 @@ pub struct Compiled {
     pub warnings: Vec<String>,
 }
 
-/// Compiles for `arch` and writes the PTX text of all kernels to `ptx_path`. `target_dir` is kept between builds, and belongs to this architecture alone.
+/// Compiles for `arch` and writes the PTX text of all kernels to `ptx_path`. `target_dir` is kept between builds, and
+/// belongs to this architecture alone.
 pub fn compile(
     toolchain: &Toolchain,
     kernel_crate: &KernelCrate,
@@ -75,7 +77,8 @@ pub fn compile(
         // Building `core` and the PTX calling convention are unstable: this admits them in a stable compiler.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", target_flags(arch))
-        // A folder for intermediate files in the user's configuration would take the units elsewhere, and those of all architectures to one place.
+        // A folder for intermediate files in the user's configuration would take the units elsewhere, and those of all
+        // architectures to one place.
         .env("CARGO_BUILD_BUILD_DIR", target_dir)
         // A wrapper from the user's configuration (a compiler cache) would not know about the written PTX.
         .env("RUSTC_WRAPPER", "")
@@ -137,8 +140,9 @@ pub fn compile(
 
 /// Options of rustc for an architecture, separated as cargo wants them.
 ///
-/// For `sm_80` rustc writes PTX ISA 7.0, the first version that knows it. Drivers that read 7.1 (CUDA 11.1) are as old as the
-/// GPUs that followed, and it is the first with all that mbarriers need (PTX ISA, "mbarrier.test_wait", PTX ISA Notes).
+/// For `sm_80` rustc writes PTX ISA 7.0, the first version that knows it. Drivers that read 7.1 (CUDA 11.1) are as old
+/// as the GPUs that followed, and it is the first with all that mbarriers need (PTX ISA, "mbarrier.test_wait", PTX ISA
+/// Notes).
 fn target_flags(arch: &str) -> String {
     let mut flags =
         vec![format!("-Ctarget-cpu={arch}"), "-Zcross-crate-inline-threshold=always".to_owned()];

@@ -4,9 +4,11 @@
 //! `// cuda_builder: <entry> <directive>` in the assembly, and this module moves the directive to where PTX wants it,
 //! between the parameter list of the entry and its body (PTX ISA, section 11.4).
 //!
-//! `.reqnctapercluster 1` is left out: it would be a cluster of one block, and one that targets without clusters do not know.
+//! `.reqnctapercluster 1` is left out: it would be a cluster of one block, and one that targets without clusters do not
+//! know.
 //!
-//! `.param <index> .align <bytes>` is no directive of PTX: it aligns that parameter of the entry, which Rust cannot either.
+//! `.param <index> .align <bytes>` is no directive of PTX: it aligns that parameter of the entry, which Rust cannot
+//! either.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +28,8 @@ const IN_CLUSTERS: &str = ".explicitcluster";
 /// The alignment of a variable.
 const ALIGN: &str = ".align";
 
-/// Comments that LLVM writes around each piece of inline assembly: a twelfth of the text of kernels that are made of it.
+/// Comments that LLVM writes around each piece of inline assembly: a twelfth of the text of kernels that are made of
+/// it.
 const ASM_MARKS: [&str; 2] = ["// begin inline asm", "// end inline asm"];
 
 /// The lines of ours in a text.

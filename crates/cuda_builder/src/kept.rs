@@ -1,12 +1,13 @@
-//! What is kept between builds: the inner cargo's files, and PTX for as long as it is what the same compiler would make of the
-//! same source.
+//! What is kept between builds: the inner cargo's files, and PTX for as long as it is what the same compiler would make
+//! of the same source.
 //!
-//! Cargo runs a build script anew for each set of features and each profile of its package, with a folder of its own. The kernels
-//! are the same each time, and compiling them takes long, as does `core`, which is the same for all crates. So what is kept lies in
-//! the target folder that all those builds share, by architecture.
+//! Cargo runs a build script anew for each set of features and each profile of its package, with a folder of its own.
+//! The kernels are the same each time, and compiling them takes long, as does `core`, which is the same for all crates.
+//! So what is kept lies in the target folder that all those builds share, by architecture.
 //!
-//! PTX is known by the contents of all files that it was made of, not by their times, and by environment variables that were read: the
-//! record beside it lists them. Cargo itself would compile each time, because the library that it waits for is never linked.
+//! PTX is known by the contents of all files that it was made of, not by their times, and by environment variables that
+//! were read: the record beside it lists them. Cargo itself would compile each time, because the library that it waits
+//! for is never linked.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -58,8 +59,8 @@ pub fn folder(out_dir: &Path) -> PathBuf {
     target.unwrap_or(out_dir).join("cuda_builder")
 }
 
-/// The PTX for `arch`, compiled if there is none of this source. `target_dir` belongs to this architecture alone; builds that want
-/// it at the same time wait for each other.
+/// The PTX for `arch`, compiled if there is none of this source. `target_dir` belongs to this architecture alone;
+/// builds that want it at the same time wait for each other.
 pub fn ptx(
     toolchain: &Toolchain,
     kernel_crate: &KernelCrate,
@@ -102,7 +103,8 @@ pub fn ptx(
     Ok(Kept { ptx: read(&ptx_path)?, origin })
 }
 
-/// Whether a file is locked. Some file systems have no locks (a few of networks): there builds go on without, as those of cargo do.
+/// Whether a file is locked. Some file systems have no locks (a few of networks): there builds go on without, as those
+/// of cargo do.
 fn unless_unsupported(locked: io::Result<()>) -> io::Result<()> {
     match locked {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
@@ -145,8 +147,8 @@ const FILE: &str = "file";
 const VARIABLE: &str = "variable";
 const WARNING: &str = "warning";
 
-/// A line for each file with the hash of its contents, for each variable with that of its value, and for each warning; none where one
-/// cannot be read or written down.
+/// A line for each file with the hash of its contents, for each variable with that of its value, and for each warning;
+/// none where one cannot be read or written down.
 fn record(origin: &Origin) -> Option<String> {
     let Origin { files, variables, warnings } = origin;
     let file =
@@ -177,7 +179,8 @@ fn recorded(record: &str) -> Option<Origin> {
     (self::record(&origin)? == record).then_some(origin)
 }
 
-/// The same for the same value in all runs of a program. Where another compiler's differ, everything is compiled once more.
+/// The same for the same value in all runs of a program. Where another compiler's differ, everything is compiled once
+/// more.
 pub fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

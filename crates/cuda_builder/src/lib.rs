@@ -9,8 +9,8 @@
 //! # }
 //! ```
 //!
-//! A kernel crate is a library crate, `no_std` on the device, whose kernels are marked `#[cuda_std::kernel]`. It may be a
-//! member of the workspace that the host belongs to, and the host may depend on it as well.
+//! A kernel crate is a library crate, `no_std` on the device, whose kernels are marked `#[cuda_std::kernel]`. It may be
+//! a member of the workspace that the host belongs to, and the host may depend on it as well.
 //!
 //! What a build does, a module each:
 //!
@@ -27,8 +27,8 @@
 //!
 //! # Compilers
 //!
-//! Needed is rustc 1.95 or newer. Tested are 1.95.0 and 1.96.0 (both LLVM 22). Newer compilers are accepted: if one changes what is
-//! unstable here (`-Zbuild-std`, the feature `abi_ptx`), its own message says so.
+//! Needed is rustc 1.95 or newer. Tested are 1.95.0 and 1.96.0 (both LLVM 22). Newer compilers are accepted: if one
+//! changes what is unstable here (`-Zbuild-std`, the feature `abi_ptx`), its own message says so.
 
 pub mod toolchain;
 
@@ -116,10 +116,11 @@ impl CudaBuilder {
         self
     }
 
-    /// Where modules go, instead of `OUT_DIR`. Kept between builds. Several builds may have the same: see [`build`](Self::build).
+    /// Where modules go, instead of `OUT_DIR`. Kept between builds. Several builds may have the same: see
+    /// [`build`](Self::build).
     ///
-    /// What else is kept goes to a folder `cuda_builder` of the target folder that this one lies in, for all builds there
-    /// together, or to one in this folder where there is none.
+    /// What else is kept goes to a folder `cuda_builder` of the target folder that this one lies in, for all builds
+    /// there together, or to one in this folder where there is none.
     pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
         self.out_dir = Some(from_manifest(folder.as_ref()));
         self
@@ -141,12 +142,12 @@ impl CudaBuilder {
     /// Compiles the crate for every architecture and writes one PTX file a kernel to
     /// `<out_dir>/ptx/<crate>/<arch>/<entry>.ptx`, and beside it the same packed: see [`PtxModule::packed`].
     ///
-    /// `<crate>` is another for each kernel crate and each way to compile it (features, arguments, toolchain). So builds with the same
-    /// `out_dir` leave each other's modules as they are; each has an index of its own.
+    /// `<crate>` is another for each kernel crate and each way to compile it (features, arguments, toolchain). So
+    /// builds with the same `out_dir` leave each other's modules as they are; each has an index of its own.
     ///
-    /// Prints the lines by which cargo runs the build script again when a source file of the kernel crate or of its path dependencies has
-    /// changed, or an environment variable that it reads (`env!`, or a build script's `cargo:rerun-if-env-changed`), and only then; and
-    /// the compiler's warnings about these files.
+    /// Prints the lines by which cargo runs the build script again when a source file of the kernel crate or of its
+    /// path dependencies has changed, or an environment variable that it reads (`env!`, or a build script's
+    /// `cargo:rerun-if-env-changed`), and only then; and the compiler's warnings about these files.
     ///
     /// # Errors
     /// See [`Error`]. The message of [`Error::Compile`] is the compiler's own.
@@ -175,7 +176,8 @@ impl CudaBuilder {
             Some(toolchain) => toolchain,
             None => Search::from_environment().find()?,
         };
-        // With a name that it does not know rustc makes PTX for which no GPU is, and only warns. Where it tells no names it has more to say.
+        // With a name that it does not know rustc makes PTX for which no GPU is, and only warns. Where it tells no
+        // names it has more to say.
         let known = toolchain.archs();
         if let Some(arch) =
             self.archs.iter().find(|arch| !known.is_empty() && !known.contains(arch))
@@ -207,7 +209,8 @@ pub fn build_all(
 
 /// Compiles each crate for all its architectures, as many at a time as cargo runs jobs.
 fn compile_all(crates: &[Prepared]) -> Vec<Result<Vec<Kept>, Error>> {
-    // The last architecture of a crate comes first: they are listed from old to new, and what is only for new ones takes longest.
+    // The last architecture of a crate comes first: they are listed from old to new, and what is only for new ones
+    // takes longest.
     let archs = |of: &Prepared| (0..of.builder.archs.len()).rev();
     let todo: Vec<_> = crates
         .iter()
@@ -241,13 +244,15 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Compiles for one architecture. Each has a target folder of its own: in a common one cargo would make them wait for each other.
+    /// Compiles for one architecture. Each has a target folder of its own: in a common one cargo would make them wait
+    /// for each other.
     fn compile(&self, arch: &str) -> Result<Kept, Error> {
         let target_dir = kept::folder(&self.out_dir).join(arch);
         kept::ptx(&self.toolchain, &self.builder.kernel_crate, arch, &target_dir)
     }
 
-    /// The folder for modules of this crate that are compiled so. Those of others, which may have kernels of the same names, do not meet them.
+    /// The folder for modules of this crate that are compiled so. Those of others, which may have kernels of the same
+    /// names, do not meet them.
     fn modules_dir(&self) -> PathBuf {
         let kernel_crate = &self.builder.kernel_crate;
         let name = kernel_crate.folder.file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,5 @@
-//! What the inner cargo tells besides PTX: the warnings of the compiler, and the environment variables that were read on the way.
+//! What the inner cargo tells besides PTX: the warnings of the compiler, and the environment variables that were read
+//! on the way.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -6,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// The ending of dependency files (makefile syntax), which cargo leaves beside its artifacts, one for each crate that it was asked for, and
-/// rustc beside its own.
+/// The ending of dependency files (makefile syntax), which cargo leaves beside its artifacts, one for each crate that
+/// it was asked for, and rustc beside its own.
 pub const DEPENDENCIES: &str = "d";
 
 /// What a line about a variable begins with in a dependency file of rustc.
@@ -26,7 +27,8 @@ struct Message {
     out_dir: Option<PathBuf>,
 }
 
-/// The warnings of rustc about lines of source files, a line each. What it has to say about options of ours has no such line.
+/// The warnings of rustc about lines of source files, a line each. What it has to say about options of ours has no such
+/// line.
 pub fn warnings(stderr: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut message = None;
@@ -42,8 +44,8 @@ pub fn warnings(stderr: &str) -> Vec<String> {
     warnings
 }
 
-/// The environment variables that crates of a build and their build scripts read. `stdout` has cargo's messages about them, a line of
-/// JSON each; `files` are dependency files of others.
+/// The environment variables that crates of a build and their build scripts read. `stdout` has cargo's messages about
+/// them, a line of JSON each; `files` are dependency files of others.
 pub fn variables(stdout: &str, mut files: Vec<PathBuf>) -> Result<BTreeSet<String>, Error> {
     let mut scripts = Vec::new();
     // What is no message is of somebody else, such as a wrapper of the compiler.
@@ -73,7 +75,8 @@ pub fn variables(stdout: &str, mut files: Vec<PathBuf>) -> Result<BTreeSet<Strin
     Ok(variables)
 }
 
-/// The dependency files of an artifact: of a library the one that has its name, of a build script what lies in the folder that it has for itself.
+/// The dependency files of an artifact: of a library the one that has its name, of a build script what lies in the
+/// folder that it has for itself.
 fn of_artifact(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let folder = path.parent().unwrap_or(path);
     if folder.file_name() != Some(OsStr::new("deps")) {

@@ -1,6 +1,7 @@
 //! The PTX modules that a build leaves behind, and the index by which a crate embeds them.
 //!
-//! PTX is wordy, and a program that embeds hundreds of modules uses a few of them: what is embedded is packed, to a fifth.
+//! PTX is wordy, and a program that embeds hundreds of modules uses a few of them: what is embedded is packed, to a
+//! fifth.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -68,9 +69,9 @@ impl PtxModules {
         self.modules.iter().map(|module| module.packed_bytes).sum()
     }
 
-    /// The Rust expression that embeds all modules: a reference to an array of `PtxModule { entry, arch, isa, packed }`. The first two are
-    /// string literals, `isa` is a pair of integers, and `packed` is `include_bytes!` of the packed file: the PTX in the zlib format
-    /// (RFC 1950).
+    /// The Rust expression that embeds all modules: a reference to an array of `PtxModule { entry, arch, isa, packed
+    /// }`. The first two are string literals, `isa` is a pair of integers, and `packed` is `include_bytes!` of the
+    /// packed file: the PTX in the zlib format (RFC 1950).
     ///
     /// The crate that includes it has to have a type of that name in scope.
     pub fn index(&self) -> String {
@@ -96,8 +97,8 @@ impl PtxModules {
     /// Writes [`index`](Self::index) to a file, to be embedded with
     /// `include!(concat!(env!("OUT_DIR"), "/ptx.rs"))`.
     ///
-    /// It names modules that lie below its folder, or as itself in `OUT_DIR`, as they lie from there: cargo does not run a build script
-    /// again where its target folder was moved.
+    /// It names modules that lie below its folder, or as itself in `OUT_DIR`, as they lie from there: cargo does not
+    /// run a build script again where its target folder was moved.
     ///
     /// # Errors
     /// [`Error::Io`] where the file cannot be written.
@@ -109,8 +110,8 @@ impl PtxModules {
         write_if_changed(&path, &index)
     }
 
-    /// Writes the modules of one architecture to `folder`, packed as well, and adds them. Modules of an earlier build that are
-    /// gone now are removed from the folder.
+    /// Writes the modules of one architecture to `folder`, packed as well, and adds them. Modules of an earlier build
+    /// that are gone now are removed from the folder.
     pub(crate) fn add(
         &mut self,
         arch: &str,
@@ -144,7 +145,8 @@ impl<'a> IntoIterator for &'a PtxModules {
     }
 }
 
-/// A file as `include_bytes!` in a file of a folder may name it: by the way from there, if it lies below or both lie in `out_dir`.
+/// A file as `include_bytes!` in a file of a folder may name it: by the way from there, if it lies below or both lie in
+/// `out_dir`.
 fn named_from(folder: &Path, file: &Path, out_dir: Option<&Path>) -> PathBuf {
     let way = |base: &Path| {
         let up = folder.strip_prefix(base).ok()?.components().map(|_| "..");
@@ -172,8 +174,8 @@ fn isa(ptx: &str) -> Result<(u32, u32), Error> {
     ptx.lines().find_map(version).ok_or_else(missing)
 }
 
-/// Writes a module packed and gives the bytes it takes. A file that already unpacks to it stays: its time is what tells cargo that
-/// an embedded module has changed, and packing takes longer than looking.
+/// Writes a module packed and gives the bytes it takes. A file that already unpacks to it stays: its time is what tells
+/// cargo that an embedded module has changed, and packing takes longer than looking.
 fn pack(ptx: &str, path: &Path) -> Result<usize, Error> {
     if let Ok(old) = std::fs::read(path)
         && decompress_to_vec_zlib_with_limit(&old, ptx.len())

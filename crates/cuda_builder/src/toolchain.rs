@@ -70,7 +70,8 @@ pub struct Search {
 
 impl Search {
     /// The search that a build script makes: the variable [`TOOLCHAIN_VARIABLE`], the compiler that cargo runs the
-    /// script for (`RUSTC`, or for tests and programs the one beside `CARGO`), then `/usr/bin` and the folders of `PATH`.
+    /// script for (`RUSTC`, or for tests and programs the one beside `CARGO`), then `/usr/bin` and the folders of
+    /// `PATH`.
     pub fn from_environment() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let path: OsString = set("PATH").unwrap_or_default();
@@ -105,7 +106,8 @@ impl Search {
 
         let building =
             self.building.iter().map(|rustc| (rustc.clone(), "builds this crate", false));
-        // A folder with a `rustup` holds its proxies. They stand for the toolchain that is building, or where nothing is for an unknown one.
+        // A folder with a `rustup` holds its proxies. They stand for the toolchain that is building, or where nothing
+        // is for an unknown one.
         let has_proxies = |folder: &Path| folder.join("rustup").exists();
         let system = self
             .system

@@ -1,8 +1,9 @@
 //! One PTX text of those of several codegen units.
 //!
-//! rustc divides a crate into units, compiles them at the same time, and writes a text for each. What one refers to in another is `.extern` there and
-//! `.visible` here (PTX ISA, section 11.6); a text that is loaded by itself has to declare it before its use and to define it once. What has no
-//! linkage belongs to its unit alone, and another may have something else of the same name.
+//! rustc divides a crate into units, compiles them at the same time, and writes a text for each. What one refers to in
+//! another is `.extern` there and `.visible` here (PTX ISA, section 11.6); a text that is loaded by itself has to
+//! declare it before its use and to define it once. What has no linkage belongs to its unit alone, and another may have
+//! something else of the same name.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,8 +152,8 @@ fn is_definition(item: &Item<'_>) -> bool {
     item.kind != Kind::Function || item.body.is_some()
 }
 
-/// New names for what a unit declares: of what belongs to it alone those that are `taken`, of which there are more after this, and of what others know
-/// those that PTX does not take.
+/// New names for what a unit declares: of what belongs to it alone those that are `taken`, of which there are more
+/// after this, and of what others know those that PTX does not take.
 fn new_names<'a>(
     unit: &str,
     items: &[Item<'a>],
@@ -178,8 +179,8 @@ fn new_names<'a>(
     renamed
 }
 
-/// The name of what several units know. LLVM puts dots into some, which PTX has only at the beginning of directives (section 4.4, "Identifiers"), and leaves
-/// them where another unit may know the name.
+/// The name of what several units know. LLVM puts dots into some, which PTX has only at the beginning of directives
+/// (section 4.4, "Identifiers"), and leaves them where another unit may know the name.
 fn valid(name: &str) -> String {
     name.replace('.', "_$_")
 }

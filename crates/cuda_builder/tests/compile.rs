@@ -43,8 +43,8 @@ fn a_kernel_crate_becomes_one_module_a_kernel_and_architecture() {
     }
 }
 
-/// Kernels in modules of their own, which rustc compiles apart: both use a function, a table and a message of others, and each has a constant that has the
-/// same name.
+/// Kernels in modules of their own, which rustc compiles apart: both use a function, a table and a message of others,
+/// and each has a constant that has the same name.
 const APART: &str = r#"
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch)]
@@ -144,8 +144,8 @@ fn a_crate_is_edited_and_built_again() {
     assert!(matches!(error, Error::NoEntries { .. }), "{error}");
 }
 
-/// Builds in one target folder, as those of a package with different features are, compile `core` and a kernel crate once; and each gets the
-/// kernels of the source as it is, whoever compiled last.
+/// Builds in one target folder, as those of a package with different features are, compile `core` and a kernel crate
+/// once; and each gets the kernels of the source as it is, whoever compiled last.
 #[test]
 fn builds_in_one_target_folder_share_what_they_compile() {
     let folder = tempfile::tempdir().unwrap();

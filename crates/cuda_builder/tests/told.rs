@@ -1,4 +1,5 @@
-//! What a build tells the cargo that runs the build script. The test runs itself as that script, with an environment of its own.
+//! What a build tells the cargo that runs the build script. The test runs itself as that script, with an environment of
+//! its own.
 
 mod common;
 
@@ -11,7 +12,8 @@ use common::{KERNELS, folder_in_target, kernel_crate, text};
 /// The folder that a build script is to work in.
 const FOLDER: &str = "CUDA_BUILDER_TEST_FOLDER";
 
-/// Builds the crate in a folder as a build script with these variables, and gives what it printed and the PTX of `count`.
+/// Builds the crate in a folder as a build script with these variables, and gives what it printed and the PTX of
+/// `count`.
 fn build(test: &str, folder: &Path, variables: &[(&str, &str)]) -> (String, String) {
     let mut script = Command::new(std::env::current_exe().unwrap());
     script.args(["--exact", test, "--nocapture"]).env(FOLDER, folder);

@@ -75,7 +75,8 @@ pub type StreamIsCapturing =
 /// `CU_STREAM_CAPTURE_STATUS_NONE`
 pub const STREAM_CAPTURE_STATUS_NONE: i32 = 0;
 
-/// `cuThreadExchangeStreamCaptureMode` (CUDA 10.1): sets the calling thread's `CUstreamCaptureMode` and gives the one before.
+/// `cuThreadExchangeStreamCaptureMode` (CUDA 10.1): sets the calling thread's `CUstreamCaptureMode` and gives the one
+/// before.
 pub type ThreadExchangeStreamCaptureMode = unsafe extern "C" fn(mode: *mut i32) -> i32;
 
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`

@@ -50,7 +50,8 @@ macro_rules! driver_functions {
             $(Definition($name as unsafe extern "C" fn($($type),*) -> i32 as *const ())),*
         ];
 
-        /// Name, signature here and signature in `cust_raw` of each; where their numbers of parameters differ this does not compile.
+        /// Name, signature here and signature in `cust_raw` of each; where their numbers of parameters differ this does
+        /// not compile.
         #[cfg(test)]
         fn signatures() -> [(&'static str, Vec<tests::Kind>, Vec<tests::Kind>); COUNT] {
             [$((

@@ -81,7 +81,8 @@ fn a_tensor_map_is_encoded() {
         let (dims, strides) = ([70_u64, 200, 3], [144_u64, 28_800]);
         let (boxes, steps) = ([64_u32, 128, 1], [1_u32, 2, 3]);
         let address = ptr::without_provenance_mut(0x1000);
-        // SAFETY: the pointers are to locals, of as many elements as the rank asks for; the stand-in does not follow the address.
+        // SAFETY: the pointers are to locals, of as many elements as the rank asks for; the stand-in does not follow
+        // the address.
         let mut encode = |rank: u32, address| unsafe {
             let (dims, strides) = (dims.as_ptr(), strides.as_ptr());
             let (boxes, steps) = (boxes.as_ptr(), steps.as_ptr());

@@ -1,9 +1,9 @@
-//! Copies from global to shared memory that run while the thread goes on (PTX ISA, section 9.7.9.25.3, "Data Movement and
-//! Conversion Instructions: Non-bulk copy", `cp.async`).
+//! Copies from global to shared memory that run while the thread goes on (PTX ISA, section 9.7.9.25.3, "Data Movement
+//! and Conversion Instructions: Non-bulk copy", `cp.async`).
 //!
-//! A copy needs no registers on its way and nobody waits for it until somebody asks. A thread issues copies, closes them
-//! into a group with [`commit_group`], and waits with [`wait_group`] until all but its newest groups have arrived. Then
-//! they are visible to *this thread*; to the others after the next barrier. The usual order is therefore
+//! A copy needs no registers on its way and nobody waits for it until somebody asks. A thread issues copies, closes
+//! them into a group with [`commit_group`], and waits with [`wait_group`] until all but its newest groups have arrived.
+//! Then they are visible to *this thread*; to the others after the next barrier. The usual order is therefore
 //!
 //! ```text
 //! copy_async .. commit_group .. wait_group, sync_threads, use by the whole block, sync_threads, next copy_async
@@ -11,9 +11,9 @@
 //!
 //! Or it leaves the waiting to others: see [`mbarrier`](crate::mbarrier).
 //!
-//! Between issue and wait nobody may read or write the destination or write the source. The simulator makes a copy as late
-//! as these rules allow: at the wait, and not at all where nobody waits. Who touches the destination earlier
-//! is reported as `FaultKind::AsyncNotWaited`.
+//! Between issue and wait nobody may read or write the destination or write the source. The simulator makes a copy as
+//! late as these rules allow: at the wait, and not at all where nobody waits. Who touches the destination earlier is
+//! reported as `FaultKind::AsyncNotWaited`.
 //!
 //! The instruction exists from sm_80 on. For older targets these functions copy through registers at once, which is one
 //! of the orders that the rules allow, so the same kernel gives the same results there.
@@ -27,16 +27,16 @@ const fn is_copy_size(bytes: usize) -> bool {
     matches!(bytes, 4 | 8 | 16)
 }
 
-/// Begins to copy `N` elements, 4, 8 or 16 bytes in all, from `source` to `target`; where `inside` does not hold, to write
-/// zeros there, and `source` is not read.
+/// Begins to copy `N` elements, 4, 8 or 16 bytes in all, from `source` to `target`; where `inside` does not hold, to
+/// write zeros there, and `source` is not read.
 ///
 /// 16 bytes go past the L1 cache (`cp.async.cg`), fewer go through it (`cp.async.ca`); the bytes to read are the
 /// instruction's operand `src-size`.
 ///
 /// # Safety
-/// Both addresses must be multiples of the bytes moved. `target` must lie in shared memory that nobody accesses until this
-/// thread has waited for the copy; where `inside` holds, `source` must lie in live global memory that nobody writes until
-/// then.
+/// Both addresses must be multiples of the bytes moved. `target` must lie in shared memory that nobody accesses until
+/// this thread has waited for the copy; where `inside` holds, `source` must lie in live global memory that nobody
+/// writes until then.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn copy_async<T: Scalar, const N: usize>(
@@ -87,8 +87,8 @@ pub fn commit_group() {
     backend::commit_group()
 }
 
-/// Waits until at most the `N` newest groups of this thread are still under way (`cp.async.wait_group`). Copies that are
-/// in no group are not waited for. What has arrived is visible to this thread, and to others after a barrier.
+/// Waits until at most the `N` newest groups of this thread are still under way (`cp.async.wait_group`). Copies that
+/// are in no group are not waited for. What has arrived is visible to this thread, and to others after a barrier.
 #[inline(always)]
 #[track_caller]
 pub fn wait_group<const N: usize>() {

@@ -1,14 +1,15 @@
 //! Counts that blocks keep together: words in global memory that all may add to.
 //!
-//! A count says how far others are. It says nothing about memory: what a thread has done before it [`add`]s need not be visible to who
-//! sees the sum ([`crate::signal`] is for that). Only who [`arrive`]s last knows that all others have added what they had to.
+//! A count says how far others are. It says nothing about memory: what a thread has done before it [`add`]s need not be
+//! visible to who sees the sum ([`crate::signal`] is for that). Only who [`arrive`]s last knows that all others have
+//! added what they had to.
 //!
-//! Waiting for a count is a hint. A block may run with blocks that it would have to wait for still to be started, so nobody may wait
-//! without end for a block of higher index; [`wait_a_while`] looks a few times and then goes on. What a kernel computes must not depend on
-//! it. The simulator, in which no time passes, does not wait at all.
+//! Waiting for a count is a hint. A block may run with blocks that it would have to wait for still to be started, so
+//! nobody may wait without end for a block of higher index; [`wait_a_while`] looks a few times and then goes on. What a
+//! kernel computes must not depend on it. The simulator, in which no time passes, does not wait at all.
 //!
-//! All words are zero before a launch, and the kernel sets them back, as with signals; the simulator reports those that are not as
-//! `FaultKind::SignalNotZero`. During a launch nothing else may access them.
+//! All words are zero before a launch, and the kernel sets them back, as with signals; the simulator reports those that
+//! are not as `FaultKind::SignalNotZero`. During a launch nothing else may access them.
 
 use crate::backend;
 use crate::memory::GlobalPtr;
@@ -19,7 +20,8 @@ pub const LOOKS: u32 = 64;
 /// Adds to a count (`red.relaxed.gpu`).
 ///
 /// # Safety
-/// The word must lie in live global memory and be aligned to 4 bytes, and during the launch only functions of this module may access it.
+/// The word must lie in live global memory and be aligned to 4 bytes, and during the launch only functions of this
+/// module may access it.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn add(count: GlobalPtr<u32>, addend: u32) {
@@ -27,8 +29,8 @@ pub unsafe fn add(count: GlobalPtr<u32>, addend: u32) {
     unsafe { backend::counter_add(count.address(), addend) }
 }
 
-/// Adds one to a count and gives what it was before (`atom.acq_rel.gpu`): whoever finds that all others have arrived knows that what they
-/// have added before is there.
+/// Adds one to a count and gives what it was before (`atom.acq_rel.gpu`): whoever finds that all others have arrived
+/// knows that what they have added before is there.
 ///
 /// # Safety
 /// As for [`add`].
@@ -39,8 +41,8 @@ pub unsafe fn arrive(count: GlobalPtr<u32>) -> u32 {
     unsafe { backend::counter_arrive(count.address()) }
 }
 
-/// Waits until a count is at least as much, but not for long (`ld.relaxed.gpu`, [`LOOKS`] times at most), and says whether it was. On the
-/// simulator it always was.
+/// Waits until a count is at least as much, but not for long (`ld.relaxed.gpu`, [`LOOKS`] times at most), and says
+/// whether it was. On the simulator it always was.
 ///
 /// # Safety
 /// As for [`add`].

@@ -1,5 +1,5 @@
-//! A kernel as the host sees it: its name in the PTX module, its launch bounds and parameters, and the function that the
-//! simulator runs. Constants of this type are made by [`#[kernel]`](crate::kernel).
+//! A kernel as the host sees it: its name in the PTX module, its launch bounds and parameters, and the function that
+//! the simulator runs. Constants of this type are made by [`#[kernel]`](crate::kernel).
 
 use core::ffi::c_void;
 
@@ -18,7 +18,8 @@ pub struct KernelEntry {
     /// Blocks of a [cluster](crate::cluster), which follow each other along x; 1 where they are on their own
     /// (`.reqnctapercluster`).
     pub cluster: u32,
-    /// Whether a launch may begin before the one before it on its stream has ended: see [`early_start`](crate::early_start).
+    /// Whether a launch may begin before the one before it on its stream has ended: see
+    /// [`early_start`](crate::early_start).
     pub early_start: bool,
     /// The parameters in order.
     pub parameters: &'static [Parameter],

@@ -5,8 +5,8 @@ use crate::backend;
 /// The same value, about which the compiler knows nothing, each time anew (`mov.b32`).
 ///
 /// As the bound of a loop it keeps the loop, where one that is written out completely would cost more in registers and
-/// instructions to fetch than it saves in branches. In a loop it keeps what is computed of it there, where values kept over
-/// the whole loop would cost more registers than computing them again costs time.
+/// instructions to fetch than it saves in branches. In a loop it keeps what is computed of it there, where values kept
+/// over the whole loop would cost more registers than computing them again costs time.
 #[inline(always)]
 pub fn opaque(value: u32) -> u32 {
     backend::opaque(value)
@@ -14,23 +14,23 @@ pub fn opaque(value: u32) -> u32 {
 
 /// The same value, of whose parts the compiler knows nothing (`mov.b64`).
 ///
-/// A sum that is the base of many addresses stays one value, where the compiler would otherwise keep its parts in registers
-/// and add them in another order for each address.
+/// A sum that is the base of many addresses stays one value, where the compiler would otherwise keep its parts in
+/// registers and add them in another order for each address.
 #[inline(always)]
 pub fn whole(value: u64) -> u64 {
     backend::whole(value)
 }
 
-/// The same value, which is the same in all lanes of the warp, and of which the compiler is told so (`redux.sync.or`, on sm_80
-/// and later).
+/// The same value, which is the same in all lanes of the warp, and of which the compiler is told so (`redux.sync.or`,
+/// on sm_80 and later).
 ///
-/// The value lives in a uniform register: a loop that it bounds counts in uniform registers, a branch on it does not diverge,
-/// and neither costs registers of the lanes.
+/// The value lives in a uniform register: a loop that it bounds counts in uniform registers, a branch on it does not
+/// diverge, and neither costs registers of the lanes.
 ///
 /// # Safety
-/// All lanes of the warp come here together, with the same value. Where they do not, lanes wait for ever or get each other's bits. The
-/// instruction itself does not wait for lanes that have exited; the simulator takes them for missing ones
-/// (`FaultKind::DivergentBarrier`).
+/// All lanes of the warp come here together, with the same value. Where they do not, lanes wait for ever or get each
+/// other's bits. The instruction itself does not wait for lanes that have exited; the simulator takes them for missing
+/// ones (`FaultKind::DivergentBarrier`).
 #[inline(always)]
 #[track_caller]
 pub unsafe fn uniform(value: u32) -> u32 {
@@ -38,9 +38,9 @@ pub unsafe fn uniform(value: u32) -> u32 {
     unsafe { backend::uniform(value) }
 }
 
-/// A loop written out by the macro itself, for loops whose index must be a constant: registers cannot be indexed, and how much
-/// the compiler writes out is a matter of its taste. `unroll!(i < N, { .. })` runs the block for the constant `i` from 0 to `N - 1`,
-/// where `N`, a constant of type `usize`, is at most 32.
+/// A loop written out by the macro itself, for loops whose index must be a constant: registers cannot be indexed, and
+/// how much the compiler writes out is a matter of its taste. `unroll!(i < N, { .. })` runs the block for the constant
+/// `i` from 0 to `N - 1`, where `N`, a constant of type `usize`, is at most 32.
 #[macro_export]
 macro_rules! unroll {
     ($i:ident < $n:expr, $body:block) => {

@@ -31,8 +31,8 @@ pub fn reciprocal_approx_f32(x: f32) -> f32 {
     backend::reciprocal_approx_f32(x)
 }
 
-/// `tanh(x)` with a relative error of at most `2^-11` by the manual, and of `2^-16.4` on Hopper, where all arguments were tried
-/// (`tanh.approx.f32`, sm_75 and later).
+/// `tanh(x)` with a relative error of at most `2^-11` by the manual, and of `2^-16.4` on Hopper, where all arguments
+/// were tried (`tanh.approx.f32`, sm_75 and later).
 ///
 /// The simulator's is rounded to nearest.
 #[inline(always)]
@@ -46,17 +46,18 @@ pub fn at_least_f32(x: f32, limit: f32) -> f32 {
     backend::at_least_f32(x, limit)
 }
 
-/// `|x|` or the limit, whichever is smaller; NaN for NaN, and on sm_80 and later also where the limit is (`min.NaN.f32`).
+/// `|x|` or the limit, whichever is smaller; NaN for NaN, and on sm_80 and later also where the limit is
+/// (`min.NaN.f32`).
 #[inline(always)]
 pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
     backend::magnitude_up_to_f32(x, limit)
 }
 
-/// A row of an outer product: `c[j] = a * b[j] + c[j]` for all `j`, each rounded once (`fma.rn.f32`), from the first to the
-/// last or `backwards`.
+/// A row of an outer product: `c[j] = a * b[j] + c[j]` for all `j`, each rounded once (`fma.rn.f32`), from the first to
+/// the last or `backwards`.
 ///
-/// Rows of 16, 8 and 4 are one block of instructions, whose order no compiler changes on the way to PTX. That order decides
-/// which operand a multiply-add shares with the one before it, and so how many registers it fetches.
+/// Rows of 16, 8 and 4 are one block of instructions, whose order no compiler changes on the way to PTX. That order
+/// decides which operand a multiply-add shares with the one before it, and so how many registers it fetches.
 #[inline(always)]
 pub fn fma_row_f32<const N: usize>(a: f32, b: &[f32; N], c: &mut [f32; N], backwards: bool) {
     backend::fma_row_f32(a, b, c, backwards)

@@ -1,9 +1,9 @@
-//! Matrix products of a warp: the portable instructions of tensor cores (PTX ISA, "Warp Level Matrix Multiply-Accumulate
-//! Instructions").
+//! Matrix products of a warp: the portable instructions of tensor cores (PTX ISA, "Warp Level Matrix
+//! Multiply-Accumulate Instructions").
 //!
-//! The 32 lanes of a warp hold a matrix together. Each has a *fragment*, registers with a few of its elements; which, says the
-//! manual ("Matrix Fragments for mma.m16n8k16 with floating point type"). With `g = lane / 4` and `t = lane % 4`, where each
-//! 32-bit register of A and B holds two elements, the first in its lower half:
+//! The 32 lanes of a warp hold a matrix together. Each has a *fragment*, registers with a few of its elements; which,
+//! says the manual ("Matrix Fragments for mma.m16n8k16 with floating point type"). With `g = lane / 4` and `t = lane %
+//! 4`, where each 32-bit register of A and B holds two elements, the first in its lower half:
 //!
 //! | | register | elements of a lane |
 //! |---|---|---|
@@ -16,20 +16,23 @@
 //! | C and D, 16 x 8 | 0, 1 | row `g`, columns `2t` and `2t + 1` |
 //! | | 2, 3 | row `g + 8`, the same columns |
 //!
-//! [`load_matrices`] brings fragments of A and B from shared memory, [`multiply_add`] multiplies them, [`store_matrices`] takes
-//! fragments to shared memory. All lanes of the warp take part: a warp that has diverged before must have come together again.
+//! [`load_matrices`] brings fragments of A and B from shared memory, [`multiply_add`] multiplies them,
+//! [`store_matrices`] takes fragments to shared memory. All lanes of the warp take part: a warp that has diverged
+//! before must have come together again.
 //!
 //! # Precision
 //!
-//! Products are exact. How they are summed is not documented: measurements say that the products of an instruction, or of parts
-//! of it, and the addend are aligned to the largest of them, lose what lies below a bit or a few more than an f32 holds, and that
-//! the sum is truncated, not rounded (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores",
-//! PeerJ Computer Science 7:e330, 2021). So results differ in their last bits from one generation of GPUs to the next.
+//! Products are exact. How they are summed is not documented: measurements say that the products of an instruction, or
+//! of parts of it, and the addend are aligned to the largest of them, lose what lies below a bit or a few more than an
+//! f32 holds, and that the sum is truncated, not rounded (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical
+//! behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021). So results differ in their last bits from
+//! one generation of GPUs to the next.
 //!
-//! The simulator is one more such machine: it aligns all 16 products of an element and the addend to the largest of them, cuts off what lies
-//! below two bits more than an f32 holds, and truncates the sum to f32, once an instruction. That is the model of
-//! [`wgmma`](crate::wgmma) instructions, which was fitted to an H200; earlier generations lose somewhat more. What is exact on all of
-//! them, small integers for example, is the same everywhere; the rest agrees within the error of a truncation for each product.
+//! The simulator is one more such machine: it aligns all 16 products of an element and the addend to the largest of
+//! them, cuts off what lies below two bits more than an f32 holds, and truncates the sum to f32, once an instruction.
+//! That is the model of [`wgmma`](crate::wgmma) instructions, which was fitted to an H200; earlier generations lose
+//! somewhat more. What is exact on all of them, small integers for example, is the same everywhere; the rest agrees
+//! within the error of a truncation for each product.
 //!
 //! [`tf32`] is how f32 is multiplied, and [`double`] has the same for f64.
 
@@ -73,7 +76,8 @@ pub trait Factor: Scalar {
     /// Columns of A and rows of B in one instruction: as many as [`load_matrices`] reads side by side.
     const K: usize = K * size_of::<u16>() / size_of::<Self>();
 
-    /// What an instruction takes in place of a register of A or B, as it was read: the same, or the nearest that tensor cores multiply.
+    /// What an instruction takes in place of a register of A or B, as it was read: the same, or the nearest that tensor
+    /// cores multiply.
     #[inline(always)]
     fn to_operand(register: u32) -> u32 {
         register
@@ -99,8 +103,9 @@ macro_rules! factors {
 
 factors! { f16 => mma_f16, bf16 => mma_bf16 }
 
-/// `A * B + C` of 16 x 16, 16 x 8 and 16 x 8 elements (`mma.sync.aligned.m16n8k16.row.col.f32`), or half of that depth for [`tf32`], of which each lane
-/// passes and gets its fragments. Registers of A and B are [operands](Factor::to_operand).
+/// `A * B + C` of 16 x 16, 16 x 8 and 16 x 8 elements (`mma.sync.aligned.m16n8k16.row.col.f32`), or half of that depth
+/// for [`tf32`], of which each lane passes and gets its fragments. Registers of A and B are
+/// [operands](Factor::to_operand).
 ///
 /// # Safety
 /// All 32 lanes of the warp must execute the same call together, on a target where it is [`AVAILABLE`].
@@ -111,15 +116,16 @@ pub unsafe fn multiply_add<T: Factor>(a: FragmentA, b: FragmentB, c: FragmentC) 
     unsafe { T::multiply_add(a, b, c) }
 }
 
-/// Reads four 8 x 8 matrices of 16-bit elements (`ldmatrix.sync.aligned.m8n8.x4`). Lane `8 i + r` passes the address of row `r`
-/// of matrix `i`: 16 bytes that lie together. Each lane gets in register `i`, of matrix `i`, elements `2t` and `2t + 1` of row
-/// `g`, with `g = lane / 4` and `t = lane % 4`; or, with `TRANSPOSED` (`.trans`), those of column `g`.
+/// Reads four 8 x 8 matrices of 16-bit elements (`ldmatrix.sync.aligned.m8n8.x4`). Lane `8 i + r` passes the address of
+/// row `r` of matrix `i`: 16 bytes that lie together. Each lane gets in register `i`, of matrix `i`, elements `2t` and
+/// `2t + 1` of row `g`, with `g = lane / 4` and `t = lane % 4`; or, with `TRANSPOSED` (`.trans`), those of column `g`.
 ///
 /// For the checks of the simulator a row is read by the lane that passes its address.
 ///
 /// # Safety
-/// All 32 lanes of the warp must execute the same call together, on a target where it is [`AVAILABLE`]. Each row must be a
-/// multiple of 16 bytes from the start of shared memory and lie in it, be initialised and not be written concurrently.
+/// All 32 lanes of the warp must execute the same call together, on a target where it is [`AVAILABLE`]. Each row must
+/// be a multiple of 16 bytes from the start of shared memory and lie in it, be initialised and not be written
+/// concurrently.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_matrices<T: Factor, const TRANSPOSED: bool>(row: SharedPtr<T>) -> [u32; 4] {
@@ -127,16 +133,16 @@ pub unsafe fn load_matrices<T: Factor, const TRANSPOSED: bool>(row: SharedPtr<T>
     unsafe { backend::load_matrices::<TRANSPOSED>(row.address()) }
 }
 
-/// Writes four 8 x 8 matrices of 16-bit elements (`stmatrix.sync.aligned.m8n8.x4`): what [`load_matrices`] reads, it puts there.
-/// Lane `8 i + r` passes the address of row `r` of matrix `i`: 16 bytes that lie together. Each lane passes in register `i`, of
-/// matrix `i`, elements `2t` and `2t + 1` of row `g`, with `g = lane / 4` and `t = lane % 4`; or, with `TRANSPOSED` (`.trans`), those
-/// of column `g`.
+/// Writes four 8 x 8 matrices of 16-bit elements (`stmatrix.sync.aligned.m8n8.x4`): what [`load_matrices`] reads, it
+/// puts there. Lane `8 i + r` passes the address of row `r` of matrix `i`: 16 bytes that lie together. Each lane passes
+/// in register `i`, of matrix `i`, elements `2t` and `2t + 1` of row `g`, with `g = lane / 4` and `t = lane % 4`; or,
+/// with `TRANSPOSED` (`.trans`), those of column `g`.
 ///
 /// For the checks of the simulator a row is written by the lane that passes its address.
 ///
 /// # Safety
-/// All 32 lanes of the warp must execute the same call together, on a target [that has it](STORES_MATRICES). Each row must be a
-/// multiple of 16 bytes from the start of shared memory, lie in it, and not be accessed concurrently.
+/// All 32 lanes of the warp must execute the same call together, on a target [that has it](STORES_MATRICES). Each row
+/// must be a multiple of 16 bytes from the start of shared memory, lie in it, and not be accessed concurrently.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store_matrices<T: Scalar, const TRANSPOSED: bool>(

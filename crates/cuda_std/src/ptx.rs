@@ -197,8 +197,8 @@ pub fn whole(value: u64) -> u64 {
 #[inline(always)]
 pub unsafe fn uniform(value: u32) -> u32 {
     let result;
-    // SAFETY: combines registers of the lanes, which the caller promises are all here. Not `pure`, or the compiler could move it to
-    // where not all lanes come.
+    // SAFETY: combines registers of the lanes, which the caller promises are all here. Not `pure`, or the compiler
+    // could move it to where not all lanes come.
     unsafe {
         asm!("redux.sync.or.b32 {}, {}, 0xffffffff;", out(reg32) result, in(reg32) value,
             options(nomem, nostack))

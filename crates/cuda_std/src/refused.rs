@@ -1,5 +1,5 @@
-//! What does not compile on purpose, each beside what differs from it in one place and does: an example that is to fail passes for
-//! whatever reason it fails.
+//! What does not compile on purpose, each beside what differs from it in one place and does: an example that is to fail
+//! passes for whatever reason it fails.
 //!
 //! A parameter that takes no bytes:
 //!

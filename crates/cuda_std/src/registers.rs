@@ -1,9 +1,10 @@
 //! Registers that the warpgroups of a block hand over to others (PTX ISA, "Miscellaneous Instructions: setmaxnreg").
 //!
-//! A block is launched with as many registers for each thread as for all others. A warpgroup (four warps) that only copies needs few:
-//! it gives up those beyond `N`, and one that computes takes them. Only sm_90a has this ([`AVAILABLE`]); elsewhere
-//! the other functions do nothing. The simulator keeps count of what is given up and taken. The kernel must have a bound on its registers
-//! ([`max_threads` and `min_blocks`, or `max_registers`](macro@crate::kernel)).
+//! A block is launched with as many registers for each thread as for all others. A warpgroup (four warps) that only
+//! copies needs few: it gives up those beyond `N`, and one that computes takes them. Only sm_90a has this
+//! ([`AVAILABLE`]); elsewhere the other functions do nothing. The simulator keeps count of what is given up and taken.
+//! The kernel must have a bound on its registers ([`max_threads` and `min_blocks`, or
+//! `max_registers`](macro@crate::kernel)).
 
 use crate::backend;
 

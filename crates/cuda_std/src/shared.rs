@@ -9,8 +9,9 @@ use crate::memory::SharedPtr;
 /// parameters. All static arrays of a kernel together may take 48 KiB. The contents are undefined until written: the
 /// simulator reports reads of elements that nobody wrote.
 ///
-/// The macro must be expanded once per array in a kernel, outside loops, in a function that is inlined into it once. A macro that
-/// declares two arrays must take their names from two places of who calls it: ptxas says otherwise that there are two of one name.
+/// The macro must be expanded once per array in a kernel, outside loops, in a function that is inlined into it once. A
+/// macro that declares two arrays must take their names from two places of who calls it: ptxas says otherwise that
+/// there are two of one name.
 #[macro_export]
 macro_rules! shared_array {
     ($t:ty; $n:expr) => {
@@ -20,8 +21,8 @@ macro_rules! shared_array {
     };
 }
 
-/// The PTX variable lives in the body of the kernel, whose functions may be of several files: its name is made of the module and the
-/// place in its file.
+/// The PTX variable lives in the body of the kernel, whose functions may be of several files: its name is made of the
+/// module and the place in its file.
 #[cfg(target_arch = "nvptx64")]
 #[doc(hidden)]
 #[macro_export]

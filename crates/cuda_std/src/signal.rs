@@ -1,31 +1,32 @@
 //! Blocks that wait for other blocks: words in global memory that one thread sets and another waits for.
 //!
-//! What a thread has done in global memory before it [`post`]s is visible to a thread that has [`wait`]ed for the value, and so is
-//! what the first one had seen of others. With a block barrier on each side the same holds between whole blocks:
+//! What a thread has done in global memory before it [`post`]s is visible to a thread that has [`wait`]ed for the
+//! value, and so is what the first one had seen of others. With a block barrier on each side the same holds between
+//! whole blocks:
 //!
 //! ```text
 //! block i      stores of all threads; sync_threads; thread 0: post(signal, 1)
 //! block j > i  thread 0: wait(signal, 1), clear(signal); sync_threads; loads by all threads
 //! ```
 //!
-//! (PTX ISA, "Memory Consistency Model": a release pattern on the word and an acquire pattern that observes it synchronise,
-//! section "Release and Acquire Patterns"; a barrier synchronises its threads, and causality order is transitive over both,
-//! sections "Synchronization Operations" and "Causality Order".)
+//! (PTX ISA, "Memory Consistency Model": a release pattern on the word and an acquire pattern that observes it
+//! synchronise, section "Release and Acquire Patterns"; a barrier synchronises its threads, and causality order is
+//! transitive over both, sections "Synchronization Operations" and "Causality Order".)
 //!
-//! On a GPU the same holds in shared memory, between threads of one block. The simulator orders shared memory by barriers alone, and reports
-//! what nothing but a signal orders there as `FaultKind::SharedRace`.
+//! On a GPU the same holds in shared memory, between threads of one block. The simulator orders shared memory by
+//! barriers alone, and reports what nothing but a signal orders there as `FaultKind::SharedRace`.
 //!
 //! # Which block may wait for which
 //!
 //! A block may wait only for blocks of lower linear index in the grid, where x runs fastest. Blocks are started in that
-//! order and run to their end once started; so while a block waits, the ones before it have been started, and the lowest of
-//! those under way waits for nobody. A block that waited for a later one could keep that one from ever starting, as soon as a
-//! grid has more blocks than the GPU has room for.
+//! order and run to their end once started; so while a block waits, the ones before it have been started, and the
+//! lowest of those under way waits for nobody. A block that waited for a later one could keep that one from ever
+//! starting, as soon as a grid has more blocks than the GPU has room for.
 //!
 //! # The words
 //!
-//! All words are zero before a launch, and the kernel sets them back: whoever waits last for a word [`clear`]s it, unless
-//! the host clears the words before each launch. During a launch nothing else may access them.
+//! All words are zero before a launch, and the kernel sets them back: whoever waits last for a word [`clear`]s it,
+//! unless the host clears the words before each launch. During a launch nothing else may access them.
 //!
 //! The simulator reports waits that could last for ever, and waits that another GPU could keep from ending, as
 //! `FaultKind::SignalDeadlock`, and words that are not
@@ -34,12 +35,12 @@
 use crate::backend;
 use crate::memory::GlobalPtr;
 
-/// Sets a word; what this thread has done in global memory before, and what it has seen of others there, is visible to who waits for the
-/// value (`st.release.gpu`).
+/// Sets a word; what this thread has done in global memory before, and what it has seen of others there, is visible to
+/// who waits for the value (`st.release.gpu`).
 ///
 /// # Safety
-/// The word must lie in live global memory and be aligned to 4 bytes, and during the launch only this function and [`wait`]
-/// may access it.
+/// The word must lie in live global memory and be aligned to 4 bytes, and during the launch only this function and
+/// [`wait`] may access it.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn post(signal: GlobalPtr<u32>, value: u32) {
@@ -47,7 +48,8 @@ pub unsafe fn post(signal: GlobalPtr<u32>, value: u32) {
     unsafe { post_if(true, signal, value) }
 }
 
-/// [`post`] where `predicate` holds, without a branch, for the reason that [`store_3d_if`](crate::bulk_copy::store_3d_if) gives.
+/// [`post`] where `predicate` holds, without a branch, for the reason that
+/// [`store_3d_if`](crate::bulk_copy::store_3d_if) gives.
 ///
 /// # Safety
 /// As for [`post`] where `predicate` holds.
@@ -69,8 +71,8 @@ pub unsafe fn wait(signal: GlobalPtr<u32>, value: u32) {
     unsafe { backend::signal_wait(signal.address(), value) }
 }
 
-/// Sets a word back to zero, which says nothing to anybody: no wait for earlier stores to arrive, as there is in [`post`]
-/// (`st.relaxed.gpu`).
+/// Sets a word back to zero, which says nothing to anybody: no wait for earlier stores to arrive, as there is in
+/// [`post`] (`st.relaxed.gpu`).
 ///
 /// # Safety
 /// As for [`post`]; all who wait for its value have seen it.

@@ -1,9 +1,10 @@
-//! Swizzles: how bulk copies and warpgroup products lay out rows in shared memory, so that neither rows nor columns of a tile meet
-//! bank conflicts (PTX ISA, "Tensors: Swizzling Modes").
+//! Swizzles: how bulk copies and warpgroup products lay out rows in shared memory, so that neither rows nor columns of
+//! a tile meet bank conflicts (PTX ISA, "Tensors: Swizzling Modes").
 //!
-//! A row of 32, 64 or 128 bytes consists of pieces of 16 bytes. In each row they are exchanged among each other by an exclusive or
-//! of a piece's index with bits of the address of the row, so that eight rows below each other have the same piece at different
-//! banks. The pattern is one of addresses: it repeats after 256, 512 or 1024 bytes, and tiles begin at a multiple of that.
+//! A row of 32, 64 or 128 bytes consists of pieces of 16 bytes. In each row they are exchanged among each other by an
+//! exclusive or of a piece's index with bits of the address of the row, so that eight rows below each other have the
+//! same piece at different banks. The pattern is one of addresses: it repeats after 256, 512 or 1024 bytes, and tiles
+//! begin at a multiple of that.
 
 /// Bytes that stay together.
 const PIECE: u32 = 16;
@@ -41,7 +42,8 @@ impl Swizzle {
         }
     }
 
-    /// Bytes after which the pattern repeats, which a tile's address must be a multiple of; 1 where nothing is exchanged.
+    /// Bytes after which the pattern repeats, which a tile's address must be a multiple of; 1 where nothing is
+    /// exchanged.
     pub const fn repeats_after(self) -> u32 {
         match self {
             Swizzle::None => 1,
@@ -49,7 +51,8 @@ impl Swizzle {
         }
     }
 
-    /// Where the byte of an address lies that it would have without the swizzle. Applied twice it gives the address back.
+    /// Where the byte of an address lies that it would have without the swizzle. Applied twice it gives the address
+    /// back.
     #[inline(always)]
     pub const fn apply(self, address: u32) -> u32 {
         let pieces = (1 << self as u32) - 1;

@@ -1,8 +1,8 @@
 //! Descriptions of tensors for [bulk copies](crate::bulk_copy), from which the driver or the simulator makes a
 //! [`TensorMap`](crate::bulk_copy::TensorMap). On the host alone.
 //!
-//! The rules are those of `cuTensorMapEncodeTiled` (CUDA Driver API, "Tensor Map Object Management") without interleaving and with
-//! neighbouring elements: element strides of one.
+//! The rules are those of `cuTensorMapEncodeTiled` (CUDA Driver API, "Tensor Map Object Management") without
+//! interleaving and with neighbouring elements: element strides of one.
 
 use crate::swizzle::Swizzle;
 
@@ -66,8 +66,8 @@ impl ElementType {
     }
 }
 
-/// A tensor in global memory and the shape of its boxes. Dimensions are counted from the innermost one, whose elements are neighbours;
-/// those from `rank` on are ignored.
+/// A tensor in global memory and the shape of its boxes. Dimensions are counted from the innermost one, whose elements
+/// are neighbours; those from `rank` on are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TiledTensor {
     /// What its elements are.
@@ -80,8 +80,8 @@ pub struct TiledTensor {
     pub dims: [u64; MAX_RANK],
     /// Bytes from one element to the next along each dimension but the innermost: multiples of 16, less than 2^40.
     pub strides: [u64; MAX_RANK - 1],
-    /// Elements of a box along each dimension, 1 to 256; along the innermost one a multiple of 16 bytes, and no more than a row of
-    /// the swizzle.
+    /// Elements of a box along each dimension, 1 to 256; along the innermost one a multiple of 16 bytes, and no more
+    /// than a row of the swizzle.
     pub box_dims: [u32; MAX_RANK],
     /// How boxes lie in shared memory.
     pub swizzle: Swizzle,
@@ -151,7 +151,8 @@ pub enum TensorMapError {
 }
 
 impl TiledTensor {
-    /// A row-major matrix of `rows x cols` elements, whose rows begin `stride` bytes apart, in boxes of `box_shape` (rows, columns).
+    /// A row-major matrix of `rows x cols` elements, whose rows begin `stride` bytes apart, in boxes of `box_shape`
+    /// (rows, columns).
     pub fn matrix(
         element: ElementType,
         address: u64,
@@ -172,8 +173,8 @@ impl TiledTensor {
         }
     }
 
-    /// `count` row-major matrices of `rows x cols` elements that begin `pitch` bytes apart, as [`matrix`](Self::matrix) describes
-    /// one: a box is a part of one of them. The pitch of a single one may be anything.
+    /// `count` row-major matrices of `rows x cols` elements that begin `pitch` bytes apart, as [`matrix`](Self::matrix)
+    /// describes one: a box is a part of one of them. The pitch of a single one may be anything.
     pub fn matrices(
         element: ElementType,
         address: u64,
@@ -252,7 +253,8 @@ impl TiledTensor {
         self.box_row_bytes() * self.box_rows()
     }
 
-    /// Bytes from one row of a box to the next in shared memory: a row of the swizzle, even where that of the box is shorter.
+    /// Bytes from one row of a box to the next in shared memory: a row of the swizzle, even where that of the box is
+    /// shorter.
     pub fn box_pitch(&self) -> u32 {
         self.box_row_bytes().max(self.swizzle.row_bytes())
     }

@@ -1,9 +1,10 @@
-//! Matrix products of whole warpgroups (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
+//! Matrix products of whole warpgroups (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
+//! Instructions").
 //!
-//! A *warpgroup* is four warps in a row, the first of which is a multiple of four: 128 threads, which execute all functions of
-//! this module together. One instruction multiplies an A of [`M`] rows and [`K`] columns with a B of [`K`] rows and `N`
-//! columns, both in shared memory, and adds the product to a matrix that lies in registers of the 128 threads, the
-//! [`Accumulators`].
+//! A *warpgroup* is four warps in a row, the first of which is a multiple of four: 128 threads, which execute all
+//! functions of this module together. One instruction multiplies an A of [`M`] rows and [`K`] columns with a B of [`K`]
+//! rows and `N` columns, both in shared memory, and adds the product to a matrix that lies in registers of the 128
+//! threads, the [`Accumulators`].
 //!
 //! The instructions run in the background. A main loop is
 //!
@@ -19,10 +20,10 @@
 //! .. d.get::<0>() ..
 //! ```
 //!
-//! * [`fence`] comes before the first instruction, and again where the threads have read or written the accumulators since. In a
-//!   loop it stands inside: the assembler puts one there anyway.
-//! * From an instruction until a [`wait_group`] that covers it nobody may write its operands, nor touch its accumulators.
-//!   Instructions that add to the same accumulators need nothing between them.
+//! * [`fence`] comes before the first instruction, and again where the threads have read or written the accumulators
+//!   since. In a loop it stands inside: the assembler puts one there anyway.
+//! * From an instruction until a [`wait_group`] that covers it nobody may write its operands, nor touch its
+//!   accumulators. Instructions that add to the same accumulators need nothing between them.
 //! * Operands that threads have stored themselves need a [`fence_shared`](crate::bulk_copy::fence_shared) before the
 //!   barrier that makes them known.
 //!
@@ -41,8 +42,8 @@ use crate::scalar::Scalar;
 use core::marker::PhantomData;
 use half::{bf16, f16};
 
-/// Whether the target has warpgroup matrix instructions: `sm_90a` alone. Where it has not, kernels that use them compile all
-/// the same, and the functions of this module end the launch (`trap`).
+/// Whether the target has warpgroup matrix instructions: `sm_90a` alone. Where it has not, kernels that use them
+/// compile all the same, and the functions of this module end the launch (`trap`).
 pub const AVAILABLE: bool = backend::WGMMA;
 
 /// Threads of a warpgroup.
@@ -83,8 +84,8 @@ pub fn pack<T: Element>(pair: [f32; 2]) -> u32 {
     backend::wgmma_pack::<T>(pair)
 }
 
-/// Lets the warpgroup's next instructions use the accumulators as the threads have left them, or instructions of another number of columns
-/// (`wgmma.fence`).
+/// Lets the warpgroup's next instructions use the accumulators as the threads have left them, or instructions of
+/// another number of columns (`wgmma.fence`).
 ///
 /// # Safety
 /// All threads of the warpgroup must execute it together.
@@ -118,13 +119,15 @@ pub unsafe fn wait_group<const PENDING: usize>() {
     unsafe { backend::wgmma_wait_group::<PENDING>() }
 }
 
-/// The registers of a product of [`M`] rows and `N` columns, 32, 64, 128, 160, 192 or 256: `N / 2` of them in each thread.
+/// The registers of a product of [`M`] rows and `N` columns, 32, 64, 128, 160, 192 or 256: `N / 2` of them in each
+/// thread.
 ///
-/// The value itself is empty, and stands for registers that have a name in PTX. A kernel that needs several sets tells them
-/// apart by `SET`. Where it owns several times as many rows, sets that follow one another can be read and written through the first as if
-/// they were one: after the registers of a set come those of the next.
+/// The value itself is empty, and stands for registers that have a name in PTX. A kernel that needs several sets tells
+/// them apart by `SET`. Where it owns several times as many rows, sets that follow one another can be read and written
+/// through the first as if they were one: after the registers of a set come those of the next.
 ///
-/// Register `i` of the thread of index `t` in its warpgroup holds ("Register Fragments and Shared Memory Matrix Layouts")
+/// Register `i` of the thread of index `t` in its warpgroup holds ("Register Fragments and Shared Memory Matrix
+/// Layouts")
 ///
 /// ```text
 /// row     t / 32 * 16 + t % 32 / 4 + i % 4 / 2 * 8
@@ -140,8 +143,8 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
     /// Declares the registers. Their contents are undefined.
     ///
     /// # Safety
-    /// Must be executed once for a `SET` in a kernel, by all threads, at a place that the compiler cannot duplicate nor move
-    /// behind a use: at the start of the kernel, before any branch, in a function that is inlined into it once.
+    /// Must be executed once for a `SET` in a kernel, by all threads, at a place that the compiler cannot duplicate nor
+    /// move behind a use: at the start of the kernel, before any branch, in a function that is inlined into it once.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn declare() -> Self {
@@ -156,14 +159,14 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         Accumulators { registers: PhantomData }
     }
 
-    /// Begins to add the product of `a` and `b`; where `accumulate` does not hold, what the accumulators held before does not
-    /// count (`wgmma.mma_async`).
+    /// Begins to add the product of `a` and `b`; where `accumulate` does not hold, what the accumulators held before
+    /// does not count (`wgmma.mma_async`).
     ///
     /// The products are exact. How they are added up NVIDIA does not say: see the simulator's notes.
     ///
     /// # Safety
-    /// As for [`fence`], with the same arguments in all threads. Both operands must lie in shared memory as their layouts say,
-    /// and be left alone until the instruction has been waited for, as must the accumulators.
+    /// As for [`fence`], with the same arguments in all threads. Both operands must lie in shared memory as their
+    /// layouts say, and be left alone until the instruction has been waited for, as must the accumulators.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn mma_async<T: Element, A: Major, B: Major>(
@@ -176,7 +179,8 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
         unsafe { self.mma_async_of_cols::<N, T, A, B>(a, b, accumulate) }
     }
 
-    /// The same for the first `COLS` columns of B and of the product alone, 32 or a multiple of 16 from 64 on: other accumulators are left as they are.
+    /// The same for the first `COLS` columns of B and of the product alone, 32 or a multiple of 16 from 64 on: other
+    /// accumulators are left as they are.
     ///
     /// # Safety
     /// As for [`mma_async`](Self::mma_async); there are so many columns.
@@ -211,8 +215,8 @@ impl<const N: usize, const SET: usize> Accumulators<N, SET> {
 
     /// `factor` times this thread's [register](Self::get) `I`, plus `addend`, rounded once.
     ///
-    /// The same as with [`get`](Self::get), but where one of several registers is chosen at run time the multiply-add stays with the
-    /// choice, in place of a move.
+    /// The same as with [`get`](Self::get), but where one of several registers is chosen at run time the multiply-add
+    /// stays with the choice, in place of a move.
     ///
     /// # Safety
     /// As for [`get`](Self::get).

@@ -176,8 +176,8 @@ fn boxes_begin_at_multiples_of_16_bytes() {
     }
 }
 
-/// The pieces of a row are exchanged by the row's number, which is what the bits of the address are where a tile begins at a
-/// multiple of the pattern's length.
+/// The pieces of a row are exchanged by the row's number, which is what the bits of the address are where a tile begins
+/// at a multiple of the pattern's length.
 #[test]
 fn swizzled_boxes_have_their_pieces_exchanged() {
     const PIECE: u32 = 8;
@@ -350,8 +350,8 @@ fn a_tensor_that_does_not_lie_in_memory() {
     assert!(fault.message.contains("its last 128 bytes"), "{fault}");
 }
 
-/// The second warp loads a box and waits for it; the first one reads it, after a barrier that has nothing to do with it, or after one
-/// at which the second warp has come when it had waited.
+/// The second warp loads a box and waits for it; the first one reads it, after a barrier that has nothing to do with
+/// it, or after one at which the second warp has come when it had waited.
 #[kernel]
 unsafe fn others_wait(d: GlobalPtr<u32>, #[grid_constant] map: &TensorMap, related: u32) {
     let objects = shared_array!(u64; 2);

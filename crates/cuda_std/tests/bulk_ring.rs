@@ -1,5 +1,5 @@
-//! A ring of stages between one thread that fills it with bulk loads and those that read it, and what happens where it leaves
-//! something out.
+//! A ring of stages between one thread that fills it with bulk loads and those that read it, and what happens where it
+//! leaves something out.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -247,10 +247,12 @@ fn a_wait_for_empty_that_was_dropped_or_is_for_another_phase() {
         assert_eq!(fault.kind, FaultKind::MbarrierOverrun);
         // It never begins.
         let fault = ring_fault(Ring::WrongEmptyParity, producer);
-        // The first thread that waits in vain is told so: the producer for both consumers, or one of those for the producer.
+        // The first thread that waits in vain is told so: the producer for both consumers, or one of those for the
+        // producer.
         let missing = if producer == 0 { 2 } else { 1 };
         assert_eq!(fault.kind, FaultKind::MbarrierDeadlock { missing }, "{fault}");
-        // It knows that a stage is full, but not that it has been read: the stage that consumers wait for has been full twice.
+        // It knows that a stage is full, but not that it has been read: the stage that consumers wait for has been full
+        // twice.
         let fault = ring_fault(Ring::WaitsForFull, producer);
         assert_eq!(fault.kind, FaultKind::MbarrierOverrun, "{fault}");
     }

@@ -140,7 +140,8 @@ unsafe fn store(#[grid_constant] map: &TensorMap, x: i32, y: i32, swizzle: Swizz
         }
         match how {
             OthersOverwrite => {
-                // The first warp gathers, so that what its first lane has done before is the last that others may not know of.
+                // The first warp gathers, so that what its first lane has done before is the last that others may not
+                // know of.
                 if i < WARP_SIZE {
                     sync_warp(FULL_MASK);
                 } else {

@@ -1,4 +1,5 @@
-//! What blocks of a cluster do with each other besides copies: barriers of the cluster, arrivals at each other's mbarriers, signals.
+//! What blocks of a cluster do with each other besides copies: barriers of the cluster, arrivals at each other's
+//! mbarriers, signals.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 

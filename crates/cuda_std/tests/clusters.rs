@@ -276,8 +276,8 @@ fn arrivals_that_go_astray() {
 #[test]
 fn other_bytes_than_come() {
     for producer in PRODUCERS {
-        // A block whose own half is there goes on before the other one has begun. Where consumers come first, the other block loads into a
-        // phase that is over.
+        // A block whose own half is there goes on before the other one has begun. Where consumers come first, the other
+        // block loads into a phase that is over.
         let kind = match producer {
             2 => FaultKind::MbarrierOverrun,
             _ => FaultKind::UninitialisedShared,
@@ -299,8 +299,8 @@ fn masks_of_blocks_that_there_are_not() {
     }
 }
 
-/// One stage that a thread of each block fills half of, and all threads read: what the barrier of a block makes known to one of its
-/// threads that thread tells the other block.
+/// One stage that a thread of each block fills half of, and all threads read: what the barrier of a block makes known
+/// to one of its threads that thread tells the other block.
 #[kernel(cluster = BLOCKS)]
 unsafe fn relayed(sums: GlobalPtr<u32>, #[grid_constant] map: &TensorMap, ordered: bool) {
     let objects = shared_array!(u64; 2);

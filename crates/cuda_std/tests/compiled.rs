@@ -71,7 +71,8 @@ fn as_many_blocks_are_asked_for_as_there_can_be() {
             after.split_whitespace().next().unwrap().parse::<u32>().unwrap()
         })
     };
-    // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": threads and blocks of a multiprocessor.
+    // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": threads and blocks of a
+    // multiprocessor.
     assert_eq!(asked("large"), [1024, 2048, 1536, 1536, 2048].map(|threads| threads / 256));
     assert_eq!(asked("small"), [16, 32, 16, 24, 32]);
 }

@@ -1,5 +1,5 @@
-//! Counts that blocks keep together: everyone's part is there when the last has arrived, waiting ends, and words that are not zero before
-//! or after a launch are reported.
+//! Counts that blocks keep together: everyone's part is there when the last has arrived, waiting ends, and words that
+//! are not zero before or after a launch are reported.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -12,7 +12,8 @@ use cuda_std::{counter, kernel, thread};
 
 const SOURCE: &str = include_str!("counter.rs");
 
-/// Each thread adds its block's index and one, and the last of all, unless it is to be forgotten, takes the sum's place back.
+/// Each thread adds its block's index and one, and the last of all, unless it is to be forgotten, takes the sum's place
+/// back.
 #[kernel]
 unsafe fn add_up(counts: GlobalPtr<u32>, forgets: u32) {
     let all = thread::grid_dim_x() * thread::block_dim_x();

@@ -1,4 +1,5 @@
-//! Kernels that may begin before the launch before theirs has ended touch global memory only after they have waited for that.
+//! Kernels that may begin before the launch before theirs has ended touch global memory only after they have waited for
+//! that.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 

@@ -1,4 +1,5 @@
-//! What threads have been told of that others have written in global memory, in launches that note what could be left out.
+//! What threads have been told of that others have written in global memory, in launches that note what could be left
+//! out.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -21,7 +22,8 @@ fn one_at_a_time(
     pool.install(|| run(&Simulator::new().noting_sites()))
 }
 
-/// Each block tells the next one that it has heard from the one before, or not; the last one reads what the first has written.
+/// Each block tells the next one that it has heard from the one before, or not; the last one reads what the first has
+/// written.
 #[kernel]
 unsafe fn chain(x: GlobalPtr<u32>, words: GlobalPtr<u32>, silent: u32) {
     let (block, last) = (block_idx_x(), cuda_std::thread::grid_dim_x() - 1);

@@ -1,4 +1,5 @@
-//! Mbarriers: what parities mean, what an arrival makes visible, and that each way to use an mbarrier wrongly is reported.
+//! Mbarriers: what parities mean, what an arrival makes visible, and that each way to use an mbarrier wrongly is
+//! reported.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -301,8 +302,8 @@ fn copies_are_visible_after_the_wait_alone() {
     }
 }
 
-/// As [`two_copies`] with one copy, which the second warp waits for; the first one reads it after a barrier of its own that
-/// only what it knows itself can order.
+/// As [`two_copies`] with one copy, which the second warp waits for; the first one reads it after a barrier of its own
+/// that only what it knows itself can order.
 #[kernel]
 unsafe fn others_wait(d: GlobalPtr<u32>, source: GlobalPtr<u32>) {
     let value = shared_array!(u32; 1);
@@ -369,8 +370,8 @@ fn warp_barriers_and_mbarriers_that_wait_for_each_other() {
     assert_line(&fault, SOURCE, "crossed");
 }
 
-/// Elements narrower than a word, in an array that is declared when mbarriers are already in use: both warps read one half of
-/// each word, and after their arrivals thread 0 overwrites that half, or the other one without them.
+/// Elements narrower than a word, in an array that is declared when mbarriers are already in use: both warps read one
+/// half of each word, and after their arrivals thread 0 overwrites that half, or the other one without them.
 #[kernel]
 unsafe fn halves(waits: u32, overwrites: u32) {
     let objects = shared_array!(u64; 2);
@@ -413,7 +414,8 @@ fn halves_of_words_are_told_apart() {
     assert_eq!(fault.kind, FaultKind::SharedRace { other: [0; 3], other_access: Write });
 }
 
-/// Lanes of the first warp read a value and arrive, each for itself; one does so the wrong way round. The second warp waits and overwrites.
+/// Lanes of the first warp read a value and arrive, each for itself; one does so the wrong way round. The second warp
+/// waits and overwrites.
 #[kernel]
 unsafe fn each_for_itself(d: GlobalPtr<u32>, wrong: u32, half: u32) {
     let value = shared_array!(u32; 1);

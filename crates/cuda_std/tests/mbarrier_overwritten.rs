@@ -23,7 +23,8 @@ const SOURCE: &str = include_str!("mbarrier_overwritten.rs");
 /// Columns of B.
 const N: usize = 64;
 
-/// Operands without a pattern: 8 rows of 16 bytes follow each other, and so do the two halves of K and the groups of rows.
+/// Operands without a pattern: 8 rows of 16 bytes follow each other, and so do the two halves of K and the groups of
+/// rows.
 const OPERAND: Layout<bf16, KMajor> = Layout::new(Swizzle::None, 128, 256);
 
 /// Bytes of A and B, which boxes are parts of, and where the mbarrier lies: in B.

@@ -1,5 +1,5 @@
-//! A ring of stages between a warp that fills them and those that read them, ordered by mbarriers alone, and what happens
-//! where it leaves something out.
+//! A ring of stages between a warp that fills them and those that read them, ordered by mbarriers alone, and what
+//! happens where it leaves something out.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -24,8 +24,8 @@ const LEN: u32 = 4 * WARP_SIZE;
 /// Rows that go through the ring: several phases of each stage.
 const ROWS: u32 = 4 * STAGES + 1;
 
-/// Which warp fills the ring. The simulator runs the warps one after another, so that the one that comes first waits for
-/// the others or the other way round.
+/// Which warp fills the ring. The simulator runs the warps one after another, so that the one that comes first waits
+/// for the others or the other way round.
 const PRODUCERS: [u32; 3] = [0, 1, 3];
 
 /// How a ring works, and what it does wrong.

@@ -1,5 +1,5 @@
-//! Matrix products of a warp: fragments against the tables of the PTX manual, element by element, the arithmetic, what is
-//! counted, and kernels that are wrong on purpose.
+//! Matrix products of a warp: fragments against the tables of the PTX manual, element by element, the arithmetic, what
+//! is counted, and kernels that are wrong on purpose.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -33,7 +33,8 @@ unsafe fn multiply(bf16s: u32, operands: GlobalPtr<u32>, d: GlobalPtr<f32>) {
     }
 }
 
-/// Row and column of element `i` of a lane's fragment of A: "Matrix Fragments for mma.m16n8k16 with floating point type".
+/// Row and column of element `i` of a lane's fragment of A: "Matrix Fragments for mma.m16n8k16 with floating point
+/// type".
 fn of_a(lane: usize, i: usize) -> (usize, usize) {
     let (group, thread_in_group) = (lane >> 2, lane % 4);
     let row = if i < 2 || (4..6).contains(&i) { group } else { group + 8 };
@@ -183,7 +184,8 @@ fn sums_are_truncated_once_an_instruction() {
     assert_eq!(d[1][4], -1.0 + f32::EPSILON / 2.0);
 }
 
-/// Products are aligned to the largest number first, and what lies below two bits more than an f32 has is cut off of each of them.
+/// Products are aligned to the largest number first, and what lies below two bits more than an f32 has is cut off of
+/// each of them.
 #[test]
 fn products_far_below_the_largest_number_are_cut_off() {
     let product = |scale: fn(usize, usize) -> f32| {
@@ -262,8 +264,8 @@ fn matrices_arrive_as_in_the_manual() {
     }
 }
 
-/// 8 rows of 16 bytes are a pass over the banks where they lie together or are padded by one row, and 8 passes where they are 128
-/// bytes apart.
+/// 8 rows of 16 bytes are a pass over the banks where they lie together or are padded by one row, and 8 passes where
+/// they are 128 bytes apart.
 #[test]
 fn rows_that_meet_in_a_bank_are_conflicts() {
     for (stride, passes) in [(8, 1), (64 + 8, 1), (16, 2), (32, 4), (64, 8)] {
@@ -277,8 +279,8 @@ fn rows_that_meet_in_a_bank_are_conflicts() {
     }
 }
 
-/// Copies rows of 16 bytes, a lane each, and reads them as matrices, after waiting for what `waits` says: 2 for its copies and the
-/// other lanes, 1 for its copies alone, 0 for nothing.
+/// Copies rows of 16 bytes, a lane each, and reads them as matrices, after waiting for what `waits` says: 2 for its
+/// copies and the other lanes, 1 for its copies alone, 0 for nothing.
 #[kernel]
 unsafe fn copy_and_load(waits: u32, rows: GlobalPtr<f16>, d: GlobalPtr<u32>) {
     let thread = thread::thread_idx_x();
@@ -440,7 +442,8 @@ fn all_lanes_execute_the_same_operation() {
     }
 }
 
-/// Each lane passes registers that tell lane, register and half, and another lane's row; then all rows are read back as they lie.
+/// Each lane passes registers that tell lane, register and half, and another lane's row; then all rows are read back as
+/// they lie.
 #[kernel]
 unsafe fn store(stride: u32, transposed: u32, d: GlobalPtr<u16>) {
     let lane = warp::lane_id();
@@ -462,8 +465,8 @@ unsafe fn store(stride: u32, transposed: u32, d: GlobalPtr<u16>) {
     }
 }
 
-/// "stmatrix": row `r` of matrix `i` goes to the address of lane `8 i + r`, and its elements `2t` and `2t + 1` come from register `i`
-/// of lane `4 r + t`; with `.trans` rows and columns change places.
+/// "stmatrix": row `r` of matrix `i` goes to the address of lane `8 i + r`, and its elements `2t` and `2t + 1` come
+/// from register `i` of lane `4 r + t`; with `.trans` rows and columns change places.
 #[test]
 fn matrices_leave_as_in_the_manual() {
     let simulator = Simulator::new();

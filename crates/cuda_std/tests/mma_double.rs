@@ -1,5 +1,5 @@
-//! Matrix products of a warp in double precision: fragments of all shapes against the tables of the PTX manual, element by element, the
-//! arithmetic, and what is counted.
+//! Matrix products of a warp in double precision: fragments of all shapes against the tables of the PTX manual, element
+//! by element, the arithmetic, and what is counted.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -40,7 +40,8 @@ const WAYS: [Way; 6] = [
     Way { index: 5, m: 16, k: 4 },
 ];
 
-/// Each lane multiplies the fragments that it finds: A's registers from the first on, B's from the ninth, C's from the thirteenth.
+/// Each lane multiplies the fragments that it finds: A's registers from the first on, B's from the ninth, C's from the
+/// thirteenth.
 #[kernel]
 unsafe fn multiply(way: u32, operands: GlobalPtr<f64>, d: GlobalPtr<f64>) {
     let lane = u64::from(warp::lane_id());
@@ -65,8 +66,8 @@ unsafe fn multiply(way: u32, operands: GlobalPtr<f64>, d: GlobalPtr<f64>) {
     }
 }
 
-/// Row and column of register `i` of a lane's fragment of A: "Matrix Fragments for mma.m8n8k4 with .f64 floating point type" and
-/// those for m16n8k4, m16n8k8 and m16n8k16.
+/// Row and column of register `i` of a lane's fragment of A: "Matrix Fragments for mma.m8n8k4 with .f64 floating point
+/// type" and those for m16n8k4, m16n8k8 and m16n8k16.
 fn of_a(way: Way, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread_in_group) = (lane >> 2, lane % 4);
     match (way.m, way.k) {

@@ -1,4 +1,5 @@
-//! Matrix products of a warp with factors of TF32: fragments against the tables of the PTX manual, the arithmetic, and rounding.
+//! Matrix products of a warp with factors of TF32: fragments against the tables of the PTX manual, the arithmetic, and
+//! rounding.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 

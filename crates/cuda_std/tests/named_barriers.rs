@@ -157,8 +157,8 @@ fn some_arrive_and_others_wait() {
     }
 }
 
-/// A warp comes to a barrier in each round and waits only for what the others say at another one after each round, if at all. Which
-/// warp it is decides who comes last in the simulator's order.
+/// A warp comes to a barrier in each round and waits only for what the others say at another one after each round, if
+/// at all. Which warp it is decides who comes last in the simulator's order.
 #[kernel]
 unsafe fn announcements(announcer: u32, hears: u32) {
     let warp = thread::thread_idx_x() / WARP_SIZE;

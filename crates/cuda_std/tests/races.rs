@@ -257,7 +257,8 @@ fn narrow_elements_of_one_word() {
     assert_eq!(fault.thread, [31, 0, 0]);
 }
 
-/// Lanes 2 and 0 read, lane 0 after it has met lane 3, which then meets lane 2 as well and writes: of lane 0 it knows only what came before.
+/// Lanes 2 and 0 read, lane 0 after it has met lane 3, which then meets lane 2 as well and writes: of lane 0 it knows
+/// only what came before.
 #[kernel]
 unsafe fn reads_at_two_clocks(d: GlobalPtr<u32>, meets: u32) {
     let value = shared_array!(u32; 1);

@@ -11,7 +11,8 @@ use cuda_std::{kernel, registers, thread};
 
 const SOURCE: &str = include_str!("registers.rs");
 
-/// Threads of a block: two warpgroups that take registers and one that gives some up, 168 for each thread at the launch.
+/// Threads of a block: two warpgroups that take registers and one that gives some up, 168 for each thread at the
+/// launch.
 const THREADS: u32 = 3 * GROUP;
 
 /// What the block does.

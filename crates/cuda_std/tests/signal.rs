@@ -1,5 +1,5 @@
-//! Signals: blocks that wait for the ones before them, that it shows nowhere how many of them run at the same time, and that
-//! each way to wait in vain is reported. And the hint that a value is the same in all lanes.
+//! Signals: blocks that wait for the ones before them, that it shows nowhere how many of them run at the same time, and
+//! that each way to wait in vain is reported. And the hint that a value is the same in all lanes.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 

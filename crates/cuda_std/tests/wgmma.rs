@@ -1,5 +1,5 @@
-//! Warpgroup matrix instructions: descriptors, layouts of operands and accumulators against the tables of the PTX manual, and
-//! products of all layouts against a plain reference.
+//! Warpgroup matrix instructions: descriptors, layouts of operands and accumulators against the tables of the PTX
+//! manual, and products of all layouts against a plain reference.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -23,7 +23,8 @@ const DEPTH: usize = 3 * wgmma::K;
 const UNIT: u32 = 16;
 const ELEMENTS: u32 = 8;
 
-/// The unit of a row that lies at each place, for eight rows: the manual's figures of the three modes ("Swizzling Modes").
+/// The unit of a row that lies at each place, for eight rows: the manual's figures of the three modes ("Swizzling
+/// Modes").
 const ROWS_32: [[u32; 2]; 8] = [[0, 1], [0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 0], [1, 0]];
 const ROWS_64: [[u32; 4]; 8] = [
     [0, 1, 2, 3],
@@ -68,8 +69,9 @@ fn width(swizzle: Swizzle) -> u32 {
     }
 }
 
-/// An operand of `rows` (M or N) times `DEPTH` elements as blocks of eight rows of units, which lie one after the other. Of a
-/// K-major operand a row is one of M or N and the blocks of one row of blocks lie together; of the others a row is one of K.
+/// An operand of `rows` (M or N) times `DEPTH` elements as blocks of eight rows of units, which lie one after the
+/// other. Of a K-major operand a row is one of M or N and the blocks of one row of blocks lie together; of the others a
+/// row is one of K.
 #[derive(Clone, Copy)]
 struct Blocks {
     swizzle: Swizzle,
@@ -103,8 +105,8 @@ impl Blocks {
         block * self.bytes() + (down % 8 * width(self.swizzle) + unit) * UNIT + along % ELEMENTS * 2
     }
 
-    /// What the manual calls the offsets of the leading dimension and of the stride: from block to block of eight rows, and
-    /// across; without swizzle, where no row has a second unit, the stride is always that along M or N.
+    /// What the manual calls the offsets of the leading dimension and of the stride: from block to block of eight rows,
+    /// and across; without swizzle, where no row has a second unit, the stride is always that along M or N.
     fn layout<T: Element, J: Major>(self) -> Layout<T, J> {
         assert_eq!(J::TRANSPOSED, self.transposed);
         let (i_step, k_step) = self.steps();
@@ -117,7 +119,8 @@ impl Blocks {
         Layout::new(self.swizzle, leading, stride)
     }
 
-    /// Bytes from the start to the part of an instruction that begins at column `k` of A or row `k` of B, but for the swizzle.
+    /// Bytes from the start to the part of an instruction that begins at column `k` of A or row `k` of B, but for the
+    /// swizzle.
     fn start(self, k: u32) -> u32 {
         let (_, k_step) = self.steps();
         if self.transposed || self.swizzle == Swizzle::None {
@@ -318,8 +321,8 @@ unsafe fn product(p: Product) {
 }
 
 /// Thread and register that hold each element of the accumulators, row by row: the manual's figure of the fragment of D
-/// ("Register Fragments and Shared Memory Matrix Layouts"), in which a warp has 16 rows, the four threads of a row two neighbours
-/// each, and the eight rows below the next two registers.
+/// ("Register Fragments and Shared Memory Matrix Layouts"), in which a warp has 16 rows, the four threads of a row two
+/// neighbours each, and the eight rows below the next two registers.
 fn fragment(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..M).flat_map(move |row| {
         (0..n).map(move |column| {

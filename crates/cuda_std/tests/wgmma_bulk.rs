@@ -1,5 +1,5 @@
-//! A product as a Hopper kernel computes it: one thread brings tiles by bulk copies into a ring of stages, two warpgroups multiply
-//! them, and one thread of each hands the stages back.
+//! A product as a Hopper kernel computes it: one thread brings tiles by bulk copies into a ring of stages, two
+//! warpgroups multiply them, and one thread of each hands the stages back.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 

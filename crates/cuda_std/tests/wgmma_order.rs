@@ -1,4 +1,5 @@
-//! What orders warpgroup matrix instructions and what other warpgroups do to their operands, and two sets of accumulators.
+//! What orders warpgroup matrix instructions and what other warpgroups do to their operands, and two sets of
+//! accumulators.
 //!
 //! SAFETY of the kernels' `unsafe` blocks: they run on the simulator alone, which checks every access.
 
@@ -114,7 +115,8 @@ fn a_stage_is_handed_over() {
     }
 }
 
-/// The threads of the first warpgroup fill a stage for the second one, and tell it by a fence of the proxies on either side.
+/// The threads of the first warpgroup fill a stage for the second one, and tell it by a fence of the proxies on either
+/// side.
 #[kernel]
 unsafe fn fenced_by(reader: u32, fences: u32) {
     let full = Mbarrier::new(shared_array!(u64; 1));

@@ -78,27 +78,29 @@ impl Parse for LaunchBounds {
 /// pub unsafe fn scale(x: GlobalPtr<f32>, factor: f32, len: u32) { .. }
 /// ```
 ///
-/// The function must be `unsafe`, not generic, and return nothing; its parameters must be `Copy`, take at least a byte each (PTX has
-/// none that take nothing), and are passed by value. The optional bounds are constant expressions of type `u32` and become the PTX directives
-/// `.maxntid`, `.minnctapersm` and `.maxnreg` (PTX ISA, section 11.4): `max_threads` threads in a block at most,
-/// `min_blocks` blocks resident on a multiprocessor at least, `max_registers` registers a thread at most. Where a
-/// multiprocessor of the architecture cannot hold `min_blocks` blocks of `max_threads`, for its threads or for the number of
-/// blocks, as many as it can hold are asked for. A later GPU that runs the same PTX may hold fewer (1,536 threads of 8.6, 8.9
-/// and 12.0 beside 2,048 of 8.0): there the bound is left out of account, and a thread may take more registers.
+/// The function must be `unsafe`, not generic, and return nothing; its parameters must be `Copy`, take at least a byte
+/// each (PTX has none that take nothing), and are passed by value. The optional bounds are constant expressions of type
+/// `u32` and become the PTX directives `.maxntid`, `.minnctapersm` and `.maxnreg` (PTX ISA, section 11.4):
+/// `max_threads` threads in a block at most, `min_blocks` blocks resident on a multiprocessor at least, `max_registers`
+/// registers a thread at most. Where a multiprocessor of the architecture cannot hold `min_blocks` blocks of
+/// `max_threads`, for its threads or for the number of blocks, as many as it can hold are asked for. A later GPU that
+/// runs the same PTX may hold fewer (1,536 threads of 8.6, 8.9 and 12.0 beside 2,048 of 8.0): there the bound is left
+/// out of account, and a thread may take more registers.
 ///
-/// With `cluster = n` each `n` blocks that follow each other along x are a [cluster](../cuda_std/cluster/index.html), which a launch need
-/// not ask for (`.reqnctapercluster`); the grid must be a multiple of that. On targets without clusters, and for 1, blocks are on their
-/// own.
+/// With `cluster = n` each `n` blocks that follow each other along x are a [cluster](../cuda_std/cluster/index.html),
+/// which a launch need not ask for (`.reqnctapercluster`); the grid must be a multiple of that. On targets without
+/// clusters, and for 1, blocks are on their own.
 ///
 /// With `early_start` a launch may begin before the one before it on its stream has ended; the kernel
 /// [waits](../cuda_std/early_start/fn.wait.html) for that before it touches global memory.
 ///
-/// A parameter `#[grid_constant] name: &T` stays where the launch put it, and the kernel gets a reference to that: `__grid_constant__`
-/// of CUDA C++. It is how [`TensorMap`](../cuda_std/bulk_copy/struct.TensorMap.html)s are passed, whose address copies need. A launch
-/// passes a `T`, as for any other parameter. It needs PTX ISA 7.7, which rustc writes for sm_90a; on older targets the launch of such
-/// a kernel ends at once.
+/// A parameter `#[grid_constant] name: &T` stays where the launch put it, and the kernel gets a reference to that:
+/// `__grid_constant__` of CUDA C++. It is how [`TensorMap`](../cuda_std/bulk_copy/struct.TensorMap.html)s are passed,
+/// whose address copies need. A launch passes a `T`, as for any other parameter. It needs PTX ISA 7.7, which rustc
+/// writes for sm_90a; on older targets the launch of such a kernel ends at once.
 ///
-/// The attribute adds a module of the function's name. On the host it has one constant, `ENTRY`; on the device it has the entry.
+/// The attribute adds a module of the function's name. On the host it has one constant, `ENTRY`; on the device it has
+/// the entry.
 ///
 /// On the device the crate must enable `#![feature(abi_ptx, asm_experimental_arch)]`.
 #[proc_macro_attribute]
@@ -110,10 +112,11 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a function part of each of its callers on the device, for good.
 ///
-/// There a call takes more than most of what kernels call, and what is passed by reference would lie in local memory. On the host it is left to the
-/// compiler: a kernel is hundreds of small functions, and a library is hundreds of kernels, so with all of them written out in each the simulator's
-/// copy of the kernels takes minutes to compile. The functions of `cuda_std` itself, which kernels call most, are written out on both: without, the
-/// simulator takes a third longer.
+/// There a call takes more than most of what kernels call, and what is passed by reference would lie in local memory.
+/// On the host it is left to the compiler: a kernel is hundreds of small functions, and a library is hundreds of
+/// kernels, so with all of them written out in each the simulator's copy of the kernels takes minutes to compile. The
+/// functions of `cuda_std` itself, which kernels call most, are written out on both: without, the simulator takes a
+/// third longer.
 #[proc_macro_attribute]
 pub fn device_inline(_: TokenStream, item: TokenStream) -> TokenStream {
     let attribute = quote!(#[cfg_attr(target_arch = "nvptx64", inline(always))]);
@@ -260,7 +263,8 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
         #[cfg_attr(target_arch = "nvptx64", inline(always))]
         #vis unsafe fn #name(#inputs) #block
 
-        // rustc divides a crate into units that are compiled at the same time by modules: each entry has one of its own.
+        // rustc divides a crate into units that are compiled at the same time by modules: each entry has one of its
+        // own.
         #[cfg(target_arch = "nvptx64")]
         mod #name {
             // For the types of parameters.

@@ -4,11 +4,13 @@ use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 
 /// Writes the rows of a family out, and hands all rows to a macro.
 ///
-/// The input is `{ path to the crate } { path to the macro } { what comes before the rows } { rows }`. A row ends with a semicolon. One whose name holds `{L}` is four, of the
-/// layouts `Nn`, `Nt`, `Tn` and `Tt` of that crate; one that ends in `for T in [a, b]` is one for each of those types, which `{T}` in its
-/// name stands for. So `name{L}_{T} = Kernel<T, 8, L>, .., for T in [f16, bf16];` is eight rows, `name_f16`, `name_nt_f16` and so on, by type and then by layout.
-/// `L` and `T` are replaced wherever they stand alone, and names made of them in the rest of the row as in its own. A row that ends in `entry = name` with
-/// the name of its own loses that: so one of a family may be the one whose entry the others share.
+/// The input is `{ path to the crate } { path to the macro } { what comes before the rows } { rows }`. A row ends with
+/// a semicolon. One whose name holds `{L}` is four, of the layouts `Nn`, `Nt`, `Tn` and `Tt` of that crate; one that
+/// ends in `for T in [a, b]` is one for each of those types, which `{T}` in its name stands for. So `name{L}_{T} =
+/// Kernel<T, 8, L>, .., for T in [f16, bf16];` is eight rows, `name_f16`, `name_nt_f16` and so on, by type and then by
+/// layout. `L` and `T` are replaced wherever they stand alone, and names made of them in the rest of the row as in its
+/// own. A row that ends in `entry = name` with the name of its own loses that: so one of a family may be the one whose
+/// entry the others share.
 #[proc_macro]
 pub fn families(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     match write_out(input.into()) {

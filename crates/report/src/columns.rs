@@ -25,8 +25,8 @@ pub(crate) const fn column(
     Column { heading, places, show }
 }
 
-/// A table with a row for each object. Columns without a value in any of them are left out, and so is the table if none but
-/// the first has values.
+/// A table with a row for each object. Columns without a value in any of them are left out, and so is the table if none
+/// but the first has values.
 pub(crate) fn table(title: &str, columns: &[Column], objects: &[Value]) -> Option<Table> {
     let cell = |column: &Column, object: &Value| {
         let found = column.places.iter().filter_map(|place| object.pointer(place));

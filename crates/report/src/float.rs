@@ -1,4 +1,5 @@
-//! Floats of documents. JSON has no NaN and no infinities: what compares results writes them as strings, and records as null.
+//! Floats of documents. JSON has no NaN and no infinities: what compares results writes them as strings, and records as
+//! null.
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Records of measurements as tables, pictures and one HTML page.
 //!
-//! A record is plain data with a JSON form; what draws or prints it reads nothing else, so that a picture can be made again
-//! from a file.
+//! A record is plain data with a JSON form; what draws or prints it reads nothing else, so that a picture can be made
+//! again from a file.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -8,9 +8,9 @@ use std::process::Command;
 pub struct Provenance {
     /// The day, as `YYYY-MM-DD` in UTC.
     pub date: String,
-    /// The commit that the folder of the sources was at during the run, with `-dirty` behind it if they were changed since;
-    /// `None` where it cannot be told. It is that of the program if that was built just before, as `cargo run` and `cargo
-    /// bench` do; a program that was built earlier may be of an older one.
+    /// The commit that the folder of the sources was at during the run, with `-dirty` behind it if they were changed
+    /// since; `None` where it cannot be told. It is that of the program if that was built just before, as `cargo run`
+    /// and `cargo bench` do; a program that was built earlier may be of an older one.
     #[serde(default)]
     pub commit: Option<String>,
     /// The version of regemm; empty in records that do not name it.
@@ -48,8 +48,8 @@ impl Provenance {
         }
     }
 
-    /// This moment, the sources as they are now and the named device. Driver and clocks are asked of `nvidia-smi` if the device has a
-    /// compute capability, the commit of `git`; what they do not tell stays out.
+    /// This moment, the sources as they are now and the named device. Driver and clocks are asked of `nvidia-smi` if
+    /// the device has a compute capability, the commit of `git`; what they do not tell stays out.
     pub fn gather(
         device: &str,
         multiprocessors: u32,

@@ -1,5 +1,6 @@
-//! What a device lets kernels attain, from how much they compute with each byte (S. Williams, A. Waterman, D. Patterson,
-//! "Roofline: An Insightful Visual Performance Model for Multicore Architectures", Communications of the ACM 52(4), 2009).
+//! What a device lets kernels attain, from how much they compute with each byte (S. Williams, A. Waterman, D.
+//! Patterson, "Roofline: An Insightful Visual Performance Model for Multicore Architectures", Communications of the ACM
+//! 52(4), 2009).
 
 use serde::{Deserialize, Serialize};
 

@@ -123,7 +123,8 @@ pub struct Timing {
     /// `||D - D_ref|| / ||D_ref||` against double precision.
     #[serde(deserialize_with = "crate::float::read")]
     pub relative_error: f64,
-    /// The samples in the order in which they were taken: only until the record is complete, so that it can be continued.
+    /// The samples in the order in which they were taken: only until the record is complete, so that it can be
+    /// continued.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample_milliseconds: Vec<f64>,
 }

@@ -101,8 +101,8 @@ pub struct Measured {
 /// One contender on one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// [`REGEMM`], [`WITH_EPILOGUE`], [`CUBLAS_LT`], [`LT_WITH_EPILOGUE`], [`CUBLAS`], the name of a kernel that was asked for or
-    /// that [with an epilogue](kernel_with_epilogue).
+    /// [`REGEMM`], [`WITH_EPILOGUE`], [`CUBLAS_LT`], [`LT_WITH_EPILOGUE`], [`CUBLAS`], the name of a kernel that was
+    /// asked for or that [with an epilogue](kernel_with_epilogue).
     pub name: String,
     /// The kernel that ran, if it is one of this library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,8 +173,8 @@ pub struct FirstResult {
     pub kernel: String,
     /// From the start of the process until the device is open.
     pub open: f64,
-    /// What the first product took longer than the second: loading the kernel's module, which compiles it unless the driver
-    /// has kept it, and the tables by which it was chosen.
+    /// What the first product took longer than the second: loading the kernel's module, which compiles it unless the
+    /// driver has kept it, and the tables by which it was chosen.
     pub first_use: f64,
     /// Uploading the factors, the second product, and its way back to the host.
     pub product: f64,

@@ -30,7 +30,8 @@ pub struct Arguments {
     /// Depths K of the products, comma-separated [default: 64 to 65536 on a GPU, 64 to 1024 on the simulator]
     #[arg(long, visible_alias = "depths", value_name = "K", value_delimiter = ',', value_parser = numbers::extent)]
     sizes: Vec<NonZeroUsize>,
-    /// Rows and columns of D; of one of them where the other is given alone [default: 256 on a GPU, 32 on the simulator]
+    /// Rows and columns of D; of one of them where the other is given alone [default: 256 on a GPU, 32 on the
+    /// simulator]
     #[arg(long, value_name = "N", value_parser = numbers::extent)]
     size: Option<NonZeroUsize>,
     /// Rows of D

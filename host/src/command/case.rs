@@ -180,8 +180,8 @@ impl fmt::Display for Draw {
     }
 }
 
-/// One of these types by one number, however many they are: all that is drawn after it stays the same. To choose from a list takes a second
-/// number now and then, of a longer one more often.
+/// One of these types by one number, however many they are: all that is drawn after it stays the same. To choose from a
+/// list takes a second number now and then, of a longer one more often.
 fn one_of(types: &[Types], rng: &mut impl Rng) -> Option<Types> {
     let place = (u64::from(rng.random::<u32>()) * types.len() as u64) >> u32::BITS;
     types.get(place as usize).copied()

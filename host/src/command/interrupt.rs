@@ -35,8 +35,8 @@ pub fn install() {
     });
 }
 
-/// From now on, the first interruption only makes [`requested`] true: the work looks at it, keeps what it has and ends. The
-/// second one is handled as otherwise the first.
+/// From now on, the first interruption only makes [`requested`] true: the work looks at it, keeps what it has and ends.
+/// The second one is handled as otherwise the first.
 pub fn stop_by_request() {
     STOPPABLE.store(true, Ordering::Relaxed);
 }
@@ -56,7 +56,8 @@ fn end() -> ! {
     std::process::exit(INTERRUPTED.into());
 }
 
-/// A file that must not stay behind as long as this lives. Where the file has been finished it is no longer there under this name.
+/// A file that must not stay behind as long as this lives. Where the file has been finished it is no longer there under
+/// this name.
 pub struct Unfinished(PathBuf);
 
 impl Unfinished {

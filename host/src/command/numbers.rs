@@ -21,7 +21,8 @@ pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
 }
 
-/// Reads the number of a problem. Each draws from two streams of random numbers, of which there are as many as a seed is large.
+/// Reads the number of a problem. Each draws from two streams of random numbers, of which there are as many as a seed
+/// is large.
 pub fn case(text: &str) -> Result<u64, String> {
     const LAST: u64 = u64::MAX / 2 - 1;
     let case = text.parse().ok().filter(|&case| case <= LAST);

@@ -170,7 +170,8 @@ impl Machine {
         match self {
             Machine::Device(device) => {
                 let report = match device.kernel_report(kernel) {
-                    // It cannot even be loaded: how many registers it would take nobody knows, and its shared memory says the rest.
+                    // It cannot even be loaded: how many registers it would take nobody knows, and its shared memory
+                    // says the rest.
                     Err(Error::KernelDoesNotFit { resource: Resource::SharedMemory, .. }) => {
                         let (registers, shared_bytes) = (0, kernel.shared_bytes);
                         let demand = Demand { threads, registers, shared_bytes };
@@ -332,8 +333,8 @@ fn one_block(
     output.text(block_text(&limits, &entry))
 }
 
-/// The kernels of these element types and of any precision with these names, in this order; where no names are given all of them for
-/// row-major factors.
+/// The kernels of these element types and of any precision with these names, in this order; where no names are given
+/// all of them for row-major factors.
 fn kernels(types: Types, names: &[String]) -> Result<Vec<&'static KernelInfo>, Error> {
     let of_types = kernels::of_all_precisions().filter(|kernel| Types::of(kernel) == types);
     if names.is_empty() {

@@ -130,7 +130,8 @@ impl Contents<'_> {
         self.dtype
     }
 
-    /// A and B in type `T`, converted from the type `S` of the files, and C and the bias in type `D`, converted from `R`.
+    /// A and B in type `T`, converted from the type `S` of the files, and C and the bias in type `D`, converted from
+    /// `R`.
     pub fn into_operands<S, T, R, D>(self) -> Result<Operands<T, D>, Failure>
     where
         S: Stored,
@@ -285,7 +286,8 @@ fn matrices<S: Stored>(path: &Path, loaded: Loaded) -> Result<Matrices<S>, Failu
     Ok(Matrices { array, batch })
 }
 
-/// A vector, or a matrix of one row or column, or, where the other operands are of so many products, the rows of a matrix as one vector for each.
+/// A vector, or a matrix of one row or column, or, where the other operands are of so many products, the rows of a
+/// matrix as one vector for each.
 fn vectors<S: Stored>(
     path: &Path,
     loaded: Loaded,

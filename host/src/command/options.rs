@@ -35,8 +35,8 @@ pub fn why_no_gpu() -> String {
     }
 }
 
-/// Rows, columns and depth of a product, none of them zero or more than a kernel takes. Reads `N` for square matrices, or
-/// `MxNxK`.
+/// Rows, columns and depth of a product, none of them zero or more than a kernel takes. Reads `N` for square matrices,
+/// or `MxNxK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub m: u32,
@@ -121,8 +121,8 @@ pub fn layouts() -> impl TypedValueParser<Value = Layouts> {
     PossibleValuesParser::new(names).map(|name| by_name(&Layouts::ALL, Layouts::name, &name))
 }
 
-/// The kernels of these element types with these names, in this order; where no names are given all of them for row-major
-/// factors.
+/// The kernels of these element types with these names, in this order; where no names are given all of them for
+/// row-major factors.
 pub fn kernels(
     types: impl Into<Types>,
     names: &[String],
@@ -134,8 +134,8 @@ pub fn kernels(
     names.iter().map(|name| kernels::find_for(name, types)).collect()
 }
 
-/// The kernels of these element types for factors in these layouts, and with these names if some are given; names without
-/// layouts mean these.
+/// The kernels of these element types for factors in these layouts, and with these names if some are given; names
+/// without layouts mean these.
 pub fn kernels_in(
     layouts: Layouts,
     types: impl Into<Types>,

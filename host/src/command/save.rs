@@ -1,7 +1,7 @@
 //! Writes files: completely or not at all.
 //!
-//! What is written goes to a temporary file in the output's own folder, which takes the output's name in one step once all of
-//! it is on the disk. Whatever happens before leaves the old file, or none.
+//! What is written goes to a temporary file in the output's own folder, which takes the output's name in one step once
+//! all of it is on the disk. Whatever happens before leaves the old file, or none.
 
 use super::exit::Failure;
 use super::interrupt::{self, Unfinished};
@@ -198,8 +198,8 @@ fn write_array<T: Element, S: Stored>(
     buffered.flush()
 }
 
-/// Refuses two names of one file among what a command is about to write: the later would replace the earlier. What is no
-/// file, such as /dev/null, may be written twice.
+/// Refuses two names of one file among what a command is about to write: the later would replace the earlier. What is
+/// no file, such as /dev/null, may be written twice.
 pub fn check_distinct<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<(), Failure> {
     let mut known: Vec<(&Path, PathBuf)> = Vec::new();
     for path in paths {
@@ -222,8 +222,8 @@ pub fn check_distinct<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<(
 const NO_STANDARD_OUTPUT: &str =
     "standard output takes what the command says; name a file, or a pipe that mkfifo makes";
 
-/// Whether it is what standard output leads to, so that the two would be mixed or one replace the other. Devices that keep
-/// nothing, such as /dev/null, may be both.
+/// Whether it is what standard output leads to, so that the two would be mixed or one replace the other. Devices that
+/// keep nothing, such as /dev/null, may be both.
 #[cfg(unix)]
 fn is_standard_output(found: &Metadata) -> bool {
     use std::os::fd::AsFd;
@@ -240,7 +240,8 @@ fn is_standard_output(_: &Metadata) -> bool {
     false
 }
 
-/// The one path of a file, whatever it is called by, and though it is not there yet; as it was given where it is in no folder.
+/// The one path of a file, whatever it is called by, and though it is not there yet; as it was given where it is in no
+/// folder.
 fn behind_links(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     // A link may lead to another one. So many and it is a circle.

@@ -40,7 +40,8 @@ use store::Store;
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Rows, columns and depth of the products, comma-separated [default: 1024,2048,4096 on a GPU, 256 on the simulator]
+    /// Rows, columns and depth of the products, comma-separated [default: 1024,2048,4096 on a GPU, 256 on the
+    /// simulator]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = numbers::extent)]
     sizes: Vec<NonZeroUsize>,
     #[command(flatten)]
@@ -272,7 +273,8 @@ fn measure(
     Ok(ControlFlow::Continue(()))
 }
 
-/// How long a step takes on this size compared with others, roughly: times are bounded, copies for verification are not.
+/// How long a step takes on this size compared with others, roughly: times are bounded, copies for verification are
+/// not.
 fn weight(size: usize) -> u64 {
     const UNIT: usize = 256;
     ((size / UNIT).pow(2) as u64).max(1)

@@ -56,7 +56,8 @@ fn all_experiments_are_taken() {
     }
 }
 
-/// In this order: how many there are of row-major factors, their largest side and depth, how many in other layouts, and how many are layers.
+/// In this order: how many there are of row-major factors, their largest side and depth, how many in other layouts, and
+/// how many are layers.
 #[test]
 fn the_help_of_tune_counts_what_is_measured() {
     let tune = built().1.into_iter().find(|found| found.get_name() == "tune").unwrap();
@@ -88,7 +89,8 @@ fn the_help_of_tune_counts_what_is_measured() {
     }
 }
 
-/// Help is wrapped for the terminal; where a paragraph has breaks of its own as well its lines are long and short by turns.
+/// Help is wrapped for the terminal; where a paragraph has breaks of its own as well its lines are long and short by
+/// turns.
 #[test]
 fn paragraphs_have_no_breaks_of_their_own() {
     let (command, subcommands) = built();

@@ -37,7 +37,8 @@ pub struct Arguments {
     /// Only these kernels, comma-separated, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
-    /// The GPU whose roofline it is, such as h200 [default: the one measured on, else the first of this machine, else h200]
+    /// The GPU whose roofline it is, such as h200 [default: the one measured on, else the first of this machine, else
+    /// h200]
     #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
     /// Only the formulas, without counting: at once, also for sizes that would take the simulator hours

@@ -35,7 +35,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Shapes to measure, comma-separated: N or MxNxK [default: some 490 with sides up to 32768 and depths up to 65536, which say enough about all others; in other layouts some 120, and in `nt` some 95 of layers of transformers besides]
+    /// Shapes to measure, comma-separated: N or MxNxK [default: some 490 with sides up to 32768 and depths up to 65536,
+    /// which say enough about all others; in other layouts some 120, and in `nt` some 95 of layers of transformers
+    /// besides]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', conflicts_with_all = MODES)]
     sizes: Vec<Size>,
     /// Element types, comma-separated: `bf16_f32` has results of f32
@@ -48,7 +50,8 @@ pub struct Arguments {
         conflicts_with_all = ["show", "clear"]
     )]
     types: Vec<Types>,
-    /// How the factors lie in memory, comma-separated, A's layout first: `nt` is B transposed, as weights often are. Of shapes near none that was measured in `nn` times in others do not count
+    /// How the factors lie in memory, comma-separated, A's layout first: `nt` is B transposed, as weights often are. Of
+    /// shapes near none that was measured in `nn` times in others do not count
     #[arg(
         long,
         value_name = "LAYOUTS",
@@ -78,16 +81,19 @@ pub struct Arguments {
     /// Measure nothing: show the tables there are, and where
     #[arg(long, group = "mode")]
     show: bool,
-    /// Measure nothing: remove this GPU's times, of all types and layouts, from the cache; without a GPU those of all GPUs
+    /// Measure nothing: remove this GPU's times, of all types and layouts, from the cache; without a GPU those of all
+    /// GPUs
     #[arg(long, group = "mode")]
     clear: bool,
     /// Measure nothing: show which kernel is chosen for these shapes, comma-separated, and why
     #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     explain: Vec<Size>,
-    /// Explain for a known GPU that need not be there, such as h200, by what the library brings for it, whatever REGEMM_TUNING says
+    /// Explain for a known GPU that need not be there, such as h200, by what the library brings for it, whatever
+    /// REGEMM_TUNING says
     #[arg(long, value_name = "GPU", requires = "explain", conflicts_with = "device")]
     gpu: Option<String>,
-    /// Measure all kernels on these shapes, comma-separated, and compare the one that is chosen with the fastest; keep nothing
+    /// Measure all kernels on these shapes, comma-separated, and compare the one that is chosen with the fastest; keep
+    /// nothing
     #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     check: Vec<Size>,
 }
@@ -213,7 +219,8 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
     end(flow, kept)
 }
 
-/// What the measuring and the keeping come to. Of two failures the device's comes first, which the other may follow from.
+/// What the measuring and the keeping come to. Of two failures the device's comes first, which the other may follow
+/// from.
 fn end(flow: Flow, kept: Result<Option<PathBuf>, Failure>) -> Result<(), Failure> {
     match (flow, kept) {
         (Flow::Failed(failure), kept) => with_files(Err(failure), kept.map(drop)),
@@ -255,7 +262,8 @@ enum Store {
 }
 
 impl Store {
-    /// The output file if one is named, else the cache. What is wrong with the place shows now, and not after minutes of measuring.
+    /// The output file if one is named, else the cache. What is wrong with the place shows now, and not after minutes
+    /// of measuring.
     fn prepared(arguments: &Arguments, device: &Device) -> Result<Store, Failure> {
         if let Some(path) = &arguments.output {
             let destination = Destination::new(path, arguments.force || arguments.merge, &[])?;
@@ -365,7 +373,8 @@ fn summary(info: &DeviceInfo, measured: &Table) -> Option<(Vec<(String, usize)>,
     Some((wins.collect(), RuleLoss { mean, worst, worst_shape }))
 }
 
-/// How much slower than the fastest kernel the one is that the rule chooses: the time relative to the fastest, less one.
+/// How much slower than the fastest kernel the one is that the rule chooses: the time relative to the fastest, less
+/// one.
 struct RuleLoss {
     mean: f64,
     worst: f64,

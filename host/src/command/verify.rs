@@ -38,8 +38,8 @@ pub struct Arguments {
     /// Only these kernels, comma-separated
     #[arg(long, visible_alias = "kernel", value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
-    /// The kernels of this precision: exact; split, tf32 or fast, which are of f32; or promoted, which are of f16_f32 and
-    /// bf16_f32. Auto has none of its own
+    /// The kernels of this precision: exact; split, tf32 or fast, which are of f32; or promoted, which are of f16_f32
+    /// and bf16_f32. Auto has none of its own
     #[arg(long, value_name = "PRECISION", default_value = "exact", hide_possible_values = true,
           value_parser = options::precision_with_kernels())]
     precision: Precision,

@@ -11,8 +11,8 @@
 //! | `module` | PTX modules: loaded when a kernel is first used |
 //! | `tensor_map` | tensor maps |
 //!
-//! Everything goes through `cust::sys`, the raw layer of `cust`: its safe layer cannot create non-blocking streams, let an
-//! event be waited for twice, or tell why PTX was refused.
+//! Everything goes through `cust::sys`, the raw layer of `cust`: its safe layer cannot create non-blocking streams, let
+//! an event be waited for twice, or tell why PTX was refused.
 
 mod capture;
 pub(crate) mod context;
@@ -139,8 +139,8 @@ impl CudaDevice {
             unsafe { kernel.launch(step.grid, queue, step.taken(), &bound) }
         });
         if let Err(error) = started {
-            // Nobody would wait for what was started, so it has to end here. What goes into a graph does not start, and to wait for it would
-            // spoil the capture.
+            // Nobody would wait for what was started, so it has to end here. What goes into a graph does not start, and
+            // to wait for it would spoil the capture.
             if queue.is_captured().is_ok_and(|is_captured| !is_captured) {
                 let _ = queue.synchronize();
             }
@@ -215,8 +215,8 @@ impl CudaDevice {
 impl Drop for CudaDevice {
     fn drop(&mut self) {
         self.release_workspace(&self.foreground);
-        // Buffers and streams keep the device alive, so all that is left is what they released, and work on memory of others, which keeps
-        // nothing alive: its kernels are unloaded next.
+        // Buffers and streams keep the device alive, so all that is left is what they released, and work on memory of
+        // others, which keeps nothing alive: its kernels are unloaded next.
         self.foreign_work().wait_for_all();
         self.free_released(true);
     }

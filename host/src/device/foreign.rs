@@ -1,7 +1,7 @@
 //! Work that is outstanding on memory which somebody else owns.
 //!
-//! A view of such memory is made anew whenever its owner likes, so nothing that belongs to the view could remember the work. The
-//! device does, by addresses.
+//! A view of such memory is made anew whenever its owner likes, so nothing that belongs to the view could remember the
+//! work. The device does, by addresses.
 
 use super::pending::{Marker, Pending, Use};
 use std::ops::Range;
@@ -12,8 +12,8 @@ const FEW: usize = 64;
 /// The outstanding work on somebody else's memory, by the blocks that views were made of.
 pub(crate) struct ForeignWork<M> {
     blocks: Vec<(Range<u64>, Pending<M>)>,
-    /// At so many blocks those are forgotten on which all is done: twice as many as were left the last time, so that asking costs each
-    /// launch the same in the long run.
+    /// At so many blocks those are forgotten on which all is done: twice as many as were left the last time, so that
+    /// asking costs each launch the same in the long run.
     most: usize,
 }
 

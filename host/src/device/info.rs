@@ -27,7 +27,8 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// Compute capability, major and minor; none on the simulator.
     pub compute_capability: Option<(u32, u32)>,
-    /// Multiprocessors; on the simulator as many as it [was made with](crate::Device::sim_with_multiprocessors), two unless a number was asked for.
+    /// Multiprocessors; on the simulator as many as it [was made with](crate::Device::sim_with_multiprocessors), two
+    /// unless a number was asked for.
     pub multiprocessors: u32,
     /// Highest clock of the multiprocessors in kHz; none on the simulator or where the driver does not know it.
     pub clock_khz: Option<u32>,
@@ -62,14 +63,16 @@ impl DeviceInfo {
         self.flops(fma_per_clock(self.compute_capability?, dtype)?)
     }
 
-    /// Most floating-point operations a second of the tensor cores, a multiply-add counting two, at the highest clock as well: of f16 and bf16 with
-    /// sums in f32, of TF32 for f32. None on the simulator and for compute capabilities that are not listed here.
+    /// Most floating-point operations a second of the tensor cores, a multiply-add counting two, at the highest clock
+    /// as well: of f16 and bf16 with sums in f32, of TF32 for f32. None on the simulator and for compute capabilities
+    /// that are not listed here.
     pub fn tensor_peak_flops(&self, dtype: Dtype) -> Option<f64> {
         self.flops(tensor_fma_per_clock(self.compute_capability?, dtype)?)
     }
 
-    /// The peak of the units that a kernel multiplies with: [`peak_flops`](Self::peak_flops) or [`tensor_peak_flops`](Self::tensor_peak_flops), of
-    /// [halves](regemm_kernels::warpgroup::halves) a third, as there are three products.
+    /// The peak of the units that a kernel multiplies with: [`peak_flops`](Self::peak_flops) or
+    /// [`tensor_peak_flops`](Self::tensor_peak_flops), of [halves](regemm_kernels::warpgroup::halves) a third, as there
+    /// are three products.
     pub fn peak_flops_of(&self, kernel: &KernelInfo) -> Option<f64> {
         match kernel.summation {
             Summation::Halves => Some(self.tensor_peak_flops(Dtype::F16)? / 3.0),
@@ -85,10 +88,10 @@ impl DeviceInfo {
         Some(2.0 * f64::from(fma_per_clock) * f64::from(self.multiprocessors) * clock_hz)
     }
 
-    /// Whether f64 has half the speed of f32, as on GPUs for data centres and only there: these have tensor cores for f64, which are
-    /// twice as fast on A100 and H100 and as fast on B200 (NVIDIA's white papers of GA100 and GH100, data sheet of HGX B200). Others of
-    /// compute capability 8.0 and later have the instruction, but no more than the few units for f64 to execute it with. True of the
-    /// simulator, on which nothing is fast.
+    /// Whether f64 has half the speed of f32, as on GPUs for data centres and only there: these have tensor cores for
+    /// f64, which are twice as fast on A100 and H100 and as fast on B200 (NVIDIA's white papers of GA100 and GH100,
+    /// data sheet of HGX B200). Others of compute capability 8.0 and later have the instruction, but no more than the
+    /// few units for f64 to execute it with. True of the simulator, on which nothing is fast.
     pub fn is_made_for_doubles(&self) -> bool {
         self.compute_capability.is_none_or(|capability| {
             let rate = |dtype| fma_per_clock(capability, dtype).unwrap_or_default();
@@ -99,8 +102,8 @@ impl DeviceInfo {
 
 /// Fused multiply-adds a multiprocessor finishes in one clock.
 ///
-/// CUDA C++ Programming Guide, section "Arithmetic Instructions", table of throughputs, rows "32-bit floating-point add,
-/// multiply, multiply-add" and the 64-bit one.
+/// CUDA C++ Programming Guide, section "Arithmetic Instructions", table of throughputs, rows "32-bit floating-point
+/// add, multiply, multiply-add" and the 64-bit one.
 fn fma_per_clock(capability: (u32, u32), dtype: Dtype) -> Option<u32> {
     let (single, double) = match capability {
         (7, 5) => (64, 2),
@@ -116,9 +119,9 @@ fn fma_per_clock(capability: (u32, u32), dtype: Dtype) -> Option<u32> {
     })
 }
 
-/// The same of its tensor cores, for factors without structured zeros: the peaks of NVIDIA's white papers of GA100 and GH100 and of the data sheet of HGX
-/// B200, by multiprocessors and the clock that they are given for. Of GPUs that are not for data centres the rate with sums in f32 differs among
-/// those of one compute capability.
+/// The same of its tensor cores, for factors without structured zeros: the peaks of NVIDIA's white papers of GA100 and
+/// GH100 and of the data sheet of HGX B200, by multiprocessors and the clock that they are given for. Of GPUs that are
+/// not for data centres the rate with sums in f32 differs among those of one compute capability.
 fn tensor_fma_per_clock(capability: (u32, u32), dtype: Dtype) -> Option<u32> {
     let (half, double) = match capability {
         (8, 0) => (1024, 64),

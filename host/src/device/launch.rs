@@ -60,8 +60,8 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// That of the kernel of this library which is launched before one that makes bulk copies, if they cannot take a factor, or it takes one in
-    /// another layout.
+    /// That of the kernel of this library which is launched before one that makes bulk copies, if they cannot take a
+    /// factor, or it takes one in another layout.
     pub fn repacker(transposes: bool) -> Code {
         let entry = if transposes { &TRANSPOSER } else { &REPACKER };
         Code::before(entry, repack::THREADS)

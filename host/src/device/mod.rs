@@ -61,10 +61,12 @@ use workspace::{Held, Workspace, WorkspaceSize};
 ///
 /// A handle: clones are the same device, and so are all handles of one GPU that live at the same time. Every simulator
 /// that is opened is a machine of its own. Any thread may use it at any time. What a handle says about
-/// [precision](Device::with_precision) goes with it to its clones and to all that is made by it, and does not change other handles.
+/// [precision](Device::with_precision) goes with it to its clones and to all that is made by it, and does not change
+/// other handles.
 ///
-/// Matrices, streams and all else that is made by a handle keep the device open; views of memory that somebody else owns do not. Where the
-/// last of them is dropped, that waits for the work this library has put on streams, and then the kernels are gone.
+/// Matrices, streams and all else that is made by a handle keep the device open; views of memory that somebody else
+/// owns do not. Where the last of them is dropped, that waits for the work this library has put on streams, and then
+/// the kernels are gone.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -96,7 +98,8 @@ impl Device {
         }
     }
 
-    /// The first CUDA device; where there is none or no driver, the simulator. [`Device::cuda_devices`] says why, and so does the log.
+    /// The first CUDA device; where there is none or no driver, the simulator. [`Device::cuda_devices`] says why, and
+    /// so does the log.
     ///
     /// # Errors
     /// A driver is there but does not work, or a CUDA device that cannot be used.
@@ -150,9 +153,10 @@ impl Device {
         }
     }
 
-    /// This device by a handle whose products are computed in a precision where they [ask for none](crate::Gemm::precision), and for no
-    /// [kernel](crate::Gemm::kernel) either: those of the types that the precision [is for](Precision::is_for), of f32 mostly; others are computed as without it.
-    /// What counts is the handle by which A was made.
+    /// This device by a handle whose products are computed in a precision where they [ask for
+    /// none](crate::Gemm::precision), and for no [kernel](crate::Gemm::kernel) either: those of the types that the
+    /// precision [is for](Precision::is_for), of f32 mostly; others are computed as without it. What counts is the
+    /// handle by which A was made.
     ///
     /// ```
     /// use regemm::ndarray::Array2;
@@ -171,13 +175,14 @@ impl Device {
         Device { precision, ..self }
     }
 
-    /// What products of the types that it [is for](Precision::is_for) are computed in where they ask for nothing: [`Precision::Exact`] unless the handle [says otherwise](Device::with_precision).
+    /// What products of the types that it [is for](Precision::is_for) are computed in where they ask for nothing:
+    /// [`Precision::Exact`] unless the handle [says otherwise](Device::with_precision).
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// How kernels are chosen on this device where none is named. Unless [set](Device::set_tuning), what the environment
-    /// variable [`TUNING_VARIABLE`](crate::tuning::TUNING_VARIABLE) says, else [`Tuning::Table`].
+    /// How kernels are chosen on this device where none is named. Unless [set](Device::set_tuning), what the
+    /// environment variable [`TUNING_VARIABLE`](crate::tuning::TUNING_VARIABLE) says, else [`Tuning::Table`].
     pub fn tuning(&self) -> Tuning {
         self.inner.tuner.policy()
     }
@@ -267,8 +272,8 @@ impl Device {
         Batch::new(self, count, (rows, cols), cols, rows.saturating_mul(cols))
     }
 
-    /// A batch of `count` matrices of `rows x cols` elements that begin `stride` elements apart, with rows `ld` elements
-    /// apart; elements and gaps as in [`Device::matrix`].
+    /// A batch of `count` matrices of `rows x cols` elements that begin `stride` elements apart, with rows `ld`
+    /// elements apart; elements and gaps as in [`Device::matrix`].
     ///
     /// # Errors
     /// [`Error::LeadingDimension`], [`Error::BatchStride`], [`Error::SizeOverflow`], [`Error::OutOfMemory`].
@@ -318,12 +323,12 @@ impl Device {
         PrecisionRecord::new(self, products)
     }
 
-    /// What a kernel [of any precision](crate::kernels::of_all_precisions) takes of this device. On a GPU this compiles the kernel if it has not been
-    /// used yet.
+    /// What a kernel [of any precision](crate::kernels::of_all_precisions) takes of this device. On a GPU this compiles
+    /// the kernel if it has not been used yet.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`], [`Error::KernelDoesNotFit`], or a failure of the
-    /// driver.
+    /// [`Error::UnknownKernel`], [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`],
+    /// [`Error::KernelDoesNotFit`], or a failure of the driver.
     pub fn kernel_report(&self, kernel: &KernelInfo) -> Result<KernelReport> {
         // Anyone can make a value of this type, so only its name is trusted.
         let found = kernels::of_all_precisions().find(|known| known.name == kernel.name);
@@ -372,8 +377,8 @@ impl Device {
     /// to its end. Counters come from the simulator alone.
     ///
     /// # Safety
-    /// The kernels keep [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and their arguments are valid for them;
-    /// memory that is named neither in `reads` nor in `writes` stays valid until the work is done.
+    /// The kernels keep [`GemmKernel`](regemm_kernels::kernel::GemmKernel)'s contract and their arguments are valid for
+    /// them; memory that is named neither in `reads` nor in `writes` stays valid until the work is done.
     pub(crate) unsafe fn launch(
         &self,
         launch: &Launch<'_>,

@@ -57,8 +57,9 @@ impl<M: Marker> Pending<M> {
         before
     }
 
-    /// Remembers work that ends at `last` on `stream`. Forgets what is done where another stream comes in, so that there are
-    /// never many entries, and where a write is followed by a read; repeated use by one stream asks the driver nothing.
+    /// Remembers work that ends at `last` on `stream`. Forgets what is done where another stream comes in, so that
+    /// there are never many entries, and where a write is followed by a read; repeated use by one stream asks the
+    /// driver nothing.
     pub fn add(&mut self, stream: u64, last: &M, kind: Use) {
         match self.accesses.iter_mut().find(|access| access.stream == stream) {
             Some(access) => {
@@ -85,8 +86,8 @@ impl<M: Marker> Pending<M> {
         self.accesses.is_empty()
     }
 
-    /// Blocks until nothing is outstanding but work on streams that are being captured, which nobody can wait for: a graph may use the memory
-    /// still. Where waiting fails otherwise the context is broken and nothing runs any more.
+    /// Blocks until nothing is outstanding but work on streams that are being captured, which nobody can wait for: a
+    /// graph may use the memory still. Where waiting fails otherwise the context is broken and nothing runs any more.
     pub fn wait_for_all(&mut self) {
         self.accesses.retain(|access| matches!(access.last.wait(), Err(Error::Capturing { .. })));
     }

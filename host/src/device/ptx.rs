@@ -1,6 +1,7 @@
 //! The embedded PTX, and which of it a GPU runs.
 //!
-//! It is embedded packed, and a module is unpacked when its kernel is first used: most programs use few of the hundreds.
+//! It is embedded packed, and a module is unpacked when its kernel is first used: most programs use few of the
+//! hundreds.
 
 use super::info::DeviceInfo;
 use crate::error::{Error, Result};
@@ -108,7 +109,8 @@ impl PtxModule {
     /// The PTX, unpacked: some 100 KB, which takes a fraction of a millisecond each time.
     ///
     /// # Errors
-    /// [`Error::DamagedPtx`] where `packed` is not the zlib format or not of a text; never for what `cuda_builder` wrote.
+    /// [`Error::DamagedPtx`] where `packed` is not the zlib format or not of a text; never for what `cuda_builder`
+    /// wrote.
     pub fn text(&self) -> Result<String> {
         let damaged = |why: String| Error::DamagedPtx { kernel: self.entry, arch: self.arch, why };
         let bytes = decompress_to_vec_zlib(self.packed).map_err(|e| damaged(e.to_string()))?;

@@ -11,7 +11,8 @@ use std::ops::Range;
 pub(crate) enum Region<'a> {
     /// In a buffer of this library.
     Owned(&'a Buffer),
-    /// Somebody else's: addresses on a device, from `start` to before `end`. The device remembers the work that this library puts on it.
+    /// Somebody else's: addresses on a device, from `start` to before `end`. The device remembers the work that this
+    /// library puts on it.
     Foreign { device: &'a Device, start: u64, end: u64 },
 }
 
@@ -56,7 +57,8 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// What the device remembers of somebody else's memory; nothing of its own, and nothing on the simulator, where work is done at once.
+    /// What the device remembers of somebody else's memory; nothing of its own, and nothing on the simulator, where
+    /// work is done at once.
     fn foreign<R>(
         &self,
         call: impl FnOnce(&mut super::foreign::ForeignWork<Point>, Range<u64>) -> R,

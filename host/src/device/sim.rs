@@ -13,8 +13,8 @@ use regemm_kernels::kernel::KernelInfo;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
-/// Multiprocessors of a simulator unless another number is asked for: the same wherever it runs, so that the same kernels are chosen, and
-/// the same is counted.
+/// Multiprocessors of a simulator unless another number is asked for: the same wherever it runs, so that the same
+/// kernels are chosen, and the same is counted.
 const MULTIPROCESSORS: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 /// Simulators.
@@ -29,9 +29,9 @@ impl Device {
         Device::of_simulator(Simulator::with_memory(bytes), MULTIPROCESSORS)
     }
 
-    /// A new simulator with this many multiprocessors, to which work is dealt out as to those of a GPU: so a kernel of f32 gives the bits that it
-    /// gives there, also where [`Gemm::slices`](crate::Gemm::slices) is not set. It runs no faster with more of them: how many blocks
-    /// run at a time is up to the CPU.
+    /// A new simulator with this many multiprocessors, to which work is dealt out as to those of a GPU: so a kernel of
+    /// f32 gives the bits that it gives there, also where [`Gemm::slices`](crate::Gemm::slices) is not set. It runs no
+    /// faster with more of them: how many blocks run at a time is up to the CPU.
     pub fn sim_with_multiprocessors(multiprocessors: NonZeroU32) -> Device {
         Device::of_simulator(Simulator::new(), multiprocessors)
     }
@@ -162,8 +162,8 @@ fn error(error: SimError) -> Error {
     }
 }
 
-/// The simulator's limits; those that it does not have itself are of compute capability 9.0 (CUDA C++ Programming Guide,
-/// "Technical Specifications per Compute Capability").
+/// The simulator's limits; those that it does not have itself are of compute capability 9.0 (CUDA C++ Programming
+/// Guide, "Technical Specifications per Compute Capability").
 fn info(memory_bytes: u64, multiprocessors: u32) -> DeviceInfo {
     DeviceInfo {
         name: "SIMT simulator".to_owned(),

@@ -28,26 +28,27 @@ use std::time::Duration;
 ///
 /// # Capture in a CUDA graph
 ///
-/// What [`enqueue`](crate::Gemm::enqueue) puts on a stream are launches of kernels and nothing else, so that a stream can be captured
-/// (`cuStreamBeginCapture`, `cudaStreamBeginCapture`, in any mode, on [its handle](Stream::with_cuda_handle)) and the products in the
-/// graph launched again and again, with whatever the matrices then hold. All that is not a launch has to happen before:
+/// What [`enqueue`](crate::Gemm::enqueue) puts on a stream are launches of kernels and nothing else, so that a stream
+/// can be captured (`cuStreamBeginCapture`, `cudaStreamBeginCapture`, in any mode, on [its
+/// handle](Stream::with_cuda_handle)) and the products in the graph launched again and again, with whatever the
+/// matrices then hold. All that is not a launch has to happen before:
 ///
-/// 1. *Warm up.* Enqueue every product once on the stream before the capture, and before that of any other stream where products are
-///    [measured at first use](crate::tuning::Tuning::FirstUse). That loads its kernels, chooses among them, and
-///    allocates the workspace. A product that would have to do so during the capture is refused with [`Error::Capturing`], before
-///    anything of it is captured.
-/// 2. *Give a [workspace](crate::Gemm::workspace)* to products that need one, and keep it as long as the graph. With the stream's own a graph
-///    works too: what was captured is kept as long as any handle of the device, also when a later product on the stream needs a larger one, or
-///    the stream is dropped. But it is never given back before, and other work on the stream uses it as well, so that the graph
-///    must not run beside that.
-/// 3. *Synchronise other streams* that use the same matrices: a graph cannot wait for work outside of it, and the product is
-///    refused in the same way.
+/// 1. *Warm up.* Enqueue every product once on the stream before the capture, and before that of any other stream where
+///    products are [measured at first use](crate::tuning::Tuning::FirstUse). That loads its kernels, chooses among
+///    them, and allocates the workspace. A product that would have to do so during the capture is refused with
+///    [`Error::Capturing`], before anything of it is captured.
+/// 2. *Give a [workspace](crate::Gemm::workspace)* to products that need one, and keep it as long as the graph. With
+///    the stream's own a graph works too: what was captured is kept as long as any handle of the device, also when a
+///    later product on the stream needs a larger one, or the stream is dropped. But it is never given back before, and
+///    other work on the stream uses it as well, so that the graph must not run beside that.
+/// 3. *Synchronise other streams* that use the same matrices: a graph cannot wait for work outside of it, and the
+///    product is refused in the same way.
 /// 4. Capture: begin, `enqueue`, end. Nothing else: making, reading, writing or dropping a matrix
 ///    allocates, copies or frees, which the driver answers with an error, and with the loss of the capture.
 ///
-/// The graph knows addresses, and its kernels are those of the device. Whoever launches it keeps matrices and workspaces alive, or a
-/// [handle of the device](Device) where all memory is that of others, does not launch two graphs that share a workspace at the same time,
-/// and synchronises before he reads: the library does not see those launches.
+/// The graph knows addresses, and its kernels are those of the device. Whoever launches it keeps matrices and
+/// workspaces alive, or a [handle of the device](Device) where all memory is that of others, does not launch two graphs
+/// that share a workspace at the same time, and synchronises before he reads: the library does not see those launches.
 pub struct Stream {
     device: Device,
     /// None on the simulator.
@@ -88,10 +89,11 @@ impl Stream {
         Ok(Event { cuda })
     }
 
-    /// Calls a function with the driver's handle of this stream (`CUstream`, `cudaStream_t`) while the device's context is
-    /// current: the way to put another library's work on the stream. `None` on the simulator, which has no handle.
+    /// Calls a function with the driver's handle of this stream (`CUstream`, `cudaStream_t`) while the device's context
+    /// is current: the way to put another library's work on the stream. `None` on the simulator, which has no handle.
     ///
-    /// The library's own ordering does not see such work: whoever enqueues it keeps its matrices alive and synchronises.
+    /// The library's own ordering does not see such work: whoever enqueues it keeps its matrices alive and
+    /// synchronises.
     ///
     /// # Errors
     /// A failure of the driver.
@@ -152,8 +154,8 @@ impl Event {
     /// The time the device took from `start` to this event; waits for both.
     ///
     /// # Errors
-    /// [`Error::NotMeasurable`] on the simulator, which counts work but has no clock; a failure of the driver, also where
-    /// the events belong to different devices.
+    /// [`Error::NotMeasurable`] on the simulator, which counts work but has no clock; a failure of the driver, also
+    /// where the events belong to different devices.
     pub fn elapsed_since(&self, start: &Event) -> Result<Duration> {
         match (&self.cuda, &start.cuda) {
             (Some(end), Some(start)) => end.elapsed_since(start),

@@ -1,5 +1,5 @@
-//! Tensor maps: what bulk copies of kernels need to know of a matrix ([`cuda_std::bulk_copy`]). The driver makes those of a GPU, the
-//! simulator its own; both keep to the same rules, which are checked here.
+//! Tensor maps: what bulk copies of kernels need to know of a matrix ([`cuda_std::bulk_copy`]). The driver makes those
+//! of a GPU, the simulator its own; both keep to the same rules, which are checked here.
 
 use super::{Device, Machine};
 use crate::error::{Error, Result};
@@ -24,8 +24,8 @@ fn element_type(dtype: Dtype) -> ElementType {
 const SMALLEST: BoxShape = BoxShape { rows: 1, cols: ALIGNMENT as u32, swizzle: Swizzle::None };
 
 impl<T: Element> MatrixView<'_, T> {
-    /// `count` such matrices, the first elements of which are `stride` elements apart, as bulk copies find them. Where `stride` is
-    /// zero that is one, which all share.
+    /// `count` such matrices, the first elements of which are `stride` elements apart, as bulk copies find them. Where
+    /// `stride` is zero that is one, which all share.
     fn tensor(&self, (count, stride): (usize, usize), boxes: BoxShape) -> TiledTensor {
         let bytes = |elements: usize| (elements as u64).saturating_mul(size_of::<T>() as u64);
         let count = if stride == 0 { 1 } else { count as u64 };
@@ -46,17 +46,19 @@ impl<T: Element> MatrixView<'_, T> {
         empty || self.tensor(batch, SMALLEST).check().is_ok()
     }
 
-    /// Whether rows end at a multiple of 16 bytes, which is what bulk stores write: where a row ends before, they write beyond it (found
-    /// on an H200; the manual says that what lies outside of a tensor is not written).
+    /// Whether rows end at a multiple of 16 bytes, which is what bulk stores write: where a row ends before, they write
+    /// beyond it (found on an H200; the manual says that what lies outside of a tensor is not written).
     pub(crate) fn has_whole_rows(&self) -> bool {
         (self.cols() as u64 * size_of::<T>() as u64).is_multiple_of(ALIGNMENT)
     }
 
-    /// A map of `count` such matrices, `stride` elements apart, in such boxes. It is of use as long as the matrices live.
+    /// A map of `count` such matrices, `stride` elements apart, in such boxes. It is of use as long as the matrices
+    /// live.
     ///
     /// # Errors
-    /// [`Error::TensorMap`] where bulk copies cannot take a matrix or the box: mostly an address or a leading dimension that is no
-    /// multiple of 16 bytes, or a matrix without elements. [`Error::DriverTooOld`] before CUDA 12.0, or a failure of the driver.
+    /// [`Error::TensorMap`] where bulk copies cannot take a matrix or the box: mostly an address or a leading dimension
+    /// that is no multiple of 16 bytes, or a matrix without elements. [`Error::DriverTooOld`] before CUDA 12.0, or a
+    /// failure of the driver.
     pub(crate) fn tensor_map(&self, batch: (usize, usize), boxes: BoxShape) -> Result<TensorMap> {
         self.device().tensor_map(&self.tensor(batch, boxes))
     }

@@ -1,9 +1,9 @@
 //! Memory that some kernels need besides their operands: for sums that are not finished, and for copies of factors.
 //!
-//! Each stream has some of its own, and so has a device for the work of no stream. It grows to the most that a product on it
-//! has needed and is then used again and again: the work of a stream is in order, so that one product is done with it before
-//! the next begins. What a CUDA graph has captured stays where it is as long as the device. Whoever wants to know where memory goes makes a [`Workspace`] and passes it to
-//! [`Gemm::workspace`](crate::Gemm::workspace).
+//! Each stream has some of its own, and so has a device for the work of no stream. It grows to the most that a product
+//! on it has needed and is then used again and again: the work of a stream is in order, so that one product is done
+//! with it before the next begins. What a CUDA graph has captured stays where it is as long as the device. Whoever
+//! wants to know where memory goes makes a [`Workspace`] and passes it to [`Gemm::workspace`](crate::Gemm::workspace).
 
 use super::pending::Use;
 use super::stream::Stream;
@@ -65,7 +65,8 @@ pub struct Workspace {
     partials: Buffer,
     copies: Buffer,
     signals: Buffer,
-    /// Held while a product is put on its stream: the launches of two must not alternate. Whether signals may not be zero.
+    /// Held while a product is put on its stream: the launches of two must not alternate. Whether signals may not be
+    /// zero.
     users: Mutex<Spoilt>,
 }
 
@@ -271,8 +272,8 @@ impl<'w> Held<'w> {
         }
     }
 
-    /// What a launch passes that needs so much. Kernels of which some blocks finish by themselves see that they do by there being
-    /// nothing.
+    /// What a launch passes that needs so much. Kernels of which some blocks finish by themselves see that they do by
+    /// there being nothing.
     pub fn to_kernel<T: Element>(&self, needed: WorkspaceSize) -> params::Workspace<T> {
         if (needed.partial_bytes, needed.signals) == (0, 0) {
             return params::Workspace::NONE;
@@ -293,7 +294,8 @@ impl<'w> Held<'w> {
         self.copies
     }
 
-    /// Memory on which other work has to be ordered: that of a workspace that was given. A stream's own work is in order.
+    /// Memory on which other work has to be ordered: that of a workspace that was given. A stream's own work is in
+    /// order.
     pub fn buffers(&self) -> [Option<&Buffer>; 3] {
         match &self.guard {
             Guard::Given { workspace: Workspace { partials, copies, signals, .. }, .. } => {

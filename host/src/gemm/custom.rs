@@ -98,8 +98,8 @@ fn describe(parameters: &[Parameter]) -> String {
 
 /// A product with an epilogue of the user's own.
 impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
-    /// Names a matrix or batch that the custom epilogue reads through an address in it, so that its work is ordered after work
-    /// that writes the matrix, and before work that will.
+    /// Names a matrix or batch that the custom epilogue reads through an address in it, so that its work is ordered
+    /// after work that writes the matrix, and before work that will.
     pub fn epilogue_reads_matrix<U: Element>(mut self, matrix: impl Into<Term<'a, U>>) -> Self {
         self.epilogue_operands.push(matrix.into().first.region());
         self

@@ -1,4 +1,5 @@
-//! A product that is computed by halves or exactly, as the GPU [decides](regemm_kernels::prepare::decision): what that takes besides the product by halves.
+//! A product that is computed by halves or exactly, as the GPU [decides](regemm_kernels::prepare::decision): what that
+//! takes besides the product by halves.
 
 use super::execute::Plan;
 use super::operands::Factor;
@@ -53,7 +54,8 @@ fn shape(exact: &KernelInfo, problem: &Problem, device: &Device) -> LaunchShape 
 }
 
 impl Exactly {
-    /// Behind the product by halves of this shape, in a workspace of [`workspace`]; notes go to the record if there is one.
+    /// Behind the product by halves of this shape, in a workspace of [`workspace`]; notes go to the record if there is
+    /// one.
     ///
     /// # Errors
     /// The record has no room for the products.
@@ -87,7 +89,8 @@ impl Exactly {
         [first, first.add(self.matrices[0].into())]
     }
 
-    /// What both launches decide by. Factors that are repeated have a mark for each product, and halves that are kept have their own.
+    /// What both launches decide by. Factors that are repeated have a mark for each product, and halves that are kept
+    /// have their own.
     pub fn decision<T: Element>(&self, [a, b]: [&Factor<'_, T>; 2]) -> Decision {
         let of = |factor: &Factor<'_, T>, words| {
             let kept = factor.halves.map(|kept| GlobalPtr::from_address(kept.split.marks()));

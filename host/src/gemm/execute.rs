@@ -43,7 +43,8 @@ pub(super) struct Plan<'a, T: Element> {
     pub epilogue_operands: Vec<Region<'a>>,
 }
 
-/// Runs or enqueues the kernel, and what is launched before and after it, once for as many products as a grid can have; nothing where D has no elements.
+/// Runs or enqueues the kernel, and what is launched before and after it, once for as many products as a grid can have;
+/// nothing where D has no elements.
 ///
 /// # Safety
 /// The problem is that of A, B and D, which are valid and do not overlap; the kernel keeps
@@ -98,7 +99,8 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
     launched
 }
 
-/// The launches, of such a shape and with this workspace; what they did is added to the report. Whether one has begun is noted also where it fails.
+/// The launches, of such a shape and with this workspace; what they did is added to the report. Whether one has begun
+/// is noted also where it fails.
 ///
 /// # Safety
 /// As for [`execute`].
@@ -223,8 +225,8 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
         let steps = [copies, main, reduce, exact].into_iter().flatten();
         let steps: SmallVec<[Step; 4]> = steps.collect();
         let launch = Launch { steps: &steps, reads: &reads, writes: &writes, begun };
-        // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's launches
-        // use the workspace before those that are put on the stream here.
+        // SAFETY: as promised by the caller; the parameters live until the launch has copied them. Nobody else's
+        // launches use the workspace before those that are put on the stream here.
         let counted = unsafe { device.launch(&launch, stream)? };
         report.launched = true;
         report.repacked = shape.repack;

@@ -84,8 +84,8 @@ impl<'a, T: Element> Halved<'a, T> {
     /// In the halves that it has, or in new ones.
     ///
     /// # Safety
-    /// There is so much room from the address on for so many halves of as many of the matrices as one launch has products, to be used until the work is
-    /// done.
+    /// There is so much room from the address on for so many halves of as many of the matrices as one launch has
+    /// products, to be used until the work is done.
     unsafe fn new(
         factor: &Factor<'a, T>,
         across: bool,
@@ -103,8 +103,8 @@ impl<'a, T: Element> Halved<'a, T> {
             Some(split) => (split.halves(0), split.lines(0)),
             None => (address, address + room.halves),
         };
-        // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them, and the memory of those
-        // that are kept is among what the product reads.
+        // SAFETY: as promised by the caller; whoever reads the halves is ordered after the launch that makes them, and
+        // the memory of those that are kept is among what the product reads.
         let first = unsafe { MatrixView::from_raw(stored.first.device(), first, rows, cols, ld)? };
         let count = factor.count().unwrap_or(1) * halves as usize;
         let halves = Term { first, batch: Some(Repeat { count, stride: rows * ld }) };
@@ -152,7 +152,8 @@ impl<'a, T: Element> Halved<'a, T> {
         self.halves.tensor_map((self.index(first) * halves, matrices * halves), boxes)
     }
 
-    /// What is split for `products` products from product `first` on. What all products share is split for the first ones.
+    /// What is split for `products` products from product `first` on. What all products share is split for the first
+    /// ones.
     fn part(&self, (first, products): (u32, u32)) -> Part {
         let repeated = self.stored.is_repeated();
         if self.is_kept || (first > 0 && !repeated) {

@@ -19,16 +19,16 @@ use std::fmt;
 /// Bytes of a matrix's mark.
 const MARK_BYTES: u64 = size_of::<u32>() as u64;
 
-/// A factor, or a batch of them, in two halves, which products take in the place of f32: what is multiplied again and again, such as weights,
-/// need be split only once.
+/// A factor, or a batch of them, in two halves, which products take in the place of f32: what is multiplied again and
+/// again, such as weights, need be split only once.
 ///
-/// [`Device::split_left`] makes one of what is to be A of products, [`Device::split_right`] of what is to be B: rows of A and columns of B
-/// are scaled each by a power of two. So the transpose of one is the other: [`t`](SplitMatrix::t). It has memory of its own, as much as f32 takes
-/// (rows are padded to multiples of 64 elements), and two bytes for each of those rows or columns; what it was made of may be changed
-/// or dropped.
+/// [`Device::split_left`] makes one of what is to be A of products, [`Device::split_right`] of what is to be B: rows of
+/// A and columns of B are scaled each by a power of two. So the transpose of one is the other: [`t`](SplitMatrix::t).
+/// It has memory of its own, as much as f32 takes (rows are padded to multiples of 64 elements), and two bytes for each
+/// of those rows or columns; what it was made of may be changed or dropped.
 ///
-/// A product gives the same bits as if it split the factor itself, with [`Precision::Split`]. For [`Precision::Auto`], which may have
-/// to compute exactly, the halves go [beside](Factor::with_halves) the matrix of f32.
+/// A product gives the same bits as if it split the factor itself, with [`Precision::Split`]. For [`Precision::Auto`],
+/// which may have to compute exactly, the halves go [beside](Factor::with_halves) the matrix of f32.
 ///
 /// # Examples
 /// ```
@@ -195,8 +195,8 @@ impl<'a> From<&'a SplitMatrix> for Factor<'a, f32> {
 }
 
 impl<'a> Factor<'a, f32> {
-    /// The same factor with its halves, which were made of the same matrix or batch before, and of what it holds now. A product takes what it
-    /// needs of both.
+    /// The same factor with its halves, which were made of the same matrix or batch before, and of what it holds now. A
+    /// product takes what it needs of both.
     ///
     /// # Errors
     /// [`Error::Halves`] where they are of another shape or number, or on another device.
@@ -217,7 +217,8 @@ impl Device {
     /// A factor in halves, to be A of products; see [`SplitMatrix`]. Waits until it is split.
     ///
     /// # Errors
-    /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::DimensionTooLarge`], [`Error::Halves`] where it is in halves already, or a failure of the device.
+    /// [`Error::DeviceMismatch`], [`Error::OutOfMemory`], [`Error::DimensionTooLarge`], [`Error::Halves`] where it is
+    /// in halves already, or a failure of the device.
     pub fn split_left<'a>(&self, a: impl Into<Factor<'a, f32>>) -> Result<SplitMatrix> {
         self.split(a.into(), false)
     }

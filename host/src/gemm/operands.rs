@@ -36,8 +36,8 @@ pub struct Term<'a, T: Element> {
     pub(super) batch: Option<Repeat>,
 }
 
-/// A matrix or a batch that is multiplied: A or B, as it is stored or transposed. A matrix is shared by all products of a
-/// batch.
+/// A matrix or a batch that is multiplied: A or B, as it is stored or transposed. A matrix is shared by all products of
+/// a batch.
 ///
 /// # Examples
 /// ```

@@ -21,8 +21,8 @@ impl Extent {
         self.address..self.address.saturating_add((self.span() * self.element_bytes) as u64)
     }
 
-    /// All from the first element to the last one of `count` such matrices, `stride` elements apart. The gaps in between count
-    /// too: batches that interleave with another operand are taken to overlap it.
+    /// All from the first element to the last one of `count` such matrices, `stride` elements apart. The gaps in
+    /// between count too: batches that interleave with another operand are taken to overlap it.
     pub fn repeated(self, count: usize, stride: usize) -> Extent {
         if count == 0 || self.is_empty() {
             return Extent { rows: 0, ..self };
@@ -61,8 +61,8 @@ impl Extent {
             return true;
         }
 
-        // In a grid of `ld` columns whose origin is the first view's, the second one begins at (row, col). Its columns may
-        // run past the end of the grid's row; the rest then lies in the next row from column 0 on.
+        // In a grid of `ld` columns whose origin is the first view's, the second one begins at (row, col). Its columns
+        // may run past the end of the grid's row; the rest then lies in the next row from column 0 on.
         let (row, col) = (bytes / first.element_bytes / ld, bytes / first.element_bytes % ld);
         let beside = col < first.cols && row < first.rows;
         let wrapped = col + second.cols > ld && row + 1 < first.rows;

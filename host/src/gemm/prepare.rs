@@ -39,7 +39,8 @@ pub(super) trait Prepared<'a, T: Element>: Sized {
     /// There is as much memory as the launch's shape says, to be used until the work is done.
     unsafe fn new(plan: &Plan<'a, T>, shape: &LaunchShape, copies: u64) -> Result<Self>;
 
-    /// The same with words for marks of the matrices of A and B, where there can be marks ([`regemm_kernels::prepare::decision`]).
+    /// The same with words for marks of the matrices of A and B, where there can be marks
+    /// ([`regemm_kernels::prepare::decision`]).
     fn with_marks(self, _: [GlobalPtr<u32>; 2]) -> Self {
         self
     }

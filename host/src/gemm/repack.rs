@@ -47,7 +47,8 @@ impl<'a, T: Element> Repacked<'a, T> {
     /// Units of an element.
     const UNITS: usize = size_of::<T>() / size_of::<Unit>();
 
-    /// What is copied for `products` products from product `first` on. What all products share is copied for the first ones.
+    /// What is copied for `products` products from product `first` on. What all products share is copied for the first
+    /// ones.
     pub fn part(&self, (first, products): (u32, u32)) -> Part {
         let Some(copies) = &self.copies else { return Part::NONE };
         let repeated = self.stored.is_repeated();

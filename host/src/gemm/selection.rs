@@ -13,8 +13,8 @@ use crate::tuning::Shape;
 use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
 
 impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
-    /// What the product is computed in: as asked for, else as the handle says, which speaks of products that its precision is for and whose kernel
-    /// the library chooses.
+    /// What the product is computed in: as asked for, else as the handle says, which speaks of products that its
+    /// precision is for and whose kernel the library chooses.
     pub(super) fn in_precision(&self) -> Precision {
         let types = Types { factors: T::DTYPE, results: D::DTYPE };
         let of_handle = self.device().precision();
@@ -77,7 +77,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         }
     }
 
-    /// The kernel by halves that leaves a product to an exact one if the data ask for that; none where it is exact in any case.
+    /// The kernel by halves that leaves a product to an exact one if the data ask for that; none where it is exact in
+    /// any case.
     fn select_auto(&self, problem: &Problem) -> Result<Option<Selection>> {
         let precision = Precision::Auto;
         if !matches!(self.kernel, KernelChoice::Auto) {
@@ -117,8 +118,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         }
     }
 
-    /// The problem that is computed: without depth where alpha is zero. The kernel would read A and B to multiply the sum by
-    /// zero, and NaN would stay NaN.
+    /// The problem that is computed: without depth where alpha is zero. The kernel would read A and B to multiply the
+    /// sum by zero, and NaN would stay NaN.
     pub(super) fn without_factors_of_zero(&self, problem: Problem) -> Problem {
         if self.alpha == T::Acc::ZERO { Problem { k: 0, ..problem } } else { problem }
     }

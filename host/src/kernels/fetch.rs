@@ -1,10 +1,12 @@
 //! What warpgroups wait for slices where these are fetched more slowly than multiplied.
 //!
-//! Bulk copies bring rows of boxes, 128 bytes each. Where rows of A and B are whole lines of the L2 cache these come at 64 bytes a
-//! cycle. Else they are parts of two lines, and take a quarter longer; and where rows are no whole sectors of 32 bytes either, such as those of 1000 or 3000
-//! elements of half precision, they are also parts of five sectors instead of four, and take 1.75 times as long. Tiles whose slices have few rows for their
-//! products, large ones or those of clusters, still have them in time; others wait. At 5000 x 5000 x 5000 in bf16 that leaves of the speed that tiles have
-//! elsewhere 0.55 for 128 x 128, 0.67 for 128 x 192, 0.75 for 128 x 256, and nearly all for two blocks with 128 x 256 each that share B (H200).
+//! Bulk copies bring rows of boxes, 128 bytes each. Where rows of A and B are whole lines of the L2 cache these come at
+//! 64 bytes a cycle. Else they are parts of two lines, and take a quarter longer; and where rows are no whole sectors
+//! of 32 bytes either, such as those of 1000 or 3000 elements of half precision, they are also parts of five sectors
+//! instead of four, and take 1.75 times as long. Tiles whose slices have few rows for their products, large ones or
+//! those of clusters, still have them in time; others wait. At 5000 x 5000 x 5000 in bf16 that leaves of the speed that
+//! tiles have elsewhere 0.55 for 128 x 128, 0.67 for 128 x 192, 0.75 for 128 x 256, and nearly all for two blocks with
+//! 128 x 256 each that share B (H200).
 
 use regemm_kernels::kernel::{KernelInfo, Needs, Schedule};
 
@@ -13,8 +15,8 @@ const CYCLES_OF_LINE: f64 = 2.0;
 const CYCLES_OF_SECTORS: f64 = 2.5;
 const CYCLES_OF_ODD_ROW: f64 = 3.5;
 
-/// The same, at least, of a box that begins in the middle of a line, where tiles are no multiple of lines wide: by the speeds of tiles of 160, 208 and 224 columns
-/// at 2560 x 2560 x 2560 in bf16 (H200).
+/// The same, at least, of a box that begins in the middle of a line, where tiles are no multiple of lines wide: by the
+/// speeds of tiles of 160, 208 and 224 columns at 2560 x 2560 x 2560 in bf16 (H200).
 const CYCLES_OF_SHIFTED_ROW: f64 = 3.0;
 
 /// Bytes of a row of a box, and of a line of the L2 cache.
@@ -59,9 +61,10 @@ impl Rows {
 /// Multiply-adds of half precision that a multiprocessor's tensor cores do in a cycle.
 const MULTIPLY_ADDS: f64 = 2048.0;
 
-/// How many times as long as its products a slice of a kernel takes to fetch, for factors of `m x k` and `k x n` without gaps between their rows as they
-/// are stored: at least 1, and that for kernels that do not [multiply in warpgroups](Needs::WarpgroupProducts). Factors that are `copied` before, A and B, are
-/// copied into rows of whole lines.
+/// How many times as long as its products a slice of a kernel takes to fetch, for factors of `m x k` and `k x n`
+/// without gaps between their rows as they are stored: at least 1, and that for kernels that do not [multiply in
+/// warpgroups](Needs::WarpgroupProducts). Factors that are `copied` before, A and B, are copied into rows of whole
+/// lines.
 pub(crate) fn slowdown(kernel: &KernelInfo, [m, n, k]: [u32; 3], copied: [bool; 2]) -> f64 {
     if kernel.needs != Needs::WarpgroupProducts || kernel.takes_halves() {
         return 1.0;
@@ -112,7 +115,8 @@ mod tests {
         }
     }
 
-    /// A tile of 160 columns, of which every other begins in the middle of a line: of B three rows of boxes in the time of four and a half.
+    /// A tile of 160 columns, of which every other begins in the middle of a line: of B three rows of boxes in the time
+    /// of four and a half.
     #[test]
     fn rows_that_begin_in_the_middle_of_a_line_take_longer() {
         let across = slowdown_of_width("warpgroup_fitted_tn_bf16", 160, 4096);

@@ -20,7 +20,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// For so many matrices in so many halves, of `rows x cols` as they are stored, whose lines run across or along the rows.
+    /// For so many matrices in so many halves, of `rows x cols` as they are stored, whose lines run across or along the
+    /// rows.
     pub fn of((rows, cols): (u32, u32), across: bool, [matrices, halves]: [u32; 2]) -> Room {
         let of = |elements: u64, bytes: usize| {
             let elements = u64::from(matrices).saturating_mul(elements);
@@ -40,8 +41,8 @@ impl Room {
     }
 }
 
-/// Memory for so many halves of both factors, each with as many matrices as are split in one launch: no more than a grid has products, and none of a factor that
-/// is kept in halves.
+/// Memory for so many halves of both factors, each with as many matrices as are split in one launch: no more than a
+/// grid has products, and none of a factor that is kept in halves.
 pub(crate) fn rooms(problem: &Problem, halves: u32) -> [Room; 2] {
     let [a, b] = stored(problem);
     let [across_a, across_b] = across(problem.layouts);

@@ -30,23 +30,23 @@ pub(crate) const MAX_PRODUCTS: u32 = 65_535;
 /// Most slices, which lie along z.
 const MAX_SLICES: u32 = MAX_PRODUCTS;
 
-/// Elements of the factors that a slice loads for each element of D, at least, unless a number of slices is asked for: each
-/// costs a store and a load of its sums, which pays only where it is little beside the rest.
+/// Elements of the factors that a slice loads for each element of D, at least, unless a number of slices is asked for:
+/// each costs a store and a load of its sums, which pays only where it is little beside the rest.
 const LOADS_OF_SLICE: u64 = 6;
 
 /// What a launch of a kernel looks like.
 ///
-/// It depends on the kernel, the problem, the device's multiprocessors and the number of slices that was asked for, and on
-/// nothing else: the same product gives the same bits every time.
+/// It depends on the kernel, the problem, the device's multiprocessors and the number of slices that was asked for, and
+/// on nothing else: the same product gives the same bits every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchShape {
-    /// Blocks along x and z; along y there is one for each product of a batch, unless blocks [go through](Self::products) all of them. None where nothing
-    /// is left to sum: then the reducer alone runs.
+    /// Blocks along x and z; along y there is one for each product of a batch, unless blocks [go
+    /// through](Self::products) all of them. None where nothing is left to sum: then the reducer alone runs.
     pub main: Option<[u32; 2]>,
     /// Products that each block goes through: one, or all of a batch ([`regemm_kernels::schedule::batches`]).
     pub products: u32,
-    /// Columns of a block's tile, or rows where the kernel [swaps A and B](regemm_kernels::swapped): fewer than the kernel's own only where that [lets them
-    /// fit](regemm_kernels::warpgroup::fit).
+    /// Columns of a block's tile, or rows where the kernel [swaps A and B](regemm_kernels::swapped): fewer than the
+    /// kernel's own only where that [lets them fit](regemm_kernels::warpgroup::fit).
     pub tile_width: u32,
     /// Values of k in a slice. All of them where K is not split.
     pub slice_depth: u32,
@@ -56,7 +56,8 @@ pub struct LaunchShape {
     pub shared_tiles: u32,
     /// Blocks, or clusters of blocks, that share them.
     pub sharing_blocks: u32,
-    /// Slices of K between two looks of a block at how far the others are, zero where nobody looks: [`regemm_kernels::warpgroup::pace`].
+    /// Slices of K between two looks of a block at how far the others are, zero where nobody looks:
+    /// [`regemm_kernels::warpgroup::pace`].
     pub pace: u32,
     /// What is copied in a launch before the main one.
     pub repack: Repack,
@@ -67,11 +68,12 @@ pub struct LaunchShape {
 }
 
 impl LaunchShape {
-    /// For a problem whose D has elements and that the device [supports](super::supports) with this kernel. `slices` is the
-    /// number of slices that K is to be split into, if that is not the library's to choose.
+    /// For a problem whose D has elements and that the device [supports](super::supports) with this kernel. `slices` is
+    /// the number of slices that K is to be split into, if that is not the library's to choose.
     ///
     /// # Panics
-    /// Maybe where D has no elements or the device does not support the problem; otherwise the numbers mean nothing then.
+    /// Maybe where D has no elements or the device does not support the problem; otherwise the numbers mean nothing
+    /// then.
     pub fn new(
         kernel: &KernelInfo,
         problem: &Problem,
@@ -199,8 +201,9 @@ impl LaunchShape {
     }
 }
 
-/// Blocks that stay: as many as the device has multiprocessors, or tiles if those are fewer. In a batch of which each computes one product there is one for
-/// each tile, since there are those of other products to go on with. All are in whole clusters.
+/// Blocks that stay: as many as the device has multiprocessors, or tiles if those are fewer. In a batch of which each
+/// computes one product there is one for each tile, since there are those of other products to go on with. All are in
+/// whole clusters.
 fn persistent_blocks(
     kernel: &KernelInfo,
     problem: &Problem,
@@ -215,8 +218,9 @@ fn persistent_blocks(
 
 /// Blocks that have a multiprocessor each, in whole clusters: one at least.
 ///
-/// A cluster lies in one of a GPU's parts (GPC), which differ in how many of their multiprocessors work. Two of them are neighbours in any. Of larger clusters there are fewer
-/// than all multiprocessors have room for: of an H100's 132 30 of four and 15 of eight blocks (`cuOccupancyMaxActiveClusters`), which is what is taken of others too.
+/// A cluster lies in one of a GPU's parts (GPC), which differ in how many of their multiprocessors work. Two of them
+/// are neighbours in any. Of larger clusters there are fewer than all multiprocessors have room for: of an H100's 132
+/// 30 of four and 15 of eight blocks (`cuOccupancyMaxActiveClusters`), which is what is taken of others too.
 pub(crate) fn resident(kernel: &KernelInfo, multiprocessors: u32) -> u32 {
     let clusters = multiprocessors / kernel.cluster;
     let clusters = if kernel.cluster > 2 { clusters * 10 / 11 } else { clusters };
@@ -263,13 +267,15 @@ impl Sharing {
         Sharing { blocks, slices: u64::from(problem.k) / least_depth }
     }
 
-    /// As many slices as give every multiprocessor the blocks that it has room for, once, but none that loads too little.
+    /// As many slices as give every multiprocessor the blocks that it has room for, once, but none that loads too
+    /// little.
     fn fill(&self) -> u32 {
         u32::try_from(self.blocks.min(self.slices)).unwrap_or(u32::MAX).max(1)
     }
 }
 
-/// The depth of slices, a multiple of `bk` and not zero, that makes them as many as wanted or fewer. None of them is empty.
+/// The depth of slices, a multiple of `bk` and not zero, that makes them as many as wanted or fewer. None of them is
+/// empty.
 fn depth_of_slices(bk: u32, k: u32, slices: u32) -> u32 {
     let steps = k.div_ceil(bk);
     let steps_of_slice = steps.div_ceil(slices.clamp(1, MAX_SLICES)).max(1);

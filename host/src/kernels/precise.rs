@@ -10,8 +10,8 @@ use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Summation};
 use regemm_kernels::table::{HALVES, IF_MARKED, ROUNDED, TF32};
 use regemm_kernels::warpgroup::promoted::PROMOTED;
 
-/// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other types, for [`Precision::Exact`], and for
-/// [`Precision::Promoted`], which takes [some](KernelInfo::summation) of them.
+/// The kernels that compute products of f32 in a precision, the fastest first; all of [`kernels`], also for other
+/// types, for [`Precision::Exact`], and for [`Precision::Promoted`], which takes [some](KernelInfo::summation) of them.
 pub fn kernels_of(precision: Precision) -> &'static [KernelInfo] {
     match precision {
         Precision::Exact | Precision::Promoted => kernels(),
@@ -26,16 +26,19 @@ pub fn of_all_precisions() -> impl DoubleEndedIterator<Item = &'static KernelInf
     kernels().iter().chain(HALVES).chain(IF_MARKED).chain(ROUNDED).chain(TF32)
 }
 
-/// The kernel of a precision for a problem on a device: the first that can compute it, or where it has fewer tiles than there are multiprocessors
-/// - the one like it among whose blocks K may be split, if the device has room for several of them to a tile: by halves its sums are also those that are as accurate
-///   as others' are for such a D ([`regemm_kernels::warpgroup::split_halves`]),
-/// - else one like it with smaller tiles, unless these are more than there are multiprocessors: then two of them take longer than one of the others.
+/// The kernel of a precision for a problem on a device: the first that can compute it, or where it has fewer tiles than
+/// there are multiprocessors
+/// - the one like it among whose blocks K may be split, if the device has room for several of them to a tile: by halves
+///   its sums are also those that are as accurate as others' are for such a D
+///   ([`regemm_kernels::warpgroup::split_halves`]),
+/// - else one like it with smaller tiles, unless these are more than there are multiprocessors: then two of them take
+///   longer than one of the others.
 ///
 /// Of those of a rung, if one is given.
 ///
 /// # Errors
-/// [`Error::DeviceWithoutPrecision`]; [`Error::Precision`] where the precision has no such kernel; else as for [`supports`], for the last kernel for the
-/// problem's layouts, which needs least of a device.
+/// [`Error::DeviceWithoutPrecision`]; [`Error::Precision`] where the precision has no such kernel; else as for
+/// [`supports`], for the last kernel for the problem's layouts, which needs least of a device.
 pub(crate) fn choose(
     precision: Precision,
     problem: &Problem,
@@ -84,8 +87,9 @@ fn by_precision(precision: Precision, error: Error) -> Error {
     }
 }
 
-/// Whether a kernel may compute a problem as far as [`Problem::promoted`] goes. Where K is no deeper than what is summed before it is taken over, no kernel of warpgroups
-/// adds up more. Instructions of warps need not cut off as little, and f32 is added up by itself where there are no tensor cores.
+/// Whether a kernel may compute a problem as far as [`Problem::promoted`] goes. Where K is no deeper than what is
+/// summed before it is taken over, no kernel of warpgroups adds up more. Instructions of warps need not cut off as
+/// little, and f32 is added up by itself where there are no tensor cores.
 ///
 /// # Errors
 /// [`Error::Precision`].
@@ -118,14 +122,18 @@ pub(crate) fn check_has_promoting(problem: &Problem, device: &DeviceInfo) -> Res
     found.map_err(|error| by_precision(Precision::Promoted, error))
 }
 
-/// Depth from which on results of f32 of factors that must be repacked are promoted though nobody asks for it. Tensor cores cut off 2e-6 of a result by then, and ever more behind it.
+/// Depth from which on results of f32 of factors that must be repacked are promoted though nobody asks for it. Tensor
+/// cores cut off 2e-6 of a result by then, and ever more behind it.
 const DEEP: u32 = 2049;
 
-/// What `choose` chooses for a problem, or, where tensor cores would cut off more than the vendor's library does, what it chooses among kernels that [promote](Problem::promoted), if it finds one.
+/// What `choose` chooses for a problem, or, where tensor cores would cut off more than the vendor's library does, what
+/// it chooses among kernels that [promote](Problem::promoted), if it finds one.
 ///
-/// That is for results of f32, if factors must be [repacked](Repack) for the kernel and K is deep. At such sizes the vendor's library divides K among blocks, whose sums are cut off less: at 4097 and
-/// 5003 its errors are 0.77 of those of the tiles that are the fastest here. Those of promoted sums are 0.07 of its own, at 3.2 times its speed instead of 4 (H100). Where bulk copies take
-/// factors as they are, its errors are as large as those of tiles that do not promote. A rung that is asked for may have no kernel that does, and keeps its choice.
+/// That is for results of f32, if factors must be [repacked](Repack) for the kernel and K is deep. At such sizes the
+/// vendor's library divides K among blocks, whose sums are cut off less: at 4097 and 5003 its errors are 0.77 of those
+/// of the tiles that are the fastest here. Those of promoted sums are 0.07 of its own, at 3.2 times its speed instead
+/// of 4 (H100). Where bulk copies take factors as they are, its errors are as large as those of tiles that do not
+/// promote. A rung that is asked for may have no kernel that does, and keeps its choice.
 pub(crate) fn or_promoted<E>(
     problem: &Problem,
     rung: Option<Rung>,
@@ -193,7 +201,8 @@ pub(crate) fn find(
     supports(kernel, problem, device).map(|()| kernel)
 }
 
-/// The kernel of this name that computes in a precision which has kernels that are not among [`kernels`], and that precision.
+/// The kernel of this name that computes in a precision which has kernels that are not among [`kernels`], and that
+/// precision.
 pub(super) fn of_name(name: &str) -> Option<(Precision, &'static KernelInfo)> {
     let are_others = |precision: &Precision| !std::ptr::eq(kernels_of(*precision), kernels());
     let all = Precision::ALL.into_iter().filter(are_others);
@@ -201,8 +210,8 @@ pub(super) fn of_name(name: &str) -> Option<(Precision, &'static KernelInfo)> {
     kernels.find(|(_, kernel)| kernel.name == name || base_name(kernel) == name)
 }
 
-/// The precision that a kernel computes in, be it one of a table here or of the user's own. Where only some are chosen for
-/// [`Precision::Promoted`] it is [`Precision::Exact`].
+/// The precision that a kernel computes in, be it one of a table here or of the user's own. Where only some are chosen
+/// for [`Precision::Promoted`] it is [`Precision::Exact`].
 pub(crate) fn precision_of(kernel: &KernelInfo) -> Precision {
     match (kernel.summation, kernel.dtype) {
         (Summation::Halves, _) => Precision::Split,

@@ -7,13 +7,13 @@ use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::prepare::repack::{self, ROW_ALIGNMENT, Unit};
 use std::fmt;
 
-/// How many matrices of each factor are repacked: copied into rows that bulk copies can take, in a launch before the main one
-/// ([`regemm_kernels::prepare::repack`]). None of a factor that they can take as it is stored; one of a factor that all products of a batch
-/// share, else one for each product.
+/// How many matrices of each factor are repacked: copied into rows that bulk copies can take, in a launch before the
+/// main one ([`regemm_kernels::prepare::repack`]). None of a factor that they can take as it is stored; one of a factor
+/// that all products of a batch share, else one for each product.
 ///
-/// Bulk copies take matrices that begin at a multiple of 16 bytes, as do all their rows as they are stored, and that follow each
-/// other in a batch. Of a kernel that takes a factor in another layout than it is stored in, all its matrices are
-/// [transposed](Self::transposed) by that launch.
+/// Bulk copies take matrices that begin at a multiple of 16 bytes, as do all their rows as they are stored, and that
+/// follow each other in a batch. Of a kernel that takes a factor in another layout than it is stored in, all its
+/// matrices are [transposed](Self::transposed) by that launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Repack {
     /// Matrices of A.
@@ -41,8 +41,8 @@ impl Repack {
         Repack { a, b, transposed: [false; 2] }
     }
 
-    /// What a kernel repacks for a problem: nothing if it makes no bulk copies, or of halves that were made for it, or where there is nothing
-    /// to multiply.
+    /// What a kernel repacks for a problem: nothing if it makes no bulk copies, or of halves that were made for it, or
+    /// where there is nothing to multiply.
     pub fn of(kernel: &KernelInfo, problem: &Problem) -> Repack {
         let copies = kernel.boxes.is_some() && !kernel.takes_halves();
         if !copies || problem.k == 0 {
@@ -122,7 +122,8 @@ impl Repack {
         a.saturating_add(b)
     }
 
-    /// What a function gives for the matrices of each factor that are copied by one launch, how that is done, and rows and columns as they are stored.
+    /// What a function gives for the matrices of each factor that are copied by one launch, how that is done, and rows
+    /// and columns as they are stored.
     fn of_factors(self, problem: &Problem, of: impl Fn(u64, Way, (u32, u32)) -> u64) -> [u64; 2] {
         let counts = [self.a, self.b].map(|count| u64::from(count.min(MAX_PRODUCTS)));
         let (ways, shapes) = (self.ways(), stored(problem));

@@ -26,8 +26,8 @@ const SHALLOW: u32 = 8;
 /// Elements of D below which there is one tile of the smallest kernel at most, and nothing to choose by.
 const TINY: u64 = 16 * 16;
 
-/// The share of the multiprocessors, as a fraction, that must have a tile for tiles to be as large as can be: more tiles than
-/// that keep the few others busy at the price of all the rest.
+/// The share of the multiprocessors, as a fraction, that must have a tile for tiles to be as large as can be: more
+/// tiles than that keep the few others busy at the price of all the rest.
 const NEARLY_ALL: (u64, u64) = (15, 16);
 
 /// Elements in a tile that counts as small: 32 x 64.
@@ -36,8 +36,8 @@ const SMALL_TILE: i64 = 32 * 64;
 /// Elements in a tile that counts as large: 128 x 256, of which a multiprocessor holds one.
 const LARGE_TILE: i64 = 128 * 256;
 
-/// Blocks that the device must have room for, to a tile of D, and slices of the least depth that K must have, for sharing tiles
-/// to save more than a second launch and the way of the sums through memory cost.
+/// Blocks that the device must have room for, to a tile of D, and slices of the least depth that K must have, for
+/// sharing tiles to save more than a second launch and the way of the sums through memory cost.
 const BLOCKS_WORTH_SHARING: u64 = 4;
 const SLICES_WORTH_SHARING: u64 = 8;
 
@@ -48,19 +48,21 @@ const DEEP_FOR_SKINNY: u32 = 2;
 const DEEP_FOR_CLUSTERS: u32 = 1024;
 const DEEP_FOR_CLUSTERS_OF_DOUBLES: u32 = 512;
 
-/// Rows and columns of the tiles of warpgroups that take turns, and the depth from which on that pays for results of f32.
+/// Rows and columns of the tiles of warpgroups that take turns, and the depth from which on that pays for results of
+/// f32.
 const TILE_OF_TURNS: u32 = 128;
 const DEEP_FOR_TURNS: u32 = 1024;
 
-/// Multiply-adds that a GPU does in the time in which its memory delivers an element of 4 bytes: an H200 33e12 a second, and
-/// 1.05e12.
+/// Multiply-adds that a GPU does in the time in which its memory delivers an element of 4 bytes: an H200 33e12 a
+/// second, and 1.05e12.
 const MULTIPLY_ADDS_A_LOAD: u64 = 32;
 
-/// Multiply-adds of f64 that a multiprocessor could do on tensor cores while two blocks of a cluster give each other their sums: 1.6 microseconds.
+/// Multiply-adds of f64 that a multiprocessor could do on tensor cores while two blocks of a cluster give each other
+/// their sums: 1.6 microseconds.
 const DOUBLES_OF_AN_EXCHANGE: u64 = 400_000;
 
-/// Multiply-adds of f64 that a multiprocessor could do on tensor cores while it waits for each element of a tile's slices: fits the times of an
-/// H200 at 768 to 2048.
+/// Multiply-adds of f64 that a multiprocessor could do on tensor cores while it waits for each element of a tile's
+/// slices: fits the times of an H200 at 768 to 2048.
 const DOUBLES_A_LOAD: u64 = 10;
 
 /// Rows and columns of D that small tiles of outer products are for.
@@ -72,8 +74,8 @@ const PER_MILLE: f64 = 1e3;
 /// The compute capability from which on there are asynchronous copies to shared memory (`cp.async`).
 const ASYNC_COPIES: (u32, u32) = (8, 0);
 
-/// Where the rule puts a kernel: the greater, the better. The part of the rule that applies comes first, then what orders
-/// kernels within it.
+/// Where the rule puts a kernel: the greater, the better. The part of the rule that applies comes first, then what
+/// orders kernels within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order(u8, u64, bool, i64, Reverse<u64>);
 
@@ -97,7 +99,8 @@ impl Order {
         // The larger a tile, the longer multiprocessors without one wait for the others.
         let on_tensor_cores = kernel.rung >= Rung::TensorCore && kernel.dtype != Dtype::F64;
         let enough = match area {
-            // One of them multiplies faster on tensor cores than half of all do without; in double precision no more than twice as fast.
+            // One of them multiplies faster on tensor cores than half of all do without; in double precision no more
+            // than twice as fast.
             _ if on_tensor_cores => 1,
             ..=SMALL_TILE => all.div_ceil(5),
             LARGE_TILE.. => nearly_all,
@@ -150,7 +153,8 @@ impl Order {
             && keeps_busy(kernel, problem, device, nearly_all)
             && fills_tiles(kernel, problem)
         {
-            // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk, or sooner.
+            // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk, or
+            // sooner.
             let alone = kernel.schedule == Schedule::Tiles;
             let repack = problem.repack;
             let waits = if kernel.is_for_few_rows() {
@@ -186,8 +190,8 @@ impl Order {
 }
 
 impl Order {
-    /// For a kernel on tensor cores in double precision. What is short is tensor cores: what counts is how long the multiprocessor that has most to do
-    /// takes, and of those that take as long the one with producers comes first.
+    /// For a kernel on tensor cores in double precision. What is short is tensor cores: what counts is how long the
+    /// multiprocessor that has most to do takes, and of those that take as long the one with producers comes first.
     fn of_doubles(
         kernel: &KernelInfo,
         problem: &Problem,
@@ -216,8 +220,9 @@ impl Order {
     }
 }
 
-/// Whether the blocks of a kernel with producers, which have a multiprocessor each, keep nearly all of them busy to the end. Large tiles
-/// must be so many by themselves: where they are not, to have their sums shared costs more than to take smaller ones.
+/// Whether the blocks of a kernel with producers, which have a multiprocessor each, keep nearly all of them busy to the
+/// end. Large tiles must be so many by themselves: where they are not, to have their sums shared costs more than to
+/// take smaller ones.
 fn keeps_busy(
     kernel: &KernelInfo,
     problem: &Problem,
@@ -246,7 +251,8 @@ fn keeps_busy(
     }
 }
 
-/// Whether at least two thirds of what a kernel's tiles cover lie in D. That rows lie outside costs nothing where memory is waited for.
+/// Whether at least two thirds of what a kernel's tiles cover lie in D. That rows lie outside costs nothing where
+/// memory is waited for.
 fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
     let rows = if kernel.is_for_few_rows() { kernel.tile.bm } else { problem.m };
     let area = u64::from(kernel.tile.bm * kernel.tile.bn);
@@ -259,9 +265,11 @@ fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
     matches!(kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
 }
 
-/// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that is as wide as one of them. Those of few rows are for a D that has no more. What tiles that [fit](regemm_kernels::warpgroup::fit) gain depends
-/// on how D divides into them among the multiprocessors, which only measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of some rows and columns: where it
-/// has few of either, it is known to be fast that blocks share K.
+/// Whether the rule has an opinion of a kernel's tiles for this D. Clusters of tiles beside each other are for a D that
+/// is as wide as one of them. Those of few rows are for a D that has no more. What tiles that
+/// [fit](regemm_kernels::warpgroup::fit) gain depends on how D divides into them among the multiprocessors, which only
+/// measurements tell. Tiles of outer products that are smaller than those for [1024](SMALLEST_ON_THE_WAY) are for D of
+/// some rows and columns: where it has few of either, it is known to be fast that blocks share K.
 fn has_tiles_for(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
     let Tile { bm, bn, .. } = kernel.tile;
     match kernel.rung {
@@ -280,9 +288,10 @@ fn has_tiles_for(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) ->
     }
 }
 
-/// Whether a batch is one for warpgroups that [take turns](regemm_kernels::warpgroup::ping_pong): each of those that the device has gets a tile, and none a second one, or results
-/// are long, and K is deep enough for the way of one to D to end before the other's products. On an H100 64 products of 256 take 8 % less so in bf16 and 12 % less with results of f32, 16 of 1024
-/// with these 4 % less; without them 6 % more, and 128 of 512 more either way.
+/// Whether a batch is one for warpgroups that [take turns](regemm_kernels::warpgroup::ping_pong): each of those that
+/// the device has gets a tile, and none a second one, or results are long, and K is deep enough for the way of one to D
+/// to end before the other's products. On an H100 64 products of 256 take 8 % less so in bf16 and 12 % less with
+/// results of f32, 16 of 1024 with these 4 % less; without them 6 % more, and 128 of 512 more either way.
 fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
     let tiles = |size: u32| u64::from(size.div_ceil(TILE_OF_TURNS));
     let all =
@@ -308,48 +317,53 @@ fn is_worth_sharing(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo)
     blocks >= BLOCKS_WORTH_SHARING && slices >= SLICES_WORTH_SHARING
 }
 
-/// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and so many that
-/// could be done while each of their elements is loaded.
+/// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and
+/// so many that could be done while each of their elements is loaded.
 fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
     let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
     let of_tile = bm * bn + a_load * (bm + bn);
     i64::try_from(tiles.saturating_mul(of_tile)).unwrap_or(i64::MAX)
 }
 
-/// All kernels of the problem's element types and layouts, the one that should be fastest first. Whether the device can run
-/// them is not asked.
+/// All kernels of the problem's element types and layouts, the one that should be fastest first. Whether the device can
+/// run them is not asked.
 ///
 /// The rule, in this order:
-/// 1. the kernel with producers and the largest tiles whose blocks keep nearly all multiprocessors busy to the end, those that share
-///    the last tiles among them ([`Schedule::StreamK`]), if its tiles lie mostly in D;
-/// 2. else, where K is deep, the kernel with the smallest tiles of which two blocks that share K ([`Schedule::ClusterK`]) give half of the
-///    multiprocessors a block, nearly all in double precision, and none a second one; and where D has fewer tiles still, or few rows or columns,
-///    the kernel among whose blocks K is split ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them,
-///    and loads;
-/// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to pay;
-/// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are small, nearly
-///    all if they are large, and any with tensor cores for half precision; within it the largest tiles of
+/// 1. the kernel with producers and the largest tiles whose blocks keep nearly all multiprocessors busy to the end,
+///    those that share the last tiles among them ([`Schedule::StreamK`]), if its tiles lie mostly in D;
+/// 2. else, where K is deep, the kernel with the smallest tiles of which two blocks that share K
+///    ([`Schedule::ClusterK`]) give half of the multiprocessors a block, nearly all in double precision, and none a
+///    second one; and where D has fewer tiles still, or few rows or columns, the kernel among whose blocks K is split
+///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
+/// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to
+///    pay;
+/// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are
+///    small, nearly all if they are large, and any with tensor cores for half precision; within it the largest tiles of
 ///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
 ///
 /// Of a batch the tiles of all products count.
 ///
-/// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Tiles of warpgroups that [fit](regemm_kernels::warpgroup::fit), for which there is no rule, come last. Clusters whose blocks lie beside each other are for D that
-/// is as wide as one of them. Warpgroups that [take turns](regemm_kernels::warpgroup::ping_pong) are for batches that are as many tiles as the device has warpgroups, or whose results are long. The
-/// smallest tiles of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first whose slices
-/// take less time to fetch, if that takes longer than to multiply them: clusters, where rows of the factors are no whole sectors of the L2 cache.
+/// Of kernels with equally large tiles the one comes first whose tiles lie less outside of D. Tiles of warpgroups that
+/// [fit](regemm_kernels::warpgroup::fit), for which there is no rule, come last. Clusters whose blocks lie beside each
+/// other are for D that is as wide as one of them. Warpgroups that [take turns](regemm_kernels::warpgroup::ping_pong)
+/// are for batches that are as many tiles as the device has warpgroups, or whose results are long. The smallest tiles
+/// of outer products are for D of some hundred rows and columns. Of warpgroups with the same tiles those come first
+/// whose slices take less time to fetch, if that takes longer than to multiply them: clusters, where rows of the
+/// factors are no whole sectors of the L2 cache.
 ///
-/// A D of at most 64 rows takes tiles of as many or, of at most 32, where there are such, of these, if there are enough for half of the multiprocessors, which keep memory as busy as all.
+/// A D of at most 64 rows takes tiles of as many or, of at most 32, where there are such, of these, if there are enough
+/// for half of the multiprocessors, which keep memory as busy as all.
 ///
-/// Kernels for which factors must be [repacked](super::Repack) come last where that takes longer than they gain: where the product is small or
-/// shallow, or elements are used only a few times.
+/// Kernels for which factors must be [repacked](super::Repack) come last where that takes longer than they gain: where
+/// the product is small or shallow, or elements are used only a few times.
 ///
-/// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else. Of their tiles those come first with which the
-/// multiprocessor that has most to do takes the least time, for its multiply-adds and loads; two blocks that share a tile take half of its time each, and
-/// a while to give each other their sums.
+/// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else. Of their tiles
+/// those come first with which the multiprocessor that has most to do takes the least time, for its multiply-adds and
+/// loads; two blocks that share a tile take half of its time each, and a while to give each other their sums.
 ///
-/// [`Rung::Pipelined`] and the rungs above it, but for [`Rung::Skinny`], count from compute capability 8.0 on: before that copies are not
-/// asynchronous.
+/// [`Rung::Pipelined`] and the rungs above it, but for [`Rung::Skinny`], count from compute capability 8.0 on: before
+/// that copies are not asynchronous.
 ///
 /// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
@@ -362,8 +376,8 @@ pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {
     ranked.into_iter().map(by_rule).collect()
 }
 
-/// The first kernel of [`rank`] that the device can run, among those of a rung if one is given, and among those that [promote](Problem::promoted)
-/// where results are of f32, factors must be repacked for it, and K is deep.
+/// The first kernel of [`rank`] that the device can run, among those of a rung if one is given, and among those that
+/// [promote](Problem::promoted) where results are of f32, factors must be repacked for it, and K is deep.
 ///
 /// # Errors
 /// The reason why the best of them cannot run.
@@ -411,7 +425,8 @@ fn first(
             Err(unknown(kernel.name))
         }
         (None, None) => {
-            // If the rung has kernels they are for other layouts, and the refusal of one says which there are for these.
+            // If the rung has kernels they are for other layouts, and the refusal of one says which there are for
+            // these.
             let mut others = kernels().iter().filter(|kernel| Types::of(kernel) == problem.types());
             others.find(of_rung).map_or(Ok(()), |kernel| supports(kernel, problem, device))?;
             Err(rung.map_or_else(|| unknown(problem.dtype.name()), |rung| without(rung, problem)))

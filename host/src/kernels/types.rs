@@ -29,15 +29,15 @@ impl Types {
         Types { factors: dtype, results: dtype }
     }
 
-    /// Those themselves, and one for all matrices where these are two: what is known of the latter says something of the former, whose kernels are
-    /// the same up to what becomes of sums.
+    /// Those themselves, and one for all matrices where these are two: what is known of the latter says something of
+    /// the former, whose kernels are the same up to what becomes of sums.
     pub(crate) fn and_alike(self) -> impl Iterator<Item = Types> {
         let alike = Types::same(self.factors);
         [Some(self), (self != alike).then_some(alike)].into_iter().flatten()
     }
 
-    /// How names of kernels end: `bf16`, or `bf16_f32` where there are two. Where there are no kernels it is the name of the factors'
-    /// type.
+    /// How names of kernels end: `bf16`, or `bf16_f32` where there are two. Where there are no kernels it is the name
+    /// of the factors' type.
     pub const fn name(self) -> &'static str {
         match (self.factors, self.results) {
             (Dtype::F16, Dtype::F32) => "f16_f32",

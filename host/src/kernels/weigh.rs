@@ -9,9 +9,9 @@ use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::prepare::split::LEAST_DEPTH;
 use std::fmt;
 
-/// Multiply-adds that an H200 would do by halves, some 100e12 a second in place of 27e12, in the time that they save while an element is split,
-/// which moves 12 bytes at 3.5e12 bytes a second; and in the 6 us of two more launches. Measured: 42e12 at 1024, 103e12 at 4096 and 110e12 at 8192, with the splitting,
-/// and level with f32 at 512.
+/// Multiply-adds that an H200 would do by halves, some 100e12 a second in place of 27e12, in the time that they save
+/// while an element is split, which moves 12 bytes at 3.5e12 bytes a second; and in the 6 us of two more launches.
+/// Measured: 42e12 at 1024, 103e12 at 4096 and 110e12 at 8192, with the splitting, and level with f32 at 512.
 const MULTIPLY_ADDS_OF_A_SPLIT: u64 = 128;
 const MULTIPLY_ADDS_OF_LAUNCHES: u64 = 230_000_000;
 

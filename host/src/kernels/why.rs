@@ -70,8 +70,8 @@ pub enum NotTuned {
     Failed,
     /// Times are of single products, and this is a batch.
     Batch,
-    /// Times are of row-major factors, and the fastest kernel for those, which this is, has no twin for these layouts, or none that the
-    /// device can run.
+    /// Times are of row-major factors, and the fastest kernel for those, which this is, has no twin for these layouts,
+    /// or none that the device can run.
     NoTwin(&'static str),
 }
 
@@ -84,8 +84,8 @@ pub struct Tuned {
     pub nearest: Shape,
     /// Whether that is the very shape of the problem.
     pub exact: bool,
-    /// The kernel for row-major factors and results of their type whose times these are, where they are not so: the chosen kernel is
-    /// its twin for their layouts and types.
+    /// The kernel for row-major factors and results of their type whose times these are, where they are not so: the
+    /// chosen kernel is its twin for their layouts and types.
     pub twin_of: Option<&'static KernelInfo>,
     /// How long the product is expected to take on the device.
     pub predicted: Duration,

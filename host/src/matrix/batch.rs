@@ -1,7 +1,7 @@
 //! Batches: matrices of one shape at equal distances in device memory.
 //!
-//! Matrix `i` of a batch begins `i * stride` elements behind the first one; within it rows are `ld` elements apart. A product
-//! of batches is one launch ([`Gemm`](crate::Gemm)).
+//! Matrix `i` of a batch begins `i * stride` elements behind the first one; within it rows are `ld` elements apart. A
+//! product of batches is one launch ([`Gemm`](crate::Gemm)).
 
 use super::batch_view::{BatchView, BatchViewMut, check_stride};
 use super::view::{MatrixView, MatrixViewMut};
@@ -128,8 +128,8 @@ impl<T: Element> Batch<T> {
         self.view().to_array()
     }
 
-    /// Overwrites the elements with those of a `count x rows x cols` array of any strides, after outstanding work that uses
-    /// them. Gaps stay as they are.
+    /// Overwrites the elements with those of a `count x rows x cols` array of any strides, after outstanding work that
+    /// uses them. Gaps stay as they are.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`], [`Error::BatchMismatch`], [`Error::OutOfHostMemory`], or a failure of the device.

@@ -181,8 +181,8 @@ impl<'a, T: Element> BatchView<'a, T> {
     /// Copies the elements to the host, after outstanding work that writes them: `count x rows x cols`.
     ///
     /// # Errors
-    /// [`Error::OutOfHostMemory`], [`Error::SizeOverflow`] where matrices that overlap are more together than an address can count, or a failure
-    /// of the device.
+    /// [`Error::OutOfHostMemory`], [`Error::SizeOverflow`] where matrices that overlap are more together than an
+    /// address can count, or a failure of the device.
     pub fn to_array(&self) -> Result<Array3<T>> {
         let (count, rows, cols) = (self.count, self.rows(), self.cols());
         // Without gaps between the matrices, wherever they lie on the device; one of them has been checked.
@@ -208,11 +208,12 @@ impl<'a, T: Element> BatchViewMut<'a, T> {
     /// A batch in memory that somebody else owns.
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`], [`Error::BatchStride`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`],
+    /// [`Error::BatchStride`].
     ///
     /// # Safety
-    /// As for [`MatrixViewMut::from_raw`], for each of the `count` matrices of `rows` rows and `cols` columns that begin
-    /// `stride` elements apart.
+    /// As for [`MatrixViewMut::from_raw`], for each of the `count` matrices of `rows` rows and `cols` columns that
+    /// begin `stride` elements apart.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,
@@ -268,8 +269,8 @@ impl<'a, T: Element> BatchViewMut<'a, T> {
         Ok(BatchViewMut { first, count: self.count, stride: self.stride })
     }
 
-    /// Overwrites the elements with those of a `count x rows x cols` array of any strides, after outstanding work that uses
-    /// them. Gaps stay as they are.
+    /// Overwrites the elements with those of a `count x rows x cols` array of any strides, after outstanding work that
+    /// uses them. Gaps stay as they are.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`], [`Error::BatchMismatch`], [`Error::OutOfHostMemory`], or a failure of the device.

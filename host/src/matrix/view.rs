@@ -129,7 +129,8 @@ fn check_parts(count: usize, rows: usize, pitch: usize, len: usize) -> Result<()
     check_range("rows", &(last.min(end)..end), len)
 }
 
-/// Elements from one part to the next, `pitch` rows of `ld` each, of parts that lie in a matrix; nothing where there is but one, whatever the pitch.
+/// Elements from one part to the next, `pitch` rows of `ld` each, of parts that lie in a matrix; nothing where there is
+/// but one, whatever the pitch.
 fn stride_of_parts<T: Element>(count: usize, pitch: usize, ld: usize) -> Result<usize> {
     if count <= 1 {
         return Ok(0);
@@ -177,8 +178,8 @@ macro_rules! shape {
                 $view { layout: Layout { region, ..self.layout }, element: PhantomData }
             }
 
-            /// A matrix of `rows` such rows whose first element lies `offset` elements further on. The caller knows that it
-            /// lies in the same memory.
+            /// A matrix of `rows` such rows whose first element lies `offset` elements further on. The caller knows
+            /// that it lies in the same memory.
             pub(crate) fn moved(self, offset: usize, rows: usize) -> Self {
                 let address = self.layout.address.wrapping_add((offset * size_of::<T>()) as u64);
                 $view { layout: Layout { address, rows, ..self.layout }, element: PhantomData }
@@ -226,19 +227,22 @@ impl<'a, T: Element> MatrixView<'a, T> {
 
     /// A matrix in memory that somebody else owns.
     ///
-    /// What this library puts on streams with such views is in order like work on a [`Matrix`]: by the addresses of the memory that each
-    /// view was made of, so that it makes no difference whether the same view is used again or another one of the same memory.
+    /// What this library puts on streams with such views is in order like work on a [`Matrix`]: by the addresses of the
+    /// memory that each view was made of, so that it makes no difference whether the same view is used again or another
+    /// one of the same memory.
     ///
     /// # Errors
     /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
-    /// The memory from `address` on is device memory of `device` and holds `rows` rows of `cols` elements that begin `ld` elements apart.
+    /// The memory from `address` on is device memory of `device` and holds `rows` rows of `cols` elements that begin
+    /// `ld` elements apart.
     ///
-    /// - It stays so for `'a`, and until the work that was enqueued with this view is done: its owner synchronises the stream or the device
-    ///   before he gives it back.
-    /// - Nobody writes it for `'a`, and until that work is done nobody but this library through other such views. Nothing else it can put in
-    ///   order, neither the work of another library nor that on a [`Matrix`] which owns the memory: such work that wrote it is done.
+    /// - It stays so for `'a`, and until the work that was enqueued with this view is done: its owner synchronises the
+    ///   stream or the device before he gives it back.
+    /// - Nobody writes it for `'a`, and until that work is done nobody but this library through other such views.
+    ///   Nothing else it can put in order, neither the work of another library nor that on a [`Matrix`] which owns the
+    ///   memory: such work that wrote it is done.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,
@@ -303,8 +307,8 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
     /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
-    /// As for [`MatrixView::from_raw`], and what is said there of writing goes for reading too, except through this view, what is made of it,
-    /// and a view that is given to the same product as C.
+    /// As for [`MatrixView::from_raw`], and what is said there of writing goes for reading too, except through this
+    /// view, what is made of it, and a view that is given to the same product as C.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,

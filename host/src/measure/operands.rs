@@ -1,4 +1,5 @@
-//! Operands for measuring: pieces of memory that all shapes share, cut into sets of A, B, D and, where it is asked for, C.
+//! Operands for measuring: pieces of memory that all shapes share, cut into sets of A, B, D and, where it is asked for,
+//! C.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -160,8 +161,8 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Rotation<T, D> {
         })
     }
 
-    /// How many sets of a layout take more memory than the L2 holds; one on the simulator, which has none, and where two
-    /// would take more than half of the memory.
+    /// How many sets of a layout take more memory than the L2 holds; one on the simulator, which has none, and where
+    /// two would take more than half of the memory.
     fn sets_of(&self, layout: &SetLayout) -> usize {
         let info = self.device.info();
         let bytes = layout.bytes::<T, D>().max(1);

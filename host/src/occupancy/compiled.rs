@@ -3,8 +3,8 @@
 use serde::Serialize;
 use std::sync::LazyLock;
 
-/// The tools in a comment, a heading, and a line a kernel and architecture. `.ci/assemble-ptx` writes it and checks that
-/// it is current.
+/// The tools in a comment, a heading, and a line a kernel and architecture. `.ci/assemble-ptx` writes it and checks
+/// that it is current.
 const RECORD: &str = include_str!("compiled.csv");
 
 /// The compiler that made the embedded PTX, such as `rustc 1.96.0`.
@@ -21,8 +21,8 @@ pub struct Compiled {
     pub static_shared_bytes: u32,
     /// Bytes of local memory of a thread: what did not fit into registers.
     pub local_bytes: u32,
-    /// Whether the embedded PTX was made by the compiler that this was recorded with. Another makes other PTX of the same
-    /// kernel, and so a few registers more or fewer; `.ci/assemble-ptx` checks that none go to local memory.
+    /// Whether the embedded PTX was made by the compiler that this was recorded with. Another makes other PTX of the
+    /// same kernel, and so a few registers more or fewer; `.ci/assemble-ptx` checks that none go to local memory.
     pub exact: bool,
 }
 

@@ -9,11 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes of a product's note.
 pub(crate) const NOTE_BYTES: u64 = size_of::<u32>() as u64;
 
-/// Memory in which a product of [`Precision::Auto`] that is [enqueued](crate::Gemm::enqueue) leaves what it was computed in, to be asked for
-/// when it is done: [`Device::precision_record`], [`Gemm::record_precision`](crate::Gemm::record_precision).
+/// Memory in which a product of [`Precision::Auto`] that is [enqueued](crate::Gemm::enqueue) leaves what it was
+/// computed in, to be asked for when it is done: [`Device::precision_record`],
+/// [`Gemm::record_precision`](crate::Gemm::record_precision).
 ///
-/// It tells of the last product that was given it: those that share it are put in order by the library. Of one in a CUDA graph it tells what its last launch did, for
-/// which the caller [synchronises](crate::Stream#capture-in-a-cuda-graph).
+/// It tells of the last product that was given it: those that share it are put in order by the library. Of one in a
+/// CUDA graph it tells what its last launch did, for which the caller
+/// [synchronises](crate::Stream#capture-in-a-cuda-graph).
 ///
 /// # Examples
 /// ```
@@ -67,7 +69,8 @@ impl PrecisionRecord {
         self.notes.device()
     }
 
-    /// What the last product, or the products of the last batch, were computed in; none before the first. Waits for the work.
+    /// What the last product, or the products of the last batch, were computed in; none before the first. Waits for the
+    /// work.
     ///
     /// # Errors
     /// A failure of the device.

@@ -11,12 +11,12 @@ use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layout;
 
 /// Runs a kernel on the simulator and gives what it did: exact, and the same every time. It does not depend on what the
-/// matrices hold. They are packed; the product is `alpha = 1`, `beta = 0`, without bias and activation. The time grows with
-/// `m * n * k`. Of a batch one product is run.
+/// matrices hold. They are packed; the product is `alpha = 1`, `beta = 0`, without bias and activation. The time grows
+/// with `m * n * k`. Of a batch one product is run.
 ///
 /// # Errors
-/// [`Error::KernelDtype`](crate::Error::KernelDtype) where the problem is of other element types than the kernel; out of
-/// memory; a fault of the kernel.
+/// [`Error::KernelDtype`](crate::Error::KernelDtype) where the problem is of other element types than the kernel; out
+/// of memory; a fault of the kernel.
 pub fn count(kernel: &'static KernelInfo, problem: &Problem) -> Result<Traffic> {
     match (problem.dtype, problem.target) {
         (Dtype::F16, Dtype::F32) => run::<f16, f32>(kernel, problem),

@@ -1,7 +1,7 @@
 //! What each rung moves and does, worked out from its tile sizes.
 //!
-//! `D[m x n] = A[m x k] * B[k x n]`, packed row-major matrices that begin at a sector, `alpha = 1`, `beta = 0`, no bias and no
-//! activation. In elements, where the shape consists of whole tiles:
+//! `D[m x n] = A[m x k] * B[k x n]`, packed row-major matrices that begin at a sector, `alpha = 1`, `beta = 0`, no bias
+//! and no activation. In elements, where the shape consists of whole tiles:
 //!
 //! | | naive | tiled | microkernel and above |
 //! |---|---|---|---|
@@ -12,42 +12,44 @@
 //! | barriers a block | 0 | `2 k / T` | `2 k/BK`; double_buffered `k/BK + 1`; pipelined, warp_tiled `k/BK`; decoupled 1 |
 //! | multiply-adds | `m n k + m n` | `m n k + m n` | `m n k + m n` |
 //!
-//! tensor_core differs in shared memory: its warps own `8 TM x 4 TN` elements of D and read `8 TM + 4 TN` elements of A and B for each
-//! k, `m n k (1/(8 TM) + 1/(4 TN))` in all. Its sums go there and back once on their way to D, behind one barrier more than there
-//! are slices; of f64 ([`regemm_kernels::double::tensor_core`]) two more.
+//! tensor_core differs in shared memory: its warps own `8 TM x 4 TN` elements of D and read `8 TM + 4 TN` elements of A
+//! and B for each k, `m n k (1/(8 TM) + 1/(4 TN))` in all. Its sums go there and back once on their way to D, behind
+//! one barrier more than there are slices; of f64 ([`regemm_kernels::double::tensor_core`]) two more.
 //!
-//! *Global loads.* A block that owns `BM x BN` elements of D reads `BM` rows of A and `BN` columns of B once. There are `n / BN`
-//! blocks along a row of D, so each element of A is read `n / BN` times, and each of B `m / BM` times. Without shared
-//! memory a block is a single thread: `T = 1`. So tiles of `T x T` read each operand `T` times less, 16 times for the tiles
-//! of 16 that textbooks begin with (D. Kirk, W. Hwu, "Programming Massively Parallel Processors", chapter on memory and
-//! tiling).
+//! *Global loads.* A block that owns `BM x BN` elements of D reads `BM` rows of A and `BN` columns of B once. There are
+//! `n / BN` blocks along a row of D, so each element of A is read `n / BN` times, and each of B `m / BM` times. Without
+//! shared memory a block is a single thread: `T = 1`. So tiles of `T x T` read each operand `T` times less, 16 times
+//! for the tiles of 16 that textbooks begin with (D. Kirk, W. Hwu, "Programming Massively Parallel Processors", chapter
+//! on memory and tiling).
 //!
-//! *Shared loads.* Without a thread tile each multiply-add takes an element of A and one of B. A thread that owns `TM x TN`
-//! elements of D loads `TM + TN` elements for `TM * TN` multiply-adds: the outer product.
+//! *Shared loads.* Without a thread tile each multiply-add takes an element of A and one of B. A thread that owns `TM x
+//! TN` elements of D loads `TM + TN` elements for `TM * TN` multiply-adds: the outer product.
 //!
-//! *Fragments.* From warp_tiled on a thread loads for the next k while it multiplies, so it loads for one k more than there are.
-//! decoupled stops after the round of 8 values of k that holds the last.
+//! *Fragments.* From warp_tiled on a thread loads for the next k while it multiplies, so it loads for one k more than
+//! there are. decoupled stops after the round of 8 values of k that holds the last.
 //!
-//! *Layouts.* A transposed factor is loaded as often, but by other requests: those of the tiles lie along its columns, and without
-//! tiles the lanes of a warp, which each have a column of B, read as many rows of what is stored.
+//! *Layouts.* A transposed factor is loaded as often, but by other requests: those of the tiles lie along its columns,
+//! and without tiles the lanes of a warp, which each have a column of B, read as many rows of what is stored.
 //!
-//! *Edges.* What lies outside the matrices is not loaded, but zeros are stored to shared memory and multiplied in its place:
-//! `m`, `n` and `k` are rounded up to whole tiles in all that concerns shared memory. The epilogue scales each sum with one
-//! multiply-add; those of a thread tile do so a vector at a time, and then the last vector of a row counts whole.
+//! *Edges.* What lies outside the matrices is not loaded, but zeros are stored to shared memory and multiplied in its
+//! place: `m`, `n` and `k` are rounded up to whole tiles in all that concerns shared memory. The epilogue scales each
+//! sum with one multiply-add; those of a thread tile do so a vector at a time, and then the last vector of a row counts
+//! whole.
 //!
-//! *Sectors.* A request that reads consecutive elements touches the sectors that they lie in ([`SECTOR_BYTES`]); one that reads
-//! a single element for all lanes touches one. Rows whose length is not a multiple of a sector begin inside of one, and then
-//! a request may touch one more.
+//! *Sectors.* A request that reads consecutive elements touches the sectors that they lie in ([`SECTOR_BYTES`]); one
+//! that reads a single element for all lanes touches one. Rows whose length is not a multiple of a sector begin inside
+//! of one, and then a request may touch one more.
 //!
 //! *Passes.* A request of 4 bytes a lane is served in one pass over the banks, one of 8 in two, one of 16 in four
 //! ([`PASS_BYTES`]), so without conflicts there is a pass for each 128 bytes that lanes receive or store, broadcasts
-//! included. Conflicts are where a slice of A is stored transposed: its columns become rows that lie `BM` elements and 16
-//! bytes apart, which moves them on by four banks each, so the ninth meets the first. A request that stores from `c` columns,
-//! `w` apart, takes `c w / 8` times as many passes.
+//! included. Conflicts are where a slice of A is stored transposed: its columns become rows that lie `BM` elements and
+//! 16 bytes apart, which moves them on by four banks each, so the ninth meets the first. A request that stores from `c`
+//! columns, `w` apart, takes `c w / 8` times as many passes.
 //!
-//! The compiler is free to fetch neighbouring elements in one wider load, and hardware may serve lanes that read the same wide
-//! vector together, so a GPU may do with fewer requests and passes than the kernel asks for. At 4096 on an H200
-//! `tiled32_f32`, which walks along a row of A, and `double_buffered64_f32` reach 104 % of what these passes allow.
+//! The compiler is free to fetch neighbouring elements in one wider load, and hardware may serve lanes that read the
+//! same wide vector together, so a GPU may do with fewer requests and passes than the kernel asks for. At 4096 on an
+//! H200 `tiled32_f32`, which walks along a row of A, and `double_buffered64_f32` reach 104 % of what these passes
+//! allow.
 
 mod doubles;
 mod outer_products;
@@ -71,8 +73,9 @@ pub struct Formula {
     /// The numbers. Exact for every shape for the kernels of the table, but for [`approximate`](Self::approximate).
     pub traffic: Traffic,
     /// A quantity that the formula and the simulator count differently for this shape: the sectors of the stores of a
-    /// thread tile where the rows of D are not whole sectors. Lanes whose vectors lie outside of D skip their stores; the
-    /// formula counts as requests what lanes store in the same step, the simulator what each of them stores as its n-th.
+    /// thread tile where the rows of D are not whole sectors. Lanes whose vectors lie outside of D skip their stores;
+    /// the formula counts as requests what lanes store in the same step, the simulator what each of them stores as its
+    /// n-th.
     pub approximate: Option<&'static str>,
 }
 
@@ -90,8 +93,8 @@ pub struct Difference {
 }
 
 impl Formula {
-    /// Whether there is a formula for a kernel: not for those among whose blocks K is split, which move more the more slices
-    /// there are, and those are as many as fill a device.
+    /// Whether there is a formula for a kernel: not for those among whose blocks K is split, which move more the more
+    /// slices there are, and those are as many as fill a device.
     pub fn exists(kernel: &KernelInfo) -> bool {
         kernel.schedule == Schedule::Tiles && kernel.producers == 0
     }
@@ -298,7 +301,8 @@ impl Launch {
         sums
     }
 
-    /// Every block loads its rows of A and its columns of B once, by requests for what is stored, and stores its tile of D.
+    /// Every block loads its rows of A and its columns of B once, by requests for what is stored, and stores its tile
+    /// of D.
     fn load_by_blocks(&self, sums: &mut Sums, of_a: Request, of_b: Request) {
         let Launch { m, n, k, element_bytes: bytes, .. } = *self;
         let elements_of_a = u128::from(m) * u128::from(k) * u128::from(self.blocks_n);
@@ -310,8 +314,8 @@ impl Launch {
         sums.load(of_b, b.stored(k, n), bytes, self.blocks_m);
     }
 
-    /// Slices lie in shared memory as they do in global memory, and fragments are read a square at a time, 16 bytes a lane. The sums
-    /// take a way through shared memory to D, by 4 a lane ([`regemm_kernels::warp::tile`]).
+    /// Slices lie in shared memory as they do in global memory, and fragments are read a square at a time, 16 bytes a
+    /// lane. The sums take a way through shared memory to D, by 4 a lane ([`regemm_kernels::warp::tile`]).
     fn tensor_cores(&self) -> Sums {
         let Tile { bm, bn, bk, tm, tn, .. } = self.tile;
         let [bm, bn, bk, tm, tn] = [bm, bn, bk, tm, tn].map(u64::from);

@@ -2,8 +2,9 @@
 
 use super::SECTOR_BYTES;
 
-/// The elements that one request of a warp touches: `rows` rows, `row_step` apart, and in each of them `pieces` pieces of
-/// `piece` consecutive elements, `piece_step` apart. Shifted copies of it tile the matrix; lanes outside take no part.
+/// The elements that one request of a warp touches: `rows` rows, `row_step` apart, and in each of them `pieces` pieces
+/// of `piece` consecutive elements, `piece_step` apart. Shifted copies of it tile the matrix; lanes outside take no
+/// part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     rows: u64,
@@ -28,7 +29,8 @@ impl Request {
         Request { rows, row_step, pieces, piece, piece_step }
     }
 
-    /// Requests that touch a `rows x cols` matrix until all its elements are touched once; for those of neighbouring rows.
+    /// Requests that touch a `rows x cols` matrix until all its elements are touched once; for those of neighbouring
+    /// rows.
     pub fn count(&self, rows: u64, cols: u64) -> u128 {
         debug_assert!(self.row_step == 1);
         let down = u128::from(rows.div_ceil(self.rows));
@@ -39,8 +41,8 @@ impl Request {
         down * (across + u128::from(of_columns(cols % tile)))
     }
 
-    /// Sectors that these requests touch: distinct within a request, summed over requests. The matrix is packed, row-major
-    /// and begins at a sector.
+    /// Sectors that these requests touch: distinct within a request, summed over requests. The matrix is packed,
+    /// row-major and begins at a sector.
     ///
     /// Where the first element of a tile of requests lies within its sector repeats from tile to tile, so a few tiles
     /// stand for all.

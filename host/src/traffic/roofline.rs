@@ -1,19 +1,19 @@
 //! What the memories and multiply-add units of a GPU let a kernel attain.
 //!
-//! The roofline model (S. Williams, A. Waterman, D. Patterson, "Roofline: An Insightful Visual Performance Model for Multicore
-//! Architectures", Communications of the ACM 52(4), 2009): a kernel that does `I` operations for each byte that crosses a
-//! boundary of bandwidth `B` attains at most `min(peak, I * B)`. There are three boundaries here:
+//! The roofline model (S. Williams, A. Waterman, D. Patterson, "Roofline: An Insightful Visual Performance Model for
+//! Multicore Architectures", Communications of the ACM 52(4), 2009): a kernel that does `I` operations for each byte
+//! that crosses a boundary of bandwidth `B` attains at most `min(peak, I * B)`. There are three boundaries here:
 //!
 //! - *global memory*, at the published bandwidth. How much crosses it depends on the caches, so there are two bounds:
 //!   all sectors that requests touch ([`Traffic::global_bytes`]), as if there were no cache, and A, B and D once
-//!   ([`compulsory_bytes`]), as if caches were perfect. The truth lies between, and nearer to the second the more of A, B
-//!   and D the L2 cache holds and the more of the blocks that share rows or columns run at the same time.
-//! - *shared memory*: one pass over the banks a clock and multiprocessor, 128 bytes (CUDA C++ Programming Guide, "Shared
-//!   Memory": 32 banks of 32 bits a clock), conflicts included.
-//! - *the L1 cache*, where perfect caches serve what comes from global memory: it is one unit with shared memory and hands
-//!   the lanes of a warp 128 bytes a clock as well (Z. Jia, M. Maggioni, B. Staiger, D. Scarpazza, "Dissecting the NVIDIA
-//!   Volta GPU Architecture via Microbenchmarking", 2018), at least one clock a request. It is what holds `naive` back
-//!   when the caches work.
+//!   ([`compulsory_bytes`]), as if caches were perfect. The truth lies between, and nearer to the second the more of A,
+//!   B and D the L2 cache holds and the more of the blocks that share rows or columns run at the same time.
+//! - *shared memory*: one pass over the banks a clock and multiprocessor, 128 bytes (CUDA C++ Programming Guide,
+//!   "Shared Memory": 32 banks of 32 bits a clock), conflicts included.
+//! - *the L1 cache*, where perfect caches serve what comes from global memory: it is one unit with shared memory and
+//!   hands the lanes of a warp 128 bytes a clock as well (Z. Jia, M. Maggioni, B. Staiger, D. Scarpazza, "Dissecting
+//!   the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018), at least one clock a request. It is what holds
+//!   `naive` back when the caches work.
 //!
 //! Nothing is said about latency, so a kernel on a small matrix stays far below.
 
@@ -104,7 +104,8 @@ impl Roofs {
         if kernel.rung >= Rung::TensorCore { self.tensor_peak_flops } else { Some(self.peak_flops) }
     }
 
-    /// Where a kernel lies that moves this much for a product, below the roofs that are known. None for a product without operations.
+    /// Where a kernel lies that moves this much for a product, below the roofs that are known. None for a product
+    /// without operations.
     pub fn place(
         &self,
         kernel: &KernelInfo,

@@ -1,8 +1,8 @@
 //! The file in the user's cache folder.
 //!
 //! One file a GPU, which holds tables of several drivers and versions of the kernels. Writers take turns by an advisory
-//! lock on a file beside it, read what is there, add to it, and put a complete new file in its place in one step: readers
-//! need no lock and always see a complete file.
+//! lock on a file beside it, read what is there, add to it, and put a complete new file in its place in one step:
+//! readers need no lock and always see a complete file.
 
 use super::document::{Damage, Document, FORMAT, Stored};
 use super::key::Key;
@@ -172,7 +172,8 @@ impl Cache {
         Ok(files)
     }
 
-    /// Makes the folder if there is none, and sees whether a table of a GPU could be added now: whoever is about to measure one should know before.
+    /// Makes the folder if there is none, and sees whether a table of a GPU could be added now: whoever is about to
+    /// measure one should know before.
     ///
     /// # Errors
     /// As for [`Cache::merge`].
@@ -189,8 +190,9 @@ impl Cache {
         }
     }
 
-    /// Adds a table to what is there, and gives the file. Tables of other keys stay as they are, with all that another version of this library has
-    /// noted in them. A file that is damaged is put aside under another name, which a warning in the log gives.
+    /// Adds a table to what is there, and gives the file. Tables of other keys stay as they are, with all that another
+    /// version of this library has noted in them. A file that is damaged is put aside under another name, which a
+    /// warning in the log gives.
     ///
     /// # Errors
     /// [`CacheError::Write`], and [`CacheError::Read`] where there is a file that cannot be read: it may be a good one.

@@ -18,13 +18,14 @@ use std::time::Duration;
 /// differ by as much. The rule then decides, so that the choice does not jump from shape to shape.
 const TIE: f64 = 0.005;
 
-/// By how much what is expected of a kernel may be too short, where others were measured on the very shape and it was not: it is chosen if it is faster still. A kernel that came later than the
-/// times is not there among them.
+/// By how much what is expected of a kernel may be too short, where others were measured on the very shape and it was
+/// not: it is chosen if it is faster still. A kernel that came later than the times is not there among them.
 const DOUBT: f64 = 0.08;
 
-/// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given, by the first model that knows
-/// something near the shape: of the problem's element types, then of those that are [alike](crate::kernels::Types::and_alike). Where tensor
-/// cores would cut off too much, among those that [promote](or_promoted) their sums.
+/// The kernel with the shortest predicted time among those that the device can run, and of a rung if one is given, by
+/// the first model that knows something near the shape: of the problem's element types, then of those that are
+/// [alike](crate::kernels::Types::and_alike). Where tensor cores would cut off too much, among those that
+/// [promote](or_promoted) their sums.
 ///
 /// # Errors
 /// Why there is none: by the last model.
@@ -49,9 +50,10 @@ pub(super) fn choose(
     Err(why_not)
 }
 
-/// The choice by one model. Times are of row-major factors, or of these layouts as far as they were measured, and may be of results of another type. Of others it is the twin of
-/// the kernel that would be chosen for those, or the kernel of the same tiles whose slices come in another way, if that is [faster](in_the_faster_way) in these layouts.
-/// Not all kernels have a twin for results of another type, and only those that have are asked.
+/// The choice by one model. Times are of row-major factors, or of these layouts as far as they were measured, and may
+/// be of results of another type. Of others it is the twin of the kernel that would be chosen for those, or the kernel
+/// of the same tiles whose slices come in another way, if that is [faster](in_the_faster_way) in these layouts. Not all
+/// kernels have a twin for results of another type, and only those that have are asked.
 fn choose_by(
     model: &Model,
     problem: &Problem,
@@ -137,10 +139,12 @@ fn choose_by(
     Ok(Selection { kernel, why: Why::Tuned(tuned) })
 }
 
-/// Whether a kernel reads a large B whose rows run along k as fast as a row-major one, where its times are those of a row-major one, for a D of few rows. Of a slice it reads 128 bytes of each
-/// row, which lie far apart. Where D has few rows memory is all that counts, and it gives more the more slices are on their way, which are of the same pages: 16 x 28672 x 4096 in bf16 takes 63.2 us in 4 stages of 256
-/// rows and 58.7 in 11 of 128; with B row-major 58.7 in 4 (H200). Warps read ahead no more than 3: 90.9 us, where `warpgroup64x64` with 13 takes 84.9 (H100). But theirs are small products, which
-/// the L2 cache has room for.
+/// Whether a kernel reads a large B whose rows run along k as fast as a row-major one, where its times are those of a
+/// row-major one, for a D of few rows. Of a slice it reads 128 bytes of each row, which lie far apart. Where D has few
+/// rows memory is all that counts, and it gives more the more slices are on their way, which are of the same pages: 16
+/// x 28672 x 4096 in bf16 takes 63.2 us in 4 stages of 256 rows and 58.7 in 11 of 128; with B row-major 58.7 in 4
+/// (H200). Warps read ahead no more than 3: 90.9 us, where `warpgroup64x64` with 13 takes 84.9 (H100). But theirs are
+/// small products, which the L2 cache has room for.
 fn keeps_pages_open(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
     const FEW_ROWS: u32 = 32;
     const SLICES: u32 = 8;

@@ -7,7 +7,8 @@ use std::fmt;
 /// Bytes of the widest load or store of a kernel.
 const VECTOR_BYTES: u64 = 16;
 
-/// Classes to a doubling of a size: with fewer of them shapes would be alike whose fastest kernels differ by a quarter, since D has other numbers of tiles.
+/// Classes to a doubling of a size: with fewer of them shapes would be alike whose fastest kernels differ by a quarter,
+/// since D has other numbers of tiles.
 const CLASSES_PER_OCTAVE: f64 = 6.0;
 
 /// What the time of a product depends on, apart from its element types and layouts: `D[m x n] = A[m x k] * B[k x n]`.
@@ -19,13 +20,14 @@ pub struct Shape {
     pub n: u32,
     /// Depth of the product.
     pub k: u32,
-    /// Whether all rows of A, B and D, as they are stored, begin at multiples of 16 bytes and are whole multiples of 16 bytes long, so that
-    /// kernels load and store vectors.
+    /// Whether all rows of A, B and D, as they are stored, begin at multiples of 16 bytes and are whole multiples of 16
+    /// bytes long, so that kernels load and store vectors.
     pub aligned: bool,
 }
 
 impl Shape {
-    /// The shape of a product of row-major matrices without gaps between their rows, in memory that a device has allocated.
+    /// The shape of a product of row-major matrices without gaps between their rows, in memory that a device has
+    /// allocated.
     pub fn packed(dtype: Dtype, m: u32, n: u32, k: u32) -> Shape {
         Shape::packed_in(Layouts::NN, dtype, m, n, k)
     }
@@ -38,8 +40,8 @@ impl Shape {
         Shape { m, n, k, aligned: rows.into_iter().all(whole) }
     }
 
-    /// Whether the rows of a matrix are whole, aligned vectors: by the address of its first element, its columns and its
-    /// leading dimension.
+    /// Whether the rows of a matrix are whole, aligned vectors: by the address of its first element, its columns and
+    /// its leading dimension.
     pub(crate) fn has_vectors(dtype: Dtype, address: u64, cols: usize, ld: usize) -> bool {
         let bytes = |elements: usize| elements as u64 * dtype.bytes() as u64;
         (address | bytes(cols) | bytes(ld)).is_multiple_of(VECTOR_BYTES)
@@ -66,8 +68,8 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Shapes that are alike: those whose sizes round to the same sixths of an octave. Where one of them has been measured no other is
-/// [at its first use](super::Tuning::FirstUse).
+/// Shapes that are alike: those whose sizes round to the same sixths of an octave. Where one of them has been measured
+/// no other is [at its first use](super::Tuning::FirstUse).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeClass {
     /// Sixths of an octave of the rows of D: six times their binary logarithm, rounded.

@@ -55,7 +55,8 @@ pub(super) struct Stored {
     /// Seconds since the beginning of 1970 at which the last entry was added.
     pub changed: u64,
     pub table: Table,
-    /// Kernels named in the document that this library does not have, or has with another tile. Their times are left out.
+    /// Kernels named in the document that this library does not have, or has with another tile. Their times are left
+    /// out.
     pub unknown: Vec<String>,
     /// The table as it was read, with all that the library that wrote it knew; none once it is another one.
     pub read: Option<Box<JsonTable>>,
@@ -189,12 +190,14 @@ pub fn encode(
     Document { tables: tables.iter().map(stored).collect(), others: Vec::new() }.encode()
 }
 
-/// A document with the times of another one of the same GPU, and of the same element types and layouts or others: of two times of a kernel on a shape the
-/// [shorter](Table::merge_shorter), whichever the driver and the version of the kernels. Kernels that this library does not have are left out; tables
-/// of types and layouts that it does not have stay as they are.
+/// A document with the times of another one of the same GPU, and of the same element types and layouts or others: of
+/// two times of a kernel on a shape the [shorter](Table::merge_shorter), whichever the driver and the version of the
+/// kernels. Kernels that this library does not have are left out; tables of types and layouts that it does not have
+/// stay as they are.
 ///
 /// # Errors
-/// What is wrong with one of them; also where the newer one has tables of types or layouts that this library does not have, and cannot merge.
+/// What is wrong with one of them; also where the newer one has tables of types or layouts that this library does not
+/// have, and cannot merge.
 pub fn merge_shorter(known: &str, newer: &str) -> Result<String, Damage> {
     let mut document = Document::decode(known)?;
     let newer = Document::decode(newer)?;

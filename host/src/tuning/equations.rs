@@ -3,8 +3,8 @@
 /// Pivots below this share of the diagonal are taken for zero.
 const SINGULAR: f64 = 1e-10;
 
-/// The solution of the first `count` equations of a symmetric system, of which the lower triangle is read, by Cholesky's factors; none where the matrix is not positive
-/// definite.
+/// The solution of the first `count` equations of a symmetric system, of which the lower triangle is read, by
+/// Cholesky's factors; none where the matrix is not positive definite.
 pub(super) fn solve<const N: usize>(
     mut matrix: [[f64; N]; N],
     mut right: [f64; N],

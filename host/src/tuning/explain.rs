@@ -26,8 +26,8 @@ pub struct Explanation {
     pub shape: Shape,
     /// The chosen kernel; an error where the device can run none.
     pub selection: Result<Selection>,
-    /// All kernels of the element types and layouts: the chosen one, then those with expected times from fast to slow, then the others
-    /// as the rule ranks them.
+    /// All kernels of the element types and layouts: the chosen one, then those with expected times from fast to slow,
+    /// then the others as the rule ranks them.
     pub ranking: Vec<Candidate>,
 }
 
@@ -36,10 +36,11 @@ pub struct Explanation {
 pub struct Candidate {
     /// The kernel.
     pub kernel: &'static KernelInfo,
-    /// The tiles that it would have: fewer columns or rows than it says where they [fit](regemm_kernels::warpgroup::fit).
+    /// The tiles that it would have: fewer columns or rows than it says where they
+    /// [fit](regemm_kernels::warpgroup::fit).
     pub tile: Tile,
-    /// The expected time, of its twin for row-major factors or results of the factors' type where it was not measured itself; none where nothing near the shape
-    /// was, and for batches, which are not measured.
+    /// The expected time, of its twin for row-major factors or results of the factors' type where it was not measured
+    /// itself; none where nothing near the shape was, and for batches, which are not measured.
     pub predicted: Option<Duration>,
     /// Its place in the ranking by rule, the first being 1.
     pub place: usize,

@@ -1,9 +1,11 @@
 //! What kernels take for factors in other layouts than row-major, where that was measured.
 //!
-//! It is expected from two sides: of what the [`model`](super::model) says of the twin for row-major factors, of which more shapes are measured, and of a [`trend`](super::trend) of its own through all
-//! that was measured in the layouts, which knows how these are fetched. Each counts by how uncertain the other is: where the twin was measured on the very shape it alone. What is kept of a measured
-//! time is its ratio to the mean of both, and ratios are told of other shapes by
-//! [`kriging`](super::kriging). Far from all measured shapes a kernel counts as fast as its twin. On a measured shape the prediction is the measured time.
+//! It is expected from two sides: of what the [`model`](super::model) says of the twin for row-major factors, of which
+//! more shapes are measured, and of a [`trend`](super::trend) of its own through all that was measured in the layouts,
+//! which knows how these are fetched. Each counts by how uncertain the other is: where the twin was measured on the
+//! very shape it alone. What is kept of a measured time is its ratio to the mean of both, and ratios are told of other
+//! shapes by [`kriging`](super::kriging). Far from all measured shapes a kernel counts as fast as its twin. On a
+//! measured shape the prediction is the measured time.
 
 use super::class::Shape;
 use super::kriging::{Kriging, Variances};
@@ -15,8 +17,9 @@ use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use std::collections::BTreeMap;
 
-/// How far off a kernel's own trend is, beside how far off its twin's time is by the [`kriging`](super::kriging) of that: the square, relative to the variance of deviations from the twin's
-/// trend. With 0.1 to 0.3 shipped shapes are predicted equally well from one another.
+/// How far off a kernel's own trend is, beside how far off its twin's time is by the [`kriging`](super::kriging) of
+/// that: the square, relative to the variance of deviations from the twin's trend. With 0.1 to 0.3 shipped shapes are
+/// predicted equally well from one another.
 const OWN_UNCERTAINTY: f64 = 0.2;
 
 /// Measured shapes that a trend of a kernel's own takes. Fewer are no more than their ratios to its twin.
@@ -97,7 +100,8 @@ impl Ratios {
         ratios
     }
 
-    /// What a kernel is expected to take, in seconds, by what its twin does, of which something is uncertain, and by its own trend; of these on a shape and so many multiprocessors.
+    /// What a kernel is expected to take, in seconds, by what its twin does, of which something is uncertain, and by
+    /// its own trend; of these on a shape and so many multiprocessors.
     fn expected(&self, column: usize, twin: (Option<f64>, f64), at: (Shape, u32)) -> Option<f64> {
         let ((twin, uncertainty), (shape, multiprocessors)) = (twin, at);
         let Column { kernel, is_alike, aligned, unaligned } = &self.columns[column];
@@ -139,7 +143,8 @@ fn own_trend(kernel: &KernelInfo, entries: &Entries, aligned: bool) -> Option<Tr
 }
 
 impl NearRatios<'_> {
-    /// What a kernel for the layouts took on the very shape, with as many multiprocessors; none where that was not measured.
+    /// What a kernel for the layouts took on the very shape, with as many multiprocessors; none where that was not
+    /// measured.
     pub fn measured(&self, kernel: &KernelInfo) -> Option<f64> {
         let Ratios { seconds, columns, .. } = self.ratios;
         let column = self.ratios.column(kernel)?;
@@ -153,8 +158,9 @@ impl NearRatios<'_> {
         self.ratios.column(kernel).is_some_and(of) || self.measured(kernel).is_some()
     }
 
-    /// What a kernel is expected to take, in seconds, by what its twin for row-major factors would, of which something is uncertain; of these on a shape and so many multiprocessors. Times of other tiles say it only where
-    /// its own are of most of what is near.
+    /// What a kernel is expected to take, in seconds, by what its twin for row-major factors would, of which something
+    /// is uncertain; of these on a shape and so many multiprocessors. Times of other tiles say it only where its own
+    /// are of most of what is near.
     pub fn seconds(
         &self,
         kernel: &KernelInfo,

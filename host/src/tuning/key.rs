@@ -21,8 +21,8 @@ pub struct Key {
     pub gpu: String,
     /// Its multiprocessors: a part of a GPU has its name and fewer of them, and other kernels are fastest there.
     pub multiprocessors: u32,
-    /// Version of the driver, which compiles the kernels: the CUDA version that it supports, and where the system tells it
-    /// the version of its kernel module.
+    /// Version of the driver, which compiles the kernels: the CUDA version that it supports, and where the system tells
+    /// it the version of its kernel module.
     pub driver: String,
     /// Hash of the PTX that the GPU runs for the kernels of the element types and layouts.
     pub code: String,

@@ -1,24 +1,29 @@
 //! What is known at some places, told of another.
 //!
-//! What measured times are of a trend is taken for random, that of two places for the more alike the nearer they are: a covariance of `exp(-distance / LENGTH)`, and noise of each by
-//! itself. What is expected elsewhere is then the sum of what is known, with the weights that leave the least square of errors: simple kriging (G. Matheron,
-//! "Principles of geostatistics", Economic Geology 58, 1963), which is the mean of a Gaussian process (C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for
-//! Machine Learning", 2006, section 2.2). Unlike weights by distance alone these count several that lie close together as little more than one, go on where measured shapes
-//! lie on one side, and come back to the trend where all are far.
+//! What measured times are of a trend is taken for random, that of two places for the more alike the nearer they are: a
+//! covariance of `exp(-distance / LENGTH)`, and noise of each by itself. What is expected elsewhere is then the sum of
+//! what is known, with the weights that leave the least square of errors: simple kriging (G. Matheron, "Principles of
+//! geostatistics", Economic Geology 58, 1963), which is the mean of a Gaussian process (C. E. Rasmussen and C. K. I.
+//! Williams, "Gaussian Processes for Machine Learning", 2006, section 2.2). Unlike weights by distance alone these
+//! count several that lie close together as little more than one, go on where measured shapes lie on one side, and come
+//! back to the trend where all are far.
 
 use super::equations::solve;
 use super::neighbours::{MOST, Neighbours};
 use std::cell::Cell;
 
-/// Octaves after which a deviation from the trend is alike by 1 / e. Shipped shapes that are left out are predicted as well with 4 or 16.
+/// Octaves after which a deviation from the trend is alike by 1 / e. Shipped shapes that are left out are predicted as
+/// well with 4 or 16.
 const LENGTH: f64 = 8.0;
 
-/// What deviations from a trend are made of, beside those that places share the more the nearer they are: variances relative to that of these.
+/// What deviations from a trend are made of, beside those that places share the more the nearer they are: variances
+/// relative to that of these.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variances {
     /// Of what each place deviates by alone, and nobody else.
     pub noise: f64,
-    /// Of what all deviate by alike. With much of it what is expected far away is the mean of what is known (ordinary kriging), with none it is the trend (simple kriging).
+    /// Of what all deviate by alike. With much of it what is expected far away is the mean of what is known (ordinary
+    /// kriging), with none it is the trend (simple kriging).
     pub level: f64,
 }
 
@@ -36,8 +41,8 @@ pub(super) struct Kriging {
 }
 
 impl Kriging {
-    /// Of the places near a shape. These can be farther away than they lie, in squared octaves: of an index and another one, or
-    /// the shape itself.
+    /// Of the places near a shape. These can be farther away than they lie, in squared octaves: of an index and another
+    /// one, or the shape itself.
     pub fn new(
         neighbours: &Neighbours,
         variances: Variances,
@@ -80,7 +85,8 @@ impl Kriging {
         known.map(|(weight, value)| weight * value).sum()
     }
 
-    /// The expected square of the error of what all places say, relative to the variance of what shapes deviate by for themselves: 0 on a measured shape, more than 1 where all are far away.
+    /// The expected square of the error of what all places say, relative to the variance of what shapes deviate by for
+    /// themselves: 0 on a measured shape, more than 1 where all are far away.
     pub fn uncertainty(&self) -> f64 {
         let weights = self.weights((1 << self.count) - 1);
         let told = weights.into_iter().zip(self.asked).map(|(weight, asked)| weight * asked);

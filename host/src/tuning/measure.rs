@@ -1,9 +1,10 @@
 //! Measuring all kernels on a shape.
 //!
-//! Times are taken as [`crate::measure`] says. All kernels get a sample; those that are far from the fastest get no more, those that are not
-//! near it a few, the others as many as their time allows. Times of short products are of several launched one after another, as
-//! programs have them. Each result is compared with that of the first kernel, bit by
-//! bit if both sum in the same order, so that a kernel that is wrong on this device is never chosen for being fast.
+//! Times are taken as [`crate::measure`] says. All kernels get a sample; those that are far from the fastest get no
+//! more, those that are not near it a few, the others as many as their time allows. Times of short products are of
+//! several launched one after another, as programs have them. Each result is compared with that of the first kernel,
+//! bit by bit if both sum in the same order, so that a kernel that is wrong on this device is never chosen for being
+//! fast.
 
 use super::class::Shape;
 use super::table::{Entry, Table, Time};
@@ -24,8 +25,9 @@ use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use std::num::NonZeroUsize;
 
-/// Kernels that take longer than the fastest by this factor, and than so many seconds, get no sample but their first: what the lowest rungs of the
-/// ladder take for large products is most of what a table takes. A single short one says little.
+/// Kernels that take longer than the fastest by this factor, and than so many seconds, get no sample but their first:
+/// what the lowest rungs of the ladder take for large products is most of what a table takes. A single short one says
+/// little.
 const FAR: f64 = 4.0;
 const LONG_SECONDS: f64 = 2e-3;
 
@@ -66,7 +68,8 @@ struct Contender {
     products: usize,
 }
 
-/// Measures kernels with factors of `T` and results of `D` on a device; keeps the memory of its operands from shape to shape.
+/// Measures kernels with factors of `T` and results of `D` on a device; keeps the memory of its operands from shape to
+/// shape.
 pub struct Meter<T, D = T> {
     device: Device,
     stream: Stream,
@@ -92,7 +95,8 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
         Ok(Meter { device, stream, samples: samples.get(), operands })
     }
 
-    /// The times of all kernels for factors in these layouts that the device can run; none for a shape without elements.
+    /// The times of all kernels for factors in these layouts that the device can run; none for a shape without
+    /// elements.
     ///
     /// # Errors
     /// The device has no room for the operands, or fails.
@@ -105,7 +109,8 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
         let contenders = self.agreeing(&layout, shape, self.runnable(layouts, shape))?;
         let all: Vec<Contender> =
             contenders.into_iter().map(|kernel| Contender { kernel, products: 1 }).collect();
-        // Once before: what a kernel allocates at its first launch on a stream the host waits for, and takes up to 20 times as long.
+        // Once before: what a kernel allocates at its first launch on a stream the host waits for, and takes up to 20
+        // times as long.
         let first = self.sample(&all, Sampling { warm_up: 1, rounds: 1 })?;
         let (_, fastest) = seconds_of(&first);
         let (far, all): (Vec<_>, Vec<_>) = all
@@ -225,13 +230,15 @@ fn is_far(seconds: f64, fastest: f64) -> bool {
     seconds > FAR * fastest && seconds > LONG_SECONDS
 }
 
-/// Products of half precision that a tensor core adds to a sum at a time (PTX ISA, matrix shapes `k16`), and then truncates it.
+/// Products of half precision that a tensor core adds to a sum at a time (PTX ISA, matrix shapes `k16`), and then
+/// truncates it.
 const ADDED_AT_ONCE: usize = 16;
 
-/// Whether results that were summed in different orders differ by no more than that explains. The errors of sums of `k` random
-/// terms grow with the square root of `k` (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci.
-/// Comput. 41, 2019), relative to the norm of the result, and elements are rounded once more; twice that for each of the two. Where tensor cores truncate
-/// sums all errors have one sign, and grow with their number: a third of a unit roundoff each, as measured.
+/// Whether results that were summed in different orders differ by no more than that explains. The errors of sums of `k`
+/// random terms grow with the square root of `k` (Higham and Mary, "A New Approach to Probabilistic Rounding Error
+/// Analysis", SIAM J. Sci. Comput. 41, 2019), relative to the norm of the result, and elements are rounded once more;
+/// twice that for each of the two. Where tensor cores truncate sums all errors have one sign, and grow with their
+/// number: a third of a unit roundoff each, as measured.
 fn are_close<D: Element>(factors: Dtype, result: &[D], expected: &[D], k: usize) -> bool {
     let truncated = match factors {
         Dtype::F16 | Dtype::Bf16 => k.div_ceil(ADDED_AT_ONCE) as f64 / 3.0,

@@ -31,7 +31,8 @@ struct Inner {
 }
 
 impl Memo {
-    /// What was chosen before; else what `choose` gives, which is then remembered unless everything was forgotten meanwhile.
+    /// What was chosen before; else what `choose` gives, which is then remembered unless everything was forgotten
+    /// meanwhile.
     ///
     /// # Errors
     /// Those of `choose`, which are not remembered.

@@ -1,13 +1,14 @@
 //! Tuning: the choice of a kernel by measured times.
 //!
-//! [`rank`](crate::kernels::rank) chooses by a rule that was made on one GPU. Here the choice comes from times that were
-//! measured on the very GPU, or on another of its architecture: tables that this library brings for known GPUs ([`shipped`]), and a cache in the user's cache
-//! folder ([`cache`]) that `regemm tune` fills, or the first use of a shape if that is asked for. Times of shapes that
-//! were not measured are predicted from those near them; where nothing is near, the rule decides. Nothing that is wrong with a
-//! table or a cache is an error: the log has a warning, and the rule decides.
+//! [`rank`](crate::kernels::rank) chooses by a rule that was made on one GPU. Here the choice comes from times that
+//! were measured on the very GPU, or on another of its architecture: tables that this library brings for known GPUs
+//! ([`shipped`]), and a cache in the user's cache folder ([`cache`]) that `regemm tune` fills, or the first use of a
+//! shape if that is asked for. Times of shapes that were not measured are predicted from those near them; where nothing
+//! is near, the rule decides. Nothing that is wrong with a table or a cache is an error: the log has a warning, and the
+//! rule decides.
 //!
-//! [`Tuning`] says which of this happens; [`Device::set_tuning`](crate::Device::set_tuning) and the environment variable
-//! [`TUNING_VARIABLE`] set it.
+//! [`Tuning`] says which of this happens; [`Device::set_tuning`](crate::Device::set_tuning) and the environment
+//! variable [`TUNING_VARIABLE`] set it.
 //!
 //! | module | what it holds |
 //! |---|---|

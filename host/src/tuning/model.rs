@@ -1,20 +1,22 @@
 //! Predicted times for shapes that were not measured.
 //!
-//! A kernel's time is its [`trend`](super::trend) times a correction: what measured times of [nearby](super::neighbours) shapes are of the trend
-//! there, told of this one by [`kriging`](super::kriging). On a measured shape the prediction is the measured time. That is of row-major factors; in other layouts it is times what was measured of
-//! [these](super::in_layouts).
+//! A kernel's time is its [`trend`](super::trend) times a correction: what measured times of
+//! [nearby](super::neighbours) shapes are of the trend there, told of this one by [`kriging`](super::kriging). On a
+//! measured shape the prediction is the measured time. That is of row-major factors; in other layouts it is times what
+//! was measured of [these](super::in_layouts).
 //!
-//! For kernels that make bulk copies the [rows](Rows) count, too: where they are whole lines of the L2 cache a row of a box is a line, and where
-//! they are not it is parts of two, or of more sectors than it is long. On an H200 a round of tiles of 128 x 128 takes 18 % longer for its depth in the product of 2896 in
-//! bf16, whose rows are no whole lines, than in those of 2048 and 4096; tiles of 128 x 256, which fetch less, notice less. So a measured shape says
-//! little about one that differs in that.
+//! For kernels that make bulk copies the [rows](Rows) count, too: where they are whole lines of the L2 cache a row of a
+//! box is a line, and where they are not it is parts of two, or of more sectors than it is long. On an H200 a round of
+//! tiles of 128 x 128 takes 18 % longer for its depth in the product of 2896 in bf16, whose rows are no whole lines,
+//! than in those of 2048 and 4096; tiles of 128 x 256, which fetch less, notice less. So a measured shape says little
+//! about one that differs in that.
 //!
-//! Times of a GPU with another number of multiprocessors say the same of this one: what a time is of the trend there, with its tiles in so
-//! many rounds, and the trend is asked for those that they make here. Clocks and memory may differ as well, but so they do for all kernels, and what
-//! counts is which of them is fastest.
+//! Times of a GPU with another number of multiprocessors say the same of this one: what a time is of the trend there,
+//! with its tiles in so many rounds, and the trend is asked for those that they make here. Clocks and memory may differ
+//! as well, but so they do for all kernels, and what counts is which of them is fastest.
 //!
-//! Where blocks [drift apart](crate::kernels::drifts) further than the L2 cache has room for, which measured shapes are too small for, a kernel
-//! that does not keep pace takes longer than its trend says.
+//! Where blocks [drift apart](crate::kernels::drifts) further than the L2 cache has room for, which measured shapes are
+//! too small for, a kernel that does not keep pace takes longer than its trend says.
 
 use super::class::{Shape, ShapeClass};
 use super::in_layouts::{Entries, NearRatios, Ratios};
@@ -29,19 +31,21 @@ use regemm_kernels::layout::Layouts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-/// How much farther away a measured shape is for a kernel that makes bulk copies, where its [rows](Rows) are of another kind: squared octaves. However
-/// near, as 1800 is to 1792, it says less than one that is like it.
+/// How much farther away a measured shape is for a kernel that makes bulk copies, where its [rows](Rows) are of another
+/// kind: squared octaves. However near, as 1800 is to 1792, it says less than one that is like it.
 const OTHER_ROWS: f64 = 1.0;
 
 /// The same of whole lines and whole sectors, which take nearly as long.
 const LINES_OR_SECTORS: f64 = 0.1;
 
-/// How much longer a kernel takes whose blocks drift apart: tiles of 128 x 192 beside `warpgroup_pair_bf16` at 12288 x 12288 x 12288 0.3 % where both
-/// alternate and so share the power that one of them saves, 2.2 % in long turns of each by itself, and 6.3 % in short bursts (H200).
+/// How much longer a kernel takes whose blocks drift apart: tiles of 128 x 192 beside `warpgroup_pair_bf16` at 12288 x
+/// 12288 x 12288 0.3 % where both alternate and so share the power that one of them saves, 2.2 % in long turns of each
+/// by itself, and 6.3 % in short bursts (H200).
 const DRIFT: f64 = 1.02;
 
-/// Of deviations from the trend: how its rows fall on banks of memory is a shape's own, and how good a trend is beyond the largest measured shapes nobody knows. With noise of 0.03 to 0.1 shipped shapes
-/// that are left out are predicted equally well.
+/// Of deviations from the trend: how its rows fall on banks of memory is a shape's own, and how good a trend is beyond
+/// the largest measured shapes nobody knows. With noise of 0.03 to 0.1 shipped shapes that are left out are predicted
+/// equally well.
 const VARIANCES: Variances = Variances { noise: 0.05, level: 10.0 };
 
 /// Measured times on one device for factors and results of some types, ready for fast predictions.
@@ -76,7 +80,8 @@ struct Points {
     points: Vec<Point>,
     /// One a kernel; none for one without times.
     trends: Vec<Option<Trend>>,
-    /// Logarithms of measured times relative to the trend, a row a point and a column a kernel; NaN where there is none.
+    /// Logarithms of measured times relative to the trend, a row a point and a column a kernel; NaN where there is
+    /// none.
     corrections: Vec<f64>,
 }
 
@@ -105,8 +110,9 @@ pub(crate) struct Near<'m> {
     ratios: Option<NearRatios<'m>>,
 }
 
-/// Operations for a byte of the matrices from which on times in other layouts of another GPU count. With fewer all wait for memory, and those of two GPUs differ: an H200's
-/// brings 1.4 times as much as an H100's, and of the kernels for 1 x 4096 x 14336, which are as fast as one another on that, some are a third faster there.
+/// Operations for a byte of the matrices from which on times in other layouts of another GPU count. With fewer all wait
+/// for memory, and those of two GPUs differ: an H200's brings 1.4 times as much as an H100's, and of the kernels for 1
+/// x 4096 x 14336, which are as fast as one another on that, some are a third faster there.
 const ENOUGH_OPERATIONS: f64 = 100.0;
 
 impl Model {
@@ -272,7 +278,8 @@ impl<'m> Near<'m> {
         self.measured().is_exact() && self.knows_twin(twin)
     }
 
-    /// Whether others were measured in the layouts on the very shape, with as many multiprocessors, and this kernel for them was not.
+    /// Whether others were measured in the layouts on the very shape, with as many multiprocessors, and this kernel for
+    /// them was not.
     pub fn others_were_measured(&self, twin: &KernelInfo) -> bool {
         let of =
             |ratios: &NearRatios| ratios.neighbours.is_exact() && ratios.measured(twin).is_none();
@@ -284,14 +291,15 @@ impl<'m> Near<'m> {
         Near { multiprocessors, ..self }
     }
 
-    /// The expected time in seconds of a kernel, by its index in [`Model::kernels`]; none where it was not measured nearby.
+    /// The expected time in seconds of a kernel, by its index in [`Model::kernels`]; none where it was not measured
+    /// nearby.
     #[cfg(test)]
     pub fn seconds(&self, kernel: usize) -> Option<f64> {
         self.seconds_as(kernel, self.model.kernels[kernel])
     }
 
-    /// The expected time in seconds of a kernel, by its index in [`Model::kernels`], or of a twin of it for the layouts; none where it was not measured nearby. How wide tiles are that fit depends on
-    /// the layouts.
+    /// The expected time in seconds of a kernel, by its index in [`Model::kernels`], or of a twin of it for the
+    /// layouts; none where it was not measured nearby. How wide tiles are that fit depends on the layouts.
     pub fn seconds_as(&self, kernel: usize, twin: &KernelInfo) -> Option<f64> {
         let alike = self.seconds_as_row_major(kernel, twin);
         let Some(ratios) = &self.ratios else {
@@ -337,7 +345,8 @@ impl<'m> Near<'m> {
     }
 }
 
-/// Whether a kernel and its twin for other layouts have the same tiles, or are of one family, which may fit rows of D in some layouts and columns in others.
+/// Whether a kernel and its twin for other layouts have the same tiles, or are of one family, which may fit rows of D
+/// in some layouts and columns in others.
 pub(super) fn are_alike(kernel: &KernelInfo, twin: &KernelInfo) -> bool {
     let tile = |kernel: &KernelInfo| (kernel.tile, kernel.swapped);
     family_name(kernel) == family_name(twin) || tile(kernel) == tile(twin)
@@ -370,7 +379,8 @@ fn between_rows(rows: [Rows; 2]) -> f64 {
     }
 }
 
-/// What the rows are of that of packed row-major factors which is fetched more slowly. Nobody asks where their type is not known.
+/// What the rows are of that of packed row-major factors which is fetched more slowly. Nobody asks where their type is
+/// not known.
 fn rows_of(types: Option<Types>, shape: Shape) -> Rows {
     types.map_or(Rows::Cut, |Types { factors, .. }| {
         let rows = |cols: u32| Rows::of(u64::from(cols) * factors.bytes() as u64);

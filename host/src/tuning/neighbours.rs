@@ -1,7 +1,8 @@
 //! The measured shapes near a shape, and what each of them counts.
 //!
-//! Distances are those of the binary logarithms of m, n and k. What is known there is told of the shape by [kriging](super::kriging); whether enough is known is a question of how near it
-//! is, for which shapes count by inverse distances (D. Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968).
+//! Distances are those of the binary logarithms of m, n and k. What is known there is told of the shape by
+//! [kriging](super::kriging); whether enough is known is a question of how near it is, for which shapes count by
+//! inverse distances (D. Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968).
 
 use super::class::Shape;
 use super::table::Source;
@@ -12,8 +13,8 @@ const REACH: f64 = 2.25;
 /// Most measured shapes that count: those around a cell of a grid in three directions.
 pub(super) const MOST: usize = 8;
 
-/// Sizes of m, n and k from here on are alike, as far as distances go. Binary logarithms. With so many rows or columns every device is full;
-/// depth goes on to matter, since where D is small it is what fills the device.
+/// Sizes of m, n and k from here on are alike, as far as distances go. Binary logarithms. With so many rows or columns
+/// every device is full; depth goes on to matter, since where D is small it is what fills the device.
 const ALIKE: [f64; 3] = [14.0, 14.0, 16.0];
 
 /// A measured shape.

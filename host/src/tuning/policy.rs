@@ -15,10 +15,10 @@ pub enum Tuning {
     /// By measured times where there are some, else by rule.
     #[default]
     Table,
-    /// By measured times; where a shape's class has none yet, its first product measures all kernels (about a second), and
-    /// the times are kept in the user's cache folder. That waits for all work on the device, allocates and copies, so that nothing on the
-    /// device may be captured in a CUDA graph meanwhile, on whatever stream; [`Gemm::workspace_size`](crate::Gemm::workspace_size) is a first
-    /// use as well.
+    /// By measured times; where a shape's class has none yet, its first product measures all kernels (about a second),
+    /// and the times are kept in the user's cache folder. That waits for all work on the device, allocates and copies,
+    /// so that nothing on the device may be captured in a CUDA graph meanwhile, on whatever stream;
+    /// [`Gemm::workspace_size`](crate::Gemm::workspace_size) is a first use as well.
     FirstUse,
 }
 

@@ -7,17 +7,19 @@ use regemm_kernels::layout::Layouts;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// Square products, which are what people try first: all multiples of this up to a size from which on the rounds of tiles are many. How tiles come out even
-/// on the multiprocessors decides up to a quarter of the time.
+/// Square products, which are what people try first: all multiples of this up to a size from which on the rounds of
+/// tiles are many. How tiles come out even on the multiprocessors decides up to a quarter of the time.
 const STEP: u32 = 128;
 const IN_STEPS: u32 = 4096;
 
-/// Round numbers to people, whose rows of half precision are no whole lines of the L2 cache, many of them no whole sectors: all multiples of this between two sizes.
-/// What is fastest there differs from one to the next by up to a fifth, and is not seen from multiples of [`STEP`].
+/// Round numbers to people, whose rows of half precision are no whole lines of the L2 cache, many of them no whole
+/// sectors: all multiples of this between two sizes. What is fastest there differs from one to the next by up to a
+/// fifth, and is not seen from multiples of [`STEP`].
 const ROUND_STEP: u32 = 200;
 const IN_ROUND_STEPS: RangeInclusive<u32> = 1000..=4600;
 
-/// And the hundreds between some of these, whose rows of half precision are no whole vectors and so are copied before, of which row-major factors alone say enough.
+/// And the hundreds between some of these, whose rows of half precision are no whole vectors and so are copied before,
+/// of which row-major factors alone say enough.
 const HUNDREDS_BETWEEN: RangeInclusive<u32> = 1100..=3500;
 
 /// Others in half octaves, and larger ones.
@@ -33,18 +35,19 @@ const DECIMAL: [u32; 2] = [1000, 5000];
 const FEW: [u32; 2] = [1, 8];
 const LARGE: [u32; 3] = [512, 2048, 8192];
 
-/// Wide or high ones, such as weights of large models, with some on the other side: memory bounds these, and the larger its matrix the less a launch and the
-/// last round of tiles count.
+/// Wide or high ones, such as weights of large models, with some on the other side: memory bounds these, and the larger
+/// its matrix the less a launch and the last round of tiles count.
 const WIDE: u32 = 32768;
 const BESIDE_WIDE: [u32; 5] = [1, 8, 32, 128, 512];
 const DEPTHS_OF_WIDE: [u32; 2] = [2048, 8192];
 
-/// Few rows or columns beside large sizes between those: what is fastest then changes with each octave, and programs that multiply weights with some tokens do little else.
+/// Few rows or columns beside large sizes between those: what is fastest then changes with each octave, and programs
+/// that multiply weights with some tokens do little else.
 const BESIDE_LARGE: [u32; 4] = [1, 16, 64, 256];
 const LARGE_BETWEEN: [u32; 2] = [4096, 16384];
 
-/// Small D and great depth, which blocks share: into how many parts, and of which tiles, is not seen from less depth. More than the last is
-/// like that one ([`model`](super::model)).
+/// Small D and great depth, which blocks share: into how many parts, and of which tiles, is not seen from less depth.
+/// More than the last is like that one ([`model`](super::model)).
 const DEEP_SIDES: [u32; 4] = [32, 128, 512, 1024];
 const DEPTHS: [u32; 2] = [16384, 65536];
 
@@ -60,15 +63,17 @@ const MOST_WORK: u64 = 1 << 35;
 /// A product's matrices may take this share of a device's memory.
 const MEMORY_SHARE: u64 = 4;
 
-/// What is measured of factors that are not both row-major: what such kernels take relative to their twins for those changes slowly from shape to
-/// shape. Squares, in the same steps, and some larger ones; sizes two octaves apart; few rows or columns beside large sizes; and great depth.
+/// What is measured of factors that are not both row-major: what such kernels take relative to their twins for those
+/// changes slowly from shape to shape. Squares, in the same steps, and some larger ones; sizes two octaves apart; few
+/// rows or columns beside large sizes; and great depth.
 const SQUARES_OF_LAYOUTS: [u32; 4] = [5000, 5120, 6144, 8192];
 const GRID_OF_LAYOUTS: [u32; 3] = [512, 2048, 8192];
 const BESIDE_WIDE_OF_LAYOUTS: [u32; 3] = [1, 32, 128];
 const DEEP_SIDES_OF_LAYOUTS: [u32; 2] = [128, 512];
 
-/// Columns and depth of the layers of transformers of 0.1 to 70 billion parameters, their projections and both of their feed-forward layers, and of two vocabularies. Weights
-/// are stored a row an output, so these are measured of a transposed B.
+/// Columns and depth of the layers of transformers of 0.1 to 70 billion parameters, their projections and both of their
+/// feed-forward layers, and of two vocabularies. Weights are stored a row an output, so these are measured of a
+/// transposed B.
 const LAYERS: [[u32; 2]; 24] = [
     [6144, 4096],
     [4096, 4096],
@@ -96,14 +101,15 @@ const LAYERS: [[u32; 2]; 24] = [
     [151936, 3584],
 ];
 
-/// Tokens that are multiplied with them: each layer with one of every row, in turn. How many rows of tiles that makes, and how full the last one is, decides more than what
-/// lies beside it.
+/// Tokens that are multiplied with them: each layer with one of every row, in turn. How many rows of tiles that makes,
+/// and how full the last one is, decides more than what lies beside it.
 const TOKENS: [&[u32]; 4] = [&[1, 4, 24], &[48, 100, 200], &[333, 777], &[1500, 3000, 6000]];
 
 /// Most multiply-adds of a layer.
 const MOST_WORK_OF_LAYER: u64 = 1 << 40;
 
-/// Shapes whose times of row-major factors say enough about all others, and of factors in other layouts enough about what these change.
+/// Shapes whose times of row-major factors say enough about all others, and of factors in other layouts enough about
+/// what these change.
 pub fn default_shapes(
     device: &DeviceInfo,
     types: impl Into<Types>,
@@ -176,7 +182,8 @@ fn work(size: &[u32; 3]) -> u64 {
     size.iter().map(|&side| u64::from(side)).product()
 }
 
-/// In ascending order of work, all squares and layers, and one a class of the others. Products that are too large for the device are left out.
+/// In ascending order of work, all squares and layers, and one a class of the others. Products that are too large for
+/// the device are left out.
 fn shapes_of(
     sizes: Vec<[u32; 3]>,
     layers: impl Iterator<Item = [u32; 3]>,

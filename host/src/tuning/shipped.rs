@@ -1,16 +1,20 @@
 //! The tables that this library brings for known GPUs.
 //!
-//! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json --merge`, more than once: of a kernel's times on a shape the shortest
-//! counts. They hold for other drivers and for kernels whose code has changed as well, only less exactly, so it is the cache that
-//! knows better where both have times.
+//! Made on the GPU by `regemm tune --output host/src/tuning/shipped/<gpu>.json --merge`, more than once: of a kernel's
+//! times on a shape the shortest counts. They hold for other drivers and for kernels whose code has changed as well,
+//! only less exactly, so it is the cache that knows better where both have times.
 //!
-//! Not all is measured on the GPU itself: of products with more than 3e10 multiply-adds the H200's times of `warpgroup_fitted_tall`, and of `warpgroup_fitted128` and its pairs for row-major factors, are worked out from what these take of other kernels'
-//! times on an H100, of the fastest other one's there, and what is known of 6144 is an H100's. So are the H100's times of `warpgroup_fitted_quad` and `warpgroup_fitted_quad128` from an H200's. Times that cannot be, since a sample had to wait for the host, are left out. What was done is in
+//! Not all is measured on the GPU itself: of products with more than 3e10 multiply-adds the H200's times of
+//! `warpgroup_fitted_tall`, and of `warpgroup_fitted128` and its pairs for row-major factors, are worked out from what
+//! these take of other kernels' times on an H100, of the fastest other one's there, and what is known of 6144 is an
+//! H100's. So are the H100's times of `warpgroup_fitted_quad` and `warpgroup_fitted_quad128` from an H200's. Times that
+//! cannot be, since a sample had to wait for the host, are left out. What was done is in
 //! `docs/measurements/half-log.md`.
 //!
-//! A GPU without times of some element types takes those of another of its compute capability: which kernel is fastest depends most on the
-//! architecture, and on how a product's tiles come out on the multiprocessors, which can be worked out (`model.rs`). That is nearer to the truth than
-//! the [rule](crate::kernels::rank) (`docs/measurements/2026-11-24-hopper-borrowed-tables.md`).
+//! A GPU without times of some element types takes those of another of its compute capability: which kernel is fastest
+//! depends most on the architecture, and on how a product's tiles come out on the multiprocessors, which can be worked
+//! out (`model.rs`). That is nearer to the truth than the [rule](crate::kernels::rank)
+//! (`docs/measurements/2026-11-24-hopper-borrowed-tables.md`).
 
 use super::document::{Document, Stored};
 use super::table::{Measured, Source, Table};
@@ -75,7 +79,8 @@ impl Shipped {
     }
 }
 
-/// The tables for a GPU, by the name that the driver gives it: at most one for element types and layouts, and none without entries.
+/// The tables for a GPU, by the name that the driver gives it: at most one for element types and layouts, and none
+/// without entries.
 pub fn tables(gpu: &str) -> Vec<Table> {
     of_gpu(gpu).to_vec()
 }
@@ -102,8 +107,8 @@ impl ShippedTables {
     }
 }
 
-/// The GPU whose tables of these element types a device takes: itself, or else, of those that have one of row-major factors, that of the same compute capability whose number
-/// of multiprocessors is nearest.
+/// The GPU whose tables of these element types a device takes: itself, or else, of those that have one of row-major
+/// factors, that of the same compute capability whose number of multiprocessors is nearest.
 pub fn used_by(device: &DeviceInfo, types: impl Into<Types>) -> Option<&'static str> {
     let types = types.into();
     alike(device).into_iter().find(|shipped| shipped.has_row_major(types)).map(|found| found.gpu)
@@ -140,9 +145,10 @@ impl Shipped {
     }
 }
 
-/// The tables that a device takes: of row-major factors that of [one GPU](used_by), and of other layouts, which are [ratios](super::in_layouts) to that, those of all that are
-/// alike, since a few shapes may have been measured on one and many on another. They count beside row-major factors alone, and those of another GPU
-/// only where products do not wait for memory (`model.rs`).
+/// The tables that a device takes: of row-major factors that of [one GPU](used_by), and of other layouts, which are
+/// [ratios](super::in_layouts) to that, those of all that are alike, since a few shapes may have been measured on one
+/// and many on another. They count beside row-major factors alone, and those of another GPU only where products do not
+/// wait for memory (`model.rs`).
 pub(super) fn for_device(device: &DeviceInfo, types: impl Into<Types>) -> Option<ShippedTables> {
     let types = types.into();
     let used = used_by(device, types)?;

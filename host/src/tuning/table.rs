@@ -119,7 +119,8 @@ impl Table {
         self.entries.extend(newer.entries.iter().map(|(shape, entry)| (*shape, entry.clone())));
     }
 
-    /// Adds the times of another table: where both have one of a kernel on a shape the shorter counts, since what disturbs a measurement makes it longer.
+    /// Adds the times of another table: where both have one of a kernel on a shape the shorter counts, since what
+    /// disturbs a measurement makes it longer.
     pub fn merge_shorter(&mut self, other: &Table) {
         for entry in other.entries() {
             let Some(known) = self.entries.get_mut(&entry.shape) else {

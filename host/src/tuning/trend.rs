@@ -1,16 +1,20 @@
 //! A kernel's time as a simple function of the problem, fitted to measured times.
 //!
-//! The blocks of a launch go to the multiprocessors in turn, so the one that gets most of them decides: `w = ceil(blocks /
-//! multiprocessors)`, of those that blocks of its clusters have a place on. Each of its blocks steps through the depth `k`, padded to whole slices. What can be hidden behind
-//! other blocks costs time in proportion to `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`,
-//! and the launch something fixed. What has to be moved once costs time in proportion to the elements of A, B and D: where D is large and
-//! K is not, and where factors are copied into aligned rows first: the three do so at rates of their own, since one is written and blocks that run at the same time read the same parts of A more often than of B. Blocks that stay and share the tiles of the last round among all (`s = 1`, else 0)
-//! hand their sums over to each other first. Where slices are [fetched](slowdown) more slowly than multiplied, by a factor `f`, work takes as much longer.
+//! The blocks of a launch go to the multiprocessors in turn, so the one that gets most of them decides: `w =
+//! ceil(blocks / multiprocessors)`, of those that blocks of its clusters have a place on. Each of its blocks steps
+//! through the depth `k`, padded to whole slices. What can be hidden behind other blocks costs time in proportion to `w
+//! * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`, and the launch something fixed. What
+//! has to be moved once costs time in proportion to the elements of A, B and D: where D is large and K is not, and
+//! where factors are copied into aligned rows first: the three do so at rates of their own, since one is written and
+//! blocks that run at the same time read the same parts of A more often than of B. Blocks that stay and share the tiles
+//! of the last round among all (`s = 1`, else 0) hand their sums over to each other first. Where slices are
+//! [fetched](slowdown) more slowly than multiplied, by a factor `f`, work takes as much longer.
 //!
 //! `time = launch + latency * k + work * w * k * f + block * w + a * m * k + b * k * n + d * m * n + share * s`
 //!
-//! A block that takes tile after tile is one that ends and begins again, as far as `w` goes. The eight coefficients are those of the least squares of relative errors, none of them negative. This gives the right
-//! steps between measured shapes, where one tile more can cost another round of blocks; what it cannot know, such as caches,
+//! A block that takes tile after tile is one that ends and begins again, as far as `w` goes. The eight coefficients are
+//! those of the least squares of relative errors, none of them negative. This gives the right steps between measured
+//! shapes, where one tile more can cost another round of blocks; what it cannot know, such as caches,
 //! [`model`](super::model) adds from the measured shapes nearby.
 
 use super::class::Shape;
@@ -89,7 +93,8 @@ impl Trend {
     }
 }
 
-/// What least squares need to know of all samples: each equation is divided by its time, so that all right sides are 1 and errors are relative.
+/// What least squares need to know of all samples: each equation is divided by its time, so that all right sides are 1
+/// and errors are relative.
 struct Normal {
     /// Products of columns that are scaled to length 1, which keeps the equations well conditioned.
     products: [[f64; TERMS]; TERMS],
@@ -118,7 +123,8 @@ impl Normal {
         Normal { products, right, lengths }
     }
 
-    /// The trend of the terms of a subset that comes closest to all samples, and the sum of squares that it leaves, but for a constant; none where there is no single best.
+    /// The trend of the terms of a subset that comes closest to all samples, and the sum of squares that it leaves, but
+    /// for a constant; none where there is no single best.
     fn solve(&self, subset: u32) -> Option<(f64, Trend)> {
         let mut used = [0; TERMS];
         let mut count = 0;
@@ -169,7 +175,8 @@ mod tests {
         assert_eq!(of(1, 1, 0), [1.0, 16.0, 16.0, 1.0, 0.0, 0.0, 1.0, 0.0]);
     }
 
-    /// A block of a persistent launch takes one tile after another, which is as many rounds as that many blocks would take.
+    /// A block of a persistent launch takes one tile after another, which is as many rounds as that many blocks would
+    /// take.
     #[test]
     fn rounds_are_those_of_tiles_whether_or_not_blocks_stay() {
         // 12 x 12 tiles of 128 x 128 are 12 more than there are multiprocessors, 12 x 6 of 128 x 256 are fewer.

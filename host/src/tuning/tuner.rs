@@ -38,7 +38,8 @@ pub(crate) struct Tuner {
     cache: Option<Cache>,
     /// By element types, in the order of [`Types::ALL`]; loaded when they are first needed.
     models: [OnceLock<ArcSwap<Model>>; Types::ALL.len()],
-    /// What was measured at first use, and whether that worked. Held while measuring, so that no shape is measured twice.
+    /// What was measured at first use, and whether that worked. Held while measuring, so that no shape is measured
+    /// twice.
     first_uses: Mutex<FirstUses>,
     memo: Memo,
 }
@@ -76,10 +77,12 @@ impl Tuner {
         Tuning::ALL.into_iter().find(|tuning| *tuning as u8 == stored).unwrap_or_default()
     }
 
-    /// The kernel for a problem, of a rung if one is given, for a product on a stream or on none. Measures if the policy says so.
+    /// The kernel for a problem, of a rung if one is given, for a product on a stream or on none. Measures if the
+    /// policy says so.
     ///
     /// # Errors
-    /// The device can run no kernel; [`Error::Capturing`](crate::Error::Capturing) where it would measure while the stream is captured.
+    /// The device can run no kernel; [`Error::Capturing`](crate::Error::Capturing) where it would measure while the
+    /// stream is captured.
     pub fn select(
         &self,
         device: &Device,
@@ -89,8 +92,8 @@ impl Tuner {
         stream: Option<&Stream>,
     ) -> Result<Selection> {
         self.memo.get_or(Question { problem: *problem, shape, rung }, || {
-            // Only a free choice is worth measuring for. The work that measurements do between samples is none, so they do
-            // not come back here.
+            // Only a free choice is worth measuring for. The work that measurements do between samples is none, so they
+            // do not come back here.
             let free = rung.is_none() && problem.batch == 1;
             let measures = self.policy() == Tuning::FirstUse && free && !device.is_sim();
             let failed = measures && !self.measure_if_new(device, problem, shape, stream)?;
@@ -123,20 +126,23 @@ impl Tuner {
         choose_untuned(problem, device, rung, not_tuned)
     }
 
-    /// The models that a choice for element types [asks](choice::choose), in this order. Each is loaded when its turn comes.
+    /// The models that a choice for element types [asks](choice::choose), in this order. Each is loaded when its turn
+    /// comes.
     pub fn models(&self, device: &DeviceInfo, types: Types) -> impl Iterator<Item = Arc<Model>> {
         let known = types.and_alike().filter_map(|types| self.model(device, types));
         known.map(ArcSwap::load_full)
     }
 
-    /// The times for element types: those shipped, and on top those of the cache. None of types that there are no kernels for.
+    /// The times for element types: those shipped, and on top those of the cache. None of types that there are no
+    /// kernels for.
     fn model(&self, device: &DeviceInfo, types: Types) -> Option<&ArcSwap<Model>> {
         let index = Types::ALL.into_iter().position(|known| known == types)?;
         let load = || ArcSwap::from_pointee(self.load(device, types, []));
         Some(self.models[index].get_or_init(load))
     }
 
-    /// Measures a shape whose class has no times yet: of row-major factors, and of the problem's layouts, whose times count beside those. Whether there are times now.
+    /// Measures a shape whose class has no times yet: of row-major factors, and of the problem's layouts, whose times
+    /// count beside those. Whether there are times now.
     fn measure_if_new(
         &self,
         device: &Device,
@@ -214,7 +220,8 @@ impl Tuner {
         measured: impl IntoIterator<Item = &'t Table>,
     ) -> Model {
         let shipped = shipped::for_device(device, types);
-        // The key takes the PTX of all kernels of the types, which a first product need not wait for where no table can have it.
+        // The key takes the PTX of all kernels of the types, which a first product need not wait for where no table can
+        // have it.
         let cache = self.cache.as_ref().filter(|cache| cache.file(&device.name).exists());
         let cached = cache.map_or_else(Vec::new, |cache| {
             cache.load_all(device, types).unwrap_or_else(|error| {

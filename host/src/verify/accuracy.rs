@@ -10,8 +10,8 @@ use serde::Serialize;
 
 /// The exact product of two matrices, and the magnitudes that errors are relative to.
 ///
-/// Sums are taken in double precision, in which products of f32, f16 and bf16 are exact: an error of the reference's own is 2^29
-/// times smaller than one of f32. Products of f64 are summed in pairs of doubles.
+/// Sums are taken in double precision, in which products of f32, f16 and bf16 are exact: an error of the reference's
+/// own is 2^29 times smaller than one of f32. Products of f64 are summed in pairs of doubles.
 #[derive(Clone, Debug)]
 pub struct ExactProduct {
     sums: Sums,
@@ -22,8 +22,9 @@ pub struct ExactProduct {
 pub struct Errors {
     /// `||D - A B|| / ||A B||` in the Frobenius norm: what is typical.
     pub in_norm: f64,
-    /// The largest `|D - A B|ij / (|A| |B|)ij`: what is worst, relative to what cancellation leaves no algorithm a chance to beat
-    /// (N. J. Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., SIAM 2002, section 3.5).
+    /// The largest `|D - A B|ij / (|A| |B|)ij`: what is worst, relative to what cancellation leaves no algorithm a
+    /// chance to beat (N. J. Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., SIAM 2002, section
+    /// 3.5).
     pub componentwise: f64,
 }
 
@@ -58,7 +59,8 @@ impl ExactProduct {
         }
     }
 
-    /// What a product of the same factors must be, with bounds: [`reference`](super::reference()) without summing again.
+    /// What a product of the same factors must be, with bounds: [`reference`](super::reference()) without summing
+    /// again.
     pub(crate) fn reference<T: Element, D: Element>(
         &self,
         problem: &Problem<'_, T, D>,

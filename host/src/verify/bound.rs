@@ -11,18 +11,20 @@
 //!    subnormal range, where a rounding is off by up to `eta / 2` (section 2.1 there); twice that also covers what
 //!    later roundings make of it.
 //!
-//!    Products of f16 and bf16 may be summed by tensor cores ([`cuda_std::mma`]). Those truncate where others round: each of the
-//!    `k` products loses up to a unit in the last place of the largest number it is added up with, twice a rounding, and the sum
-//!    of an instruction up to another one, which the truncations that its other products do not need make up for. So for these
-//!    types a product counts as two roundings ([`roundings`]), unless sums are [promoted](crate::Precision::Promoted). Products that are computed in another
-//!    [precision](crate::Precision) than exact have roundings of their own, and elements of f32 that are made halves lose a part of the largest
-//!    element of their row or column ([`lost_of_largest`], [`lost`]).
-//! 2. Each of the two fused operations around it: `u |result| + eta / 2`, and the error that comes in through the factor.
-//! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from the
-//!    formula that the device evaluates and the errors of the library functions in it. For f16 and bf16 kernels may evaluate
-//!    shorter formulas ([`approximation`]).
-//! 4. The conversion to f16 or bf16: `u' |result| + eta' / 2` with the constants of that type. Where factors of these types have
-//!    results of f32 nothing is converted, and nothing in step 3 is shorter.
+//!    Products of f16 and bf16 may be summed by tensor cores ([`cuda_std::mma`]). Those truncate where others round:
+//!    each of the `k` products loses up to a unit in the last place of the largest number it is added up with, twice a
+//!    rounding, and the sum of an instruction up to another one, which the truncations that its other products do not
+//!    need make up for. So for these types a product counts as two roundings ([`roundings`]), unless sums are
+//!    [promoted](crate::Precision::Promoted). Products that are computed in another [precision](crate::Precision) than
+//!    exact have roundings of their own, and elements of f32 that are made halves lose a part of the largest element of
+//!    their row or column ([`lost_of_largest`], [`lost`]).
+//! 2. Each of the two fused operations around it: `u |result| + eta / 2`, and the error that comes in through the
+//!    factor.
+//! 3. The activation: its Lipschitz constant times the incoming error, and the error of its evaluation, derived from
+//!    the formula that the device evaluates and the errors of the library functions in it. For f16 and bf16 kernels may
+//!    evaluate shorter formulas ([`approximation`]).
+//! 4. The conversion to f16 or bf16: `u' |result| + eta' / 2` with the constants of that type. Where factors of these
+//!    types have results of f32 nothing is converted, and nothing in step 3 is shorter.
 //!
 //! Steps 1 and 2 together are sharper than `gamma_(k+2) (|alpha||A||B| + |beta||C| + |bias|)`. The reference is itself
 //! computed in double precision, and its own error is added with the same formulas.
@@ -104,7 +106,8 @@ impl Precision {
     }
 }
 
-/// Roundings that a sum of `k` products of elements of this type is worth (step 1), computed in a precision if that is for the type.
+/// Roundings that a sum of `k` products of elements of this type is worth (step 1), computed in a precision if that is
+/// for the type.
 pub const fn roundings(dtype: Dtype, precision: Computed, k: usize) -> usize {
     match (dtype, precision) {
         (Dtype::F32, _) | (Dtype::F16 | Dtype::Bf16, Computed::Promoted) => precision.roundings(k),
@@ -113,13 +116,15 @@ pub const fn roundings(dtype: Dtype, precision: Computed, k: usize) -> usize {
     }
 }
 
-/// The part of the largest element of its line that a high half loses at most where that is more than 2^-11 of its own element: the largest has
-/// an exponent of 14 or more when it is split, and the last place of an f16 is 2^-24.
+/// The part of the largest element of its line that a high half loses at most where that is more than 2^-11 of its own
+/// element: the largest has an exponent of 14 or more when it is split, and the last place of an f16 is 2^-24.
 pub(super) const LOST_BY_ONE_HALF: f64 = 1.0 / (1u64 << 39) as f64;
 
-/// The part of the largest element of its line that an element loses at most, besides the parts of itself that [`roundings`] count.
+/// The part of the largest element of its line that an element loses at most, besides the parts of itself that
+/// [`roundings`] count.
 ///
-/// A low half has 11 more places than the high one. What is left out of a product of halves, that of both low ones, is as much once more.
+/// A low half has 11 more places than the high one. What is left out of a product of halves, that of both low ones, is
+/// as much once more.
 pub(super) const fn lost_of_largest(dtype: Dtype, precision: Computed) -> f64 {
     match (dtype, precision) {
         (Dtype::F32, Computed::Split) => 2.0 * LOST_BY_ONE_HALF / (1 << 11) as f64,
@@ -128,16 +133,19 @@ pub(super) const fn lost_of_largest(dtype: Dtype, precision: Computed) -> f64 {
     }
 }
 
-/// What a sum of `k` products of a row of A and a column of B loses where each element loses this part of the largest one in its line.
+/// What a sum of `k` products of a row of A and a column of B loses where each element loses this part of the largest
+/// one in its line.
 pub(super) fn lost(part: f64, k: usize, row: Line, col: Line) -> f64 {
     let both = k as f64 * part * row.largest * col.largest;
     part * (row.largest * col.sum + row.sum * col.largest + both)
 }
 
-/// What an element of f32 loses at most besides the parts of itself that [`roundings`] count when it is rounded to TF32, which has no numbers between zero and 2^-136.
+/// What an element of f32 loses at most besides the parts of itself that [`roundings`] count when it is rounded to
+/// TF32, which has no numbers between zero and 2^-136.
 pub(super) const LOST_BY_TF32: f64 = 1.0 / (1u128 << 127) as f64 / (1 << 10) as f64;
 
-/// The magnitude from which on an element of f32 is infinite when it is rounded to TF32: half a place of 11 bits below what f32 has no numbers for.
+/// The magnitude from which on an element of f32 is infinite when it is rounded to TF32: half a place of 11 bits below
+/// what f32 has no numbers for.
 pub(super) const OVERFLOW_OF_TF32: f64 =
     (1u128 << 127) as f64 * 2.0 * (1.0 - 1.0 / (1 << 12) as f64);
 
@@ -146,13 +154,15 @@ pub(super) fn lost_of_each(lost: f64, k: usize, row: Line, col: Line) -> f64 {
     lost * (row.sum + col.sum + k as f64 * lost)
 }
 
-/// `gamma` of the roundings of sums of `k` products of elements of this type, by which all bounds for the type scale; f32 is computed exactly.
+/// `gamma` of the roundings of sums of `k` products of elements of this type, by which all bounds for the type scale;
+/// f32 is computed exactly.
 pub fn gamma(dtype: Dtype, k: usize) -> f64 {
     Precision::of_sums(dtype).gamma(roundings(dtype, Computed::Exact, k))
 }
 
-/// Error of a sum of `k` products that is worth so many roundings, and whose absolute values sum up to `magnitude` (step 1). In the subnormal range each product
-/// counts, also where sums are worth fewer roundings than there are products.
+/// Error of a sum of `k` products that is worth so many roundings, and whose absolute values sum up to `magnitude`
+/// (step 1). In the subnormal range each product counts, also where sums are worth fewer roundings than there are
+/// products.
 pub(super) fn sum(p: Precision, (roundings, k): (usize, usize), magnitude: f64) -> f64 {
     p.gamma(roundings) * magnitude + roundings.max(k) as f64 * p.smallest
 }
@@ -173,8 +183,8 @@ pub(super) fn conversion(dtype: Dtype, value: f64, incoming: f64) -> f64 {
     }
 }
 
-/// Errors of the device's functions in units in the last place of the result, one of which is at most `2 u` relative to it:
-/// the larger one of both precisions.
+/// Errors of the device's functions in units in the last place of the result, one of which is at most `2 u` relative to
+/// it: the larger one of both precisions.
 const EXP_ULPS: f64 = f64::max(<f32 as Elementary>::EXP_ULPS, <f64 as Elementary>::EXP_ULPS);
 const ERF_ULPS: f64 = f64::max(<f32 as Elementary>::ERF_ULPS, <f64 as Elementary>::ERF_ULPS);
 const TANH_ULPS: f64 = f64::max(<f32 as Elementary>::TANH_ULPS, <f64 as Elementary>::TANH_ULPS);
@@ -223,8 +233,8 @@ pub(super) fn evaluation(p: Precision, activation: Activation, sign: f64, x: f64
     }
 }
 
-/// What kernels may add to that for results of this type, with the same arguments: shorter formulas, the errors of which are a small
-/// part of the conversion's (step 4), and for which subnormal numbers are zero ([`fast_activation`]).
+/// What kernels may add to that for results of this type, with the same arguments: shorter formulas, the errors of
+/// which are a small part of the conversion's (step 4), and for which subnormal numbers are zero ([`fast_activation`]).
 ///
 /// In f32 that is GELU by tanh alone, whose short form has a larger error than the other.
 pub(super) fn approximation(
@@ -272,8 +282,8 @@ fn gelu(p: Precision, roundings: f64, sign: f64, x: f64, v: f64) -> f64 {
 /// GELU by `tanh` has a bound in ulp of the result, which for negative x grows with the exponent `t` of the weight
 /// `1 / (1 + 2^t)`, and an absolute one next to zero ([`math::gelu_tanh`]).
 ///
-/// The reference's formula in double precision has up to eight roundings in `2u`, so an error of up to `8 ln 2` roundings for each
-/// unit of `t`: within the same bound.
+/// The reference's formula in double precision has up to eight roundings in `2u`, so an error of up to `8 ln 2`
+/// roundings for each unit of `t`: within the same bound.
 fn gelu_tanh(p: Precision, ulps: f64, sign: f64, x: f64, v: f64) -> f64 {
     let surely_positive = x < 2.0 * sign;
     let exponent = if surely_positive {

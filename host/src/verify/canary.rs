@@ -1,9 +1,9 @@
 //! Patterns in memory that show writes where nothing may be written, and elements that were never written.
 //!
 //! A result is computed into the inside of a larger buffer. Every element of the buffer starts as a canary: bits that
-//! depend on its place, so that neither a constant nor a shifted copy of another part looks untouched. Afterwards the frame
-//! around the result and the gap at the end of each row must still hold their canaries, and no element inside may. The
-//! results of a batch lie below each other in one buffer, with canaries in between.
+//! depend on its place, so that neither a constant nor a shifted copy of another part looks untouched. Afterwards the
+//! frame around the result and the gap at the end of each row must still hold their canaries, and no element inside
+//! may. The results of a batch lie below each other in one buffer, with canaries in between.
 
 use cuda_std::scalar::Scalar;
 use std::ops::Range;
@@ -63,7 +63,8 @@ pub enum CanaryFault {
 }
 
 impl Canaries {
-    /// Places a `rows x cols` result with `margin` rows above and below, `left` elements before and `gap` after each row.
+    /// Places a `rows x cols` result with `margin` rows above and below, `left` elements before and `gap` after each
+    /// row.
     pub fn around(rows: usize, cols: usize, margin: usize, left: usize, gap: usize) -> Self {
         Canaries::around_each(1, (rows, cols), margin, left, gap)
     }
@@ -100,11 +101,11 @@ impl Canaries {
         (result < self.count && row < rows).then_some(result * rows + row)
     }
 
-    /// Looks at the buffer after the result was computed. Pass `written = false` where the result was not expected to be
-    /// written completely from scratch, for example because it was itself an operand.
+    /// Looks at the buffer after the result was computed. Pass `written = false` where the result was not expected to
+    /// be written completely from scratch, for example because it was itself an operand.
     ///
-    /// An element that happens to become its own canary counts as unwritten: for 16-bit types about one in 65,536 would,
-    /// so for those the inside is not judged; poison it with NaN instead.
+    /// An element that happens to become its own canary counts as unwritten: for 16-bit types about one in 65,536
+    /// would, so for those the inside is not judged; poison it with NaN instead.
     ///
     /// # Errors
     /// With the first fault: writes outside before missing writes inside.

@@ -19,8 +19,9 @@ use std::num::NonZeroU32;
 
 /// A product or a batch of them: shape, factors, epilogue, and where its matrices lie.
 ///
-/// Running it is hostile where the rules of the operation allow it: there is NaN beside the rows of A, B and C and between
-/// the matrices of a batch, in D before the product, and in every operand whose factor is zero; D lies among canaries.
+/// Running it is hostile where the rules of the operation allow it: there is NaN beside the rows of A, B and C and
+/// between the matrices of a batch, in D before the product, and in every operand whose factor is zero; D lies among
+/// canaries.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Rows of A and D.
@@ -45,7 +46,8 @@ pub struct Case {
     pub elements: Elements,
     /// How A and B lie in memory.
     pub layouts: Layouts,
-    /// Unused elements before and after each row, as it is stored, of A, B, C and D. They decide whether rows are aligned.
+    /// Unused elements before and after each row, as it is stored, of A, B, C and D. They decide whether rows are
+    /// aligned.
     pub gaps: [(usize, usize); 4],
     /// The batch, if it is one.
     pub batch: Option<BatchCase>,
@@ -110,8 +112,8 @@ impl Case {
         }
     }
 
-    /// The case in the layouts of a kernel, and where that makes bulk copies with gaps in A and B such that neither need be repacked:
-    /// as wide as they are, or wider.
+    /// The case in the layouts of a kernel, and where that makes bulk copies with gaps in A and B such that neither
+    /// need be repacked: as wide as they are, or wider.
     pub fn fitted<T>(mut self, kernel: &KernelInfo) -> Self {
         self.layouts = kernel.layouts;
         if kernel.boxes.is_some() {
@@ -210,8 +212,8 @@ impl Case {
         }
     }
 
-    /// What D must be: exactly where integers make that possible, else within the error bound. The results of a batch are
-    /// below each other.
+    /// What D must be: exactly where integers make that possible, else within the error bound. The results of a batch
+    /// are below each other.
     ///
     /// # Errors
     /// Operands that are not of this case.

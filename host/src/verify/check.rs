@@ -56,8 +56,8 @@ struct Sampled {
 pub struct Verification {
     /// How it was checked.
     pub method: Method,
-    /// The comparison of the elements that have a reference: all, or those of sampled rows and columns (elements of both
-    /// count twice).
+    /// The comparison of the elements that have a reference: all, or those of sampled rows and columns (elements of
+    /// both count twice).
     pub comparison: Comparison,
     /// The test of the whole, where the method is [`Method::Sampled`] and the test applies.
     pub freivalds: Option<FreivaldsResult>,
@@ -70,8 +70,8 @@ impl Verification {
     }
 }
 
-/// Checks the results of a batch, `count x m x n`, each against its own problem, with the method that suits the size of them
-/// all; `seed` draws the samples and the vectors. Rows are counted as if the results lay below each other.
+/// Checks the results of a batch, `count x m x n`, each against its own problem, with the method that suits the size of
+/// them all; `seed` draws the samples and the vectors. Rows are counted as if the results lay below each other.
 ///
 /// # Errors
 /// Where the shapes of the operands and results do not fit together, or there are not as many problems as results.
@@ -201,8 +201,8 @@ impl<'a, T: Element, D: Element> Expectation<'a, T, D> {
         );
         let mut freivalds = None;
         if let Some(test) = &sampled.freivalds {
-            // A residual says nothing where D holds NaN or an infinity, which may be right (f16 overflows at 65,520): such
-            // rows are compared element by element instead.
+            // A residual says nothing where D holds NaN or an infinity, which may be right (f16 overflows at 65,520):
+            // such rows are compared element by element instead.
             let rows: Vec<usize> = (0..d.nrows())
                 .filter(|&row| d.row(row).iter().any(|&v| !widen(v).is_finite()))
                 .collect();
@@ -223,8 +223,8 @@ fn joined<R>(thread: thread::ScopedJoinHandle<'_, R>) -> R {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// [`SAMPLES`] different indices below `len` in ascending order, the first and the last among them: faults at the edges of
-/// tiles show there.
+/// [`SAMPLES`] different indices below `len` in ascending order, the first and the last among them: faults at the edges
+/// of tiles show there.
 fn sample_with_ends(len: usize, seed: u64, stream: u64) -> Vec<usize> {
     let mut picked: BTreeSet<usize> =
         sample(&mut rng(seed, stream), len, SAMPLES.saturating_sub(2).min(len))

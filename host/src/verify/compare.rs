@@ -95,8 +95,8 @@ impl Comparison {
 /// Compares every element of a result with its reference.
 ///
 /// A number must lie within the bound, NaN must be NaN, and an infinity must be the same one; where the bound reaches
-/// the magnitude that rounds to infinity, that infinity is right too, and where the reference says so NaN is. The sign of zero is not
-/// compared.
+/// the magnitude that rounds to infinity, that infinity is right too, and where the reference says so NaN is. The sign
+/// of zero is not compared.
 ///
 /// # Panics
 /// Where the result and the reference differ in shape.
@@ -114,7 +114,8 @@ pub fn compare<T: Element>(d: &ArrayView2<'_, T>, reference: &Reference) -> Comp
         let accepted_nan = got.is_nan() && reference.nan_too[(row, col)];
         let ratio = if accepted_nan { 0.0 } else { ratio::<T>(got, expected, bound) };
         if expected.is_finite() {
-            // An infinity that rounding may give counts as no error: no finite one could be stated. So does NaN where it is right.
+            // An infinity that rounding may give counts as no error: no finite one could be stated. So does NaN where
+            // it is right.
             let accepted = accepted_nan || got.is_infinite() && ratio <= 1.0;
             error_norm.add(if accepted { 0.0 } else { got - expected });
             norm.add(expected);
@@ -149,7 +150,8 @@ fn ratio<T: Element>(got: f64, expected: f64, bound: f64) -> f64 {
     if error == 0.0 { 0.0 } else { error / bound }
 }
 
-/// `||got - expected|| / ||expected||` in the Frobenius norm, of as many elements; NaN where one of them is, 0 where both are zero.
+/// `||got - expected|| / ||expected||` in the Frobenius norm, of as many elements; NaN where one of them is, 0 where
+/// both are zero.
 pub(crate) fn relative_difference(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
     let (mut difference, mut norm) = (Norm::default(), Norm::default());
     for (got, expected) in pairs {

@@ -39,8 +39,8 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let sum = if self.is_finite(row, col) {
             self.sum(row, col, sum, magnitude)
         } else {
-            // NaN or an infinity; which of them the finite products have no part in, but that those of f64 may overflow in the
-            // reference, too.
+            // NaN or an infinity; which of them the finite products have no part in, but that those of f64 may overflow
+            // in the reference, too.
             let value = if self.may_overflow(row, col) { self.of_others(row, col) } else { sum };
             Tracked { value, error: 0.0 }
         };
@@ -57,7 +57,8 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         !(self.rows[row].has_others || self.cols[col].has_others)
     }
 
-    /// Whether some of the finite products of an element may overflow, each or together, by the largest that they can be.
+    /// Whether some of the finite products of an element may overflow, each or together, by the largest that they can
+    /// be.
     fn may_overflow(&self, row: usize, col: usize) -> bool {
         let (row, col) = (self.rows[row], self.cols[col]);
         let most = (row.largest * col.sum).min(row.sum * col.largest);
@@ -83,8 +84,8 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         products.filter(|(a, b)| !(a.is_finite() && b.is_finite())).map(|(a, b)| a * b).sum()
     }
 
-    /// Whether an element of D may be NaN although by IEEE 754 the sum is infinite: where products of the other sign may overflow before, or an
-    /// infinity is multiplied by an element of which nothing is left, or by a half of one.
+    /// Whether an element of D may be NaN although by IEEE 754 the sum is infinite: where products of the other sign
+    /// may overflow before, or an infinity is multiplied by an element of which nothing is left, or by a half of one.
     pub(super) fn may_be_nan(&self, row: usize, col: usize) -> bool {
         !self.is_finite(row, col) && (self.may_cancel(row, col) || self.may_lose_factor(row, col))
     }

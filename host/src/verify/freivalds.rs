@@ -1,9 +1,9 @@
-//! A randomised check of products that are too large for a reference: R. Freivalds, *Probabilistic machines can use less
-//! running time*, IFIP Congress 1977.
+//! A randomised check of products that are too large for a reference: R. Freivalds, *Probabilistic machines can use
+//! less running time*, IFIP Congress 1977.
 //!
 //! For a random vector `v` of signs, `D v` must agree with `alpha A (B v) + beta C v + bias v` in every row: three
-//! products of a matrix and a vector instead of one of two matrices. It only works where D is linear in the sum, that is
-//! without an activation; [`Expectation`](super::Expectation) then has nothing but the sampled rows and columns.
+//! products of a matrix and a vector instead of one of two matrices. It only works where D is linear in the sum, that
+//! is without an activation; [`Expectation`](super::Expectation) then has nothing but the sampled rows and columns.
 //!
 //! **Tolerance.** Let `e_ij` be the errors of a correct row, `|e_ij| <= b_ij` with the bounds of `bound`. Because the
 //! signs are drawn independently of D, `|sum_j e_ij v_j| <= ||b_i||_2 sqrt(2 ln(2 / p))` but with probability `p`
@@ -85,8 +85,8 @@ impl FreivaldsResult {
 }
 
 impl Freivalds {
-    /// Prepares the test. `None` where it does not apply: with an activation, or with NaN or infinities among the operands, also
-    /// where the precision rounds an element to infinity.
+    /// Prepares the test. `None` where it does not apply: with an activation, or with NaN or infinities among the
+    /// operands, also where the precision rounds an element to infinity.
     ///
     /// # Errors
     /// Where the shapes of the operands do not fit together.

@@ -7,7 +7,8 @@ use regemm_kernels::element::{Accumulator, Dtype, Element};
 use regemm_kernels::epilogue::BiasAxis;
 use regemm_kernels::epilogue::activation::Activation;
 
-/// `D = activation(alpha * A * B + beta * C + bias)` with its operands in host memory: A and B of `T`; C, the bias and D of `D`.
+/// `D = activation(alpha * A * B + beta * C + bias)` with its operands in host memory: A and B of `T`; C, the bias and
+/// D of `D`.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a, T, D = T> {
     /// A, `m x k`.

@@ -15,17 +15,18 @@ pub struct Reference {
     pub value: Array2<f64>,
     /// The largest error of a correct result. Infinite where nothing can be said because a sum may overflow on the way.
     pub bound: Array2<f64>,
-    /// Where a correct result may be NaN instead: because it is computed from halves, which do not multiply infinities as IEEE 754 says, or
-    /// because a sum that must be infinite may have become infinite with the other sign before.
+    /// Where a correct result may be NaN instead: because it is computed from halves, which do not multiply infinities
+    /// as IEEE 754 says, or because a sum that must be infinite may have become infinite with the other sign before.
     pub nan_too: Array2<bool>,
 }
 
 /// The exact result with the bound of each element.
 ///
 /// Elements with NaN or an infinity among their operands follow IEEE 754: the result must be of the same class (NaN, or
-/// infinity of the same sign), or NaN where the precision may make that of an infinity, or products of the other sign that overflow. Where finite operands can
-/// overflow the accumulator, the result must be infinite if that is certain whatever the roundings, and is otherwise left undecided (bound infinite).
-/// Elements that the precision rounds to infinity are infinities.
+/// infinity of the same sign), or NaN where the precision may make that of an infinity, or products of the other sign
+/// that overflow. Where finite operands can overflow the accumulator, the result must be infinite if that is certain
+/// whatever the roundings, and is otherwise left undecided (bound infinite). Elements that the precision rounds to
+/// infinity are infinities.
 ///
 /// # Errors
 /// Where the shapes of the operands do not fit together.
@@ -56,9 +57,9 @@ pub(super) fn reference_from<T: Element, D: Element>(
     Reference { value, bound, nan_too }
 }
 
-/// The result rounded to the element type, with a bound of zero, for integer-valued problems: every operand, `alpha` and
-/// `beta` are integers, the activation keeps integers, and all partial sums are exact in the accumulator. `None` where
-/// the problem is not of that kind.
+/// The result rounded to the element type, with a bound of zero, for integer-valued problems: every operand, `alpha`
+/// and `beta` are integers, the activation keeps integers, and all partial sums are exact in the accumulator. `None`
+/// where the problem is not of that kind.
 ///
 /// # Errors
 /// Where the shapes of the operands do not fit together.

@@ -17,7 +17,8 @@ pub fn check_room(bytes: Option<usize>) -> Result<()> {
     reserved.map_err(|_| Error::OutOfHostMemory { requested })
 }
 
-/// Checks that the host has room for what verifying a product of these rows, columns and depth takes beside its operands.
+/// Checks that the host has room for what verifying a product of these rows, columns and depth takes beside its
+/// operands.
 ///
 /// # Errors
 /// [`Error::OutOfHostMemory`].
@@ -25,7 +26,8 @@ pub fn check_room_to_verify(dtype: Dtype, (m, n, k): (usize, usize, usize)) -> R
     check_room(bytes_to_verify(dtype, m, n, k))
 }
 
-/// Bytes for an element that has a reference: its sum and that of magnitudes, which become value and bound, and the comparison.
+/// Bytes for an element that has a reference: its sum and that of magnitudes, which become value and bound, and the
+/// comparison.
 const BYTES_OF_REFERENCE: usize = 32;
 
 /// Both factors widened, and the references unless they are of few rows and columns.

@@ -1,10 +1,11 @@
 //! `A * B` on the host, accurately enough to judge the device's sums.
 //!
-//! Products are widened to double precision and multiplied with ndarray's `dot` (the crate matrixmultiply). For f32, f16
-//! and bf16 each product is exact in double precision and the sum is off by no more than `gamma_k` of that precision,
-//! 2^29 times less than the device's. Products of f64 are summed as unevaluated pairs of doubles instead, as accurate
-//! as if computed in twice the precision and then rounded (T. Ogita, S. M. Rump and S. Oishi, *Accurate sum and dot
-//! product*, SIAM J. Sci. Comput. 26, 2005, algorithm 5.3), so that there too the bound is the device's own error.
+//! Products are widened to double precision and multiplied with ndarray's `dot` (the crate matrixmultiply). For f32,
+//! f16 and bf16 each product is exact in double precision and the sum is off by no more than `gamma_k` of that
+//! precision, 2^29 times less than the device's. Products of f64 are summed as unevaluated pairs of doubles instead, as
+//! accurate as if computed in twice the precision and then rounded (T. Ogita, S. M. Rump and S. Oishi, *Accurate sum
+//! and dot product*, SIAM J. Sci. Comput. 26, 2005, algorithm 5.3), so that there too the bound is the device's own
+//! error.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, Axis, Zip};

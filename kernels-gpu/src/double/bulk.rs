@@ -1,15 +1,16 @@
 //! Tensor cores in double precision, fed by bulk copies: [`crate::double::tensor_core`] for large D, on Hopper.
 //!
-//! There all threads copy, all wait for each other once a slice, and half of the registers that are not sums hold addresses. Here one thread asks for
-//! whole slices ([`crate::double::bulk_panels`]), and what that frees is used so:
+//! There all threads copy, all wait for each other once a slice, and half of the registers that are not sums hold
+//! addresses. Here one thread asks for whole slices ([`crate::double::bulk_panels`]), and what that frees is used so:
 //!
-//! - An instruction takes 8 values of k instead of 4, with the fragments of the next one in registers of their own: half as many reads and writes of
-//!   sums, which at the same power is a clock 1.5 to 3 % higher. 96 registers of fragments and 128 of sums leave 16 for all else. A lone number too
-//!   many is read back from local memory once a slice, so that what is not needed in the loop is worked out after it.
+//! - An instruction takes 8 values of k instead of 4, with the fragments of the next one in registers of their own:
+//!   half as many reads and writes of sums, which at the same power is a clock 1.5 to 3 % higher. 96 registers of
+//!   fragments and 128 of sums leave 16 for all else. A lone number too many is read back from local memory once a
+//!   slice, so that what is not needed in the loop is worked out after it.
 //! - Blocks are in clusters of two, one above the other, which fetch each slice of B once for both.
-//! - A block stays and takes one [part](crate::schedule::parts) of D after another, and copies never pause. Clusters share the tiles of the last round, where that
-//!   would leave many without work. Sums that are only scaled go from registers to D, others through
-//!   a place of their own, 8 rows at a time, so that slices may travel meanwhile.
+//! - A block stays and takes one [part](crate::schedule::parts) of D after another, and copies never pause. Clusters
+//!   share the tiles of the last round, where that would leave many without work. Sums that are only scaled go from
+//!   registers to D, others through a place of their own, 8 rows at a time, so that slices may travel meanwhile.
 //!
 //! ```text
 //! copier          | fill 0 | .. | fill 5 | wait, fill 0 | ..                all tiles of the block, without a break
@@ -20,19 +21,21 @@
 //!
 //! # Waiting without a branch
 //!
-//! Bulk copies tell a memory barrier when they arrive, and a warp waits there in a loop. Before its branches the assembler has it wait for all
-//! products ([`crate::double::tensor_core`]). So other warps wait in place of those that multiply, and tell them at a named barrier, which
-//! is a single instruction; at another one they learn what has been read. One warp does that for a group of four, and knows nothing of the other
-//! group: the two are up to as many slices apart as there are stages, and while one stores its sums the other has the tensor cores. One number of a
-//! barrier is enough for each. A group learns of slice `i + 1` after it has said that it has read slice `i - 1`, which it does after it has
-//! heard of slice `i`.
+//! Bulk copies tell a memory barrier when they arrive, and a warp waits there in a loop. Before its branches the
+//! assembler has it wait for all products ([`crate::double::tensor_core`]). So other warps wait in place of those that
+//! multiply, and tell them at a named barrier, which is a single instruction; at another one they learn what has been
+//! read. One warp does that for a group of four, and knows nothing of the other group: the two are up to as many slices
+//! apart as there are stages, and while one stores its sums the other has the tensor cores. One number of a barrier is
+//! enough for each. A group learns of slice `i + 1` after it has said that it has read slice `i - 1`, which it does
+//! after it has heard of slice `i`.
 //!
 //! # What the machine does
 //!
-//! On an H200 whole tiles take 4.30 million clocks at 4096 and 560 thousand at 2048, where `double_tensor_core` takes 4.39 million and 568 thousand,
-//! and the products of 8 and 2 rounds alone 4.19 million and 524 thousand (`ncu`). Beside cuBLAS, in samples that alternate, it is as fast at 4096 so, and 1.025 times
-//! as fast with a shared last round, which at 2048 is full. Blocks for themselves take 1.02 times the clocks of clusters; all
-//! warps in one group are as much slower than two.
+//! On an H200 whole tiles take 4.30 million clocks at 4096 and 560 thousand at 2048, where `double_tensor_core` takes
+//! 4.39 million and 568 thousand, and the products of 8 and 2 rounds alone 4.19 million and 524 thousand (`ncu`).
+//! Beside cuBLAS, in samples that alternate, it is as fast at 4096 so, and 1.025 times as fast with a shared last
+//! round, which at 2048 is full. Blocks for themselves take 1.02 times the clocks of clusters; all warps in one group
+//! are as much slower than two.
 
 use crate::double::bulk_panels::{ALIGNMENT, DoubleBulkPanel};
 use crate::double::tile::{DoubleTile, STEP};
@@ -54,7 +57,8 @@ use cuda_std::{
     warp,
 };
 
-/// Threads that own no sums: a warp for each group of those that multiply, and one that copies. Registers are handed over by four warps.
+/// Threads that own no sums: a warp for each group of those that multiply, and one that copies. Registers are handed
+/// over by four warps.
 const PRODUCERS: u32 = 4 * WARP;
 
 /// Registers of those, and of the others.
@@ -69,15 +73,15 @@ const AHEAD: u32 = 3;
 /// Steps of k that an instruction takes.
 const STEPS: usize = 2;
 
-/// The named barriers at which a group learns that a slice is there, those where it says that it has read one, that of the start, and that of both
-/// groups where a block hands its sums over.
+/// The named barriers at which a group learns that a slice is there, those where it says that it has read one, that of
+/// the start, and that of both groups where a block hands its sums over.
 const FULL: u32 = 1;
 const EMPTY: u32 = FULL + GROUPS;
 const START: u32 = EMPTY + GROUPS;
 const MEET: u32 = START + 1;
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, clusters of as many blocks, and
-/// factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp,
+/// clusters of as many blocks, and factors in the layouts `L`.
 pub struct DoubleBulk<
     const BM: usize,
     const BN: usize,
@@ -130,8 +134,8 @@ impl<
     #[device_inline]
     unsafe fn run<E: Epilogue<f64>>(p: GemmParams<f64, E>) {
         let thread = thread::thread_idx_x();
-        // SAFETY: the launch keeps the kernel's contract; the block divides into those that copy, announce and multiply once, and all go through the
-        // same slices of the same tiles.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into those that copy, announce and multiply
+        // once, and all go through the same slices of the same tiles.
         unsafe {
             let mut ring = Ring::for_bulk_copies(Self::RING, GROUPS, Self::SHARED_BY);
             if thread >= Self::CONSUMERS {
@@ -239,8 +243,9 @@ impl<
         let slices = of_first + parts.sum::<u32>();
         // At the end of what it leaves to another block the first group waits for the second.
         let ahead = AHEAD.min(of_first);
-        // SAFETY: as promised by the caller; who comes to a barrier again has seen that it was complete: of `FULL` this warp sees that by waiting
-        // there at first, and from then on in what the group says at `EMPTY` after it has heard.
+        // SAFETY: as promised by the caller; who comes to a barrier again has seen that it was complete: of `FULL` this
+        // warp sees that by waiting there at first, and from then on in what the group says at `EMPTY` after it has
+        // heard.
         unsafe {
             if group > 0 {
                 named_barrier::sync(START, GROUPS * WARP);
@@ -264,14 +269,16 @@ impl<
     /// Sums the products of all tiles and stores them.
     ///
     /// # Safety
-    /// All threads that multiply get here together, slices are copied and announced, and D and the epilogue's operands are valid for their shapes.
+    /// All threads that multiply get here together, slices are copied and announced, and D and the epilogue's operands
+    /// are valid for their shapes.
     #[device_inline]
     #[track_caller]
     unsafe fn multiply<E: Epilogue<f64>>(p: &GemmParams<f64, E>) {
         let mut parts = Parts::<CLUSTER>::new::<Self, _>(p);
         let mut stage = 0;
-        // SAFETY: as promised by the caller; nobody writes a slice before the warps of its group have said that they have read it. Who has the end of a
-        // tile collects what the blocks before it have left, each of which has a part of that tile to leave.
+        // SAFETY: as promised by the caller; nobody writes a slice before the warps of its group have said that they
+        // have read it. Who has the end of a tile collects what the blocks before it have left, each of which has a
+        // part of that tile to leave.
         unsafe {
             let of_block = |block| HandOver::<Self>::of_block(&p.workspace, block);
             let meet = || named_barrier::sync(MEET, Self::CONSUMERS);

@@ -1,9 +1,10 @@
-//! The panels of [`crate::warp::panels`] for f64 as bulk copies fill them, and how tensor cores' fragments are read from them.
+//! The panels of [`crate::warp::panels`] for f64 as bulk copies fill them, and how tensor cores' fragments are read
+//! from them.
 //!
-//! Bulk copies know swizzles of their own ([`cuda_std::swizzle`]), in which other rows have their chunks in different banks than in
-//! [`crate::double::panels`]. So it is the rows that a fragment takes which are chosen: 8 of A or columns of B whose elements, by 4 values of k, half a
-//! warp reads without conflicts. Which rows of D a lane has sums of follows from that ([`FragmentReader::of_lanes`]); a lane's two columns must be
-//! neighbours.
+//! Bulk copies know swizzles of their own ([`cuda_std::swizzle`]), in which other rows have their chunks in different
+//! banks than in [`crate::double::panels`]. So it is the rows that a fragment takes which are chosen: 8 of A or columns
+//! of B whose elements, by 4 values of k, half a warp reads without conflicts. Which rows of D a lane has sums of
+//! follows from that ([`FragmentReader::of_lanes`]); a lane's two columns must be neighbours.
 //!
 //! | rows of what is stored run | box | the 8 rows of A or columns of B of a fragment |
 //! |---|---|---|
@@ -31,7 +32,8 @@ const ACROSS: u32 = 16;
 /// A panel as bulk copies fill it: that of A, or of B.
 #[derive(Clone, Copy)]
 pub struct DoubleBulkPanel<P> {
-    /// Bytes from the start of a panel to the lane's element of the first 8 rows of A, or columns of B, at the first 4 values of k.
+    /// Bytes from the start of a panel to the lane's element of the first 8 rows of A, or columns of B, at the first 4
+    /// values of k.
     offset: u32,
     panel: PhantomData<P>,
 }
@@ -57,7 +59,8 @@ impl<P: Panel> DoubleBulkPanel<P> {
     /// Bytes of all rows of a box.
     const BOX_BYTES: u32 = P::ROWS * Self::ROW_BYTES;
 
-    /// What one copy brings where as many blocks of a cluster bring a part of the panel each: of boxes across some, of others some of the rows.
+    /// What one copy brings where as many blocks of a cluster bring a part of the panel each: of boxes across some, of
+    /// others some of the rows.
     pub const fn box_of(blocks: u32) -> BoxShape {
         let rows = if P::ALONG_K { P::ROWS / blocks } else { P::ROWS };
         assert!((rows * Self::ROW_BYTES).is_multiple_of(ALIGNMENT), "boxes are aligned");
@@ -65,12 +68,13 @@ impl<P: Panel> DoubleBulkPanel<P> {
         BoxShape { rows, cols: Self::ROW, swizzle: Self::SWIZZLE }
     }
 
-    /// Begins to copy a portion, one of `BLOCKS`, of the panel at `address` to as many blocks of a cluster: it starts at row of A or
-    /// column of B `first` and at `k`. What lies outside of the factor becomes zero, and counts among the bytes that `full` is told of.
+    /// Begins to copy a portion, one of `BLOCKS`, of the panel at `address` to as many blocks of a cluster: it starts
+    /// at row of A or column of B `first` and at `k`. What lies outside of the factor becomes zero, and counts among
+    /// the bytes that `full` is told of.
     ///
     /// # Safety
-    /// As for [`load_3d_multicast`] in all blocks of the cluster; the map is one of the factor in boxes of the shape that
-    /// [`box_of`](Self::box_of) gives.
+    /// As for [`load_3d_multicast`] in all blocks of the cluster; the map is one of the factor in boxes of the shape
+    /// that [`box_of`](Self::box_of) gives.
     #[device_inline]
     #[track_caller]
     pub unsafe fn load_part<const BLOCKS: u32>(
@@ -123,8 +127,9 @@ impl<P: Panel> FragmentReader for DoubleBulkPanel<P> {
         DoubleBulkPanel { offset: Self::place(row, col), panel: PhantomData }
     }
 
-    /// The elements that follow are so many bytes further on in a row, of which the swizzle has mixed none with the bits that the lanes' elements
-    /// differ in, or in rows that change only such bits of what it mixes in. So all of that is constants to exclude, or to add.
+    /// The elements that follow are so many bytes further on in a row, of which the swizzle has mixed none with the
+    /// bits that the lanes' elements differ in, or in rows that change only such bits of what it mixes in. So all of
+    /// that is constants to exclude, or to add.
     #[device_inline]
     #[track_caller]
     unsafe fn read(&self, panel: u32, eight: usize, four: usize) -> f64 {

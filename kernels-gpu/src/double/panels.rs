@@ -1,11 +1,12 @@
-//! The panels of [`crate::warp::panels`] for f64: how they are copied, and how tensor cores' fragments are read from them.
+//! The panels of [`crate::warp::panels`] for f64: how they are copied, and how tensor cores' fragments are read from
+//! them.
 //!
-//! A fragment of f64 is single elements, one a lane and register ([`cuda_std::mma::double`]): with `g = lane / 4` and `t = lane % 4`
-//! those of row `g` of A, or column `g` of B, at the `t`-th of 4 values of k. Nothing need be transposed to read it, and 8
-//! bytes a lane are as much as the banks deliver in two passes, one for each half of the warp. These are conflict-free where 4 rows of
-//! what is stored, in 4 neighbouring elements each, lie in different banks, whether k runs along rows (4 `g` by 4 `t`) or across them (4
-//! `t` by 4 `g`). 4 elements are 2 chunks, so it is pairs of chunks that change places here, otherwise in each of 4 rows: chunk `c` of
-//! row `r` lies where chunk `c ^ (2 (r % 4))` would.
+//! A fragment of f64 is single elements, one a lane and register ([`cuda_std::mma::double`]): with `g = lane / 4` and
+//! `t = lane % 4` those of row `g` of A, or column `g` of B, at the `t`-th of 4 values of k. Nothing need be transposed
+//! to read it, and 8 bytes a lane are as much as the banks deliver in two passes, one for each half of the warp. These
+//! are conflict-free where 4 rows of what is stored, in 4 neighbouring elements each, lie in different banks, whether k
+//! runs along rows (4 `g` by 4 `t`) or across them (4 `t` by 4 `g`). 4 elements are 2 chunks, so it is pairs of chunks
+//! that change places here, otherwise in each of 4 rows: chunk `c` of row `r` lies where chunk `c ^ (2 (r % 4))` would.
 
 use crate::element::Element;
 use crate::kernel::GemmKernel;
@@ -40,18 +41,20 @@ fn place<P: Panel>(row: u32, chunk: u32) -> u32 {
 /// A lane's part in reading fragments from panels.
 #[derive(Clone, Copy)]
 pub struct DoubleReader<P> {
-    /// Bytes from the start of a panel to the lane's element of the first 8 rows of A, or columns of B, at the first 4 values of k.
+    /// Bytes from the start of a panel to the lane's element of the first 8 rows of A, or columns of B, at the first 4
+    /// values of k.
     offset: u32,
     panel: PhantomData<P>,
 }
 
-/// How a lane reads its elements of fragments from panels, and which rows of A or columns of B these are. Eight of them are in a fragment's
-/// register, the `g`-th for the lanes `4 g` to `4 g + 3`.
+/// How a lane reads its elements of fragments from panels, and which rows of A or columns of B these are. Eight of them
+/// are in a fragment's register, the `g`-th for the lanes `4 g` to `4 g + 3`.
 pub trait FragmentReader {
     /// Of the rows of an eighth, in ascending order, where the second four begin: the others follow each other.
     const SECOND_FOUR: u32;
 
-    /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of what fills all banks.
+    /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of what fills
+    /// all banks.
     fn new(first: u32) -> Self;
 
     /// Reads the lane's element of the `eight`-th 8 rows or columns of the warp's part, at the `four`-th 4 values of k.
@@ -83,8 +86,9 @@ impl<P: Panel> FragmentReader for DoubleReader<P> {
         DoubleReader { offset: place::<P>(row, col / P::IN_CHUNK) + in_chunk, panel: PhantomData }
     }
 
-    /// 4 or 8 elements further on in a row change bits of the address that the swizzle has not mixed with those of the other elements
-    /// which the warp reads, and it is the same 4 or 8 rows below. So both are constants to exclude, or to add.
+    /// 4 or 8 elements further on in a row change bits of the address that the swizzle has not mixed with those of the
+    /// other elements which the warp reads, and it is the same 4 or 8 rows below. So both are constants to exclude, or
+    /// to add.
     #[device_inline]
     #[track_caller]
     unsafe fn read(&self, panel: u32, eight: usize, four: usize) -> f64 {
@@ -119,11 +123,11 @@ pub const fn part_of_row(row: u32) -> u32 {
     1 << row.trailing_zeros()
 }
 
-/// A thread's share in copying the panels of a factor, `LEN` elements at a time: the same place of every panel, in several *turns* of
-/// all threads.
+/// A thread's share in copying the panels of a factor, `LEN` elements at a time: the same place of every panel, in
+/// several *turns* of all threads.
 ///
-/// Threads lie along rows [or parts of them](part_of_row), so that a warp reads consecutive addresses and writes to all banks. Addresses are worked
-/// out once and move on from slice to slice.
+/// Threads lie along rows [or parts of them](part_of_row), so that a warp reads consecutive addresses and writes to all
+/// banks. Addresses are worked out once and move on from slice to slice.
 struct Share<T, P, const LEN: u32> {
     /// The thread's first element of the current panel, in the first turn.
     source: GlobalPtr<T>,
@@ -154,8 +158,8 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
         turns
     };
 
-    /// For the panels of `WIDTH` rows of A or columns of B of which the first is `first.0`, of a factor of `shape.0` of them, from the value
-    /// of k `first.1` on, of `shape.1`.
+    /// For the panels of `WIDTH` rows of A or columns of B of which the first is `first.0`, of a factor of `shape.0` of
+    /// them, from the value of k `first.1` on, of `shape.1`.
     #[device_inline]
     fn new(matrix: MatrixRef<T>, first: (u32, u32), shape: (u32, u32)) -> Self {
         let stored = |(width, depth)| if P::ALONG_K { (width, depth) } else { (depth, width) };
@@ -189,7 +193,8 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
             let rows = hint::opaque(rows);
             let source = self.source.add(u64::from(rows) * self.ld).add(cols.into());
             let inside = rows < self.left.0 && cols < self.left.1;
-            // SAFETY: as promised by the caller of `DoubleCopier::copy`; what is copied at once is aligned, or a single element.
+            // SAFETY: as promised by the caller of `DoubleCopier::copy`; what is copied at once is aligned, or a single
+            // element.
             unsafe {
                 copy_elements_async(SharedPtr::from_address(target), source, LEN as usize, inside);
             }
@@ -223,8 +228,8 @@ pub fn has_chunks<K: GemmKernel, E, D: Element>(params: &GemmParams<K::Element, 
         && (row(of_a, (m, k)) | row(of_b, (k, n))).is_multiple_of(CHUNK)
 }
 
-/// Copies the panels that a block needs to shared memory, slice after slice, all threads together: `LEN` elements at a time, a [`CHUNK`] where
-/// both factors [have them](has_chunks), else one.
+/// Copies the panels that a block needs to shared memory, slice after slice, all threads together: `LEN` elements at a
+/// time, a [`CHUNK`] where both factors [have them](has_chunks), else one.
 pub struct DoubleCopier<K: GemmKernel, const LEN: u32> {
     a: Share<K::Element, PanelA<K>, LEN>,
     b: Share<K::Element, PanelB<K>, LEN>,
@@ -246,12 +251,12 @@ impl<K: GemmKernel, const LEN: u32> DoubleCopier<K, LEN> {
         }
     }
 
-    /// Copies part `part` of `parts` of this thread's share of a slice, asynchronously. What lies outside the matrices or after the slices becomes
-    /// zero. Both numbers are constants.
+    /// Copies part `part` of `parts` of this thread's share of a slice, asynchronously. What lies outside the matrices
+    /// or after the slices becomes zero. Both numbers are constants.
     ///
     /// # Safety
-    /// A and B are valid for their shapes, and consist of copies of `LEN`. No thread reads or writes the panels from the last barrier until this
-    /// thread has waited for its copies and met the others at another barrier.
+    /// A and B are valid for their shapes, and consist of copies of `LEN`. No thread reads or writes the panels from
+    /// the last barrier until this thread has waited for its copies and met the others at another barrier.
     #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, part: usize, parts: usize, panels: Panels) {

@@ -1,8 +1,10 @@
-//! The way of tensor cores' sums in f64 to D through shared memory: [`crate::warp::sums_on_the_way`], where a lane's pair is a vector.
+//! The way of tensor cores' sums in f64 to D through shared memory: [`crate::warp::sums_on_the_way`], where a lane's
+//! pair is a vector.
 //!
-//! A quarter of the warp writes at a time, 4 pairs in each of 2 rows, which are half of what fills all banks. Which rows and pairs these are is
-//! the [reader's](crate::double::panels::FragmentReader::of_lanes) to say: rows that differ in their first bit or else in their second, and pairs that follow each
-//! other or are two and two of a line's halves. So in one of the two rows these change places.
+//! A quarter of the warp writes at a time, 4 pairs in each of 2 rows, which are half of what fills all banks. Which
+//! rows and pairs these are is the [reader's](crate::double::panels::FragmentReader::of_lanes) to say: rows that differ
+//! in their first bit or else in their second, and pairs that follow each other or are two and two of a line's halves.
+//! So in one of the two rows these change places.
 
 use crate::epilogue::Epilogue;
 use crate::params::GemmParams;
@@ -54,8 +56,8 @@ pub struct DoubleSums {
 }
 
 impl DoubleSums {
-    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows [fill all banks](fills_banks). In D every four rows begin
-    /// `four` below the four before.
+    /// Room for a warp's sums, `rows * cols` of them from `sums` on. Both are constants, and rows [fill all
+    /// banks](fills_banks). In D every four rows begin `four` below the four before.
     #[device_inline]
     pub fn new(sums: SharedPtr<f64>, rows: usize, cols: usize, four: u32) -> Self {
         DoubleSums { sums, rows: rows as u32, cols: cols as u32, four }
@@ -79,12 +81,12 @@ impl DoubleSums {
         unsafe { self.place(row, pair).store_vec(sums) };
     }
 
-    /// Puts the sums, which begin at `origin` in D, through the epilogue and stores what lies in D, in vectors where D's rows
-    /// consist of them, a lane `R` rows at a time.
+    /// Puts the sums, which begin at `origin` in D, through the epilogue and stores what lies in D, in vectors where
+    /// D's rows consist of them, a lane `R` rows at a time.
     ///
     /// # Safety
-    /// All lanes get here together, and all parts are written. D and the epilogue's operands are valid for the shapes in
-    /// `params`.
+    /// All lanes get here together, and all parts are written. D and the epilogue's operands are valid for the shapes
+    /// in `params`.
     #[device_inline]
     #[track_caller]
     pub unsafe fn store<const R: usize, E: Epilogue<f64>>(

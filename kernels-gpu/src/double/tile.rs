@@ -1,11 +1,11 @@
 //! The part of D that one warp owns in double precision, and the products of tensor cores that build it.
 //!
 //! # Contract
-//! That of [`crate::warp::tile`]: a block of `TM x TN` thread tiles owns `BM x BN` elements of D, a warp `8 TM x 4 TN` of them. Two
-//! of a thread's rows by two of its columns are a product of 16 x 8 ([`cuda_std::mma::double`]).
+//! That of [`crate::warp::tile`]: a block of `TM x TN` thread tiles owns `BM x BN` elements of D, a warp `8 TM x 4 TN`
+//! of them. Two of a thread's rows by two of its columns are a product of 16 x 8 ([`cuda_std::mma::double`]).
 //!
-//! Half of a warp's registers are sums. A step is only 4 values of k, so that there is room for the fragments of two: those of the next
-//! step are read while those of this one are multiplied, and have all of its time to arrive.
+//! Half of a warp's registers are sums. A step is only 4 values of k, so that there is room for the fragments of two:
+//! those of the next step are read while those of this one are multiplied, and have all of its time to arrive.
 //!
 //! The sums go to D [through shared memory](crate::double::sums), where slices are no longer needed by then.
 
@@ -28,8 +28,8 @@ use cuda_std::{device_inline, hint, shared, thread, unroll, warp};
 /// Values of k of a step.
 pub const STEP: usize = double::SMALLEST_K;
 
-/// A lane's elements of what a warp multiplies in a step: one for each 8 rows of A, and one for each 8 columns of B, of which there are half
-/// as many as a thread has columns.
+/// A lane's elements of what a warp multiplies in a step: one for each 8 rows of A, and one for each 8 columns of B, of
+/// which there are half as many as a thread has columns.
 #[derive(Clone, Copy)]
 pub struct Fragments<const TM: usize, const TN: usize> {
     a: [f64; TM],
@@ -84,7 +84,8 @@ impl<
         (warp / warps * Self::ROWS as u32, warp % warps * Self::COLS as u32)
     }
 
-    /// Which of `parts` equal parts of the block's rows the warp's are in. It is worked out each time anew, of what is in a register anyway.
+    /// Which of `parts` equal parts of the block's rows the warp's are in. It is worked out each time anew, of what is
+    /// in a register anyway.
     #[device_inline]
     pub fn part_of_rows(&self, parts: u32) -> u32 {
         hint::opaque(self.a.offset()) / (PanelA::<K>::BYTES / parts)
@@ -93,7 +94,8 @@ impl<
     /// Reads the fragments of step `step` of a slice.
     ///
     /// # Safety
-    /// All lanes of the warp call it together; the panels are written, and nobody writes them before this warp has said that it has read them.
+    /// All lanes of the warp call it together; the panels are written, and nobody writes them before this warp has said
+    /// that it has read them.
     #[device_inline]
     #[track_caller]
     pub unsafe fn fragments(&self, panels: Panels, step: usize) -> Fragments<TM, TN> {
@@ -153,7 +155,8 @@ impl<
         });
     }
 
-    /// Gives each pair of neighbouring sums of the first or second half of the warp's rows to `take`, with its number in that.
+    /// Gives each pair of neighbouring sums of the first or second half of the warp's rows to `take`, with its number
+    /// in that.
     #[device_inline]
     pub fn for_each_pair_of<const HALF: usize>(&self, take: impl Fn(usize, [f64; PAIR])) {
         unroll!(i < TM / 2, {
@@ -164,7 +167,8 @@ impl<
         });
     }
 
-    /// Adds to each pair of neighbouring sums of such a half what `load` gives for its number. From then on these are the sums of the first half.
+    /// Adds to each pair of neighbouring sums of such a half what `load` gives for its number. From then on these are
+    /// the sums of the first half.
     #[device_inline]
     pub fn add_pairs_to<const HALF: usize>(&mut self, load: impl Fn(usize) -> [f64; PAIR]) {
         unroll!(i < TM / 2, {
@@ -178,8 +182,8 @@ impl<
         });
     }
 
-    /// Adds to each pair of neighbouring sums what `load` gives for its number, as if the second half of the rows followed the first; those of a row are loaded
-    /// together.
+    /// Adds to each pair of neighbouring sums what `load` gives for its number, as if the second half of the rows
+    /// followed the first; those of a row are loaded together.
     #[device_inline]
     pub fn add_pairs(&mut self, load: impl Fn(usize) -> [f64; PAIR]) {
         unroll!(i < TM, {
@@ -204,8 +208,9 @@ impl<
     /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
     ///
     /// # Safety
-    /// All lanes of the warp call it together, and no thread reads or writes slices any more, or what other warps have of the
-    /// [`BYTES`](Self::BYTES) of dynamic shared memory. D and the epilogue's operands are valid for the shapes in `params`.
+    /// All lanes of the warp call it together, and no thread reads or writes slices any more, or what other warps have
+    /// of the [`BYTES`](Self::BYTES) of dynamic shared memory. D and the epilogue's operands are valid for the shapes
+    /// in `params`.
     #[device_inline]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<f64>>(self, params: &GemmParams<f64, E>, origin: Origin) {
@@ -213,7 +218,8 @@ impl<
         unsafe { self.store_part::<1, _>(params, origin, 0) }
     }
 
-    /// The same for the sums of the first half, which are those of the `half`-th half of the warp's rows of D. They take the first half of its room.
+    /// The same for the sums of the first half, which are those of the `half`-th half of the warp's rows of D. They
+    /// take the first half of its room.
     ///
     /// # Safety
     /// As for [`store`](Self::store).
@@ -268,12 +274,12 @@ impl<
         }
     }
 
-    /// The same 8 rows after 8 others, by way of `room`, where all warps have [`PART_BYTES`](Self::PART_BYTES). One copy of the epilogue's code
-    /// works on the first of them, and the others move up.
+    /// The same 8 rows after 8 others, by way of `room`, where all warps have [`PART_BYTES`](Self::PART_BYTES). One
+    /// copy of the epilogue's code works on the first of them, and the others move up.
     ///
     /// # Safety
-    /// All lanes of the warp call it together, and nobody else uses its part of the room. D and the epilogue's operands are valid for the shapes
-    /// in `params`.
+    /// All lanes of the warp call it together, and nobody else uses its part of the room. D and the epilogue's operands
+    /// are valid for the shapes in `params`.
     #[device_inline]
     #[track_caller]
     pub unsafe fn store_in_parts<E: Epilogue<f64>>(
@@ -294,7 +300,8 @@ impl<
         let row_of_lane = row_of_lane % four + second * four;
         for part in 0..hint::opaque(TM as u32) {
             let row = origin.row + row + A::of_eight(part as usize);
-            // SAFETY: as promised by the caller; a warp reads what it has written itself, and writes again when all lanes have read.
+            // SAFETY: as promised by the caller; a warp reads what it has written itself, and writes again when all
+            // lanes have read.
             unsafe {
                 unroll!(j < TN / 2, {
                     let pair = (B::of_eight(j) + col_of_lane) / PAIR as u32;
@@ -309,7 +316,8 @@ impl<
         }
     }
 
-    /// Stores the sums that lie in D straight from registers, multiplied with a factor: by pairs, of which four lanes fill two sectors.
+    /// Stores the sums that lie in D straight from registers, multiplied with a factor: by pairs, of which four lanes
+    /// fill two sectors.
     ///
     /// # Safety
     /// D is valid for the shape in `params`.
@@ -327,7 +335,8 @@ impl<
         // Worked out anew for each row: kept they would take registers from the sums.
         let target = |down| first.add(u64::from(hint::opaque(down)) * d.ld);
         let wide = d.has_vectors(PAIR as u32) && params.n.is_multiple_of(PAIR as u32);
-        // SAFETY: as promised by the caller; where rows consist of pairs all of one lies in D where its first element does.
+        // SAFETY: as promised by the caller; where rows consist of pairs all of one lies in D where its first element
+        // does.
         unsafe {
             if wide {
                 unroll!(i < TM, {

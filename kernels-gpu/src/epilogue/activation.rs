@@ -64,9 +64,9 @@ impl Activation {
 
     /// [`apply`](Self::apply) to several values at once, which do not wait for one another.
     ///
-    /// The branches are uniform over a launch, so on the GPU they cost one predictable branch a call. There is one for each family
-    /// of functions, whose members share the code that is long; and none in that code, so that the instructions for one value fill
-    /// the time that those for another wait.
+    /// The branches are uniform over a launch, so on the GPU they cost one predictable branch a call. There is one for
+    /// each family of functions, whose members share the code that is long; and none in that code, so that the
+    /// instructions for one value fill the time that those for another wait.
     #[device_inline]
     pub fn apply_to_each<A: Elementary, const N: usize>(self, x: [A; N], slope: A) -> [A; N] {
         let half = A::constant(0.5);
@@ -98,7 +98,8 @@ fn gate<A: Elementary>(x: A, weight: A) -> A {
     if weight == A::ZERO { A::ZERO } else { A::mul(x, weight) }
 }
 
-/// `1 / (1 + e^-x)`: for very negative `x` the exponential overflows to infinity and the quotient is zero, as it should.
+/// `1 / (1 + e^-x)`: for very negative `x` the exponential overflows to infinity and the quotient is zero, as it
+/// should.
 #[device_inline]
 fn sigmoid<A: Elementary>(x: A) -> A {
     let e = math::exp(A::mul(x, A::constant(-1.0)));

@@ -1,8 +1,9 @@
 //! Activations of values that are rounded to half precision next.
 //!
-//! On Hopper the products of a tile of 128 x 256 x 4096 take 65,536 cycles, and each instruction more for each element of the tile
-//! takes 256 of them. The functions of [`crate::epilogue::math`] need 30 to 50 instructions for the last bit of an f32, of which rounding to
-//! 11 or 8 bits then leaves nothing. So here are shorter ones, whose errors are a small part of that rounding.
+//! On Hopper the products of a tile of 128 x 256 x 4096 take 65,536 cycles, and each instruction more for each element
+//! of the tile takes 256 of them. The functions of [`crate::epilogue::math`] need 30 to 50 instructions for the last
+//! bit of an f32, of which rounding to 11 or 8 bits then leaves nothing. So here are shorter ones, whose errors are a
+//! small part of that rounding.
 //!
 //! The weight of GELU, `Phi(x)`, is one minus its mirror image, so that
 //!
@@ -10,14 +11,15 @@
 //! GELU(x) = max(x, 0) - |x| Phi(-|x|),    Phi(-a) = 2^P(a)
 //! ```
 //!
-//! with a polynomial `P`, the minimax fit of `log2 Phi(-a)` whose relative error in `a Phi(-a) + 10^-4` is level (by Lawson's
-//! iteration: C. L. Lawson, "Contributions to the Theory of Linear Least Maximum Approximation", 1961). That is one instruction
-//! of the special function unit, where a quotient takes two; it has 16 lanes on a multiprocessor, multiply-adds have 128. Negative
-//! arguments keep their relative accuracy. Both forms of GELU differ in `P` alone. Larger arguments than `GELU_LIMIT`
-//! count as that, since their weight is nothing in the results' type, and polynomials go anywhere beyond the fit.
+//! with a polynomial `P`, the minimax fit of `log2 Phi(-a)` whose relative error in `a Phi(-a) + 10^-4` is level (by
+//! Lawson's iteration: C. L. Lawson, "Contributions to the Theory of Linear Least Maximum Approximation", 1961). That
+//! is one instruction of the special function unit, where a quotient takes two; it has 16 lanes on a multiprocessor,
+//! multiply-adds have 128. Negative arguments keep their relative accuracy. Both forms of GELU differ in `P` alone.
+//! Larger arguments than `GELU_LIMIT` count as that, since their weight is nothing in the results' type, and
+//! polynomials go anywhere beyond the fit.
 //!
-//! On Hopper GELU by tanh is shorter still by the unit's own `tanh`, which is more accurate there than its manual promises
-//! ([`gelu_tanh_of_halves`]).
+//! On Hopper GELU by tanh is shorter still by the unit's own `tanh`, which is more accurate there than its manual
+//! promises ([`gelu_tanh_of_halves`]).
 
 use crate::epilogue::activation::Activation;
 use crate::epilogue::math::{Elementary, polynomial};
@@ -44,8 +46,8 @@ pub trait Rounded {
 /// Results smaller than this have the absolute error of this one.
 pub const GELU_NEAR_ZERO: f64 = 1e-4;
 
-/// Bound on the relative error of [`Activation::Silu`], [`Activation::Sigmoid`] and [`Activation::Tanh`] where they are normal numbers
-/// of f32: the argument of the exponential function has an error of two roundings, and it may be 128.
+/// Bound on the relative error of [`Activation::Silu`], [`Activation::Sigmoid`] and [`Activation::Tanh`] where they are
+/// normal numbers of f32: the argument of the exponential function has an error of two roundings, and it may be 128.
 pub const SIGMOID_ERROR: f64 = 2.0 * 128.0 * (f32::EPSILON as f64);
 
 impl Rounded for bf16 {
@@ -132,13 +134,15 @@ pub fn gelu<T: Rounded, const N: usize>(by_tanh: bool, mut values: [f32; N]) -> 
     values
 }
 
-/// Bound on the error of [`gelu_tanh_of_halves`] relative to the argument's magnitude: half of what the `tanh` of Hopper is off by at most.
+/// Bound on the error of [`gelu_tanh_of_halves`] relative to the argument's magnitude: half of what the `tanh` of
+/// Hopper is off by at most.
 ///
-/// So where results for negative arguments are much smaller than these they are not accurate relative to themselves, no more than
-/// those of cuBLASLt, which uses the same instruction.
+/// So where results for negative arguments are much smaller than these they are not accurate relative to themselves, no
+/// more than those of cuBLASLt, which uses the same instruction.
 pub const GELU_BY_TANH_ERROR: f64 = 6e-6;
 
-/// [GELU by tanh](Activation::GeluTanh) of twice the values, `h + h tanh(u)` with `h` half of the argument, on Hopper: six instructions.
+/// [GELU by tanh](Activation::GeluTanh) of twice the values, `h + h tanh(u)` with `h` half of the argument, on Hopper:
+/// six instructions.
 ///
 /// With a polynomial of `h^2` times `h` for `u = sqrt(2 / pi) (2 h + 0.044715 (2 h)^3)`.
 #[device_inline]
@@ -158,14 +162,16 @@ pub fn gelu_tanh_of_halves<const N: usize>(mut halves: [f32; N]) -> [f32; N] {
 
 /// Bound on the error of [`short_gelu_tanh`] in ulp, in the sense of [`Elementary::GELU_TANH_ULPS`].
 ///
-/// In roundings of half an ulp, for the weight `e / (1 + e)` where it is one half: two of `2^t`, which has four, one each of `1 + e`, of the product
-/// of divisors and of both products with its reciprocal, two of that; and one of the last step.
+/// In roundings of half an ulp, for the weight `e / (1 + e)` where it is one half: two of `2^t`, which has four, one
+/// each of `1 + e`, of the product of divisors and of both products with its reciprocal, two of that; and one of the
+/// last step.
 pub const SHORT_GELU_TANH_ULPS: f64 = 5.0;
 
 /// [`gelu_tanh`](crate::epilogue::math::gelu_tanh) of an even number of f32, in half of its instructions.
 ///
-/// It is the same formula, with `2^t` and the reciprocal by the special function unit. That has an eighth of the lanes that others have, so two values
-/// share one reciprocal, that of the product of their divisors, which lies between 1 and 4.
+/// It is the same formula, with `2^t` and the reciprocal by the special function unit. That has an eighth of the lanes
+/// that others have, so two values share one reciprocal, that of the product of their divisors, which lies between 1
+/// and 4.
 #[device_inline]
 pub fn short_gelu_tanh<const N: usize>(mut values: [f32; N]) -> [f32; N] {
     const { assert!(N.is_multiple_of(2), "pairs") };
@@ -186,7 +192,8 @@ pub fn short_gelu_tanh<const N: usize>(mut values: [f32; N]) -> [f32; N] {
     values
 }
 
-/// GELU by tanh or the exact one, of values to be rounded to half precision, which have been multiplied by [`short_gelu_scale`].
+/// GELU by tanh or the exact one, of values to be rounded to half precision, which have been multiplied by
+/// [`short_gelu_scale`].
 #[device_inline]
 pub(crate) fn short_gelu<T: Rounded, const BY_TANH: bool, const N: usize>(
     values: [f32; N],
@@ -199,7 +206,8 @@ pub(crate) const fn short_gelu_scale(by_tanh: bool) -> f32 {
     if by_tanh { 0.5 } else { 1.0 }
 }
 
-/// [`short_gelu_tanh`] of values of which it has been asked whether there is [another](crate::element::Element::has_short_gelu).
+/// [`short_gelu_tanh`] of values of which it has been asked whether there is
+/// [another](crate::element::Element::has_short_gelu).
 #[device_inline]
 pub(crate) fn gelu_by_tanh<const BY_TANH: bool, const N: usize>(values: [f32; N]) -> [f32; N] {
     short_gelu_tanh(values)

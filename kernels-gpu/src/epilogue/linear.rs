@@ -24,7 +24,8 @@ pub enum BiasAxis {
 }
 
 impl BiasAxis {
-    /// Along which axis of the sums it runs, which are those of the transpose of D where A and B are [swapped](crate::swapped).
+    /// Along which axis of the sums it runs, which are those of the transpose of D where A and B are
+    /// [swapped](crate::swapped).
     #[device_inline]
     const fn of_sums(self, swapped: bool) -> Self {
         match self {
@@ -99,7 +100,8 @@ impl<T: Element> Epilogue<T> for Linear<T> {
 
     #[device_inline]
     fn short(&self) -> Option<Short<T::Acc>> {
-        // What is worked out here stays here: in registers all through the loops before it would take them from the sums.
+        // What is worked out here stays here: in registers all through the loops before it would take them from the
+        // sums.
         let activation = hint::opaque(self.activation as u32);
         let bias_axis = hint::opaque(self.bias_axis as u32);
         let reads_c = self.reads_c();
@@ -229,8 +231,8 @@ impl<T: Element> Epilogue<T> for Linear<T> {
         }
     }
 
-    /// The same for several rows. A bias per column is loaded once, C of all rows at a time, and the activation is applied to a
-    /// row at a time by one copy of its code.
+    /// The same for several rows. A bias per column is loaded once, C of all rows at a time, and the activation is
+    /// applied to a row at a time by one copy of its code.
     #[device_inline]
     unsafe fn apply_rows<const R: usize, const N: usize>(
         &self,
@@ -290,15 +292,16 @@ impl<T: Element> Epilogue<T> for Linear<T> {
     }
 }
 
-/// A word of the epilogue's, looked at each time anew where results are of f32: what is known of it takes a predicate all through the loops before, of which these
-/// leave none.
+/// A word of the epilogue's, looked at each time anew where results are of f32: what is known of it takes a predicate
+/// all through the loops before, of which these leave none.
 #[device_inline]
 fn anew<T: Element>(word: u32) -> u32 {
     if const { size_of::<T>() == size_of::<u32>() } { hint::opaque(word) } else { word }
 }
 
 impl<T: Element> Linear<T> {
-    /// Whether there is a C, asked each time anew where sums are of f32: the answer takes a predicate all through the loops before.
+    /// Whether there is a C, asked each time anew where sums are of f32: the answer takes a predicate all through the
+    /// loops before.
     #[device_inline]
     fn reads_c(&self) -> bool {
         if const { size_of::<T::Acc>() == size_of::<u32>() } {

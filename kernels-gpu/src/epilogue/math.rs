@@ -1,18 +1,18 @@
 //! `exp`, `tanh`, `erf` and GELU by `tanh`, written once for single and double precision.
 //!
 //! The functions use fused multiply-add, multiplication, addition, division, comparison and operations on bits, each
-//! defined to the last bit by IEEE 754, and nothing else. The simulator and the GPU therefore agree in every result that
-//! is not NaN (a NaN stays NaN; its payload is the hardware's). They never panic, and every coefficient becomes an
+//! defined to the last bit by IEEE 754, and nothing else. The simulator and the GPU therefore agree in every result
+//! that is not NaN (a NaN stays NaN; its payload is the hardware's). They never panic, and every coefficient becomes an
 //! immediate operand: no table is read at run time and nothing is kept in local memory.
 //!
-//! The first three share one core. The argument is reduced to `x = n ln 2 + r`, `n` the nearest integer to `x / ln 2` and
-//! `|r| <= ln 2 / 2`, with `ln 2` in two parts the first of which has so few bits that `n` times it is exact (Cody and
-//! Waite, *Software Manual for the Elementary Functions*, 1980); a polynomial then gives `e^r - 1`. `tanh` needs that
-//! difference, free of cancellation; `exp` and `erf` add one to it. [`gelu_tanh`], which the epilogues of many products compute for
-//! each element of D, goes a shorter way of its own.
+//! The first three share one core. The argument is reduced to `x = n ln 2 + r`, `n` the nearest integer to `x / ln 2`
+//! and `|r| <= ln 2 / 2`, with `ln 2` in two parts the first of which has so few bits that `n` times it is exact (Cody
+//! and Waite, *Software Manual for the Elementary Functions*, 1980); a polynomial then gives `e^r - 1`. `tanh` needs
+//! that difference, free of cancellation; `exp` and `erf` add one to it. [`gelu_tanh`], which the epilogues of many
+//! products compute for each element of D, goes a shorter way of its own.
 //!
-//! Every polynomial but those for reciprocals is the minimax fit by the Remez exchange algorithm, computed with 60 digits for the weight that
-//! [`Elementary`] states and then rounded to the type.
+//! Every polynomial but those for reciprocals is the minimax fit by the Remez exchange algorithm, computed with 60
+//! digits for the weight that [`Elementary`] states and then rounded to the type.
 
 use crate::element::Accumulator;
 use cuda_std::device_inline;
@@ -23,8 +23,8 @@ use cuda_std::math::magnitude_up_to_f32;
 /// Coefficients ascend: the constant term comes first. The error bounds are in units in the last place (ulp) of the
 /// exact result, subnormal results included.
 pub trait Elementary: Accumulator {
-    /// `1.5 * 2^p` where `p` is the number of stored fraction bits: a sum with it is rounded to an integer, which is then
-    /// in the lowest bits.
+    /// `1.5 * 2^p` where `p` is the number of stored fraction bits: a sum with it is rounded to an integer, which is
+    /// then in the lowest bits.
     const ROUND: Self;
     /// `log2(e)`.
     const LOG2_E: Self;
@@ -32,17 +32,18 @@ pub trait Elementary: Accumulator {
     const LN_2_HIGH: Self;
     /// `ln 2 - LN_2_HIGH`.
     const LN_2_LOW: Self;
-    /// `(e^r - 1 - r) / r^2` for `|r| <= 1.003 ln 2 / 2`; weight `|r| + 0.01`, so that the relative error of `e^r - 1` is
-    /// level.
+    /// `(e^r - 1 - r) / r^2` for `|r| <= 1.003 ln 2 / 2`; weight `|r| + 0.01`, so that the relative error of `e^r - 1`
+    /// is level.
     const EXPM1: &'static [Self];
     /// `erf(x) / x - 1` in terms of `x^2`, for `0 <= x <= 1`; weight 1.
     const ERF_NEAR: &'static [Self];
-    /// `ln(1 - erf(x))` in terms of `x - 1`, for `1 <= x <= ERF_LIMIT`; weight `1 - erf(x)`, so that the absolute error of
-    /// `erf(x)` is level.
+    /// `ln(1 - erf(x))` in terms of `x - 1`, for `1 <= x <= ERF_LIMIT`; weight `1 - erf(x)`, so that the absolute error
+    /// of `erf(x)` is level.
     const ERF_FAR: &'static [Self];
     /// `(2^f - 1) / f` for `|f| <= 1 / 2`; weight `(|f| + 0.01) / 2^f`, so that the relative error of `2^f` is level.
     const EXP2M1: &'static [Self];
-    /// `1 / (1 + e)` for `0 <= e <= 1` with a relative error that is level: one minus a Chebyshev polynomial, over `1 + e`.
+    /// `1 / (1 + e)` for `0 <= e <= 1` with a relative error that is level: one minus a Chebyshev polynomial, over `1 +
+    /// e`.
     const RECIPROCAL: &'static [Self];
     /// Steps of Newton's iteration, each of which squares the error, from there to the last bits.
     const RECIPROCAL_STEPS: u32;
@@ -52,7 +53,8 @@ pub trait Elementary: Accumulator {
     const TANH_LIMIT: Self;
     /// From here on `erf(x)` rounds to one.
     const ERF_LIMIT: Self;
-    /// Where the exponent `log2(e^(2u))` of [`gelu_tanh`] rounds to the one whose negative belongs to the subnormal numbers and zero.
+    /// Where the exponent `log2(e^(2u))` of [`gelu_tanh`] rounds to the one whose negative belongs to the subnormal
+    /// numbers and zero.
     const GELU_TANH_LIMIT: Self;
     /// Bound on the error of [`exp`], in ulp.
     const EXP_ULPS: f64;
@@ -102,7 +104,8 @@ macro_rules! bit_operations {
     };
 }
 
-/// Largest errors over all 2^32 arguments: exp 1.06, tanh 1.90, erf 1.19, gelu_tanh 2.98 ulp. The bounds are these, rounded up.
+/// Largest errors over all 2^32 arguments: exp 1.06, tanh 1.90, erf 1.19, gelu_tanh 2.98 ulp. The bounds are these,
+/// rounded up.
 impl Elementary for f32 {
     bit_operations!(f32, u32);
 
@@ -148,7 +151,8 @@ impl Elementary for f32 {
 }
 
 /// Largest errors found in three million random arguments of each function, and for `tanh` in as many more between 0.17
-/// and 0.24, where it is worst: exp 0.98, tanh 2.11, erf 1.17 ulp; gelu_tanh 2.37 ulp in a million. The bounds leave room for what a sample misses.
+/// and 0.24, where it is worst: exp 0.98, tanh 2.11, erf 1.17 ulp; gelu_tanh 2.37 ulp in a million. The bounds leave
+/// room for what a sample misses.
 impl Elementary for f64 {
     bit_operations!(f64, u64);
 
@@ -264,8 +268,8 @@ pub fn tanh<A: Elementary>(x: A) -> A {
 /// for infinity, NaN for NaN.
 #[device_inline]
 pub fn erf<A: Elementary>(x: A) -> A {
-    // Both, whichever is wanted: on the GPU some lanes of a warp want one and some the other, and code without branches can be
-    // mixed with that for other arguments.
+    // Both, whichever is wanted: on the GPU some lanes of a warp want one and some the other, and code without branches
+    // can be mixed with that for other arguments.
     let near = A::fma(x, polynomial(A::ERF_NEAR, A::mul(x, x)), x);
     let beyond_one = A::add(x.magnitude_up_to(A::ERF_LIMIT), minus(A::ONE));
     let (n, fraction) = reduced_expm1(polynomial(A::ERF_FAR, beyond_one));
@@ -274,7 +278,8 @@ pub fn erf<A: Elementary>(x: A) -> A {
     if x.magnitude() < A::ONE { near } else { far }
 }
 
-/// `x (1 + tanh(u)) / 2` with `u = sqrt(2 / pi) (x + 0.044715 x^3)`: zero for minus infinity, infinity for infinity, NaN for NaN.
+/// `x (1 + tanh(u)) / 2` with `u = sqrt(2 / pi) (x + 0.044715 x^3)`: zero for minus infinity, infinity for infinity,
+/// NaN for NaN.
 ///
 /// The weight `(1 + tanh(u)) / 2` is `1 / (1 + e^(-2u))`, which is one minus its mirror image, so that
 ///
@@ -282,13 +287,14 @@ pub fn erf<A: Elementary>(x: A) -> A {
 /// gelu_tanh(x) = max(x, 0) - |x| w,    w = e / (1 + e),    e = e^(-2 |u|) = 2^t
 /// ```
 ///
-/// `t` is an odd polynomial of `|x|`, so `2^t` is computed without a logarithm's two parts, and `1 + e` lies between 1 and 2, so that
-/// two or three steps of Newton's iteration from a polynomial take the place of a division with its cases. No step depends on the
-/// sign of `x` but the last. `|x|` is cut off where `2^t` is no normal number any more: there the weight is zero.
+/// `t` is an odd polynomial of `|x|`, so `2^t` is computed without a logarithm's two parts, and `1 + e` lies between 1
+/// and 2, so that two or three steps of Newton's iteration from a polynomial take the place of a division with its
+/// cases. No step depends on the sign of `x` but the last. `|x|` is cut off where `2^t` is no normal number any more:
+/// there the weight is zero.
 ///
-/// The error is at most [`GELU_TANH_ULPS`](Elementary::GELU_TANH_ULPS), for negative `x` that many times `1 + |t|`, as an error of
-/// `t` counts the more the larger it is. Only a negative result that is closer to zero than [`GELU_TANH_TAIL`] times the smallest
-/// normal number may have an error of that size.
+/// The error is at most [`GELU_TANH_ULPS`](Elementary::GELU_TANH_ULPS), for negative `x` that many times `1 + |t|`, as
+/// an error of `t` counts the more the larger it is. Only a negative result that is closer to zero than
+/// [`GELU_TANH_TAIL`] times the smallest normal number may have an error of that size.
 #[device_inline]
 pub fn gelu_tanh<A: Elementary>(x: A) -> A {
     const FACTOR: f64 = -2.302_208_198_144_325; // -2 sqrt(2 / pi) log2(e)
@@ -314,8 +320,8 @@ pub fn gelu_tanh<A: Elementary>(x: A) -> A {
 /// Times the smallest normal number, what [`gelu_tanh`] may take for zero.
 pub const GELU_TANH_TAIL: f64 = 32.0;
 
-/// `(n, e^r - 1)` for `x = n ln 2 + r`, so that `e^x = 2^n (1 + (e^r - 1))`; needs `|x| <= EXP_LIMIT`. For NaN the second
-/// part is NaN and the first anything.
+/// `(n, e^r - 1)` for `x = n ln 2 + r`, so that `e^x = 2^n (1 + (e^r - 1))`; needs `|x| <= EXP_LIMIT`. For NaN the
+/// second part is NaN and the first anything.
 #[device_inline]
 fn reduced_expm1<A: Elementary>(x: A) -> (i32, A) {
     let shifted = A::fma(x, A::LOG2_E, A::ROUND);

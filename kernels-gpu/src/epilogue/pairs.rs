@@ -1,8 +1,9 @@
 //! Sums as tensor cores leave them in the lanes of a warp: pairs of neighbouring columns in two rows.
 //!
-//! Of each 8 columns by 16 rows a lane holds a pair in one of the upper eight rows and one in the same columns of the row eight below
-//! ([`cuda_std::wgmma`]). An epilogue that works on several such at once has enough to do while it waits for one thing or another:
-//! for what it reads from memory, and for the result of one instruction before the next.
+//! Of each 8 columns by 16 rows a lane holds a pair in one of the upper eight rows and one in the same columns of the
+//! row eight below ([`cuda_std::wgmma`]). An epilogue that works on several such at once has enough to do while it
+//! waits for one thing or another: for what it reads from memory, and for the result of one instruction before the
+//! next.
 
 use crate::element::Element;
 use crate::params::MatrixRef;
@@ -27,8 +28,8 @@ pub const COLS: usize = PAIRS * STEP as usize;
 /// Values of a lane: `[row][pair][column]`.
 pub type Pairs<A> = [[[A; 2]; PAIRS]; ROWS];
 
-/// A pair of elements as it comes from memory. Two of 16 bits are in the first word, the first element in its lower half, and the second
-/// word is zero, which takes no register; of 32 bits each has a word.
+/// A pair of elements as it comes from memory. Two of 16 bits are in the first word, the first element in its lower
+/// half, and the second word is zero, which takes no register; of 32 bits each has a word.
 pub type Words = [u32; 2];
 
 /// Whether elements of `T` share a word: if not they have one each.
@@ -82,13 +83,14 @@ pub struct PairsAt {
     pub col: u32,
     /// Rows of D.
     pub m: u32,
-    /// The column behind the last that is stored: that behind the last of D, or of the tile where tiles [fit](crate::warpgroup::fit). No address is to be
-    /// worked out from it.
+    /// The column behind the last that is stored: that behind the last of D, or of the tile where tiles
+    /// [fit](crate::warpgroup::fit). No address is to be worked out from it.
     pub n: u32,
-    /// Whether it is not D but its transpose that all this is said of, since [A and B are swapped](crate::swapped): a pair is of rows below each other then. The same
-    /// for all of a kernel, to which it is a constant.
+    /// Whether it is not D but its transpose that all this is said of, since [A and B are swapped](crate::swapped): a
+    /// pair is of rows below each other then. The same for all of a kernel, to which it is a constant.
     pub swapped: bool,
-    /// Whether what follows from a matrix is to be worked out anew for each turn, since registers are scarce. The same for all of a kernel, too.
+    /// Whether what follows from a matrix is to be worked out anew for each turn, since registers are scarce. The same
+    /// for all of a kernel, too.
     pub is_scarce: bool,
 }
 
@@ -185,7 +187,8 @@ impl PairsAt {
         unsafe { self.load_row(vector.add(self.col.into()), true, whole) }
     }
 
-    /// The elements of a vector that has one for each row of D, those of both rows as a pair; zero where there are none.
+    /// The elements of a vector that has one for each row of D, those of both rows as a pair; zero where there are
+    /// none.
     ///
     /// # Safety
     /// The vector is valid for its length.
@@ -200,8 +203,8 @@ impl PairsAt {
         }))
     }
 
-    /// The pairs of a row whose first element in these columns is at `row`: both elements of a pair together where pairs are
-    /// `whole`, that is, lie in D or not and are aligned.
+    /// The pairs of a row whose first element in these columns is at `row`: both elements of a pair together where
+    /// pairs are `whole`, that is, lie in D or not and are aligned.
     ///
     /// # Safety
     /// If the row is there, it is valid up to D's last column.
@@ -257,15 +260,16 @@ pub struct FetchedVectors {
 /// Lanes that have the pairs of a row.
 const LANES_OF_ROW: u32 = STEP / 2;
 
-/// Which [`COLS`] columns this lane fetches the elements of vectors for: all lanes together those of 8 times as many, each once.
+/// Which [`COLS`] columns this lane fetches the elements of vectors for: all lanes together those of 8 times as many,
+/// each once.
 #[device_inline]
 pub fn turn_of_lane() -> u32 {
     warp::lane_id() / LANES_OF_ROW
 }
 
 impl FetchedVectors {
-    /// What this lane needs for the `turn`-th [`COLS`] columns, of what all lanes have fetched of `T` for those of their
-    /// [turns](turn_of_lane).
+    /// What this lane needs for the `turn`-th [`COLS`] columns, of what all lanes have fetched of `T` for those of
+    /// their [turns](turn_of_lane).
     ///
     /// # Safety
     /// All lanes of the warp get here together; there are at most 8 turns.

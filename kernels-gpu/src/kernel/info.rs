@@ -22,8 +22,8 @@ pub struct Reducer {
 /// The reducer of a row, as it is: one where K is split and none otherwise, which takes the row's parameters.
 ///
 /// # Panics
-/// Where it is not so, which makes the table a compile-time error: without one nobody would write D, and one for another epilogue would read its parameters
-/// from what they are not.
+/// Where it is not so, which makes the table a compile-time error: without one nobody would write D, and one for
+/// another epilogue would read its parameters from what they are not.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const fn checked_reducer<K: super::GemmKernel, E: crate::epilogue::Epilogue<K::Target>>(
     reducer: Option<Reducer>,
@@ -49,7 +49,8 @@ pub const fn checked_reducer<K: super::GemmKernel, E: crate::epilogue::Epilogue<
 /// A kernel of the table, as a value: what the host needs to choose, launch and report it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelInfo {
-    /// Its name, unique. That of its PTX entry is the same, unless it [shares](crate::gemm_kernels) one with another kernel.
+    /// Its name, unique. That of its PTX entry is the same, unless it [shares](crate::gemm_kernels) one with another
+    /// kernel.
     pub name: &'static str,
     /// The idea it stands for.
     pub rung: Rung,
@@ -59,7 +60,8 @@ pub struct KernelInfo {
     pub target: Dtype,
     /// How A and B are stored.
     pub layouts: Layouts,
-    /// How they lie in memory when it multiplies them: in the same way, unless a launch before it [transposes](crate::prepare::transposed) them.
+    /// How they lie in memory when it multiplies them: in the same way, unless a launch before it
+    /// [transposes](crate::prepare::transposed) them.
     pub multiplied: Layouts,
     /// In which order it adds up products.
     pub summation: Summation,
@@ -75,7 +77,8 @@ pub struct KernelInfo {
     pub keeps_pace: bool,
     /// Whether it [swaps A and B](crate::swapped), and the launch passes the transposed product.
     pub swapped: bool,
-    /// Whether its tiles may have [fewer columns](crate::warpgroup::fit) than `tile` says, or rows where A and B are swapped.
+    /// Whether its tiles may have [fewer columns](crate::warpgroup::fit) than `tile` says, or rows where A and B are
+    /// swapped.
     pub fits: bool,
     /// Whether its blocks can go through all products of a batch.
     pub walks_batches: bool,
@@ -101,8 +104,8 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
-    /// In how many [halves](mod@crate::prepare::split) it takes each element of the factors, which a launch before it makes of them: two, one alone, or none
-    /// where it takes the factors as they are.
+    /// In how many [halves](mod@crate::prepare::split) it takes each element of the factors, which a launch before it
+    /// makes of them: two, one alone, or none where it takes the factors as they are.
     pub const fn halves(&self) -> u32 {
         match self.summation {
             Summation::Halves => 2,
@@ -134,7 +137,8 @@ impl KernelInfo {
         matches!(self.rung, Rung::Warpgroup) && self.tile.bm <= M as u32
     }
 
-    /// Rows and columns of the matrix that its blocks walk over, of an `m x n` matrix D: those of the transpose where it [swaps A and B](crate::swapped).
+    /// Rows and columns of the matrix that its blocks walk over, of an `m x n` matrix D: those of the transpose where
+    /// it [swaps A and B](crate::swapped).
     pub const fn walked(&self, m: u32, n: u32) -> (u32, u32) {
         if self.swapped { (n, m) } else { (m, n) }
     }
@@ -152,8 +156,8 @@ impl KernelInfo {
         }
     }
 
-    /// Blocks of a cluster that lie one above the other in the matrix that its blocks [walk over](Self::walked): they share the factor across the width of
-    /// their tiles.
+    /// Blocks of a cluster that lie one above the other in the matrix that its blocks [walk over](Self::walked): they
+    /// share the factor across the width of their tiles.
     pub const fn sharing_width(&self) -> u32 {
         let (above, beside) = (self.cluster / self.cluster_cols, self.cluster_cols);
         self.walked(above, beside).0
@@ -181,9 +185,9 @@ impl KernelInfo {
         self.walked(above * self.tile.bm, beside * self.tile.bn).0
     }
 
-    /// Tiles of an `m x n` matrix D, or all blocks where each is that of a [cluster](Schedule::ClusterK): the blocks of a launch, all along
-    /// x, unless the schedule says otherwise; of each product, in a batch. Those that clusters take are counted together, those outside of
-    /// D among them.
+    /// Tiles of an `m x n` matrix D, or all blocks where each is that of a [cluster](Schedule::ClusterK): the blocks of
+    /// a launch, all along x, unless the schedule says otherwise; of each product, in a batch. Those that clusters take
+    /// are counted together, those outside of D among them.
     pub const fn blocks(&self, m: u32, n: u32) -> u64 {
         if matches!(self.schedule, Schedule::ClusterK) {
             return m.div_ceil(self.tile.bm) as u64

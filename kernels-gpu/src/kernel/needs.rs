@@ -13,7 +13,8 @@ pub enum Needs {
     TensorCores,
     /// Tensor cores that multiply f64 ([`cuda_std::mma::double`]): compute capability 8.0 and later. Not all are fast.
     DoubleTensorCores,
-    /// The same, and [clusters](cuda_std::cluster) of blocks: compute capability 9.0, for which alone kernels are compiled that have them.
+    /// The same, and [clusters](cuda_std::cluster) of blocks: compute capability 9.0, for which alone kernels are
+    /// compiled that have them.
     DoubleTensorCoresInClusters,
     /// Warpgroups that hand registers over to others ([`cuda_std::registers`]): compute capability 9.0.
     RegisterTransfers,
@@ -60,8 +61,8 @@ impl Needs {
         }
     }
 
-    /// Whether PTX that is compiled for this compute capability has it, or for its features of exactly this one (the `a` of `sm_90a`): [`met_by_target`](Self::met_by_target), as
-    /// the host sees it.
+    /// Whether PTX that is compiled for this compute capability has it, or for its features of exactly this one (the
+    /// `a` of `sm_90a`): [`met_by_target`](Self::met_by_target), as the host sees it.
     pub const fn met_by_ptx(self, (major, _): (u32, u32), has_own_features: bool) -> bool {
         match self {
             Needs::Nothing => true,

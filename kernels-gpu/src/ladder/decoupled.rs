@@ -1,18 +1,19 @@
 //! Warps that wait for data instead of for one another.
 //!
-//! A block's barrier holds every warp until the slowest has come. In [`crate::ladder::warp_tiled`] there is one a slice, and with
-//! thread tiles so large that only two warps fit on each of a multiprocessor's four schedulers, nobody is left to multiply while
-//! they wait. Here every stage has two memory barriers ([`cuda_std::mbarrier`]) instead: one completes when all threads' copies
-//! to it have arrived (*full*), the other when all warps have read it (*empty*). A warp that arrives at a barrier goes on; it
-//! waits only for what it needs, and of that most has long come, because slices are copied `STAGES - 2` ahead: the stage that
-//! is overwritten is one that the slowest warp has left when the fastest is less than a slice ahead of it.
+//! A block's barrier holds every warp until the slowest has come. In [`crate::ladder::warp_tiled`] there is one a
+//! slice, and with thread tiles so large that only two warps fit on each of a multiprocessor's four schedulers, nobody
+//! is left to multiply while they wait. Here every stage has two memory barriers ([`cuda_std::mbarrier`]) instead: one
+//! completes when all threads' copies to it have arrived (*full*), the other when all warps have read it (*empty*). A
+//! warp that arrives at a barrier goes on; it waits only for what it needs, and of that most has long come, because
+//! slices are copied `STAGES - 2` ahead: the stage that is overwritten is one that the slowest warp has left when the
+//! fastest is less than a slice ahead of it.
 //!
-//! A slice is multiplied in rounds of [`ROUND`] values of k, so that the loop that runs all the time is small enough for the
-//! instruction cache. The copies of a slice stand apart from the multiplications of its first round: while one warp of a
-//! scheduler issues copies the other multiplies.
+//! A slice is multiplied in rounds of [`ROUND`] values of k, so that the loop that runs all the time is small enough
+//! for the instruction cache. The copies of a slice stand apart from the multiplications of its first round: while one
+//! warp of a scheduler issues copies the other multiplies.
 //!
-//! Gain: 1.02 times the speed of the best rung below at 4096, 1.03 times at 2048 (f32, H200). Without its copies, which share
-//! the way to shared memory with the loads, the loop runs 8 % faster: that is what is left to hide.
+//! Gain: 1.02 times the speed of the best rung below at 4096, 1.03 times at 2048 (f32, H200). Without its copies, which
+//! share the way to shared memory with the loads, the loop runs 8 % faster: that is what is left to hide.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -30,7 +31,8 @@ use cuda_std::{device_inline, thread, unroll};
 /// Values of k that are multiplied without a branch: those after which swizzled slices look the same again.
 pub const ROUND: usize = SWIZZLED_ROWS;
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the
+/// layouts `L`.
 pub struct Decoupled<
     T,
     const BM: usize,
@@ -75,8 +77,8 @@ impl<
         let thread = thread::thread_idx_x();
         let ahead = (STAGES - 2) * BK as u32;
 
-        // SAFETY: the launch keeps the kernel's contract. Every thread copies its share of each slice and every warp reads each
-        // slice, in order, as the ring asks; all threads count to the same k.
+        // SAFETY: the launch keeps the kernel's contract. Every thread copies its share of each slice and every warp
+        // reads each slice, in order, as the ring asks; all threads count to the same k.
         unsafe {
             let mut ring = Ring::<STAGES>::new(
                 shared_bytes::<Self>(),

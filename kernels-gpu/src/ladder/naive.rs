@@ -4,8 +4,8 @@
 //! reads of B are coalesced and their reads of A are the same address; still every product costs two loads from global
 //! memory, and each operand is fetched again by every thread that needs it. This is the baseline of the ladder.
 //!
-//! Where B is transposed its columns are rows in memory, and each thread of a warp reads from a place of its own: such reads
-//! cannot be coalesced, and become so only by way of shared memory ([`crate::ladder::tiled`]).
+//! Where B is transposed its columns are rows in memory, and each thread of a warp reads from a place of its own: such
+//! reads cannot be coalesced, and become so only by way of shared memory ([`crate::ladder::tiled`]).
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;

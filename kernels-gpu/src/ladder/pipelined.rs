@@ -1,22 +1,24 @@
 //! Software pipelining: slices travel to shared memory in the background, several stages ahead of the multiplications.
 //!
 //! In [`crate::ladder::double_buffered`] the next slices pass through registers, and a thread waits for them after each
-//! multiplication. Here each thread only *issues* copies ([`cuda_std::async_copy`]), which need no registers, and waits for
-//! the group of copies that it issued `STAGES - 1` slices ago. The loop is a software pipeline in three parts (M. Lam,
-//! "Software Pipelining: An Effective Scheduling Technique for VLIW Machines", PLDI 1988):
+//! multiplication. Here each thread only *issues* copies ([`cuda_std::async_copy`]), which need no registers, and waits
+//! for the group of copies that it issued `STAGES - 1` slices ago. The loop is a software pipeline in three parts (M.
+//! Lam, "Software Pipelining: An Effective Scheduling Technique for VLIW Machines", PLDI 1988):
 //!
 //! - prologue: the copies of the first `STAGES - 1` slices are issued;
 //! - steady state: wait for the oldest slice, issue the copies of the slice `STAGES - 1` ahead, multiply;
 //! - epilogue: the same without copies, for the last `STAGES - 1` slices.
 //!
-//! One barrier a slice does two things: it shows the slice that has arrived to all threads, and it says that all of them are
-//! done with the slice before, whose stage the next copies overwrite. So the barrier is after the wait and before the copies.
+//! One barrier a slice does two things: it shows the slice that has arrived to all threads, and it says that all of
+//! them are done with the slice before, whose stage the next copies overwrite. So the barrier is after the wait and
+//! before the copies.
 //!
 //! A copy cannot convert, so this is for element types that are their own accumulators: f32 and f64. Slices of half
 //! precision would have to be widened on the way (see [`crate::slices`]).
 //!
-//! Gain: 1.02 times the speed of [`crate::ladder::double_buffered`] at 4096, where the latency was hidden already; at 1024, where a
-//! block's tile of 64 x 128 keeps more multiprocessors busy, 1.15 times that of its 64 x 64 variant (f32, H200).
+//! Gain: 1.02 times the speed of [`crate::ladder::double_buffered`] at 4096, where the latency was hidden already; at
+//! 1024, where a block's tile of 64 x 128 keeps more multiprocessors busy, 1.15 times that of its 64 x 64 variant (f32,
+//! H200).
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -72,9 +74,9 @@ impl<
         let mut sums = ThreadTile::<Self, TM, TN>::new();
         let ahead = (STAGES - 1) * BK as u32;
 
-        // SAFETY: the launch keeps the kernel's contract; every thread waits for its copies of a slice, and a barrier lies
-        // between that and the first use, and between the last use and the next copies to the same stage. All threads of
-        // the block count to the same k.
+        // SAFETY: the launch keeps the kernel's contract; every thread waits for its copies of a slice, and a barrier
+        // lies between that and the first use, and between the last use and the next copies to the same stage. All
+        // threads of the block count to the same k.
         unsafe {
             for stage in 0..STAGES - 1 {
                 stager.copy(stage * BK as u32, stage);

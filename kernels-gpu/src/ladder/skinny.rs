@@ -1,18 +1,18 @@
 //! Products in which D has a few rows or a few columns: the speed of memory.
 //!
-//! With a handful of rows of A there is next to nothing to reuse: every element of B takes part in so few multiply-adds that a
-//! GPU waits for memory whatever else it does. So the large factor is read once, straight to registers, in vectors of 16 bytes and
-//! many of them in flight at a time. The small factor comes from the caches.
+//! With a handful of rows of A there is next to nothing to reuse: every element of B takes part in so few multiply-adds
+//! that a GPU waits for memory whatever else it does. So the large factor is read once, straight to registers, in
+//! vectors of 16 bytes and many of them in flight at a time. The small factor comes from the caches.
 //!
-//! A thread owns a vector of places along the *long* axis of D and up to `ROWS` along the *short* one. That leaves few threads for all of K:
-//! so `GROUPS` groups of them share it as in [`crate::ladder::sliced_k`], and their sums meet in shared memory. Where even that leaves
-//! multiprocessors idle, blocks share it too ([`Schedule::SplitK`]); but where they do not a block has all of its sums, and ends in
-//! the epilogue by itself. Two things may differ:
+//! A thread owns a vector of places along the *long* axis of D and up to `ROWS` along the *short* one. That leaves few
+//! threads for all of K: so `GROUPS` groups of them share it as in [`crate::ladder::sliced_k`], and their sums meet in
+//! shared memory. Where even that leaves multiprocessors idle, blocks share it too ([`Schedule::SplitK`]); but where
+//! they do not a block has all of its sums, and ends in the epilogue by itself. Two things may differ:
 //!
-//! - Which factor is the large one: B where D has few rows ([`FewRows`]), A where it has few columns ([`FewCols`]). The second
-//!   is the first for the transposes, `D^T = B^T A^T`, and nothing here but the last store knows of it.
-//! - How it lies in memory: together lie elements along the long axis, or along k. A thread's vectors lie the same way, and so do
-//!   neighbouring threads: they own neighbouring places, or are of neighbouring groups.
+//! - Which factor is the large one: B where D has few rows ([`FewRows`]), A where it has few columns ([`FewCols`]). The
+//!   second is the first for the transposes, `D^T = B^T A^T`, and nothing here but the last store knows of it.
+//! - How it lies in memory: together lie elements along the long axis, or along k. A thread's vectors lie the same way,
+//!   and so do neighbouring threads: they own neighbouring places, or are of neighbouring groups.
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
@@ -46,15 +46,16 @@ impl Side for FewCols {
     const TRANSPOSED: bool = true;
 }
 
-/// Elements of 2 bytes, the shortest, in a vector: most places of a thread, and most values of k that it multiplies together.
+/// Elements of 2 bytes, the shortest, in a vector: most places of a thread, and most values of k that it multiplies
+/// together.
 const MOST_IN_VECTOR: usize = vector_len::<f16>();
 
 /// Slices of the large factor whose loads are in flight together.
 const IN_FLIGHT: usize = 2;
 
-/// The kernel for tiles of `ROWS` places along the short axis and `LONG` along the long one, `GROUPS` groups that share the depth,
-/// the short axis `S`, factors in the layouts `L`, and results of `D`. A thread has a vector of places, and a slice a vector of values
-/// of k for each group.
+/// The kernel for tiles of `ROWS` places along the short axis and `LONG` along the long one, `GROUPS` groups that share
+/// the depth, the short axis `S`, factors in the layouts `L`, and results of `D`. A thread has a vector of places, and
+/// a slice a vector of values of k for each group.
 pub struct Skinny<
     T,
     const ROWS: usize,
@@ -234,8 +235,8 @@ impl<
     /// Whether elements of the large factor lie together along the long axis.
     const ALONG: bool = matches!(layouts_of_factors(L::LAYOUTS, S::TRANSPOSED).b, Layout::RowMajor);
 
-    /// Sums from one place to the next in shared memory: those of all groups, and one more, so that neither threads of one group
-    /// nor of all groups meet in a bank.
+    /// Sums from one place to the next in shared memory: those of all groups, and one more, so that neither threads of
+    /// one group nor of all groups meet in a bank.
     const STRIDE: usize = GROUPS + 1;
 
     /// Where the sum of a group for a place of the tile lies in shared memory.
@@ -270,8 +271,8 @@ impl<
         sums
     }
 
-    /// Adds a thread's values of k of `SLICES` slices, from `k` on. All loads come first, those of the large factor before those
-    /// of the small one.
+    /// Adds a thread's values of k of `SLICES` slices, from `k` on. All loads come first, those of the large factor
+    /// before those of the small one.
     #[device_inline]
     unsafe fn add<const SLICES: usize, const R: usize>(
         factors: &Factors<T>,
@@ -320,8 +321,8 @@ impl<
         });
     }
 
-    /// Loads vector `i` of a thread's part of a slice: places for `k + i`, or values of k for place `long + i`. What lies outside
-    /// is zero.
+    /// Loads vector `i` of a thread's part of a slice: places for `k + i`, or values of k for place `long + i`. What
+    /// lies outside is zero.
     #[device_inline]
     unsafe fn load(
         factors: &Factors<T>,

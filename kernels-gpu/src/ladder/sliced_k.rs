@@ -1,20 +1,21 @@
 //! Small tiles for small D: groups of warps share the depth of a tile.
 //!
-//! 1024 x 1024 has 32 tiles of 128 x 256, and 132 multiprocessors wait for one. Cutting K among blocks gives all of them work, but
-//! their sums have to travel through memory ([`crate::ladder::split_k`], [`crate::ladder::stream_k`]). Of tiles of 64 x 128 there are 128; but as a
-//! multiprocessor needs eight warps that multiply to be busy, and an 8 x 16 thread tile to have few loads to each multiply-add, the
-//! tile is too small for them.
+//! 1024 x 1024 has 32 tiles of 128 x 256, and 132 multiprocessors wait for one. Cutting K among blocks gives all of
+//! them work, but their sums have to travel through memory ([`crate::ladder::split_k`], [`crate::ladder::stream_k`]).
+//! Of tiles of 64 x 128 there are 128; but as a multiprocessor needs eight warps that multiply to be busy, and an 8 x
+//! 16 thread tile to have few loads to each multiply-add, the tile is too small for them.
 //!
-//! So here four groups of two warps each own the whole tile, and every slice of A and B is cut in four along its depth: the first
-//! group multiplies the first 16 of its 64 values of k, the second the next, and so on. Nothing else changes in the main loop. At
-//! the end there are four sums of each element of D, all of them on the same multiprocessor: on their way through shared memory,
-//! which they take anyway, they are added up ([`crate::thread_tile::store_rows`]).
+//! So here four groups of two warps each own the whole tile, and every slice of A and B is cut in four along its depth:
+//! the first group multiplies the first 16 of its 64 values of k, the second the next, and so on. Nothing else changes
+//! in the main loop. At the end there are four sums of each element of D, all of them on the same multiprocessor: on
+//! their way through shared memory, which they take anyway, they are added up ([`crate::thread_tile::store_rows`]).
 //!
-//! The price is that twice as much is copied for each multiply-add as with tiles of 128 x 256. So this is for D that has too few of
-//! those. With eight groups of one warp each tiles are smaller still: 48 x 96, of which 768 x 768 has 128, and 32 x 64 for 512 x 512.
+//! The price is that twice as much is copied for each multiply-add as with tiles of 128 x 256. So this is for D that
+//! has too few of those. With eight groups of one warp each tiles are smaller still: 48 x 96, of which 768 x 768 has
+//! 128, and 32 x 64 for 512 x 512.
 //!
-//! As a slice is so little to multiply, the producers' instructions weigh more than elsewhere: where factors lie as slices do, or are
-//! [transposed](crate::prepare::transposed) before, slices come in [bulk](crate::slices::in_bulk).
+//! As a slice is so little to multiply, the producers' instructions weigh more than elsewhere: where factors lie as
+//! slices do, or are [transposed](crate::prepare::transposed) before, slices come in [bulk](crate::slices::in_bulk).
 //!
 //! Gain of that: 1.03 times the speed at 1024 in TN, 1.06 in NT with both factors transposed before (f32, H200).
 
@@ -34,8 +35,8 @@ use crate::tile::grouped_block_tile;
 use core::marker::PhantomData;
 use cuda_std::{device_inline, shared};
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
-/// depth, and factors in the layouts `L`, of which slices come in the way `H`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that
+/// share the depth, and factors in the layouts `L`, of which slices come in the way `H`.
 pub struct SlicedK<
     T,
     const BM: usize,
@@ -84,8 +85,8 @@ impl<
     #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = grouped_block_tile(&Self::TILE, p.m, p.n);
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices.
         unsafe {
             let mut ring = H::ring::<Self, STAGES>();
             if is_producer::<Self>() {

@@ -1,10 +1,11 @@
 //! Several blocks for one tile of D, each of which sums over a slice of K.
 //!
 //! A product with few tiles leaves multiprocessors idle, however deep it is: 256 x 256 has 8 tiles of 64 x 128 for 132
-//! multiprocessors. Here as many blocks as it takes share a tile. Each runs the main loop of [`crate::ladder::warp_tiled`] over a slice
-//! of K and stores its sums to a workspace as they are; a second launch ([`crate::schedule::reduce`]) adds the slices up, always in the
-//! same order, and applies the epilogue. What that costs is one launch and, for each slice, a store and a load of D in the
-//! sums' type; so slices are as many as fill the device once, and no more.
+//! multiprocessors. Here as many blocks as it takes share a tile. Each runs the main loop of
+//! [`crate::ladder::warp_tiled`] over a slice of K and stores its sums to a workspace as they are; a second launch
+//! ([`crate::schedule::reduce`]) adds the slices up, always in the same order, and applies the epilogue. What that
+//! costs is one launch and, for each slice, a store and a load of D in the sums' type; so slices are as many as fill
+//! the device once, and no more.
 //!
 //! Factors may lie in any layout ([`crate::slices::copies`]).
 
@@ -18,7 +19,8 @@ use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::device_inline;
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, 2 to 4 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, 2 to 4 stages, and factors in the layouts
+/// `L`.
 pub struct SplitK<
     T,
     const BM: usize,

@@ -1,7 +1,8 @@
 //! Several blocks for one tile of [`crate::ladder::sliced_k`], each for a slice of K.
 //!
-//! [`crate::ladder::split_k`] with the warps of `sliced_k`: that makes work for all multiprocessors of a quarter of the tiles that they would
-//! need otherwise. Groups of warps share the depth of a block's slice, and blocks the depth of the tile.
+//! [`crate::ladder::split_k`] with the warps of `sliced_k`: that makes work for all multiprocessors of a quarter of the
+//! tiles that they would need otherwise. Groups of warps share the depth of a block's slice, and blocks the depth of
+//! the tile.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -20,8 +21,8 @@ use crate::tile::block_tile;
 use core::marker::PhantomData;
 use cuda_std::{device_inline, shared};
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
-/// depth, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that
+/// share the depth, and factors in the layouts `L`.
 pub struct SplitSlicedK<
     T,
     const BM: usize,
@@ -63,8 +64,8 @@ impl<
         let origin = block_tile(&Self::TILE, p.n);
         let (slice, first) = p.slice_of_block();
         let mut slice = slice.with_epilogue(Unchanged);
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices.
         unsafe {
             let mut ring = ring::<Self, STAGES>();
             if is_producer::<Self>() {

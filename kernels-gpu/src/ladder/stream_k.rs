@@ -1,18 +1,19 @@
 //! No multiprocessor idle at the end: the last tiles are cut wherever it takes to give all of them the same to do.
 //!
-//! 4096 x 4096 has 512 tiles of 128 x 256 for 132 multiprocessors that take one each: in the fourth round there is work for 116
-//! of them. At 4097 x 4097 there are 561 tiles, and in the fifth round 33 multiprocessors work while 99 wait. Here the tiles of
-//! the last round are *shared* ([`crate::schedule::shares`]): all multiprocessors take equal parts of all their slices of k, as if they
-//! lay in one row, whether that ends in the midst of a tile or not. A block whose part does so leaves its sums to the one that
-//! has the end of the tile ([`crate::schedule::hand_over`]), which adds them to its own and stores the tile.
+//! 4096 x 4096 has 512 tiles of 128 x 256 for 132 multiprocessors that take one each: in the fourth round there is work
+//! for 116 of them. At 4097 x 4097 there are 561 tiles, and in the fifth round 33 multiprocessors work while 99 wait.
+//! Here the tiles of the last round are *shared* ([`crate::schedule::shares`]): all multiprocessors take equal parts of
+//! all their slices of k, as if they lay in one row, whether that ends in the midst of a tile or not. A block whose
+//! part does so leaves its sums to the one that has the end of the tile ([`crate::schedule::hand_over`]), which adds
+//! them to its own and stores the tile.
 //!
-//! Blocks that share are the grid's first, so that a whole round of others runs while the memory is still busy with their sums;
-//! and each begins with what it leaves to others, so that nobody waits for long. (A block waits for lower ones alone, which have
-//! been started before it.) The code of the main loop is there twice, for what is left and for what is stored: as the body of a
-//! loop over both it would lose the distribution of its registers among banks.
+//! Blocks that share are the grid's first, so that a whole round of others runs while the memory is still busy with
+//! their sums; and each begins with what it leaves to others, so that nobody waits for long. (A block waits for lower
+//! ones alone, which have been started before it.) The code of the main loop is there twice, for what is left and for
+//! what is stored: as the body of a loop over both it would lose the distribution of its registers among banks.
 //!
-//! Gain: 1.03 times the speed of [`crate::ladder::warp_specialised`], which does the rest, where tiles nearly come out even (4096); 1.15 times as fast at 4097,
-//! and 2.8 times at 1024 (f32, H200).
+//! Gain: 1.03 times the speed of [`crate::ladder::warp_specialised`], which does the rest, where tiles nearly come out
+//! even (4096); 1.15 times as fast at 4097, and 2.8 times at 1024 (f32, H200).
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -34,8 +35,8 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use cuda_std::{device_inline, hint, shared, thread};
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that share the
-/// depth, and factors in the layouts `L`, of which slices come in the way `H`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, `GROUPS` groups that
+/// share the depth, and factors in the layouts `L`, of which slices come in the way `H`.
 pub struct StreamK<
     T,
     const BM: usize,
@@ -90,9 +91,9 @@ impl<
         let origin = |segment: Segment| grouped_tile_at(&Self::TILE, p.m, p.n, segment.tile);
         let depth = |segment: Segment| depth(segment, BK as u32, p.k);
 
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices. Who has the end of a tile collects what the blocks before it have left, each of which has a
-        // part of that tile to leave.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices. Who has the end of a tile collects what the blocks before it have left, each of
+        // which has a part of that tile to leave.
         unsafe {
             let mut ring = H::ring::<Self, STAGES>();
             if is_producer::<Self>() {

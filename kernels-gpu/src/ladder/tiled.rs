@@ -1,19 +1,20 @@
 //! Square tiles in shared memory.
 //!
-//! A block of `TILE x TILE` threads owns as many elements of D. It walks along k in steps of `TILE`: every thread loads one
-//! element of A and one of B into shared memory, then each multiplies a row of the one tile with a column of the other.
-//! An element that comes from global memory is used `TILE` times, so the block reads `TILE` times less of it than the
-//! blocks of [`crate::ladder::naive`] do.
+//! A block of `TILE x TILE` threads owns as many elements of D. It walks along k in steps of `TILE`: every thread loads
+//! one element of A and one of B into shared memory, then each multiplies a row of the one tile with a column of the
+//! other. An element that comes from global memory is used `TILE` times, so the block reads `TILE` times less of it
+//! than the blocks of [`crate::ladder::naive`] do.
 //!
 //! Loads outside the matrices give zero, so the inner loop needs no bounds check: only loads and the final store have
 //! one. Threads outside D load and synchronise like all others, since their tiles' neighbours need what they load.
 //!
-//! Neighbouring threads load neighbours in memory, along rows of A and B, or along columns where they are transposed. The
-//! tile of A then lies in shared memory as the matrix does in global memory, since reading it by columns is as good: all
-//! threads of a row read the same element. B's must lie by rows, which neighbouring threads read; a transposed one is
-//! turned on the way, and padding keeps the threads that store a column of it apart.
+//! Neighbouring threads load neighbours in memory, along rows of A and B, or along columns where they are transposed.
+//! The tile of A then lies in shared memory as the matrix does in global memory, since reading it by columns is as
+//! good: all threads of a row read the same element. B's must lie by rows, which neighbouring threads read; a
+//! transposed one is turned on the way, and padding keeps the threads that store a column of it apart.
 //!
-//! Gain: 1.6 times the speed of [`crate::ladder::naive`] (f32, 4096, H200). The caches had hidden most of the 32-fold traffic.
+//! Gain: 1.6 times the speed of [`crate::ladder::naive`] (f32, 4096, H200). The caches had hidden most of the 32-fold
+//! traffic.
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
@@ -29,8 +30,9 @@ use cuda_std::{device_inline, shared_array, thread};
 pub struct Tiled<T, const TILE: usize, L = Nn>(PhantomData<(T, L)>);
 
 impl<T: Element, const TILE: usize, L: OperandLayouts> Tiled<T, TILE, L> {
-    /// Elements from one row of the tile of B to the next. Threads that store a column of it are a row apart: with a row
-    /// that is longer by the columns that are stored at once, they and the columns' neighbours meet different banks.
+    /// Elements from one row of the tile of B to the next. Threads that store a column of it are a row apart: with a
+    /// row that is longer by the columns that are stored at once, they and the columns' neighbours meet different
+    /// banks.
     const ROW_OF_B: usize = match L::LAYOUTS.b {
         Layout::RowMajor => TILE,
         Layout::Transposed => {

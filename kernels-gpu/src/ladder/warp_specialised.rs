@@ -1,16 +1,18 @@
 //! Warps that only copy, and warps that only multiply.
 //!
-//! In [`crate::ladder::decoupled`] every warp copies between its multiplications: for as long as the copies take to issue it does not
-//! multiply, its addresses take registers from the sums, and the compiler has to weave two tasks into one loop. Here a warpgroup
-//! of *producers* does nothing but bring slices, and the warps of the thread tiles, the *consumers*, do nothing but read them and
-//! multiply. Both go round the same ring of stages: a producer waits for a stage to be empty, a consumer for it to be full.
+//! In [`crate::ladder::decoupled`] every warp copies between its multiplications: for as long as the copies take to
+//! issue it does not multiply, its addresses take registers from the sums, and the compiler has to weave two tasks into
+//! one loop. Here a warpgroup of *producers* does nothing but bring slices, and the warps of the thread tiles, the
+//! *consumers*, do nothing but read them and multiply. Both go round the same ring of stages: a producer waits for a
+//! stage to be empty, a consumer for it to be full.
 //!
-//! Registers are shared out accordingly. A block is launched with the same number for every thread; producers give up what they
-//! do not need, and consumers take it ([`cuda_std::registers`]). That is what needs compute capability 9.0.
+//! Registers are shared out accordingly. A block is launched with the same number for every thread; producers give up
+//! what they do not need, and consumers take it ([`cuda_std::registers`]). That is what needs compute capability 9.0.
 //!
-//! As producers have time they transpose by hand what has to be transposed, which takes less of shared memory's time than
-//! asynchronous copies that do ([`crate::slices::staged`]). And as consumers have no registers to spare, their sums take the way through
-//! shared memory to D, which is free by then ([`crate::thread_tile::store_rows`]); only where they are just scaled they go straight there.
+//! As producers have time they transpose by hand what has to be transposed, which takes less of shared memory's time
+//! than asynchronous copies that do ([`crate::slices::staged`]). And as consumers have no registers to spare, their
+//! sums take the way through shared memory to D, which is free by then ([`crate::thread_tile::store_rows`]); only where
+//! they are just scaled they go straight there.
 //!
 //! What stays is a main loop of 1107 instructions for 1024 multiply-adds, where `decoupled` has 1547.
 //!
@@ -39,14 +41,15 @@ pub const PRODUCERS: u32 = 128;
 /// As many for consumers as they can use.
 pub const MOST_FOR_CONSUMERS: Registers = Registers::new(56, 224);
 
-/// Some fewer. Here the compiler then finds an order of the main loop in which fewer operands meet in a bank of registers; in kernels
-/// with more to do besides, one in which fragments are loaded too late.
+/// Some fewer. Here the compiler then finds an order of the main loop in which fewer operands meet in a bank of
+/// registers; in kernels with more to do besides, one in which fragments are loaded too late.
 const FEWER: Registers = Registers::new(72, 216);
 
 /// The barrier of the consumers alone.
 const CONSUMERS: u32 = 1;
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, at least 3 stages, and factors in the
+/// layouts `L`.
 pub struct WarpSpecialised<
     T,
     const BM: usize,
@@ -88,8 +91,8 @@ impl<
     #[device_inline]
     unsafe fn run<E: Epilogue<T>>(p: GemmParams<T, E>) {
         let origin = grouped_block_tile(&Self::TILE, p.m, p.n);
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices.
         unsafe {
             let mut ring = ring::<Self, STAGES>();
             if is_producer::<Self>() {
@@ -121,14 +124,17 @@ pub trait Bring: 'static {
     /// The ring of a kernel's block.
     ///
     /// # Safety
-    /// All threads of the block get here together, and the kernel's shared memory is that [for slices](bytes_to_bring) and the ring behind it.
+    /// All threads of the block get here together, and the kernel's shared memory is that [for slices](bytes_to_bring)
+    /// and the ring behind it.
     unsafe fn ring<K: GemmKernel<Element: Element<Acc = K::Element>>, const STAGES: u32>()
     -> Ring<STAGES>;
 
-    /// Brings the slices for some values of k, of which the first is a multiple of `BK`, for the tile that begins at `origin`.
+    /// Brings the slices for some values of k, of which the first is a multiple of `BK`, for the tile that begins at
+    /// `origin`.
     ///
     /// # Safety
-    /// All producers get here together; A and B are valid for their shapes, and the parameters have maps of them where slices come in bulk.
+    /// All producers get here together; A and B are valid for their shapes, and the parameters have maps of them where
+    /// slices come in bulk.
     unsafe fn produce<
         K: GemmKernel<Element: Element<Acc = K::Element>>,
         E: Epilogue<K::Element>,
@@ -228,7 +234,8 @@ pub unsafe fn consumers_meet<K: GemmKernel>() {
     unsafe { named_barrier::sync(CONSUMERS, consumers::<K>()) }
 }
 
-/// Brings the slices for some values of k, of which the first is a multiple of `BK`, for the tile that begins at `origin`.
+/// Brings the slices for some values of k, of which the first is a multiple of `BK`, for the tile that begins at
+/// `origin`.
 ///
 /// # Safety
 /// All producers get here together; A and B are valid for their shapes.
@@ -266,7 +273,8 @@ pub unsafe fn produce<
     }
 }
 
-/// The sums of this thread over some values of k, of which the first is a multiple of `BK`, or over its group's part of them.
+/// The sums of this thread over some values of k, of which the first is a multiple of `BK`, or over its group's part of
+/// them.
 ///
 /// # Safety
 /// All consumers get here together, and the producers bring the slices.

@@ -1,19 +1,19 @@
 //! Warp tiles, and a pipeline from shared memory to registers as well.
 //!
-//! In [`crate::ladder::pipelined`] slices arrive in the background, but each outer product still waits for its own loads from shared
-//! memory. Here a thread holds the fragments of two values of k: it loads those of the next k, then multiplies those of this
-//! one, which hides the loads, also from one slice to the next. That needs the next slice one k early, so the wait and the
-//! barrier come before the last k of a slice.
+//! In [`crate::ladder::pipelined`] slices arrive in the background, but each outer product still waits for its own
+//! loads from shared memory. Here a thread holds the fragments of two values of k: it loads those of the next k, then
+//! multiplies those of this one, which hides the loads, also from one slice to the next. That needs the next slice one
+//! k early, so the wait and the barrier come before the last k of a slice.
 //!
-//! The threads of a warp own a part of the tile that is nearly square: 4 x 8 thread tiles instead of a row or two. They then
-//! read fewer different vectors of shared memory for as many products, and the large thread tiles that this needs read less
-//! still: an 8 x 16 tile loads 24 elements for 128 multiply-adds. The rows of an outer product stay in the order in which
-//! they are written, so that a multiply-add shares an operand with the one before it.
+//! The threads of a warp own a part of the tile that is nearly square: 4 x 8 thread tiles instead of a row or two. They
+//! then read fewer different vectors of shared memory for as many products, and the large thread tiles that this needs
+//! read less still: an 8 x 16 tile loads 24 elements for 128 multiply-adds. The rows of an outer product stay in the
+//! order in which they are written, so that a multiply-add shares an operand with the one before it.
 //!
 //! Factors may lie in any layout ([`crate::slices::copies`]).
 //!
-//! Gain: at 512, with tiles of 32 x 64, 1.44 times the speed of the best of [`crate::ladder::pipelined`]; with the same tile of 64 x 128
-//! only 1.02 times at 1024 (f32, H200). It pays where few warps are there to hide the loads behind.
+//! Gain: at 512, with tiles of 32 x 64, 1.44 times the speed of the best of [`crate::ladder::pipelined`]; with the same
+//! tile of 64 x 128 only 1.02 times at 1024 (f32, H200). It pays where few warps are there to hide the loads behind.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -30,7 +30,8 @@ use core::marker::PhantomData;
 use cuda_std::async_copy::commit_group;
 use cuda_std::{device_inline, hint, thread, unroll};
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, 2 to 4 stages, and factors in the layouts `L`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, 2 to 4 stages, and factors in the layouts
+/// `L`.
 pub struct WarpTiled<
     T,
     const BM: usize,
@@ -101,9 +102,9 @@ impl<
         let thread = thread::thread_idx_x();
         let ahead = (STAGES - 1) * BK as u32;
 
-        // SAFETY: as promised by the caller; every thread waits for its copies of a slice, and a barrier lies
-        // between that and the first use, and between the last use and the next copies to the same stage. All threads of
-        // the block count to the same k.
+        // SAFETY: as promised by the caller; every thread waits for its copies of a slice, and a barrier lies between
+        // that and the first use, and between the last use and the next copies to the same stage. All threads of the
+        // block count to the same k.
         unsafe {
             for stage in 0..STAGES - 1 {
                 copier.copy(thread, first + stage * BK as u32, &Slices::of_stage(stage));

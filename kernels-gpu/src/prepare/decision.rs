@@ -1,14 +1,17 @@
-//! Whether a product of f32 is computed by [halves](crate::warpgroup::halves) or exactly, which the GPU decides by itself.
+//! Whether a product of f32 is computed by [halves](crate::warpgroup::halves) or exactly, which the GPU decides by
+//! itself.
 //!
-//! What the halves of a factor can stand for is known when it is [split](mod@crate::prepare::split), on the GPU, while the host has long put the next
-//! launches on the stream. So there are always three of them:
+//! What the halves of a factor can stand for is known when it is [split](mod@crate::prepare::split), on the GPU, while
+//! the host has long put the next launches on the stream. So there are always three of them:
 //!
 //! 1. the factors are split, and whoever finds a line that is marked sets the *mark* of its matrix,
-//! 2. the product by halves: its blocks look at the marks of their A and their B when they start, note what they find, and leave if one is set,
-//! 3. the exact product: its blocks look at that note, and leave unless one was set. They clear the marks for the next time.
+//! 2. the product by halves: its blocks look at the marks of their A and their B when they start, note what they find,
+//!    and leave if one is set,
+//! 3. the exact product: its blocks look at that note, and leave unless one was set. They clear the marks for the next
+//!    time.
 //!
-//! All blocks of a product find the same, so that one of both launches computes all of its D, and does so as if it were alone. The other one
-//! costs its start. Of a batch each product has a note of its own.
+//! All blocks of a product find the same, so that one of both launches computes all of its D, and does so as if it were
+//! alone. The other one costs its start. Of a batch each product has a note of its own.
 //!
 //! Nobody clears notes: they say which way was taken until the next product writes them.
 
@@ -43,8 +46,8 @@ pub struct Decision {
     pub a: Marks,
     /// Those of B.
     pub b: Marks,
-    /// The notes: a word for each product, not zero where it is computed exactly. Null where there is nothing to decide, and all is
-    /// computed by halves.
+    /// The notes: a word for each product, not zero where it is computed exactly. Null where there is nothing to
+    /// decide, and all is computed by halves.
     pub exact: GlobalPtr<u32>,
 }
 
@@ -55,8 +58,8 @@ impl Decision {
         Decision { a: marks, b: marks, exact: GlobalPtr::null() }
     };
 
-    /// Whether the running block's product is computed by halves; notes it where there is something to decide. All threads get the same
-    /// answer.
+    /// Whether the running block's product is computed by halves; notes it where there is something to decide. All
+    /// threads get the same answer.
     ///
     /// # Safety
     /// Launched along y with a block for each product; there are so many marks and notes, or none at all.
@@ -103,7 +106,8 @@ impl Decision {
     }
 }
 
-/// Whether this is the thread of its product that writes words, or where K is split one of the few, a slice each, which all write the same.
+/// Whether this is the thread of its product that writes words, or where K is split one of the few, a slice each, which
+/// all write the same.
 #[device_inline]
 fn is_first() -> bool {
     thread::block_idx_x() == 0 && thread::thread_idx_x() == 0

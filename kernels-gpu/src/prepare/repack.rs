@@ -1,26 +1,29 @@
 //! Copies of factors in rows that bulk copies can take.
 //!
-//! Bulk copies want rows that begin at multiples of 16 bytes ([`crate::maps`]). A factor whose address, leading dimension or
-//! distance to the next of its batch is none is copied first, to rows that begin at whole lines of the cache; the bulk copies then
-//! take the copy. Each byte goes through the multiprocessors once, at the speed of memory, where the product takes it a hundred
-//! times: what the copy costs is little beside what slow loads of rows at odd places would.
+//! Bulk copies want rows that begin at multiples of 16 bytes ([`crate::maps`]). A factor whose address, leading
+//! dimension or distance to the next of its batch is none is copied first, to rows that begin at whole lines of the
+//! cache; the bulk copies then take the copy. Each byte goes through the multiprocessors once, at the speed of memory,
+//! where the product takes it a hundred times: what the copy costs is little beside what slow loads of rows at odd
+//! places would.
 //!
-//! What makes it hard is that rows begin anywhere, and the widest loads only at multiples of 16 bytes. So a thread loads the two
-//! aligned vectors that 16 bytes of its row lie in, shifts them together and stores one aligned vector:
+//! What makes it hard is that rows begin anywhere, and the widest loads only at multiples of 16 bytes. So a thread
+//! loads the two aligned vectors that 16 bytes of its row lie in, shifts them together and stores one aligned vector:
 //!
 //! ```text
 //! loaded        | . . . a b c d e | f g h i j k l m |      aligned
 //! stored              | a b c d e   f g h |                aligned, too
 //! ```
 //!
-//! The upper of the two is the lower one of the next thread, so it is in the L1 cache, or on its way there, and memory is read but
-//! once. Vectors are counted through all rows, and neighbouring threads have neighbouring ones, whatever the rows' length: all
-//! threads have something to do, and both sides are read and written from front to back. A thread has several, whose loads are in
-//! flight together: what is in flight on all multiprocessors must fill the time that memory takes to answer.
+//! The upper of the two is the lower one of the next thread, so it is in the L1 cache, or on its way there, and memory
+//! is read but once. Vectors are counted through all rows, and neighbouring threads have neighbouring ones, whatever
+//! the rows' length: all threads have something to do, and both sides are read and written from front to back. A thread
+//! has several, whose loads are in flight together: what is in flight on all multiprocessors must fill the time that
+//! memory takes to answer.
 //!
-//! Nothing is read but elements of the factor. A vector that reaches out of it, at the ends of rows with gaps between them or of
-//! the whole where there are none, is loaded element by element instead. What the last vector of a row has behind the row's end
-//! becomes zero, and the rest of the copy's row is left alone: bulk copies know where rows end, and read neither.
+//! Nothing is read but elements of the factor. A vector that reaches out of it, at the ends of rows with gaps between
+//! them or of the whole where there are none, is loaded element by element instead. What the last vector of a row has
+//! behind the row's end becomes zero, and the rest of the copy's row is left alone: bulk copies know where rows end,
+//! and read neither.
 //!
 //! A factor that lies otherwise than a kernel takes it is [transposed](transpose) on the way, by another launch.
 
@@ -33,8 +36,8 @@ use cuda_std::{device_inline, thread, unroll};
 /// Threads of a block.
 pub const THREADS: u32 = 256;
 
-/// Blocks that a multiprocessor must have room for. With `VECTORS` they have 48 KiB of loads in flight there, which is more than
-/// twice what memory of 4.8 TB/s delivers to it in the microsecond that it takes to answer.
+/// Blocks that a multiprocessor must have room for. With `VECTORS` they have 48 KiB of loads in flight there, which is
+/// more than twice what memory of 4.8 TB/s delivers to it in the microsecond that it takes to answer.
 pub const MIN_BLOCKS: u32 = 3;
 
 /// Vectors of a thread, whose loads are in flight together.
@@ -124,9 +127,9 @@ impl Part {
         is_transposed: 0,
     };
 
-    /// `count` matrices of `rows x cols` units that begin `stride` units apart, and whose copies are to begin at `to`, a multiple
-    /// of [`ROW_ALIGNMENT`]: rows [`ld`] units apart, and matrices [`units`]. Rows are below 2^31, vectors of a row and blocks
-    /// as well.
+    /// `count` matrices of `rows x cols` units that begin `stride` units apart, and whose copies are to begin at `to`,
+    /// a multiple of [`ROW_ALIGNMENT`]: rows [`ld`] units apart, and matrices [`units`]. Rows are below 2^31, vectors
+    /// of a row and blocks as well.
     pub const fn new(
         from: MatrixRef<Unit>,
         (rows, cols): (u32, u64),
@@ -151,8 +154,9 @@ impl Part {
         }
     }
 
-    /// The same for elements of four bytes, which [`transpose`] copies in squares, with rows and columns exchanged or not: `cols` is in units
-    /// all the same, and copies are as for [`new`](Part::new), with `cols / 2` rows of `2 * rows` units where they are transposed.
+    /// The same for elements of four bytes, which [`transpose`] copies in squares, with rows and columns exchanged or
+    /// not: `cols` is in units all the same, and copies are as for [`new`](Part::new), with `cols / 2` rows of `2 *
+    /// rows` units where they are transposed.
     pub const fn squares(
         from: MatrixRef<Unit>,
         (rows, cols): (u32, u64),
@@ -260,8 +264,8 @@ impl Place {
 /// Runs one thread.
 ///
 /// # Safety
-/// Launched with [`THREADS`] threads along x and [`Repack::blocks`] along x; the matrices are valid, and the copies are memory of
-/// their own.
+/// Launched with [`THREADS`] threads along x and [`Repack::blocks`] along x; the matrices are valid, and the copies are
+/// memory of their own.
 #[device_inline]
 pub unsafe fn repack(p: Repack) {
     let (part, block) = p.part(thread::block_idx_x());

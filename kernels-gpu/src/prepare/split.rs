@@ -1,20 +1,24 @@
-//! Numbers of f32 as two halves each: the launch before a product that multiplies them on tensor cores ([`crate::warpgroup::halves`]).
+//! Numbers of f32 as two halves each: the launch before a product that multiplies them on tensor cores
+//! ([`crate::warpgroup::halves`]).
 //!
-//! An f32 has 24 bits, an f16 has 11. So the f16 that is nearest to a number and the one that is nearest to the rest have 22 or 23 of
-//! its bits together: `x = high + low / 2^11`, where `low` is no larger than `high`. (K. Ozaki and others have split numbers so that sums are
-//! without error: "Error-free transformations of matrix multiplication", 2012; S. Markidis and others for tensor cores: "NVIDIA Tensor Core
-//! Programmability, Performance & Precision", 2018; H. Ootomo and R. Yokota found what the tensor cores' own sums lose, and that a rest
-//! is to be multiplied: "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance", 2022.)
+//! An f32 has 24 bits, an f16 has 11. So the f16 that is nearest to a number and the one that is nearest to the rest
+//! have 22 or 23 of its bits together: `x = high + low / 2^11`, where `low` is no larger than `high`. (K. Ozaki and
+//! others have split numbers so that sums are without error: "Error-free transformations of matrix multiplication",
+//! 2012; S. Markidis and others for tensor cores: "NVIDIA Tensor Core Programmability, Performance & Precision", 2018;
+//! H. Ootomo and R. Yokota found what the tensor cores' own sums lose, and that a rest is to be multiplied: "Recovering
+//! single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance", 2022.)
 //!
-//! An f16 has only 40 binary places, though. So each row of A and each column of B, a *line*, is multiplied by a power of two of its own first,
-//! which leaves its largest element just below 2^15: the elements of a sum have one factor in common, which is taken out of the finished sum
-//! without any error. Elements down to 2^-28 of a line's largest keep all 22 bits, and what others lose is at most 2^-50 of the largest.
-//! A line in which some element loses more of itself than it [may](tolerance) is marked, and so is one with an infinity or NaN, which halves do
-//! not multiply as IEEE 754 says, and one of nothing but subnormal numbers, whose products lie where f32 ends. With one of its lines the whole
+//! An f16 has only 40 binary places, though. So each row of A and each column of B, a *line*, is multiplied by a power
+//! of two of its own first, which leaves its largest element just below 2^15: the elements of a sum have one factor in
+//! common, which is taken out of the finished sum without any error. Elements down to 2^-28 of a line's largest keep
+//! all 22 bits, and what others lose is at most 2^-50 of the largest. A line in which some element loses more of itself
+//! than it [may](tolerance) is marked, and so is one with an infinity or NaN, which halves do not multiply as IEEE 754
+//! says, and one of nothing but subnormal numbers, whose products lie where f32 ends. With one of its lines the whole
 //! matrix is marked, if there is a word for that ([`crate::prepare::decision`]).
 //!
-//! Where 11 bits are enough ([`crate::warpgroup::rounded`]) there is the high half alone. All else is the same, and the same code: how many halves there are is
-//! a constant, so that each of both launches does what it needs and nothing more.
+//! Where 11 bits are enough ([`crate::warpgroup::rounded`]) there is the high half alone. All else is the same, and the
+//! same code: how many halves there are is a constant, so that each of both launches does what it needs and nothing
+//! more.
 //!
 //! A line runs along the rows that are stored, or across:
 //!
@@ -23,9 +27,9 @@
 //! | along | rows of A, or columns of B if it is transposed | four elements each of one line |
 //! | across | columns of B, or of A if it is transposed | two elements each of two lines; those of another row go on with the next row |
 //!
-//! Either way a block has [some lines](lines_of_block) from end to end and goes through them twice, first for the largest element and then to
-//! split. The second time it goes backwards: what it has read last is still in registers, which often is all there is, and what it has read
-//! before that is in a cache, as far as it holds it.
+//! Either way a block has [some lines](lines_of_block) from end to end and goes through them twice, first for the
+//! largest element and then to split. The second time it goes backwards: what it has read last is still in registers,
+//! which often is all there is, and what it has read before that is in a cache, as far as it holds it.
 
 mod number;
 mod place;
@@ -54,10 +58,12 @@ const ALONG: (u32, u32) = (4, 4);
 /// The same where lines run across: the vector has elements of as many lines.
 const ACROSS: (u32, u32) = (2, 8);
 
-/// Threads side by side that have lines across: two to four sectors of memory for each row, one where there are few lines.
+/// Threads side by side that have lines across: two to four sectors of memory for each row, one where there are few
+/// lines.
 const BESIDE: [u32; 3] = [16, 8, 4];
 
-/// What rows of halves are padded to, in elements: a line of the cache, and a row of a box of bulk copies ([`crate::warpgroup::bulk_panels`]).
+/// What rows of halves are padded to, in elements: a line of the cache, and a row of a box of bulk copies
+/// ([`crate::warpgroup::bulk_panels`]).
 const ROW: u64 = 64;
 
 /// Halves of a number.
@@ -123,8 +129,9 @@ impl Part {
         blocks: 0,
     };
 
-    /// `count` matrices of `rows x cols` as they are stored, `stride` elements apart, whose lines run across or along the rows. There is room
-    /// for their [`elements`], or those of as many halves as are made, at `to`, a multiple of 128 bytes, and for [`lines`] at the last.
+    /// `count` matrices of `rows x cols` as they are stored, `stride` elements apart, whose lines run across or along
+    /// the rows. There is room for their [`elements`], or those of as many halves as are made, at `to`, a multiple of
+    /// 128 bytes, and for [`lines`] at the last.
     pub const fn new(
         from: MatrixRef<f32>,
         (rows, cols): (u32, u32),
@@ -162,15 +169,18 @@ impl Part {
 
 /// The depth from which on sums by halves of lines without marks are within the bound of sums of f32.
 ///
-/// That is `k` roundings, of 2^-24 each, for `k` products. Those of halves are worth 48 and a sixteenth of `k` (28 on Hopper), and what is lost of the
-/// elements of both factors besides, a quarter of `k` each at most ([`tolerance`]): `48 + 9 k / 16`, which is no more than `k` from 110 on.
+/// That is `k` roundings, of 2^-24 each, for `k` products. Those of halves are worth 48 and a sixteenth of `k` (28 on
+/// Hopper), and what is lost of the elements of both factors besides, a quarter of `k` each at most ([`tolerance`]):
+/// `48 + 9 k / 16`, which is no more than `k` from 110 on.
 pub const LEAST_DEPTH: u32 = 128;
 
-/// The part of itself that an element may lose in a product of such a depth before its line is marked: 2^-22, which is what halves always
-/// may, or a quarter of all roundings of a sum of f32, if that is more; but not more than 2^-12, where little would be left.
+/// The part of itself that an element may lose in a product of such a depth before its line is marked: 2^-22, which is
+/// what halves always may, or a quarter of all roundings of a sum of f32, if that is more; but not more than 2^-12,
+/// where little would be left.
 ///
-/// So the deeper the product, the farther the elements of a line may lie apart: 2^28 at least, 2^36 at a depth of 4096, and 2^38 at most. Data
-/// as they mostly are have elements close to zero, and the more of them the deeper the product is.
+/// So the deeper the product, the farther the elements of a line may lie apart: 2^28 at least, 2^36 at a depth of 4096,
+/// and 2^38 at most. Data as they mostly are have elements close to zero, and the more of them the deeper the product
+/// is.
 pub const fn tolerance(depth: u32) -> f32 {
     const LEAST: f32 = 1.0 / (1 << 22) as f32;
     const MOST: f32 = 1.0 / (1 << 12) as f32;
@@ -184,8 +194,9 @@ pub const fn lines((rows, cols): (u32, u32), across: bool) -> u32 {
 
 /// Lines of a block.
 ///
-/// Where they run along, a line has as many threads as can hold all of it. Where they run across, a block has the more of them side by side the
-/// more there are: a row's part is read faster the longer it is, but all multiprocessors should have blocks (measured on one H200).
+/// Where they run along, a line has as many threads as can hold all of it. Where they run across, a block has the more
+/// of them side by side the more there are: a row's part is read faster the longer it is, but all multiprocessors
+/// should have blocks (measured on one H200).
 pub const fn lines_of_block(cols: u32, across: bool) -> u32 {
     if across {
         let [many, some, few] = BESIDE;
@@ -247,8 +258,8 @@ struct Matrix {
 /// Runs one thread: makes both halves of all elements, or the high ones alone where `MADE` is 1.
 ///
 /// # Safety
-/// Launched with [`THREADS`] threads along x and [`Split::blocks`] along x; the matrices are valid, and there is room for their halves and
-/// lines.
+/// Launched with [`THREADS`] threads along x and [`Split::blocks`] along x; the matrices are valid, and there is room
+/// for their halves and lines.
 #[device_inline]
 pub unsafe fn split<const MADE: u32>(p: Split) {
     const { assert!(MADE == 1 || MADE == HALVES, "high halves, or both") };

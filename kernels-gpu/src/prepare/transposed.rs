@@ -1,7 +1,8 @@
 //! A kernel for factors in one pair of layouts, as one for those in another.
 //!
-//! A launch before it transposes what lies otherwise ([`mod@crate::prepare::repack`]), and the kernel does not know. Each element then goes through the
-//! multiprocessors once more, where kernels that transpose slices on their way ([`crate::slices::staged`]) do so for each tile of D.
+//! A launch before it transposes what lies otherwise ([`mod@crate::prepare::repack`]), and the kernel does not know.
+//! Each element then goes through the multiprocessors once more, where kernels that transpose slices on their way
+//! ([`crate::slices::staged`]) do so for each tile of D.
 
 use crate::element::Dtype;
 use crate::epilogue::Epilogue;
@@ -11,7 +12,8 @@ use crate::params::GemmParams;
 use core::marker::PhantomData;
 use cuda_std::device_inline;
 
-/// The kernel `K`, for factors that are stored in the layouts `L`. It makes bulk copies: others are not told where copies of factors lie.
+/// The kernel `K`, for factors that are stored in the layouts `L`. It makes bulk copies: others are not told where
+/// copies of factors lie.
 pub struct Transposed<K, L>(PhantomData<(K, L)>);
 
 impl<K: GemmKernel, L: OperandLayouts> GemmKernel for Transposed<K, L> {

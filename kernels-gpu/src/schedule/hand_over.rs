@@ -1,7 +1,8 @@
 //! Sums that one block hands over to another through the workspace.
 //!
-//! Both have the same threads with the same parts of a tile, so it does not matter where in the workspace a sum lies, as long as
-//! neighbouring threads have neighbouring words. Each kind of tile has a `leave` and a `collect` of its own, in its `hand_over.rs`.
+//! Both have the same threads with the same parts of a tile, so it does not matter where in the workspace a sum lies,
+//! as long as neighbouring threads have neighbouring words. Each kind of tile has a `leave` and a `collect` of its own,
+//! in its `hand_over.rs`.
 
 use crate::kernel::{Acc, GemmKernel};
 use crate::params::Workspace;

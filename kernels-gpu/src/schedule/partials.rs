@@ -1,7 +1,7 @@
 //! Where the sums of slices of K lie in the workspace until they are added up.
 //!
-//! A matrix of D's shape for each slice, those of one product of a batch after another. Rows are padded to whole vectors of
-//! 16 bytes, so that all of it is stored and loaded in vectors, whatever D's own rows are like.
+//! A matrix of D's shape for each slice, those of one product of a batch after another. Rows are padded to whole
+//! vectors of 16 bytes, so that all of it is stored and loaded in vectors, whatever D's own rows are like.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -69,8 +69,8 @@ impl<T: Element, E: Copy, D: Element> GemmParams<T, E, D> {
 }
 
 impl<T: Element<Acc = T>, E: Copy> GemmParams<T, E> {
-    /// The running block's slice of K as a product of its own: it ends where the slice ends, and its D is the slice's place in
-    /// the workspace. The first value of k comes with it.
+    /// The running block's slice of K as a product of its own: it ends where the slice ends, and its D is the slice's
+    /// place in the workspace. The first value of k comes with it.
     #[device_inline]
     pub fn slice_of_block(&self) -> (GemmParams<T, E>, u32) {
         let slice = self.slice();

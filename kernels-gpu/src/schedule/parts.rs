@@ -1,22 +1,24 @@
 //! What a block of a [persistent](crate::kernel::Schedule::Persistent) launch sums, one part of D after another.
 //!
-//! It stays and takes one tile, and after as many as there are blocks the next. In the last round there may be tiles for a few blocks
-//! only, while the others have nothing to do. Where that costs enough these tiles are *shared* ([`crate::schedule::shares`]): all blocks begin
-//! with equal parts of them, cut wherever it takes, and what follows are whole rounds.
+//! It stays and takes one tile, and after as many as there are blocks the next. In the last round there may be tiles
+//! for a few blocks only, while the others have nothing to do. Where that costs enough these tiles are *shared*
+//! ([`crate::schedule::shares`]): all blocks begin with equal parts of them, cut wherever it takes, and what follows
+//! are whole rounds.
 //!
 //! ```text
 //! block 0   | tile 0, slices 0 to 65                  | tile 34 | tile 100 | ..
 //! block 1   | tile 1, 0 to 3 | tile 0, slices 66 to 127 | tile 35 | tile 101 | ..      34 shared tiles of 128 slices, 66 blocks
 //! ```
 //!
-//! A block begins with what it leaves to another, so that nobody waits for long. Nobody would wait at all if what is finished came last,
-//! after the whole rounds; but then blocks would begin these at different times, and no longer find slices in the L2 cache that
-//! others have just fetched (slower by 4 % at 6144, H200).
+//! A block begins with what it leaves to another, so that nobody waits for long. Nobody would wait at all if what is
+//! finished came last, after the whole rounds; but then blocks would begin these at different times, and no longer find
+//! slices in the L2 cache that others have just fetched (slower by 4 % at 6144, H200).
 //!
-//! The blocks of a cluster walk together, each on its own of as many tiles one above the other, beside each other, or two by two. At the edges of D some of
-//! these may lie wholly outside.
+//! The blocks of a cluster walk together, each on its own of as many tiles one above the other, beside each other, or
+//! two by two. At the edges of D some of these may lie wholly outside.
 //!
-//! In a batch they are the tiles of all products, as if the matrices D lay one below the other ([`crate::schedule::batches`]).
+//! In a batch they are the tiles of all products, as if the matrices D lay one below the other
+//! ([`crate::schedule::batches`]).
 
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, Tile, together};
@@ -38,8 +40,8 @@ pub struct Part {
     pub slices: Range<u32>,
     /// Whether another block has the end of the tile, and gets the sums.
     pub is_left: bool,
-    /// The blocks whose sums of the tile are to be collected, as many of them as are below the block itself: from this one on, in steps
-    /// of a cluster.
+    /// The blocks whose sums of the tile are to be collected, as many of them as are below the block itself: from this
+    /// one on, in steps of a cluster.
     pub first_helper: u32,
 }
 
@@ -55,8 +57,8 @@ pub struct Parts<const ABOVE: u32 = 1, const BESIDE: u32 = 1> {
     /// Slices of a tile.
     slices: u32,
     shares: Shares,
-    /// The next of its parts: 0 is what is left to another block, 1 the end of a shared tile, and whole tiles come from there on. One number
-    /// that stays in a register: more would take registers from the sums.
+    /// The next of its parts: 0 is what is left to another block, 1 the end of a shared tile, and whole tiles come from
+    /// there on. One number that stays in a register: more would take registers from the sums.
     step: u32,
 }
 
@@ -79,13 +81,15 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
             Shares::new(p.shared_tiles, p.sharing_blocks, slices)
         };
         let step = if thread::block_idx_x() / Self::CLUSTER < shares.blocks() { 0 } else { SHARED };
-        // Both are chosen here: of another function's results the compiler makes other code for kernels whose tiles do not fit.
+        // Both are chosen here: of another function's results the compiler makes other code for kernels whose tiles do
+        // not fit.
         let together = if const { K::FITS } { one_col::<K>() } else { together::<K>() };
         let n = if const { K::FITS } { p.columns().tiles() } else { p.n };
         Parts { together, m: rows::<K, _>(p), n, slices, shares, step }
     }
 
-    /// The same parts, worked out anew but for where in them the block is: that is all that need stay in a register while one of them is summed.
+    /// The same parts, worked out anew but for where in them the block is: that is all that need stay in a register
+    /// while one of them is summed.
     #[device_inline]
     pub fn anew<K: GemmKernel, E: Epilogue<K::Target>>(
         &self,
@@ -103,7 +107,8 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
         }
     }
 
-    /// What the cluster shares. It is worked out each time anew: values that stay in registers all the while take them from the sums.
+    /// What the cluster shares. It is worked out each time anew: values that stay in registers all the while take them
+    /// from the sums.
     #[device_inline]
     fn share(&self) -> Share {
         self.shares.of(hint::opaque(thread::block_idx_x()) / Self::CLUSTER)
@@ -149,8 +154,8 @@ impl<const ABOVE: u32, const BESIDE: u32> Parts<ABOVE, BESIDE> {
         self.shares.tiles() + cluster + (step - SHARED) * clusters
     }
 
-    /// The next tile where they [fit](crate::warpgroup::fit), which asks anew which block it is, and how many tiles there are: what it would keep takes
-    /// registers from the sums.
+    /// The next tile where they [fit](crate::warpgroup::fit), which asks anew which block it is, and how many tiles
+    /// there are: what it would keep takes registers from the sums.
     #[device_inline]
     pub fn next_tile_anew<K: GemmKernel, E: Epilogue<K::Target>>(
         &mut self,

@@ -1,8 +1,9 @@
 //! The second launch of a product whose K is split: adds the sums of all slices up, and ends in the epilogue.
 //!
-//! A thread owns a vector of D. It reads that vector of each slice and adds them to the first in ascending order, which makes
-//! the result the same every time; the loads of several slices are in flight together, because each takes far longer than the
-//! addition that waits for it. Blocks are small, so that a D of few elements still keeps many multiprocessors busy.
+//! A thread owns a vector of D. It reads that vector of each slice and adds them to the first in ascending order, which
+//! makes the result the same every time; the loads of several slices are in flight together, because each takes far
+//! longer than the addition that waits for it. Blocks are small, so that a D of few elements still keeps many
+//! multiprocessors busy.
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
@@ -16,7 +17,8 @@ use cuda_std::{device_inline, thread, unroll};
 /// Threads of a block.
 pub const THREADS: u32 = 64;
 
-/// Blocks that a multiprocessor must have room for: so few that a thread may have registers for all its loads in flight.
+/// Blocks that a multiprocessor must have room for: so few that a thread may have registers for all its loads in
+/// flight.
 pub const MIN_BLOCKS: u32 = 8;
 
 /// Slices whose loads are in flight together, where there are so many.
@@ -38,8 +40,8 @@ const fn vectors<T: Element>(m: u32, n: u32) -> u64 {
 /// Runs one thread.
 ///
 /// # Safety
-/// Launched with [`THREADS`] threads along x and [`blocks`] along x, after a launch with the same parameters of a kernel whose
-/// schedule is [`SplitK`](crate::kernel::Schedule::SplitK), or in place of one where `k` is zero.
+/// Launched with [`THREADS`] threads along x and [`blocks`] along x, after a launch with the same parameters of a
+/// kernel whose schedule is [`SplitK`](crate::kernel::Schedule::SplitK), or in place of one where `k` is zero.
 #[device_inline]
 pub unsafe fn reduce<T: Element, E: Epilogue<T>>(p: GemmParams<T, E>) {
     let len = const { vector_len::<T::Acc>() };
@@ -57,8 +59,8 @@ pub unsafe fn reduce<T: Element, E: Epilogue<T>>(p: GemmParams<T, E>) {
 
     let mut sums = [T::Acc::ZERO; MOST_IN_VECTOR];
     let sums = &mut sums[..len];
-    // SAFETY: the slices were written by the launch before; the vector starts inside of D, and vectors are aligned where
-    // `wide` holds.
+    // SAFETY: the slices were written by the launch before; the vector starts inside of D, and vectors are aligned
+    // where `wide` holds.
     unsafe {
         first.load_slice_if(partials.slices > 0, sums);
         let mut slice = 1;

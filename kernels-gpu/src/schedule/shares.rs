@@ -1,10 +1,10 @@
-//! Which parts of a product each block of a [`Schedule::StreamK`](crate::kernel::Schedule::StreamK) sums, and which part of the last
-//! round's tiles each of a [persistent](crate::schedule::parts) launch.
+//! Which parts of a product each block of a [`Schedule::StreamK`](crate::kernel::Schedule::StreamK) sums, and which
+//! part of the last round's tiles each of a [persistent](crate::schedule::parts) launch.
 //!
-//! The slices of k of the shared tiles are counted through: tile 0 has the first, tile 1 the next, and so on. Each of the
-//! blocks that share takes as many of them as the others, or one more, in order (Osama, Merrill, Cecka, Garland and Owens,
-//! "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", PPoPP 2023). So a block's
-//! share is, where there are at least as many blocks as shared tiles, one of
+//! The slices of k of the shared tiles are counted through: tile 0 has the first, tile 1 the next, and so on. Each of
+//! the blocks that share takes as many of them as the others, or one more, in order (Osama, Merrill, Cecka, Garland and
+//! Owens, "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", PPoPP
+//! 2023). So a block's share is, where there are at least as many blocks as shared tiles, one of
 //!
 //! ```text
 //! tile t      |----------------|           tile t + 1  |----------------|
@@ -47,8 +47,8 @@ pub struct Share {
     pub unfinished: Segment,
     /// Slices of a tile up to its end; none if [empty](Segment::is_empty).
     pub finished: Segment,
-    /// The first of the blocks that have the slices of the finished tile before the block's own, which are all from this one up to
-    /// the block itself.
+    /// The first of the blocks that have the slices of the finished tile before the block's own, which are all from
+    /// this one up to the block itself.
     pub first_helper: u32,
 }
 
@@ -64,8 +64,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Of `tiles` tiles with `slices` slices each among `blocks` blocks: `tiles <= blocks <= tiles * slices < 2^32`, or no tiles
-    /// and no blocks.
+    /// Of `tiles` tiles with `slices` slices each among `blocks` blocks: `tiles <= blocks <= tiles * slices < 2^32`, or
+    /// no tiles and no blocks.
     #[device_inline]
     pub const fn new(tiles: u32, blocks: u32, slices: u32) -> Self {
         Shares { tiles, blocks, slices }

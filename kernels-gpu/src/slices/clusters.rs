@@ -1,7 +1,8 @@
 //! Which blocks of a cluster fill each other's stages.
 //!
-//! The blocks of a cluster lie in rows. Those of a row take the same rows of A, those of a column the same columns of B, so of each slice a block brings an equal part of A for its
-//! row and one of B for its column. Where there is but one row, or one column, each brings something for all others. Of two by two none does for the one across:
+//! The blocks of a cluster lie in rows. Those of a row take the same rows of A, those of a column the same columns of
+//! B, so of each slice a block brings an equal part of A for its row and one of B for its column. Where there is but
+//! one row, or one column, each brings something for all others. Of two by two none does for the one across:
 //!
 //! ```text
 //! 0 -- A -- 1      Block 0 fills stages of 0, 1 and 2, and these three fill its own.
@@ -11,8 +12,8 @@
 //! 2 -- A -- 3
 //! ```
 //!
-//! Who has read a stage says so to all who fill it, and to nobody else: the block across does not wait for the same slices, so it may be a phase of its barrier behind,
-//! which would count the arrival as one that it waits for still.
+//! Who has read a stage says so to all who fill it, and to nobody else: the block across does not wait for the same
+//! slices, so it may be a phase of its barrier behind, which would count the arrival as one that it waits for still.
 
 use cuda_std::{cluster, device_inline};
 
@@ -74,7 +75,8 @@ impl Cluster {
         if self.blocks() > 1 { cluster::rank() } else { 0 }
     }
 
-    /// The rank of one of those who fill the running block's stages. Of two by two the first is the block itself, then comes the one beside it.
+    /// The rank of one of those who fill the running block's stages. Of two by two the first is the block itself, then
+    /// comes the one beside it.
     #[device_inline]
     pub fn sharer(self, number: u32) -> u32 {
         if self.is_square() { cluster::rank() ^ number } else { number }

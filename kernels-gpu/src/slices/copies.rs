@@ -1,15 +1,15 @@
 //! Asynchronous copies of slices from global to shared memory, for factors in any layout.
 //!
-//! A slice in shared memory is `DEPTH` rows of `WIDTH` elements, one row a k. In global memory a factor lies one of two ways,
-//! and each has its own copies:
+//! A slice in shared memory is `DEPTH` rows of `WIDTH` elements, one row a k. In global memory a factor lies one of two
+//! ways, and each has its own copies:
 //!
-//! - `Along`: its rows are rows of the slice (A transposed, B row-major). Neighbours stay neighbours, so 16 bytes travel at a
-//!   time where rows are aligned.
-//! - `Across`: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by element; by producers,
-//!   which have time for two steps, 16 bytes at a time ([`crate::slices::staged`]).
+//! - `Along`: its rows are rows of the slice (A transposed, B row-major). Neighbours stay neighbours, so 16 bytes
+//!   travel at a time where rows are aligned.
+//! - `Across`: its rows are columns of the slice (A row-major, B transposed). It is transposed on the way, element by
+//!   element; by producers, which have time for two steps, 16 bytes at a time ([`crate::slices::staged`]).
 //!
-//! Elements outside of the matrix arrive as zeros, which add nothing to a sum. Most slices lie inside all the way: whether one
-//! does is asked once, and then no copy of it needs a check.
+//! Elements outside of the matrix arrive as zeros, which add nothing to a sum. Most slices lie inside all the way:
+//! whether one does is asked once, and then no copy of it needs a check.
 
 use crate::element::Element;
 use crate::kernel::{GemmKernel, copiers};
@@ -83,8 +83,8 @@ impl<T: Element, S: Slice> Along<'_, T, S> {
         self.0.matrix.has_vectors(vector) && self.0.width.is_multiple_of(vector)
     }
 
-    /// Copies vectors of `len` elements. Threads lie along rows of the slice, so that a warp reads consecutive addresses; and where
-    /// a row takes them several turns it is a warp's, as all turns along a row share one address.
+    /// Copies vectors of `len` elements. Threads lie along rows of the slice, so that a warp reads consecutive
+    /// addresses; and where a row takes them several turns it is a warp's, as all turns along a row share one address.
     #[device_inline]
     #[track_caller]
     unsafe fn copy(&self, thread: u32, len: usize, checked: bool, k: u32, target: SharedPtr<T>) {
@@ -117,8 +117,8 @@ impl<T: Element, S: Slice> Along<'_, T, S> {
 struct Across<'a, T, S>(&'a Source<T, S>);
 
 impl<T: Element, S: Slice> Across<'_, T, S> {
-    /// Values of k that neighbouring threads copy: as many as go to different banks where rows of the slice are a multiple of
-    /// all banks and a vector apart. They are whole sectors of global memory.
+    /// Values of k that neighbouring threads copy: as many as go to different banks where rows of the slice are a
+    /// multiple of all banks and a vector apart. They are whole sectors of global memory.
     const TOGETHER: usize = BANKS_BYTES / VECTOR_BYTES;
 
     #[device_inline]
@@ -247,14 +247,15 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
         }
     }
 
-    /// Issues copies of this thread's share of the slices that begin at `k`; elements outside the matrices become zero. Slices
-    /// past the end are left out altogether: nobody multiplies them.
+    /// Issues copies of this thread's share of the slices that begin at `k`; elements outside the matrices become zero.
+    /// Slices past the end are left out altogether: nobody multiplies them.
     ///
     /// `thread` is the index of this thread. Where registers are scarce it may come from
     /// [`hint::opaque`](cuda_std::hint::opaque): addresses are then computed for each slice, not kept over the loop.
     ///
     /// # Safety
-    /// A and B are valid for their shapes. No thread reads or writes the slices until this thread has waited for its copies.
+    /// A and B are valid for their shapes. No thread reads or writes the slices until this thread has waited for its
+    /// copies.
     #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, thread: u32, k: u32, slices: &Slices<K>) {

@@ -1,11 +1,13 @@
 //! Slices of A and B by bulk copies, for factors that lie as slices do: A transposed, B row-major.
 //!
-//! Of such factors a slice is a box, `BK` rows of `BM` or `BN` elements, and a box is what one instruction copies ([`crate::maps`]). One
-//! thread brings all slices with two instructions each, where each of 128 threads issues 24 copies for a slice of `sliced_k` ([`crate::slices::copies`]),
-//! and what their addresses take. Those go through the same schedulers as the multiply-adds, so that what is spared is time.
-//! What of a box lies outside of the matrix arrives as zeros, so nobody asks where it ends.
+//! Of such factors a slice is a box, `BK` rows of `BM` or `BN` elements, and a box is what one instruction copies
+//! ([`crate::maps`]). One thread brings all slices with two instructions each, where each of 128 threads issues 24
+//! copies for a slice of `sliced_k` ([`crate::slices::copies`]), and what their addresses take. Those go through the
+//! same schedulers as the multiply-adds, so that what is spared is time. What of a box lies outside of the matrix
+//! arrives as zeros, so nobody asks where it ends.
 //!
-//! Factors that lie otherwise are transposed before, all at once, in a launch of its own: [`crate::prepare::transposed`].
+//! Factors that lie otherwise are transposed before, all at once, in a launch of its own:
+//! [`crate::prepare::transposed`].
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;

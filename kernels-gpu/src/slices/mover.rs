@@ -1,10 +1,10 @@
 //! The way of a slice of one operand from global into shared memory: through registers, or by asynchronous copies.
 //!
-//! Every thread of a block carries the same share of a slice. Through registers reading is apart from writing, so that a
-//! kernel can put work between the two: loads are in flight while the thread multiplies, and only the write waits for them.
-//! Where a few threads have a large slice to move, a share can be moved in parts, one after the other ([`Part`]).
-//! Asynchronous copies need no registers and no second step, but they can only move what lies together, so a slice that is
-//! transposed on the way is copied element by element.
+//! Every thread of a block carries the same share of a slice. Through registers reading is apart from writing, so that
+//! a kernel can put work between the two: loads are in flight while the thread multiplies, and only the write waits for
+//! them. Where a few threads have a large slice to move, a share can be moved in parts, one after the other ([`Part`]).
+//! Asynchronous copies need no registers and no second step, but they can only move what lies together, so a slice that
+//! is transposed on the way is copied element by element.
 //!
 //! Elements outside the matrix become zero, so nothing after this needs a bounds check: a zero adds nothing to a sum.
 
@@ -88,8 +88,8 @@ pub struct Mover<T, S> {
 }
 
 impl<T: Element, S: Slice> Mover<T, S> {
-    /// Elements in a vector: the most with which all threads carry the same number of vectors, none of which crosses the
-    /// end of a row.
+    /// Elements in a vector: the most with which all threads carry the same number of vectors, none of which crosses
+    /// the end of a row.
     pub(super) const WIDTH: usize = {
         let mut width = vector_len::<T>();
         while !Self::divides_into(width) {
@@ -217,9 +217,9 @@ impl<T: Element, S: Slice> Mover<T, S> {
 
 /// Asynchronous copies move bytes as they are, so these are for elements of the sums' type.
 impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
-    /// Columns of a slice that neighbouring threads copy to a transposed one: as many as fall on different banks, when the
-    /// rows of the transposed slice are a multiple of all banks apart and one vector more. They are whole sectors of global
-    /// memory.
+    /// Columns of a slice that neighbouring threads copy to a transposed one: as many as fall on different banks, when
+    /// the rows of the transposed slice are a multiple of all banks apart and one vector more. They are whole sectors
+    /// of global memory.
     const COLS_TOGETHER: usize = {
         let most = BANKS_BYTES / VECTOR_BYTES;
         let together = if S::COLS < most { S::COLS } else { most };
@@ -236,12 +236,12 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
         self.matrix_cols
     }
 
-    /// Issues copies of this thread's share of the slice whose first element is `(row, col)` of the matrix, so that element
-    /// `(r, c)` of the slice arrives at `target[r * stride + c]`. Elements outside the matrix arrive as zeros.
+    /// Issues copies of this thread's share of the slice whose first element is `(row, col)` of the matrix, so that
+    /// element `(r, c)` of the slice arrives at `target[r * stride + c]`. Elements outside the matrix arrive as zeros.
     ///
     /// # Safety
-    /// The matrix is valid for its shape. `target` has room for the slice, which no thread reads or writes from the last
-    /// barrier until this thread has waited for the copies. `target` and `stride` are multiples of a vector.
+    /// The matrix is valid for its shape. `target` has room for the slice, which no thread reads or writes from the
+    /// last barrier until this thread has waited for the copies. `target` and `stride` are multiples of a vector.
     #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, row: u32, col: u32, target: SharedPtr<T>, stride: usize) {
@@ -273,7 +273,8 @@ impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
         }
     }
 
-    /// Issues copies of this thread's share transposed: element `(r, c)` of the slice arrives at `target[c * stride + r]`.
+    /// Issues copies of this thread's share transposed: element `(r, c)` of the slice arrives at `target[c * stride +
+    /// r]`.
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).

@@ -1,16 +1,19 @@
 //! Stages of shared memory as a ring that is filled and emptied without barriers of the whole block.
 //!
-//! Each stage has two memory barriers. Those who fill it arrive at *full* with their copies, the warps that multiply at *empty*
-//! when they have read the stage. The stages are used in turn, so a thread only needs to count where in the ring it is, once as a writer and once
-//! as a reader, and in which of its phases each barrier there is: phases alternate with every turn of the ring (PTX ISA,
-//! "Parallel Synchronization and Communication Instructions: mbarrier").
+//! Each stage has two memory barriers. Those who fill it arrive at *full* with their copies, the warps that multiply at
+//! *empty* when they have read the stage. The stages are used in turn, so a thread only needs to count where in the
+//! ring it is, once as a writer and once as a reader, and in which of its phases each barrier there is: phases
+//! alternate with every turn of the ring (PTX ISA, "Parallel Synchronization and Communication Instructions:
+//! mbarrier").
 //!
-//! In a [cluster](crate::slices::clusters) the blocks fill parts of each other's stages. A stage may then be filled when the readers of all who get something of it have read theirs, so
-//! each warp arrives at *empty* of every block that fills its own; and no block may end before these have done so, which who fills the stages [waits](Ring::wait_all_read) for.
+//! In a [cluster](crate::slices::clusters) the blocks fill parts of each other's stages. A stage may then be filled
+//! when the readers of all who get something of it have read theirs, so each warp arrives at *empty* of every block
+//! that fills its own; and no block may end before these have done so, which who fills the stages
+//! [waits](Ring::wait_all_read) for.
 //!
 //! Targets without memory barriers (before sm_80) copy at once, so there the block's barrier stands in for them: one in
-//! [`Ring::wait_full`] shows what all threads have copied, and says that all have read the stage before, two stages before it
-//! is filled again.
+//! [`Ring::wait_full`] shows what all threads have copied, and says that all have read the stage before, two stages
+//! before it is filled again.
 
 use crate::slices::clusters::Cluster;
 use cuda_std::mbarrier::{self, Mbarrier};
@@ -75,10 +78,10 @@ impl<const STAGES: u32> Ring<STAGES> {
     /// Bytes of shared memory for the barriers.
     pub const BYTES: u32 = 2 * STAGES * BARRIER_BYTES;
 
-    /// A ring of empty stages, whose barriers lie `offset` bytes into the dynamic shared memory. A stage is full after `arrivals`
-    /// ([`filled`](Self::filled) is one, as are [`filled_by_copies`](Self::filled_by_copies) and
-    /// [`filled_by_hand`](Self::filled_by_hand)) and empty when `readers` warps have
-    /// read it. The first `STAGES - 2` may be filled without [waiting](Self::wait_empty).
+    /// A ring of empty stages, whose barriers lie `offset` bytes into the dynamic shared memory. A stage is full after
+    /// `arrivals` ([`filled`](Self::filled) is one, as are [`filled_by_copies`](Self::filled_by_copies) and
+    /// [`filled_by_hand`](Self::filled_by_hand)) and empty when `readers` warps have read it. The first `STAGES - 2`
+    /// may be filled without [waiting](Self::wait_empty).
     ///
     /// # Safety
     /// All threads of the block get here together; there is room for [`BYTES`](Self::BYTES).
@@ -88,20 +91,23 @@ impl<const STAGES: u32> Ring<STAGES> {
         unsafe { Self::with_barriers(offset, arrivals, readers, Cluster::ALONE, || {}) }
     }
 
-    /// The same for a thread that fills stages by bulk copies: a stage is full when all the bytes that it [expects](Self::expect) have
-    /// arrived. They may come from any of the [`cluster`](Cluster)'s blocks, each of which has `readers` warps that read.
+    /// The same for a thread that fills stages by bulk copies: a stage is full when all the bytes that it
+    /// [expects](Self::expect) have arrived. They may come from any of the [`cluster`](Cluster)'s blocks, each of which
+    /// has `readers` warps that read.
     ///
     /// # Safety
-    /// As for [`new`](Self::new), for all blocks of the cluster; the target has bulk copies. In the end who fills stages calls [`wait_all_read`](Self::wait_all_read), or all
-    /// warps that read [`leave_cluster`](Self::leave_cluster).
+    /// As for [`new`](Self::new), for all blocks of the cluster; the target has bulk copies. In the end who fills
+    /// stages calls [`wait_all_read`](Self::wait_all_read), or all warps that read
+    /// [`leave_cluster`](Self::leave_cluster).
     #[device_inline]
     pub unsafe fn for_bulk_copies(offset: u32, readers: u32, cluster: Cluster) -> Self {
         // SAFETY: as promised by the caller.
         unsafe { Self::with_barriers(offset, 1, readers, cluster, mbarrier::fence_init) }
     }
 
-    /// A ring whose barriers `publish` makes known beyond what the block's barrier does. It is `Copy`, so that nothing has to be
-    /// dropped where it is not called: the compiler would do so on a way of its own, with a block's barrier of its own.
+    /// A ring whose barriers `publish` makes known beyond what the block's barrier does. It is `Copy`, so that nothing
+    /// has to be dropped where it is not called: the compiler would do so on a way of its own, with a block's barrier
+    /// of its own.
     #[device_inline]
     unsafe fn with_barriers(
         offset: u32,
@@ -164,8 +170,8 @@ impl<const STAGES: u32> Ring<STAGES> {
         }
     }
 
-    /// Says that this thread has issued its copies to the stage that is to be filled, but has [yet to write](Self::filled_by_hand)
-    /// what it brings there itself.
+    /// Says that this thread has issued its copies to the stage that is to be filled, but has [yet to
+    /// write](Self::filled_by_hand) what it brings there itself.
     ///
     /// # Safety
     /// As for [`filled`](Self::filled); the target has mbarriers.
@@ -176,8 +182,8 @@ impl<const STAGES: u32> Ring<STAGES> {
         unsafe { barrier(self.full, self.writer.stage).arrive_on_copies() };
     }
 
-    /// Says that this thread has written what it brings itself to the stage that is to be filled. The arrival of copies says nothing
-    /// of other writes: they need this one.
+    /// Says that this thread has written what it brings itself to the stage that is to be filled. The arrival of copies
+    /// says nothing of other writes: they need this one.
     ///
     /// # Safety
     /// As for [`filled_by_copies`](Self::filled_by_copies), which has been called for this stage.
@@ -189,8 +195,8 @@ impl<const STAGES: u32> Ring<STAGES> {
         unsafe { barrier(self.full, stage).arrive() };
     }
 
-    /// Says that this thread alone fills the stage that is to be filled, by bulk copies of so many bytes in all, and gives the
-    /// barrier that they must name.
+    /// Says that this thread alone fills the stage that is to be filled, by bulk copies of so many bytes in all, and
+    /// gives the barrier that they must name.
     ///
     /// # Safety
     /// The ring is one [for bulk copies](Self::for_bulk_copies), and the stage is empty.
@@ -253,8 +259,10 @@ impl<const STAGES: u32> Ring<STAGES> {
         unsafe { self.leave(self.reading) }
     }
 
-    /// Waits until the readers of all blocks that share slices with this one have read what this thread has had filled: nobody arrives at this block's barriers after that, and it may end. To wait for each other as
-    /// [`leave_cluster`](Self::leave_cluster) does takes a fence for the whole GPU, for as long as stores to D are under way: 2 thousand cycles (H200).
+    /// Waits until the readers of all blocks that share slices with this one have read what this thread has had filled:
+    /// nobody arrives at this block's barriers after that, and it may end. To wait for each other as
+    /// [`leave_cluster`](Self::leave_cluster) does takes a fence for the whole GPU, for as long as stores to D are
+    /// under way: 2 thousand cycles (H200).
     ///
     /// # Safety
     /// The thread fills stages alone, and all are [read](Self::emptied_last).
@@ -270,11 +278,12 @@ impl<const STAGES: u32> Ring<STAGES> {
         }
     }
 
-    /// Waits until no block of the cluster fills this one's stages any more or arrives at their barriers: before that none may end.
+    /// Waits until no block of the cluster fills this one's stages any more or arrives at their barriers: before that
+    /// none may end.
     ///
     /// # Safety
-    /// All warps of the cluster that read get here, having [read](Self::emptied_last) the last stage. Others have ended or will, without
-    /// waiting for anything but the ring.
+    /// All warps of the cluster that read get here, having [read](Self::emptied_last) the last stage. Others have ended
+    /// or will, without waiting for anything but the ring.
     #[device_inline]
     #[track_caller]
     pub unsafe fn leave_cluster(&self) {
@@ -306,8 +315,9 @@ impl<const STAGES: u32> Ring<STAGES> {
     }
 }
 
-/// Whether this is the thread that fills stages by bulk copies, one of the first warp behind so many consumers. The warp elects it, so that the compiler knows of a single one: wherever any might ask for a
-/// copy it goes over them in a loop, each time, and a small product waits for that.
+/// Whether this is the thread that fills stages by bulk copies, one of the first warp behind so many consumers. The
+/// warp elects it, so that the compiler knows of a single one: wherever any might ask for a copy it goes over them in a
+/// loop, each time, and a small product waits for that.
 ///
 /// # Safety
 /// All producers ask, each warp of them together.

@@ -1,13 +1,15 @@
-//! Copies of slices from global to shared memory for factors that are transposed on the way, by way of memory of the thread's own.
+//! Copies of slices from global to shared memory for factors that are transposed on the way, by way of memory of the
+//! thread's own.
 //!
-//! An asynchronous copy that transposes moves one element, and those of a warp, which come from eight columns of four rows, take
-//! four passes through shared memory. Here a thread copies 16 bytes of a row of the factor asynchronously, to a place that nobody
-//! else knows of. When they have arrived it reads them back and stores the elements one by one: a quarter of the copies, and every
-//! store of a warp takes one pass. No other thread reads the place, so that nobody has to be waited for; and no registers are taken
-//! by loads under way, which would be the price if the elements went through registers alone.
+//! An asynchronous copy that transposes moves one element, and those of a warp, which come from eight columns of four
+//! rows, take four passes through shared memory. Here a thread copies 16 bytes of a row of the factor asynchronously,
+//! to a place that nobody else knows of. When they have arrived it reads them back and stores the elements one by one:
+//! a quarter of the copies, and every store of a warp takes one pass. No other thread reads the place, so that nobody
+//! has to be waited for; and no registers are taken by loads under way, which would be the price if the elements went
+//! through registers alone.
 //!
-//! Vectors come in *groups*. A thread has places for a few of them, and whenever it has emptied one it begins to copy to it again:
-//! what comes next, be it of the same slice or of the following one, is always under way
+//! Vectors come in *groups*. A thread has places for a few of them, and whenever it has emptied one it begins to copy
+//! to it again: what comes next, be it of the same slice or of the following one, is always under way
 //! ([`Copier::bring_staged`]). Producers ([`crate::ladder::warp_specialised`]) do this.
 
 use crate::element::Element;
@@ -24,8 +26,9 @@ use cuda_std::{device_inline, shared, unroll};
 /// Elements in a tile that counts as large: 128 x 256.
 const LARGE_TILE: u32 = 128 * 256;
 
-/// Vectors of a row that neighbouring threads copy: the elements of two, four rows apart in the slice, and of the 16 columns that
-/// the lanes of a warp have beside, go to different banks where rows of the slice are a multiple of all banks and a vector apart.
+/// Vectors of a row that neighbouring threads copy: the elements of two, four rows apart in the slice, and of the 16
+/// columns that the lanes of a warp have beside, go to different banks where rows of the slice are a multiple of all
+/// banks and a vector apart.
 const TOGETHER: usize = 2;
 
 /// Vectors of a group.
@@ -90,11 +93,12 @@ impl<T: Element<Acc = T>, S: Slice> Staged<'_, T, S> {
         thread.add((v * S::THREADS * Self::VECTOR) as u32)
     }
 
-    /// Begins to copy a group of this thread of the slice that begins at `k` to its place. Elements outside the matrix become zero
-    /// where it is `checked`; elsewhere the slice lies inside.
+    /// Begins to copy a group of this thread of the slice that begins at `k` to its place. Elements outside the matrix
+    /// become zero where it is `checked`; elsewhere the slice lies inside.
     ///
     /// # Safety
-    /// A and B are valid for their shapes, [it is possible](Self::is_possible), and the thread has read what was in its place.
+    /// A and B are valid for their shapes, [it is possible](Self::is_possible), and the thread has read what was in its
+    /// place.
     #[device_inline]
     #[track_caller]
     pub unsafe fn begin(
@@ -148,8 +152,9 @@ impl<T: Element<Acc = T>, S: Slice> Staged<'_, T, S> {
 struct Staging<K>(PhantomData<K>);
 
 impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Staging<K> {
-    /// Whether A and B are staged where their rows allow it: what is transposed on the way, but of the larger slices of B only those
-    /// of large tiles. Small tiles have half of the multiply-adds for each element, and producers less time.
+    /// Whether A and B are staged where their rows allow it: what is transposed on the way, but of the larger slices of
+    /// B only those of large tiles. Small tiles have half of the multiply-adds for each element, and producers less
+    /// time.
     const FACTORS: (bool, bool) = (
         matches!(K::LAYOUTS.a, Layout::RowMajor),
         matches!(K::LAYOUTS.b, Layout::Transposed) && K::TILE.bm * K::TILE.bn >= LARGE_TILE,
@@ -164,8 +169,8 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Staging<K> {
     const LEN: usize = len_of_places::<T>(copiers::<K>() as usize);
 }
 
-/// Bytes of dynamic shared memory that a kernel with producers needs for slices: for all stages, and behind them for what the
-/// producers [stage](crate::slices::staged).
+/// Bytes of dynamic shared memory that a kernel with producers needs for slices: for all stages, and behind them for
+/// what the producers [stage](crate::slices::staged).
 pub const fn producers_shared_bytes<T: Element<Acc = T>, K: GemmKernel<Element = T>>() -> u32 {
     let places = if Staging::<K>::GROUPS > 0 { Staging::<K>::PLACES } else { 0 };
     shared_bytes::<K>() + (places * Staging::<K>::LEN * size_of::<T>()) as u32
@@ -220,8 +225,8 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
         }
     }
 
-    /// Issues the copies of this thread's share of the slices that begin at `k`, of the factors that are not staged. Of slices past
-    /// the end come zeros.
+    /// Issues the copies of this thread's share of the slices that begin at `k`, of the factors that are not staged. Of
+    /// slices past the end come zeros.
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).
@@ -240,8 +245,8 @@ impl<T: Element<Acc = T>, K: GemmKernel<Element = T>> Copier<K> {
         }
     }
 
-    /// Stores this thread's share of the slices that begin at `k`, of the factors that are staged, and [begins](Self::begin) to
-    /// bring those that begin at `next`, unless that is `k`.
+    /// Stores this thread's share of the slices that begin at `k`, of the factors that are staged, and
+    /// [begins](Self::begin) to bring those that begin at `next`, unless that is `k`.
     ///
     /// # Safety
     /// As for [`copy`](Self::copy); others may read what the thread writes when it has said so.

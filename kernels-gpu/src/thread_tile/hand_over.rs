@@ -1,7 +1,8 @@
 //! Thread tiles that one block [hands over](crate::schedule::hand_over) to another.
 //!
-//! Sums are stored and loaded one by one: registers that a vector is loaded to or stored from must follow one another, and that would spoil
-//! their distribution among banks in the main loop (docs/measurements has a log of what that costs).
+//! Sums are stored and loaded one by one: registers that a vector is loaded to or stored from must follow one another,
+//! and that would spoil their distribution among banks in the main loop (docs/measurements has a log of what that
+//! costs).
 
 use super::{Arrangement, ThreadTile};
 use crate::element::Accumulator;

@@ -107,8 +107,8 @@ impl<
         }
     }
 
-    /// Element by element this is so much code that the compiler may keep the loop over rows. Registers cannot be indexed,
-    /// so each row comes in at the bottom while the others move up: after the last all are in their places.
+    /// Element by element this is so much code that the compiler may keep the loop over rows. Registers cannot be
+    /// indexed, so each row comes in at the bottom while the others move up: after the last all are in their places.
     #[device_inline]
     #[track_caller]
     unsafe fn resume_elements<E>(&mut self, params: &GemmParams<T, E>, origin: Origin) {

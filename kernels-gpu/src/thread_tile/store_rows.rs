@@ -1,18 +1,20 @@
 //! The way of a warp's sums to D through shared memory.
 //!
-//! [`ThreadTile::store`] keeps one copy of the epilogue's code busy by moving all sums up after each vector, which for 128 sums
-//! takes ten times as many moves. Shared memory can be indexed: here the lanes write all sums to the place of their warp's part of
-//! the tile, and read it back row by row. One copy of the epilogue's code works on a few rows after a few others, and a warp stores
-//! whole rows of its part.
+//! [`ThreadTile::store`] keeps one copy of the epilogue's code busy by moving all sums up after each vector, which for
+//! 128 sums takes ten times as many moves. Shared memory can be indexed: here the lanes write all sums to the place of
+//! their warp's part of the tile, and read it back row by row. One copy of the epilogue's code works on a few rows
+//! after a few others, and a warp stores whole rows of its part.
 //!
-//! Where groups of threads have shared the depth of the slices ([`crate::ladder::sliced_k`]), each writes its sums of the whole tile to a
-//! place of its own. When all have, each reads its share of the rows back, from all places, adds up what it reads, and stores that.
+//! Where groups of threads have shared the depth of the slices ([`crate::ladder::sliced_k`]), each writes its sums of
+//! the whole tile to a place of its own. When all have, each reads its share of the rows back, from all places, adds up
+//! what it reads, and stores that.
 //!
-//! A sum is written alone ([`crate::schedule::hand_over`] says why), and lanes that have rows in different places write the elements of a
-//! vector in different orders: first, second, third and fourth, or second, third, fourth and first, and so on. So the 32 lanes
-//! write to 32 banks. A row that is read is turned back.
+//! A sum is written alone ([`crate::schedule::hand_over`] says why), and lanes that have rows in different places write
+//! the elements of a vector in different orders: first, second, third and fourth, or second, third, fourth and first,
+//! and so on. So the 32 lanes write to 32 banks. A row that is read is turned back.
 //!
-//! Sums that are only scaled need no copies of a long epilogue, and so can leave this way out: [`ThreadTile::store_scaled`].
+//! Sums that are only scaled need no copies of a long epilogue, and so can leave this way out:
+//! [`ThreadTile::store_scaled`].
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
@@ -37,12 +39,13 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     /// Elements of the tile.
     const TILE_LEN: u32 = K::TILE.bm * K::TILE.bn;
 
-    /// Puts the sums through the epilogue and stores what lies in D, by way of `BM x BN` elements of shared memory, for each group
-    /// of threads that has sums of the tile, from `scratch` on, which is aligned to 16 bytes. `meet` waits for all these threads.
+    /// Puts the sums through the epilogue and stores what lies in D, by way of `BM x BN` elements of shared memory, for
+    /// each group of threads that has sums of the tile, from `scratch` on, which is aligned to 16 bytes. `meet` waits
+    /// for all these threads.
     ///
     /// # Safety
-    /// All threads that have sums get here together. D and the epilogue's operands are valid for the shapes in `params`; the shared
-    /// memory is not used for anything else from then on.
+    /// All threads that have sums get here together. D and the epilogue's operands are valid for the shapes in
+    /// `params`; the shared memory is not used for anything else from then on.
     #[device_inline]
     #[track_caller]
     pub unsafe fn store_rows<E: Epilogue<K::Element>>(
@@ -92,7 +95,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
             let first_row = origin.row + (part / Self::GROUPS_N * rows) as u32;
             let first_col = origin.col + (part % Self::GROUPS_N * cols) as u32;
             let wide = Self::wide(params);
-            // Vectors, one below the other, that a thread stores together, of which the lanes of all groups take one after another.
+            // Vectors, one below the other, that a thread stores together, of which the lanes of all groups take one
+            // after another.
             let of_row = (cols / VECTOR) as u32;
             let stacks = (rows / TOGETHER) as u32 * of_row;
             let lanes = K::DEPTH_GROUPS * WARP;
@@ -141,8 +145,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 }
 
 impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadTile<K, TM, TN, P> {
-    /// Stores the sums that lie in D straight from registers, multiplied with a factor: the products are in registers of their own,
-    /// so that the vectors which they are stored in leave the sums where they are.
+    /// Stores the sums that lie in D straight from registers, multiplied with a factor: the products are in registers
+    /// of their own, so that the vectors which they are stored in leave the sums where they are.
     ///
     /// # Safety
     /// D is valid for its shape, and its rows start at multiples of a vector and have a multiple of its length.

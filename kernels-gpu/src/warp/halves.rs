@@ -1,14 +1,17 @@
-//! Products of f32 in two [halves](crate::warpgroup::halves) on the tensor cores of any GPU that has them, from sm_80 on: by warps.
+//! Products of f32 in two [halves](crate::warpgroup::halves) on the tensor cores of any GPU that has them, from sm_80
+//! on: by warps.
 //!
-//! What is multiplied, what becomes of it and why is as in [`crate::warpgroup::halves`]; how it gets there is as in [`crate::warp::tensor_core`], with which
-//! this shares the frame of its loop ([`crate::warp::pipeline`]), the panels in shared memory ([`crate::warp::panels`]) and the way of
-//! sums to D ([`crate::warp::tile`]). A stage holds two of its pairs of panels: the high halves of A and B, and behind them the low ones.
+//! What is multiplied, what becomes of it and why is as in [`crate::warpgroup::halves`]; how it gets there is as in
+//! [`crate::warp::tensor_core`], with which this shares the frame of its loop ([`crate::warp::pipeline`]), the panels
+//! in shared memory ([`crate::warp::panels`]) and the way of sums to D ([`crate::warp::tile`]). A stage holds two of
+//! its pairs of panels: the high halves of A and B, and behind them the low ones.
 //!
-//! An element of D takes three registers where a warpgroup multiplies: of the sum, and of the products of high halves and of low ones. A
-//! warp can do with less, since its instructions are small. It goes through its rows 16 by 16, and of one slice, which has
-//! just as many values of k as tensor cores may add up. So it is for these 16 rows alone that the products of high halves take registers, and
-//! the next 16 take the same. With tiles of 64 x 32 for each of 8 warps a thread has 64 sums, as many of low halves and 16 of high
-//! ones, where it would otherwise be 192 of its 255 registers.
+//! An element of D takes three registers where a warpgroup multiplies: of the sum, and of the products of high halves
+//! and of low ones. A warp can do with less, since its instructions are small. It goes through its rows 16 by 16, and
+//! of one slice, which has just as many values of k as tensor cores may add up. So it is for these 16 rows alone that
+//! the products of high halves take registers, and the next 16 take the same. With tiles of 64 x 32 for each of 8 warps
+//! a thread has 64 sums, as many of low halves and 16 of high ones, where it would otherwise be 192 of its 255
+//! registers.
 //!
 //! | a thread's registers | |
 //! |---|---:|
@@ -17,16 +20,18 @@
 //! | fragments of A: 16 rows, and the next 16, both halves of 32 values of k | 2 x 16 |
 //! | fragments of B: 32 columns, the same | 32 |
 //!
-//! Each fragment of B serves for 64 rows, and each of A for 32 columns, those of high halves in two products; so shared memory delivers 6 KB in the time
-//! of 98,304 multiply-adds, half of what it could beside the tensor cores of an A100. Smaller tiles of warps would leave more of them room
-//! on a multiprocessor, but read more: 32 x 32 two thirds of what shared memory delivers.
+//! Each fragment of B serves for 64 rows, and each of A for 32 columns, those of high halves in two products; so shared
+//! memory delivers 6 KB in the time of 98,304 multiply-adds, half of what it could beside the tensor cores of an A100.
+//! Smaller tiles of warps would leave more of them room on a multiprocessor, but read more: 32 x 32 two thirds of what
+//! shared memory delivers.
 //!
-//! Of the 128 x 128 tile the assembler (ptxas 13.0) makes 242 to 252 registers for all architectures from sm_80 on, in all layouts, without
-//! spills: one block a multiprocessor, two warps for each quarter of it. Three stages take 96 KB of shared memory, which every GPU with
-//! these tensor cores has. The loop of a slice is 320 instructions, of which 96 are products and 24 read fragments. The
-//! former take a quarter of an A100's multiprocessor 768 clocks, so that in the time of two warps' products all their instructions need two fifths of
-//! the turns; and 24 of the products come behind the slice's barrier. These are estimates. An H200, whose tensor cores
-//! are not made for such instructions, has 112 TFLOP/s at 4096 by it, 2.2 times the vendor's f32.
+//! Of the 128 x 128 tile the assembler (ptxas 13.0) makes 242 to 252 registers for all architectures from sm_80 on, in
+//! all layouts, without spills: one block a multiprocessor, two warps for each quarter of it. Three stages take 96 KB
+//! of shared memory, which every GPU with these tensor cores has. The loop of a slice is 320 instructions, of which 96
+//! are products and 24 read fragments. The former take a quarter of an A100's multiprocessor 768 clocks, so that in the
+//! time of two warps' products all their instructions need two fifths of the turns; and 24 of the products come behind
+//! the slice's barrier. These are estimates. An H200, whose tensor cores are not made for such instructions, has 112
+//! TFLOP/s at 4096 by it, 2.2 times the vendor's f32.
 
 mod tile;
 
@@ -49,8 +54,8 @@ use tile::HalvesTile;
 /// Values of k in a slice: those whose products of high halves tensor cores add up before threads take them over.
 const BK: usize = PROMOTED;
 
-/// The kernel for block tiles of `BM x BN`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 2 to 4 stages, and factors in the
-/// layouts `L`.
+/// The kernel for block tiles of `BM x BN`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 2 to 4
+/// stages, and factors in the layouts `L`.
 ///
 /// What its parameters call A and B are the [lines](crate::prepare::split::Line) of both, and where their halves are
 /// ([`reference`](crate::prepare::split::reference())).

@@ -1,18 +1,20 @@
 //! The slices of A and B for tensor cores: panels of shared memory in which a factor lies as it does in global memory.
 //!
-//! Tensor cores take elements as they are, and [`load_matrices`] transposes what it reads if asked to. So nothing is widened or
-//! transposed on the way to shared memory: a panel is rows of what is stored, whichever layout that is, and 16 bytes travel at a
-//! time, a *chunk*.
+//! Tensor cores take elements as they are, and [`load_matrices`] transposes what it reads if asked to. So nothing is
+//! widened or transposed on the way to shared memory: a panel is rows of what is stored, whichever layout that is, and
+//! 16 bytes travel at a time, a *chunk*.
 //!
-//! [`load_matrices`] reads 8 chunks at once that lie in one column of chunks, in 8 neighbouring rows. In memory that is filled row by
-//! row they would meet in one or two eighths of the banks. So the chunks of a row change places, otherwise in each of 8 rows
-//! (*swizzle*): chunk `c` of row `r` lies where chunk `c ^ (r % 8)` would. Where a row has but 4 chunks two rows fill the banks
-//! together, and `r / 2` takes the place of `r`. Both the 8 chunks that are read and the 8 that neighbouring threads write then lie
-//! in different banks, without the padding that would cost shared memory.
+//! [`load_matrices`] reads 8 chunks at once that lie in one column of chunks, in 8 neighbouring rows. In memory that is
+//! filled row by row they would meet in one or two eighths of the banks. So the chunks of a row change places,
+//! otherwise in each of 8 rows (*swizzle*): chunk `c` of row `r` lies where chunk `c ^ (r % 8)` would. Where a row has
+//! but 4 chunks two rows fill the banks together, and `r / 2` takes the place of `r`. Both the 8 chunks that are read
+//! and the 8 that neighbouring threads write then lie in different banks, without the padding that would cost shared
+//! memory.
 //!
-//! Elements of f32, which tensor cores take [rounded](cuda_std::mma::tf32), lie and travel in the same way, 4 to a chunk, and where k runs along the rows
-//! [`load_matrices`] reads them as well. But it does not transpose 32 bits. Where k runs across the rows a lane reads its elements one by one: a warp 8
-//! neighbours, which are 2 chunks, in each of 4 rows. So there it is pairs of chunks that change places, otherwise in each of 4 rows.
+//! Elements of f32, which tensor cores take [rounded](cuda_std::mma::tf32), lie and travel in the same way, 4 to a
+//! chunk, and where k runs along the rows [`load_matrices`] reads them as well. But it does not transpose 32 bits.
+//! Where k runs across the rows a lane reads its elements one by one: a warp 8 neighbours, which are 2 chunks, in each
+//! of 4 rows. So there it is pairs of chunks that change places, otherwise in each of 4 rows.
 
 use crate::element::Element;
 use crate::kernel::{GemmKernel, Summation};
@@ -46,8 +48,8 @@ const LANES_OF_ROW: u32 = 4;
 /// Chunks that fill all banks.
 pub(crate) const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
 
-/// Rows of A or columns of B that [`load_matrices`] reads at once, by as many values of k as an instruction takes ([`Factor::K`]): four matrices, two by
-/// two.
+/// Rows of A or columns of B that [`load_matrices`] reads at once, by as many values of k as an instruction takes
+/// ([`Factor::K`]): four matrices, two by two.
 pub const SQUARE: usize = 2 * MATRIX;
 
 /// What is known of the panels of a factor when a kernel is compiled.
@@ -62,10 +64,11 @@ pub trait Panel {
     const DEPTH: u32;
     /// Threads that copy it.
     const THREADS: u32;
-    /// Whether rows of what is stored are aligned chunks, the last one filled up with zeros, as those of [halves](mod@crate::prepare::split) are.
+    /// Whether rows of what is stored are aligned chunks, the last one filled up with zeros, as those of
+    /// [halves](mod@crate::prepare::split) are.
     const IS_PADDED: bool;
-    /// Whether the second of the four matrices that are read at once is that of the next rows of A or columns of B, and not that
-    /// of the next k.
+    /// Whether the second of the four matrices that are read at once is that of the next rows of A or columns of B, and
+    /// not that of the next k.
     const WIDTH_FIRST: bool;
 
     /// Rows of what is stored.
@@ -153,14 +156,15 @@ impl Panels {
 /// A lane's part in reading fragments from panels: squares of 16 rows of A, or columns of B, by 16 values of k.
 #[derive(Clone, Copy)]
 pub struct Reader<P> {
-    /// Bytes from the start of a panel to the row that the lane passes on for the first square, or to the first element that it reads of it.
+    /// Bytes from the start of a panel to the row that the lane passes on for the first square, or to the first element
+    /// that it reads of it.
     offset: u32,
     panel: PhantomData<P>,
 }
 
 impl<P: Panel> Reader<P> {
-    /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of the part's width, which is
-    /// a power of two, and of what fills all banks where elements are read one by one.
+    /// For a warp whose part of the panel begins `first` rows of A or columns of B into it: a multiple of the part's
+    /// width, which is a power of two, and of what fills all banks where elements are read one by one.
     #[device_inline]
     pub fn new(first: u32) -> Self {
         let lane = warp::lane_id();
@@ -188,9 +192,9 @@ impl<P: Panel> Reader<P> {
 
     /// Reads square `square` of the warp's part, at the `step`-th values of k that an instruction takes.
     ///
-    /// The next square or step is 2 chunks further on in a row, or 16 rows: 2 chunks change bits of the address that the swizzle
-    /// has not mixed with those of other squares, and 16 rows have the same swizzle. So both are constants to add, or to
-    /// exclude.
+    /// The next square or step is 2 chunks further on in a row, or 16 rows: 2 chunks change bits of the address that
+    /// the swizzle has not mixed with those of other squares, and 16 rows have the same swizzle. So both are constants
+    /// to add, or to exclude.
     ///
     /// # Safety
     /// All lanes of the warp call it together; the square is written, and nobody writes it before the next barrier.
@@ -214,8 +218,8 @@ impl<P: Panel> Reader<P> {
         }
     }
 
-    /// [`read`](Self::read) by single elements. 8 columns further on change bits of the address that the swizzle has not mixed with those of the
-    /// columns which the warp reads, and it is the same 4 rows below.
+    /// [`read`](Self::read) by single elements. 8 columns further on change bits of the address that the swizzle has
+    /// not mixed with those of the columns which the warp reads, and it is the same 4 rows below.
     ///
     /// # Safety
     /// As for [`read`](Self::read).
@@ -257,16 +261,17 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
     /// Chunks that a thread copies.
     const TURNS: u32 = P::ROWS / Self::ROWS_OF_TURN;
 
-    /// The same by the number of threads that there are, which the assembler does not know. If it did it would write out all turns where there is no branch
-    /// between, choose among the ways of copying by predicates, and have all addresses in registers at once.
+    /// The same by the number of threads that there are, which the assembler does not know. If it did it would write
+    /// out all turns where there is no branch between, choose among the ways of copying by predicates, and have all
+    /// addresses in registers at once.
     #[device_inline]
     fn turns() -> u32 {
         P::ROWS * P::CHUNKS / thread::block_dim_x()
     }
 
-    /// Copies this thread's share of the panel that begins at `k`: by chunks where all rows that are stored consist of whole,
-    /// aligned ones, by pairs of elements of half precision or single ones of f32 where they consist of those, else element by element and at once.
-    /// Which it is, is the same for all threads.
+    /// Copies this thread's share of the panel that begins at `k`: by chunks where all rows that are stored consist of
+    /// whole, aligned ones, by pairs of elements of half precision or single ones of f32 where they consist of those,
+    /// else element by element and at once. Which it is, is the same for all threads.
     #[device_inline]
     #[track_caller]
     unsafe fn copy(&self, thread: u32, k: u32, panel: u32) {
@@ -291,8 +296,8 @@ impl<T: Element + Factor, P: Panel> Source<T, P> {
         let target = |turn| SharedPtr::<T>::from_address(panel + place::<P>(row(turn), chunk));
         let source = |turn, e| self.matrix.at(first_row + row(turn), col + e);
         let inside = |turn, e| first_row + row(turn) < rows && col + e < cols;
-        // SAFETY: as promised by the caller of `PanelCopier::copy`; what is copied at once is aligned, or a single element; scalars are of any bits, and there
-        // are at least as many of them as fill a chunk.
+        // SAFETY: as promised by the caller of `PanelCopier::copy`; what is copied at once is aligned, or a single
+        // element; scalars are of any bits, and there are at least as many of them as fill a chunk.
         unsafe {
             if P::IS_PADDED || consists_of(in_chunk) {
                 for turn in 0..Self::TURNS {
@@ -341,13 +346,13 @@ impl<T: Element + Factor, K: GemmKernel<Element = T>> PanelCopier<K> {
         }
     }
 
-    /// Copies this thread's share of the panels that begin at `k`: asynchronously where stored rows consist of aligned pairs of
-    /// elements at least. What lies outside the matrices becomes zero. Panels past the end are left out altogether:
-    /// nobody multiplies them.
+    /// Copies this thread's share of the panels that begin at `k`: asynchronously where stored rows consist of aligned
+    /// pairs of elements at least. What lies outside the matrices becomes zero. Panels past the end are left out
+    /// altogether: nobody multiplies them.
     ///
     /// # Safety
-    /// A and B are valid for their shapes. No thread reads or writes the panels from the last barrier until this thread has waited
-    /// for its copies and met the others at another barrier.
+    /// A and B are valid for their shapes. No thread reads or writes the panels from the last barrier until this thread
+    /// has waited for its copies and met the others at another barrier.
     #[device_inline]
     #[track_caller]
     pub unsafe fn copy(&self, thread: u32, k: u32, panels: Panels) {

@@ -1,4 +1,5 @@
-//! The frame of kernels whose warps multiply on tensor cores: slices travel to shared memory in the background while others are multiplied.
+//! The frame of kernels whose warps multiply on tensor cores: slices travel to shared memory in the background while
+//! others are multiplied.
 //!
 //! ```text
 //! copies     | 0 | 1 | 2 |   | 3 |   | 4 |   ..
@@ -6,9 +7,10 @@
 //! fragments           0         1       2
 //! ```
 //!
-//! All threads copy, each its share, and close it in a group. One barrier a slice stands between the end of its copies and their first
-//! use, and that is also the last use of the slice before: so the first fragments of a slice are read before the last products of
-//! the one before it, which need what is in registers alone. These keep the tensor cores busy meanwhile.
+//! All threads copy, each its share, and close it in a group. One barrier a slice stands between the end of its copies
+//! and their first use, and that is also the last use of the slice before: so the first fragments of a slice are read
+//! before the last products of the one before it, which need what is in registers alone. These keep the tensor cores
+//! busy meanwhile.
 
 use crate::ladder::pipelined::wait_for_oldest;
 use crate::slices::ring::after;
@@ -21,22 +23,24 @@ pub trait Slices {
     /// Begins to copy this thread's share of a slice to a stage.
     ///
     /// # Safety
-    /// No thread reads or writes the stage from the last barrier until this thread has waited for its copies and met the others at another
-    /// barrier.
+    /// No thread reads or writes the stage from the last barrier until this thread has waited for its copies and met
+    /// the others at another barrier.
     unsafe fn copy(&self, k: u32, stage: u32);
 
     /// Reads the first fragments of the first slice.
     ///
     /// # Safety
-    /// All lanes of the warp call it together; the stage is written, and nobody writes it before the slice has been multiplied.
+    /// All lanes of the warp call it together; the stage is written, and nobody writes it before the slice has been
+    /// multiplied.
     unsafe fn begin(&mut self, stage: u32);
 
-    /// Multiplies a slice, of which the first fragments have been read. When all of its fragments have been, it calls `next` once, reads the first ones of
-    /// the slice in the stage that it is given, if there is another, and then makes the last products.
+    /// Multiplies a slice, of which the first fragments have been read. When all of its fragments have been, it calls
+    /// `next` once, reads the first ones of the slice in the stage that it is given, if there is another, and then
+    /// makes the last products.
     ///
     /// # Safety
-    /// As for [`begin`](Slices::begin), and all threads of the block call it together. From the call of `next` on the same holds of
-    /// the stage it gives, and of the one before no longer.
+    /// As for [`begin`](Slices::begin), and all threads of the block call it together. From the call of `next` on the
+    /// same holds of the stage it gives, and of the one before no longer.
     unsafe fn multiply(&mut self, next: impl FnOnce() -> Option<u32>);
 }
 
@@ -53,8 +57,9 @@ pub unsafe fn multiply_slices<const STAGES: u32, const BK: usize>(
     let ahead = (STAGES - 1) * BK as u32;
     let (mut free, mut stage) = (0, 0);
     let (mut copied, mut k) = (0, 0);
-    // SAFETY: every thread waits for its copies of a slice, and a barrier lies between that and the first use, and between the last use
-    // and the next copies to the same stage. All threads of the block count to the same k, and all lanes of a warp do the same.
+    // SAFETY: every thread waits for its copies of a slice, and a barrier lies between that and the first use, and
+    // between the last use and the next copies to the same stage. All threads of the block count to the same k, and all
+    // lanes of a warp do the same.
     unsafe {
         while k < depth {
             // One place for all copies: there are many ways in which a factor may lie.

@@ -1,9 +1,9 @@
 //! The way of tensor cores' sums to D through shared memory.
 //!
-//! Tensor cores leave pairs of neighbouring sums in the lanes of a warp, four pairs in a row and eight rows below each other. That is
-//! no order in which to store D: a row of 8 elements of half precision is half a sector, held by four threads. So the
-//! sums take a way through shared memory and come back as 4 neighbouring sums a lane, of which a warp stores whole rows; and one
-//! copy of the epilogue's code works on all of them, one after another.
+//! Tensor cores leave pairs of neighbouring sums in the lanes of a warp, four pairs in a row and eight rows below each
+//! other. That is no order in which to store D: a row of 8 elements of half precision is half a sector, held by four
+//! threads. So the sums take a way through shared memory and come back as 4 neighbouring sums a lane, of which a warp
+//! stores whole rows; and one copy of the epilogue's code works on all of them, one after another.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -38,8 +38,8 @@ impl SumsOnTheWay {
         SumsOnTheWay { sums, rows: rows as u32, cols: cols as u32 }
     }
 
-    /// Where 4 neighbouring sums of a row lie. They change places so that lanes that write
-    /// together, 8 bytes each in 4 rows and 8 columns, do not meet in a bank. Those that read 8 quads of a row do not anyway.
+    /// Where 4 neighbouring sums of a row lie. They change places so that lanes that write together, 8 bytes each in 4
+    /// rows and 8 columns, do not meet in a bank. Those that read 8 quads of a row do not anyway.
     #[device_inline]
     fn place(&self, row: u32, quad: u32) -> SharedPtr<f32> {
         let swizzled = quad ^ (row % 4 * 2);
@@ -60,12 +60,12 @@ impl SumsOnTheWay {
         unsafe { place.add(t % 2 * 2).store_vec(pair) };
     }
 
-    /// Puts the sums, which begin at `origin` in D, through the epilogue and stores what lies in D, in vectors where D's rows
-    /// consist of them.
+    /// Puts the sums, which begin at `origin` in D, through the epilogue and stores what lies in D, in vectors where
+    /// D's rows consist of them.
     ///
     /// # Safety
-    /// All lanes get here together, and all parts are written. D and the epilogue's operands are valid for the shapes in
-    /// `params`.
+    /// All lanes get here together, and all parts are written. D and the epilogue's operands are valid for the shapes
+    /// in `params`.
     #[device_inline]
     #[track_caller]
     pub unsafe fn store<T: Element, E: Epilogue<D>, D: Element<Acc = f32>>(

@@ -1,21 +1,25 @@
 //! Tensor cores: a warp multiplies matrices, not threads numbers.
 //!
-//! One instruction of a warp multiplies 16 x 16 elements of half precision by 16 x 8 and adds the products to 16 x 8 sums in f32
-//! ([`cuda_std::mma`]): 2,048 multiply-adds, where 32 lanes would do 32. Everything else has to keep up with that. So
+//! One instruction of a warp multiplies 16 x 16 elements of half precision by 16 x 8 and adds the products to 16 x 8
+//! sums in f32 ([`cuda_std::mma`]): 2,048 multiply-adds, where 32 lanes would do 32. Everything else has to keep up
+//! with that. So
 //!
-//! - elements travel to shared memory as they are, in the background and several slices ahead, as in [`crate::ladder::pipelined`]; there
-//!   they lie as in global memory, whichever layout that is, and are transposed when they are read, which costs nothing
-//!   ([`crate::warp::panels`]);
-//! - a warp owns a large, square part of D ([`crate::warp::tile`]), so that each fragment it reads is multiplied many times;
-//! - it reads the fragments of the next 16 values of k while it multiplies those of this 16, as in [`crate::ladder::warp_tiled`]; all
-//!   around the slices is the frame that such kernels share ([`crate::warp::pipeline`]).
+//! - elements travel to shared memory as they are, in the background and several slices ahead, as in
+//!   [`crate::ladder::pipelined`]; there they lie as in global memory, whichever layout that is, and are transposed
+//!   when they are read, which costs nothing ([`crate::warp::panels`]);
+//! - a warp owns a large, square part of D ([`crate::warp::tile`]), so that each fragment it reads is multiplied many
+//!   times;
+//! - it reads the fragments of the next 16 values of k while it multiplies those of this 16, as in
+//!   [`crate::ladder::warp_tiled`]; all around the slices is the frame that such kernels share
+//!   ([`crate::warp::pipeline`]).
 //!
-//! Products are exact, but how the 16 of an instruction are added up is the hardware's own business: results are not the bits of
-//! the other rungs, though as close to the exact ones ([`Summation::TensorCores`]).
+//! Products are exact, but how the 16 of an instruction are added up is the hardware's own business: results are not
+//! the bits of the other rungs, though as close to the exact ones ([`Summation::TensorCores`]).
 //!
-//! Factors of f32 are rounded to TF32 on their way from shared memory to the tensor cores ([`cuda_std::mma::tf32`]): 11 bits, of which half as many fit into
-//! a register and into an instruction, so that it is half as fast. All else is the same, and the same code. As that does not give what f32 gives without
-//! tensor cores, its kernels are [apart](crate::table::TF32).
+//! Factors of f32 are rounded to TF32 on their way from shared memory to the tensor cores ([`cuda_std::mma::tf32`]): 11
+//! bits, of which half as many fit into a register and into an instruction, so that it is half as fast. All else is the
+//! same, and the same code. As that does not give what f32 gives without tensor cores, its kernels are
+//! [apart](crate::table::TF32).
 //!
 //! This is for f16, bf16 and TF32, from sm_80 on.
 
@@ -32,8 +36,8 @@ use core::marker::PhantomData;
 use cuda_std::mma::Factor;
 use cuda_std::{device_inline, hint, thread, unroll};
 
-/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 2 to 4 stages,
-/// factors in the layouts `L`, and results of `D`.
+/// The kernel for block tiles of `BM x BN x BK`, thread tiles of `TM x TN`, which makes `8 TM x 4 TN` for a warp, 2 to
+/// 4 stages, factors in the layouts `L`, and results of `D`.
 pub struct TensorCore<
     T,
     const BM: usize,

@@ -1,10 +1,10 @@
 //! The part of D that one warp owns, and the products of tensor cores that build it.
 //!
 //! # Contract
-//! A block of `TM x TN` thread tiles owns `BM x BN` elements of D, a warp `8 TM x 4 TN` of them; warps lie side by side, row by
-//! row. A thread has those elements that the instruction gives it ([`cuda_std::mma`]): with `g = lane / 4` and `t = lane % 4`,
-//! its row `i` is row `g` of the warp's `i`-th 8, and its columns `2j` and `2j + 1` are columns `2t` and `2t + 1` of the warp's
-//! `j`-th 8. Two of its rows by two of its columns are one instruction of 16 x 8.
+//! A block of `TM x TN` thread tiles owns `BM x BN` elements of D, a warp `8 TM x 4 TN` of them; warps lie side by
+//! side, row by row. A thread has those elements that the instruction gives it ([`cuda_std::mma`]): with `g = lane / 4`
+//! and `t = lane % 4`, its row `i` is row `g` of the warp's `i`-th 8, and its columns `2j` and `2j + 1` are columns
+//! `2t` and `2t + 1` of the warp's `j`-th 8. Two of its rows by two of its columns are one instruction of 16 x 8.
 //!
 //! The sums go to D [through shared memory](crate::warp::sums_on_the_way), where slices are no longer needed by then.
 
@@ -19,7 +19,8 @@ use core::marker::PhantomData;
 use cuda_std::mma::{self, Factor, FragmentA, FragmentB};
 use cuda_std::{device_inline, shared, thread, unroll, warp};
 
-/// A thread's share of as many columns of A and rows of B as an instruction takes: two registers for each of its rows, one for each of its columns.
+/// A thread's share of as many columns of A and rows of B as an instruction takes: two registers for each of its rows,
+/// one for each of its columns.
 #[derive(Clone, Copy)]
 pub struct Fragments<const TM: usize, const TN: usize> {
     a: [[u32; 2]; TM],
@@ -142,8 +143,9 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
         fragments
     }
 
-    /// Adds the products of fragments. Every other row of instructions backwards: each then shares a fragment with the one before
-    /// it. Not until now are they rounded, where they have to be: nothing waits for fragments that are on their way.
+    /// Adds the products of fragments. Every other row of instructions backwards: each then shares a fragment with the
+    /// one before it. Not until now are they rounded, where they have to be: nothing waits for fragments that are on
+    /// their way.
     ///
     /// # Safety
     /// All lanes of the warp call it together, each with its share of the same values of k.
@@ -165,8 +167,9 @@ impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize
     /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
     ///
     /// # Safety
-    /// All threads of the block call it together, and none reads or writes slices any more. There are [`BYTES`](Self::BYTES) of
-    /// dynamic shared memory. D and the epilogue's operands are valid for the shapes in `params`.
+    /// All threads of the block call it together, and none reads or writes slices any more. There are
+    /// [`BYTES`](Self::BYTES) of dynamic shared memory. D and the epilogue's operands are valid for the shapes in
+    /// `params`.
     #[device_inline]
     #[track_caller]
     pub unsafe fn store<E: Epilogue<K::Target>>(

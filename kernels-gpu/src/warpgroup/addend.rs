@@ -1,16 +1,18 @@
 //! C on its way to the epilogue: through the ring, behind a tile's slices.
 //!
-//! Lanes that read their pairs of C by themselves, four bytes here and four there, wait for each: in bf16 that costs 13 % of a product of 4096 (H200). So where bulk copies
-//! can take C the producer brings it, as if it were one slice more of each tile, or as many as it takes stages to hold it. It asks for it while the last slices are
-//! under way, the warps that multiply wait for nothing that is not there by then, and shared memory has no room for C alone.
+//! Lanes that read their pairs of C by themselves, four bytes here and four there, wait for each: in bf16 that costs 13
+//! % of a product of 4096 (H200). So where bulk copies can take C the producer brings it, as if it were one slice more
+//! of each tile, or as many as it takes stages to hold it. It asks for it while the last slices are under way, the
+//! warps that multiply wait for nothing that is not there by then, and shared memory has no room for C alone.
 //!
 //! ```text
 //! producer     | slice n-2 | slice n-1 | C, left half | C, right half | slice 0 of the next tile | ..
 //! consumers      ..  products of n-2 | of n-1 | sums + C, to D ------ | products of 0 ..
 //! ```
 //!
-//! In a stage lie parts of C as [those of D](crate::warpgroup::part) leave: below each other those of all warps, and beside each other as many as find room. Where A and B are
-//! [swapped](crate::swapped) it is D's transpose of which that is said.
+//! In a stage lie parts of C as [those of D](crate::warpgroup::part) leave: below each other those of all warps, and
+//! beside each other as many as find room. Where A and B are [swapped](crate::swapped) it is D's transpose of which
+//! that is said.
 
 use crate::epilogue::pairs::{self, Words};
 use crate::maps::{BoxShape, Mapped};
@@ -47,8 +49,8 @@ impl Fills {
     pub const NONE: Self =
         Fills { bm: 0, of_part: 0, parts: 0, count: 0, shared_by: Cluster::ALONE, swapped: false };
 
-    /// That of elements of `D` for a tile of `bm` rows and `bn` columns of each of a cluster's blocks, in stages of so many bytes: in as few as all have equally many
-    /// parts in.
+    /// That of elements of `D` for a tile of `bm` rows and `bn` columns of each of a cluster's blocks, in stages of so
+    /// many bytes: in as few as all have equally many parts in.
     pub const fn new<D: Outgoing, O: Operands>(
         (bm, bn): (usize, usize),
         shared_by: Cluster,
@@ -65,7 +67,8 @@ impl Fills {
         Fills { bm, of_part, parts, count, shared_by, swapped: O::SWAPPED }
     }
 
-    /// What one copy brings: all rows of a part, or what each block of a cluster brings of them; of D's transpose those of a warpgroup.
+    /// What one copy brings: all rows of a part, or what each block of a cluster brings of them; of D's transpose those
+    /// of a warpgroup.
     pub const fn box_of<D>(self) -> BoxShape {
         part::box_of_rows::<D>(if self.swapped { self.of_part } else { self.rows_of_block() })
     }
@@ -75,8 +78,9 @@ impl Fills {
         self.bm / if self.shared_by.is_square() { 2 } else { self.shared_by.blocks() }
     }
 
-    /// The first of the rows of a part that this block brings, those of the `number`-th of its [sharers](Cluster::sharer), if it does. Of two by two blocks each brings half of all parts of its own
-    /// C, and quarters of that of the block beside it and of the one above or below.
+    /// The first of the rows of a part that this block brings, those of the `number`-th of its
+    /// [sharers](Cluster::sharer), if it does. Of two by two blocks each brings half of all parts of its own C, and
+    /// quarters of that of the block beside it and of the one above or below.
     #[device_inline]
     fn first_row(self, number: u32, part: u32) -> Option<u32> {
         let rows = self.rows_of_block();
@@ -108,10 +112,11 @@ impl Fills {
         self.parts * self.part_bytes()
     }
 
-    /// Begins to copy what this block brings of the `fill`-th stage of all that share slices with it; the tiles of its cluster's blocks begin at those `origins`.
+    /// Begins to copy what this block brings of the `fill`-th stage of all that share slices with it; the tiles of its
+    /// cluster's blocks begin at those `origins`.
     ///
-    /// Each brings something for each of them, though nothing of it is the same: so a stage is full only when all who fill it have seen theirs empty, and who has read it may say so
-    /// to all.
+    /// Each brings something for each of them, though nothing of it is the same: so a stage is full only when all who
+    /// fill it have seen theirs empty, and who has read it may say so to all.
     ///
     /// # Safety
     /// One thread of each block does so; the block's stage is empty, and `full` expects [so many bytes](Self::bytes).
@@ -160,7 +165,8 @@ pub trait Addend<D: Outgoing> {
     /// This lane's elements of the `turn`-th [`pairs::COLS`] columns.
     ///
     /// # Safety
-    /// C is brought. All lanes of the warp get here together, once for each turn of a tile in order. All its products have been waited for.
+    /// C is brought. All lanes of the warp get here together, once for each turn of a tile in order. All its products
+    /// have been waited for.
     #[track_caller]
     unsafe fn of_turn(&mut self, turn: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS];
 }

@@ -1,4 +1,5 @@
-//! The named barriers of warpgroups: all numbers of a block in one place, since a barrier of two kinds of threads would count wrong.
+//! The named barriers of warpgroups: all numbers of a block in one place, since a barrier of two kinds of threads would
+//! count wrong.
 
 use super::tile::WARPGROUPS;
 use cuda_std::named_barrier::BARRIERS;

@@ -1,20 +1,21 @@
-//! The slices of A and B for warpgroups: panels of shared memory that bulk copies fill and matrix instructions read as they are.
+//! The slices of A and B for warpgroups: panels of shared memory that bulk copies fill and matrix instructions read as
+//! they are.
 //!
-//! A panel consists of boxes whose rows are 128 bytes, 64 elements of half precision: that is the widest swizzle, with which eight
-//! rows below each other have the same 16 bytes of a row in different banks, so that both copies and instructions run at full
-//! speed. Which way such a row runs is the layout's to say, and nothing is ever transposed: instructions take either
-//! ([`cuda_std::wgmma`]).
+//! A panel consists of boxes whose rows are 128 bytes, 64 elements of half precision: that is the widest swizzle, with
+//! which eight rows below each other have the same 16 bytes of a row in different banks, so that both copies and
+//! instructions run at full speed. Which way such a row runs is the layout's to say, and nothing is ever transposed:
+//! instructions take either ([`cuda_std::wgmma`]).
 //!
 //! | rows of what is stored run | box | panel |
 //! |---|---|---|
 //! | along k (A row-major, B transposed) | all its rows of A or columns of B, by 64 values of k | one box |
 //! | across (A transposed, B row-major) | 64 values of k by 64 rows of A or columns of B | as many boxes as that takes |
 //!
-//! Where the blocks of a cluster bring a panel together each has as many of the boxes, or of a box along k as many rows. Of a panel whose width
-//! [fits](crate::warpgroup::fit) each has as many rows of every box.
+//! Where the blocks of a cluster bring a panel together each has as many of the boxes, or of a box along k as many
+//! rows. Of a panel whose width [fits](crate::warpgroup::fit) each has as many rows of every box.
 //!
-//! Of rows along k those alone are copied that the factor has ([`Rests`](crate::maps::Factors)), and of boxes across those that have something of it. The rest of a panel is zero
-//! [already](crate::warpgroup::unbrought).
+//! Of rows along k those alone are copied that the factor has ([`Rests`](crate::maps::Factors)), and of boxes across
+//! those that have something of it. The rest of a panel is zero [already](crate::warpgroup::unbrought).
 
 use crate::layout::{Nn, Nt, OperandLayouts, Tn, Tt};
 use crate::maps::{BoxShape, Inside, Mapped};
@@ -46,7 +47,8 @@ pub trait MajorLayouts: OperandLayouts {
     type A: Major;
     /// That of B.
     type B: Major;
-    /// Whether they are [swapped](crate::swapped): then `A` is that of the factor on the left, which is B, and `B` that of A.
+    /// Whether they are [swapped](crate::swapped): then `A` is that of the factor on the left, which is B, and `B` that
+    /// of A.
     type Operands: Operands;
 }
 
@@ -102,8 +104,9 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         BoxShape { rows, cols: Self::ROW, swizzle: SWIZZLE }
     }
 
-    /// How many of `width` rows of A or columns of B are copied of a panel, of which so many are `inside` of the factor, where as many blocks of a cluster bring an equal part each. That is those that are inside, but of
-    /// parts that lie wholly outside all: a block that brought nothing for a slice would let the others go on without it.
+    /// How many of `width` rows of A or columns of B are copied of a panel, of which so many are `inside` of the
+    /// factor, where as many blocks of a cluster bring an equal part each. That is those that are inside, but of parts
+    /// that lie wholly outside all: a block that brought nothing for a slice would let the others go on without it.
     #[device_inline]
     fn brought<const BLOCKS: u32>(inside: u32, width: u32) -> u32 {
         let part = width / BLOCKS;
@@ -121,7 +124,8 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         if BLOCKS > 1 && inside == 0 { part } else { inside }
     }
 
-    /// Rows of A or columns of B of a panel that begins at `first` and is as wide as that which are inside of a factor that [ends](Inside::end) there: all where it is not asked.
+    /// Rows of A or columns of B of a panel that begins at `first` and is as wide as that which are inside of a factor
+    /// that [ends](Inside::end) there: all where it is not asked.
     #[device_inline]
     const fn inside((first, width): (u32, u32), end: Option<u32>) -> u32 {
         let Some(end) = end else { return width };
@@ -129,8 +133,9 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         if inside < width { inside } else { width }
     }
 
-    /// Bytes of what as many blocks together [load](Self::load_part) of a panel that begins at row of A or column of B `first`, from a factor that [ends](Inside::end) there: of rows along k
-    /// those that are inside, and across whole boxes that have something of it.
+    /// Bytes of what as many blocks together [load](Self::load_part) of a panel that begins at row of A or column of B
+    /// `first`, from a factor that [ends](Inside::end) there: of rows along k those that are inside, and across whole
+    /// boxes that have something of it.
     #[device_inline]
     pub fn bytes_of_parts<const BLOCKS: u32>(first: u32, end: Option<u32>) -> u32 {
         let inside = Self::inside((first, WIDTH as u32), end);
@@ -158,8 +163,9 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         width.div_ceil(Self::ROW)
     }
 
-    /// What one copy brings of a tile that fits and is as wide as the panel, where as many blocks of a cluster bring a part each: of boxes across some values of
-    /// k, since there may be no equal number of boxes for each, and of one along k some rows.
+    /// What one copy brings of a tile that fits and is as wide as the panel, where as many blocks of a cluster bring a
+    /// part each: of boxes across some values of k, since there may be no equal number of boxes for each, and of one
+    /// along k some rows.
     pub const fn box_of_width(blocks: u32) -> BoxShape {
         let rows = if M::TRANSPOSED { DEPTH as u32 } else { WIDTH as u32 } / blocks;
         BoxShape { rows, ..Self::BOX }
@@ -182,11 +188,13 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         }
     }
 
-    /// Begins to copy a portion of `width` rows of A or columns of B from `first` on, one of `BLOCKS`, those of a [tile that fits](crate::warpgroup::fit), to as many blocks of a
-    /// cluster: of these what is [brought](Self::bytes_of_width).
+    /// Begins to copy a portion of `width` rows of A or columns of B from `first` on, one of `BLOCKS`, those of a [tile
+    /// that fits](crate::warpgroup::fit), to as many blocks of a cluster: of these what is
+    /// [brought](Self::bytes_of_width).
     ///
     /// # Safety
-    /// As for [`load_part`](Self::load_part), with [such boxes](Self::box_of_width); along k they have as many rows as each block brings of `width`, a multiple of 8.
+    /// As for [`load_part`](Self::load_part), with [such boxes](Self::box_of_width); along k they have as many rows as
+    /// each block brings of `width`, a multiple of 8.
     #[device_inline]
     #[track_caller]
     pub unsafe fn load_part_of_width<const BLOCKS: u32>(
@@ -217,7 +225,8 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         }
     }
 
-    /// Begins to copy the box along k of `rows` rows of A or columns of B that are `skipped` after the panel's first, to as many blocks of a cluster: what of it is inside.
+    /// Begins to copy the box along k of `rows` rows of A or columns of B that are `skipped` after the panel's first,
+    /// to as many blocks of a cluster: what of it is inside.
     ///
     /// # Safety
     /// As for [`load_part`](Self::load_part).
@@ -243,10 +252,12 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         }
     }
 
-    /// Writes zeros to what is not [loaded](Self::load_part) of a panel that is as wide as `width` and starts at `first`, where a factor ends at `end` rows of A or columns of B.
+    /// Writes zeros to what is not [loaded](Self::load_part) of a panel that is as wide as `width` and starts at
+    /// `first`, where a factor ends at `end` rows of A or columns of B.
     ///
     /// # Safety
-    /// `threads` threads do so together, and this is the `thread`-th. They have a barrier before anybody reads the panel.
+    /// `threads` threads do so together, and this is the `thread`-th. They have a barrier before anybody reads the
+    /// panel.
     #[device_inline]
     #[track_caller]
     pub unsafe fn clear_outside<const BLOCKS: u32>(
@@ -319,12 +330,13 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         BulkPanel { address, elements: PhantomData }
     }
 
-    /// Begins to copy a portion, one of `BLOCKS`, of the panel that starts at row of A or column of B `first` and at `k`, to as many blocks of a cluster: each brings
-    /// another, and `full` is told of all. Of rows along k, and of boxes across, nothing is copied that lies outside of the factor.
+    /// Begins to copy a portion, one of `BLOCKS`, of the panel that starts at row of A or column of B `first` and at
+    /// `k`, to as many blocks of a cluster: each brings another, and `full` is told of all. Of rows along k, and of
+    /// boxes across, nothing is copied that lies outside of the factor.
     ///
     /// # Safety
-    /// As for [`load_3d`], with maps of the factor in boxes of the shape that [`box_of`](Self::box_of) gives, or of the [rest](crate::maps::Factors), and in all blocks of the cluster as for
-    /// [`load_3d_multicast`].
+    /// As for [`load_3d`], with maps of the factor in boxes of the shape that [`box_of`](Self::box_of) gives, or of the
+    /// [rest](crate::maps::Factors), and in all blocks of the cluster as for [`load_3d_multicast`].
     #[device_inline]
     #[track_caller]
     pub unsafe fn load_part<const BLOCKS: u32>(
@@ -357,15 +369,16 @@ impl<T: Element, M: Major, const WIDTH: usize, const DEPTH: usize> BulkPanel<T, 
         }
     }
 
-    /// The operand of an instruction that begins `first` rows of A or columns of B into the panel, a multiple of 64, at its first
-    /// values of k.
+    /// The operand of an instruction that begins `first` rows of A or columns of B into the panel, a multiple of 64, at
+    /// its first values of k.
     #[device_inline]
     #[track_caller]
     pub fn operand(self, first: u32) -> Descriptor<T, M> {
         Self::LAYOUT.at(SharedPtr::from_address(self.address + Self::offset(first)))
     }
 
-    /// Bytes from the elements of the panel's first row of A or column of B to those of the `number`-th, a multiple of 64.
+    /// Bytes from the elements of the panel's first row of A or column of B to those of the `number`-th, a multiple of
+    /// 64.
     const fn offset(number: u32) -> u32 {
         if M::TRANSPOSED { number / Self::ROW * Self::BOX_BYTES } else { number * ROW_BYTES }
     }

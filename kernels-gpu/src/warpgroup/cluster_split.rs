@@ -1,9 +1,10 @@
 //! Two blocks for one tile of [`crate::warpgroup`], each for half of K, that add up their sums without a second launch.
 //!
-//! Where D has about half as many tiles as there are multiprocessors, or is so small that nothing matters but to read the large factor
-//! from all of them, K must be split ([`crate::warpgroup::split`]). But sums that go through global memory, and a second launch to add
-//! them up, take some microseconds: as long as a multiprocessor takes to read its part of 16 MB. The blocks of a cluster
-//! ([`cuda_std::cluster`]) reach each other's shared memory, and when the products are done nobody needs it any more:
+//! Where D has about half as many tiles as there are multiprocessors, or is so small that nothing matters but to read
+//! the large factor from all of them, K must be split ([`crate::warpgroup::split`]). But sums that go through global
+//! memory, and a second launch to add them up, take some microseconds: as long as a multiprocessor takes to read its
+//! part of 16 MB. The blocks of a cluster ([`cuda_std::cluster`]) reach each other's shared memory, and when the
+//! products are done nobody needs it any more:
 //!
 //! ```text
 //! block 0, warpgroup 0 | products of its half | wait | add block 1's sums of rows 0 to 63 | epilogue
@@ -14,9 +15,10 @@
 //!
 //! Both finish one half of the tile, so that the epilogue takes half as long, too.
 //!
-//! Which half of K is whose is a matter of memory. Where rows of the larger factor run along k, a slice has 128 bytes of each, and of a row memory
-//! gives twice as many at a time for little more than that: so each block takes every other slice, and the two read what lies side by side. Where they
-//! run the other way a slice is whole rows, and each block takes the slices of one half, one after another.
+//! Which half of K is whose is a matter of memory. Where rows of the larger factor run along k, a slice has 128 bytes
+//! of each, and of a row memory gives twice as many at a time for little more than that: so each block takes every
+//! other slice, and the two read what lies side by side. Where they run the other way a slice is whole rows, and each
+//! block takes the slices of one half, one after another.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -94,9 +96,9 @@ impl<
             if Self::in_turn(p.m, p.n) { (rank, BLOCKS) } else { (rank * half, 1) };
         let slices = (0..count).map(|i| first_slice + i * step);
 
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices. Nobody reads the stages any more when sums are written there, and no block ends before the other has
-        // read them.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices. Nobody reads the stages any more when sums are written there, and no block ends
+        // before the other has read them.
         unsafe {
             let mut sums = WarpgroupTile::<BN, BM>::declare();
             let mut recent = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::recent();

@@ -1,4 +1,5 @@
-//! What follows from a kernel's tile, stages and elements: which of the ways it goes, and where things lie in its shared memory.
+//! What follows from a kernel's tile, stages and elements: which of the ways it goes, and where things lie in its
+//! shared memory.
 //!
 //! ```text
 //! stage 0: A, B | stage 1: A, B | .. | outboxes of the consumers' warps | barriers of the ring
@@ -75,29 +76,42 @@ impl<
     /// Whether producers give registers to those that multiply: one warpgroup of these has enough.
     pub(super) const HANDS_REGISTERS: bool = Self::CONSUMERS > wgmma::THREADS;
 
+    /// That a kernel of such tiles can be.
+    pub(super) const CHECKED: () = {
+        let swaps = FITS || Sums::<L, BN, BM>::IS_NARROW == Self::SWAPPED;
+        assert!(swaps, "tiles are swapped to fit, or for few rows of D");
+        assert!(FITS || !Self::HAS_MANY_SUMS, "many sums are never handed over");
+        let is_one_piece = Sums::<L, BN, BM>::PIECES == 1;
+        let parks = !FITS || is_one_piece || Self::HAS_MANY_SUMS;
+        assert!(parks, "of two pieces nothing is parked");
+    };
+
     /// Whether [hardly any registers](tile::WarpgroupTile::HAS_MANY_SUMS) are left beside the sums.
     pub(super) const HAS_MANY_SUMS: bool = Sums::<L, BN, BM>::HAS_MANY_SUMS;
 
-    /// Whether consumers keep the last of a tile until [later](crate::warpgroup::tile::Parked), where it leaves through an outbox, and work out while products are under way where the next part is, for
-    /// which results of f32, and more than 128 sums, leave no registers.
+    /// Whether consumers keep the last of a tile until [later](crate::warpgroup::tile::Parked), where it leaves through
+    /// an outbox, and work out while products are under way where the next part is, for which results of f32, and more
+    /// than 128 sums, leave no registers.
     pub(super) const HAS_ROOM: bool = D::IS_PARKED && Self::SENDS && !Self::HAS_MANY_SUMS;
 
     /// Whether D leaves through outboxes.
     pub(super) const SENDS: bool = !Sums::<L, BN, BM>::is_stored_directly::<D, FITS>();
 
-    /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so twice through what lies in a stage; and what is narrower than a part
-    /// of D has few elements of C.
+    /// Whether the producer brings C too, where it is mapped: a warpgroup goes through one piece after another, and so
+    /// twice through what lies in a stage; and what is narrower than a part of D has few elements of C.
     pub(super) const BRINGS_C: bool =
         Sums::<L, BN, BM>::PIECES == 1 && !Sums::<L, BN, BM>::IS_NARROW;
 
-    /// Whether the second warpgroup [holds](Self::HELD): in large tiles. The products of smaller ones take less time than their slices, as may those of tiles that fit, so that there would be
-    /// nothing else to do meanwhile, and the last slices would be multiplied one warpgroup after the other when all are there.
+    /// Whether the second warpgroup [holds](Self::HELD): in large tiles. The products of smaller ones take less time
+    /// than their slices, as may those of tiles that fit, so that there would be nothing else to do meanwhile, and the
+    /// last slices would be multiplied one warpgroup after the other when all are there.
     pub(super) const HOLDS: bool = BM * BN > NOT_HELD && !FITS;
 
-    /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own. It has not given back the one before these
-    /// by then, and the first needs all others.
+    /// Slices at the end of a tile that the second warpgroup does not begin before the first has begun all of its own.
+    /// It has not given back the one before these by then, and the first needs all others.
     ///
-    /// A tile of no more slices than stages is begun and ended by both alike: the first could come to the barrier for the next tile too early.
+    /// A tile of no more slices than stages is begun and ended by both alike: the first could come to the barrier for
+    /// the next tile too early.
     pub(super) const HELD: u32 = STAGES - 1;
 
     /// Where the consumers' outboxes lie in shared memory: behind the stages.
@@ -120,7 +134,8 @@ impl<
         }
     }
 
-    /// The parameters of a part's product, how many products after the running block's it is, and where in it the part of the warpgroup with the rows from `first` on begins.
+    /// The parameters of a part's product, how many products after the running block's it is, and where in it the part
+    /// of the warpgroup with the rows from `first` on begins.
     #[device_inline]
     pub(super) fn product_of<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,

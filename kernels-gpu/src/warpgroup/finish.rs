@@ -27,11 +27,12 @@ impl<
     const FITS: bool,
 > Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
-    /// Puts a warpgroup's finished sums through the epilogue and sends them to D, where they begin at `origin`, `first` rows into the tile, and have so many columns. What leaves
-    /// [later](Parked) it gives back.
+    /// Puts a warpgroup's finished sums through the epilogue and sends them to D, where they begin at `origin`, `first`
+    /// rows into the tile, and have so many columns. What leaves [later](Parked) it gives back.
     ///
     /// # Safety
-    /// All threads of the warpgroup get here together; all products have been waited for, and the parameters are those of the tile's product.
+    /// All threads of the warpgroup get here together; all products have been waited for, and the parameters are those
+    /// of the tile's product.
     #[device_inline]
     #[track_caller]
     pub(super) unsafe fn finish<E: Epilogue<D>>(

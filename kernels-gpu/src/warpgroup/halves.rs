@@ -1,34 +1,39 @@
-//! Products of f32 on Hopper's tensor cores ([`crate::warp::halves`] is for others): each number is two halves ([`mod@crate::prepare::split`]), and each product three products of them.
+//! Products of f32 on Hopper's tensor cores ([`crate::warp::halves`] is for others): each number is two halves
+//! ([`mod@crate::prepare::split`]), and each product three products of them.
 //!
 //! ```text
 //! a * b  =  a_high * b_high  +  (a_high * b_low + a_low * b_high) / 2^11  +  a_low * b_low / 2^22
 //! ```
 //!
-//! The last one is as small as what the halves lack, and left out. So tensor cores do three times the work of a product in half precision;
-//! that is still several times as fast as f32 without them, and a slice in shared memory serves three products instead of one.
+//! The last one is as small as what the halves lack, and left out. So tensor cores do three times the work of a product
+//! in half precision; that is still several times as fast as f32 without them, and a slice in shared memory serves
+//! three products instead of one.
 //!
-//! What would spoil it is how tensor cores add up. They cut sums off instead of rounding them, and products as well, at two bits behind those of an f32
-//! (see the simulator's notes on warpgroups): an error that always has the sum's sign, and grows with every instruction. So their sums of the high halves
-//! are only ever of [`PROMOTED`] values of k. Then threads add them to sums of their own, which are rounded as
-//! sums of f32 are. That of the low halves counts 2^-11 as much, and can stay where it is until the end.
+//! What would spoil it is how tensor cores add up. They cut sums off instead of rounding them, and products as well, at
+//! two bits behind those of an f32 (see the simulator's notes on warpgroups): an error that always has the sum's sign,
+//! and grows with every instruction. So their sums of the high halves are only ever of [`PROMOTED`] values of k. Then
+//! threads add them to sums of their own, which are rounded as sums of f32 are. That of the low halves counts 2^-11 as
+//! much, and can stay where it is until the end.
 //!
-//! So the error grows with the root of the depth: it is a third to a quarter of that of sums of f32 in the order of k. Where D is small others have sums that are more
-//! accurate than those, since who has few tiles splits K. So does this, and its kernel for that, [`crate::warpgroup::split_halves`], adds up in two steps, with an error that does not grow
+//! So the error grows with the root of the depth: it is a third to a quarter of that of sums of f32 in the order of k.
+//! Where D is small others have sums that are more accurate than those, since who has few tiles splits K. So does this,
+//! and its kernel for that, [`crate::warpgroup::split_halves`], adds up in two steps, with an error that does not grow
 //! (`halves/products.rs`).
 //!
-//! Both kinds of sums have registers of their own. That makes the additions cheap: while threads take over what the high halves gave, the tensor cores
-//! are busy with the low ones.
+//! Both kinds of sums have registers of their own. That makes the additions cheap: while threads take over what the
+//! high halves gave, the tensor cores are busy with the low ones.
 //!
 //! ```text
 //! tensor cores   | high 0 | low 0 ------- | high 1 | low 1 ------- | high 2 | ..
 //! threads                 | sums += high 0         | sums += high 1
 //! ```
 //!
-//! All else is as in [`crate::warpgroup`]: warpgroups that end a tile one after the other, a producer, a ring of stages that bulk copies fill, blocks that stay and share the last tiles. The
-//! tiles are smaller, since an element of D takes three registers. A stage holds four panels: both halves of A and of B.
+//! All else is as in [`crate::warpgroup`]: warpgroups that end a tile one after the other, a producer, a ring of stages
+//! that bulk copies fill, blocks that stay and share the last tiles. The tiles are smaller, since an element of D takes
+//! three registers. A stage holds four panels: both halves of A and of B.
 //!
-//! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and then are sums as
-//! any other kernel's: the epilogue does not know.
+//! The finished sums are divided by the powers of two that their row of A and their column of B were multiplied by, and
+//! then are sums as any other kernel's: the epilogue does not know.
 
 mod products;
 pub(crate) mod scale;
@@ -61,7 +66,8 @@ use half::f16;
 pub(crate) use products::{InOneStep, InTwoSteps, Products, Steps};
 use scale::Powers;
 
-/// Values of k whose products of high halves tensor cores add up before threads take them over: two instructions, as little as leaves threads the time.
+/// Values of k whose products of high halves tensor cores add up before threads take them over: two instructions, as
+/// little as leaves threads the time.
 pub const PROMOTED: usize = 32;
 
 /// Values of k in a slice: the row of a box of bulk copies.
@@ -84,8 +90,8 @@ pub(crate) struct Slice<A, B, const BM: usize, const BN: usize> {
 
 /// The kernel for block tiles of `BM x BN`, and factors in the layouts `L`.
 ///
-/// What its parameters call A and B are the [lines](crate::prepare::split::Line) of both: their halves are known by their maps alone, in which
-/// both halves of a matrix follow one another as matrices.
+/// What its parameters call A and B are the [lines](crate::prepare::split::Line) of both: their halves are known by
+/// their maps alone, in which both halves of a matrix follow one another as matrices.
 pub struct Halves<const BM: usize, const BN: usize, const STAGES: u32, L = Nn>(PhantomData<L>);
 
 impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>>
@@ -256,8 +262,8 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
         if p.k > 0 { unsafe { Powers::load(p, origin) } } else { Powers::NONE }
     }
 
-    /// Adds the products of so many slices of a tile to the sums: of its 64 rows from `first` on. Before it waits for the last ones it does something
-    /// `meanwhile`, whose result it gives back.
+    /// Adds the products of so many slices of a tile to the sums: of its 64 rows from `first` on. Before it waits for
+    /// the last ones it does something `meanwhile`, whose result it gives back.
     ///
     /// # Safety
     /// All threads of a warpgroup get here together, and the producer brings the tile's slices.
@@ -275,8 +281,8 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
         if slices == 0 {
             return meanwhile();
         }
-        // SAFETY: as promised by the caller. A stage is given back when its last products have been waited for: those of its low halves,
-        // with the next high ones.
+        // SAFETY: as promised by the caller. A stage is given back when its last products have been waited for: those
+        // of its low halves, with the next high ones.
         unsafe {
             products.clear();
             let is_held = slices > STAGES;

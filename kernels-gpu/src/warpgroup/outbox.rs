@@ -1,17 +1,19 @@
 //! The last stretch of a warp's part of D: rounded, by way of shared memory, to where it belongs.
 //!
-//! Lanes hold pairs of neighbouring elements in eight rows; D is written in rows. So a warp writes 16 rows by 64 columns to shared
-//! memory, in an order of its own ([`crate::warpgroup::part`]), and sends them from there. Of f32 it is half as many columns.
+//! Lanes hold pairs of neighbouring elements in eight rows; D is written in rows. So a warp writes 16 rows by 64
+//! columns to shared memory, in an order of its own ([`crate::warpgroup::part`]), and sends them from there. Of f32 it
+//! is half as many columns.
 //!
-//! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so while the warp goes
-//! on with the next part or the next tile. There is room for two parts, which are used in turn:
+//! Where bulk copies can take D ([`crate::maps`]) one lane asks for the whole part to be sent, and hardware does so
+//! while the warp goes on with the next part or the next tile. There is room for two parts, which are used in turn:
 //!
 //! ```text
 //! all lanes   wait      write, fence      wait       write, fence      wait       write, fence
 //! one lane                          send 0                      send 1     0 read               send 2
 //! ```
 //!
-//! Where [A and B are swapped](crate::swapped) the four warps of a warpgroup write 64 rows by 64 columns together, and when all have, each sends 16 of the rows.
+//! Where [A and B are swapped](crate::swapped) the four warps of a warpgroup write 64 rows by 64 columns together, and
+//! when all have, each sends 16 of the rows.
 //!
 //! Other matrices D, whose rows are not multiples of 16 bytes, are stored by all lanes, whole rows of a part together.
 
@@ -56,8 +58,9 @@ pub struct Outbox<O = InOrder> {
 }
 
 impl<O: Operands> Outbox<O> {
-    /// The room of a warp, [`BYTES`] from a multiple of [`ALIGNMENT`] on. Where operands are swapped it lies behind that of the warp before, and a warpgroup has theirs
-    /// together: first what its warps send of one part, and then of the other.
+    /// The room of a warp, [`BYTES`] from a multiple of [`ALIGNMENT`] on. Where operands are swapped it lies behind
+    /// that of the warp before, and a warpgroup has theirs together: first what its warps send of one part, and then of
+    /// the other.
     #[device_inline]
     pub fn new(room: SharedPtr<u8>) -> Self {
         let (part, to_other) = if const { O::SWAPPED } {
@@ -141,7 +144,8 @@ impl<O: Operands> Outbox<O> {
         }
     }
 
-    /// Sends the part to a mapped D, where it begins at `origin`, in the background. What lies outside of D is left out.
+    /// Sends the part to a mapped D, where it begins at `origin`, in the background. What lies outside of D is left
+    /// out.
     ///
     /// # Safety
     /// All lanes of the warp get here together, having written all of it. The map is one of D in such [boxes](box_of).
@@ -152,7 +156,8 @@ impl<O: Operands> Outbox<O> {
         unsafe { self.send_if(d, origin, |_| true) };
     }
 
-    /// The same of what lies before row `end` of D, a multiple of 16, for operands that are swapped: behind it another tile begins.
+    /// The same of what lies before row `end` of D, a multiple of 16, for operands that are swapped: behind it another
+    /// tile begins.
     ///
     /// # Safety
     /// As for [`send`](Self::send).
@@ -185,8 +190,9 @@ impl<O: Operands> Outbox<O> {
         self.turn();
     }
 
-    /// Sends what of the part lies before D's last column to a mapped D, where it begins at `origin`: a piece of 16 bytes for each lane at a time. For
-    /// parts behind whose columns another tile begins, which a bulk store would write.
+    /// Sends what of the part lies before D's last column to a mapped D, where it begins at `origin`: a piece of 16
+    /// bytes for each lane at a time. For parts behind whose columns another tile begins, which a bulk store would
+    /// write.
     ///
     /// # Safety
     /// As for [`send`](Self::send), of elements of 16 bits; both columns are multiples of a piece.
@@ -219,8 +225,8 @@ impl<O: Operands> Outbox<O> {
         self.turn();
     }
 
-    /// Sends the part to a D that is not mapped, where it begins at `origin`: all lanes elements of the same row, as many as a `W` is
-    /// long: one, or a pair of 16 bits each. Rows of D consist of such.
+    /// Sends the part to a D that is not mapped, where it begins at `origin`: all lanes elements of the same row, as
+    /// many as a `W` is long: one, or a pair of 16 bits each. Rows of D consist of such.
     ///
     /// # Safety
     /// All lanes of the warp get here together, having written all of it. D is valid for the shape in `params`.
@@ -286,7 +292,8 @@ impl<O: Operands> Outbox<O> {
         }
     }
 
-    /// Waits until everything has been read that has been sent to a mapped D: shared memory is gone when the block ends.
+    /// Waits until everything has been read that has been sent to a mapped D: shared memory is gone when the block
+    /// ends.
     ///
     /// # Safety
     /// All lanes of the warp get here together.

@@ -1,6 +1,8 @@
-//! Elements of D on their way out, and of C on their way in: what a warp makes of its sums, and how it writes that to a [part] and reads it from one.
+//! Elements of D on their way out, and of C on their way in: what a warp makes of its sums, and how it writes that to a
+//! [part] and reads it from one.
 //!
-//! Of 16 bits matrices of 8 x 8 go to shared memory and come from there with one instruction; of f32 lanes write and read their own pairs.
+//! Of 16 bits matrices of 8 x 8 go to shared memory and come from there with one instruction; of f32 lanes write and
+//! read their own pairs.
 
 use crate::element::Element;
 use crate::epilogue::pairs::{self, Pairs, Words};
@@ -28,8 +30,8 @@ pub trait Outgoing: Element<Acc = f32> {
     #[track_caller]
     unsafe fn write<O: Operands>(outbox: &Outbox<O>, turn: u32, packed: Self::Packed);
 
-    /// Reads a lane's elements of the `turn`-th [`pairs::COLS`] columns of the part that begins at an address of shared memory: that of the warp, or, where operands
-    /// are swapped, of its warpgroup.
+    /// Reads a lane's elements of the `turn`-th [`pairs::COLS`] columns of the part that begins at an address of shared
+    /// memory: that of the warp, or, where operands are swapped, of its warpgroup.
     ///
     /// # Safety
     /// All lanes of the warp get here together. The part is there, and has so many columns.

@@ -1,13 +1,14 @@
 //! Blocks that keep pace with one another, so that one of them fetches slices for all.
 //!
-//! Tiles that are computed at the same time share rows of A and columns of B ([`crate::tile`]). In the L2 cache they find these only
-//! where their blocks are at about the same values of k. [Persistent](crate::schedule::parts) blocks begin together, but drift apart by a little with every
-//! tile, since nothing holds them; and once those ahead and those behind are further from each other than the cache has room for, each
-//! fetches from memory for itself. At 16384 x 16384 x 16384 half of all slices came from there: 32 GB, of which keeping pace leaves 10, and which also take power from
-//! the multipliers (bf16, H200).
+//! Tiles that are computed at the same time share rows of A and columns of B ([`crate::tile`]). In the L2 cache they
+//! find these only where their blocks are at about the same values of k. [Persistent](crate::schedule::parts) blocks
+//! begin together, but drift apart by a little with every tile, since nothing holds them; and once those ahead and
+//! those behind are further from each other than the cache has room for, each fetches from memory for itself. At 16384
+//! x 16384 x 16384 half of all slices came from there: 32 GB, of which keeping pace leaves 10, and which also take
+//! power from the multipliers (bf16, H200).
 //!
-//! So all clusters of blocks add the slices that they ask for to one [count](cuda_std::counter), and one that is ahead of the average waits
-//! a while before it asks for more:
+//! So all clusters of blocks add the slices that they ask for to one [count](cuda_std::counter), and one that is ahead
+//! of the average waits a while before it asks for more:
 //!
 //! ```text
 //! slices asked for   0    2    4    6    8
@@ -16,8 +17,9 @@
 //! cluster 2          |----|----|
 //! ```
 //!
-//! A cluster that has waited in vain a few times waits no more: then there are others that cannot run, since the GPU has other work as well.
-//! Where the factors of all tiles under way fit in the cache nobody need wait, and the host says so by [`GemmParams::pace`].
+//! A cluster that has waited in vain a few times waits no more: then there are others that cannot run, since the GPU
+//! has other work as well. Where the factors of all tiles under way fit in the cache nobody need wait, and the host
+//! says so by [`GemmParams::pace`].
 
 use crate::epilogue::Epilogue;
 use crate::kernel::{GemmKernel, together};
@@ -28,8 +30,8 @@ use crate::warpgroup::fit::one_col;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::{cluster, counter, device_inline, thread};
 
-/// Words of the workspace that it takes, behind those of blocks that share tiles: the slices asked for, and the clusters that have asked for
-/// all of theirs.
+/// Words of the workspace that it takes, behind those of blocks that share tiles: the slices asked for, and the
+/// clusters that have asked for all of theirs.
 pub const WORDS: u32 = 2;
 
 /// How many times a cluster waits in vain: for less than a millisecond in all.

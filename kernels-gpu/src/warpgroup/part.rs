@@ -1,15 +1,18 @@
-//! How a part of D, or of C, lies in shared memory: 16 rows of 128 bytes, or four such below each other that a warpgroup has together.
+//! How a part of D, or of C, lies in shared memory: 16 rows of 128 bytes, or four such below each other that a
+//! warpgroup has together.
 //!
-//! Lanes hold pairs of neighbouring elements in eight rows. Of 16 bits, matrices of 8 x 8 of them are written and read together ([`cuda_std::mma`]). A
-//! row is 128 bytes, as many as there are in all banks, and its 16-byte pieces change places with those of the rows next to it
-//! ([`Swizzle::Bytes128`]): so the eight rows of a matrix lie in different banks, as do the pieces of a row.
+//! Lanes hold pairs of neighbouring elements in eight rows. Of 16 bits, matrices of 8 x 8 of them are written and read
+//! together ([`cuda_std::mma`]). A row is 128 bytes, as many as there are in all banks, and its 16-byte pieces change
+//! places with those of the rows next to it ([`Swizzle::Bytes128`]): so the eight rows of a matrix lie in different
+//! banks, as do the pieces of a row.
 //!
-//! Of f32 a row has half as many columns, and lanes write or read their pairs by themselves, 8 bytes each. Of such 16 lanes do so at a time, those of four
-//! rows, and in each row two pieces, which lie where two rows beside each other both have theirs. So lanes of odd rows go through
-//! their pairs in another order.
+//! Of f32 a row has half as many columns, and lanes write or read their pairs by themselves, 8 bytes each. Of such 16
+//! lanes do so at a time, those of four rows, and in each row two pieces, which lie where two rows beside each other
+//! both have theirs. So lanes of odd rows go through their pairs in another order.
 //!
-//! Where [A and B are swapped](crate::swapped) lanes hold pairs of elements below each other, and a warp's 16 rows of sums are 16 columns of D, a quarter of a row of a
-//! part. So the four warps of a warpgroup have 64 rows by 64 columns together, each matrix transposed on its way.
+//! Where [A and B are swapped](crate::swapped) lanes hold pairs of elements below each other, and a warp's 16 rows of
+//! sums are 16 columns of D, a quarter of a row of a part. So the four warps of a warpgroup have 64 rows by 64 columns
+//! together, each matrix transposed on its way.
 
 use crate::epilogue::pairs::{self, Pairs, Words};
 use crate::maps::BoxShape;
@@ -37,7 +40,8 @@ const BLOCK_BYTES: u32 = (BLOCK * size_of::<u16>()) as u32;
 /// Bytes of f32 from one of a lane's pairs to the next in its row.
 const STEP_BYTES: u32 = pairs::STEP * size_of::<f32>() as u32;
 
-/// Of the four pairs of a row of f32, as many change places in odd rows. With that the pieces that 16 lanes read at a time are all eight.
+/// Of the four pairs of a row of f32, as many change places in odd rows. With that the pieces that 16 lanes read at a
+/// time are all eight.
 const EXCHANGED: usize = pairs::PAIRS / 2;
 
 /// Warps that have a part together where A and B are swapped: those of a warpgroup.
@@ -59,8 +63,8 @@ pub fn warp_of_warpgroup() -> u32 {
     thread::thread_idx_x() % wgmma::THREADS / warp::WARP_SIZE
 }
 
-/// What a lane passes for the `block`-th 16 columns of 16 bits of a part: of each 8 rows by 8 columns a lane's pair, upper and lower rows of the
-/// first 8 columns, then of the others.
+/// What a lane passes for the `block`-th 16 columns of 16 bits of a part: of each 8 rows by 8 columns a lane's pair,
+/// upper and lower rows of the first 8 columns, then of the others.
 #[device_inline]
 pub fn block(part: u32, block: u32, lane: u32) -> SharedPtr<u16> {
     let (row, piece) = (lane % ROWS as u32, lane / ROWS as u32);
@@ -69,7 +73,8 @@ pub fn block(part: u32, block: u32, lane: u32) -> SharedPtr<u16> {
     SharedPtr::from_address(first ^ (block * BLOCK_BYTES))
 }
 
-/// The same of a part that the warps of a warpgroup have together: each 8 columns of sums are 8 rows, in which this warp has two pieces beside each other.
+/// The same of a part that the warps of a warpgroup have together: each 8 columns of sums are 8 rows, in which this
+/// warp has two pieces beside each other.
 #[device_inline]
 pub fn transposed_block(part: u32, block: u32, lane: u32) -> SharedPtr<u16> {
     const MATRIX: u32 = mma::MATRIX as u32;
@@ -147,8 +152,8 @@ pub unsafe fn read_f32(part: u32) -> [[Words; pairs::PAIRS]; pairs::ROWS] {
     words
 }
 
-/// The same of parts that the warps of a warpgroup have together, two of 32 by 32 below each other: eight lanes read 32 bytes of a row, and four such rows have their pieces in
-/// different banks.
+/// The same of parts that the warps of a warpgroup have together, two of 32 by 32 below each other: eight lanes read 32
+/// bytes of a row, and four such rows have their pieces in different banks.
 ///
 /// # Safety
 /// As for [`read_f32`].

@@ -1,8 +1,9 @@
 //! Warpgroups that take turns: each has a tile of its own, and one multiplies while the other takes its sums to D.
 //!
-//! In [`crate::warpgroup`] two warpgroups share a tile and come to its end at about the same time, so what they do then is time in which hardly
-//! anybody multiplies. Here a tile is one warpgroup's alone. The slices of one tile after another go through the ring, so that those of the next are there when one has begun its
-//! last, and it is the other's turn:
+//! In [`crate::warpgroup`] two warpgroups share a tile and come to its end at about the same time, so what they do then
+//! is time in which hardly anybody multiplies. Here a tile is one warpgroup's alone. The slices of one tile after
+//! another go through the ring, so that those of the next are there when one has begun its last, and it is the other's
+//! turn:
 //!
 //! ```text
 //! producer     | tile 0, all slices ---- | tile 1 ---------------- | tile 2 ---------------- | ..
@@ -10,12 +11,13 @@
 //! consumer 1                                | products of tile 1 ---- | epilogue | wait         | ..
 //! ```
 //!
-//! It is the schedule that CUTLASS calls ping-pong. A warpgroup waits for its turn at a barrier, and not for its first slice: a stage tells by the parity of its phase whether it has
-//! been filled, and one that others have read several times meanwhile would seem to be.
+//! It is the schedule that CUTLASS calls ping-pong. A warpgroup waits for its turn at a barrier, and not for its first
+//! slice: a stage tells by the parity of its phase whether it has been filled, and one that others have read several
+//! times meanwhile would seem to be.
 //!
-//! A thread has room for the sums of 128 x 128, a tile that takes twice as many slices for as many products as the 128 x 256 of two warpgroups. So it is for
-//! K that is short beside the way to D: batches of small products, and results of f32. At 4096 x 4096 x 4096 in bf16 it is slower by 9 %, and by 4 % with a bias and GELU, which it
-//! does hide (H100).
+//! A thread has room for the sums of 128 x 128, a tile that takes twice as many slices for as many products as the 128
+//! x 256 of two warpgroups. So it is for K that is short beside the way to D: batches of small products, and results of
+//! f32. At 4096 x 4096 x 4096 in bf16 it is slower by 9 %, and by 4 % with a bias and GELU, which it does hide (H100).
 
 use super::barriers::FIRST_TURN;
 use super::{PRODUCERS, THREADS_OF_ROW, Warpgroup, become_consumer, become_producer};
@@ -90,8 +92,9 @@ impl<
         let thread = thread::thread_idx_x();
         let consumers = Self::TURNS * THREADS;
 
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and all go through the
-        // same tiles, of which each consumer reads every other one's slices and leaves those between to the other.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and all
+        // go through the same tiles, of which each consumer reads every other one's slices and leaves those between to
+        // the other.
         unsafe {
             let mut sums = Sums::declare();
             let barriers = Brings::<T, STAGES, L, D>::RING;
@@ -140,7 +143,8 @@ impl<
                         named_barrier::arrive(FIRST_TURN + (1 - turn), consumers);
                     }
                 };
-                // As in `Warpgroup::consume`: with a way past all products in the loop ptxas would run one after another (C7515).
+                // As in `Warpgroup::consume`: with a way past all products in the loop ptxas would run one after
+                // another (C7515).
                 let fetched = if slices == 0 {
                     sums.clear();
                     give_turn();

@@ -27,8 +27,8 @@ impl<
     const FITS: bool,
 > Warpgroup<T, BM, BN, BK, STAGES, L, ABOVE, D, BESIDE, FITS>
 {
-    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin, and then, if it is to, C of those that are finished, where that is
-    /// mapped. Does something `before` each slice.
+    /// Brings some slices each of some tiles, of which it gets the product and where in it they begin, and then, if it
+    /// is to, C of those that are finished, where that is mapped. Does something `before` each slice.
     ///
     /// # Safety
     /// One thread does so; A, B and C are valid for their shapes, and the parameters have their maps.
@@ -65,7 +65,8 @@ impl<
         }
     }
 
-    /// Brings some slices of the tile that begins at `origin`, what of them lies inside of A and B, and zeros where there are none around it. Does something `before` each.
+    /// Brings some slices of the tile that begins at `origin`, what of them lies inside of A and B, and zeros where
+    /// there are none around it. Does something `before` each.
     ///
     /// # Safety
     /// As for [`produce`](Self::produce); the parameters are those of the tile's product.
@@ -87,7 +88,8 @@ impl<
                 before();
                 let k = slice * BK as u32;
                 let stage = ring.wait_empty();
-                // Most slices are whole, and of these nothing need be worked out: where a product is small one thread has no more time for a slice than it takes.
+                // Most slices are whole, and of these nothing need be worked out: where a product is small one thread
+                // has no more time for a slice than it takes.
                 if margin.next_is_whole() {
                     Self::bring_slice(p, (ring, stage), tile, k, [None; 2]);
                 } else {
@@ -137,7 +139,8 @@ impl<
         }
     }
 
-    /// Rows and columns of D that its cluster's tiles have, where this block's begins at `origin` and has so many columns; and all of the tiles'.
+    /// Rows and columns of D that its cluster's tiles have, where this block's begins at `origin` and has so many
+    /// columns; and all of the tiles'.
     #[device_inline]
     fn inside_of_cluster<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,

@@ -1,9 +1,11 @@
 //! Results of f32 from sums that are added up in f32: tensor cores have each of them for four slices only.
 //!
-//! Tensor cores cut sums off instead of rounding them, with every instruction and always in the direction of zero, by more the larger they
-//! are ([`cuda_std::wgmma`]). Of a result in half precision nothing of that is left. One of f32 is off by 1e-6 of itself at a depth of 1024, and the
-//! error grows with the depth: 4.4e-6 at 4096. So where a thread has registers for twice as many sums, in tiles of up to 128 columns that do not [fit](crate::warpgroup::fit), and of up to 64 where [slices of K](crate::warpgroup::split) are summed apart, tensor cores begin anew every
-//! [`PROMOTED`] values of k, and threads add what there is by then to sums of their own, which are rounded as f32 is:
+//! Tensor cores cut sums off instead of rounding them, with every instruction and always in the direction of zero, by
+//! more the larger they are ([`cuda_std::wgmma`]). Of a result in half precision nothing of that is left. One of f32 is
+//! off by 1e-6 of itself at a depth of 1024, and the error grows with the depth: 4.4e-6 at 4096. So where a thread has
+//! registers for twice as many sums, in tiles of up to 128 columns that do not [fit](crate::warpgroup::fit), and of up
+//! to 64 where [slices of K](crate::warpgroup::split) are summed apart, tensor cores begin anew every [`PROMOTED`]
+//! values of k, and threads add what there is by then to sums of their own, which are rounded as f32 is:
 //!
 //! ```text
 //! tensor cores   | 0 to 3 of warpgroup 0 | 0 to 3 of warpgroup 1 | 4 to 7 of warpgroup 0 | 4 to 7 of warpgroup 1 | ..
@@ -11,8 +13,9 @@
 //! warpgroup 1                                                    | sums += 0 to 3        |                       | ..
 //! ```
 //!
-//! It costs little, since one warpgroup multiplies while the other adds: up to 0.2 microseconds of a small product, and up to 4 % of a large one (H100). In 8-bit products, of which tensor cores keep fewer bits still, it is known as promotion (DeepSeek-AI,
-//! "DeepSeek-V3 Technical Report", 2024, 3.3.2).
+//! It costs little, since one warpgroup multiplies while the other adds: up to 0.2 microseconds of a small product, and
+//! up to 4 % of a large one (H100). In 8-bit products, of which tensor cores keep fewer bits still, it is known as
+//! promotion (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, 3.3.2).
 
 use super::Warpgroup;
 use crate::element::Element;

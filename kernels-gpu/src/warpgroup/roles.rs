@@ -4,7 +4,8 @@ use crate::share_of_registers::Registers;
 use cuda_std::wgmma::THREADS;
 use cuda_std::{device_inline, registers};
 
-/// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole warpgroups.
+/// Threads of the warpgroup that brings slices. One of them would do, but registers are handed over by whole
+/// warpgroups.
 pub const PRODUCERS: u32 = THREADS;
 
 /// Their registers, and those of the others.

@@ -1,13 +1,15 @@
 //! Products of f32 on tensor cores, where 11 bits are enough: each number is rounded to one f16.
 //!
-//! It is [`crate::warpgroup::halves`] without the low halves: the launch before it ([`mod@crate::prepare::split`]) makes high ones alone, and tensor cores do a third of
-//! the work. As there, each row of A and each column of B is multiplied by a power of two of its own first, so that f32 of any magnitude can be
-//! rounded to f16, and finished sums are divided by both. All in between is [`crate::warpgroup`] as it is, with its large tiles, and so are the sums: they
-//! stay in the tensor cores from the first value of k to the last.
+//! It is [`crate::warpgroup::halves`] without the low halves: the launch before it ([`mod@crate::prepare::split`])
+//! makes high ones alone, and tensor cores do a third of the work. As there, each row of A and each column of B is
+//! multiplied by a power of two of its own first, so that f32 of any magnitude can be rounded to f16, and finished sums
+//! are divided by both. All in between is [`crate::warpgroup`] as it is, with its large tiles, and so are the sums:
+//! they stay in the tensor cores from the first value of k to the last.
 //!
-//! That cuts them off with every instruction, by more the larger they are. To take them over to f32 now and then would need as many registers again as
-//! they have, and a smaller tile. But what is lost by it is little beside the rounding of the factors, as long as there are fewer than some
-//! 30,000 values of k: a sum loses at most 10.5 roundings of f32 for every 16 of them, and a product of rounded factors, 16,388 in all.
+//! That cuts them off with every instruction, by more the larger they are. To take them over to f32 now and then would
+//! need as many registers again as they have, and a smaller tile. But what is lost by it is little beside the rounding
+//! of the factors, as long as there are fewer than some 30,000 values of k: a sum loses at most 10.5 roundings of f32
+//! for every 16 of them, and a product of rounded factors, 16,388 in all.
 
 use crate::element::Dtype;
 use crate::epilogue::Epilogue;
@@ -34,7 +36,8 @@ type Inner<const BN: usize, const STAGES: u32, L> = Warpgroup<f16, BM, BN, BK, S
 
 /// The kernel for block tiles of 128 x `BN` and factors in the layouts `L`.
 ///
-/// What its parameters call A and B are the [lines](crate::prepare::split::Line) of both: what they are rounded to is known by their maps alone.
+/// What its parameters call A and B are the [lines](crate::prepare::split::Line) of both: what they are rounded to is
+/// known by their maps alone.
 pub struct Rounded<const BN: usize, const STAGES: u32, L = Nn>(PhantomData<L>);
 
 impl<const BN: usize, const STAGES: u32, L: MajorLayouts<Operands = InOrder>> GemmKernel

@@ -1,11 +1,13 @@
 //! Several blocks for one tile of [`crate::warpgroup`], each for a slice of K.
 //!
-//! [`crate::ladder::split_k`] with warpgroups: work for all multiprocessors where D has few tiles and K is deep, or few rows, so that
-//! nothing matters but to read the large factor once, from as many multiprocessors as there are. A block sums one slice of one
-//! tile and stores the sums as they are, in f32; the launch that follows adds them up and ends in the epilogue.
+//! [`crate::ladder::split_k`] with warpgroups: work for all multiprocessors where D has few tiles and K is deep, or few
+//! rows, so that nothing matters but to read the large factor once, from as many multiprocessors as there are. A block
+//! sums one slice of one tile and stores the sums as they are, in f32; the launch that follows adds them up and ends in
+//! the epilogue.
 //!
-//! Tiles of 64 columns [promote](crate::warpgroup::promoted) their sums, whatever results are to be: they are chosen where memory is what all wait for. Those of 128 are chosen where it is the
-//! products, which would take 1 to 3 % longer so.
+//! Tiles of 64 columns [promote](crate::warpgroup::promoted) their sums, whatever results are to be: they are chosen
+//! where memory is what all wait for. Those of 128 are chosen where it is the products, which would take 1 to 3 %
+//! longer so.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;
@@ -76,8 +78,8 @@ impl<
         let slices = slice.first / BK as u32..slice.end.div_ceil(BK as u32);
         let origin = block_tile(&Self::TILE, p.n);
 
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices.
         unsafe {
             let mut sums = WarpgroupTile::<BN, BM>::declare();
             let mut recent = if const { Self::PROMOTES } {

@@ -1,15 +1,17 @@
 //! Several blocks for one tile of [`crate::warpgroup::halves`], each for a slice of K.
 //!
-//! [`crate::warpgroup::split`] for numbers in halves: work for all multiprocessors where D has few tiles and K is deep. A block sums one
-//! slice of one tile, takes out the powers of two that rows of A and columns of B were multiplied by, and stores what are then sums of f32 as any
-//! others; the launch that follows adds them up in the order of k and ends in the epilogue. Where there is one slice alone the block does that itself.
+//! [`crate::warpgroup::split`] for numbers in halves: work for all multiprocessors where D has few tiles and K is deep.
+//! A block sums one slice of one tile, takes out the powers of two that rows of A and columns of B were multiplied by,
+//! and stores what are then sums of f32 as any others; the launch that follows adds them up in the order of k and ends
+//! in the epilogue. Where there is one slice alone the block does that itself.
 //!
-//! Where D is that small others have accurate sums, too, since they add up in parts. So these are added up in two steps (`halves/products.rs`): their error does not
-//! grow with the depth, but for the roundings of slices.
+//! Where D is that small others have accurate sums, too, since they add up in parts. So these are added up in two steps
+//! (`halves/products.rs`): their error does not grow with the depth, but for the roundings of slices.
 //!
-//! Each slice is rounded to an f32 of its own, and the sum of slices as often as there are. One that lies beyond the largest f32 is infinite,
-//! and makes D infinite or, where another is infinite with the other sign, NaN: also where all of them together would be an f32 again, as sums of f32 in
-//! any order do. One below the smallest normal number has fewer bits.
+//! Each slice is rounded to an f32 of its own, and the sum of slices as often as there are. One that lies beyond the
+//! largest f32 is infinite, and makes D infinite or, where another is infinite with the other sign, NaN: also where all
+//! of them together would be an f32 again, as sums of f32 in any order do. One below the smallest normal number has
+//! fewer bits.
 
 use crate::element::Dtype;
 use crate::epilogue::Epilogue;
@@ -60,8 +62,8 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
         let slices = slice.first / Self::TILE.bk..slice.end.div_ceil(Self::TILE.bk);
         let origin = block_tile(&Self::TILE, p.n);
 
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both go
-        // through the same slices.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices.
         unsafe {
             let mut sums = WarpgroupTile::<BN>::declare();
             let mut products = Products::<InTwoSteps, BN>::declare();

@@ -1,16 +1,18 @@
 //! The part of D that one warpgroup owns: one or two pieces of 64 rows, in registers that the compiler never touches.
 //!
 //! # Contract
-//! A piece is `N` columns by 64 rows of sums, which [`Accumulators`] holds under names of PTX. A warp has 16 of the rows, two times 8: in
-//! each 8 columns a lane has a pair of sums in the upper 8 rows and a pair in the lower, the pairs of [`crate::epilogue::pairs`].
+//! A piece is `N` columns by 64 rows of sums, which [`Accumulators`] holds under names of PTX. A warp has 16 of the
+//! rows, two times 8: in each 8 columns a lane has a pair of sums in the upper 8 rows and a pair in the lower, the
+//! pairs of [`crate::epilogue::pairs`].
 //!
-//! A thread has room for 128 sums and what else it keeps. Two pieces of 128 columns take as many as one of 256, and read half as much of B and twice as much of
-//! A for the same products: what suits a D that is narrow. Two of 160 take 160, and so all that there would be for [parked](Parked) parts.
+//! A thread has room for 128 sums and what else it keeps. Two pieces of 128 columns take as many as one of 256, and
+//! read half as much of B and twice as much of A for the same products: what suits a D that is narrow. Two of 160 take
+//! 160, and so all that there would be for [parked](Parked) parts.
 //!
-//! While a warpgroup works on the way of its sums to D it does not multiply, so all of that is to be short. A lane keeps its
-//! sums in registers until they are what D is to hold, 16 at a time, so that there is always another to go on with while one waits for
-//! an instruction's result. As they are or rounded to half their size they leave through an [outbox], from which hardware takes them
-//! to D. What that has no room for is [parked](Parked).
+//! While a warpgroup works on the way of its sums to D it does not multiply, so all of that is to be short. A lane
+//! keeps its sums in registers until they are what D is to hold, 16 at a time, so that there is always another to go on
+//! with while one waits for an instruction's result. As they are or rounded to half their size they leave through an
+//! [outbox], from which hardware takes them to D. What that has no room for is [parked](Parked).
 //!
 //! A tile that [fits](crate::warpgroup::fit) may have fewer columns than there are sums (`fitted.rs`).
 //!
@@ -61,7 +63,8 @@ const fn warpgroups_of(bm: usize) -> usize {
 /// Most sums of a thread.
 const MOST_SUMS: usize = 160;
 
-/// The sums of one of the [two](WARPGROUPS) warpgroups, or of the one, that share a tile of `BM` rows and `N` columns, of D or of its [transpose](crate::swapped).
+/// The sums of one of the [two](WARPGROUPS) warpgroups, or of the one, that share a tile of `BM` rows and `N` columns,
+/// of D or of its [transpose](crate::swapped).
 pub struct WarpgroupTile<const N: usize, const BM: usize = { WARPGROUPS * M }, O = InOrder> {
     /// Of the first piece. The second one's can be read and written through it as well.
     sums: Accumulators<N, 0>,
@@ -89,7 +92,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// Whether they are so many that hardly any registers are left for where it is: in tiles that fit alone.
     pub(crate) const HAS_MANY_SUMS: bool = Self::SUMS > 128;
 
-    /// Whether it is narrower than a part of D on its way is [long](outbox): of few rows of D, where operands are [swapped](crate::swapped).
+    /// Whether it is narrower than a part of D on its way is [long](outbox): of few rows of D, where operands are
+    /// [swapped](crate::swapped).
     pub const IS_NARROW: bool = O::SWAPPED && N < M;
 
     /// How many times [`pairs::COLS`] columns a piece is, and all of them one after another.
@@ -165,8 +169,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         unsafe { self.sums.set::<I>(self.sums.get::<I>() + addend) };
     }
 
-    /// Begins to add the products of a slice: of the warpgroup's rows of A, from the `row`-th of its panel on, and all columns of B. For
-    /// the `first` slice of a tile what the sums were before does not count.
+    /// Begins to add the products of a slice: of the warpgroup's rows of A, from the `row`-th of its panel on, and all
+    /// columns of B. For the `first` slice of a tile what the sums were before does not count.
     ///
     /// # Safety
     /// All threads of the warpgroup get here together. Nobody writes the panels until the products have been
@@ -200,8 +204,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         unsafe { wgmma::wait_group::<NEWEST>() }
     }
 
-    /// What the epilogue needs from vectors, and for the first pairs, of the part that begins at `origin`, to be [stored](Self::store) later: reading it
-    /// takes a while. Of C that is [brought](crate::warpgroup::addend) there is nothing to be read.
+    /// What the epilogue needs from vectors, and for the first pairs, of the part that begins at `origin`, to be
+    /// [stored](Self::store) later: reading it takes a while. Of C that is [brought](crate::warpgroup::addend) there is
+    /// nothing to be read.
     ///
     /// # Safety
     /// The epilogue's operands are valid for the shapes in `params`.
@@ -226,11 +231,12 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         }
     }
 
-    /// Stores the sums as they are to a matrix of f32 of `m` rows, where the warpgroup's part begins at `origin`: all of a row that
-    /// the matrix has room for, in pairs.
+    /// Stores the sums as they are to a matrix of f32 of `m` rows, where the warpgroup's part begins at `origin`: all
+    /// of a row that the matrix has room for, in pairs.
     ///
     /// # Safety
-    /// All products have been waited for. The matrix is valid for `m` rows of as many elements as lie between two, an even number.
+    /// All products have been waited for. The matrix is valid for `m` rows of as many elements as lie between two, an
+    /// even number.
     #[device_inline]
     #[track_caller]
     pub unsafe fn store_sums(&self, to: TargetRef<f32>, m: u32, origin: Origin) {
@@ -275,8 +281,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         Origin { row: origin.row + warp * outbox::ROWS as u32, ..origin }
     }
 
-    /// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`, in an `m x n`
-    /// matrix.
+    /// Where this lane's pairs of the `turn`-th [`pairs::COLS`] columns lie, of a warp's part that begins at `origin`,
+    /// in an `m x n` matrix.
     #[device_inline]
     fn pairs_at(m: u32, n: u32, origin: Origin, turn: u32) -> PairsAt {
         let lane = warp::lane_id();

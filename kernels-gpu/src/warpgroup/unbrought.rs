@@ -1,8 +1,9 @@
 //! What of a tile's slices lies outside of A and B, and is zero without being brought.
 //!
-//! The last tiles of D have rows and columns that lie outside of it, and A and B none for them. What bulk copies fill with zeros they fill more slowly than they copy
-//! ([`Rests`](crate::maps::Factors)), so only a tile's first slices are brought in whole boxes, one for each stage: what is zero there then is so for all that follow, of which only
-//! what there is comes.
+//! The last tiles of D have rows and columns that lie outside of it, and A and B none for them. What bulk copies fill
+//! with zeros they fill more slowly than they copy ([`Rests`](crate::maps::Factors)), so only a tile's first slices are
+//! brought in whole boxes, one for each stage: what is zero there then is so for all that follow, of which only what
+//! there is comes.
 //!
 //! ```text
 //! slice of a tile with 72 rows   | 0      | 1      | 2      | 3      | 4      | 5      | ..
@@ -10,13 +11,16 @@
 //! rows that are brought          | 128    | 128    | 128    | 128    | 72     | 72     | ..      the other 56 are zero
 //! ```
 //!
-//! Of a block's first tile there is nothing in the stages yet, and its consumers, who have nothing else to do, clear them while the first rows are on their way. Nothing may
-//! come to what they clear, so they leave it alone where C comes to the stages too.
+//! Of a block's first tile there is nothing in the stages yet, and its consumers, who have nothing else to do, clear
+//! them while the first rows are on their way. Nothing may come to what they clear, so they leave it alone where C
+//! comes to the stages too.
 //!
-//! What is multiplied there goes into sums that nobody stores. Zeros it is nevertheless: they take less power than the rows of another tile.
+//! What is multiplied there goes into sums that nobody stores. Zeros it is nevertheless: they take less power than the
+//! rows of another tile.
 //!
-//! It counts most where D has few rows. 16 of a product of 28672 columns and a depth of 4096 in bf16, of which B is 235 MB, take 62 us in tiles of 64 x 64
-//! ([`WARPGROUPS`](super::tile::WARPGROUPS)), 75 in tiles that have all of their 128 rows copied, and 55 if all that is done is to bring B to shared memory (H200).
+//! It counts most where D has few rows. 16 of a product of 28672 columns and a depth of 4096 in bf16, of which B is 235
+//! MB, take 62 us in tiles of 64 x 64 ([`WARPGROUPS`](super::tile::WARPGROUPS)), 75 in tiles that have all of their 128
+//! rows copied, and 55 if all that is done is to bring B to shared memory (H200).
 
 use super::Warpgroup;
 use super::barriers::CONSUMERS_MEET;
@@ -37,7 +41,8 @@ use cuda_std::{bulk_copy, device_inline, hint, named_barrier, shared, thread, wg
 
 /// How many of the next slices are brought in whole boxes.
 pub struct Margin<const STAGES: u32> {
-    /// Rows and columns of D that a cluster's tiles have; none before the first. Blocks of a cluster, which bring slices together, so have the same.
+    /// Rows and columns of D that a cluster's tiles have; none before the first. Blocks of a cluster, which bring
+    /// slices together, so have the same.
     inside: u32,
     /// No more than stages, or more than there ever are where nothing is outside.
     wholes: u32,
@@ -111,8 +116,8 @@ impl<
         d: Some(outbox::box_of::<D>()),
     };
 
-    /// Clears what lies outside of A and B for the block's first tile, which begins at `origin` and has so many slices: in their stages alone, since others may be filled by the next
-    /// tile's meanwhile.
+    /// Clears what lies outside of A and B for the block's first tile, which begins at `origin` and has so many slices:
+    /// in their stages alone, since others may be filled by the next tile's meanwhile.
     ///
     /// # Safety
     /// All consumers do so, before they read a stage, and nothing comes to a stage before but what is inside of slices.
@@ -144,7 +149,8 @@ impl<
         }
     }
 
-    /// Clears what lies outside of A and B for the block's first tile, if that is not [left](Margin) to whoever brings its slices.
+    /// Clears what lies outside of A and B for the block's first tile, if that is not [left](Margin) to whoever brings
+    /// its slices.
     ///
     /// # Safety
     /// As for [`clear_outside`](Self::clear_outside).
@@ -166,7 +172,8 @@ impl<
         }
     }
 
-    /// Clears the first stage for products without depth, of which nobody brings any slice, where there is one nevertheless: where tiles fit.
+    /// Clears the first stage for products without depth, of which nobody brings any slice, where there is one
+    /// nevertheless: where tiles fit.
     ///
     /// # Safety
     /// All consumers do so, before they read a stage; the parameters are those of the launch.

@@ -1,5 +1,5 @@
-//! Running kernels on the simulator, for operands in any layout that lie anywhere: kernels of types whose sums are f32, which take no
-//! tensor maps.
+//! Running kernels on the simulator, for operands in any layout that lie anywhere: kernels of types whose sums are f32,
+//! which take no tensor maps.
 
 use cuda_std::entry::KernelEntry;
 use cuda_std::memory::GlobalPtr;

@@ -4,8 +4,8 @@ use crate::common::{Product, rounded_bits};
 use regemm_kernels::kernel::KernelInfo;
 
 /// The bits of a product as [`Schedule`](regemm_kernels::kernel::Schedule) and
-/// [`Summation`](regemm_kernels::kernel::Summation) say, for slices of K of this depth: each
-/// group sums its part of the slice in ascending order of k, from zero; the sums of groups are added in order, then those of slices.
+/// [`Summation`](regemm_kernels::kernel::Summation) say, for slices of K of this depth: each group sums its part of the
+/// slice in ascending order of k, from zero; the sums of groups are added in order, then those of slices.
 pub fn summed(product: &Product, kernel: &KernelInfo, slice_depth: u32) -> Vec<u32> {
     let (bk, groups, dtype) = (kernel.tile.bk, kernel.depth_groups, kernel.dtype);
     let in_order = |sums: &mut dyn Iterator<Item = f32>| sums.reduce(|sum, more| sum + more);

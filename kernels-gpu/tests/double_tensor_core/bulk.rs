@@ -22,8 +22,8 @@ fn bulk_copies_are_there_in_all_layouts() {
     assert_eq!(found, all.collect::<Vec<_>>());
 }
 
-/// Rows of any length that begin at multiples of 16 bytes; depths of no slice, of one, of as many as stages, and of more; D of one tile, and
-/// of a pair of which one lies outside.
+/// Rows of any length that begin at multiples of 16 bytes; depths of no slice, of one, of as many as stages, and of
+/// more; D of one tile, and of a pair of which one lies outside.
 #[test]
 fn bulk_copies_bring_what_there_is() {
     for kernel in bulk_kernels() {
@@ -43,7 +43,8 @@ fn bulk_copies_bring_what_there_is() {
     }
 }
 
-/// Clusters that have one pair of tiles after another, some one more than others, some none; and the epilogue of each of them.
+/// Clusters that have one pair of tiles after another, some one more than others, some none; and the epilogue of each
+/// of them.
 #[test]
 fn bulk_copies_go_on_with_the_next_tile() {
     for kernel in bulk_kernels() {
@@ -62,8 +63,8 @@ fn bulk_copies_go_on_with_the_next_tile() {
     }
 }
 
-/// Clusters that share tiles, and go on with whole ones: parts of two tiles for one cluster, of three clusters in one tile, of one slice and of more than the
-/// groups of a block are apart, before whole tiles and without.
+/// Clusters that share tiles, and go on with whole ones: parts of two tiles for one cluster, of three clusters in one
+/// tile, of one slice and of more than the groups of a block are apart, before whole tiles and without.
 #[test]
 fn clusters_share_tiles() {
     for kernel in bulk_kernels() {

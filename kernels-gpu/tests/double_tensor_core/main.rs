@@ -1,7 +1,8 @@
-//! Products of f64 on tensor cores, [`regemm_kernels::double::tensor_core`], [`regemm_kernels::double::cluster_split`] and
+//! Products of f64 on tensor cores, [`regemm_kernels::double::tensor_core`], [`regemm_kernels::double::cluster_split`]
+//! and
 //! [`regemm_kernels::double::bulk`]: in all layouts,
-//! wherever matrices lie and whatever their shapes, the bits of fused multiply-adds in ascending order of k, which is how the simulator adds
-//! up, over all of K or half of it; and what the kernels do, in exact counts.
+//! wherever matrices lie and whatever their shapes, the bits of fused multiply-adds in ascending order of k, which is
+//! how the simulator adds up, over all of K or half of it; and what the kernels do, in exact counts.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -126,8 +127,8 @@ fn products_of_a_batch_are_apart() {
     }
 }
 
-/// Whole slices travel by chunks, each element once for each block that needs it, all others one by one; fragments are read without
-/// conflicts wherever k runs, and so are the sums on their way to D.
+/// Whole slices travel by chunks, each element once for each block that needs it, all others one by one; fragments are
+/// read without conflicts wherever k runs, and so are the sums on their way to D.
 #[test]
 fn no_lanes_meet_in_a_bank() {
     for kernel in kernels().chain(OTHERS) {
@@ -156,7 +157,8 @@ fn no_lanes_meet_in_a_bank() {
             let (rows, cols) = (u64::from(8 * tile.tm), u64::from(4 * tile.tn));
             let warps = u64::from(m * n) / (rows * cols);
             let fragments = warps * (rows + cols) * u64::from(k + blocks * STEP as u32);
-            // Each sum goes there and back on its way to D; before that each block leaves half of its own there for the other.
+            // Each sum goes there and back on its way to D; before that each block leaves half of its own there for the
+            // other.
             let sums = u64::from(m * n);
             let left = u64::from(blocks - 1) * sums;
             assert_eq!(counters.shared_load_elements, fragments + sums + left, "{name}");

@@ -96,8 +96,9 @@ fn upload(
     Stored { first: MatrixRef { data, ld: ld.into() }, stride, address, elements }
 }
 
-/// The parts of K whose sums a kernel adds up for an element in column `col`, in that order: all of it, where the blocks of a cluster share K the part
-/// of each, where clusters share tiles that of the one which ends the tile and then those of its helpers.
+/// The parts of K whose sums a kernel adds up for an element in column `col`, in that order: all of it, where the
+/// blocks of a cluster share K the part of each, where clusters share tiles that of the one which ends the tile and
+/// then those of its helpers.
 fn parts_of(kernel: &KernelInfo, product: &Product, col: u32) -> Vec<Range<u32>> {
     let (k, bk) = (product.k, kernel.tile.bk);
     let slices = k.div_ceil(bk);

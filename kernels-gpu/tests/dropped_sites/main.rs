@@ -1,8 +1,9 @@
 //! The loss of any fence, wait, barrier or arrival of a kernel shows without a GPU.
 //!
-//! Of kernels that go every way through the source the simulator notes which operations that order others they execute, and where in the source
-//! ([`Site`]). Then each is left out in turn, and a launch must fail or leave other bits in D: memory is full of NaN before. The few that
-//! nobody misses are [listed](survivors) with the reason, and must really be such.
+//! Of kernels that go every way through the source the simulator notes which operations that order others they execute,
+//! and where in the source ([`Site`]). Then each is left out in turn, and a launch must fail or leave other bits in D:
+//! memory is full of NaN before. The few that nobody misses are [listed](survivors) with the reason, and must really be
+//! such.
 //!
 //! With `--nocapture` a test says of each site what its loss shows.
 //!
@@ -27,7 +28,8 @@ use survivors::{SURVIVORS, Survivor};
 /// What is launched, and what it leaves in memory.
 type Run<'a> = &'a dyn Fn(&Simulator) -> Result<Vec<u8>, SimError>;
 
-/// The text of a site's line, if it is one of this workspace: of other files the compiler is given a path that need not be there.
+/// The text of a site's line, if it is one of this workspace: of other files the compiler is given a path that need not
+/// be there.
 fn line_of(site: &Site) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&site.location.file);
     let source = std::fs::read_to_string(&path).unwrap_or_default();
@@ -92,7 +94,8 @@ fn kernel(name: &str) -> &'static KernelInfo {
     kernels.find(|kernel| kernel.name == name).unwrap_or_else(|| panic!("no kernel {name}"))
 }
 
-/// On one host thread, where blocks run one after another: what blocks that race with each other leave then is always the same.
+/// On one host thread, where blocks run one after another: what blocks that race with each other leave then is always
+/// the same.
 fn alone(run: impl FnOnce() + Send) {
     rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(run);
 }
@@ -122,7 +125,8 @@ macro_rules! kernels {
 }
 
 kernels! {
-    // Rungs without tensor cores. Depths of several turns of the stages, edges that are no whole tiles, rows that begin anywhere.
+    // Rungs without tensor cores. Depths of several turns of the stages, edges that are no whole tiles, rows that begin
+    // anywhere.
     tiled16_f32: product(19, 35, 50);
     microkernel32_f32: product(35, 40, 70);
     double_buffered64_f32: product(70, 72, 70);
@@ -153,8 +157,9 @@ kernels! {
     tensor_core_bulk_f64: product(130, 136, 150), product(130, 120, 150).staying(2).shared(1, 2);
     cluster_split64k16_f64: product(70, 72, 300);
 
-    // Warpgroups: several tiles for a block, more slices than stages, tiles that are shared, rows that bulk copies do not take.
-    // And tiles of few slices that follow each other, the first of which lies partly outside, but another part of the next.
+    // Warpgroups: several tiles for a block, more slices than stages, tiles that are shared, rows that bulk copies do
+    // not take. And tiles of few slices that follow each other, the first of which lies partly outside, but another
+    // part of the next.
     warpgroup64_bf16: product(130, 72, 640), product(130, 72, 640).staying(2).shared(1, 2), product(130, 71, 640), product(100, 72, 60).staying(1).reading_c();
     warpgroup_bf16: product(130, 264, 320), product(130, 264, 320).reading_c();
     warpgroup64x64_bf16: product(20, 136, 1000).staying(2), product(70, 72, 100);

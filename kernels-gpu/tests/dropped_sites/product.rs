@@ -127,7 +127,8 @@ macro_rules! numbers {
 
 numbers! { f32 = F32, f64 = F64, f16 = F16, bf16 = Bf16, }
 
-/// Element `(row, col)` of a matrix, of which every seed has its own: an integer from -4 to 4, so that a row or a column is like no other.
+/// Element `(row, col)` of a matrix, of which every seed has its own: an integer from -4 to 4, so that a row or a
+/// column is like no other.
 fn value(seed: u32, row: u32, col: u32) -> f64 {
     let mut x = (row << 16 ^ col).wrapping_mul(0x9e37_79b9) ^ seed.wrapping_mul(0x85eb_ca6b);
     x = (x ^ (x >> 15)).wrapping_mul(0xc2b2_ae35);

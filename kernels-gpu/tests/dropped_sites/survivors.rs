@@ -15,10 +15,11 @@ pub struct Survivor {
 /// Why the loss of a site does not show.
 #[derive(Clone, Copy, Debug)]
 pub enum Reason {
-    /// The lanes of the warp have met before, and done nothing since: at the end of the products of their warpgroup, or at a named barrier. The ring's other readers
-    /// need the barrier.
+    /// The lanes of the warp have met before, and done nothing since: at the end of the products of their warpgroup, or
+    /// at a named barrier. The ring's other readers need the barrier.
     LanesHaveMet,
-    /// Warpgroups or blocks are told when to go on, so that they do not all want the same at a time. Nothing they compute depends on it.
+    /// Warpgroups or blocks are told when to go on, so that they do not all want the same at a time. Nothing they
+    /// compute depends on it.
     Pace,
     /// Two parts of a block wait for the rest of the cluster, and a block ends when both have.
     OtherPartWaits,

@@ -132,8 +132,8 @@ fn it_has_one_minimum() {
     }
 }
 
-/// Rows of an argument and the exact result as a sum of two numbers, computed with 140 bits (mpmath): of each sign, the first are
-/// those where the largest errors were found.
+/// Rows of an argument and the exact result as a sum of two numbers, computed with 140 bits (mpmath): of each sign, the
+/// first are those where the largest errors were found.
 #[rustfmt::skip]
 const EXACT: [[f64; 3]; 62] = [
     [0.11425496930855857, 0.062323991989665845, -2.5518348461081614e-18],

@@ -85,8 +85,8 @@ impl Product {
     }
 }
 
-/// A value in (-1, 1) with all bits of its fraction in use, so that every rounding shows: a hash of the index (the finalizer
-/// of MurmurHash3).
+/// A value in (-1, 1) with all bits of its fraction in use, so that every rounding shows: a hash of the index (the
+/// finalizer of MurmurHash3).
 fn value(index: u32, seed: u32) -> f32 {
     let mut x = index ^ seed.wrapping_mul(0x9e37_79b9);
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);

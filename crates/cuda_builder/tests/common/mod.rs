@@ -59,8 +59,8 @@ pub fn kernel_crate(folder: &Path, source: &str) -> CudaBuilder {
     CudaBuilder::new(folder.join("kernels")).out_dir(folder.join("out"))
 }
 
-/// An empty folder in the target folder of this workspace, whose `core` is compiled already. It is the same in each run, so that
-/// nothing piles up there.
+/// An empty folder in the target folder of this workspace, whose `core` is compiled already. It is the same in each
+/// run, so that nothing piles up there.
 pub fn folder_in_target(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_builder").join(name);
     if folder.exists() {

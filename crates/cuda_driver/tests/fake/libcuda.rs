@@ -127,8 +127,8 @@ fn shared_memory() -> i32 {
     setting("FAKE_CUDA_SHARED", "232448").parse().unwrap()
 }
 
-/// Whether a stream is being captured, in the mode in which no thread may do what a graph cannot hold, as the caller has: then the
-/// capture is lost.
+/// Whether a stream is being captured, in the mode in which no thread may do what a graph cannot hold, as the caller
+/// has: then the capture is lost.
 fn spoils_capture() -> bool {
     with!(|state| {
         state.is_capture_lost |= state.capturing.is_some();

@@ -15,8 +15,8 @@ pub enum Driver {
     Fake,
 }
 
-/// Runs `body` in a child process with this driver and these settings. `test` is the name of the calling test, which the
-/// child runs again. `body` gets the path of the stand-in's log.
+/// Runs `body` in a child process with this driver and these settings. `test` is the name of the calling test, which
+/// the child runs again. `body` gets the path of the stand-in's log.
 pub fn in_child(test: &str, driver: Driver, settings: &[(&str, &str)], body: impl FnOnce(&Path)) {
     if let Ok(folder) = std::env::var(CHILD) {
         return body(&Path::new(&folder).join("log"));

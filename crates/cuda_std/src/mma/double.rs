@@ -1,7 +1,8 @@
 //! Matrix products of a warp in double precision.
 //!
-//! `mma.sync.aligned.m8n8k4.row.col.f64` exists from sm_80 on, its larger relatives from sm_90 on (PTX ISA 7.8). With `g = lane / 4`
-//! and `t = lane % 4` (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f64 floating point type" and those of the other shapes):
+//! `mma.sync.aligned.m8n8k4.row.col.f64` exists from sm_80 on, its larger relatives from sm_90 on (PTX ISA 7.8). With
+//! `g = lane / 4` and `t = lane % 4` (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f64 floating point type" and
+//! those of the other shapes):
 //!
 //! | | register | element of a lane |
 //! |---|---|---|
@@ -12,22 +13,24 @@
 //! | C and D, 8 x 8 and 16 x 8 | 0, 1 | row `g`, columns `2t` and `2t + 1` |
 //! | 16 x 8 only | 2, 3 | row `g + 8`, the same columns |
 //!
-//! So a product of 16 x 4 by 4 x 8 is that of two halves of A's rows, and its registers are those of two products of the smallest shape; larger
-//! ones are several such in ascending order of k. [`multiply_add`] is this product by what a target has: one instruction on sm_90, which is
-//! one of the machine's, too (`DMMA.16x8x4`), and as fast as the larger ones; elsewhere two. On an H200 the smallest shape has half the speed of
-//! the others.
+//! So a product of 16 x 4 by 4 x 8 is that of two halves of A's rows, and its registers are those of two products of
+//! the smallest shape; larger ones are several such in ascending order of k. [`multiply_add`] is this product by what a
+//! target has: one instruction on sm_90, which is one of the machine's, too (`DMMA.16x8x4`), and as fast as the larger
+//! ones; elsewhere two. On an H200 the smallest shape has half the speed of the others.
 //!
 //! # Precision
 //!
-//! The manual says that rounding is that of IEEE 754, to the nearest number unless told otherwise, and measurements on an A100 agree
-//! (Fasi et al., see [`mma`](super)). In which order the products of an instruction are added up, and whether each is rounded on its
-//! own, it does not say. The simulator adds them by fused multiply-adds in ascending order of k, as if the instruction were written
-//! out as [`fma_f64`](crate::math::fma_f64): a model. Results of the simulator and a GPU therefore agree within the bound of
-//! any order of `k` fused multiply-adds, and where all sums are exact they are the same.
+//! The manual says that rounding is that of IEEE 754, to the nearest number unless told otherwise, and measurements on
+//! an A100 agree (Fasi et al., see [`mma`](super)). In which order the products of an instruction are added up, and
+//! whether each is rounded on its own, it does not say. The simulator adds them by fused multiply-adds in ascending
+//! order of k, as if the instruction were written out as [`fma_f64`](crate::math::fma_f64): a model. Results of the
+//! simulator and a GPU therefore agree within the bound of any order of `k` fused multiply-adds, and where all sums are
+//! exact they are the same.
 
 use crate::backend;
 
-/// Whether the target has the smallest shape, and so [`multiply_add`]. On targets before sm_80 calling them ends the launch.
+/// Whether the target has the smallest shape, and so [`multiply_add`]. On targets before sm_80 calling them ends the
+/// launch.
 pub const AVAILABLE: bool = backend::TENSOR_CORES;
 
 /// Whether the target has the larger shapes as instructions: sm_90 and later. Elsewhere calling them ends the launch.
@@ -77,8 +80,8 @@ shapes! {
     multiply_add_16x8x16 = dmma_16x8x16(8, 4, 4);
 }
 
-/// `A * B + C` of 16 x 4, 4 x 8 and 16 x 8 elements, by one instruction where the target [has it](HAS_LARGE_SHAPES), else by
-/// [two](multiply_add_in_parts).
+/// `A * B + C` of 16 x 4, 4 x 8 and 16 x 8 elements, by one instruction where the target [has it](HAS_LARGE_SHAPES),
+/// else by [two](multiply_add_in_parts).
 ///
 /// # Safety
 /// All 32 lanes of the warp must execute the same call together, on a target where it is [`AVAILABLE`].

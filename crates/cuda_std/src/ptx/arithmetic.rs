@@ -45,8 +45,8 @@ pub fn at_least_f32(x: f32, limit: f32) -> f32 {
     result
 }
 
-/// "Floating Point Instructions: min", which before sm_80 has no `.NaN`. One block: the magnitude is a modifier of the operand then,
-/// where the compiler would make a mask of it.
+/// "Floating Point Instructions: min", which before sm_80 has no `.NaN`. One block: the magnitude is a modifier of the
+/// operand then, where the compiler would make a mask of it.
 #[inline(always)]
 pub fn magnitude_up_to_f32(x: f32, limit: f32) -> f32 {
     if cfg!(target_feature = "sm_80") {

@@ -2,16 +2,16 @@
 
 use core::arch::{asm, nvptx};
 
-/// Whether the target has bulk copies: sm_90 in PTX ISA 8.0, which rustc writes for sm_90a and for what came after; for sm_90 it
-/// must be asked to.
+/// Whether the target has bulk copies: sm_90 in PTX ISA 8.0, which rustc writes for sm_90a and for what came after; for
+/// sm_90 it must be asked to.
 pub const BULK_COPIES: bool = cfg!(any(
     target_feature = "sm_90a",
     target_feature = "sm_100",
     all(target_feature = "sm_90", target_feature = "ptx80")
 ));
 
-/// Instructions of sm_90, or the end of the launch where the target has none. The condition is a constant, so only one of the two
-/// is left.
+/// Instructions of sm_90, or the end of the launch where the target has none. The condition is a constant, so only one
+/// of the two is left.
 macro_rules! bulk {
     ($($(#[$doc:meta])* $name:ident($($operand:ident: $type:ty = $register:ident),*) => $asm:literal);* $(;)?) => {$(
         $(#[$doc])*
@@ -30,7 +30,8 @@ macro_rules! bulk {
 }
 
 bulk! {
-    /// `cp.async.bulk.tensor` ("Data Movement and Conversion Instructions: Tensor copy"). The mbarrier counts the bytes.
+    /// `cp.async.bulk.tensor` ("Data Movement and Conversion Instructions: Tensor copy"). The mbarrier counts the
+    /// bytes.
     bulk_load_2d(target: u32 = reg32, map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, mbarrier: u32 = reg32) =>
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes \
          [{target}], [{map}, {{{x}, {y}}}], [{mbarrier}];";
@@ -45,7 +46,8 @@ bulk! {
     /// As above, in the other direction; completes with the thread's bulk group.
     bulk_store_2d(map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, source: u32 = reg32) =>
         "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [{map}, {{{x}, {y}}}], [{source}];";
-    /// As above, to a tensor of three dimensions, where a condition holds: in one block, in which the compiler sees no branch.
+    /// As above, to a tensor of three dimensions, where a condition holds: in one block, in which the compiler sees no
+    /// branch.
     bulk_store_3d_if(holds: u32 = reg32, map: u64 = reg64, x: i32 = reg32, y: i32 = reg32, z: i32 = reg32, source: u32 = reg32) =>
         "{{ .reg .pred p; setp.ne.u32 p, {holds}, 0; \
          @p cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [{map}, {{{x}, {y}, {z}}}], [{source}]; }}";

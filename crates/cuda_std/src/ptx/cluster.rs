@@ -40,8 +40,8 @@ pub unsafe fn map_shared(address: u32, rank: u32) -> u32 {
     mapped
 }
 
-// Intrinsics of LLVM, which it knows not to copy to where only some threads of a warp come: of `asm!` it does not, and where threads divide
-// in the same way before and after a barrier it would give each part one of its own.
+// Intrinsics of LLVM, which it knows not to copy to where only some threads of a warp come: of `asm!` it does not, and
+// where threads divide in the same way before and after a barrier it would give each part one of its own.
 #[allow(improper_ctypes, reason = "intrinsics are no foreign functions")]
 unsafe extern "unadjusted" {
     #[link_name = "llvm.nvvm.barrier.cluster.arrive"]
@@ -50,7 +50,8 @@ unsafe extern "unadjusted" {
     fn barrier_cluster_wait();
 }
 
-/// "Parallel Synchronization and Communication Instructions: barrier.cluster", whose arrival releases what the thread has done.
+/// "Parallel Synchronization and Communication Instructions: barrier.cluster", whose arrival releases what the thread
+/// has done.
 #[inline(always)]
 pub unsafe fn cluster_arrive() {
     // SAFETY: as promised by the caller; a trap has no operands.
@@ -64,8 +65,9 @@ pub unsafe fn cluster_wait() {
     unsafe { if CLUSTERS { barrier_cluster_wait() } else { nvptx::trap() } }
 }
 
-/// "mbarrier.arrive" where a condition holds, at an mbarrier of any block of the cluster. With `.release.cluster` it would come after a fence of the whole GPU
-/// (ptxas 13.0), which takes longer than the products of a slice, and which nobody needs who only reads.
+/// "mbarrier.arrive" where a condition holds, at an mbarrier of any block of the cluster. With `.release.cluster` it
+/// would come after a fence of the whole GPU (ptxas 13.0), which takes longer than the products of a slice, and which
+/// nobody needs who only reads.
 #[inline(always)]
 pub unsafe fn mbarrier_arrive_in_cluster_if(holds: u32, address: u32) {
     // SAFETY: as promised by the caller; a trap has no operands.
@@ -79,8 +81,8 @@ pub unsafe fn mbarrier_arrive_in_cluster_if(holds: u32, address: u32) {
     }
 }
 
-/// "Data Movement and Conversion Instructions: ld", of 16 bytes from shared memory of any block of the cluster. No other access to memory
-/// moves across it.
+/// "Data Movement and Conversion Instructions: ld", of 16 bytes from shared memory of any block of the cluster. No
+/// other access to memory moves across it.
 #[inline(always)]
 pub unsafe fn cluster_load<V: Copy>(address: u32) -> V {
     let (x, y, z, w): (u32, u32, u32, u32);

@@ -1,7 +1,7 @@
 //! Parameters of a kernel that stay where the launch put them.
 
-/// Whether a parameter has a generic address: sm_70 in PTX ISA 7.7, which rustc writes for sm_90 and later; for others it must be
-/// asked to.
+/// Whether a parameter has a generic address: sm_70 in PTX ISA 7.7, which rustc writes for sm_90 and later; for others
+/// it must be asked to.
 pub const PARAMETER_ADDRESSES: bool = cfg!(any(target_feature = "sm_90", target_feature = "ptx77"));
 
 /// The generic address of a parameter of the kernel that expands this; the launch ends where the target has none. For

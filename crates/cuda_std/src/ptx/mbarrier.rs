@@ -2,13 +2,13 @@
 
 use core::arch::{asm, nvptx};
 
-/// Whether the target has mbarriers. Waiting for a parity needs PTX ISA 7.1, which rustc writes for sm_86 and later; for
-/// sm_80 it must be asked to.
+/// Whether the target has mbarriers. Waiting for a parity needs PTX ISA 7.1, which rustc writes for sm_86 and later;
+/// for sm_80 it must be asked to.
 pub const MBARRIERS: bool =
     cfg!(any(target_feature = "sm_86", all(target_feature = "sm_80", target_feature = "ptx71")));
 
-/// The instructions of an mbarrier, or the end of the launch where the target has none. The condition is a constant, so only
-/// one of the two is left.
+/// The instructions of an mbarrier, or the end of the launch where the target has none. The condition is a constant, so
+/// only one of the two is left.
 macro_rules! mbarrier {
     ($($(#[$doc:meta])* $name:ident($($operand:ident),*) => $($asm:literal),*);* $(;)?) => {$(
         $(#[$doc])*
@@ -56,7 +56,8 @@ pub unsafe fn mbarrier_arrive_expect_tx(address: u32, bytes: u32) {
     }
 }
 
-/// One look at whether the phase of a parity is over (section 9.7.13.15.16): `try_wait` may suspend the thread for a while.
+/// One look at whether the phase of a parity is over (section 9.7.13.15.16): `try_wait` may suspend the thread for a
+/// while.
 macro_rules! mbarrier_test {
     ($instruction:literal, $address:ident, $parity:ident) => {{
         let over: u32;

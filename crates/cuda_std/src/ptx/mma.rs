@@ -17,7 +17,8 @@ fn require_tensor_cores() {
     }
 }
 
-/// `mma.sync.aligned.m16n8k16` and `m16n8k8` (section 9.7.14.5.14), or the end of the launch where the target does not have it. Not `pure`: the order in which products are written is kept.
+/// `mma.sync.aligned.m16n8k16` and `m16n8k8` (section 9.7.14.5.14), or the end of the launch where the target does not
+/// have it. Not `pure`: the order in which products are written is kept.
 macro_rules! multiply_adds {
     ($($name:ident => $shape:literal, $format:literal;)*) => {$(
         #[inline(always)]

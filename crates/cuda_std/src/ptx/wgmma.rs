@@ -42,8 +42,8 @@ pub fn wgmma_start(address: u32) -> u64 {
     ((address & 0x3_ffff) >> 4) as u64
 }
 
-/// Declares the registers of a set of accumulators, which the other functions name. The compiler knows nothing of them: 128
-/// values that go in and out of every block would be copied around it, and the assembler would then run one matrix
+/// Declares the registers of a set of accumulators, which the other functions name. The compiler knows nothing of them:
+/// 128 values that go in and out of every block would be copied around it, and the assembler would then run one matrix
 /// instruction after the other.
 #[inline(always)]
 pub unsafe fn wgmma_declare<const N: usize, const SET: usize>() {
@@ -170,7 +170,8 @@ macro_rules! registers {
     };
 }
 
-/// "Asynchronous Multiply-and-Accumulate Instruction: wgmma.mma_async": both operands from shared memory, neither negated.
+/// "Asynchronous Multiply-and-Accumulate Instruction: wgmma.mma_async": both operands from shared memory, neither
+/// negated.
 macro_rules! mma_async {
     ($n:tt, $type:literal; $a:ident $A:ident, $b:ident $B:ident, $accumulate:ident, $SET:ident) => {
         asm!(

@@ -208,7 +208,8 @@ pub(super) unsafe fn shared_access_of<V, R>(
 ) -> R {
     let bytes = size_of::<V>() as u32;
     let access = || MemoryAccess { space: Space::Shared, kind, address: address as u64, bytes };
-    // SAFETY: the worker is the current one; the clocks are no part of shared memory, and no reference is used after a suspension.
+    // SAFETY: the worker is the current one; the clocks are no part of shared memory, and no reference is used after a
+    // suspension.
     unsafe {
         if !address.is_multiple_of(bytes) {
             raise_misaligned(worker, access(), place);

@@ -41,8 +41,8 @@ impl<'a> Accessor<'a> {
         self.clocks.has_seen_of(self.memory, self.lane() as usize, agent, clock)
     }
 
-    /// Whether a warp barrier, an mbarrier or one of the cluster lies between this access and one that `other`, of the memory's
-    /// block, made at `clock` in the same epoch.
+    /// Whether a warp barrier, an mbarrier or one of the cluster lies between this access and one that `other`, of the
+    /// memory's block, made at `clock` in the same epoch.
     pub(super) fn comes_after(&self, other: u32, clock: u32) -> bool {
         if self.is_remote() {
             self.has_seen_agent(other as usize, clock)

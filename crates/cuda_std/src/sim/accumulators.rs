@@ -85,8 +85,8 @@ unsafe fn register<'a>(
     }
 }
 
-/// Row and column of the accumulator that is register `register` of a thread of a warpgroup (PTX ISA, "Register Fragments and
-/// Shared Memory Matrix Layouts").
+/// Row and column of the accumulator that is register `register` of a thread of a warpgroup (PTX ISA, "Register
+/// Fragments and Shared Memory Matrix Layouts").
 fn element(thread: usize, register: usize) -> (usize, usize) {
     /// Rows of a warp, and of the upper half of them.
     const ROWS: usize = 16;

@@ -37,8 +37,8 @@ pub(super) struct CopyQueue {
     arrived: u64,
     /// Clock of the last of them.
     landed: u32,
-    /// Marks and groups so far. One more is the clock of what copies for the thread: it advances where copies may be waited
-    /// for, so that those before can be told from those after.
+    /// Marks and groups so far. One more is the clock of what copies for the thread: it advances where copies may be
+    /// waited for, so that those before can be told from those after.
     marks: u32,
 }
 
@@ -94,8 +94,8 @@ impl CopyQueue {
     }
 }
 
-/// Begins a copy of the bytes of a `V`, or of as many zeros where `predicate` does not hold. The alignment of the source is
-/// checked in either case, as the instruction is executed in either case.
+/// Begins a copy of the bytes of a `V`, or of as many zeros where `predicate` does not hold. The alignment of the
+/// source is checked in either case, as the instruction is executed in either case.
 pub(crate) fn copy_async<V>(target: u32, source: u64, predicate: bool, place: Place) {
     let worker = current();
     let bytes = size_of::<V>() as u32;
@@ -144,8 +144,8 @@ pub(crate) fn wait_group(newest: usize) {
     }
 }
 
-/// Lets copies of a thread arrive, and gives the clock of the latest. `own_clock` is the thread's own, for blocks in which
-/// nobody but the thread can wait for them.
+/// Lets copies of a thread arrive, and gives the clock of the latest. `own_clock` is the thread's own, for blocks in
+/// which nobody but the thread can wait for them.
 pub(super) fn land(
     copies: impl Iterator<Item = Copy>,
     shared: &mut SharedMemory,

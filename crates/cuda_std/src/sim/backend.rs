@@ -1,7 +1,7 @@
 //! The host backend: every function is a call into the simulation that runs on this thread.
 //!
-//! Same names and signatures as the device backend, in files of the same names. Functions that may fault pass on the place in the
-//! kernel's source that called them.
+//! Same names and signatures as the device backend, in files of the same names. Functions that may fault pass on the
+//! place in the kernel's source that called them.
 
 #[path = "backend/arithmetic.rs"]
 mod arithmetic;

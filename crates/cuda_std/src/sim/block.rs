@@ -3,8 +3,8 @@
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
 //! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
-//! over, one at a named barrier once all have come, and the threads of a warpgroup once all have reached the same operation. Only
-//! when nothing else is left to run do threads that wait for signals of other blocks go on.
+//! over, one at a named barrier once all have come, and the threads of a warpgroup once all have reached the same
+//! operation. Only when nothing else is left to run do threads that wait for signals of other blocks go on.
 //!
 //! The blocks of a cluster take turns like that, too: each goes on until none of its threads can.
 
@@ -58,11 +58,12 @@ pub(super) fn coordinates(linear: u64, dim: [u32; 3]) -> [u32; 3] {
     [linear % x, linear / x % y, linear / x / y].map(|index| index as u32)
 }
 
-/// Runs the blocks of a cluster, which are those of linear index `first` and up, and adds their work to the workers' counters.
+/// Runs the blocks of a cluster, which are those of linear index `first` and up, and adds their work to the workers'
+/// counters.
 ///
 /// # Safety
-/// The workers, one for each block, must be valid and used by nobody else, and prepared for the job; the kernel may be launched with the
-/// job's arguments.
+/// The workers, one for each block, must be valid and used by nobody else, and prepared for the job; the kernel may be
+/// launched with the job's arguments.
 pub(super) unsafe fn run_cluster(
     workers: &[*mut Worker],
     job: &Job<'_>,
@@ -198,7 +199,8 @@ unsafe fn advance(worker: *mut Worker, job: &Job<'_>) -> Result<bool, SimError> 
     Ok(true)
 }
 
-/// Makes threads ready that wait for signals, in a cluster in which no other thread can go on, and says whether there were any.
+/// Makes threads ready that wait for signals, in a cluster in which no other thread can go on, and says whether there
+/// were any.
 fn release_signals(cluster: &mut [&mut Worker]) -> Result<bool, SimError> {
     let mut released = Ok(false);
     for worker in cluster {

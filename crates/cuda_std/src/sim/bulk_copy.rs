@@ -1,4 +1,5 @@
-//! Bulk copies as the running kernel thread issues them and waits for them. See "Bulk copies" in [the module](crate::sim).
+//! Bulk copies as the running kernel thread issues them and waits for them. See "Bulk copies" in [the
+//! module](crate::sim).
 
 mod store;
 
@@ -43,7 +44,8 @@ impl BulkLoad {
         for Piece { shared: address, global, inside: (start, end) } in self.source.pieces() {
             let mut bytes = [0; PIECE as usize];
             for (i, bytes) in bytes[start..end].chunks_exact_mut(element).enumerate() {
-                // SAFETY: the elements lie in the tensor, which was found to lie in its allocation, which the launch keeps alive.
+                // SAFETY: the elements lie in the tensor, which was found to lie in its allocation, which the launch
+                // keeps alive.
                 unsafe { load_element(words, global + i * element, bytes) };
             }
             shared.end_load(address, &bytes, agent, clock);

@@ -1,26 +1,27 @@
 //! What each lane of a warp knows of the others: vector clocks, as in C. Flanagan and S. Freund, "FastTrack: Efficient
 //! and Precise Dynamic Race Detection" (PLDI 2009).
 //!
-//! A lane's own clock advances at each warp barrier it takes part in, and wherever it makes known to others what it has done
-//! (an arrival at an mbarrier) or sees what others have made known (a wait for one). A lane has seen everything that another
-//! did up to the clock it knows of it. A block barrier orders everything and needs no clocks: see
+//! A lane's own clock advances at each warp barrier it takes part in, and wherever it makes known to others what it has
+//! done (an arrival at an mbarrier) or sees what others have made known (a wait for one). A lane has seen everything
+//! that another did up to the clock it knows of it. A block barrier orders everything and needs no clocks: see
 //! [`shadow`](super::shadow).
 //!
-//! Only mbarriers order threads of different warps within an epoch. What a lane knows through them is a [`Knowledge`] of all
-//! *agents* of the block: its threads, its warpgroups, which stand for their matrix instructions, and for each of them another one
-//! that makes its asynchronous copies, which are ordered otherwise than what a thread does itself. Behind those it says which of their
-//! writes have been [fenced](super::fences), and which phases' bulk loads have been seen at each mbarrier.
+//! Only mbarriers order threads of different warps within an epoch. What a lane knows through them is a [`Knowledge`]
+//! of all *agents* of the block: its threads, its warpgroups, which stand for their matrix instructions, and for each
+//! of them another one that makes its asynchronous copies, which are ordered otherwise than what a thread does itself.
+//! Behind those it says which of their writes have been [fenced](super::fences), and which phases' bulk loads have been
+//! seen at each mbarrier.
 //!
-//! Blocks of a cluster are ordered by mbarriers and the cluster's barriers alone, so what a lane knows covers the agents of all of
-//! them. A barrier of one block lets its threads know what all of them know.
+//! Blocks of a cluster are ordered by mbarriers and the cluster's barriers alone, so what a lane knows covers the
+//! agents of all of them. A barrier of one block lets its threads know what all of them know.
 
 use std::ops::Range;
 
 const LANES: usize = super::limits::WARP_THREADS as usize;
 
-/// The clock of each agent of a block that somebody knows: those of the threads, whose number is rounded up to whole warps,
-/// those of the warpgroups, then those of what copies for them. Empty where nothing is known. The entries of the blocks of a cluster
-/// alternate: see [`Member::index`].
+/// The clock of each agent of a block that somebody knows: those of the threads, whose number is rounded up to whole
+/// warps, those of the warpgroups, then those of what copies for them. Empty where nothing is known. The entries of the
+/// blocks of a cluster alternate: see [`Member::index`].
 pub(super) type Knowledge = Vec<u32>;
 
 /// Which of the blocks of a cluster one is.
@@ -51,8 +52,8 @@ pub(super) fn fenced(agents: usize, agent: usize) -> usize {
     agents + agent
 }
 
-/// Where it says of which phase of an mbarrier, the `n`-th of the block, the bulk loads have been seen. They are an agent too, whose
-/// clock is the phase.
+/// Where it says of which phase of an mbarrier, the `n`-th of the block, the bulk loads have been seen. They are an
+/// agent too, whose clock is the phase.
 pub(super) fn loads_of(agents: usize, mbarrier: usize) -> usize {
     2 * agents + mbarrier
 }

@@ -1,5 +1,5 @@
-//! Clusters: what the running kernel thread does with other blocks of its own, and what they may expect of each other. See "Clusters"
-//! in [the module](crate::sim).
+//! Clusters: what the running kernel thread does with other blocks of its own, and what they may expect of each other.
+//! See "Clusters" in [the module](crate::sim).
 
 use super::access::{Place, log, shared_access_of};
 use super::block::coordinates;
@@ -87,8 +87,8 @@ pub(crate) fn map_shared(address: u32, rank: u32, place: Place) -> u32 {
     address | rank << RANK_SHIFT
 }
 
-/// The address in its block, and that block, of an access of so many bytes to the cluster's shared memory. Raises a fault where the block
-/// may have ended.
+/// The address in its block, and that block, of an access of so many bytes to the cluster's shared memory. Raises a
+/// fault where the block may have ended.
 ///
 /// # Safety
 /// `worker` must be the current one, and no reference to it may be alive.
@@ -123,7 +123,8 @@ pub(crate) unsafe fn cluster_load<V: Copy>(address: u32, place: Place) -> V {
     }
 }
 
-/// The block of a rank, to whose shared memory the running thread does something. Raises a fault where it may have ended.
+/// The block of a rank, to whose shared memory the running thread does something. Raises a fault where it may have
+/// ended.
 ///
 /// # Safety
 /// As for [`owner`]; there is a block of that rank.
@@ -223,8 +224,8 @@ pub(crate) fn cluster_wait(place: Place) {
     }
 }
 
-/// Lets threads go on that wait at the barrier of a cluster in which no other thread can, if all have arrived, and says whether there were
-/// any.
+/// Lets threads go on that wait at the barrier of a cluster in which no other thread can, if all have arrived, and says
+/// whether there were any.
 pub(super) fn release(cluster: &mut [&mut Worker]) -> bool {
     let threads = || cluster.iter().flat_map(|worker| &worker.threads);
     let arrived = threads().any(|thread| thread.attendance == Attendance::Arrived);

@@ -119,7 +119,8 @@ pub(super) struct BadSource {
     pub(super) location: &'static Location<'static>,
 }
 
-/// Completes every operation of a warp for which all lanes have arrived, and counts them, but for hints. Their lanes are ready again.
+/// Completes every operation of a warp for which all lanes have arrived, and counts them, but for hints. Their lanes
+/// are ready again.
 pub(super) fn complete(
     warp: &mut [Thread],
     clocks: &mut Clocks,

@@ -1,5 +1,5 @@
-//! Words in global memory that all blocks may add to: what the running kernel thread does with them. See "Counts" in [the
-//! module](crate::sim).
+//! Words in global memory that all blocks may add to: what the running kernel thread does with them. See "Counts" in
+//! [the module](crate::sim).
 
 use super::access::Place;
 use super::backing;

@@ -76,11 +76,12 @@ counters! {
     shared_store_wavefronts: sum,
     /// Wavefronts of stores beyond the fewest that the size of the request needs: bank-conflict replays.
     shared_store_conflicts: sum,
-    /// Asynchronous copies to shared memory that lanes issued, zero fills among them. Each is also a load from global memory,
-    /// unless it fills with zeros, and a store to shared memory.
+    /// Asynchronous copies to shared memory that lanes issued, zero fills among them. Each is also a load from global
+    /// memory, unless it fills with zeros, and a store to shared memory.
     async_copies: sum,
-    /// Bulk copies between global and shared memory that threads issued. Each is also a request of one lane that loads from global
-    /// memory, or stores to it, what of its box lies in the tensor; of its way through shared memory nothing is counted.
+    /// Bulk copies between global and shared memory that threads issued. Each is also a request of one lane that loads
+    /// from global memory, or stores to it, what of its box lies in the tensor; of its way through shared memory
+    /// nothing is counted.
     bulk_copies: sum,
     /// Bytes of the boxes of bulk copies, those outside of the tensor among them.
     bulk_bytes: sum,
@@ -90,7 +91,8 @@ counters! {
     mbarrier_waits: sum,
     /// Values that lanes posted for other blocks. None of them is a store to global memory besides.
     signal_posts: sum,
-    /// Waits of lanes for other blocks, each once, however long it took. None of them is a load from global memory besides.
+    /// Waits of lanes for other blocks, each once, however long it took. None of them is a load from global memory
+    /// besides.
     signal_waits: sum,
     /// Block barriers completed, once a block.
     block_barriers: sum,
@@ -100,11 +102,11 @@ counters! {
     warp_collectives: sum,
     /// Fused multiply-adds, once a lane.
     fma: sum,
-    /// Multiply-adds of tensor cores. An instruction of a warp has 2,048 of halves, 1,024 of TF32 and, by its shape, 256 to 2,048 in double
-    /// precision; one of a warpgroup has 1,024 for each column.
+    /// Multiply-adds of tensor cores. An instruction of a warp has 2,048 of halves, 1,024 of TF32 and, by its shape,
+    /// 256 to 2,048 in double precision; one of a warpgroup has 1,024 for each column.
     tensor_fma: sum,
-    /// Warpgroup matrix instructions, once a warpgroup. What they read of shared memory is no load of a lane, and not counted
-    /// as one.
+    /// Warpgroup matrix instructions, once a warpgroup. What they read of shared memory is no load of a lane, and not
+    /// counted as one.
     wgmma_instructions: sum,
     /// Most static and dynamic shared memory of any block, in bytes.
     shared_bytes: max,

@@ -68,8 +68,8 @@ pub(super) fn check_block_barrier(worker: &Worker) -> Result<(), SimError> {
     Err(Stuck { waiting, at, location, missing, absent, expected }.error(worker))
 }
 
-/// Checks that no lane of a warp that cannot go on waits for others of its warp, unless they wait for an mbarrier, at a named
-/// barrier or one of the cluster, or for a signal: others may let those go on.
+/// Checks that no lane of a warp that cannot go on waits for others of its warp, unless they wait for an mbarrier, at a
+/// named barrier or one of the cluster, or for a signal: others may let those go on.
 pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(), SimError> {
     let threads = &worker.threads[warp.clone()];
     let first = threads.iter().enumerate().find_map(|(lane, thread)| match thread.state {

@@ -1,4 +1,5 @@
-//! Matrix products of a warp in double precision. See [`crate::mma::double`] for the layouts of fragments and for the arithmetic.
+//! Matrix products of a warp in double precision. See [`crate::mma::double`] for the layouts of fragments and for the
+//! arithmetic.
 
 use super::access::Place;
 use super::arithmetic::fma_f64;

@@ -97,9 +97,9 @@ pub enum FaultKind {
     Misaligned,
     /// A read of shared memory that no thread of the block has written.
     UninitialisedShared,
-    /// A read of global memory that another thread has written in the same launch, without anything between that orders the two: barriers
-    /// for threads of a block or a cluster, signals for others as well. It is looked for only in launches that leave something out, or note what could be
-    /// ([`Site`](crate::sim::Site)).
+    /// A read of global memory that another thread has written in the same launch, without anything between that orders
+    /// the two: barriers for threads of a block or a cluster, signals for others as well. It is looked for only in
+    /// launches that leave something out, or note what could be ([`Site`](crate::sim::Site)).
     GlobalRace {
         /// Index of the block that wrote.
         block: [u32; 3],
@@ -113,34 +113,37 @@ pub enum FaultKind {
         /// What it did.
         other_access: AccessKind,
     },
-    /// An access to shared memory that an asynchronous copy is going to write: the thread that issued the copy has not waited
-    /// for its group, and nobody has waited for an mbarrier that the copy arrives at.
+    /// An access to shared memory that an asynchronous copy is going to write: the thread that issued the copy has not
+    /// waited for its group, and nobody has waited for an mbarrier that the copy arrives at.
     AsyncNotWaited {
         /// Index of the thread that issued the copy.
         issuer: [u32; 3],
     },
-    /// A write to shared memory that a bulk store is going to read, or the end of a thread whose bulk store may still read it: the thread
-    /// that issued the store has not waited for its group.
+    /// A write to shared memory that a bulk store is going to read, or the end of a thread whose bulk store may still
+    /// read it: the thread that issued the store has not waited for its group.
     BulkStoreNotWaited {
         /// Index of the thread that issued the store.
         issuer: [u32; 3],
     },
-    /// A block that has ended while a bulk load to its shared memory was under way, an arrival of copies at one of its mbarriers, or a
-    /// warpgroup matrix instruction: nobody has waited for that, and the memory may be another block's by then.
+    /// A block that has ended while a bulk load to its shared memory was under way, an arrival of copies at one of its
+    /// mbarriers, or a warpgroup matrix instruction: nobody has waited for that, and the memory may be another block's
+    /// by then.
     EndsUnderWay {
         /// Index of the thread that issued it, or of the warpgroup's first.
         issuer: [u32; 3],
     },
-    /// A bulk copy that need not see what a thread has written to shared memory, or that an mbarrier has been initialised, or a
-    /// warpgroup matrix instruction that need not see what a thread has written: no proxy fence lies between the two.
+    /// A bulk copy that need not see what a thread has written to shared memory, or that an mbarrier has been
+    /// initialised, or a warpgroup matrix instruction that need not see what a thread has written: no proxy fence lies
+    /// between the two.
     MissingProxyFence {
         /// Index of the thread that wrote.
         writer: [u32; 3],
     },
-    /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank, or a prefetch of what is none.
+    /// A bulk copy with a tensor map that the simulator has not made, or of a tensor of another rank, or a prefetch of
+    /// what is none.
     InvalidTensorMap,
-    /// A barrier or warp-collective operation that not all of its threads reach, or a named barrier that not all lanes of a warp come to at
-    /// one place.
+    /// A barrier or warp-collective operation that not all of its threads reach, or a named barrier that not all lanes
+    /// of a warp come to at one place.
     DivergentBarrier {
         /// The first thread that does not come.
         missing: [u32; 3],
@@ -148,21 +151,22 @@ pub enum FaultKind {
     /// An mbarrier operation at an address where no mbarrier has been initialised, or where no barrier lies between the
     /// initialisation and the operation.
     MbarrierUninitialised,
-    /// An mbarrier that is initialised twice or for a number of arrivals that it cannot count, or a parity other than 0 and 1.
+    /// An mbarrier that is initialised twice or for a number of arrivals that it cannot count, or a parity other than 0
+    /// and 1.
     MbarrierMisuse,
     /// An access, of whatever kind, to the bytes of an mbarrier that is no operation on mbarriers.
     MbarrierOverwritten,
-    /// More arrivals at an mbarrier than it expects in a phase, a phase that may be over before a thread that waits for the
-    /// phase before has seen the end of that, or a wait for a parity by a thread that cannot know which phase has it. All are
-    /// found by what is ordered, not by what came first in this run.
+    /// More arrivals at an mbarrier than it expects in a phase, a phase that may be over before a thread that waits for
+    /// the phase before has seen the end of that, or a wait for a parity by a thread that cannot know which phase has
+    /// it. All are found by what is ordered, not by what came first in this run.
     MbarrierOverrun,
     /// A wait for an mbarrier that never ends: no thread of the block can go on.
     MbarrierDeadlock {
         /// Arrivals that the phase under way still lacks.
         missing: u32,
     },
-    /// A wait for a signal that never ends: the blocks of lower index have ended and no thread of the block can go on. Values
-    /// that blocks of higher index post are none that it may wait for.
+    /// A wait for a signal that never ends: the blocks of lower index have ended and no thread of the block can go on.
+    /// Values that blocks of higher index post are none that it may wait for.
     SignalDeadlock {
         /// The value of the word, of those that the block and the ones before it have posted.
         found: u32,
@@ -174,57 +178,59 @@ pub enum FaultKind {
         /// Its value then.
         value: u32,
     },
-    /// An access to global memory in a kernel that may begin before the launch before it has ended, by a thread that has not waited for
-    /// that ([`early_start`](crate::early_start)).
+    /// An access to global memory in a kernel that may begin before the launch before it has ended, by a thread that
+    /// has not waited for that ([`early_start`](crate::early_start)).
     TooEarly,
     /// A value that a hint says is the same in all lanes of a warp, and is not.
     NotUniform {
         /// The value of the first lane.
         first: u32,
     },
-    /// A write to shared memory that a warpgroup matrix instruction is going to read: its warpgroup has not waited for its group.
+    /// A write to shared memory that a warpgroup matrix instruction is going to read: its warpgroup has not waited for
+    /// its group.
     OperandInFlight {
         /// Index of the warpgroup's first thread.
         issuer: [u32; 3],
     },
-    /// An access of a thread to accumulators that a warpgroup matrix instruction is changing: it has not been waited for.
+    /// An access of a thread to accumulators that a warpgroup matrix instruction is changing: it has not been waited
+    /// for.
     AccumulatorsInFlight,
-    /// A warpgroup matrix instruction on accumulators that threads, or an instruction of another shape, have accessed since the last
-    /// warpgroup fence.
+    /// A warpgroup matrix instruction on accumulators that threads, or an instruction of another shape, have accessed
+    /// since the last warpgroup fence.
     WgmmaFenceMissing,
     /// A matrix descriptor that contradicts itself.
     WgmmaDescriptor,
-    /// A warpgroup operation in a warpgroup that lacks threads or whose threads give different arguments, accumulators that are
-    /// declared twice or not at all, or a wait for more groups than there can be.
+    /// A warpgroup operation in a warpgroup that lacks threads or whose threads give different arguments, accumulators
+    /// that are declared twice or not at all, or a wait for more groups than there can be.
     WgmmaMisuse,
-    /// A wait for an mbarrier whose phase expects another number of bytes than bulk copies bring. With fewer no thread of the block can
-    /// go on.
+    /// A wait for an mbarrier whose phase expects another number of bytes than bulk copies bring. With fewer no thread
+    /// of the block can go on.
     MbarrierBytes {
         /// Bytes that the phase expects.
         expected: u32,
         /// Bytes of the copies that have been issued.
         copied: u32,
     },
-    /// Blocks of the cluster that there are not, or a barrier of the cluster at which a thread arrives twice or waits without having
-    /// arrived.
+    /// Blocks of the cluster that there are not, or a barrier of the cluster at which a thread arrives twice or waits
+    /// without having arrived.
     ClusterMisuse,
-    /// Something that a thread does to the shared memory of another block of its cluster, which may have ended by then: no thread of that
-    /// block returns only after it has seen that.
+    /// Something that a thread does to the shared memory of another block of its cluster, which may have ended by then:
+    /// no thread of that block returns only after it has seen that.
     BlockEnded {
         /// Index of that block.
         block: [u32; 3],
     },
-    /// A named barrier that there is not, for a number of threads that is no multiple of 32 or that the block does not have, for which
-    /// threads name different numbers, or to which a thread comes that has not seen that the barrier was complete the last time. That is
-    /// found by what is ordered, not by what came first in this run.
+    /// A named barrier that there is not, for a number of threads that is no multiple of 32 or that the block does not
+    /// have, for which threads name different numbers, or to which a thread comes that has not seen that the barrier
+    /// was complete the last time. That is found by what is ordered, not by what came first in this run.
     NamedBarrierMisuse,
     /// A wait at a named barrier that never ends: no thread of the block can go on.
     NamedBarrierDeadlock {
         /// Threads that have not come.
         missing: u32,
     },
-    /// A warpgroup that takes registers down to fewer than it has or gives some up for more, or that does either in a kernel without a bound
-    /// on its registers.
+    /// A warpgroup that takes registers down to fewer than it has or gives some up for more, or that does either in a
+    /// kernel without a bound on its registers.
     RegistersMisuse,
     /// A warpgroup that takes registers that nobody gives up: no thread of the block can go on.
     RegistersDeadlock {
@@ -274,7 +280,8 @@ pub struct Fault {
     pub access: Option<MemoryAccess>,
     /// What was wrong, in words.
     pub message: String,
-    /// Where in the source; absent for [`FaultKind::Endless`], and for a panic when the program has replaced the panic hook.
+    /// Where in the source; absent for [`FaultKind::Endless`], and for a panic when the program has replaced the panic
+    /// hook.
     pub location: Option<SourceLocation>,
 }
 

@@ -1,11 +1,12 @@
 //! Which writes to shared memory bulk copies are sure to see.
 //!
-//! Threads reach memory through the generic proxy, bulk copies through the asynchronous one, and a write through one is visible
-//! through the other only where a proxy fence lies between the two (PTX ISA, "Memory Consistency Model: Proxies" and "Causality
-//! order"). A fence of a thread covers what the thread has written or seen, for all that come after the fence.
+//! Threads reach memory through the generic proxy, bulk copies through the asynchronous one, and a write through one is
+//! visible through the other only where a proxy fence lies between the two (PTX ISA, "Memory Consistency Model:
+//! Proxies" and "Causality order"). A fence of a thread covers what the thread has written or seen, for all that come
+//! after the fence.
 //!
-//! So a fence copies what its thread knows ([`Knowledge`]) to a second part of that knowledge, which then travels through barriers
-//! like the first: for each agent the clock up to which its writes have been fenced.
+//! So a fence copies what its thread knows ([`Knowledge`]) to a second part of that knowledge, which then travels
+//! through barriers like the first: for each agent the clock up to which its writes have been fenced.
 
 use super::accessor::Accessor;
 use super::clocks::{Knowledge, Member, fenced};

@@ -1,9 +1,10 @@
-//! Which writes to global memory a thread that reads there has been told of: what one thread stores another one finds only where
-//! something orders the two. See "What is left out" in [the module](crate::sim).
+//! Which writes to global memory a thread that reads there has been told of: what one thread stores another one finds
+//! only where something orders the two. See "What is left out" in [the module](crate::sim).
 //!
-//! Threads of a block are ordered as they are in shared memory, and those of a cluster by its barriers. Beyond that a thread has been told of
-//! what the thread that [posted](super::signal) a signal had seen, where it has seen a wait for that, and of what that one had been told of
-//! in turn. Writes that overwrite others, or what others are still to read, are not looked at, and neither are bulk copies.
+//! Threads of a block are ordered as they are in shared memory, and those of a cluster by its barriers. Beyond that a
+//! thread has been told of what the thread that [posted](super::signal) a signal had seen, where it has seen a wait for
+//! that, and of what that one had been told of in turn. Writes that overwrite others, or what others are still to read,
+//! are not looked at, and neither are bulk copies.
 
 use super::accessor::Accessor;
 use super::block::coordinates;
@@ -42,7 +43,8 @@ impl Event {
             return false;
         };
         if block != worker.member {
-            // SAFETY: blocks of a cluster run on one host thread, one at a time, and this is another one than that of `worker`.
+            // SAFETY: blocks of a cluster run on one host thread, one at a time, and this is another one than that of
+            // `worker`.
             let shared = unsafe { &(*worker.neighbours.workers[block.rank]).shared };
             return clocks.has_seen_of(block, thread % LANES, self.thread as usize, self.clock)
                 && shared.has_released(self.thread, self.clock);
@@ -54,7 +56,8 @@ impl Event {
     }
 }
 
-/// Which block of a cluster the block of this linear index is, if it is one; `one` and which it is are those of one of them.
+/// Which block of a cluster the block of this linear index is, if it is one; `one` and which it is are those of one of
+/// them.
 fn member_of(block: u64, (one, member): (u64, Member)) -> Option<Member> {
     let rank = block.checked_sub(one - member.rank as u64)? as usize;
     (rank < member.blocks).then_some(Member { rank, ..member })

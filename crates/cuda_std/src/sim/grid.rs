@@ -67,8 +67,8 @@ pub(super) unsafe fn run_grid(job: &Job<'_>, table: &Arc<Table>) -> Result<Count
     }
 }
 
-/// Runs blocks until none is left or one has failed, as many at a time as there are workers: the clusters. Blocks above one that has
-/// failed need not run.
+/// Runs blocks until none is left or one has failed, as many at a time as there are workers: the clusters. Blocks above
+/// one that has failed need not run.
 ///
 /// # Safety
 /// As for [`run_cluster`].

@@ -1,8 +1,8 @@
 //! The access log of a warp: how the requests of a warp are found although its lanes run one after another.
 //!
 //! Each lane writes down its accesses until it stops: at a barrier, at a warp-collective operation, at its end, or
-//! because its part of the log is full. When all lanes of the warp have stopped, the log is evaluated. Lanes that run in
-//! step (predicated accesses keep them in step) have made the same accesses: the n-th of each is one request. Where
+//! because its part of the log is full. When all lanes of the warp have stopped, the log is evaluated. Lanes that run
+//! in step (predicated accesses keep them in step) have made the same accesses: the n-th of each is one request. Where
 //! that does not hold, lanes have diverged, and the n-th access *from the same place in the source* is one request;
 //! this is what a GPU does when the lanes of a branch run together and reconverge after it. Diverged lanes fill their
 //! logs at different rates. So while some of them have stopped only because theirs is full, accesses that those have

@@ -64,8 +64,8 @@ pub(super) struct Mbarrier {
     completed: [Knowledge; 2],
     /// Clocks at which threads passed a wait for the last phase, 0 for the others.
     passed: Knowledge,
-    /// The epoch that all of the above is about. What came before is ordered by a block barrier, but not for other blocks of a cluster:
-    /// there it is about all epochs.
+    /// The epoch that all of the above is about. What came before is ordered by a block barrier, but not for other
+    /// blocks of a cluster: there it is about all epochs.
     epoch: u32,
     /// Its block.
     member: Member,
@@ -141,8 +141,8 @@ unsafe fn object<'a>(
     address: u32,
     place: Place,
 ) -> &'a mut Mbarrier {
-    // SAFETY: the worker is the current one; no reference to it is used after a suspension, and its clocks are no part of what
-    // points to the owner's mbarriers.
+    // SAFETY: the worker is the current one; no reference to it is used after a suspension, and its clocks are no part
+    // of what points to the owner's mbarriers.
     let (shared, who, mbarriers) = unsafe {
         let clocks = &(&(*worker).clocks)[((*worker).thread / WARP_THREADS) as usize];
         let (thread, clock, memory) = ((*worker).thread, (*worker).clock, (*owner).member);
@@ -211,8 +211,8 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
     }
 }
 
-/// Checks that an arrival belongs to the phase under way in whatever order the threads run, and gives the mbarrier and what
-/// the running thread knows.
+/// Checks that an arrival belongs to the phase under way in whatever order the threads run, and gives the mbarrier and
+/// what the running thread knows.
 ///
 /// # Safety
 /// As for [`object`].
@@ -233,7 +233,8 @@ unsafe fn begin_arrival<'a>(
     }
 }
 
-/// Checks that what the running thread does at an mbarrier belongs to the phase under way in whatever order the threads run.
+/// Checks that what the running thread does at an mbarrier belongs to the phase under way in whatever order the threads
+/// run.
 ///
 /// # Safety
 /// As for [`object`].

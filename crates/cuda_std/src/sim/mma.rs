@@ -1,5 +1,5 @@
-//! Matrix products of a warp: what lanes bring to them, and what they get. See [`crate::mma`] for the layouts of fragments and
-//! for the arithmetic.
+//! Matrix products of a warp: what lanes bring to them, and what they get. See [`crate::mma`] for the layouts of
+//! fragments and for the arithmetic.
 
 use super::access::{Place, collective, shared_load, shared_store};
 use super::collective::{Collective, Operation};
@@ -116,7 +116,8 @@ fn together(operation: Operation, fragments: Fragments, place: Place) -> Fragmen
     }
 }
 
-/// Waits until all lanes of the warp have come to an operation and it is done, or ends the launch where some are missing for ever.
+/// Waits until all lanes of the warp have come to an operation and it is done, or ends the launch where some are
+/// missing for ever.
 ///
 /// # Safety
 /// No reference to the current worker is alive.
@@ -177,7 +178,8 @@ pub(super) fn multiply(warp: &mut [Thread], format: Format) {
     let mut b = [[0.0; N]; K];
     for (lane, Thread { fragments, .. }) in warp.iter().enumerate() {
         let (g, t) = (lane / LANES_OF_ROW, lane % LANES_OF_ROW);
-        // Where the elements of a register begin along k, of the registers for the first half of the depth and for the second.
+        // Where the elements of a register begin along k, of the registers for the first half of the depth and for the
+        // second.
         let k = |half: usize| t * format.in_register() + half * format.depth() / 2;
         for (i, &register) in fragments.a.iter().enumerate() {
             for (e, value) in format.elements(register).enumerate() {

@@ -29,98 +29,109 @@
 //!
 //! # How it runs
 //!
-//! The blocks of a grid, or its clusters, are spread over the threads of the current `rayon` pool. The threads of a block are
-//! coroutines that take turns on one host thread; they yield at barriers and at warp-collective operations. The order
-//! is always the same, so results, counters and faults are repeatable, however many host threads there are. (Blocks
-//! that race with each other in global memory are the one exception: on a GPU their result is undefined as well.)
+//! The blocks of a grid, or its clusters, are spread over the threads of the current `rayon` pool. The threads of a
+//! block are coroutines that take turns on one host thread; they yield at barriers and at warp-collective operations.
+//! The order is always the same, so results, counters and faults are repeatable, however many host threads there are.
+//! (Blocks that race with each other in global memory are the one exception: on a GPU their result is undefined as
+//! well.)
 //!
-//! A kernel thread has 256 KiB of stack, on which its arrays lie that a GPU would keep in registers or local memory. One that needs more is
-//! no fault: it meets the page behind the stack, which nobody may touch, and the whole process ends with a segmentation fault (SIGSEGV) that
-//! names no kernel. What a thread owns on the heap when it faults is leaked. The first launch puts a
-//! panic hook before the program's own, which keeps silent about panics of kernels: they are faults.
+//! A kernel thread has 256 KiB of stack, on which its arrays lie that a GPU would keep in registers or local memory.
+//! One that needs more is no fault: it meets the page behind the stack, which nobody may touch, and the whole process
+//! ends with a segmentation fault (SIGSEGV) that names no kernel. What a thread owns on the heap when it faults is
+//! leaked. The first launch puts a panic hook before the program's own, which keeps silent about panics of kernels:
+//! they are faults.
 //!
 //! # What it checks
 //!
 //! [`FaultKind`] lists the rules. A shuffle does not order memory (CUDA C++ Programming Guide, "Warp Shuffle
-//! Functions"), a warp barrier does, for its lanes. A launch that breaks one returns a [`Fault`] with kernel, block, thread, address and
-//! place in the source: of all blocks the lowest one that fails, and in it the first fault in the order of execution.
-//! Fresh global memory holds `0xff` bytes, which are NaN in every floating-point type.
+//! Functions"), a warp barrier does, for its lanes. A launch that breaks one returns a [`Fault`] with kernel, block,
+//! thread, address and place in the source: of all blocks the lowest one that fails, and in it the first fault in the
+//! order of execution. Fresh global memory holds `0xff` bytes, which are NaN in every floating-point type.
 //!
 //! # Asynchronous copies
 //!
 //! A copy reads its source and writes its destination when the thread that issued it waits for its group, which is the
-//! latest moment that the rules allow, or when somebody waits for an mbarrier that it arrives at; so a kernel that waits too late, or not at all, fails here every time. Until then
-//! each access to the destination is a fault, after it the copy is an ordinary store of that thread. A thread may exit
-//! before its copies have arrived, where somebody waits for the mbarrier that they arrive at; if nobody has done so when the block ends,
-//! that is a fault ([`FaultKind::EndsUnderWay`]). Copies that arrive at none, and that nobody has waited for by then, are dropped.
+//! latest moment that the rules allow, or when somebody waits for an mbarrier that it arrives at; so a kernel that
+//! waits too late, or not at all, fails here every time. Until then each access to the destination is a fault, after it
+//! the copy is an ordinary store of that thread. A thread may exit before its copies have arrived, where somebody waits
+//! for the mbarrier that they arrive at; if nobody has done so when the block ends, that is a fault
+//! ([`FaultKind::EndsUnderWay`]). Copies that arrive at none, and that nobody has waited for by then, are dropped.
 //!
 //! # Bulk copies
 //!
-//! A bulk load reads its source and writes its destination when somebody waits for the phase of its mbarrier, once all arrivals
-//! have been made and as many bytes are under way as the phase expects; a phase that expects none does not wait for them. Only who
-//! has waited for that phase, or learns of it through barriers, may touch the destination. A bulk store reads its source when its
-//! thread waits for that, and writes its destination when the thread waits for its group or ends; until it has read, each write to
-//! the source is a fault. What threads have written bulk copies see only through a proxy fence
-//! ([`FaultKind::MissingProxyFence`]).
+//! A bulk load reads its source and writes its destination when somebody waits for the phase of its mbarrier, once all
+//! arrivals have been made and as many bytes are under way as the phase expects; a phase that expects none does not
+//! wait for them. Only who has waited for that phase, or learns of it through barriers, may touch the destination. A
+//! bulk store reads its source when its thread waits for that, and writes its destination when the thread waits for its
+//! group or ends; until it has read, each write to the source is a fault. What threads have written bulk copies see
+//! only through a proxy fence ([`FaultKind::MissingProxyFence`]).
 //!
-//! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). A load whose phase nobody has waited for when the block ends
-//! is a fault ([`FaultKind::EndsUnderWay`]).
+//! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). A load whose phase nobody has waited for when the
+//! block ends is a fault ([`FaultKind::EndsUnderWay`]).
 //!
 //! # Mbarriers
 //!
-//! What a thread does before it arrives comes before what others do once they have waited for that phase, and so does what the
-//! thread has seen itself; of a thread that arrives on its copies those copies alone do. They arrive, and the arrival counts,
-//! when all other arrivals of the phase have been made and somebody waits for it.
+//! What a thread does before it arrives comes before what others do once they have waited for that phase, and so does
+//! what the thread has seen itself; of a thread that arrives on its copies those copies alone do. They arrive, and the
+//! arrival counts, when all other arrivals of the phase have been made and somebody waits for it.
 //!
 //! Which phase an arrival or a wait belongs to must not depend on the order in which threads run
-//! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after every wait
-//! for the phase before. Whatever else touches the bytes of an mbarrier is a fault ([`FaultKind::MbarrierOverwritten`]).
+//! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after
+//! every wait for the phase before. Whatever else touches the bytes of an mbarrier is a fault
+//! ([`FaultKind::MbarrierOverwritten`]).
 //!
 //! # Clusters
 //!
-//! The blocks of a cluster take turns on one host thread. A multicast copy is one load in each block that its mask names, which counts
-//! at the mbarrier there; it is fetched, and counted, once. What its thread had seen when it issued it is known to who waits for that
-//! mbarrier in another block. An arrival at an mbarrier of another block orders reads before what is written there after it, and makes no
-//! writes visible to other blocks: barriers of the cluster alone do. Of what other blocks have done a thread knows through that, through mbarriers and through barriers of the
-//! cluster alone: those of a block order its own threads. So a copy that may overwrite what another block still reads is a race, an
-//! arrival at an mbarrier of another block needs a barrier of the cluster after the initialisation, and a block may end only when one of
-//! its threads has seen all that others do to its shared memory ([`FaultKind::BlockEnded`]). A load from
-//! another block's shared memory races with every write there that nothing orders before or after it.
+//! The blocks of a cluster take turns on one host thread. A multicast copy is one load in each block that its mask
+//! names, which counts at the mbarrier there; it is fetched, and counted, once. What its thread had seen when it issued
+//! it is known to who waits for that mbarrier in another block. An arrival at an mbarrier of another block orders reads
+//! before what is written there after it, and makes no writes visible to other blocks: barriers of the cluster alone
+//! do. Of what other blocks have done a thread knows through that, through mbarriers and through barriers of the
+//! cluster alone: those of a block order its own threads. So a copy that may overwrite what another block still reads
+//! is a race, an arrival at an mbarrier of another block needs a barrier of the cluster after the initialisation, and a
+//! block may end only when one of its threads has seen all that others do to its shared memory
+//! ([`FaultKind::BlockEnded`]). A load from another block's shared memory races with every write there that nothing
+//! orders before or after it.
 //!
 //! # Signals
 //!
-//! A block sees of a signal what it and the blocks of lower index have posted; values of later blocks are none that it may wait
-//! for ([`crate::signal`]). A thread that waits goes on when no other thread of its block can; when all blocks before have ended
-//! as well and the value is still another one, it would wait for ever ([`FaultKind::SignalDeadlock`]). So which blocks run at the
-//! same time shows nowhere. Signals order global memory alone: what threads of a block do in shared memory only barriers order. A signal must be zero before and after a launch ([`FaultKind::SignalNotZero`]). Loads and stores of
-//! its word that are no signals are not told from others, and that a value is overwritten before all who wait for it have seen it
-//! is not found: then, as on a GPU, it may depend on the host who sees it.
+//! A block sees of a signal what it and the blocks of lower index have posted; values of later blocks are none that it
+//! may wait for ([`crate::signal`]). A thread that waits goes on when no other thread of its block can; when all blocks
+//! before have ended as well and the value is still another one, it would wait for ever
+//! ([`FaultKind::SignalDeadlock`]). So which blocks run at the same time shows nowhere. Signals order global memory
+//! alone: what threads of a block do in shared memory only barriers order. A signal must be zero before and after a
+//! launch ([`FaultKind::SignalNotZero`]). Loads and stores of its word that are no signals are not told from others,
+//! and that a value is overwritten before all who wait for it have seen it is not found: then, as on a GPU, it may
+//! depend on the host who sees it.
 //!
 //! # Counts
 //!
-//! A count is what all threads have added to it so far. That depends on which blocks run at the same time, so a thread that waits for one
-//! goes on at once ([`crate::counter`]), and one that arrives should ask for nothing but whether it is the last. As signals they must be
-//! zero before and after a launch.
+//! A count is what all threads have added to it so far. That depends on which blocks run at the same time, so a thread
+//! that waits for one goes on at once ([`crate::counter`]), and one that arrives should ask for nothing but whether it
+//! is the last. As signals they must be zero before and after a launch.
 //!
 //! # Warpgroup matrix instructions
 //!
 //! The threads of a warpgroup wait for each other at each operation. An instruction reads its operands, and changes its
-//! accumulators, when the warpgroup waits for its group, which is the latest moment that the rules allow. Until then a write to the
-//! operands is a fault, and so is an access to the accumulators; after it the reads count as the warpgroup's own, for all that the
-//! threads make known to others from then on. Operands must have been written, known to all threads of the warpgroup, and be behind
-//! a fence of the asynchronous proxy, when the instruction is issued. All instructions must have been waited for when the block ends. The sums are explained in `product.rs`: an accumulator and
-//! the 16 exact products of an instruction are aligned to the largest of them and cut off two bits below the last of an f32, which is a
-//! model that gives the errors measured on a GPU.
+//! accumulators, when the warpgroup waits for its group, which is the latest moment that the rules allow. Until then a
+//! write to the operands is a fault, and so is an access to the accumulators; after it the reads count as the
+//! warpgroup's own, for all that the threads make known to others from then on. Operands must have been written, known
+//! to all threads of the warpgroup, and be behind a fence of the asynchronous proxy, when the instruction is issued.
+//! All instructions must have been waited for when the block ends. The sums are explained in `product.rs`: an
+//! accumulator and the 16 exact products of an instruction are aligned to the largest of them and cut off two bits
+//! below the last of an f32, which is a model that gives the errors measured on a GPU.
 //!
 //! # Registers
 //!
-//! Threads have as many registers as they like. Of a kernel that hands some over it is known how many its bounds leave to each thread, and
-//! who takes more than its own waits until others have given them up ([`FaultKind::RegistersDeadlock`]).
+//! Threads have as many registers as they like. Of a kernel that hands some over it is known how many its bounds leave
+//! to each thread, and who takes more than its own waits until others have given them up
+//! ([`FaultKind::RegistersDeadlock`]).
 //!
 //! # What is left out
 //!
-//! To see whether a missing fence, wait or arrival is found, a test lets launches leave one out: [`Simulator::noting_sites`] tells which there
-//! are, [`Simulator::skipping`] leaves a site out. Otherwise a [`Site`] costs a comparison.
+//! To see whether a missing fence, wait or arrival is found, a test lets launches leave one out:
+//! [`Simulator::noting_sites`] tells which there are, [`Simulator::skipping`] leaves a site out. Otherwise a [`Site`]
+//! costs a comparison.
 //!
 //! Such launches also check what threads read in global memory that others have written in the same launch
 //! ([`FaultKind::GlobalRace`]), which takes too long to do always.
@@ -272,7 +283,8 @@ impl Simulator {
         self.memory.alloc(bytes)
     }
 
-    /// Frees an allocation, given the address that [`alloc`](Self::alloc) returned. A launch that already runs keeps it.
+    /// Frees an allocation, given the address that [`alloc`](Self::alloc) returned. A launch that already runs keeps
+    /// it.
     ///
     /// # Errors
     /// [`SimError::InvalidAddress`] where no live allocation starts there.
@@ -325,8 +337,8 @@ impl Simulator {
         Simulator { watch: Some(Arc::default()), ..self.clone() }
     }
 
-    /// The sites that launches have executed, in order, if they are [noted](Self::noting_sites). Each is there once, however often it has
-    /// been executed.
+    /// The sites that launches have executed, in order, if they are [noted](Self::noting_sites). Each is there once,
+    /// however often it has been executed.
     pub fn sites(&self) -> Vec<Site> {
         self.watch.as_ref().map_or(Vec::new(), |watch| watch.executed())
     }
@@ -341,8 +353,8 @@ impl Simulator {
     ///
     /// # Safety
     /// Each argument must point to a value of its parameter's type that nobody changes during the launch. That is all:
-    /// whatever the kernel does through this crate is checked. A thread that needs more than 256 KiB of stack ends the process (see "How it
-    /// runs" in [the module](crate::sim)).
+    /// whatever the kernel does through this crate is checked. A thread that needs more than 256 KiB of stack ends the
+    /// process (see "How it runs" in [the module](crate::sim)).
     pub unsafe fn launch(
         &self,
         kernel: &KernelEntry,

@@ -18,7 +18,8 @@ const LANES: usize = WARP_THREADS as usize;
 pub(super) struct NamedBarriers {
     /// By number. Number 0 is not used.
     barriers: [NamedBarrier; BARRIERS as usize],
-    /// By warp, where its lanes come together one after another, oldest first: lanes that do not wait may be ahead of others.
+    /// By warp, where its lanes come together one after another, oldest first: lanes that do not wait may be ahead of
+    /// others.
     coming: Vec<VecDeque<Coming>>,
 }
 
@@ -59,8 +60,8 @@ struct NamedBarrier {
     arrived: Vec<usize>,
     /// What they make known.
     gathered: Knowledge,
-    /// What those of the last round have made known, and the epoch that this is about: what came before a barrier of the whole block
-    /// everyone has seen, unless knowledge of other blocks is among it.
+    /// What those of the last round have made known, and the epoch that this is about: what came before a barrier of
+    /// the whole block everyone has seen, unless knowledge of other blocks is among it.
     completed: Knowledge,
     epoch: u32,
     /// By thread, whether it has waited for the last round: then it has seen all that.

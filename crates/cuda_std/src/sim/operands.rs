@@ -1,8 +1,8 @@
 //! Which parts of shared memory the matrix instructions of warpgroups read, so that nobody overwrites them too early.
 //!
-//! The instructions of a warpgroup are numbered from 1 and end in that order, so the number of the last one that reads a unit
-//! says for all of them whether they still do. To others than the warpgroup itself their end becomes known as what an agent of
-//! its own has done, whose clock is that number (see [`clocks`](super::clocks)).
+//! The instructions of a warpgroup are numbered from 1 and end in that order, so the number of the last one that reads
+//! a unit says for all of them whether they still do. To others than the warpgroup itself their end becomes known as
+//! what an agent of its own has done, whose clock is that number (see [`clocks`](super::clocks)).
 
 use super::accessor::Accessor;
 use super::clocks::Member;
@@ -62,8 +62,8 @@ impl Warpgroups {
         }
     }
 
-    /// The clock at which a thread of the `block` must have been for what `known` says of its warpgroup's instructions: one that is
-    /// done has been issued by all threads. What they have done before need not be visible for that.
+    /// The clock at which a thread of the `block` must have been for what `known` says of its warpgroup's instructions:
+    /// one that is done has been issued by all threads. What they have done before need not be visible for that.
     pub(super) fn reached(&self, thread: usize, known: &[u32], block: Member) -> u32 {
         let (warpgroup, index) = (thread / THREADS as usize, thread % THREADS as usize);
         let (Some(progress), Some(&instruction)) =

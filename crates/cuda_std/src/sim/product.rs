@@ -1,9 +1,9 @@
 //! The arithmetic of matrix instructions on 16-bit numbers, of warpgroups and of warps.
 //!
-//! The products are exact. NVIDIA does not document in which order a tensor core adds them up, nor how it rounds in between. What is
-//! known of those before (M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021): products and
-//! accumulator are aligned to the largest of them, what lies below a few bits more than f32 has is cut off, and so is what the sum
-//! has more than an f32. So it is here:
+//! The products are exact. NVIDIA does not document in which order a tensor core adds them up, nor how it rounds in
+//! between. What is known of those before (M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of
+//! NVIDIA tensor cores", 2021): products and accumulator are aligned to the largest of them, what lies below a few bits
+//! more than f32 has is cut off, and so is what the sum has more than an f32. So it is here:
 //!
 //! ```text
 //! accumulator   1 1 0 1 0 . . . 1 0 0 1 0 0        24 bits, or what they are aligned to
@@ -13,9 +13,9 @@
 //! sum         1 0 1 1 0 . . . . 0 1 | 1 0           exact, and cut off to 24 bits
 //! ```
 //!
-//! That there are two bits more, and 16 products that are added at once, is a model: the one that gives the errors that were measured on an
-//! H200 for factors of 22 bits whose halves were multiplied apart. The relative errors in norm for K = 4096, with sums that were taken over to f32
-//! registers after every so many products, or never:
+//! That there are two bits more, and 16 products that are added at once, is a model: the one that gives the errors that
+//! were measured on an H200 for factors of 22 bits whose halves were multiplied apart. The relative errors in norm for
+//! K = 4096, with sums that were taken over to f32 registers after every so many products, or never:
 //!
 //! | values | | never | 512 | 128 |
 //! |---|---|---|---|---|
@@ -26,8 +26,9 @@
 //!
 //! With one bit more or less, or 8 products at a time, at least one of them is off by half.
 //!
-//! Those are measurements of warpgroups. Instructions of warps are executed by the same tensor cores, and add so many products, too; earlier
-//! ones than Hopper's are known to add fewer at once and to keep fewer bits (the same authors), which is another model, and not this one.
+//! Those are measurements of warpgroups. Instructions of warps are executed by the same tensor cores, and add so many
+//! products, too; earlier ones than Hopper's are known to add fewer at once and to keep fewer bits (the same authors),
+//! which is another model, and not this one.
 
 use super::mma::truncate;
 use super::operands::UNIT;
@@ -72,8 +73,8 @@ const ALIGNED_BITS: i32 = f32::MANTISSA_DIGITS as i32 - 1 + 2;
 /// Columns that are worked on together, so that compilers use vectors.
 const TOGETHER: usize = 8;
 
-/// Adds the product of `a`, `K` rows of `M`, and `b`, `K` rows of `n`, to the first `n` columns of `d`, `M` rows of `columns`, which count as 0
-/// unless `accumulate`.
+/// Adds the product of `a`, `K` rows of `M`, and `b`, `K` rows of `n`, to the first `n` columns of `d`, `M` rows of
+/// `columns`, which count as 0 unless `accumulate`.
 pub(super) fn multiply_add(
     d: (&mut [f32], usize),
     a: &[f64],
@@ -164,11 +165,13 @@ fn added(sums: &[f64; TOGETHER], products: &[[f64; TOGETHER]; K]) -> [f32; TOGET
 #[inline(always)]
 fn cut_off(aligned: f64) -> i32 {
     debug_assert!(aligned.abs() < 2.0 * (1 << ALIGNED_BITS) as f64);
-    // SAFETY: it is a finite number that is small enough, since it was divided by one with the largest number's exponent.
+    // SAFETY: it is a finite number that is small enough, since it was divided by one with the largest number's
+    // exponent.
     unsafe { aligned.to_int_unchecked() }
 }
 
-/// Sums and products of which some are not finite, or of others in the same matrices: what is finite is added as otherwise.
+/// Sums and products of which some are not finite, or of others in the same matrices: what is finite is added as
+/// otherwise.
 fn added_somewhere_infinite(
     sums: &[f64; TOGETHER],
     products: &[[f64; TOGETHER]; K],

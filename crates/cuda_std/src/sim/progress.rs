@@ -17,8 +17,8 @@ pub(super) struct Progress {
     next: AtomicU64,
     /// The lowest block that has failed so far.
     failed: AtomicU64,
-    /// The block that each runner is at: the one that it runs or, while it takes the next one, one that is not above that.
-    /// [`NONE`] for those that have not begun or have ended.
+    /// The block that each runner is at: the one that it runs or, while it takes the next one, one that is not above
+    /// that. [`NONE`] for those that have not begun or have ended.
     at: Vec<AtomicU64>,
     pub(super) signals: Signals,
     pub(super) counts: Counts,

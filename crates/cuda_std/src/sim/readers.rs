@@ -1,5 +1,5 @@
-//! Who has read a byte of shared memory, warp by warp: kept where mbarriers order threads of different warps, or where lanes of a warp
-//! have read it at different clocks. See [`shadow`](super::shadow).
+//! Who has read a byte of shared memory, warp by warp: kept where mbarriers order threads of different warps, or where
+//! lanes of a warp have read it at different clocks. See [`shadow`](super::shadow).
 
 use super::accessor::Accessor;
 use super::limits::WARP_THREADS;
@@ -11,8 +11,8 @@ const MIXED: u32 = 0;
 /// The clocks of a warp's readers.
 type LaneClocks = [u32; WARP_THREADS as usize];
 
-/// The clocks of readers that differ, by the index of the [`WarpReaders`]. Lanes of a warp mostly read at one clock: they run in step until
-/// they make known one by one what they have done.
+/// The clocks of readers that differ, by the index of the [`WarpReaders`]. Lanes of a warp mostly read at one clock:
+/// they run in step until they make known one by one what they have done.
 pub(super) type MixedClocks = HashMap<usize, LaneClocks>;
 
 /// The readers of one cell in one warp.
@@ -78,7 +78,8 @@ impl CellReaders<'_> {
 }
 
 impl WarpReaders {
-    /// A reader that is another thread than `who`, or of another block, and that `who` does not come after; `mixed` gives clocks that differ.
+    /// A reader that is another thread than `who`, or of another block, and that `who` does not come after; `mixed`
+    /// gives clocks that differ.
     fn unseen(
         &self,
         warp: usize,

@@ -1,5 +1,5 @@
-//! What other blocks of the cluster have read of a block's shared memory. Few blocks are read at all, and of those few bytes, so that
-//! only what is read has an entry. See [`shadow`](super::shadow) for the readers of the block itself.
+//! What other blocks of the cluster have read of a block's shared memory. Few blocks are read at all, and of those few
+//! bytes, so that only what is read has an entry. See [`shadow`](super::shadow) for the readers of the block itself.
 
 use super::accessor::Accessor;
 use super::clocks::Member;

@@ -6,13 +6,15 @@
 //! current epoch: everything older is ordered. Epochs are never reused, neither by the next block, which makes it
 //! unnecessary to clear anything between blocks: what was written before a block's first epoch was not written.
 //!
-//! Mbarriers order threads of different warps within an epoch. Who has seen what is then known for each thread, and so from
-//! the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]). For the rest of an epoch they are also from
-//! the first time on that lanes of a warp have read a cell at clocks that differ, or that a warp leaves the turn to others in any other way
-//! than at a barrier of the block: what that one has read and what others read from now on may be ordered by another barrier before a write.
+//! Mbarriers order threads of different warps within an epoch. Who has seen what is then known for each thread, and so
+//! from the first mbarrier of a block on the readers are kept for each warp ([`Shadow::track_warps`]). For the rest of
+//! an epoch they are also from the first time on that lanes of a warp have read a cell at clocks that differ, or that a
+//! warp leaves the turn to others in any other way than at a barrier of the block: what that one has read and what
+//! others read from now on may be ordered by another barrier before a write.
 //!
-//! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on, until the end of the launch, each of
-//! its bytes has a record of its own. These lie in the order in which words are split: there may be few of them in much memory.
+//! One record stands for an aligned word of 4 bytes until something narrower touches the word; from then on, until the
+//! end of the launch, each of its bytes has a record of its own. These lie in the order in which words are split: there
+//! may be few of them in much memory.
 
 use super::accessor::Accessor;
 use super::fault::AccessKind;
@@ -99,7 +101,8 @@ impl Shadow {
         self.unsplit();
     }
 
-    /// Makes one record again of those of each word's bytes, which makes accesses faster: that of memory that nobody has touched.
+    /// Makes one record again of those of each word's bytes, which makes accesses faster: that of memory that nobody
+    /// has touched.
     pub(super) fn unsplit(&mut self) {
         for word in self.split.drain(..) {
             self.words.records[word] = Record::default();
@@ -202,8 +205,8 @@ impl Shadow {
         })
     }
 
-    /// A write that a thread of another block begins to an aligned range of this one's, whose first epoch is `first_epoch`: it is
-    /// ordered after what it has seen, in whatever epoch that was.
+    /// A write that a thread of another block begins to an aligned range of this one's, whose first epoch is
+    /// `first_epoch`: it is ordered after what it has seen, in whatever epoch that was.
     pub(super) fn begin_remote_write(
         &mut self,
         offset: usize,
@@ -224,7 +227,8 @@ impl Shadow {
         })
     }
 
-    /// Replaces the last write of a range of words, which nobody has touched since, by one that `agent` makes at `clock`.
+    /// Replaces the last write of a range of words, which nobody has touched since, by one that `agent` makes at
+    /// `clock`.
     pub(super) fn write_instead(
         &mut self,
         offset: usize,
@@ -240,8 +244,8 @@ impl Shadow {
         debug_assert!(written.is_ok());
     }
 
-    /// Checks that `covered` holds for the agent and the clock of the last write of each byte of an aligned range that has been written
-    /// since the block's first epoch.
+    /// Checks that `covered` holds for the agent and the clock of the last write of each byte of an aligned range that
+    /// has been written since the block's first epoch.
     pub(super) fn check_fenced(
         &mut self,
         offset: usize,

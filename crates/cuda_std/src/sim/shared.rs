@@ -24,12 +24,12 @@ use statics::StaticArray;
 /// that address 0 is never valid.
 pub(super) const STATIC_BASE: u32 = 1 << 10;
 
-/// Address of dynamic shared memory: a multiple of 1 KiB, as a block is promised, and of nothing more, as it is on GPUs behind the KiB that is not the
-/// kernel's.
+/// Address of dynamic shared memory: a multiple of 1 KiB, as a block is promised, and of nothing more, as it is on GPUs
+/// behind the KiB that is not the kernel's.
 pub(crate) const DYNAMIC_BASE: u32 = (1 << 20) + (1 << 10);
 
-/// Agents of a block of so many threads (see [`clocks`](super::clocks)): the first half are the threads, of whole warps, and the
-/// warpgroups, the second what copies for them.
+/// Agents of a block of so many threads (see [`clocks`](super::clocks)): the first half are the threads, of whole
+/// warps, and the warpgroups, the second what copies for them.
 pub(super) fn agents_of(threads: usize) -> usize {
     let warpgroups = threads.div_ceil(crate::wgmma::THREADS as usize);
     2 * (threads.next_multiple_of(WARP_THREADS as usize) + warpgroups)
@@ -128,8 +128,8 @@ impl SharedMemory {
         self.released[agent] = clock.max(self.released[agent]);
     }
 
-    /// Whether what an agent of the block has done at a clock is visible to who comes after that in another block. Arrivals at mbarriers
-    /// there put it in order, and show it to nobody.
+    /// Whether what an agent of the block has done at a clock is visible to who comes after that in another block.
+    /// Arrivals at mbarriers there put it in order, and show it to nobody.
     pub(super) fn has_released(&self, agent: u32, clock: u32) -> bool {
         self.released(agent) >= clock
     }
@@ -150,8 +150,8 @@ impl SharedMemory {
         self.track_readers();
     }
 
-    /// Keeps the readers of each warp apart, if only until the next barrier of the block: a warp stops, and others that read what it has
-    /// read may meet it before one of them writes there.
+    /// Keeps the readers of each warp apart, if only until the next barrier of the block: a warp stops, and others that
+    /// read what it has read may meet it before one of them writes there.
     pub(super) fn track_readers(&mut self) {
         self.static_region.shadow.track_warps();
         self.dynamic_region.shadow.track_warps();
@@ -163,8 +163,8 @@ impl SharedMemory {
         self.warpgroups.track(warpgroups, threads.next_multiple_of(WARP_THREADS as usize));
     }
 
-    /// A matrix instruction, which has a number in its warpgroup, reads the unit at `address` from now on; `judge` says whether
-    /// it comes after a write. `None` where the unit is not in one array.
+    /// A matrix instruction, which has a number in its warpgroup, reads the unit at `address` from now on; `judge` says
+    /// whether it comes after a write. `None` where the unit is not in one array.
     pub(super) fn begin_operand(
         &mut self,
         address: u32,
@@ -253,8 +253,8 @@ impl SharedMemory {
         }))
     }
 
-    /// [`read`](Self::read) by a thread of another block: it comes after the writes that a barrier of the cluster has shown it, in whatever
-    /// epoch they were, and before those that see it.
+    /// [`read`](Self::read) by a thread of another block: it comes after the writes that a barrier of the cluster has
+    /// shown it, in whatever epoch they were, and before those that see it.
     pub(super) fn read_from_afar<V: Copy>(
         &mut self,
         address: u32,
@@ -313,8 +313,8 @@ impl SharedMemory {
         Some(written.map(|()| region.objects.add(offset)))
     }
 
-    /// Begins an asynchronous copy to an aligned range: it writes there at any time from now on. `None` where the range is not
-    /// in one array.
+    /// Begins an asynchronous copy to an aligned range: it writes there at any time from now on. `None` where the range
+    /// is not in one array.
     pub(super) fn begin_copy(
         &mut self,
         address: u32,
@@ -335,9 +335,9 @@ impl SharedMemory {
         Some(begun.map(|()| region.in_flight.begin(offset, bytes, who.thread)))
     }
 
-    /// Ends an asynchronous copy of `thread` that has begun, with the words that arrive. From now on it is a store that the
-    /// thread has made at the first clock, or, where mbarriers can order it otherwise than what the thread does itself, that
-    /// what copies for it has made at the second.
+    /// Ends an asynchronous copy of `thread` that has begun, with the words that arrive. From now on it is a store that
+    /// the thread has made at the first clock, or, where mbarriers can order it otherwise than what the thread does
+    /// itself, that what copies for it has made at the second.
     pub(super) fn end_copy(
         &mut self,
         address: u32,

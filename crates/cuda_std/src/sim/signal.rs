@@ -1,5 +1,5 @@
-//! Words in global memory that blocks wait for: what the running kernel thread does with them, and which waiting threads may
-//! go on. See "Signals" in [the module](crate::sim).
+//! Words in global memory that blocks wait for: what the running kernel thread does with them, and which waiting
+//! threads may go on. See "Signals" in [the module](crate::sim).
 
 use super::access::Place;
 use super::backing;
@@ -42,8 +42,8 @@ impl Signal {
         self.posts.push(post);
     }
 
-    /// The value for a block, which sees what it and those before it post: what later ones do is nothing to wait for, and
-    /// what it saw of them would depend on the host.
+    /// The value for a block, which sees what it and those before it post: what later ones do is nothing to wait for,
+    /// and what it saw of them would depend on the host.
     fn seen_by(&self, block: u64) -> u32 {
         let below = self.posts.partition_point(|post| post.who.block <= block);
         self.posts[..below].last().map_or(self.initial, |post| post.value)
@@ -58,8 +58,8 @@ pub(super) struct Signals {
     posted: Condvar,
 }
 
-/// How long a host thread sleeps before it looks whether other blocks have ended, of which nobody tells it: kernels without
-/// signals pay nothing for it.
+/// How long a host thread sleeps before it looks whether other blocks have ended, of which nobody tells it: kernels
+/// without signals pay nothing for it.
 const NAP: Duration = Duration::from_micros(200);
 
 impl Signals {
@@ -129,10 +129,11 @@ pub(crate) fn signal_wait(address: u64, value: u32, place: Place) {
     }
 }
 
-/// Makes threads ready that wait for signals, in a block in which no other thread can go on, and says whether there were any.
+/// Makes threads ready that wait for signals, in a block in which no other thread can go on, and says whether there
+/// were any.
 ///
-/// Looks until all have their values or nothing changes any more but through this block itself: so which threads go on does
-/// not depend on how fast the other blocks are.
+/// Looks until all have their values or nothing changes any more but through this block itself: so which threads go on
+/// does not depend on how fast the other blocks are.
 pub(super) fn release(worker: &mut Worker) -> Result<bool, SimError> {
     let threads = worker.threads.iter().enumerate();
     let waits: Vec<_> = threads

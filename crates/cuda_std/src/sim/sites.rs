@@ -1,8 +1,9 @@
-//! Launches that leave out one operation of those that order others, and the list of all of them: so that a test can see whether
-//! the loss of each shows.
+//! Launches that leave out one operation of those that order others, and the list of all of them: so that a test can
+//! see whether the loss of each shows.
 //!
-//! An operation is left out wherever it is executed: by all threads, of all blocks. It then does nothing: a wait does not
-//! wait and tells nothing, an arrival does not arrive, a fence covers nothing. What it gives is what it would have given.
+//! An operation is left out wherever it is executed: by all threads, of all blocks. It then does nothing: a wait does
+//! not wait and tells nothing, an arrival does not arrive, a fence covers nothing. What it gives is what it would have
+//! given.
 
 use super::access::Place;
 use super::block::coordinates;
@@ -19,8 +20,8 @@ macro_rules! sync_operations {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// An operation that orders others, or says what they belong to.
         ///
-        /// Shuffles and matrix instructions are none, although lanes wait for each other there, as they order no memory; nor are
-        /// hints, such as [`counter::wait_a_while`](crate::counter::wait_a_while).
+        /// Shuffles and matrix instructions are none, although lanes wait for each other there, as they order no
+        /// memory; nor are hints, such as [`counter::wait_a_while`](crate::counter::wait_a_while).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum SyncOperation {

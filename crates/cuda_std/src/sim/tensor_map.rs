@@ -112,7 +112,8 @@ pub(super) struct TensorBox {
 }
 
 impl TensorBox {
-    /// The bytes of a row that lie in the tensor, as offsets in the allocation and in the row: `None` where there are none.
+    /// The bytes of a row that lie in the tensor, as offsets in the allocation and in the row: `None` where there are
+    /// none.
     pub(super) fn row(&self, row: u32) -> Option<(u64, u32, u32)> {
         let Mapped { tensor, offset, .. } = self.mapped;
         let mut global = offset;

@@ -1,5 +1,5 @@
-//! Warpgroup matrix instructions: what the threads of a warpgroup do together, and when it takes effect. See "Warpgroup matrix
-//! instructions" in [the module](crate::sim).
+//! Warpgroup matrix instructions: what the threads of a warpgroup do together, and when it takes effect. See "Warpgroup
+//! matrix instructions" in [the module](crate::sim).
 
 mod operand;
 
@@ -271,7 +271,8 @@ fn issue(
     Ok(())
 }
 
-/// Executes the instructions of all groups but the `newest`: only now are their operands read and their accumulators changed.
+/// Executes the instructions of all groups but the `newest`: only now are their operands read and their accumulators
+/// changed.
 fn wait(worker: &mut Worker, group: usize, newest: usize) {
     let warpgroup = &mut worker.warpgroups[group];
     let old = warpgroup.groups.len().saturating_sub(newest);

@@ -1,5 +1,5 @@
-//! Words in global memory by which blocks tell one another something: what is the same for all kinds of them. They are zero before a
-//! launch and again after it.
+//! Words in global memory by which blocks tell one another something: what is the same for all kinds of them. They are
+//! zero before a launch and again after it.
 
 use super::access::{Place, global};
 use super::backing;
@@ -14,9 +14,10 @@ pub(super) fn access(kind: AccessKind, address: u64) -> MemoryAccess {
     MemoryAccess { space: Space::Global, kind, address, bytes: size_of::<u32>() as u32 }
 }
 
-/// The memory of a word that is used as a `what`. Raises a fault where there is none, or where it was not zero before the launch: in every
-/// thread that uses it, so that the fault that is reported is always the same one. `initial` gives its value before the launch, as it has been
-/// noted when the word was first used, and is told how to read the word for that.
+/// The memory of a word that is used as a `what`. Raises a fault where there is none, or where it was not zero before
+/// the launch: in every thread that uses it, so that the fault that is reported is always the same one. `initial` gives
+/// its value before the launch, as it has been noted when the word was first used, and is told how to read the word for
+/// that.
 ///
 /// # Safety
 /// `worker` must be the current one, and no reference to it may be alive.
@@ -26,8 +27,8 @@ pub(super) unsafe fn word(
     what: &str,
     initial: impl FnOnce(&Progress, &dyn Fn() -> u32) -> u32,
 ) -> (CachedAllocation, usize) {
-    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. Neither a reference to the
-    // worker nor a lock is kept when the fault is raised.
+    // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. Neither a
+    // reference to the worker nor a lock is kept when the fault is raised.
     unsafe {
         global_order::excuse(&*worker, address);
         let (allocation, offset) = global::<u32>(worker, kind, address, place);

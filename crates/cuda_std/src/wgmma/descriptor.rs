@@ -110,19 +110,20 @@ impl Strides {
     }
 }
 
-/// How operands of one kind lie in shared memory: a constant of the kernel, which [`at`](Self::at) makes a [`Descriptor`] of.
+/// How operands of one kind lie in shared memory: a constant of the kernel, which [`at`](Self::at) makes a
+/// [`Descriptor`] of.
 ///
-/// Let `u` be the elements of 16 bytes (8), and `w` those of a row of the swizzle. Element `(i, k)` of an operand, `i` along M
-/// or N, begins without swizzle at this many bytes from the start, and with swizzle at that address `apply`ed ([`Swizzle::apply`])
-/// (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Strides"):
+/// Let `u` be the elements of 16 bytes (8), and `w` those of a row of the swizzle. Element `(i, k)` of an operand, `i`
+/// along M or N, begins without swizzle at this many bytes from the start, and with swizzle at that address `apply`ed
+/// ([`Swizzle::apply`]) (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Strides"):
 ///
 /// | | no swizzle | swizzle of rows of `b` bytes |
 /// |---|---|---|
 /// | [`KMajor`] | `i % 8 * 16 + i / 8 * stride + k / u * leading + k % u * size` | `i % 8 * b + i / 8 * stride + k * size` |
 /// | [`MnMajor`] | `k % 8 * 16 + k / 8 * leading + i / u * stride + i % u * size` | `k % 8 * b + k / 8 * stride + i / w * leading + i % w * size` |
 ///
-/// Where a swizzled operand is K-major, `leading` is not used, since a row holds all of an instruction's K: its next 16 columns
-/// begin 32 bytes further on ([`Descriptor::advance`]).
+/// Where a swizzled operand is K-major, `leading` is not used, since a row holds all of an instruction's K: its next 16
+/// columns begin 32 bytes further on ([`Descriptor::advance`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<T, M> {
     bits: u64,
@@ -141,8 +142,8 @@ impl<T: Element, M: Major> Layout<T, M> {
         Layout { bits, operand: PhantomData }
     }
 
-    /// The same for matrices whose swizzle pattern does not begin at a multiple of its length, but `rows` times 128 bytes later
-    /// ("Matrix base offset"). `rows` is less than 8.
+    /// The same for matrices whose swizzle pattern does not begin at a multiple of its length, but `rows` times 128
+    /// bytes later ("Matrix base offset"). `rows` is less than 8.
     ///
     /// # Panics
     /// Where it is not: meant to be evaluated at compile time.
@@ -152,9 +153,9 @@ impl<T: Element, M: Major> Layout<T, M> {
         Layout { bits, operand: PhantomData }
     }
 
-    /// Bytes from the start of an operand to its element `(i, k)`, where the start is one of a swizzle pattern and the base offset
-    /// is 0: where a kernel that fills the operand itself stores that element. Of a swizzled K-major operand, `k` is less than
-    /// the elements of a row.
+    /// Bytes from the start of an operand to its element `(i, k)`, where the start is one of a swizzle pattern and the
+    /// base offset is 0: where a kernel that fills the operand itself stores that element. Of a swizzled K-major
+    /// operand, `k` is less than the elements of a row.
     #[inline(always)]
     pub const fn offset(self, i: u32, k: u32) -> u32 {
         let strides = Strides::new(self.bits);
@@ -233,8 +234,8 @@ impl Operand {
         Ok(Operand { start, strides, base_offset, transposed })
     }
 
-    /// Bytes from address 0 to the unit of 8 elements that begins with `(i, k)`, where the lowest bits of the address are
-    /// those of the start.
+    /// Bytes from address 0 to the unit of 8 elements that begins with `(i, k)`, where the lowest bits of the address
+    /// are those of the start.
     pub(crate) fn unit(&self, i: u32, k: u32) -> u32 {
         let base = self.base_offset * BASE_UNIT;
         let address = self.start + self.strides.offset(self.transposed, i, k);

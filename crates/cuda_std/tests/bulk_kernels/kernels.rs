@@ -109,8 +109,9 @@ pub const RING_SHARED: u32 = STAGES * STAGE_BYTES + ROWS * RESULTS * size_of::<f
 const CONSUMERS: u32 = 1;
 const ALL: u32 = 2;
 
-/// For each row of the matrix of `map`, in boxes of `ROWS x COLS`: its sum, twice that, its number in its block, and zero. They are
-/// stored in boxes of `ROWS x RESULTS` that are not swizzled, by `target`. There is a block for `ROWS` rows.
+/// For each row of the matrix of `map`, in boxes of `ROWS x COLS`: its sum, twice that, its number in its block, and
+/// zero. They are stored in boxes of `ROWS x RESULTS` that are not swizzled, by `target`. There is a block for `ROWS`
+/// rows.
 #[kernel(max_threads = RING_THREADS, min_blocks = 2)]
 pub unsafe fn ring(
     #[grid_constant] map: &TensorMap,
@@ -196,8 +197,8 @@ pub unsafe fn ring(
 /// Blocks that load a box of a matrix of a batch together.
 pub const SHARERS: u32 = 2;
 
-/// Each block of a cluster loads one of two boxes, which lie one above the other, to all of them, and copies both, `words` words, to its part
-/// of `out`.
+/// Each block of a cluster loads one of two boxes, which lie one above the other, to all of them, and copies both,
+/// `words` words, to its part of `out`.
 #[kernel(max_threads = THREADS, cluster = SHARERS)]
 pub unsafe fn share_boxes(
     out: GlobalPtr<u32>,

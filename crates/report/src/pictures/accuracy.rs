@@ -234,7 +234,8 @@ fn span(values: impl Iterator<Item = f64>, room: f64, least: f64) -> Range<f64> 
     low - room - missing..high + room + missing
 }
 
-/// Errors with a line, by their decimal exponents: every power of ten, and where there are few of these twice and five times it.
+/// Errors with a line, by their decimal exponents: every power of ten, and where there are few of these twice and five
+/// times it.
 fn errors_with_names(exponents: &Range<f64>) -> Vec<(f64, String)> {
     const FEW: f64 = 2.0;
     let digits: &[u32] = if exponents.end - exponents.start < FEW { &[1, 2, 5] } else { &[1] };

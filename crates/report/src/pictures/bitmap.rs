@@ -1,7 +1,7 @@
 //! plotters' bitmap backend at a higher density, with text where the SVG backend puts it.
 //!
-//! Drawing functions count in CSS pixels. This multiplies what they draw by [`PNG_SCALE`]; text is drawn at the larger size,
-//! and its baseline is placed as in SVG, since plotters places it elsewhere on a bitmap.
+//! Drawing functions count in CSS pixels. This multiplies what they draw by [`PNG_SCALE`]; text is drawn at the larger
+//! size, and its baseline is placed as in SVG, since plotters places it elsewhere on a bitmap.
 
 use super::style::{FONT_UNIT, PAPER, PNG_SCALE};
 use plotters::backend::BitMapBackend;

@@ -7,8 +7,8 @@ use std::sync::Once;
 /// Pixels of a PNG for a CSS pixel, in each direction: sharp on screens of high density.
 pub const PNG_SCALE: u32 = 2;
 
-/// The ground of a picture. A page may replace this colour, [`INK`], [`FAINT`] and [`GRID`] where it is dark; no data has
-/// one of them.
+/// The ground of a picture. A page may replace this colour, [`INK`], [`FAINT`] and [`GRID`] where it is dark; no data
+/// has one of them.
 pub const PAPER: RGBColor = RGBColor(0xfe, 0xfe, 0xfe);
 /// Text and axes.
 pub const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
@@ -64,7 +64,8 @@ pub(super) fn scale(value: f64) -> RGBColor {
     RGBColor(mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
 }
 
-/// The colour of one of `count` things in an order. The ends of the scale stay out: they fade into a dark or a light page.
+/// The colour of one of `count` things in an order. The ends of the scale stay out: they fade into a dark or a light
+/// page.
 pub(super) fn step(index: usize, count: usize) -> RGBColor {
     const FIRST: f64 = 0.2;
     const LAST: f64 = 0.92;

@@ -1,4 +1,5 @@
-//! The tuned choice as a section: how close it comes to the fastest kernel, why it is made, and what was measured for it.
+//! The tuned choice as a section: how close it comes to the fastest kernel, why it is made, and what was measured for
+//! it.
 
 use super::{Section, provenance, slug, text_at};
 use crate::columns::{self, Column, column, objects, scientific, share, text, whole};

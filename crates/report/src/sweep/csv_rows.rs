@@ -44,8 +44,8 @@ enum Outcome<'a> {
 }
 
 impl Record {
-    /// A heading and a line for each configuration and size; a configuration without results has one line with the reason
-    /// in the column `problem`. The library's own choices come last, without a configuration.
+    /// A heading and a line for each configuration and size; a configuration without results has one line with the
+    /// reason in the column `problem`. The library's own choices come last, without a configuration.
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let mut write = |fields: Vec<String>| {

@@ -1,7 +1,7 @@
 //! Which configurations are compared with each other, and what a group of them has in common.
 //!
-//! A mean says something only over groups that are alike in everything else: loop orders are compared over the tiles that
-//! all of them have, stagings likewise, and tiles within one loop order and one staging.
+//! A mean says something only over groups that are alike in everything else: loop orders are compared over the tiles
+//! that all of them have, stagings likewise, and tiles within one loop order and one staging.
 
 use super::{Config, Entry, Record};
 use crate::table::count;
@@ -105,8 +105,8 @@ fn grouped<'a>(entries: &[&'a Entry], key: impl Fn(&Config) -> String) -> Vec<Gr
     groups
 }
 
-/// Groups by a key, each with only those entries whose other properties occur under every key. The keys come in the order
-/// of `known`.
+/// Groups by a key, each with only those entries whose other properties occur under every key. The keys come in the
+/// order of `known`.
 fn matched<'a, R: Ord>(
     entries: &[&'a Entry],
     key: impl Fn(&Config) -> String,

@@ -1,7 +1,7 @@
 //! Who is ahead of whom, and the sentence that says what won.
 //!
-//! On a GPU the fastest wins. The simulator has no times: there the one that moves the fewest bytes between global memory
-//! and the multiprocessors wins, and among equals the one with the fewest passes over shared memory.
+//! On a GPU the fastest wins. The simulator has no times: there the one that moves the fewest bytes between global
+//! memory and the multiprocessors wins, and among equals the one with the fewest passes over shared memory.
 
 use super::{Counts, Entry, Record};
 use crate::table::count;

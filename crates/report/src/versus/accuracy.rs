@@ -2,8 +2,8 @@
 
 use super::{Case, Measured, Record};
 
-/// Errors whose ratio is no farther than this from one are taken for equal: they are norms over samples of the elements, and where
-/// the rounding of the result outweighs that of the sums they differ in the last digits only.
+/// Errors whose ratio is no farther than this from one are taken for equal: they are norms over samples of the
+/// elements, and where the rounding of the result outweighs that of the sums they differ in the last digits only.
 pub const CLOSE: f64 = 0.01;
 
 /// The relative errors in norm of this library's choice, each relative to that of the vendor's faster library.
@@ -20,7 +20,8 @@ pub struct Accuracy<'a> {
 }
 
 impl Measured {
-    /// The error of this library's choice relative to that of the vendor's library to which the ratio is; 1 where both are exact.
+    /// The error of this library's choice relative to that of the vendor's library to which the ratio is; 1 where both
+    /// are exact.
     pub fn error_ratio(&self) -> Option<f64> {
         let (own, vendor) = (self.ours()?.relative_error, self.best_of_vendor()?.relative_error);
         Some(if own == vendor { 1.0 } else { own / vendor })

@@ -9,7 +9,8 @@ use std::fmt;
 pub enum Group {
     /// Square matrices whose size is a power of two.
     Squares,
-    /// Square matrices of sizes between: what tiles do not divide evenly among multiprocessors, and round numbers to people.
+    /// Square matrices of sizes between: what tiles do not divide evenly among multiprocessors, and round numbers to
+    /// people.
     Between,
     /// Square matrices whose size is one off that, so that no row is a multiple of 16 bytes.
     Odd,

@@ -1,4 +1,5 @@
-//! What the device did while something was measured, and measurements of a device that has rested or is one contender's alone.
+//! What the device did while something was measured, and measurements of a device that has rested or is one contender's
+//! alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +15,9 @@ pub struct Conditions {
     pub readings: usize,
 }
 
-/// One contender on a device that has rested: a few milliseconds of products at a time, which end before the device has come to
-/// the limit of its power. The figures beside it, for which all contenders alternate without a pause, are of a device that is
-/// hot and, with large products, at that limit.
+/// One contender on a device that has rested: a few milliseconds of products at a time, which end before the device has
+/// come to the limit of its power. The figures beside it, for which all contenders alternate without a pause, are of a
+/// device that is hot and, with large products, at that limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Burst {
     /// Median time of the product in microseconds.
@@ -37,8 +38,9 @@ pub struct Burst {
     pub sm_mhz: Option<f64>,
 }
 
-/// One contender by itself on a device that is at the limit of its power: about a second of its products at a stretch, of which the
-/// second half counts. Contenders that alternate share what one of them saves of the power; here each keeps it for itself.
+/// One contender by itself on a device that is at the limit of its power: about a second of its products at a stretch,
+/// of which the second half counts. Contenders that alternate share what one of them saves of the power; here each
+/// keeps it for itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// Median over the turns of the mean time of a product, in microseconds.

@@ -23,7 +23,8 @@ impl Measured {
         self.best_of_vendor_by(sustained).map(|(entry, _)| entry)
     }
 
-    /// What is compared with the vendor's best: this library's choice, with an epilogue where that is what the case is about.
+    /// What is compared with the vendor's best: this library's choice, with an epilogue where that is what the case is
+    /// about.
     pub fn ours(&self) -> Option<&Entry> {
         self.entry(if self.case.group == Group::Epilogue { WITH_EPILOGUE } else { REGEMM })
     }

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::table::{Table, or_dash};
 
-/// The groups of all records, a row each, and a column for each record: the geometric mean, and where the smallest ratio is. Groups that no record has are
-/// left out.
+/// The groups of all records, a row each, and a column for each record: the geometric mean, and where the smallest
+/// ratio is. Groups that no record has are left out.
 pub fn side_by_side(records: &[Record]) -> Table {
     let heading = ["ratio to the vendor's best"].into_iter().map(str::to_owned);
     let heading = heading.chain(records.iter().map(|record| record.dtype.clone()));
@@ -41,8 +41,8 @@ pub fn side_by_side(records: &[Record]) -> Table {
     table
 }
 
-/// Every case of all records in tables by group, a row each: this library's speed and its ratio to the vendor's best. Of squares those in short bursts and in long
-/// turns as well.
+/// Every case of all records in tables by group, a row each: this library's speed and its ratio to the vendor's best.
+/// Of squares those in short bursts and in long turns as well.
 pub fn cases_side_by_side(records: &[Record]) -> Vec<Table> {
     let sustained = Group::ALL.map(|group| (group.to_string(), group, Regime::Sustained));
     let others =

@@ -3,8 +3,8 @@
 use super::{Case, Group, Measured, Record};
 use std::ops::RangeInclusive;
 
-/// The squares of which the mean is taken: below, a product is hardly more than the start of a kernel; above, few samples
-/// fit into the time.
+/// The squares of which the mean is taken: below, a product is hardly more than the start of a kernel; above, few
+/// samples fit into the time.
 pub const SQUARES_THAT_COUNT: RangeInclusive<usize> = 512..=8192;
 
 /// The ratios of a group to the vendor's best.
@@ -42,8 +42,8 @@ impl Record {
         summary_of(group, self.cases.iter().filter(counts), Measured::ratio)
     }
 
-    /// The squares that were measured in short bursts too: what they come to in bursts, and what the same ones come to sustained.
-    /// None where nothing was measured in bursts.
+    /// The squares that were measured in short bursts too: what they come to in bursts, and what the same ones come to
+    /// sustained. None where nothing was measured in bursts.
     pub fn burst_summary(&self) -> Option<[GroupSummary<'_>; 2]> {
         self.squares_beside_sustained(Measured::burst_ratio)
     }

@@ -114,7 +114,8 @@ impl Record {
         (!table.rows.is_empty()).then_some(table)
     }
 
-    /// The relative error in norm of every contender on every case, and this library's relative to that of the vendor's faster one.
+    /// The relative error in norm of every contender on every case, and this library's relative to that of the vendor's
+    /// faster one.
     pub fn error_table(&self) -> Table {
         let cases: Vec<&Measured> =
             self.cases.iter().filter(|measured| !measured.entries.is_empty()).collect();
@@ -185,8 +186,8 @@ impl Record {
     }
 }
 
-/// The contenders of some cases, those that do not compute them too. The library itself comes first, whether or not it has all
-/// cases.
+/// The contenders of some cases, those that do not compute them too. The library itself comes first, whether or not it
+/// has all cases.
 pub(super) fn names<'a>(cases: &[&'a Measured]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for measured in cases {

@@ -44,8 +44,8 @@ impl<T: Element<Acc = f32>> Epilogue<T> for ScaledResidual<T> {
     }
 }
 
-// Tiles, stages and least blocks of a multiprocessor are those of the library's own kernels (`kernels-gpu/src/table.rs`), where comments
-// say what the numbers are.
+// Tiles, stages and least blocks of a multiprocessor are those of the library's own kernels
+// (`kernels-gpu/src/table.rs`), where comments say what the numbers are.
 gemm_kernels! {
     /// The kernels of this crate; the names are those of the PTX entries.
     KERNELS:

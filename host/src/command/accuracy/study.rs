@@ -22,7 +22,8 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Somebody else's mode: its name, and what computes D of packed row-major A and B. Without success the mode is left out.
+/// Somebody else's mode: its name, and what computes D of packed row-major A and B. Without success the mode is left
+/// out.
 pub type Other<'a> =
     (&'a str, &'a dyn Fn(&Matrix<f32>, &Matrix<f32>, &mut Matrix<f32>) -> Computed);
 

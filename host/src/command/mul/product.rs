@@ -35,7 +35,8 @@ impl<T: Element> Held<T> {
     }
 }
 
-/// All D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are none.
+/// All D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are
+/// none.
 pub(super) fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     arguments: &Arguments,
     operands: &Operands<T, D>,

@@ -45,8 +45,8 @@ pub struct Bench<'a> {
     operands: Rotation<f32>,
     expectation: &'a Expectation<'a, f32>,
     poison: Array2<f32>,
-    /// A result that was found right, with its relative error. Kernels that add in the same order give the same bits, and
-    /// what has its bits is as right.
+    /// A result that was found right, with its relative error. Kernels that add in the same order give the same bits,
+    /// and what has its bits is as right.
     right: Option<(Array2<f32>, f64)>,
 }
 

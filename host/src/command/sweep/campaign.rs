@@ -1,7 +1,8 @@
 //! The measuring loop: which kernel is verified and sampled when, and what becomes of the record meanwhile.
 //!
-//! All kernels are verified on a size first. Then come passes over all of them with a few samples each, so that a drift of
-//! the clock meets all alike. What runs long gets fewer samples, so that the slowest kernels do not take all the time.
+//! All kernels are verified on a size first. Then come passes over all of them with a few samples each, so that a drift
+//! of the clock meets all alike. What runs long gets fewer samples, so that the slowest kernels do not take all the
+//! time.
 
 use crate::command::exit::Failure;
 use regemm::measure::{Samples, orders};
@@ -112,8 +113,8 @@ impl Campaign {
         !counted && !sampled
     }
 
-    /// Verifies and measures everything that is pending on a size. `watch` sees the record after each step and may end the
-    /// loop; the record then holds what was measured until then.
+    /// Verifies and measures everything that is pending on a size. `watch` sees the record after each step and may end
+    /// the loop; the record then holds what was measured until then.
     ///
     /// # Errors
     /// What the machine or `watch` gives. The record holds what was measured until then.

@@ -31,8 +31,8 @@ pub fn compile(device: &Device, subjects: &mut [Subject]) -> Result<(), Failure>
     Ok(())
 }
 
-/// Does `jobs` jobs on `threads` threads. Results in the order of the jobs; none for what was not begun when `stop` became
-/// true.
+/// Does `jobs` jobs on `threads` threads. Results in the order of the jobs; none for what was not begun when `stop`
+/// became true.
 fn in_parallel<R: Send>(
     threads: usize,
     jobs: usize,

@@ -10,7 +10,8 @@ use regemm::tuning::{Entry, Shape, Table};
 use regemm::{Device, Element, Error, Layouts, Yields};
 use std::num::NonZeroUsize;
 
-/// Runs of each kernel at least: what the slow ones take decides how long a shape takes. One whose results are compared, one to warm up, and one that is measured.
+/// Runs of each kernel at least: what the slow ones take decides how long a shape takes. One whose results are
+/// compared, one to warm up, and one that is measured.
 const RUNS: f64 = 3.0;
 
 /// Shapes that are expected to take longer than this, in seconds, are left out unless they were asked for by name.
@@ -47,7 +48,8 @@ pub enum Flow {
 }
 
 impl Campaign<'_> {
-    /// Measures shapes until the last one, an interruption or a failure of the device. What was measured until then is kept.
+    /// Measures shapes until the last one, an interruption or a failure of the device. What was measured until then is
+    /// kept.
     pub fn run<T, D>(&self, layouts: Layouts, shapes: &[Shape]) -> Outcome
     where
         T: Element + Yields<D>,

@@ -1,7 +1,7 @@
 //! Streams that are being captured in a graph (CUDA Driver API, "Stream Management", `cuStreamBeginCapture`).
 //!
-//! A capture is spoilt by calls that a graph cannot hold. So what launches may need besides, on their first use, is refused before the
-//! driver is asked for it.
+//! A capture is spoilt by calls that a graph cannot hold. So what launches may need besides, on their first use, is
+//! refused before the driver is asked for it.
 
 use super::context::{Bound, check_code};
 use crate::error::{Error, Result};
@@ -44,8 +44,8 @@ pub(super) fn refuse(
     if is_captured(stream, bound)? { Err(Error::Capturing { needed, remedy }) } else { Ok(()) }
 }
 
-/// While this lives, what this thread asks about streams that are not captured does not spoil the captures of others: without it a
-/// question about an event does so in the global mode.
+/// While this lives, what this thread asks about streams that are not captured does not spoil the captures of others:
+/// without it a question about an event does so in the global mode.
 pub(super) struct Relaxed {
     /// The thread's own mode.
     before: Option<i32>,

@@ -47,8 +47,8 @@ impl CudaDevice {
         Ok(free as u64)
     }
 
-    /// Frees memory as soon as nothing uses it any more: at once, or at a later allocation or synchronisation, as where the driver frees
-    /// nothing because some stream is being captured.
+    /// Frees memory as soon as nothing uses it any more: at once, or at a later allocation or synchronisation, as where
+    /// the driver frees nothing because some stream is being captured.
     pub fn release(&self, address: u64, mut pending: Pending<Point>) {
         pending.forget_reached();
         if !pending.is_empty() || !self.free(address) {
@@ -76,8 +76,8 @@ impl CudaDevice {
         }
     }
 
-    /// Whether memory is done with: not where a capture is in the way. In a context that a faulty kernel has broken this fails, and the
-    /// memory goes with the context.
+    /// Whether memory is done with: not where a capture is in the way. In a context that a faulty kernel has broken
+    /// this fails, and the memory goes with the context.
     fn free(&self, address: u64) -> bool {
         let Ok(_bound) = self.context.bind() else { return true };
         // SAFETY: the address came from `cuMemAlloc` and nothing uses the memory.

@@ -22,8 +22,8 @@ const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
 /// Room for the compiler's message when it refuses a module.
 const LOG_BYTES: usize = 8 << 10;
 
-/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, whose value is 1 where the launch may begin before the one before it on its
-/// stream has ended.
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, whose value is 1 where the launch may begin before the one
+/// before it on its stream has ended.
 const EARLY_START: LaunchAttribute =
     LaunchAttribute { id: 6, padding: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] };
 
@@ -84,7 +84,8 @@ impl LoadedKernel {
         loaded.max_threads =
             loaded.attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         if loaded.shared_bytes > DEFAULT_SHARED_BYTES {
-            // SAFETY: the function lives. `CudaDevice` has checked the bytes against the device's limit, far below 2^31.
+            // SAFETY: the function lives. `CudaDevice` has checked the bytes against the device's limit, far below
+            // 2^31.
             check("cuFuncSetAttribute", unsafe {
                 sys::cuFuncSetAttribute(
                     loaded.function,
@@ -136,8 +137,8 @@ impl LoadedKernel {
             attributes: attributes.as_mut_ptr(),
             attribute_count: attributes.len() as u32,
         };
-        // SAFETY: as above; the kernel waits for earlier launches before it touches memory. The driver reads the attributes, which live,
-        // before it returns.
+        // SAFETY: as above; the kernel waits for earlier launches before it touches memory. The driver reads the
+        // attributes, which live, before it returns.
         check_code("cuLaunchKernelEx", unsafe {
             launch_early(&config, self.function.cast(), arguments.as_mut_ptr(), ptr::null_mut())
         })

@@ -16,8 +16,8 @@ pub(crate) struct CudaStream {
     queue: Arc<Queue>,
     /// Tells streams apart even when the driver uses an address again.
     id: u64,
-    /// Memory for the unfinished sums of its work, which is in order and so can share it. Whoever drops the stream has the device
-    /// [release it](super::CudaDevice::release_workspace).
+    /// Memory for the unfinished sums of its work, which is in order and so can share it. Whoever drops the stream has
+    /// the device [release it](super::CudaDevice::release_workspace).
     workspace: Mutex<Grown>,
 }
 
@@ -157,7 +157,8 @@ impl Queue {
         Ok(event)
     }
 
-    /// An error where the stream is being captured: an event that a graph holds could never be asked or waited for again.
+    /// An error where the stream is being captured: an event that a graph holds could never be asked or waited for
+    /// again.
     fn refuse_capture(&self, bound: &Bound<'_>) -> Result<()> {
         capture::refuse(
             self.raw,
@@ -168,9 +169,9 @@ impl Queue {
     }
 }
 
-/// The point on a stream after one of its launches. An event is recorded only when somebody asks for one, since most points are
-/// asked for by nobody, and for an event each launch would pay a good part of what it costs; the event may come later than the
-/// point, after other work.
+/// The point on a stream after one of its launches. An event is recorded only when somebody asks for one, since most
+/// points are asked for by nobody, and for an event each launch would pay a good part of what it costs; the event may
+/// come later than the point, after other work.
 pub(crate) struct Point {
     queue: Arc<Queue>,
     launch: u64,
@@ -236,7 +237,8 @@ fn new_event(flags: sys::CUevent_flags_enum, _bound: &Bound<'_>) -> Result<sys::
 }
 
 impl CudaEvent {
-    /// An event that only marks a point, which is cheaper than one with a time; one that was used before if there is one.
+    /// An event that only marks a point, which is cheaper than one with a time; one that was used before if there is
+    /// one.
     pub fn untimed(context: &Arc<Context>, bound: &Bound<'_>) -> Result<CudaEvent> {
         let raw = match context.take_spare_event() {
             Some(raw) => raw,

@@ -7,7 +7,8 @@ use std::sync::{Mutex, TryLockError};
 /// Addresses, and the work that is outstanding on them.
 pub(super) struct Released<M> {
     blocks: Mutex<Vec<(u64, Pending<M>)>>,
-    /// Held while memory is freed. Who needs some then waits for what is freed already, and does not take the list for empty.
+    /// Held while memory is freed. Who needs some then waits for what is freed already, and does not take the list for
+    /// empty.
     freeing: Mutex<()>,
 }
 
@@ -23,8 +24,8 @@ impl<M: Marker> Released<M> {
         lock(&self.blocks).push((address, pending));
     }
 
-    /// Frees what nothing uses any more, unless somebody does so at the moment; or waits until nothing uses it and frees it all. What cannot
-    /// be freed is kept for the next time.
+    /// Frees what nothing uses any more, unless somebody does so at the moment; or waits until nothing uses it and
+    /// frees it all. What cannot be freed is kept for the next time.
     pub fn free(&self, wait: bool, free: impl Fn(u64) -> bool) {
         let _turn = match self.freeing.try_lock() {
             Ok(turn) => turn,

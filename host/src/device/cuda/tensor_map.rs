@@ -14,8 +14,8 @@ use std::sync::{LazyLock, Mutex};
 static ENCODE: LazyLock<Option<TensorMapEncodeTiled>> =
     LazyLock::new(newer::tensor_map_encode_tiled);
 
-/// Maps that were made before, by what they are of. A map depends on nothing else, the address among it, so that one is right for
-/// whatever comes to lie there; and to find it takes a fraction of the time that the driver takes.
+/// Maps that were made before, by what they are of. A map depends on nothing else, the address among it, so that one is
+/// right for whatever comes to lie there; and to find it takes a fraction of the time that the driver takes.
 pub(super) type Maps = Mutex<FxHashMap<TiledTensor, TensorMap>>;
 
 /// Most maps that are remembered; then all are forgotten.
@@ -64,8 +64,8 @@ impl CudaDevice {
         let encode = ENCODE.ok_or_else(too_old)?;
         let _bound = self.context.bind()?;
         let mut map = newer::TensorMap { opaque: [0; TensorMap::WORDS] };
-        // SAFETY: the driver's function reads as many dimensions from the arrays as the rank says, at most as many as they have, and
-        // writes the map; it does not follow the tensor's address.
+        // SAFETY: the driver's function reads as many dimensions from the arrays as the rank says, at most as many as
+        // they have, and writes the map; it does not follow the tensor's address.
         let code = unsafe {
             encode(
                 &mut map,

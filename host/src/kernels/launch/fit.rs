@@ -10,8 +10,9 @@ const COST_OF_TILE: u64 = 2 * 128 * 256;
 
 /// A kernel with the tiles that it has in a launch for a problem of these sizes: itself, but where its tiles [fit].
 ///
-/// Of all widths that is chosen with which the multiprocessor that has most tiles takes the shortest time, by the slices that it sums, what it waits for
-/// them, and what it costs to end tiles; of equal ones the widest, which fetches least. No sum depends on it.
+/// Of all widths that is chosen with which the multiprocessor that has most tiles takes the shortest time, by the
+/// slices that it sums, what it waits for them, and what it costs to end tiles; of equal ones the widest, which fetches
+/// least. No sum depends on it.
 pub(crate) fn fitted(kernel: &KernelInfo, sizes: [u32; 3], multiprocessors: u32) -> KernelInfo {
     if !kernel.fits {
         return *kernel;

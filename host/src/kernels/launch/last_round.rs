@@ -1,4 +1,5 @@
-//! Which tiles several blocks share where the last round has too few for all multiprocessors, and how many blocks that are.
+//! Which tiles several blocks share where the last round has too few for all multiprocessors, and how many blocks that
+//! are.
 
 use crate::device::info::DeviceInfo;
 use crate::kernels::{MAX_BLOCKS, Problem, resident};
@@ -15,8 +16,8 @@ const MOST_HELPERS: u32 = 8;
 /// The share of the multiprocessors, in per cent, that may have work without others being worth the cost of sharing.
 const IDLE_WORTH_SHARING: u64 = 95;
 
-/// What it costs warpgroups to share tiles, in slices of 64 values of k by one element of D: about as long as 14 slices of 128 x 256 take
-/// (10 microseconds, H200), however large the tile is.
+/// What it costs warpgroups to share tiles, in slices of 64 values of k by one element of D: about as long as 14 slices
+/// of 128 x 256 take (10 microseconds, H200), however large the tile is.
 const COST_OF_SHARING: u64 = 14 * 128 * 256;
 
 /// The same in double precision, in slices of 16 values of k: about as long as 12 slices of 128 x 128 take.
@@ -36,19 +37,23 @@ pub(super) fn shares_of(
     shares(kernel, [m, n, k], device.multiprocessors, asked)
 }
 
-/// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks as
-/// multiprocessors, or as a number that is asked for. Nothing is shared
-/// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it ([`IDLE_WORTH_SHARING`]), or
-///   where blocks stay it is too short for what that costs ([`COST_OF_SHARING`], [`COST_OF_SHARING_DOUBLES`]), or they wait for memory, which half of the
-///   multiprocessors keep as busy as all ([`KernelInfo::is_for_few_rows`]),
-/// - where there is nothing to sum, or more slices than a kernel can count, or tiles fill the largest grid, or it cannot share.
+/// How blocks, or clusters of them, share the tiles of the last round, those that are too few for all: as many blocks
+/// as multiprocessors, or as a number that is asked for. Nothing is shared
+/// - where there is no such round, or sharing it does not pay: nearly all multiprocessors have a tile in it
+///   ([`IDLE_WORTH_SHARING`]), or where blocks stay it is too short for what that costs ([`COST_OF_SHARING`],
+///   [`COST_OF_SHARING_DOUBLES`]), or they wait for memory, which half of the multiprocessors keep as busy as all
+///   ([`KernelInfo::is_for_few_rows`]),
+/// - where there is nothing to sum, or more slices than a kernel can count, or tiles fill the largest grid, or it
+///   cannot share.
 ///
-/// A round has a tile for each multiprocessor; where a number of blocks is asked for, for each of these: which tiles are shared decides the
-/// bits as well as how many blocks do, and what is asked for shall give the same on every device.
+/// A round has a tile for each multiprocessor; where a number of blocks is asked for, for each of these: which tiles
+/// are shared decides the bits as well as how many blocks do, and what is asked for shall give the same on every
+/// device.
 ///
-/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two. Where blocks stay, and
-/// sums are dear to hand over, it is enough that they can be cut at all; and as each block that helps with a tile costs as much again,
-/// they are as many as make the tile's time shortest: about the root of half its slices.
+/// Where tiles can be cut into equal parts for nearly all multiprocessors they are: then no block has parts of two.
+/// Where blocks stay, and sums are dear to hand over, it is enough that they can be cut at all; and as each block that
+/// helps with a tile costs as much again, they are as many as make the tile's time shortest: about the root of half its
+/// slices.
 pub(crate) fn shares(
     kernel: &KernelInfo,
     [m, n, k]: [u32; 3],

@@ -5,12 +5,13 @@ use crate::kernels::Problem;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::tile;
 
-/// Slices that a block asks for at a time. More of them let blocks drift apart further: 10.1 GB from memory with 2 at 16384 x 16384 x
-/// 16384, 10.2 with 4, 11.6 with 8 and more than twice as much if nobody waits (bf16, H200).
+/// Slices that a block asks for at a time. More of them let blocks drift apart further: 10.1 GB from memory with 2 at
+/// 16384 x 16384 x 16384, 10.2 with 4, 11.6 with 8 and more than twice as much if nobody waits (bf16, H200).
 const PACE: u32 = 2;
 
-/// Blocks keep pace where the factors of the tiles under way are more than as many fifths of the L2 cache: at 8192 x 8192 x 8192, with 68 MB
-/// and a cache of 63, there is nothing to gain yet; at 12288 x 12288 x 12288 tiles of 128 x 192, with 89 MB, have drifted too far.
+/// Blocks keep pace where the factors of the tiles under way are more than as many fifths of the L2 cache: at 8192 x
+/// 8192 x 8192, with 68 MB and a cache of 63, there is nothing to gain yet; at 12288 x 12288 x 12288 tiles of 128 x
+/// 192, with 89 MB, have drifted too far.
 const FIFTHS_OF_L2: u64 = 7;
 
 /// Bytes of an element of half precision.
@@ -32,7 +33,8 @@ pub(super) fn pace_of(
     if drift && counted < 1 << u32::BITS { PACE } else { 0 }
 }
 
-/// Whether so many blocks that stay, of a kernel that does not keep pace, drift apart further than a cache of `l2` bytes has room for.
+/// Whether so many blocks that stay, of a kernel that does not keep pace, drift apart further than a cache of `l2`
+/// bytes has room for.
 pub(crate) fn drifts(
     kernel: &KernelInfo,
     shape: (u32, u32, u32),
@@ -45,7 +47,8 @@ pub(crate) fn drifts(
     stays && hurries && l2.is_some_and(|l2| drift(kernel, shape, blocks, l2))
 }
 
-/// Whether the factors of the tiles under way are more than the L2 cache has room for, and blocks have time to drift apart.
+/// Whether the factors of the tiles under way are more than the L2 cache has room for, and blocks have time to drift
+/// apart.
 fn drift(kernel: &KernelInfo, (m, n, k): (u32, u32, u32), blocks: u32, l2: u64) -> bool {
     if kernel.blocks(m, n) <= blocks.into() {
         // Who has one tile has no time to drift.
@@ -111,7 +114,8 @@ mod tests {
         assert!(!super::drifts(find("warpgroup_bf16").unwrap(), large, 132, None), "no cache");
     }
 
-    /// Pairs of tiles for one cluster, three above each other, or of those that fit six: the product is right, and what it counts in are the words of the workspace.
+    /// Pairs of tiles for one cluster, three above each other, or of those that fit six: the product is right, and what
+    /// it counts in are the words of the workspace.
     #[test]
     fn blocks_keep_pace_in_the_words_of_the_workspace() {
         keeps_pace("warpgroup_pair128_bf16", (3 * 256, 128));

@@ -8,15 +8,16 @@ use regemm_kernels::schedule::batches;
 /// What the blocks of a launch walk over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
-    /// The problem as they see it: a batch that they go through is one product, whose D are those of all products one below the other.
+    /// The problem as they see it: a batch that they go through is one product, whose D are those of all products one
+    /// below the other.
     pub problem: Problem,
     /// Products that each of them goes through.
     pub products: u32,
 }
 
 impl Walk {
-    /// For a problem that the kernel is launched for. Blocks that can go through all products of a batch do so if that is launched as one, and no number in it
-    /// is too large.
+    /// For a problem that the kernel is launched for. Blocks that can go through all products of a batch do so if that
+    /// is launched as one, and no number in it is too large.
     pub fn of(kernel: &KernelInfo, problem: &Problem) -> Walk {
         let Problem { m, n, batch, .. } = *problem;
         let each = Walk { problem: *problem, products: 1 };

@@ -1,12 +1,13 @@
-//! What it costs to repack a factor in a launch before the product, beside what that gains. The numbers are those of half precision, by which f64
-//! goes as well; f32 has its own in `slices.rs`.
+//! What it costs to repack a factor in a launch before the product, beside what that gains. The numbers are those of
+//! half precision, by which f64 goes as well; f32 has its own in `slices.rs`.
 
 use super::super::{Problem, Repack};
 use super::slices::{bulk_pays, come_in_bulk};
 use regemm_kernels::kernel::KernelInfo;
 
-/// Multiply-adds that an H200 does on tensor cores with rows at odd places, 30e12 a second, in the time in which an element of 2
-/// bytes is repacked, which moves it twice at 3.5e12 bytes a second; and in the 3 us of the launch that does so.
+/// Multiply-adds that an H200 does on tensor cores with rows at odd places, 30e12 a second, in the time in which an
+/// element of 2 bytes is repacked, which moves it twice at 3.5e12 bytes a second; and in the 3 us of the launch that
+/// does so.
 const MULTIPLY_ADDS_A_COPY: u64 = 35;
 const MULTIPLY_ADDS_OF_A_LAUNCH: u64 = 90_000_000;
 

@@ -1,23 +1,27 @@
-//! In which way slices of f32 come: copied and transposed by producers, or in bulk, from factors that are transposed before.
+//! In which way slices of f32 come: copied and transposed by producers, or in bulk, from factors that are transposed
+//! before.
 //!
-//! Producers' instructions take issue slots from multiply-adds, and more of them where they transpose. To copy a factor once more takes as long
-//! as memory does, whatever is multiplied then. All numbers are from an H200, at 1024 for small tiles and at 2048 and 4096 for large ones.
+//! Producers' instructions take issue slots from multiply-adds, and more of them where they transpose. To copy a factor
+//! once more takes as long as memory does, whatever is multiplied then. All numbers are from an H200, at 1024 for small
+//! tiles and at 2048 and 4096 for large ones.
 
 use super::super::{Problem, Repack, kernels_for};
 use super::LARGE_TILE;
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::KernelInfo;
 
-/// Multiply-adds that are done in the time in which an element is copied, 1.9 ps at 26e12 a second, and in that of a launch.
+/// Multiply-adds that are done in the time in which an element is copied, 1.9 ps at 26e12 a second, and in that of a
+/// launch.
 const MULTIPLY_ADDS_A_COPY: u64 = 50;
 const MULTIPLY_ADDS_OF_A_LAUNCH: u64 = 26_000_000;
 
-/// The part of the time, one in so many, which producers take from a product if they transpose neither factor, A, B, or both: of
-/// small tiles and of large ones.
+/// The part of the time, one in so many, which producers take from a product if they transpose neither factor, A, B, or
+/// both: of small tiles and of large ones.
 const TAKEN_BY_SMALL_TILES: [u64; 4] = [36, 19, 10, 8];
 const TAKEN_BY_LARGE_TILES: [u64; 4] = [36, 64, 64, 16];
 
-/// Elements of the smallest tile of which slices come in either way, 64 x 128, and the part of the time that smaller tiles gain where they fit.
+/// Elements of the smallest tile of which slices come in either way, 64 x 128, and the part of the time that smaller
+/// tiles gain where they fit.
 pub(super) const SMALLEST_ON_THE_WAY: i64 = 64 * 128;
 const GAINED_BY_SMALLER_TILES: [u64; 4] = [36, 4, 4, 4];
 
@@ -49,7 +53,8 @@ pub(super) fn bulk_pays(kernel: &KernelInfo, problem: &Problem) -> bool {
     products / taken[a + 2 * b] >= copies.saturating_add(MULTIPLY_ADDS_OF_A_LAUNCH)
 }
 
-/// The kernel with the same tiles whose slices come in the faster way for this problem: the given one, where there is no other.
+/// The kernel with the same tiles whose slices come in the faster way for this problem: the given one, where there is
+/// no other.
 pub(crate) fn in_the_faster_way(
     kernel: &'static KernelInfo,
     problem: &Problem,

@@ -88,7 +88,8 @@ fn half_precision_takes_tensor_cores_where_there_are_some() {
     assert!(error.to_string().contains("8.0") && error.to_string().contains("7.5"), "{error}");
 }
 
-/// Tiles that fit are as high as they are wide elsewhere where A and B are swapped: not those for narrow products. What they gain measurements alone tell.
+/// Tiles that fit are as high as they are wide elsewhere where A and B are swapped: not those for narrow products. What
+/// they gain measurements alone tell.
 #[test]
 fn tiles_that_fit_are_never_the_rules() {
     for layouts in Layouts::ALL {
@@ -262,8 +263,8 @@ fn narrow_products_are_skinny() {
     }
 }
 
-/// The choice is within 6 % of the fastest kernel in every record of an H200, and within 12 where that takes less than ten
-/// microseconds: then what it does around its loop counts, of which the rule knows nothing.
+/// The choice is within 6 % of the fastest kernel in every record of an H200, and within 12 where that takes less than
+/// ten microseconds: then what it does around its loop counts, of which the rule knows nothing.
 #[test]
 fn the_choice_is_close_to_the_fastest_measured() {
     const SLACK: f64 = 0.06;

@@ -11,8 +11,8 @@ use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::warp::sums_on_the_way::LANES;
 
 impl Launch {
-    /// Slices lie in shared memory as they do in global memory, and fragments are read element by element. The sums take a way
-    /// through shared memory to D, by 2 in each of 4 rows a lane.
+    /// Slices lie in shared memory as they do in global memory, and fragments are read element by element. The sums
+    /// take a way through shared memory to D, by 2 in each of 4 rows a lane.
     pub(super) fn double_tensor_cores(&self) -> Sums {
         let Tile { bm, bn, bk, tm, tn, stages } = self.tile;
         let [bm, bn, bk, tm, tn, stages] = [bm, bn, bk, tm, tn, stages].map(u64::from);

@@ -17,8 +17,8 @@ impl Launch {
     pub(super) fn outer_products(&self) -> Sums {
         let Tile { bm, bn, bk, tm, tn, .. } = self.tile;
         let [bm, bn, bk, tm, tn] = [bm, bn, bk, tm, tn].map(u64::from);
-        // Values of k that are multiplied, and those that are loaded from shared memory for that: where the next is loaded while
-        // this one is multiplied, there is one too many in the end.
+        // Values of k that are multiplied, and those that are loaded from shared memory for that: where the next is
+        // loaded while this one is multiplied, there is one too many in the end.
         let whole_slices = self.slices * bk;
         let (steps, loaded) = match self.rung {
             Rung::WarpTiled => (whole_slices, whole_slices + u64::from(self.k > 0)),
@@ -70,8 +70,8 @@ impl Launch {
         sums
     }
 
-    /// How a block moves slices of the given shape of a matrix with `matrix_cols` columns: in the widest vectors with which
-    /// all threads carry the same number of them, if the rows of the matrix are whole vectors, else by elements.
+    /// How a block moves slices of the given shape of a matrix with `matrix_cols` columns: in the widest vectors with
+    /// which all threads carry the same number of them, if the rows of the matrix are whole vectors, else by elements.
     fn mover(&self, (rows, cols): (u64, u64), matrix_cols: u64) -> Mover {
         let share = rows * cols / self.threads;
         let mut width = VECTOR / self.element_bytes;
@@ -95,8 +95,8 @@ impl Launch {
         (columns * of_a.width / COLUMNS_TOGETHER).saturating_sub(1)
     }
 
-    /// What a warp stores in one step, and the elements of a thread's vector. Threads lie along the rows of D; each has a
-    /// vector of columns, and as many consecutive rows, of which it stores one a step.
+    /// What a warp stores in one step, and the elements of a thread's vector. Threads lie along the rows of D; each has
+    /// a vector of columns, and as many consecutive rows, of which it stores one a step.
     fn store(&self) -> (Request, u64) {
         let vector = |owned: u32| u64::from(owned).min(VECTOR / self.sum_bytes);
         let (rows, cols) = (vector(self.tile.tm), vector(self.tile.tn));

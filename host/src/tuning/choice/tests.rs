@@ -151,7 +151,8 @@ fn a_kernel_that_is_not_there_for_all_layouts_is_chosen_where_it_is() {
     assert_eq!(chosen, [tall[0], tall[1], "warpgroup_fitted_pair_tn_bf16"]);
 }
 
-/// At a shape by its own times, near it by how those of kernels compare to those of their twins, and else by twins alone.
+/// At a shape by its own times, near it by how those of kernels compare to those of their twins, and else by twins
+/// alone.
 #[test]
 fn other_layouts_have_times_of_their_own() {
     let mut row_major = Table::new(Dtype::Bf16);
@@ -297,8 +298,9 @@ fn recorded_sizes_are_predicted_from_the_others() {
     }
 }
 
-/// How much slower than the fastest the kernels are that would be chosen on some measured shapes if these had not been measured, each predicted from all
-/// others; and on how many of them the chosen one was not measured, since it came later.
+/// How much slower than the fastest the kernels are that would be chosen on some measured shapes if these had not been
+/// measured, each predicted from all others; and on how many of them the chosen one was not measured, since it came
+/// later.
 fn losses_where_left_out(table: &Table, wanted: impl Fn(&Shape) -> bool) -> (Vec<f64>, usize) {
     let loss = |left_out: &Entry| {
         let mut others = Table::new(table.types());
@@ -337,8 +339,8 @@ fn mean(losses: &[f64]) -> f64 {
     losses.iter().sum::<f64>() / losses.len() as f64
 }
 
-/// Each measured shape of the shipped tables predicted from the others, which are farther away than those of most shapes
-/// that are not measured: the choice is close to the fastest there was.
+/// Each measured shape of the shipped tables predicted from the others, which are farther away than those of most
+/// shapes that are not measured: the choice is close to the fastest there was.
 #[test]
 fn shipped_shapes_are_predicted_from_the_others() {
     const MEAN: f64 = 0.02;
@@ -362,8 +364,8 @@ fn shipped_shapes_are_predicted_from_the_others() {
     }
 }
 
-/// Of shapes whose rows are whole vectors the wanted ones, more than `least`, predicted from all others: of both types of half precision, and on average less than
-/// `most` slower than the fastest.
+/// Of shapes whose rows are whole vectors the wanted ones, more than `least`, predicted from all others: of both types
+/// of half precision, and on average less than `most` slower than the fastest.
 fn assert_predicted(wanted: impl Fn(&Shape) -> bool, least: usize, most: f64) {
     for dtype in [Dtype::Bf16, Dtype::F16] {
         for gpu in shipped::gpus() {
@@ -382,16 +384,16 @@ fn assert_predicted(wanted: impl Fn(&Shape) -> bool, least: usize, most: f64) {
     }
 }
 
-/// From square to square the tiles of the last round are shared or are not, and other kernels are the fastest, by up to a quarter: 2176 takes tiles of
-/// 192 columns, 2688 such of 256, and 3200 such of 128.
+/// From square to square the tiles of the last round are shared or are not, and other kernels are the fastest, by up to
+/// a quarter: 2176 takes tiles of 192 columns, 2688 such of 256, and 3200 such of 128.
 #[test]
 fn squares_are_predicted_from_their_neighbours() {
     let square = |shape: &Shape| shape.m == shape.n && shape.n == shape.k;
     assert_predicted(|shape| square(shape) && (1280..=4608).contains(&shape.m), 25, 0.01);
 }
 
-/// Rows of 1000, 2200 or 5000 elements of half precision are slow to fetch, and other tiles the fastest, by up to a half; those of 2400 or 2800 are nearly as fast as
-/// lines.
+/// Rows of 1000, 2200 or 5000 elements of half precision are slow to fetch, and other tiles the fastest, by up to a
+/// half; those of 2400 or 2800 are nearly as fast as lines.
 #[test]
 fn shapes_whose_rows_are_no_whole_lines_are_predicted_from_the_others() {
     let large = |shape: &Shape| shape.m.min(shape.n).min(shape.k) > 500;
@@ -399,7 +401,8 @@ fn shapes_whose_rows_are_no_whole_lines_are_predicted_from_the_others() {
     assert_predicted(|shape| large(shape) && no_lines(shape), 15, 0.022);
 }
 
-/// What a GPU knows of the layouts of a table: all shapes of row-major factors, those of GPUs that are alike, and these of the table.
+/// What a GPU knows of the layouts of a table: all shapes of row-major factors, those of GPUs that are alike, and these
+/// of the table.
 fn model_with<'e>(
     row_major: &Table,
     of_others: &[&Table],
@@ -413,7 +416,8 @@ fn model_with<'e>(
     Model::new(&h200(), &Vec::from_iter(others.chain(own)))
 }
 
-/// How much slower than the fastest the kernels are that a model chooses on measured shapes in some layouts; of those that were measured there.
+/// How much slower than the fastest the kernels are that a model chooses on measured shapes in some layouts; of those
+/// that were measured there.
 fn losses_in_layouts<'e>(
     model: &Model,
     layouts: Layouts,
@@ -435,7 +439,8 @@ fn losses_in_layouts<'e>(
 /// Measured shapes are predicted a part at a time, from all other parts.
 const PARTS: usize = 8;
 
-/// Of other layouts as many shapes as are needed: on those the fastest is chosen, and between them a kernel that is close to it.
+/// Of other layouts as many shapes as are needed: on those the fastest is chosen, and between them a kernel that is
+/// close to it.
 #[test]
 fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
     let mut found = 0;
@@ -470,12 +475,14 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
             let by_all = model_with(row_major, &of_others, layouts, table.entries());
             let by_none = model_with(row_major, &of_others, layouts, std::iter::empty());
             let own = losses_in_layouts(&by_all, layouts, table.entries(), |_| true);
-            // Of a transposed B there are kernels of which row-major factors have none alike. Who has no times of these, of any GPU, does not choose them.
+            // Of a transposed B there are kernels of which row-major factors have none alike. Who has no times of
+            // these, of any GPU, does not choose them.
             let is_told = |kernel: &KernelInfo| {
                 let row_major = twin(kernel, Layouts::NN);
                 !of_others.is_empty() || row_major.is_some_and(|twin| are_alike(twin, kernel))
             };
-            // Shapes that another GPU's tables have for these factors and layouts, whatever the results, and those that this one alone has.
+            // Shapes that another GPU's tables have for these factors and layouts, whatever the results, and those that
+            // this one alone has.
             let tables_of_others = Vec::from_iter(
                 shipped::gpus().filter(|other| *other != gpu).flat_map(shipped::tables),
             );
@@ -503,7 +510,8 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
                 "{kind}: {own:.4}, by others {others:.4}, by none of its own {known:.4} and {new:.4}"
             );
             assert!(own < 0.001, "{kind}: {own:.4}");
-            // Of a transposed B there are layers with any number of tokens among the shapes, each of which says little about the next. With results of f32 no other GPU's times tell of any.
+            // Of a transposed B there are layers with any number of tokens among the shapes, each of which says little
+            // about the next. With results of f32 no other GPU's times tell of any.
             let most = match (layouts, of_others.is_empty()) {
                 (Layouts::NT, false) => [0.017, 0.016, 0.05],
                 (Layouts::NT, true) => [0.018, 0.023, 0.05],
@@ -517,7 +525,8 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
     assert!(found > 0, "nobody has times of other layouts");
 }
 
-/// Kernels for a transposed B whose tiles no row-major factors have are told between measured shapes, too, wherever their twins are.
+/// Kernels for a transposed B whose tiles no row-major factors have are told between measured shapes, too, wherever
+/// their twins are.
 #[test]
 fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
     for gpu in shipped::gpus() {
@@ -554,7 +563,8 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
     }
 }
 
-/// Weights stored a row an output, of which a kernel with few slices on their way reads less at a time than of row-major ones.
+/// Weights stored a row an output, of which a kernel with few slices on their way reads less at a time than of
+/// row-major ones.
 #[test]
 fn few_rows_beside_wide_transposed_weights_have_many_slices_on_their_way() {
     for dtype in [Dtype::Bf16, Dtype::F16] {
@@ -571,8 +581,9 @@ fn few_rows_beside_wide_transposed_weights_have_many_slices_on_their_way() {
     }
 }
 
-/// Weights have a round number of columns, and tokens are any number: tiles fit these, and where they are few so are the rows of tiles, in pairs that share what they have of the weights. Of fewer
-/// tokens they fit the weights, or are 64 of them wide.
+/// Weights have a round number of columns, and tokens are any number: tiles fit these, and where they are few so are
+/// the rows of tiles, in pairs that share what they have of the weights. Of fewer tokens they fit the weights, or are
+/// 64 of them wide.
 #[test]
 fn layers_with_any_number_of_tokens_have_tiles_that_fit_these() {
     for gpu in ["h100", "h200"] {
@@ -595,8 +606,9 @@ fn layers_with_any_number_of_tokens_have_tiles_that_fit_these() {
     }
 }
 
-/// Where all wait for memory kernels are within 1 % on an H100 that are a third apart on an H200, whose memory is faster. Of two that were measured beside the vendor's library
-/// there (`docs/measurements`, 2026-11-26 and 2026-11-27) the slower one is not chosen.
+/// Where all wait for memory kernels are within 1 % on an H100 that are a third apart on an H200, whose memory is
+/// faster. Of two that were measured beside the vendor's library there (`docs/measurements`, 2026-11-26 and 2026-11-27)
+/// the slower one is not chosen.
 #[test]
 fn an_h200_chooses_by_its_own_times_where_memory_is_what_products_wait_for() {
     let device = crate::gpus::find("h200").unwrap().info();
@@ -618,7 +630,8 @@ fn an_h200_chooses_by_its_own_times_where_memory_is_what_products_wait_for() {
     }
 }
 
-/// Of layers that an H100's times are of, kernels that came later were not measured there. What is expected of `warpgroup_fitted128` is 2 % less than what the fastest took; the bench has 7 % more on an H200.
+/// Of layers that an H100's times are of, kernels that came later were not measured there. What is expected of
+/// `warpgroup_fitted128` is 2 % less than what the fastest took; the bench has 7 % more on an H200.
 #[test]
 fn who_was_not_measured_on_a_measured_shape_has_to_be_clearly_faster() {
     for gpu in ["h100", "h200"] {
@@ -667,8 +680,8 @@ fn where_the_cache_is_too_small_a_kernel_is_chosen_that_keeps_pace() {
 
 #[test]
 fn a_lookup_is_quick() {
-    // Once for each shape: later calls find the choice. In multiplications that wait for one another, since machines differ: about twice
-    // what it takes.
+    // Once for each shape: later calls find the choice. In multiplications that wait for one another, since machines
+    // differ: about twice what it takes.
     const MOST: u32 = 4000;
     const LOOKUPS: u32 = 2000;
     let table = imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN));

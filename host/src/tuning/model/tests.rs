@@ -1,4 +1,5 @@
-//! Predictions beside a GPU that does not exist, whose times are known for every shape, and beside tables of a few shapes.
+//! Predictions beside a GPU that does not exist, whose times are known for every shape, and beside tables of a few
+//! shapes.
 
 use super::super::shapes::default_shapes;
 use super::super::table::{
@@ -135,7 +136,8 @@ fn depth_counts_where_rows_and_columns_no_longer_do() {
     assert!(wide.is_none(), "too far away");
 }
 
-/// A shape whose rows are no whole sectors is nearest, and slow for bulk copies: it says little about one with whole lines or sectors.
+/// A shape whose rows are no whole sectors is nearest, and slow for bulk copies: it says little about one with whole
+/// lines or sectors.
 #[test]
 fn bulk_copies_are_predicted_from_rows_of_their_kind() {
     let mut table = Table::new(Dtype::Bf16);
@@ -254,7 +256,8 @@ fn predictions_hold_between_measured_shapes() {
     }
 }
 
-/// Of a GPU with the same multiprocessors, only more or fewer of them, as the versions of an architecture and parts of a GPU have.
+/// Of a GPU with the same multiprocessors, only more or fewer of them, as the versions of an architecture and parts of
+/// a GPU have.
 #[test]
 fn predictions_hold_with_other_counts_of_multiprocessors() {
     let table = imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN));
@@ -268,7 +271,8 @@ fn predictions_hold_with_other_counts_of_multiprocessors() {
     }
 }
 
-/// What a layout takes longer is a ratio: measured on one GPU it holds for another, and between shapes; on the very shape it is the time.
+/// What a layout takes longer is a ratio: measured on one GPU it holds for another, and between shapes; on the very
+/// shape it is the time.
 #[test]
 fn what_other_layouts_take_is_relative_to_row_major_factors() {
     let table = imagined_table(&default_shapes(&h200(), Dtype::F32, Layouts::NN));
@@ -310,7 +314,8 @@ fn what_other_layouts_take_is_relative_to_row_major_factors() {
     }
 }
 
-/// The choice by a model is close to the fastest of the imagined GPU on average, and within 1 % for a share of random sizes, which are multiples of a number.
+/// The choice by a model is close to the fastest of the imagined GPU on average, and within 1 % for a share of random
+/// sizes, which are multiples of a number.
 fn assert_close_to_the_fastest(model: &Model, multiple: u32, least: f64) {
     const SIZES: usize = 4000;
     let rng = &mut rng(1, u64::from(multiple));
@@ -339,8 +344,8 @@ fn assert_close_to_the_fastest(model: &Model, multiple: u32, least: f64) {
     assert!(share(0.01) > least, "{} are within 1 %", share(0.01));
 }
 
-/// Of two kernels with the same times where the cache has room enough the one that keeps pace is expected to be faster where it has not, unless measured
-/// times there say otherwise.
+/// Of two kernels with the same times where the cache has room enough the one that keeps pace is expected to be faster
+/// where it has not, unless measured times there say otherwise.
 #[test]
 fn blocks_that_drift_apart_take_longer_than_where_they_were_measured() {
     let kernels = ["warpgroup_bf16", "warpgroup_pair_bf16"].map(|name| find(name).unwrap());

@@ -1,14 +1,15 @@
-//! Copies of elements of four bytes whose rows become columns: the launch before kernels that are [`Transposed`](crate::prepare::transposed::Transposed).
+//! Copies of elements of four bytes whose rows become columns: the launch before kernels that are
+//! [`Transposed`](crate::prepare::transposed::Transposed).
 //!
-//! A thread takes a square of 4 x 4 elements. It loads 16 bytes of each of four rows, which lie in neighbouring registers, and stores
-//! 16 bytes to each of four rows of the copy, one element of each load: what is transposed is which registers an instruction names.
-//! Eight lanes load a line of the cache of each row, and four store half a line.
+//! A thread takes a square of 4 x 4 elements. It loads 16 bytes of each of four rows, which lie in neighbouring
+//! registers, and stores 16 bytes to each of four rows of the copy, one element of each load: what is transposed is
+//! which registers an instruction names. Eight lanes load a line of the cache of each row, and four store half a line.
 //!
-//! Rows that begin anywhere, and the ends of rows, are loaded element by element. The rows of the copy are aligned and have room for whole
-//! vectors; what of them lies behind the last row of what is stored becomes zero, or is left alone.
+//! Rows that begin anywhere, and the ends of rows, are loaded element by element. The rows of the copy are aligned and
+//! have room for whole vectors; what of them lies behind the last row of what is stored becomes zero, or is left alone.
 //!
-//! It is a launch of its own, since it needs half of the registers: all loads of a factor of 4 MB are then in flight at once. Where one factor is
-//! transposed and the other only needs other rows it copies both, that one as it lies.
+//! It is a launch of its own, since it needs half of the registers: all loads of a factor of 4 MB are then in flight at
+//! once. Where one factor is transposed and the other only needs other rows it copies both, that one as it lies.
 
 use super::{Repack, THREADS};
 use cuda_std::device_inline;

@@ -7,7 +7,8 @@ use half::f16;
 /// What low halves are multiplied by: then they are as large as high ones, and have as many places.
 pub const LOW_FACTOR: f32 = (1 << 11) as f32;
 
-/// Exponent of a line's largest element once it is multiplied: half of what f16 has room for, so that rounding does not reach the end.
+/// Exponent of a line's largest element once it is multiplied: half of what f16 has room for, so that rounding does not
+/// reach the end.
 const LARGEST: i32 = 14;
 
 /// The part of itself that an ordinary element loses of which there is one half alone.
@@ -72,8 +73,8 @@ impl Line {
     }
 }
 
-/// `value * 2^exponent`, for exponents down to -252 and up to 254: by two factors, since one alone need not be an f32. It is exact where the result is a normal
-/// number.
+/// `value * 2^exponent`, for exponents down to -252 and up to 254: by two factors, since one alone need not be an f32.
+/// It is exact where the result is a normal number.
 #[device_inline]
 pub fn scaled(value: f32, exponent: i32) -> f32 {
     let half = exponent >> 1;
@@ -87,7 +88,8 @@ pub(crate) fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((exponent + BIAS) as u32) << (f32::MANTISSA_DIGITS - 1))
 }
 
-/// Both halves of an element that has been multiplied, the low one zero where `HALVES` is 1, and whether they lack more than such a part of it.
+/// Both halves of an element that has been multiplied, the low one zero where `HALVES` is 1, and whether they lack more
+/// than such a part of it.
 #[device_inline]
 pub(super) fn halves<const HALVES: u32>(x: f32, tolerance: f32) -> ([f16; 2], bool) {
     let high = f16::narrow(x);
@@ -113,7 +115,8 @@ pub(super) fn magnitude(x: f32) -> u32 {
     if bits < INFINITE { bits } else { 0 }
 }
 
-/// Whether these are the bits of a number, without its sign, that is smaller than the smallest normal one, and not zero.
+/// Whether these are the bits of a number, without its sign, that is smaller than the smallest normal one, and not
+/// zero.
 #[device_inline]
 pub(super) fn is_subnormal(magnitude: u32) -> bool {
     magnitude.wrapping_sub(1) < f32::MIN_POSITIVE.to_bits() - 1

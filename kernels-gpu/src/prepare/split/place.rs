@@ -7,20 +7,21 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::{device_inline, hint, thread};
 use half::f16;
 
-/// Columns of halves that are written, those behind the end of a row as zeros: whole chunks, as warps take them to shared memory
-/// ([`crate::warp::panels`]).
+/// Columns of halves that are written, those behind the end of a row as zeros: whole chunks, as warps take them to
+/// shared memory ([`crate::warp::panels`]).
 pub const fn written(cols: u32) -> u32 {
     cols.next_multiple_of(CHUNK as u32)
 }
 
-/// What kernels know of a factor besides its maps: its lines, and in the place of a leading dimension, which lines do not have, where the halves of
-/// the first product begin.
+/// What kernels know of a factor besides its maps: its lines, and in the place of a leading dimension, which lines do
+/// not have, where the halves of the first product begin.
 pub const fn reference(halves: GlobalPtr<f16>, lines: GlobalPtr<i16>) -> MatrixRef<f16> {
     MatrixRef { data: lines.cast(), ld: halves.address() }
 }
 
-/// The high and the low halves of a factor of the running block's product, for kernels that have no maps, by what they know of it:
-/// [`reference()`] and the lines from one product to the next, none where all products share them. `shape` is the factor's as it is stored.
+/// The high and the low halves of a factor of the running block's product, for kernels that have no maps, by what they
+/// know of it: [`reference()`] and the lines from one product to the next, none where all products share them. `shape`
+/// is the factor's as it is stored.
 #[device_inline]
 pub fn halves_of_block(
     of_factor: MatrixRef<f16>,

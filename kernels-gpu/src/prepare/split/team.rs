@@ -37,7 +37,8 @@ pub(super) struct Team {
     warps: (u32, u32),
 }
 
-/// Lines along rows, from line `first` on, as many as a block has, in vectors of `vector` elements, `together` at a time.
+/// Lines along rows, from line `first` on, as many as a block has, in vectors of `vector` elements, `together` at a
+/// time.
 #[device_inline]
 pub(super) fn along(
     first: u32,
@@ -90,7 +91,8 @@ impl Team {
     /// The largest of all values for each line.
     ///
     /// # Safety
-    /// All threads of the block get here, and not twice with the same room, which has a word for each value of each thread.
+    /// All threads of the block get here, and not twice with the same room, which has a word for each value of each
+    /// thread.
     #[device_inline]
     pub unsafe fn largest<const L: usize>(
         &self,

@@ -98,7 +98,8 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
     /// Reads the fragments that the products of a slice begin with.
     ///
     /// # Safety
-    /// All lanes of the warp call it together; the panels are written, and nobody writes them before the slice has been multiplied.
+    /// All lanes of the warp call it together; the panels are written, and nobody writes them before the slice has been
+    /// multiplied.
     #[device_inline]
     #[track_caller]
     pub unsafe fn begin(&mut self, panels: [Panels; 2]) {
@@ -110,7 +111,8 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
         }
     }
 
-    /// Adds the products of the slice that has been begun, and begins the next one, if `next` gives its panels, on the way.
+    /// Adds the products of the slice that has been begun, and begins the next one, if `next` gives its panels, on the
+    /// way.
     ///
     /// # Safety
     /// As for [`Slices::multiply`](crate::warp::pipeline::Slices::multiply).
@@ -133,8 +135,8 @@ impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usiz
         }
     }
 
-    /// Adds the products of the `i`-th 16 rows of A: those of low halves to their sums, those of high ones to sums that begin at zero, which
-    /// are then added to the thread's own.
+    /// Adds the products of the `i`-th 16 rows of A: those of low halves to their sums, those of high ones to sums that
+    /// begin at zero, which are then added to the thread's own.
     ///
     /// # Safety
     /// All lanes of the warp call it together.

@@ -1,20 +1,23 @@
 //! Sums of one warpgroup's products of halves, on their way to those of f32.
 //!
-//! Threads take over every 32 values of k what tensor cores have added up of the high halves, two instructions. There are two ways from there.
+//! Threads take over every 32 values of k what tensor cores have added up of the high halves, two instructions. There
+//! are two ways from there.
 //!
 //! | | registers of a thread, for each of its sums | high halves | then |
 //! |---|---:|---|---|
 //! | [`InOneStep`] | 3 | 32 of k in one sum | are added to the sums |
 //! | [`InTwoSteps`] | 5, so that tiles have 64 columns | 16 of k each in two sums | are added to *recent* sums, and these to the sums every 64 of k, while what rounding takes from them is kept for the next time |
 //!
-//! With one step both errors grow. The fewer products tensor cores add up, the less they cut off, always in the direction of zero: from the second
-//! instruction on the sum so far decides which bits of 16 products count. But the sums of threads are rounded the more often, and the error of that grows with the root of
-//! `k`. With 32 both are about as large at a depth of 1024, and 16 is worse from there on. (On uniform data in \[0, 1), in norm, in parts of 1e-7: 1.0, 1.2 and 1.7 at 512, 1024 and
-//! 4096 with 32, and 1.0, 1.2 and 2.2 with 16.)
+//! With one step both errors grow. The fewer products tensor cores add up, the less they cut off, always in the
+//! direction of zero: from the second instruction on the sum so far decides which bits of 16 products count. But the
+//! sums of threads are rounded the more often, and the error of that grows with the root of `k`. With 32 both are about
+//! as large at a depth of 1024, and 16 is worse from there on. (On uniform data in \[0, 1), in norm, in parts of 1e-7:
+//! 1.0, 1.2 and 1.7 at 512, 1024 and 4096 with 32, and 1.0, 1.2 and 2.2 with 16.)
 //!
-//! With recent sums, which are small, hardly anything is lost by adding to them often. And what is lost when they are added to the sum can be
-//! known: `next = sum + recent` leaves out `recent - (next - sum)`, without error where the sum is the larger one (T. J. Dekker, "A Floating-Point Technique for
-//! Extending the Available Precision", 1971). With that the recent sums begin anew (W. Kahan, "Further remarks on reducing truncation errors", 1965, does so for single
+//! With recent sums, which are small, hardly anything is lost by adding to them often. And what is lost when they are
+//! added to the sum can be known: `next = sum + recent` leaves out `recent - (next - sum)`, without error where the sum
+//! is the larger one (T. J. Dekker, "A Floating-Point Technique for Extending the Available Precision", 1971). With
+//! that the recent sums begin anew (W. Kahan, "Further remarks on reducing truncation errors", 1965, does so for single
 //! numbers). So the error does not grow with the depth: 0.5 at all of these. It costs 7 % of the speed.
 
 use super::{BK, PROMOTED, Slice};
@@ -89,8 +92,8 @@ impl<S: Steps, const N: usize> Products<S, N> {
     #[device_inline]
     #[track_caller]
     pub unsafe fn clear(&mut self) {
-        // Low ones not by a flag of their first instruction, as high ones: then they would keep their registers from one tile to the next.
-        // SAFETY: as promised by the caller.
+        // Low ones not by a flag of their first instruction, as high ones: then they would keep their registers from
+        // one tile to the next. SAFETY: as promised by the caller.
         for_each_register!(N, I, unsafe { self.low.set::<I>(0.0) });
         if let Some(recent) = &mut self.recent {
             // SAFETY: as promised by the caller.
@@ -98,8 +101,8 @@ impl<S: Steps, const N: usize> Products<S, N> {
         }
     }
 
-    /// Begins to add up the products of the `part`-th [`PROMOTED`] values of k of a slice, those of high halves first: of 64 rows of A, from the `row`-th
-    /// of its panels on, and all columns of B. Sums of high halves begin anew.
+    /// Begins to add up the products of the `part`-th [`PROMOTED`] values of k of a slice, those of high halves first:
+    /// of 64 rows of A, from the `row`-th of its panels on, and all columns of B. Sums of high halves begin anew.
     ///
     /// # Safety
     /// As for [`WarpgroupTile::begin_products`].
@@ -155,8 +158,9 @@ impl<S: Steps, const N: usize> Products<S, N> {
         }
     }
 
-    /// Adds half of the recent sums, where there are some, to those of the threads, those of this `parity`; what rounding takes from them is recent afterwards.
-    /// Products may be under way. It is half of them, for there are other additions to do, and all are to take as long in each part of a slice.
+    /// Adds half of the recent sums, where there are some, to those of the threads, those of this `parity`; what
+    /// rounding takes from them is recent afterwards. Products may be under way. It is half of them, for there are
+    /// other additions to do, and all are to take as long in each part of a slice.
     ///
     /// # Safety
     /// As for [`WarpgroupTile::set`], whatever products are under way.

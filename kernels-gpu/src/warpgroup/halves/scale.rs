@@ -1,11 +1,13 @@
 //! Powers of two that rows of A and columns of B were multiplied by, taken out of finished sums.
 //!
-//! A lane has sums in a quarter of the columns, those which all lanes of its kind have, so that each exponent of a column would be loaded eight times. Instead
-//! a warp loads those of all columns once, each lane some of them, and lanes pass them on.
+//! A lane has sums in a quarter of the columns, those which all lanes of its kind have, so that each exponent of a
+//! column would be loaded eight times. Instead a warp loads those of all columns once, each lane some of them, and
+//! lanes pass them on.
 //!
-//! A sum is multiplied by a factor of its row and one of its column, of which first the product is made: one after the other a large row would make a sum infinite before its small column makes it
-//! finite again. Powers of two of lines with less than 2^-49 or more than 2^77 at most are
-//! too large or too small for that: where there are some all are taken out in two rounds, half of each exponent at a time. Nothing is rounded but the result.
+//! A sum is multiplied by a factor of its row and one of its column, of which first the product is made: one after the
+//! other a large row would make a sum infinite before its small column makes it finite again. Powers of two of lines
+//! with less than 2^-49 or more than 2^77 at most are too large or too small for that: where there are some all are
+//! taken out in two rounds, half of each exponent at a time. Nothing is rounded but the result.
 
 use super::LANES_OF_ROW;
 use crate::params::{GemmParams, MatrixRef};
@@ -27,9 +29,11 @@ const COLS_OF_WARP: usize = 2 * warp::WARP_SIZE as usize;
 /// The most columns that a tile has, in [`COLS_OF_WARP`].
 const PAIRS: usize = 256 / COLS_OF_WARP;
 
-/// The largest exponent, and with the other sign the smallest, by whose power of two a sum can be divided in one round: the product of two such is a normal number. So is that of two powers of half the
-/// largest exponents there are, and one of half the smallest is subnormal or zero only where the result is zero. Sums are multiples of 2^-59 and, with any depth, below 2^62: after the first
-/// of two rounds they are between what they were and the result, and if that has rounded them the second leaves zero.
+/// The largest exponent, and with the other sign the smallest, by whose power of two a sum can be divided in one round:
+/// the product of two such is a normal number. So is that of two powers of half the largest exponents there are, and
+/// one of half the smallest is subnormal or zero only where the result is zero. Sums are multiples of 2^-59 and, with
+/// any depth, below 2^62: after the first of two rounds they are between what they were and the result, and if that has
+/// rounded them the second leaves zero.
 const NEAR: i32 = 63;
 
 /// Exponents of two neighbouring columns, in the lower and the upper half.
@@ -48,7 +52,8 @@ impl Pair {
     }
 }
 
-/// Divides sums by the powers of two that their rows of A and columns of B were multiplied by. Those of a warpgroup begin at `origin`.
+/// Divides sums by the powers of two that their rows of A and columns of B were multiplied by. Those of a warpgroup
+/// begin at `origin`.
 ///
 /// # Safety
 /// As for [`Powers::load`] and [`Powers::divide`].
@@ -63,7 +68,8 @@ pub(crate) unsafe fn divide<const N: usize, E>(
     unsafe { Powers::<N>::load(p, origin).divide(sums) }
 }
 
-/// The powers of two of a lane's rows and of its warp's `N` columns: to be loaded while there is something else to wait for.
+/// The powers of two of a lane's rows and of its warp's `N` columns: to be loaded while there is something else to wait
+/// for.
 #[derive(Clone, Copy)]
 pub(crate) struct Powers<const N: usize> {
     /// Exponents of this lane's upper row and lower row.

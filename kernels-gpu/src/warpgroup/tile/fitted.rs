@@ -1,8 +1,10 @@
 //! What is different where a tile [fits](crate::warpgroup::fit): it may have fewer columns than there are accumulators.
 //!
-//! Instructions multiply its columns alone. Where it may have more than two parts the first two of a piece are whole, and leave as those of any tile; to put all of the rest through the epilogue is
-//! quicker than to ask which of it there is. Of what is [parked](Parked) whole parts wait, what is left of one leaves at once, and columns
-//! behind those of the tile are forgotten. Where A and B are [swapped](crate::swapped) columns of a tile are rows of D, and what is left of a part waits too.
+//! Instructions multiply its columns alone. Where it may have more than two parts the first two of a piece are whole,
+//! and leave as those of any tile; to put all of the rest through the epilogue is quicker than to ask which of it there
+//! is. Of what is [parked](Parked) whole parts wait, what is left of one leaves at once, and columns behind those of
+//! the tile are forgotten. Where A and B are [swapped](crate::swapped) columns of a tile are rows of D, and what is
+//! left of a part waits too.
 
 use super::store::turns_of_part;
 use super::{Parked, WarpgroupTile};
@@ -48,8 +50,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         begin!(80 96 112 128 144 160 176 192 208 224 240 256);
     }
 
-    /// Adds the products of so many slices more of `cols` columns, whose panels are in the stages that the ring gives next: a loop for each width, since to find the
-    /// instructions of a width for each slice anew takes as long as some of them multiply. Those of the last are still under way then.
+    /// Adds the products of so many slices more of `cols` columns, whose panels are in the stages that the ring gives
+    /// next: a loop for each width, since to find the instructions of a width for each slice anew takes as long as some
+    /// of them multiply. Those of the last are still under way then.
     ///
     /// # Safety
     /// As for [`begin_products_of_cols`](Self::begin_products_of_cols), for each slice; there has been one before.
@@ -72,7 +75,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
             ($($cols:literal)*) => {
                 match cols {
                     $($cols if const { has_width(N, $cols) } => for _ in 0..slices {
-                        // SAFETY: as promised by the caller; a stage is given back when its products have been waited for.
+                        // SAFETY: as promised by the caller; a stage is given back when its products have been waited
+                        // for.
                         unsafe {
                             let (a, b) = panels(ring.wait_full());
                             self.begin_products_of::<$cols, T, A, B, BK>(a, b, false);

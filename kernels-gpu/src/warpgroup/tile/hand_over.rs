@@ -18,8 +18,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// Leaves the sums in the workspace and says so. `barrier` is one of all threads that multiply.
     ///
     /// # Safety
-    /// All those threads get here together, all products have been waited for; the workspace has room for the block's sums, and nobody else
-    /// writes there.
+    /// All those threads get here together, all products have been waited for; the workspace has room for the block's
+    /// sums, and nobody else writes there.
     #[device_inline]
     #[track_caller]
     pub unsafe fn leave<K: GemmKernel<Element: Element<Acc = f32>>>(

@@ -1,8 +1,9 @@
 //! The last parts of a tile on their way to D, in registers while the next tile is multiplied.
 //!
-//! An [outbox] has room for two parts. Who has more to send waits until hardware has read the first of them, for longer than all instructions of an
-//! epilogue take, and nobody multiplies meanwhile. So the third and the fourth part stay where they are, packed into half as many registers as
-//! their sums had, and leave when the next tile's products are under way:
+//! An [outbox] has room for two parts. Who has more to send waits until hardware has read the first of them, for longer
+//! than all instructions of an epilogue take, and nobody multiplies meanwhile. So the third and the fourth part stay
+//! where they are, packed into half as many registers as their sums had, and leave when the next tile's products are
+//! under way:
 //!
 //! ```text
 //! products   ..  last |                          | 0 | 1 | 2 | 3 ..    the next tile
@@ -60,8 +61,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         outbox::ROOMS * turns_of_part::<D>()
     }
 
-    /// Sends what is left of a warp's part of D, of a tile of `cols` columns where it [fits](crate::warpgroup::fit): then whole parts, or, where A and B are
-    /// [swapped](crate::swapped), what there is of any. Columns behind those of the tile are forgotten.
+    /// Sends what is left of a warp's part of D, of a tile of `cols` columns where it [fits](crate::warpgroup::fit):
+    /// then whole parts, or, where A and B are [swapped](crate::swapped), what there is of any. Columns behind those of
+    /// the tile are forgotten.
     ///
     /// # Safety
     /// All lanes of the warp get here together. D is valid for the shape in `params`.
@@ -85,7 +87,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
                 if const { Self::first_parked::<D>() + $i < Self::TURNS }
                     && (const { !FITS } || (Self::first_parked::<D>() + $i) / turns < parts)
                 {
-                    // SAFETY: as promised by the caller; only of a mapped D parts are left. A part is sent when all of its turns have been written.
+                    // SAFETY: as promised by the caller; only of a mapped D parts are left. A part is sent when all of
+                    // its turns have been written.
                     unsafe {
                         if $i % turns == 0 {
                             outbox.wait();

@@ -10,11 +10,12 @@
 //!
 //! Where a thread has [many sums](WarpgroupTile::HAS_MANY_SUMS) GELU is all written out, too, and no part waits.
 //!
-//! All that is said of D in half precision. Of f32 GELU by tanh takes 12 instructions, and the exact one is any other; lanes store results [themselves](WarpgroupTile::is_stored_directly) where
-//! tiles fit (`directly.rs`).
+//! All that is said of D in half precision. Of f32 GELU by tanh takes 12 instructions, and the exact one is any other;
+//! lanes store results [themselves](WarpgroupTile::is_stored_directly) where tiles fit (`directly.rs`).
 //!
-//! Where all is written out (`written_out.rs`, and `in_halves.rs` for one half of the sums) nothing but the sums depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as
-//! much as it is long: a jump to the sums and one to the activation, each of which waits for where to, and what the sums are copied to.
+//! Where all is written out (`written_out.rs`, and `in_halves.rs` for one half of the sums) nothing but the sums
+//! depends on what is known at run time. One copy (`in_one_copy.rs`) costs twice as much as it is long: a jump to the
+//! sums and one to the activation, each of which waits for where to, and what the sums are copied to.
 //!
 //! This file chooses the way, and says where parts of D lie.
 
@@ -38,8 +39,8 @@ const HALF: u32 = 4;
 /// A lane's sums of [`pairs::COLS`] columns.
 const OF_TURN: usize = pairs::ROWS * pairs::PAIRS * 2;
 
-/// A lane's sums of the `$turn`-th [`pairs::COLS`] columns, each multiplied by a factor and added to its addend, for code in which
-/// reading them is safe. A macro, since registers have names and no indices.
+/// A lane's sums of the `$turn`-th [`pairs::COLS`] columns, each multiplied by a factor and added to its addend, for
+/// code in which reading them is safe. A macro, since registers have names and no indices.
 macro_rules! scaled {
     ($sums:expr, $turn:literal, $factor:expr, $addends:expr) => {
         [
@@ -80,8 +81,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
     /// Puts the sums through the epilogue and stores what lies in D, where the warpgroup's part begins at `origin`.
     ///
     /// # Safety
-    /// All lanes of the warp get here together; all products have been waited for. D and the epilogue's operands are valid for
-    /// the shapes in `params`, and `fetched` is what has been [fetched](Self::fetch) for the same part.
+    /// All lanes of the warp get here together; all products have been waited for. D and the epilogue's operands are
+    /// valid for the shapes in `params`, and `fetched` is what has been [fetched](Self::fetch) for the same part.
     #[device_inline]
     #[track_caller]
     pub unsafe fn store<T: Element, E: Epilogue<D>, D: Outgoing>(
@@ -98,8 +99,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         }
     }
 
-    /// [`store`](Self::store), which may leave what the outbox has no room for [to be sent](Self::send_parked) later. Of a tile that
-    /// [fits](crate::warpgroup::fit) `params` have no columns behind its own, and what is left may [lie there](Self::send_rest).
+    /// [`store`](Self::store), which may leave what the outbox has no room for [to be sent](Self::send_parked) later.
+    /// Of a tile that [fits](crate::warpgroup::fit) `params` have no columns behind its own, and what is left may [lie
+    /// there](Self::send_rest).
     ///
     /// # Safety
     /// As for [`store`](Self::store).
@@ -168,8 +170,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         Parked::nothing()
     }
 
-    /// Whether lanes store their elements of D themselves, and nothing leaves through an outbox (`directly.rs`): of f32, in tiles that fit, which need not end with
-    /// a part, and may be swapped; and of any that are narrower than a part.
+    /// Whether lanes store their elements of D themselves, and nothing leaves through an outbox (`directly.rs`): of
+    /// f32, in tiles that fit, which need not end with a part, and may be swapped; and of any that are narrower than a
+    /// part.
     pub const fn is_stored_directly<D: Outgoing, const FITS: bool>() -> bool {
         FITS && !D::IS_PARKED || Self::IS_NARROW
     }
@@ -179,8 +182,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         (Self::PIECES * N.div_ceil(outbox::cols::<D>())) as u32
     }
 
-    /// Where the piece begins in which the `turn`-th [`pairs::COLS`] columns are, of the pieces of a part that begins at `origin`; and how many
-    /// such come before in that piece.
+    /// Where the piece begins in which the `turn`-th [`pairs::COLS`] columns are, of the pieces of a part that begins
+    /// at `origin`; and how many such come before in that piece.
     #[device_inline]
     fn in_piece(origin: Origin, turn: u32) -> (Origin, u32) {
         if const { Self::PIECES == 1 } {
@@ -190,7 +193,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         (Origin { row, ..origin }, turn % Self::TURNS_OF_PIECE)
     }
 
-    /// Vectors that have been fetched for the first piece of parts that begin at `origin`, for the second: where operands are swapped it is of other columns of D.
+    /// Vectors that have been fetched for the first piece of parts that begin at `origin`, for the second: where
+    /// operands are swapped it is of other columns of D.
     ///
     /// # Safety
     /// As for [`store`](Self::store).
@@ -206,7 +210,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         vectors.map(|_| unsafe { params.epilogue.fetch_vectors(&at) })
     }
 
-    /// Where the part begins that the `turn`-th [`pairs::COLS`] columns belong to, of the parts of a warp that begin at `origin`.
+    /// Where the part begins that the `turn`-th [`pairs::COLS`] columns belong to, of the parts of a warp that begin at
+    /// `origin`.
     #[device_inline]
     pub(super) fn part_at<D>(origin: Origin, turn: u32) -> Origin {
         let (piece, turn_of_piece) = Self::in_piece(origin, turn);
@@ -240,7 +245,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         N.is_multiple_of(outbox::cols::<D>())
     }
 
-    /// Sends the part of a mapped D that has been written: of a tile that [fits](crate::warpgroup::fit) what lies before the last of its columns.
+    /// Sends the part of a mapped D that has been written: of a tile that [fits](crate::warpgroup::fit) what lies
+    /// before the last of its columns.
     ///
     /// # Safety
     /// As for [`Outbox::send`]; of a tile that fits `params` have no columns behind its own.
@@ -316,8 +322,9 @@ fn is_brought<C: Addend<D>, T: Element, E: Epilogue<D>, D: Outgoing>(
 /// No addends.
 const NO_ADDENDS: Pairs<f32> = [[[0.0; 2]; pairs::PAIRS]; pairs::ROWS];
 
-/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece, times a scale: zeros where nothing has been fetched. It is the same for
-/// both of the lane's rows, or, where these are columns of D, for all in each of them.
+/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns of a piece, times a scale: zeros where
+/// nothing has been fetched. It is the same for both of the lane's rows, or, where these are columns of D, for all in
+/// each of them.
 ///
 /// # Safety
 /// As for [`FetchedVectors::of_turn`].
@@ -338,8 +345,8 @@ unsafe fn addends_of<D: Outgoing, O: Operands>(
     }
 }
 
-/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns: as [`addends_of`], and C times its factor, if there is one. A function and no closure, which the
-/// compiler does not write out wherever it is called.
+/// What is added to this lane's sums of the `turn`-th [`pairs::COLS`] columns: as [`addends_of`], and C times its
+/// factor, if there is one. A function and no closure, which the compiler does not write out wherever it is called.
 ///
 /// # Safety
 /// As for [`addends_of`] and [`Addend::of_turn`].

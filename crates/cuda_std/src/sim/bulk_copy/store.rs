@@ -136,8 +136,8 @@ pub(crate) fn bulk_wait_group(newest: usize, place: Place) {
     groups.drain(..old).flatten().for_each(|store| store.write());
 }
 
-/// Lets the stores of a thread that has returned reach global memory. It must have waited until they have read shared memory, which
-/// is gone when the block ends.
+/// Lets the stores of a thread that has returned reach global memory. It must have waited until they have read shared
+/// memory, which is gone when the block ends.
 pub(in crate::sim) fn end_thread(worker: &mut Worker, thread: usize) -> Result<(), SimError> {
     let StoreQueue { groups, open } = std::mem::take(&mut worker.threads[thread].stores);
     for store in groups.into_iter().flatten().chain(open) {

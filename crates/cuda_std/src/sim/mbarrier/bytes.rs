@@ -108,8 +108,8 @@ pub(super) unsafe fn expect(
     }
 }
 
-/// Checks that a bulk load of the running thread may name an mbarrier of the block of `owner`, and that its bytes belong to the phase under
-/// way in whatever order the threads run.
+/// Checks that a bulk load of the running thread may name an mbarrier of the block of `owner`, and that its bytes
+/// belong to the phase under way in whatever order the threads run.
 ///
 /// # Safety
 /// As for [`object`].

@@ -9,8 +9,8 @@ use crate::sim::fault::{AccessKind, FaultKind, SimError};
 use crate::sim::worker::{State, Worker};
 use std::ops::Range;
 
-/// Makes those of some waiting threads ready whose phase is over, or is as soon as copies arrive, and says whether there
-/// were any. A thread waits even where it need not, so that the lanes of its warp go on together.
+/// Makes those of some waiting threads ready whose phase is over, or is as soon as copies arrive, and says whether
+/// there were any. A thread waits even where it need not, so that the lanes of its warp go on together.
 pub(in crate::sim) fn release(
     worker: &mut Worker,
     threads: Range<usize>,
@@ -84,7 +84,8 @@ pub(in crate::sim) fn check_waits(worker: &Worker) -> Result<(), SimError> {
     Err(fault(worker, thread, wait, FaultKind::MbarrierDeadlock { missing }, message))
 }
 
-/// Checks that nothing that a block's mbarriers are going to be told of is under way when its threads have all returned.
+/// Checks that nothing that a block's mbarriers are going to be told of is under way when its threads have all
+/// returned.
 pub(in crate::sim) fn check_end(worker: &Worker) -> Result<(), SimError> {
     let ends = |issuer: usize, place: Place, work: &str| {
         let issuer = coordinates(issuer as u64, worker.block_dim);

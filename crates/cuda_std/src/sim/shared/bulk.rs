@@ -23,8 +23,8 @@ impl SharedMemory {
         checked
     }
 
-    /// Begins a bulk load to an aligned range, which comes after all earlier writes only where those have been fenced; else as
-    /// [`begin_copy`](Self::begin_copy).
+    /// Begins a bulk load to an aligned range, which comes after all earlier writes only where those have been fenced;
+    /// else as [`begin_copy`](Self::begin_copy).
     pub(in crate::sim) fn begin_load(
         &mut self,
         address: u32,

@@ -39,7 +39,8 @@ impl Region {
         self.in_flight.check(offset, bytes)
     }
 
-    /// Fails where a write to an aligned range meets what runs in the background, an mbarrier, or what other blocks have read.
+    /// Fails where a write to an aligned range meets what runs in the background, an mbarrier, or what other blocks
+    /// have read.
     #[inline(always)]
     pub(super) fn ready(
         &mut self,

@@ -11,8 +11,8 @@ use crate::sim::violation::{Violation, describe};
 use crate::sim::worker::{Worker, current, raise};
 use crate::wgmma::Operand;
 
-/// Where the simulator keeps the bits of an address that a descriptor has no room for: its shared memory is larger than that of
-/// a GPU, and the manual leaves these bits open.
+/// Where the simulator keeps the bits of an address that a descriptor has no room for: its shared memory is larger than
+/// that of a GPU, and the manual leaves these bits open.
 const HIGH_BIT: u32 = 52;
 const HIGH_BITS: u32 = 10;
 

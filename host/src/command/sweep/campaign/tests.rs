@@ -206,8 +206,8 @@ fn counts_need_no_samples() {
     assert!(campaign.pending(SIZE).is_empty());
 }
 
-/// Whenever the loop is stopped, what is on disk then can be continued to the same number of samples, and what had all of
-/// its samples is not run again.
+/// Whenever the loop is stopped, what is on disk then can be continued to the same number of samples, and what had all
+/// of its samples is not run again.
 #[test]
 fn a_stopped_campaign_continues_where_it_was() {
     let seconds = [QUICK, SLOW, 2.0 * QUICK];

@@ -1,8 +1,10 @@
-//! D of f32 in tiles that [fit](crate::warpgroup::fit), and any D in tiles of [few of its rows](WarpgroupTile::IS_NARROW): lanes store their pairs themselves.
+//! D of f32 in tiles that [fit](crate::warpgroup::fit), and any D in tiles of [few of its
+//! rows](WarpgroupTile::IS_NARROW): lanes store their pairs themselves.
 //!
-//! Four lanes have 32 bytes of a row together, a whole sector of the L2 cache, and a warp eight such with each store. Where A and B are
-//! [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each. Parts that leave through an outbox are faster by 3 to 12 %, which copies whole rows of
-//! 128 bytes while the warp goes on (H200); but they would write behind the last column of a tile that fits, where the next one begins.
+//! Four lanes have 32 bytes of a row together, a whole sector of the L2 cache, and a warp eight such with each store.
+//! Where A and B are [swapped](crate::swapped) eight lanes have 32 bytes of a row together, one element each. Parts
+//! that leave through an outbox are faster by 3 to 12 %, which copies whole rows of 128 bytes while the warp goes on
+//! (H200); but they would write behind the last column of a tile that fits, where the next one begins.
 
 use super::{HALF, NO_C, OF_TURN, addends_and_c, addends_of, is_brought};
 use crate::element::Element;
@@ -58,8 +60,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         }
     }
 
-    /// The same for an epilogue in which nothing but the sums depends on what is known at run time, with GELU, by tanh or the exact one, or without: as
-    /// [`store_written_out`](Self::store_written_out).
+    /// The same for an epilogue in which nothing but the sums depends on what is known at run time, with GELU, by tanh
+    /// or the exact one, or without: as [`store_written_out`](Self::store_written_out).
     ///
     /// # Safety
     /// As for [`store_directly`](Self::store_directly); `origin` is that of the warp's part.
@@ -204,7 +206,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
 #[device_inline]
 fn gelu_of_row<D: Outgoing, const BY_TANH: bool>(row: &mut [[f32; 2]; pairs::PAIRS]) {
     const VALUES: usize = 2 * pairs::PAIRS;
-    // A branch, which is always taken: ptxas works on all values between two of them at once, and where sums are many spills for that.
+    // A branch, which is always taken: ptxas works on all values between two of them at once, and where sums are many
+    // spills for that.
     if hint::opaque(0) == 0 {
         let mut values = [0.0; VALUES];
         values.copy_from_slice(row.as_flattened());

@@ -1,4 +1,5 @@
-//! A mapped D and a long epilogue, of large tiles: code written out for one half of the sums, to which the other half is moved.
+//! A mapped D and a long epilogue, of large tiles: code written out for one half of the sums, to which the other half
+//! is moved.
 
 use super::{HALF, NO_ADDENDS, OF_TURN, addends_of, turns_of_part};
 use crate::element::Element;
@@ -14,9 +15,10 @@ use core::mem::replace;
 use cuda_std::{device_inline, hint, unroll};
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
-    /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the other half is moved: a
-    /// multiprocessor's instruction cache has no room for all of an epilogue like GELU beside the loop, and instructions that are not there
-    /// take longer than those that move. The second half is parked, where results may be, and the first leaves before it is worked out.
+    /// [`store_written_out`](Self::store_written_out) by one copy of the code for a half of the sums, to which the
+    /// other half is moved: a multiprocessor's instruction cache has no room for all of an epilogue like GELU beside
+    /// the loop, and instructions that are not there take longer than those that move. The second half is parked, where
+    /// results may be, and the first leaves before it is worked out.
     ///
     /// # Safety
     /// As for [`store_written_out`](Self::store_written_out). There are twice as many turns as [`HALF`].

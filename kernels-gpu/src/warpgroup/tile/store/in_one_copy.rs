@@ -16,8 +16,9 @@ use cuda_std::device_inline;
 use cuda_std::hint;
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
-    /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on [`pairs::COLS`] of them
-    /// at a time. What it needs for the next ones is fetched meanwhile, unless it is a C that is brought.
+    /// [`store`](Self::store) for any epilogue and any D: one copy of the epilogue's code for all columns, on
+    /// [`pairs::COLS`] of them at a time. What it needs for the next ones is fetched meanwhile, unless it is a C that
+    /// is brought.
     ///
     /// # Safety
     /// As for [`store`](Self::store); `origin` is that of the warp's part.
@@ -87,8 +88,8 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         unsafe { params.epilogue.fetch(&Self::pairs_at(params.m, params.n, origin, 0)) }
     }
 
-    /// The values of D of the `turn`-th [`pairs::COLS`] columns, for which vectors have been fetched, and, unless C is brought, its elements. Those of the next turn are fetched
-    /// meanwhile.
+    /// The values of D of the `turn`-th [`pairs::COLS`] columns, for which vectors have been fetched, and, unless C is
+    /// brought, its elements. Those of the next turn are fetched meanwhile.
     ///
     /// # Safety
     /// As for [`store_by_epilogue`](Self::store_by_epilogue), once for each turn in order.

@@ -1,4 +1,5 @@
-//! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known at run time.
+//! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known
+//! at run time.
 
 use super::{NO_ADDENDS, OF_TURN, addends_and_c};
 use crate::element::Element;
@@ -16,8 +17,9 @@ use core::mem::replace;
 use cuda_std::device_inline;
 
 impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
-    /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at run time: it is all written out.
-    /// Sums are multiplied by a factor and added to what is the addend of their column, and to C, if there is one, times its factor; `GELU` says whether it is applied to that, by tanh or the
+    /// [`store`](Self::store) for a mapped D and an epilogue in which nothing but the sums depends on what is known at
+    /// run time: it is all written out. Sums are multiplied by a factor and added to what is the addend of their
+    /// column, and to C, if there is one, times its factor; `GELU` says whether it is applied to that, by tanh or the
     /// exact one, for which the factor has been [scaled](Element::short_gelu_scale) already.
     ///
     /// # Safety
