@@ -62,7 +62,7 @@ pub enum Error {
         cols: usize,
     },
 
-    /// Matrices of a batch that is written lie one on another.
+    /// The matrices of a batch that is to be written overlap.
     #[error(
         "the matrices of the batch begin {stride} elements apart but each takes {needed}: the stride must be at least {needed}"
     )]
@@ -512,7 +512,7 @@ pub enum Error {
         remedy: &'static str,
     },
 
-    /// A time that does not exist.
+    /// A time cannot be measured, such as on the simulator, which has no clock.
     #[error("no time can be measured: {why}")]
     NotMeasurable {
         /// Why not.

@@ -91,11 +91,14 @@ enum Addend<'a, D: Element> {
 
 /// A product of matrices, `D[m x n] = activation(alpha * A[m x k] * B[k x n] + beta * C[m x n] + bias)`.
 ///
-/// Without further calls alpha is 1 and there is no C, bias or activation. `beta == 0` never reads C and `alpha == 0`
-/// never reads A or B, so that NaN there does not matter; where `k == 0` the product is zero.
+/// Without further calls alpha is 1 and there is no C, bias or activation. Alpha, beta and the slope are of the type in
+/// which products are summed: f64 for f64, else f32. `beta == 0` never reads C and `alpha == 0` never reads A or B, so
+/// that NaN there does not matter; where `k == 0` the product is zero.
 ///
-/// A and B may be transposed: [`Matrix::t`](crate::Matrix::t). If D is a [batch](crate::Batch) there are as many
-/// products, in one launch: every other operand is a batch of the same number, or one matrix that all products share.
+/// A and B may be transposed: [`Matrix::t`](crate::Matrix::t). So a column-major `m x k` matrix with leading dimension
+/// `ld` is `device.upload_slice(&data, k, m, ld)?`, of which `t()` is passed as A; nothing is moved. D and C are
+/// row-major. If D is a [batch](crate::Batch) there are as many products, in one launch: every other operand is a batch
+/// of the same number, or one matrix that all products share.
 ///
 /// # Element types
 ///
@@ -116,19 +119,19 @@ enum Addend<'a, D: Element> {
 /// # Ok::<(), regemm::Error>(())
 /// ```
 ///
-/// Tensor cores cut sums off instead of rounding them, which shows in results of f32 where K is deep:
+/// Tensor cores truncate sums instead of rounding them, which shows in results of f32 where K is deep:
 /// [`Precision::Promoted`] bounds that.
 ///
 /// # Memory
 ///
 /// Some products need memory besides their operands ([`Gemm::workspace_size`] says how much): where several blocks sum
-/// parts of the same elements of D, and where A or B is repacked. Factors in half precision whose address, leading
-/// dimension or distance to the next of a batch is no multiple of 16 bytes are out of the reach of the fastest kernels
-/// on Hopper. Where it pays, as in all but small products, such a factor is copied into aligned rows first
-/// ([`Report::repacked`]), which takes as much memory again as it has, and somewhat more. In f32 it is factors in other
-/// layouts than A transposed and B row-major which are copied, and transposed, where that is faster than to do so for
-/// each tile of D. A stream's first product of that kind allocates that memory, later ones use it again; a
-/// [workspace](Gemm::workspace) that is given is never too small unnoticed, and nothing is allocated then.
+/// parts of the same elements of D, and where A or B is repacked. The fastest kernels on Hopper take factors in half
+/// precision only if their address, their leading dimension and the distance between the matrices of a batch are
+/// multiples of 16 bytes. Where it pays, as in all but small products, another factor is first copied into aligned rows
+/// ([`Report::repacked`]), which takes a little more memory than the factor itself. In f32 these kernels take A
+/// transposed and B row-major; factors in other layouts are copied, and transposed, where that is faster than to do so
+/// for each tile of D. The first product of that kind on a stream allocates the memory, later ones use it again. If a
+/// [workspace](Gemm::workspace) is given nothing is allocated, and one that is too small is an error.
 ///
 /// # Examples
 /// ```
@@ -193,7 +196,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         }
     }
 
-    /// The factor of the product. Any value, also infinities and NaN, which do what IEEE 754 says.
+    /// The factor of the product, of f64 in products of f64 and of f32 in all others. Any value, also infinities and
+    /// NaN, which do what IEEE 754 says.
     pub fn alpha(mut self, alpha: T::Acc) -> Self {
         self.alpha = alpha;
         self
@@ -246,10 +250,11 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// What the product is computed in. Any but [`Precision::Exact`] is [for some types](Precision::is_for) and has
-    /// kernels of its own, or takes some of them alone, and a [kernel](Gemm::kernel) that is set besides must be one of
-    /// them. Unless set it is the precision of the [handle](Device::with_precision) by which A was made, if that is for
-    /// these types, and `Exact` where a kernel is set.
+    /// What the product is computed in. Every precision but [`Precision::Exact`] is [for some
+    /// types](Precision::is_for) only, and uses kernels of its own or a part of the others; if a
+    /// [kernel](Gemm::kernel) is set as well it must be one of those. Unless set, the precision is that of the
+    /// [handle](Device::with_precision) by which A was made, if it is for these types; where a kernel is set it is
+    /// `Exact`.
     ///
     /// ```
     /// use regemm::{Device, Gemm, Precision};
@@ -268,7 +273,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     }
 
     /// Lets the data decide between the ways of [`Precision::Auto`] also where a product is so small that halves save
-    /// no time: so that the way does not depend on its size, but for a depth at which halves are not accurate enough.
+    /// no time. Then the way does not depend on the size, except that a product too shallow for halves to be accurate
+    /// enough is still computed exactly.
     pub fn auto_at_any_size(mut self) -> Self {
         self.any_size = true;
         self
@@ -283,11 +289,11 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
 
     /// How K is divided, with a kernel that divides it; others ignore it. The number is
     ///
-    /// - with one of [`Schedule::SplitK`] that of the slices of K, each of which is summed by itself: fewer where K is
-    ///   too shallow for so many,
+    /// - with one of [`Schedule::SplitK`] that of the slices of K (split-K's, not the slices of `BK` values that pass
+    ///   through shared memory), each of which is summed by itself: fewer where K is too shallow for so many,
     /// - with one of [`Schedule::StreamK`] or [`Schedule::Persistent`] that of the blocks, or clusters of blocks, that
-    ///   share the tiles of the last round, where a round has one tile for each of them: nothing where the tiles come
-    ///   out even, or are not worth sharing.
+    ///   share the tiles of the last round, where a round has one tile for each of them. It is ignored where the tiles
+    ///   come out even, or are not worth sharing.
     ///
     /// Unless set it follows from the product and the device's number of multiprocessors ([`LaunchShape`]). The same
     /// kernel with the same number gives the same bits on every device, but for tensor cores, which do not add alike
@@ -335,7 +341,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     ///   [`Error::KernelOfPrecision`]; [`Error::Precision`], [`Error::DeviceWithoutPrecision`];
     ///   [`Error::CustomEpilogue`] where operands of a custom epilogue were set.
     /// - What it takes: [`Error::WorkspaceTooSmall`], [`Error::RecordTooSmall`], [`Error::OutOfMemory`];
-    ///   [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`].
+    ///   [`Error::NoPtx`], [`Error::DamagedPtx`], [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`];
+    ///   [`Error::TensorMap`] where bulk copies cannot take an operand in the kernel's boxes.
     /// - [`Error::Cuda`] or [`Error::Simulator`] where the device fails. Where a kernel fails D may have been written
     ///   in part.
     pub fn run<'d>(self, d: impl Into<Target<'d, D>>) -> Result<Report> {
@@ -395,8 +402,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
 
 /// `A * B` of two arrays of any strides, `m x k` times `k x n`, on a device: an array of `m x n`.
 ///
-/// Each call uploads A and B, waits for the product and downloads it. Who multiplies the same matrix again, or goes on
-/// with the result, keeps them on the device: [`Gemm`].
+/// Each call uploads A and B, waits for the product and downloads it. To multiply the same matrix again, or to go on
+/// with the result, keep the matrices on the device and use [`Gemm`].
 ///
 /// # Examples
 /// ```

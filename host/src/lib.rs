@@ -22,6 +22,20 @@
 //! }
 //! ```
 //!
+//! | to | see |
+//! |---|---|
+//! | multiply two arrays and get an array | [`matmul`] |
+//! | keep matrices on the device, add C, a bias, an activation | [`Gemm`] |
+//! | get results of f32 from f16 or bf16 | [`Gemm::widening`] |
+//! | multiply transposed or column-major matrices | [`Matrix::t`], [`Device::upload_slice`] |
+//! | multiply many matrices in one launch | [`Batch`], [`Device::upload_batch`] |
+//! | use a part of a matrix, or memory of another library | [`MatrixView::slice`], [`MatrixView::from_raw`] |
+//! | go on without waiting, measure times, capture a CUDA graph | [`Gemm::enqueue`], [`Event`], [`Stream`] |
+//! | trade accuracy of f32 for speed | [`Precision`], [`SplitMatrix`] |
+//! | choose a kernel, or have it chosen by measured times | [`Gemm::kernel`], [`tuning`] |
+//! | write an epilogue of your own | [`CustomKernel`], `examples/custom_epilogue` |
+//! | know what went wrong | [`Error`] |
+//!
 //! | module | what it holds |
 //! |---|---|
 //! | [`device`] | devices, streams and events |

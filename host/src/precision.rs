@@ -29,11 +29,11 @@ use std::fmt;
 /// | `Auto` | one or the other, as the data are | `k u` |
 /// | `Promoted` | tensor cores, from f16 or bf16 as they are, 256 values of k at a time | `(168 + k / 64) u`; `2 k u` where such products are `Exact` |
 ///
-/// To this come for `Split` and `Fast` what they lose of elements far below the largest one in their row of A or column
-/// of B, since f16 has few exponents: at most `p (max|A| sum|B| + sum|A| max|B|)` over that row and that column, with
-/// `p` = 2^-49 and 2^-39. Among elements that are all larger than 2^-28 of the largest it is nothing. `Auto` takes
-/// `Split` only where it is within the bound. For `Tf32` it is up to 2^-137 of each element, times what that is
-/// multiplied by: `2^-137 (sum|A| + sum|B|)`.
+/// To these bounds is added what f16 loses for having few exponents: with `Split` and `Fast`, elements far below
+/// the largest one in their row of A or column of B lose at most `p (max|A| sum|B| + sum|A| max|B|)` over that
+/// row and that column, with `p` = 2^-49 and 2^-39. Elements that are all larger than 2^-28 of the largest lose
+/// nothing.  `Auto` takes `Split` only where it is within the bound. With `Tf32` each element loses up to 2^-137,
+/// times what it is multiplied by: `2^-137 (sum|A| + sum|B|)`.
 ///
 /// For data of many kinds the errors of `Split` are no larger than those of f32 summed in ascending order from a depth
 /// of 64 on, and smaller where `k` is large. Kernels of f32 that sum in parts, as they do where D is small, can be more
@@ -88,9 +88,9 @@ pub enum Precision {
     /// the data, product by product of a batch, while it splits them. A product is computed exactly if a row of its A
     /// or a column of its B
     /// - holds an infinity or NaN,
-    /// - holds an element, not zero, so far below the largest one that its halves lose more than 2^-22 of it and more
-    ///   than a `k`th part of 2^26: those above 2^-28 never do, at a depth of 4096 those above 2^-36, and at no depth
-    ///   can it be farther than 2^-38,
+    /// - holds an element, not zero, so far below the largest one that its halves lose more than `k` times 2^-26 of it
+    ///   (2^-22 at least, 2^-12 at most): elements above 2^-28 of the largest one never do, at a depth of 4096 those
+    ///   above 2^-36 do not, and at no depth can one be farther below than 2^-38,
     /// - has none but subnormal elements.
     ///
     /// The bits are then those of `Exact` with a kernel that sums in ascending order of k. The host does not wait for
@@ -101,13 +101,13 @@ pub enum Precision {
     /// [256](regemm_kernels::warpgroup::promoted::PROMOTED) values of k: then threads take their sums over to f32
     /// ([`regemm_kernels::warpgroup::promoted`]). On GPUs of compute capability 9.0 and on the simulator.
     ///
-    /// Tensor cores cut sums off instead of rounding them, always in the direction of zero, so that errors grow with
+    /// Tensor cores truncate sums instead of rounding them, always in the direction of zero, so that errors grow with
     /// the depth; here they hardly do. It is not a kernel of its own: the library chooses as for `Exact`, by measured
-    /// times where there are some, but among kernels that take sums over
-    /// ([`Summation::Promoted`](regemm_kernels::kernel::Summation)), and where K is no more than 256 among all of
-    /// warpgroups. These have no tiles of more than 128 columns, which costs large products a tenth to a fifth of the
-    /// speed. A kernel or rung that is asked for must be one of them. For factors that must be repacked and a K of more
-    /// than 2048 `Exact` [chooses](crate::kernels::choose) among these as well.
+    /// times where there are some, but only among kernels that take sums over
+    /// ([`Summation::Promoted`](regemm_kernels::kernel::Summation)), or, where K is no more than 256, among all kernels
+    /// of warpgroups. Kernels that take sums over have no tiles of more than 128 columns, which costs large products a
+    /// tenth to a fifth of the speed. A kernel or rung that is asked for must be one of them. For factors that must be
+    /// repacked and a K of more than 2048 `Exact` [chooses](crate::kernels::choose) among these as well.
     ///
     /// Results of half precision are refused: rounding leaves nothing of what tensor cores cut off.
     Promoted,

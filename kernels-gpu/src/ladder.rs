@@ -1,17 +1,17 @@
-//! The rungs for f32 and f64 without tensor cores, each of which adds one idea to one before it. Read them in this
-//! order.
+//! The rungs without tensor cores: all of them for f32, some for f64, f16 and bf16 too. Each adds one idea to an
+//! earlier one. Read them in this order.
 //!
 //! | rung | idea |
 //! |---|---|
 //! | [`naive`] | one thread, one element of D |
 //! | [`tiled`] | square tiles in shared memory, zero where out of range |
 //! | [`microkernel`] | a thread tile in registers, updated by outer products |
-//! | [`double_buffered`] | two stages of shared memory: load the next tile while this one is multiplied |
-//! | [`pipelined`] | two to four stages, filled by asynchronous copies: prologue, steady state, epilogue |
+//! | [`double_buffered`] | two stages of shared memory: load the next slices while these are multiplied |
+//! | [`pipelined`] | two to four stages, filled by asynchronous copies (`cp.async`): prologue, steady state, epilogue |
 //! | [`warp_tiled`] | warp tiles, and fragments of the next k loaded while those of this one are multiplied |
-//! | [`decoupled`] | memory barriers for each stage: warps wait for data instead of for one another |
-//! | [`warp_specialised`] | warps that only copy, warps that only multiply, and registers to match |
-//! | [`stream_k`] | the last tiles are cut so that all multiprocessors have the same to do |
+//! | [`decoupled`] | memory barriers (`mbarrier`) for each stage: warps wait for data instead of for one another |
+//! | [`warp_specialised`] | warps that only copy, warps that only multiply, and registers to match (`setmaxnreg`) |
+//! | [`stream_k`] | the tiles of the last wave are divided, so that all multiprocessors have equal work |
 //!
 //! Where D is small or narrow there are not enough such tiles for all multiprocessors:
 //!

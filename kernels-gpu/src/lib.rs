@@ -2,22 +2,22 @@
 //!
 //! | folder | kernels |
 //! |---|---|
-//! | [`ladder`] | from one thread for one element to warps that only copy and warps that only multiply: f32, and f64 and halves as far as it goes |
-//! | [`warp`] | f16, bf16 and f32 in halves on tensor cores, by warps |
+//! | [`ladder`] | without tensor cores, from one thread for one element to warps that only copy and warps that only multiply: all rungs for f32, the lower ones for f64 and half precision too |
+//! | [`warp`] | tensor cores by warps (`mma.sync`): f16, bf16, TF32, and f32 as two f16 each (*in halves*) |
 //! | [`double`] | f64 on tensor cores |
-//! | [`warpgroup`] | f16, bf16 and f32 in halves on Hopper: four warps multiply together, straight from shared memory, which bulk copies fill |
+//! | [`warpgroup`] | tensor cores by four warps together (`wgmma`), straight from shared memory, which bulk copies (TMA) fill, on Hopper: f16, bf16, and f32 in halves |
 //!
 //! | what they share | |
 //! |---|---|
 //! | [`mod@kernel`], [`params`], [`layout`], [`element`] | the contract of all kernels: what one is, what a launch passes, how A and B lie in memory, the number types |
 //! | [`tile`] | which part of D a block owns |
-//! | [`slices`] | the ways of A and B into shared memory, and its stages in turn |
+//! | [`slices`] | the slices of A and B in shared memory (`BK` values of k deep), their stages, and how they get there |
 //! | [`thread_tile`] | sums in the registers of a thread, and the micro-kernel that builds them |
-//! | [`share_of_registers`] | how many registers those have who bring slices, and those who multiply |
-//! | [`maps`], [`swapped`] | what bulk copies must be told; kernels that compute the transpose of D |
+//! | [`share_of_registers`] | registers of the warps that copy and of those that multiply (`setmaxnreg`) |
+//! | [`maps`], [`swapped`] | tensor maps (TMA descriptors) for bulk copies; kernels that compute the transpose of D (swap A and B) |
 //! | [`mod@epilogue`] | what happens to a sum before it is stored |
-//! | [`schedule`] | several blocks for a tile, several tiles for a block |
-//! | [`prepare`] | launches before a product |
+//! | [`schedule`] | several blocks for a tile (split-K, stream-K), several tiles for a block (persistent kernels) |
+//! | [`prepare`] | launches before a product: aligned copies, transposes, halves |
 //!
 //! [`table`] lists every instantiation, and the macros of [`instantiate`] make PTX entries, host tables and names of
 //! its rows.

@@ -1,10 +1,10 @@
-//! What bulk copies must be told of A, B, C and D.
+//! Tensor maps (TMA descriptors): what bulk copies must be told of A, B, C and D.
 //!
-//! A kernel that brings its slices by bulk copies ([`cuda_std::bulk_copy`]), and C, and stores D by them, says in boxes
-//! of which shape it does so ([`GemmKernel::BOXES`](crate::kernel::GemmKernel::BOXES)). The launch makes a map of each
-//! matrix as it is stored, in such boxes, and passes the maps as parameters of their own, since copies need their
-//! addresses. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes of a row with `factors = mapped` hands those
-//! addresses on in [`GemmParams::maps`].
+//! A kernel may bring its slices and C by bulk copies ([`cuda_std::bulk_copy`]), and store D by them. It names the
+//! shape of the boxes that it copies ([`GemmKernel::BOXES`](crate::kernel::GemmKernel::BOXES)). The launch makes a map
+//! of each matrix as it is stored, in such boxes, and passes the maps as parameters of their own, since copies need
+//! their addresses. The entry that [`gemm_kernels!`](crate::gemm_kernels) makes of a row with `factors = mapped` hands
+//! those addresses on in [`GemmParams::maps`].
 //!
 //! Copies take rows that begin at multiples of 16 bytes. Of factors in other rows the maps are those of copies, which a
 //! launch before has made ([`crate::prepare::repack`]); what lies behind the end of a row is zero to the kernel either

@@ -1,4 +1,5 @@
-//! Who sums what, where that is not a block for each tile ([`Schedule`](crate::kernel::Schedule)).
+//! Which block sums what, where that is not one block for each tile ([`Schedule`](crate::kernel::Schedule)): split-K,
+//! stream-K, persistent blocks.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Registers of those who bring slices and of those who multiply, where these [take](cuda_std::registers) what those
-//! give up.
+//! How the registers of a block are divided between producers, who bring slices, and consumers, who multiply and
+//! [take](cuda_std::registers) what producers give up (`setmaxnreg`).
 
 /// Registers of a multiprocessor that hands them over (CUDA C++ Programming Guide, "Technical Specifications per
 /// Compute Capability").

@@ -1,12 +1,13 @@
-//! The slices of A and B that a block multiplies: where they lie in shared memory, and how they get there.
+//! The slices of A and B that a block multiplies (elsewhere: K tiles): where they lie in shared memory, and how they
+//! get there. They are `BK` values of k deep; the slices of K of [split-K](crate::ladder::split_k) are something else.
 //!
-//! A stage holds one `BK`-deep slice of each operand. A's is transposed: the thread tiles read it by columns of A, and
+//! A stage holds one slice of each operand. A's is transposed: the thread tiles read it by columns of A, and
 //! transposed those are consecutive.
 //!
 //! There are two ways in: through registers ([`Stager::read`], [`Stager::write`]), which widens elements to the sums'
 //! type, or by asynchronous copies ([`Stager::copy`]), which move bytes as they are. Both are for row-major factors;
-//! copies for factors in any layout are in [`crate::slices::copies`]. Copies in bulk come to stages that are a [ring],
-//! in [clusters] to several blocks at once.
+//! copies for factors in any layout are in [`crate::slices::copies`]. Bulk copies (TMA, [`in_bulk`]) fill stages that
+//! are used in turn as a [ring] of full and empty barriers, in [clusters] those of several blocks at once.
 
 pub mod clusters;
 pub mod copies;

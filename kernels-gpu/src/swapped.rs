@@ -1,18 +1,18 @@
 //! Kernels that swap A and B: they compute the transpose of D, as the product of the transposes of B and A.
 //!
-//! A tile of warpgroups is 64 rows high for each of them, and as wide as makes its rounds full
-//! ([`crate::warpgroup::fit`]). That is a matter of the factor on the right, which can only begin anywhere if its rows
-//! run along k. B does so where it is transposed; where both factors are row-major A does, and where B alone is
-//! transposed both do. So there
+//! A tile of warpgroups has 64 rows for each warpgroup, and may be made just so wide that its rounds are full
+//! ([`crate::warpgroup::fit`]). For that the slices of the right factor must be able to begin at any of its columns,
+//! which they can only if these are stored as rows along k. In B they are if it is transposed. Where both factors are
+//! row-major it is A whose rows run along k; where B alone is transposed both do. So there
 //!
 //! ```text
 //! D^T = B^T A^T        the factor on the left is B^T, which is stored as its transpose, and that on the right A^T,
 //!                      stored likewise
 //! ```
 //!
-//! A D of few rows is another matter: an instruction multiplies 64 rows, of which most would be none of A's, but as few
-//! columns as there are. So 32 rows of D at most are the columns of a tile of its transpose, in kernels for an A whose
-//! rows run along k.
+//! A D of few rows is another matter: an instruction always multiplies 64 rows, most of which A would not have, but can
+//! take as few columns as there are. So where D has at most 32 rows they become the columns of a tile of its transpose,
+//! in kernels for an A whose rows run along k.
 //!
 //! Nothing is transposed for that but the way of a tile's sums to D ([`crate::warpgroup::outbox`]): registers that lie
 //! beside each other are of rows below each other, and a thread's sums are of few columns, for which it needs few

@@ -1,4 +1,5 @@
-//! Which tile of D a block owns.
+//! Which tile of D a block owns: row by row, or in groups of rows so that tiles of one time share slices in the L2
+//! cache (in other libraries: rasterisation, or threadblock swizzling).
 
 use crate::kernel::Tile;
 use cuda_std::device_inline;
@@ -36,7 +37,8 @@ pub fn grouped_block_tile(tile: &Tile, m: u32, n: u32) -> Origin {
     grouped_tile_at(tile, m, n, thread::block_idx_x())
 }
 
-/// Rows of tiles in a group: with tiles of 128 x 256, about as many as rows of 132 of them that lie in a square.
+/// Rows of tiles in a group. 132 tiles of 128 x 256, one for each multiprocessor of an H200, form about a square if
+/// they lie in 16 rows of 8.
 pub const GROUP: u32 = 16;
 
 /// Where tile `index` of D begins if they are counted in groups of [`GROUP`] rows of tiles, column by column in each.

@@ -1,12 +1,13 @@
-//! Warpgroups: four warps multiply together, straight from shared memory, and never wait for it.
+//! Warpgroups (`wgmma`): four warps multiply together, straight from shared memory, and never wait for it.
 //!
 //! [`crate::warp::tensor_core`] reads fragments to registers and multiplies 16 x 8 x 16 with each instruction of a
 //! warp; on Hopper that is half of what its tensor cores can do. Their own instruction multiplies 64 x 256 x 16, in the
-//! background, with both factors taken from shared memory ([`cuda_std::wgmma`]). One such takes 128 cycles, and all
-//! that is left to do is to have the next slice there in time:
+//! background, with both factors taken from shared memory ([`cuda_std::wgmma`]). One takes 128 cycles, and all that is
+//! left to do is to have the next slice there in time. It is 2.06 times as fast (f16, 4096, H200). In the words of
+//! CUTLASS this is a persistent, warp-specialised, cooperative kernel with TMA, and [`ping_pong`] its other schedule:
 //!
-//! - one thread asks for whole slices, and hardware brings them, swizzles them and fills up with zeros what lies
-//!   outside of the factors ([`crate::warpgroup::bulk_panels`]);
+//! - one thread asks for whole slices; hardware (the tensor memory accelerator, TMA) brings them, swizzles them and
+//!   fills up with zeros what lies outside of the factors ([`crate::warpgroup::bulk_panels`]);
 //! - slices go through a ring of stages. The producer waits for one to be empty and lets it be filled; the warpgroups
 //!   that multiply wait for it to be full, begin its products, wait for those of the slice before, and give that one
 //!   back ([`crate::slices::ring`]): there are always products under way;
@@ -20,19 +21,20 @@
 //!   the slices of the next, and while hardware takes it to D they multiply again ([`crate::warpgroup::outbox`]), with
 //!   the last of it still in registers ([`crate::warpgroup::tile::Parked`]); and the tiles of all blocks lie together,
 //!   so that most slices are in the L2 cache ([`crate::tile`]);
-//! - no more rows of A or B along k are copied than there are ([`unbrought`]). Where D has few, memory is what all wait
-//!   for, so one warpgroup is enough, with tiles of 64 x 64 and room for 13 slices on their way; and up to 32 rows are
-//!   columns of products with A and B [swapped](crate::swapped), which take less time so, in tiles of 32 x 64 or, where
-//!   D is wide, of 32 x 128;
+//! - where rows of A or B run along k, only those that exist are copied, not a whole box of them ([`unbrought`]). Where
+//!   D has few rows all wait for memory: one warpgroup is enough then, with tiles of 64 x 64 and room for 13 slices on
+//!   their way; and a D of up to 32 rows is computed with A and B [swapped](crate::swapped), its rows being columns of
+//!   tiles of 32 x 64 or, where D is wide, of 32 x 128, which takes less time;
 //! - C comes the same way as slices do, behind those of a tile ([`crate::warpgroup::addend`]);
-//! - sums of results of f32 are [promoted] where a thread has registers for that, since tensor cores cut them off;
-//! - in a batch they are the tiles of all products ([`crate::schedule::batches`]);
-//! - where the last round would have tiles for a few blocks only, all blocks share these: they begin with equal parts
-//!   of them ([`crate::schedule::parts`]), and hand over their sums of a tile to the one that has its end
-//!   ([`crate::schedule::hand_over`]);
-//! - or their tiles are as narrow as makes the last round full, where a kernel lets them [fit], some of them with A and
-//!   B [swapped](crate::swapped);
-//! - where the cache has no room for all that they share, blocks wait for those behind ([`crate::warpgroup::pace`]);
+//! - for results of f32 sums are [promoted], since tensor cores truncate them, where a thread has registers for that;
+//! - in a batch a block goes through the tiles of all products ([`crate::schedule::batches`]);
+//! - where the last round (wave) would have tiles for a few blocks only, all blocks share them: each begins with an
+//!   equal part of them ([`crate::schedule::parts`]), and hands over its sums of a tile to the block that has the
+//!   tile's end ([`crate::schedule::hand_over`]);
+//! - or the launch makes tiles just so narrow that the last round is full, with kernels whose tiles can [fit], some of
+//!   which have A and B [swapped](crate::swapped);
+//! - where the L2 cache has no room for all that blocks share, those that are ahead wait for those behind
+//!   ([`crate::warpgroup::pace`]);
 //! - of two blocks that work on tiles one above the other, and so take the same slices of B, each may fetch half of
 //!   them for both: a cluster ([`cuda_std::cluster`]). That is a third less to fetch from the L2 cache, whose bandwidth
 //!   and power the multipliers miss. Where D has few columns the two lie beside each other and share the slices of A,
@@ -46,9 +48,9 @@
 //!
 //! Where the way to D is long beside the products, two warpgroups with a tile each take turns instead ([`ping_pong`]).
 //!
-//! This is for f16 and bf16, on sm_90a alone. Bulk copies take factors whose rows begin at multiples of 16 bytes
-//! ([`crate::maps`]); others are copied into such rows before ([`crate::prepare::repack`]), and the kernel does not
-//! know.
+//! This is for f16 and bf16, on sm_90a alone. Bulk copies need rows that begin at multiples of 16 bytes
+//! ([`crate::maps`]); other factors are copied into such rows by a launch before ([`crate::prepare::repack`]), and the
+//! kernel takes the copy for the factor.
 
 pub mod addend;
 mod barriers;

@@ -1,5 +1,5 @@
-//! Bulk copies of boxes of tensors between global and shared memory (PTX ISA, "Data Movement and Conversion
-//! Instructions: Tensor copy", `cp.async.bulk.tensor`).
+//! Bulk copies of boxes of tensors between global and shared memory by the tensor memory accelerator (TMA; PTX ISA,
+//! "Data Movement and Conversion Instructions: Tensor copy", `cp.async.bulk.tensor`).
 //!
 //! One thread asks for a whole box and goes on. Where the tensor lies, how it is strided, how large a box is and how
 //! its rows are [swizzled](crate::swizzle) stands in a [`TensorMap`], which the host makes; a copy only names the box's

@@ -10,17 +10,17 @@
 //! | [`thread`] | thread, block and grid indices, the block barrier |
 //! | [`warp`] | lane index, shuffles, the warp barrier |
 //! | [`memory`] | typed pointers to global and shared memory, scalar and vector accesses, with and without predicate |
-//! | [`async_copy`] | copies from global to shared memory that run in the background |
-//! | [`bulk_copy`] | copies of boxes of matrices between global and shared memory that single threads issue |
+//! | [`async_copy`] | copies from global to shared memory that run in the background (`cp.async`) |
+//! | [`bulk_copy`] | copies of boxes of matrices between global and shared memory that single threads issue (TMA, `cp.async.bulk.tensor`) |
 //! | [`mbarrier`] | barriers in shared memory at which some threads arrive and others wait |
 //! | [`wgmma`] | matrix products of four warps, of operands in shared memory, on tensor cores |
 //! | [`cluster`] | blocks that run together and reach each other's shared memory |
-//! | [`named_barrier`] | barriers of some of a block's warps |
-//! | [`registers`] | registers that warpgroups hand over to others |
+//! | [`named_barrier`] | barriers of some of a block's warps (`barrier.sync` with a number) |
+//! | [`registers`] | registers that warpgroups hand over to others (`setmaxnreg`) |
 //! | [`signal`] | blocks that wait for other blocks |
 //! | [`counter`] | counts that blocks keep together |
-//! | [`early_start`] | launches that begin before the one before them has ended |
-//! | [`mma`] | matrix products of a warp, on tensor cores |
+//! | [`early_start`] | launches that begin before the one before them has ended (programmatic dependent launch) |
+//! | [`mma`] | matrix products of a warp, on tensor cores (`mma.sync`, `ldmatrix`) |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
 //! | [`swizzle`] | how bulk copies and matrix products lay out rows in shared memory |
 //! | [`scalar`] | what may be stored in memory, conversions from and to half precision |

@@ -99,7 +99,8 @@ impl Device {
     }
 
     /// The first CUDA device; where there is none or no driver, the simulator. [`Device::cuda_devices`] says why, and
-    /// so does the log.
+    /// so does the log (the crate `log`, level `info`: a program that wants to see it installs a logger). The simulator
+    /// is slower by orders of magnitude: a program that must have a GPU opens [`Device::cuda`].
     ///
     /// # Errors
     /// A driver is there but does not work, or a CUDA device that cannot be used.
@@ -153,10 +154,9 @@ impl Device {
         }
     }
 
-    /// This device by a handle whose products are computed in a precision where they [ask for
-    /// none](crate::Gemm::precision), and for no [kernel](crate::Gemm::kernel) either: those of the types that the
-    /// precision [is for](Precision::is_for), of f32 mostly; others are computed as without it. What counts is the
-    /// handle by which A was made.
+    /// A handle of this device with another precision. It is that of products whose A was made by this handle, unless
+    /// they set a [precision](crate::Gemm::precision) or a [kernel](crate::Gemm::kernel) themselves, and if it
+    /// [is for](Precision::is_for) their element types (mostly f32). All others are computed as without it.
     ///
     /// ```
     /// use regemm::ndarray::Array2;

@@ -24,7 +24,7 @@ const ZEROED_TOGETHER: u64 = 4096;
 /// How much memory a product needs besides its operands: [`Gemm::workspace_size`](crate::Gemm::workspace_size).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkspaceSize {
-    /// Bytes for sums that are not finished.
+    /// Bytes for partial sums (of split-K and stream-K).
     pub partial_bytes: u64,
     /// Bytes for copies of factors in rows that bulk copies can take, for their halves, and for notes about products.
     pub copy_bytes: u64,

@@ -1,8 +1,13 @@
 //! Kernels with an epilogue of the user's own.
 //!
-//! A kernel crate of the user's instantiates `regemm_kernels::gemm_kernels!` with an [`Epilogue`] written in plain Rust
-//! and is compiled by `cuda_builder`. What the macro's table and the build script give goes into a [`CustomKernel`],
-//! which [`Gemm::run_custom`](super::Gemm::run_custom) runs on a GPU and on the simulator alike.
+//! 1. Write a kernel crate (`no_std`): an [`Epilogue`] in plain Rust, and `regemm_kernels::gemm_kernels!` with rows
+//!    that name kernels to end in it.
+//! 2. Compile it in a build script by `cuda_builder`, whose `write_index` writes the list of its PTX.
+//! 3. Make a [`CustomKernel`] of a row of the table and that list, and run it by
+//!    [`Gemm::run_custom`](super::Gemm::run_custom), on a GPU and on the simulator alike. The choice among your kernels
+//!    is yours: one that this device cannot run is refused with [`Error::KernelNeeds`] or [`Error::KernelDoesNotFit`].
+//!
+//! `examples/custom_epilogue` has all of it.
 
 use super::execute::{Plan, execute};
 use super::operands::{Target, Term};
@@ -114,8 +119,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// Computes `D = epilogue(A * B)` with a kernel of the user's own and waits for it.
     ///
     /// # Errors
-    /// As for [`Gemm::run`]; [`Error::CustomEpilogue`] where alpha, C, a bias, an activation or a kernel was set, which
-    /// are for the epilogue to do.
+    /// As for [`Gemm::run`]; [`Error::CustomEpilogue`] where alpha, C, a bias, an activation, a slope, a kernel or a
+    /// precision was set, which are for the epilogue or the kernel to say.
     ///
     /// # Safety
     /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads there. An

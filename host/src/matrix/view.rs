@@ -225,7 +225,8 @@ impl<'a, T: Element> MatrixView<'a, T> {
         MatrixRef { data: GlobalPtr::from_address(self.address()), ld: self.ld() as u64 }
     }
 
-    /// A matrix in memory that somebody else owns.
+    /// A matrix in memory that somebody else owns. On a GPU it must be of the GPU's primary context, which the CUDA
+    /// runtime and libraries on top of it use.
     ///
     /// What this library puts on streams with such views is in order like work on a [`Matrix`]: by the addresses of the
     /// memory that each view was made of, so that it makes no difference whether the same view is used again or another
@@ -240,9 +241,9 @@ impl<'a, T: Element> MatrixView<'a, T> {
     ///
     /// - It stays so for `'a`, and until the work that was enqueued with this view is done: its owner synchronises the
     ///   stream or the device before he gives it back.
-    /// - Nobody writes it for `'a`, and until that work is done nobody but this library through other such views.
-    ///   Nothing else it can put in order, neither the work of another library nor that on a [`Matrix`] which owns the
-    ///   memory: such work that wrote it is done.
+    /// - Nobody writes it for `'a`, and until that work is done nobody but this library through other such views. The
+    ///   library cannot put other work in order with its own, neither that of another library nor that on a [`Matrix`]
+    ///   which owns the memory: whatever of it writes this memory must be done before the view is made.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,
@@ -307,8 +308,8 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
     /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::AddressOverflow`], [`Error::Misaligned`].
     ///
     /// # Safety
-    /// As for [`MatrixView::from_raw`], and what is said there of writing goes for reading too, except through this
-    /// view, what is made of it, and a view that is given to the same product as C.
+    /// As for [`MatrixView::from_raw`]; and while nobody else may write that memory there, here nobody else may read it
+    /// either, except through this view, what is made of it, and a view that is given to the same product as C.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,

@@ -31,9 +31,9 @@
 //!
 //! # What the machine does
 //!
-//! On an H200 whole tiles take 4.30 million clocks at 4096 and 560 thousand at 2048, where `double_tensor_core` takes
-//! 4.39 million and 568 thousand, and the products of 8 and 2 rounds alone 4.19 million and 524 thousand (`ncu`).
-//! Beside cuBLAS, in samples that alternate, it is as fast at 4096 so, and 1.025 times as fast with a shared last
+//! On an H200 whole tiles take 4.30 million clocks at 4096 and 560 thousand at 2048, where `tensor_core_f64` takes 4.39
+//! million and 568 thousand, and the products of 8 and 2 rounds alone 4.19 million and 524 thousand (`ncu`). In samples
+//! that alternate with cuBLAS's it is then as fast as that at 4096, and 1.025 times as fast with a shared last
 //! round, which at 2048 is full. Blocks for themselves take 1.02 times the clocks of clusters; all warps in one group
 //! are as much slower than two.
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A rung of the ladder: one idea more than the rung before.
+/// A rung of the ladder: a kind of kernel, which adds one idea to an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rung {
     /// [`crate::ladder::naive`]
@@ -23,7 +23,7 @@ pub enum Rung {
     WarpSpecialised,
     /// [`crate::ladder::sliced_k`]
     SlicedK,
-    /// [`crate::ladder::split_k`]
+    /// [`crate::ladder::split_k`] and [`crate::ladder::split_sliced_k`]
     SplitK,
     /// [`crate::ladder::skinny`]
     Skinny,

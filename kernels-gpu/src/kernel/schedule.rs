@@ -20,8 +20,8 @@ pub enum Schedule {
     /// ones, and all blocks begin with them. Without that there is no workspace, and the bits are those that `Tiles`
     /// would give.
     Persistent,
-    /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to `(s +
-    /// 1) * slice_depth` or the end. Every block stores the sums of its slice to the workspace
+    /// A tile for each block along x, and for each along z a slice of K: slice `s` is k from `s * slice_depth` to
+    /// `(s + 1) * slice_depth` or the end. Every block stores the sums of its slice to the workspace
     /// ([`crate::schedule::partials`] says where), and a second launch, of the kernel's [`Reducer`](super::Reducer),
     /// adds them up and applies the epilogue. Where there is one slice, blocks of kernels that
     /// [finish](super::GemmKernel::FINISHES) do that themselves, and there is neither workspace nor second launch.

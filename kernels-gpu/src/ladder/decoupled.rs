@@ -1,19 +1,19 @@
 //! Warps that wait for data instead of for one another.
 //!
-//! A block's barrier holds every warp until the slowest has come. In [`crate::ladder::warp_tiled`] there is one a
-//! slice, and with thread tiles so large that only two warps fit on each of a multiprocessor's four schedulers, nobody
-//! is left to multiply while they wait. Here every stage has two memory barriers ([`cuda_std::mbarrier`]) instead: one
-//! completes when all threads' copies to it have arrived (*full*), the other when all warps have read it (*empty*). A
-//! warp that arrives at a barrier goes on; it waits only for what it needs, and of that most has long come, because
-//! slices are copied `STAGES - 2` ahead: the stage that is overwritten is one that the slowest warp has left when the
-//! fastest is less than a slice ahead of it.
+//! A block's barrier holds every warp until the slowest has come. In [`crate::ladder::warp_tiled`] there is one for
+//! each slice. With thread tiles so large that each of a multiprocessor's four schedulers has only two warps, no other
+//! warp multiplies meanwhile. Here every stage has two memory barriers ([`cuda_std::mbarrier`]) instead: one completes
+//! when all threads' copies to the stage have arrived (*full*), the other when all warps have read it (*empty*). A
+//! warp that arrives at a barrier goes on; it waits only for what it needs, which mostly is there already. Slices are
+//! copied `STAGES - 2` ahead, not `STAGES - 1`: so the stage that a warp overwrites is one that all warps have left,
+//! as long as the slowest is less than a slice behind the fastest.
 //!
 //! A slice is multiplied in rounds of [`ROUND`] values of k, so that the loop that runs all the time is small enough
 //! for the instruction cache. The copies of a slice stand apart from the multiplications of its first round: while one
 //! warp of a scheduler issues copies the other multiplies.
 //!
 //! Gain: 1.02 times the speed of the best rung below at 4096, 1.03 times at 2048 (f32, H200). Without its copies, which
-//! share the way to shared memory with the loads, the loop runs 8 % faster: that is what is left to hide.
+//! compete with the loads for access to shared memory, the loop would be 8 % faster: so much can still be gained.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;

@@ -1,19 +1,21 @@
-//! No multiprocessor idle at the end: the last tiles are cut wherever it takes to give all of them the same to do.
+//! No multiprocessor idle at the end: the tiles of the last wave are divided, so that all multiprocessors have equal
+//! work.
 //!
-//! 4096 x 4096 has 512 tiles of 128 x 256 for 132 multiprocessors that take one each: in the fourth round there is work
-//! for 116 of them. At 4097 x 4097 there are 561 tiles, and in the fifth round 33 multiprocessors work while 99 wait.
-//! Here the tiles of the last round are *shared* ([`crate::schedule::shares`]): all multiprocessors take equal parts of
-//! all their slices of k, as if they lay in one row, whether that ends in the midst of a tile or not. A block whose
-//! part does so leaves its sums to the one that has the end of the tile ([`crate::schedule::hand_over`]), which adds
-//! them to its own and stores the tile.
+//! 4096 x 4096 has 512 tiles of 128 x 256. 132 multiprocessors take one each, and again: in the fourth round
+//! there are 116 left. 4097 x 4097 has 561 tiles: in the fifth round 33 multiprocessors work while 99 wait (*wave
+//! quantisation*).  Here the tiles of the last round are *shared* ([`crate::schedule::shares`]): their slices of k
+//! are counted through, as if the tiles lay in one row, and every multiprocessor takes an equal part of them, which
+//! may end in the middle of a tile. A block whose part does leaves its sums to the block that has the end of that tile
+//! ([`crate::schedule::hand_over`]), which adds them to its own and stores the tile.
 //!
-//! Blocks that share are the grid's first, so that a whole round of others runs while the memory is still busy with
-//! their sums; and each begins with what it leaves to others, so that nobody waits for long. (A block waits for lower
-//! ones alone, which have been started before it.) The code of the main loop is there twice, for what is left and for
-//! what is stored: as the body of a loop over both it would lose the distribution of its registers among banks.
+//! The blocks that share come first in the grid, so that sums are still on their way through memory while a whole round
+//! of other blocks runs. Each begins with the part that it leaves to another, so that nobody waits for long. (A block
+//! waits only for blocks of lower index, which have been started before it.) The code of the main loop is there twice,
+//! for what is left and for what is stored: in a loop over both the compiler would distribute registers among the banks
+//! less well.
 //!
-//! Gain: 1.03 times the speed of [`crate::ladder::warp_specialised`], which does the rest, where tiles nearly come out
-//! even (4096); 1.15 times as fast at 4097, and 2.8 times at 1024 (f32, H200).
+//! Gain: 1.03 times the speed of [`crate::ladder::warp_specialised`], whose tiles and main loop it has, at 4096, where
+//! the tiles nearly come out even; 1.15 times at 4097, and 2.8 times at 1024 (f32, H200).
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;

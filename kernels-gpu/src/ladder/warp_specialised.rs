@@ -9,12 +9,12 @@
 //! Registers are shared out accordingly. A block is launched with the same number for every thread; producers give up
 //! what they do not need, and consumers take it ([`cuda_std::registers`]). That is what needs compute capability 9.0.
 //!
-//! As producers have time they transpose by hand what has to be transposed, which takes less of shared memory's time
-//! than asynchronous copies that do ([`crate::slices::staged`]). And as consumers have no registers to spare, their
-//! sums take the way through shared memory to D, which is free by then ([`crate::thread_tile::store_rows`]); only where
-//! they are just scaled they go straight there.
+//! As producers have time to spare they transpose a factor themselves where it must be transposed, by loads and stores:
+//! that keeps shared memory busy for less time than asynchronous copies of single elements ([`crate::slices::staged`]).
+//! As consumers have no registers to spare, their sums go to D through shared memory, which is free by then
+//! ([`crate::thread_tile::store_rows`]); sums that are only scaled go from registers straight to D.
 //!
-//! What stays is a main loop of 1107 instructions for 1024 multiply-adds, where `decoupled` has 1547.
+//! The main loop that remains has 1107 instructions for 1024 multiply-adds, where that of `decoupled` has 1547.
 //!
 //! Gain: 1.07 times the speed of the rung below at 4096, 1.08 times at 2048 (f32, H200).
 
@@ -116,7 +116,8 @@ impl<
     }
 }
 
-/// How producers bring slices.
+/// How producers bring slices. (From here on the file holds what all rungs with producers share: `sliced_k`,
+/// `split_sliced_k` and `stream_k` too.)
 pub trait Bring: 'static {
     /// Whether by bulk copies.
     const IN_BULK: bool;

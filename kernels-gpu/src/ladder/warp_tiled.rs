@@ -5,10 +5,11 @@
 //! multiplies those of this one, which hides the loads, also from one slice to the next. That needs the next slice one
 //! k early, so the wait and the barrier come before the last k of a slice.
 //!
-//! The threads of a warp own a part of the tile that is nearly square: 4 x 8 thread tiles instead of a row or two. They
-//! then read fewer different vectors of shared memory for as many products, and the large thread tiles that this needs
-//! read less still: an 8 x 16 tile loads 24 elements for 128 multiply-adds. The rows of an outer product stay in the
-//! order in which they are written, so that a multiply-add shares an operand with the one before it.
+//! The threads of a warp own a part of the tile that is nearly square: 4 x 8 thread tiles, where in the rungs below
+//! they lie in a row or two. The warp then reads fewer different vectors of shared memory for the same number of
+//! products.  Large thread tiles read less still: one of 8 x 16 loads 24 elements for 128 multiply-adds. The rows of
+//! an outer product stay in the order in which they are written, so that a multiply-add shares an operand with the one
+//! before it.
 //!
 //! Factors may lie in any layout ([`crate::slices::copies`]).
 //!

@@ -1,9 +1,9 @@
 //! What a block of a [persistent](crate::kernel::Schedule::Persistent) launch sums, one part of D after another.
 //!
-//! It stays and takes one tile, and after as many as there are blocks the next. In the last round there may be tiles
-//! for a few blocks only, while the others have nothing to do. Where that costs enough these tiles are *shared*
-//! ([`crate::schedule::shares`]): all blocks begin with equal parts of them, cut wherever it takes, and what follows
-//! are whole rounds.
+//! It stays and takes one tile after another: with `b` blocks, block `i` takes tile `i`, then `i + b`, and so on. In
+//! the last round (the last *wave*) there may be tiles for a few blocks only, while the others have nothing to
+//! do. Where that costs enough these tiles are *shared* ([`crate::schedule::shares`]): all blocks begin with equal
+//! parts of them, which may end in the middle of a tile, and what follows are whole rounds.
 //!
 //! ```text
 //! block 0   | tile 0, slices 0 to 65                  | tile 34 | tile 100 | ..

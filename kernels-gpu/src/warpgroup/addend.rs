@@ -1,4 +1,4 @@
-//! C on its way to the epilogue: through the ring, behind a tile's slices.
+//! C on its way to the epilogue: brought by the producer into the ring's stages, behind a tile's slices.
 //!
 //! Lanes that read their pairs of C by themselves, four bytes here and four there, wait for each: in bf16 that costs 13
 //! % of a product of 4096 (H200). So where bulk copies can take C the producer brings it, as if it were one slice more

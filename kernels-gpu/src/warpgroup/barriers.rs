@@ -1,5 +1,5 @@
-//! The named barriers of warpgroups: all numbers of a block in one place, since a barrier of two kinds of threads would
-//! count wrong.
+//! The numbers of a block's named barriers, all in one place: a number that two kinds of threads used for different
+//! ends would count both.
 
 use super::tile::WARPGROUPS;
 use cuda_std::named_barrier::BARRIERS;

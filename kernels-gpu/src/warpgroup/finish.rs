@@ -1,4 +1,5 @@
-//! The way of a tile's finished sums to D.
+//! From a tile's finished sums to D, step by step: C and the epilogue (`tile/store.rs`), rounding (`outgoing.rs`), the
+//! buffer in shared memory (`outbox.rs`, laid out as `part.rs` says).
 
 use super::{Sums, Warpgroup};
 use crate::element::Element;

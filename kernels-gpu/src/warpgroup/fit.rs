@@ -1,10 +1,11 @@
-//! Tiles as narrow as makes their rounds full.
+//! Tiles that are just so narrow that the last round (wave) of them is full.
 //!
-//! Blocks that stay take a tile each, and after as many as there are multiprocessors the next. With tiles of one size
-//! the last round may have hardly any: 1536 x 1536 are 72 tiles of 128 x 256 for 132 multiprocessors, and 2560 x 2560
-//! are 200. To cut the tiles of that round along k costs about 10 microseconds ([`crate::schedule::parts`]). But an
-//! instruction multiplies any multiple of 16 columns, so a kernel whose tiles *fit* is told by the launch how wide they
-//! are: 1536 x 1536 are 132 tiles of 128 x 144, and 2560 x 2560 two rounds of 130 of 128 x 208.
+//! A block stays: it takes a tile, and after as many tiles as there are multiprocessors the next one, so that tiles
+//! come in rounds. With tiles of one size the last round may have hardly any: 1536 x 1536 are 72 tiles of 128 x
+//! 256 for 132 multiprocessors, and 2560 x 2560 are 200. To divide the tiles of that round along k costs about 10
+//! microseconds ([`crate::schedule::parts`]). But an instruction multiplies any multiple of 16 columns, so a kernel
+//! whose tiles *fit* is told by the launch how wide they are: 1536 x 1536 are 132 tiles of 128 x 144, and 2560 x 2560
+//! two rounds of 130 of 128 x 208.
 //!
 //! ```text
 //! 72 tiles of 256      | 256             |      60 multiprocessors have nothing to do

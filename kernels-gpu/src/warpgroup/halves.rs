@@ -9,16 +9,16 @@
 //! in half precision; that is still several times as fast as f32 without them, and a slice in shared memory serves
 //! three products instead of one.
 //!
-//! What would spoil it is how tensor cores add up. They cut sums off instead of rounding them, and products as well, at
-//! two bits behind those of an f32 (see the simulator's notes on warpgroups): an error that always has the sum's sign,
-//! and grows with every instruction. So their sums of the high halves are only ever of [`PROMOTED`] values of k. Then
-//! threads add them to sums of their own, which are rounded as sums of f32 are. That of the low halves counts 2^-11 as
-//! much, and can stay where it is until the end.
+//! The difficulty is how tensor cores add up. They truncate sums and products instead of rounding them, at two bits
+//! behind those of an f32 (see the simulator's notes on warpgroups). That error always has the sum's sign, and grows
+//! with every instruction. So the tensor cores' sums of the high halves are only ever of [`PROMOTED`] values of k;
+//! then threads add them to sums of their own, which are rounded as sums of f32 are. The sum of the low halves counts
+//! 2^-11 as much, and can stay in the tensor cores until the end.
 //!
 //! So the error grows with the root of the depth: it is a third to a quarter of that of sums of f32 in the order of k.
-//! Where D is small others have sums that are more accurate than those, since who has few tiles splits K. So does this,
-//! and its kernel for that, [`crate::warpgroup::split_halves`], adds up in two steps, with an error that does not grow
-//! (`halves/products.rs`).
+//! Where D is small other libraries have few tiles and split K, and so have smaller errors than sums in the order of k
+//! have. This library splits K there as well: its kernel for that, [`crate::warpgroup::split_halves`], adds up in two
+//! steps, with an error that does not grow (`halves/products.rs`).
 //!
 //! Both kinds of sums have registers of their own. That makes the additions cheap: while threads take over what the
 //! high halves gave, the tensor cores are busy with the low ones.

@@ -1,4 +1,5 @@
-//! The last stretch of a warp's part of D: rounded, by way of shared memory, to where it belongs.
+//! The outbox: the buffer in shared memory through which a warp's finished part of D is stored, by bulk copies (TMA
+//! stores) where they can take D, else by lanes.
 //!
 //! Lanes hold pairs of neighbouring elements in eight rows; D is written in rows. So a warp writes 16 rows by 64
 //! columns to shared memory, in an order of its own ([`crate::warpgroup::part`]), and sends them from there. Of f32 it

@@ -1,7 +1,7 @@
 //! Results of f32 from sums that are added up in f32: tensor cores have each of them for four slices only.
 //!
-//! Tensor cores cut sums off instead of rounding them, with every instruction and always in the direction of zero, by
-//! more the larger they are ([`cuda_std::wgmma`]). Of a result in half precision nothing of that is left. One of f32 is
+//! Tensor cores truncate sums instead of rounding them, with every instruction and always in the direction of zero, by
+//! more the larger they are ([`cuda_std::wgmma`]). In a result of half precision that does not show. A result of f32 is
 //! off by 1e-6 of itself at a depth of 1024, and the error grows with the depth: 4.4e-6 at 4096. So where a thread has
 //! registers for twice as many sums, in tiles of up to 128 columns that do not [fit](crate::warpgroup::fit), and of up
 //! to 64 where [slices of K](crate::warpgroup::split) are summed apart, tensor cores begin anew every [`PROMOTED`]

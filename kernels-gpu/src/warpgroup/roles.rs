@@ -1,4 +1,4 @@
-//! Those who bring slices and those who multiply: how many threads, and their registers.
+//! Producers, who bring slices, and consumers, who multiply: how many threads they are, and their registers.
 
 use crate::share_of_registers::Registers;
 use cuda_std::wgmma::THREADS;

@@ -1,9 +1,10 @@
-//! What of a tile's slices lies outside of A and B, and is zero without being brought.
+//! The parts of a tile's slices that lie outside of A and B: they are zero in shared memory without being copied
+//! again.
 //!
-//! The last tiles of D have rows and columns that lie outside of it, and A and B none for them. What bulk copies fill
-//! with zeros they fill more slowly than they copy ([`Rests`](crate::maps::Factors)), so only a tile's first slices are
-//! brought in whole boxes, one for each stage: what is zero there then is so for all that follow, of which only what
-//! there is comes.
+//! The last tiles of D have rows and columns that lie outside of it, for which A and B have none. Bulk copies fill
+//! such places with zeros, but more slowly than they copy ([`Rests`](crate::maps::Factors)). So only the first slices
+//! of a tile are brought in whole boxes, one for each stage. The zeros then stay in the stages, and of all slices that
+//! follow only the rows that exist are copied.
 //!
 //! ```text
 //! slice of a tile with 72 rows   | 0      | 1      | 2      | 3      | 4      | 5      | ..
