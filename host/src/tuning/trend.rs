@@ -3,8 +3,8 @@
 //! The blocks of a launch go to the multiprocessors in turn, so the one that gets most of them decides:
 //! `w = ceil(blocks / multiprocessors)`, of those that blocks of its clusters have a place on. Each of its blocks steps
 //! through the depth `k`, padded to whole slices. What can be hidden behind other blocks costs time in proportion to
-//! `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`, and the launch something fixed. What
-//! has to be moved once costs time in proportion to the elements of A, B and D: where D is large and K is not, and
+//! `w * k`, what cannot in proportion to `k`; beginning and ending a block costs `w`, and the launch something fixed.
+//! What has to be moved once costs time in proportion to the elements of A, B and D: where D is large and K is not, and
 //! where factors are copied into aligned rows first: the three do so at rates of their own, since one is written and
 //! blocks that run at the same time read the same parts of A more often than of B. Blocks that stay and share the tiles
 //! of the last round among all (`s = 1`, else 0) hand their sums over to each other first. Where slices are
