@@ -64,8 +64,8 @@ stands what a formula gives for the kernel's tile sizes. Kernels whose blocks sh
 only copy, have no formula and are left out. Where the two must be equal and are not, the exit code is 1.
 
 The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a kernel attain: at most the peak of the units \
-that it multiplies with, which is another for tensor cores, and at most what its memories deliver for each operation. Caches decide how much really comes from global memory, so there \
-are two answers: as if there were none, and as if they were perfect. The picture shows the first; a kernel whose \
+that it multiplies with, which is another for tensor cores, and at most what its memories deliver for each operation. \
+Caches decide how much really comes from global memory, so there are two answers: as if there were none, and as if they were perfect. The picture shows the first; a kernel whose \
 circle is below the roof is held back by shared memory, one that was measured above its circle was helped by the \
 caches.
 
@@ -143,7 +143,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let formula = Formula::new(kernel, &problem).ok_or_else(|| too_large(size))?;
         let counted = (!arguments.formulas).then(|| count(kernel, &problem)).transpose()?;
         let traffic = counted.as_ref().unwrap_or(&formula.traffic);
-        let placement = roofs.place(kernel, traffic, &problem).ok_or_else(|| too_large(size))?;
+        let peak = gpu.peak_flops_of(kernel);
+        let placement = roofs.place(peak, traffic, &problem).ok_or_else(|| too_large(size))?;
         let attained = measured.as_ref().and_then(|measured| measured.speed(kernel.name));
         rows.push(Row { kernel, formula, counted, placement, attained });
         bar.inc(1);
@@ -229,7 +230,7 @@ impl Survey {
 
     fn json(&self, roofline: &Roofline) -> Value {
         let kernel = |(index, row): (usize, &Row)| {
-            let peak = self.roofs.peak_of(row.kernel);
+            let peak = self.gpu.peak_flops_of(row.kernel);
             let share = |attainable: Attainable| peak.map(|peak| attainable.flops / peak);
             json!({
                 "kernel": row.kernel.name,
@@ -296,7 +297,7 @@ mod tests {
         let formula = Formula::new(kernel, &problem).unwrap();
         let gpu = gpus::find(DEFAULT_GPU).unwrap().info();
         let roofs = Roofs::of(&gpu, Dtype::F32).unwrap();
-        let placement = roofs.place(kernel, &formula.traffic, &problem).unwrap();
+        let placement = roofs.place(None, &formula.traffic, &problem).unwrap();
         Row { kernel, formula, counted: Some(formula.traffic), placement, attained: None }
     }
 

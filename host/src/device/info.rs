@@ -127,6 +127,8 @@ fn tensor_fma_per_clock(capability: (u32, u32), dtype: Dtype) -> Option<u32> {
         (8, 0) => (1024, 64),
         (9, 0) => (2048, 128),
         (10, 0) => (4096, 64),
+        // The few units for f64 execute the instruction.
+        (8.., _) if dtype == Dtype::F64 => return fma_per_clock(capability, dtype),
         _ => return None,
     };
     Some(match dtype {
@@ -190,7 +192,10 @@ pub(crate) mod tests {
             let peak = gpu.tensor_peak_flops(dtype).unwrap() / 1e12;
             assert!((peak / published - 1.0).abs() < 0.005, "{dtype}: {peak}, not {published}");
         }
-        assert_eq!(of((8, 6), 84, 1_700_000).tensor_peak_flops(Dtype::F16), None);
+        let ga102 = of((8, 6), 84, 1_700_000);
+        assert_eq!(ga102.tensor_peak_flops(Dtype::F16), None);
+        assert_eq!(ga102.tensor_peak_flops(Dtype::F64), ga102.peak_flops(Dtype::F64));
+        assert_eq!(of((7, 5), 40, 1_590_000).tensor_peak_flops(Dtype::F64), None);
     }
 
     #[test]

@@ -21,7 +21,6 @@ use super::{PASS_BYTES, Traffic, compulsory_bytes, operations};
 use crate::device::info::DeviceInfo;
 use crate::kernels::Problem;
 use regemm_kernels::element::Dtype;
-use regemm_kernels::kernel::{KernelInfo, Rung};
 use serde::Serialize;
 use std::fmt;
 
@@ -99,16 +98,11 @@ impl Roofs {
         })
     }
 
-    /// The peak of the units that a kernel multiplies with, if known.
-    pub fn peak_of(&self, kernel: &KernelInfo) -> Option<f64> {
-        if kernel.rung >= Rung::TensorCore { self.tensor_peak_flops } else { Some(self.peak_flops) }
-    }
-
-    /// Where a kernel lies that moves this much for a product, below the roofs that are known. None for a product
-    /// without operations.
+    /// Where a kernel lies that moves this much for a product, below the roofs that are known: `peak` is that of the
+    /// units that it [multiplies with](DeviceInfo::peak_flops_of). None for a product without operations.
     pub fn place(
         &self,
-        kernel: &KernelInfo,
+        peak: Option<f64>,
         traffic: &Traffic,
         problem: &Problem,
     ) -> Option<Placement> {
@@ -124,8 +118,7 @@ impl Roofs {
             flops: operations / bytes * bandwidth,
             bound,
         };
-        let peak = self.peak_of(kernel).unwrap_or(f64::INFINITY);
-        let peak = Attainable { flops: peak, bound: Bound::Peak };
+        let peak = Attainable { flops: peak.unwrap_or(f64::INFINITY), bound: Bound::Peak };
         let shared =
             roof(passes(traffic.shared_passes), self.shared_bandwidth, Bound::SharedMemory);
         let on_chip = lower(peak, shared);
@@ -160,9 +153,10 @@ mod tests {
         let kernel = find(kernel).unwrap();
         let plain = Problem::new(kernel.dtype, 4096, 4096, 4096);
         let problem = Problem { target: kernel.target, ..plain };
-        let roofs = Roofs::of(&gpus::find(gpu).unwrap().info(), kernel.dtype).unwrap();
+        let gpu = gpus::find(gpu).unwrap().info();
+        let roofs = Roofs::of(&gpu, kernel.dtype).unwrap();
         let traffic = Formula::new(kernel, &problem).unwrap().traffic;
-        (roofs, roofs.place(kernel, &traffic, &problem).unwrap())
+        (roofs, roofs.place(gpu.peak_flops_of(kernel), &traffic, &problem).unwrap())
     }
 
     fn close(a: f64, b: f64) -> bool {
@@ -217,6 +211,10 @@ mod tests {
         for attainable in [place.without_caches, place.with_perfect_caches] {
             assert!(attainable.flops.is_finite() && attainable.bound != Bound::Peak, "{place:?}");
         }
+        // There they are the few units for f64.
+        let (roofs, place) = placement("tensor_core_f64", "rtx4090");
+        assert_eq!(roofs.tensor_peak_flops, Some(roofs.peak_flops));
+        assert_eq!(place.with_perfect_caches.bound, Bound::Peak);
     }
 
     /// An RTX 4090 has a fifth of an H200's bandwidth and more multiply-add units: there tiles of 16 are not enough.
@@ -242,6 +240,6 @@ mod tests {
         assert_eq!(Roofs::of(&DeviceInfo { clock_khz: None, ..info.clone() }, Dtype::F32), None);
         let roofs = Roofs::of(&info, Dtype::F32).unwrap();
         let nothing = Problem::new(Dtype::F32, 4, 4, 0);
-        assert_eq!(roofs.place(find("naive_f32").unwrap(), &Traffic::default(), &nothing), None);
+        assert_eq!(roofs.place(Some(roofs.peak_flops), &Traffic::default(), &nothing), None);
     }
 }

@@ -30,14 +30,23 @@ pub fn check_room_to_verify(dtype: Dtype, (m, n, k): (usize, usize, usize)) -> R
 /// comparison.
 const BYTES_OF_REFERENCE: usize = 32;
 
-/// Both factors widened, and the references unless they are of few rows and columns.
+/// Factors widened, for each pass over them that runs at the same time, and with halves of B where sums of f64 are
+/// [compensated](super::sums); then the references, or where they are of few rows and columns D widened.
 fn bytes_to_verify(dtype: Dtype, m: usize, n: usize, k: usize) -> Option<usize> {
-    let factors = m.checked_mul(k)?.checked_add(k.checked_mul(n)?)?;
-    let results = match Method::for_work(dtype, m.saturating_mul(n).saturating_mul(k)) {
-        Method::Full => m.checked_mul(n)?.checked_mul(BYTES_OF_REFERENCE)?,
-        Method::Sampled => 0,
-    };
-    factors.checked_mul(size_of::<f64>())?.checked_add(results)
+    const WIDENED: usize = size_of::<f64>();
+    let (of_a, of_b, of_d) = (m.checked_mul(k)?, k.checked_mul(n)?, m.checked_mul(n)?);
+    let factors = of_a.checked_add(of_b)?.checked_mul(WIDENED)?;
+    let halves = if dtype == Dtype::F64 { of_b.checked_mul(2 * WIDENED)? } else { 0 };
+    match Method::for_work(dtype, m.saturating_mul(n).saturating_mul(k)) {
+        Method::Full => {
+            factors.checked_add(halves)?.checked_add(of_d.checked_mul(BYTES_OF_REFERENCE)?)
+        }
+        // Rows, columns and random vectors, of which the first take B, the second A, and the last both.
+        Method::Sampled => {
+            let passes = factors.checked_mul(2)?.checked_add(halves)?;
+            Some(passes.max(of_d.checked_mul(WIDENED)?))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -60,7 +69,11 @@ mod tests {
     fn references_of_large_products_are_few() {
         assert_eq!(bytes_to_verify(Dtype::F32, 10, 20, 30), Some(900 * 8 + 200 * 32));
         let large = bytes_to_verify(Dtype::F32, 2000, 2000, 2000);
-        assert_eq!(large, Some(2 * 2000 * 2000 * 8));
+        assert_eq!(large, Some(2 * (2 * 2000 * 2000 * 8)));
+        let doubles = bytes_to_verify(Dtype::F64, 2000, 3000, 2000);
+        assert_eq!(doubles, Some(2 * (2000 * 5000 * 8) + 3000 * 2000 * 16));
+        let outer = bytes_to_verify(Dtype::F32, 40_000, 50_000, 10);
+        assert_eq!(outer, Some(40_000 * 50_000 * 8), "D widened is more than its factors");
         assert_eq!(bytes_to_verify(Dtype::F32, usize::MAX, 2, 1), None);
         assert!(check_room_to_verify(Dtype::F32, (1 << 60, 1 << 60, 1)).is_err());
     }

@@ -175,7 +175,7 @@ fn roofline(survey: &Survey) -> String {
     }
     let speed = |flops: f64| count((flops / 1e9).round() as u64);
     let rows = survey.rows.iter().map(|row| {
-        let peak = survey.roofs.peak_of(row.kernel);
+        let peak = survey.gpu.peak_flops_of(row.kernel);
         let share = |flops: f64| or_dash(peak.map(|peak| format!("{:.1} %", 100.0 * flops / peak)));
         let attainable = |Attainable { flops, bound }: Attainable| {
             [speed(flops), share(flops), bound.to_string()]

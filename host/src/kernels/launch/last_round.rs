@@ -203,13 +203,22 @@ mod tests {
         for name in ["warpgroup_abreast64_bf16", "warpgroup_bf16", "stream_k_f32"] {
             let kernel = find(name).unwrap();
             // The first has 2^31 slices.
-            for size in [1 << 17, 1 << 16, 1 << 20] {
-                let problem = Problem::new(kernel.dtype, size, size, size);
+            for (m, n, k) in
+                [(1 << 17, 1 << 17, 1 << 17), (1 << 16, 1 << 18, 1 << 20), (1000, 3000, 1 << 30)]
+            {
+                let problem = Problem::new(kernel.dtype, m, n, k);
                 let shape = LaunchShape::new(kernel, &problem, &h200(), Some(u32::MAX));
                 let [blocks, _] = shape.main.unwrap();
-                assert!(u64::from(blocks) <= MAX_BLOCKS, "{name} at {size}: {blocks}");
-                assert!(blocks.is_multiple_of(kernel.cluster), "{name} at {size}: {blocks}");
-                assert_eq!(shape.sharing_blocks == 0, shape.shared_tiles == 0, "{name} at {size}");
+                assert!(u64::from(blocks) <= MAX_BLOCKS, "{name} at {m} x {n} x {k}: {blocks}");
+                assert!(
+                    blocks.is_multiple_of(kernel.cluster),
+                    "{name} at {m} x {n} x {k}: {blocks}"
+                );
+                assert_eq!(
+                    shape.sharing_blocks == 0,
+                    shape.shared_tiles == 0,
+                    "{name} at {m} x {n} x {k}"
+                );
             }
         }
     }
