@@ -90,7 +90,7 @@ impl Samples {
 pub struct Sampling {
     /// Rounds before the first sample.
     pub warm_up: usize,
-    /// Samples of each contender.
+    /// Samples of each contender; one where this is 0.
     pub rounds: usize,
 }
 
@@ -120,7 +120,7 @@ pub fn alternate<E: From<crate::Error>>(
     sampling: Sampling,
     mut enqueue: impl FnMut(usize) -> std::result::Result<(), E>,
 ) -> std::result::Result<Vec<Samples>, E> {
-    let Sampling { warm_up, rounds } = sampling;
+    let (warm_up, rounds) = (sampling.warm_up, sampling.rounds.max(1));
     let contenders = products.len();
     if contenders == 0 {
         return Ok(Vec::new());

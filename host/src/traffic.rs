@@ -90,12 +90,13 @@ traffic! {
 impl Traffic {
     /// Bytes between the multiprocessors and what lies beyond, without caches: all sectors.
     pub fn global_bytes(&self) -> u64 {
-        SECTOR_BYTES.saturating_mul(self.global_load_sectors + self.global_store_sectors)
+        let sectors = self.global_load_sectors.saturating_add(self.global_store_sectors);
+        SECTOR_BYTES.saturating_mul(sectors)
     }
 
     /// Bytes that lanes receive from shared memory and store there.
     pub fn shared_bytes(&self) -> u64 {
-        self.shared_load_bytes + self.shared_store_bytes
+        self.shared_load_bytes.saturating_add(self.shared_store_bytes)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::harness::*;
 use regemm::tuning::cache::Cache;
 use regemm::tuning::{Entry, Key, Shape, Table, Time};
 use regemm::{Dtype, Layouts, kernels};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-fn json(folder: &Path, line: &str) -> Value {
+fn document_of(folder: &Path, line: &str) -> Value {
     serde_json::from_str(&succeed(folder, line)).unwrap()
 }
 
@@ -56,7 +56,8 @@ fn explain_names_the_rule_on_the_simulator() {
         assert!(said.contains(part), "`{part}` is missing in:\n{said}");
     }
     assert!(said.contains("by rule, as always on the simulator"), "{said}");
-    let document = json(folder.path(), "tune --explain 512 --dtype f32,f64 --device sim --json");
+    let document =
+        document_of(folder.path(), "tune --explain 512 --dtype f32,f64 --device sim --json");
     let explanations = document["explanations"].as_array().unwrap();
     assert_eq!(explanations.len(), 2);
     for (explanation, dtype) in explanations.iter().zip(["f32", "f64"]) {
@@ -83,7 +84,7 @@ fn explain_says_what_is_repacked() {
     for part in ["\nA and B are repacked first", "\nB is repacked first"] {
         assert_eq!(said.matches(part).count(), 1, "`{part}` in:\n{said}");
     }
-    let document = json(folder.path(), &format!("{line} --json"));
+    let document = document_of(folder.path(), &format!("{line} --json"));
     let repacked = |index: usize| document["explanations"][index]["repacked"].to_string();
     assert_eq!([repacked(0), repacked(1), repacked(2)], [r#"["A","B"]"#, "[]", r#"["B"]"#]);
 }
@@ -91,7 +92,7 @@ fn explain_says_what_is_repacked() {
 #[test]
 fn explain_takes_a_gpu_that_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
-    let document = json(folder.path(), "tune --explain 4096 --gpu t4 --json");
+    let document = document_of(folder.path(), "tune --explain 4096 --gpu t4 --json");
     assert_eq!(document["gpu"], "Tesla T4");
     let explanation = &document["explanations"][0];
     // Nothing is shipped for it, and a T4 has no asynchronous copies.
@@ -106,7 +107,7 @@ fn explain_takes_a_gpu_that_is_not_there() {
 fn explain_says_how_large_tiles_are_that_fit() {
     let folder = tempfile::tempdir().unwrap();
     let line = "tune --explain 1536 --dtype bf16 --gpu h200";
-    let document = json(folder.path(), &format!("{line} --json"));
+    let document = document_of(folder.path(), &format!("{line} --json"));
     let ranking = document["explanations"][0]["ranking"].as_array().unwrap();
     let tile = |kernel| {
         let found = ranking.iter().find(|candidate| candidate["kernel"] == kernel);
@@ -128,7 +129,7 @@ fn results_of_f32_are_chosen_by_times_of_their_own() {
     for gpu in ["h100", "h200"] {
         let whose = "shipped for this GPU";
         let line = format!("tune --explain 1000,4096 --dtype bf16_f32 --gpu {gpu} --json");
-        let document = json(folder.path(), &line);
+        let document = document_of(folder.path(), &line);
         let explanations = document["explanations"].as_array().unwrap();
         assert_eq!(explanations.len(), 2);
         for explanation in explanations {
@@ -146,10 +147,10 @@ fn results_of_f32_are_chosen_by_times_of_their_own() {
 #[test]
 fn show_lists_tables_and_clear_removes_them() {
     let folder = tempfile::tempdir().unwrap();
-    let before = json(folder.path(), "tune --show --json");
+    let before = document_of(folder.path(), "tune --show --json");
     let shipped = before["tables"].as_array().unwrap().len();
     let file = fill_cache(folder.path()).file("NVIDIA Imaginary");
-    let document = json(folder.path(), "tune --show --json");
+    let document = document_of(folder.path(), "tune --show --json");
     let tables = document["tables"].as_array().unwrap();
     assert_eq!(tables.len(), shipped + 1);
     let table = tables.last().unwrap();
@@ -161,7 +162,7 @@ fn show_lists_tables_and_clear_removes_them() {
     let said = succeed(folder.path(), "tune --clear");
     assert!(said.contains(file.to_str().unwrap()) && !file.exists(), "{said}");
     assert!(succeed(folder.path(), "tune --clear").contains("nothing"));
-    let after = json(folder.path(), "tune --show --json");
+    let after = document_of(folder.path(), "tune --show --json");
     assert_eq!(after["tables"], before["tables"]);
 }
 
@@ -274,11 +275,11 @@ fn mul_explains_its_kernel() {
         assert!(said.contains(part), "`{part}` is missing in:\n{said}");
     }
     let line = "mul a.npy b.npy -o d.npy --force --device sim --explain --kernel tiled16 --json";
-    let document = json(folder.path(), line);
+    let document = document_of(folder.path(), line);
     assert_eq!(document["kernel"], "tiled16_f32");
     assert_eq!(document["why"], "the kernel that was asked for");
     assert_eq!(document["explanation"]["kernel"], "naive_f32", "what would have been chosen");
-    let plain = json(folder.path(), "mul a.npy b.npy -o d.npy --force --device sim --json");
+    let plain = document_of(folder.path(), "mul a.npy b.npy -o d.npy --force --device sim --json");
     assert!(plain["explanation"].is_null());
 }
 
@@ -475,6 +476,30 @@ fn first_use_measures_in_the_layouts_of_the_product() {
     let tables = shown["tables"].as_array().unwrap().iter();
     let own = tables.filter(|table| table["gpu"] == "Fake GPU");
     assert_eq!(Vec::from_iter(own.map(|table| &table["layouts"])), ["nn", "tt"]);
+}
+
+/// Of TN rows of vectors say nothing of K, along which those of a row-major A lie.
+#[test]
+fn first_use_measures_row_major_factors_that_there_can_be() {
+    let folder = sample();
+    write_f32(folder.path(), "a.npy", "(3, 8)", &[1.0; 24]);
+    write_f32(folder.path(), "b.npy", "(3, 4)", &[1.0; 12]);
+    let mut command = with_fake_gpu(folder.path());
+    let line = "mul a.npy b.npy --transpose-a -o d.npy --json";
+    let command = command.args(line.split_whitespace()).env("REGEMM_TUNING", "first-use");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["why"].as_str().unwrap().contains("this very shape"), "{document}");
+    let own = fs::read_dir(cache_folder(folder.path())).unwrap().map(|file| file.unwrap().path());
+    let own = own.filter(|path| path.extension().is_some_and(|it| it == "json"));
+    let cached: Value = serde_json::from_slice(&fs::read(own.last().unwrap()).unwrap()).unwrap();
+    let shapes = cached["tables"].as_array().unwrap().iter().map(|table| {
+        let entry = &table["entries"][0];
+        json!([table["layouts"], entry["shape"], entry["aligned"]])
+    });
+    let expected = [json!(["nn", [8, 4, 4], true]), json!(["tn", [8, 4, 3], true])];
+    assert_eq!(Vec::from_iter(shapes), expected);
 }
 
 #[test]

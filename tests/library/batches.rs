@@ -128,6 +128,8 @@ fn a_tall_matrix_is_a_batch() {
     assert!(matches!(matrix.view().as_batch(4, 5, 2), Err(Error::Range { .. })));
     assert!(matches!(matrix.view().as_batch(usize::MAX, 5, 2), Err(Error::Range { .. })));
     assert_eq!(matrix.view().as_batch(0, 11, 2).unwrap().count(), 0);
+    let too_large = matrix.view().as_batch(0, usize::MAX, 0);
+    assert!(matches!(too_large, Err(Error::SizeOverflow { .. })));
     let mut parts = matrix.view_mut().into_batch(3, 2, 4).unwrap();
     parts.copy_from(&Array3::zeros((3, 2, 3)).view()).unwrap();
     let rows = matrix.to_array().unwrap();

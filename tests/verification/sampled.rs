@@ -6,6 +6,7 @@ use regemm::verify::{
     Distribution, Expectation, Freivalds, Method, Problem, check_batch, random_vector, rng,
 };
 use regemm::{Activation, BiasAxis, Element, bf16, f16};
+use std::num::NonZeroUsize;
 
 struct Large {
     a: Array2<f32>,
@@ -66,7 +67,9 @@ fn freivalds_never_misses_a_single_wrong_element() {
     let mut large = Large::new();
     large.d[(77, 13)] += 0.1;
     for seed in 0..200 {
-        let test = Freivalds::with_vectors(&large.problem(), seed, 1).unwrap().expect("linear");
+        let test = Freivalds::with_vectors(&large.problem(), seed, NonZeroUsize::MIN)
+            .unwrap()
+            .expect("linear");
         let result = test.check(&large.d.view());
         assert_eq!((result.failed_rows, result.first_failed_row), (1, Some(77)), "seed {seed}");
     }
@@ -80,7 +83,7 @@ fn freivalds_misses_cancelling_errors_as_often_as_stated() {
     large.d[(50, 99)] -= 1.0;
     let misses = (0..400)
         .filter(|&seed| {
-            let test = Freivalds::with_vectors(&large.problem(), seed, 1).unwrap();
+            let test = Freivalds::with_vectors(&large.problem(), seed, NonZeroUsize::MIN).unwrap();
             test.expect("linear").check(&large.d.view()).pass()
         })
         .count();

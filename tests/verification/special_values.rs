@@ -279,3 +279,83 @@ fn sums_that_may_overflow_on_the_way_are_undecided_and_said_so() {
     let problem = Problem::product(a.slice(s![..1, ..]), b.slice(s![.., ..1]));
     assert!(!verdict(&problem, &ndarray::array![[f32::INFINITY]]).pass());
 }
+
+/// `beta * C + bias` is the number from which on f32 has infinities, to which the sum is the other one.
+#[test]
+fn an_addend_that_may_just_overflow_leaves_an_infinite_sum_undecided() {
+    let a = ndarray::array![[f32::INFINITY], [1.0]];
+    let b = ndarray::array![[-1.0_f32]];
+    let c = ndarray::array![[f32::MAX], [0.0]];
+    let bias = [2.0_f32.powi(103)];
+    let bias = Some((BiasAxis::Column, &bias[..]));
+    let problem =
+        Problem { beta: 1.0, c: Some(c.view()), bias, ..Problem::product(a.view(), b.view()) };
+    let d = device_like(&problem);
+    assert!(d[(0, 0)].is_nan());
+    let comparison = verdict(&problem, &d);
+    assert!(comparison.pass(), "{comparison:?}");
+    assert_eq!(comparison.undecided, 1);
+    // To an infinity of the same sign it makes no difference.
+    let positive = a.mapv(|v| -v);
+    let problem = Problem { a: positive.view(), ..problem };
+    assert_fails_at(&verdict(&problem, &d), 0, 0);
+    let comparison = verdict(&problem, &device_like(&problem));
+    assert!(comparison.pass() && comparison.undecided == 0, "{comparison:?}");
+}
+
+/// The reference in double precision has no numbers beyond those of f64, so that it overflows with the device, or alone.
+#[test]
+fn what_may_just_be_the_largest_f64_is_not_called_wrong() {
+    let b = ndarray::array![[0.75_f64], [0.25]];
+    let leaky = |factor| (1.0, Activation::LeakyRelu, factor);
+    let linear = |alpha| (alpha, Activation::None, 0.0);
+    for size in [1e300_f64, -1e300] {
+        let a = ndarray::array![[size, size], [1.0, 1.0]];
+        let problem = |(alpha, activation, slope)| Problem {
+            alpha,
+            activation,
+            slope,
+            ..Problem::product(a.view(), b.view())
+        };
+        let to_largest = f64::MAX / 1e300;
+        let mut ways = vec![linear(to_largest), linear(to_largest.next_up())];
+        if size < 0.0 {
+            ways.extend([leaky(to_largest), leaky(to_largest.next_up())]);
+        }
+        for way in ways {
+            let problem = problem(way);
+            let mut d = device_like(&problem);
+            for overflows in [false, true] {
+                let magnitude = if overflows { f64::INFINITY } else { f64::MAX };
+                d[(0, 0)] = magnitude.copysign(size);
+                let comparison = verdict(&problem, &d);
+                assert!(comparison.pass(), "{way:?} {overflows}: {comparison:?}");
+            }
+        }
+        // What is certainly beyond it is an infinity, and of a sign.
+        for way in [linear(1.001 * to_largest), linear(1e200), leaky(1e200)] {
+            if size > 0.0 && way.1 == Activation::LeakyRelu {
+                continue;
+            }
+            let problem = problem(way);
+            let mut d = device_like(&problem);
+            let comparison = verdict(&problem, &d);
+            assert!(comparison.pass() && comparison.undecided == 0, "{way:?}: {comparison:?}");
+            for wrong in [f64::MAX.copysign(size), -d[(0, 0)], f64::NAN] {
+                d[(0, 0)] = wrong;
+                assert_fails_at(&verdict(&problem, &d), 0, 0);
+            }
+        }
+    }
+}
+
+/// By the magnitudes' own sum in double precision nothing overflows.
+#[test]
+fn sums_of_f64_near_the_largest_are_judged_by_magnitudes_rounded_up() {
+    let part = f64::MAX / 4.0;
+    let a = ndarray::array![[part, part, part, part, -part], [1.0; 5]];
+    let b = Array2::<f64>::ones((5, 1));
+    let problem = Problem::product(a.view(), b.view());
+    let comparison = verdict(&problem, &device_like(&problem));
+    assert!(comparison.pass(), "{comparison:?}");
+}

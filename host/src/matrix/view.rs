@@ -122,8 +122,16 @@ fn check_range(axis: &'static str, range: &Range<usize>, len: usize) -> Result<(
     }
 }
 
-/// Checks that parts of `rows` rows, `pitch` rows apart, lie in `len` rows.
-fn check_parts(count: usize, rows: usize, pitch: usize, len: usize) -> Result<()> {
+/// Checks that parts of `rows` rows of `ld` elements, `pitch` rows apart, lie in `len` rows. No parts lie in any, but
+/// their rows must be as many as there can be.
+fn check_parts<T: Element>(
+    (count, rows, pitch): (usize, usize, usize),
+    len: usize,
+    ld: usize,
+) -> Result<()> {
+    if count == 0 {
+        super::allocation_bytes::<T>(rows, ld)?;
+    }
     let last = count.saturating_sub(1).saturating_mul(pitch);
     let end = if count == 0 { 0 } else { last.saturating_add(rows) };
     check_range("rows", &(last.min(end)..end), len)
@@ -274,7 +282,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// # Errors
     /// [`Error::Range`] where the matrix has not as many rows.
     pub fn as_batch(&self, count: usize, rows: usize, pitch: usize) -> Result<BatchView<'a, T>> {
-        check_parts(count, rows, pitch, self.rows())?;
+        check_parts::<T>((count, rows, pitch), self.rows(), self.ld())?;
         let stride = stride_of_parts::<T>(count, pitch, self.ld())?;
         Ok(BatchView::of(self.moved(0, rows), count, stride))
     }
@@ -369,7 +377,7 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
         rows: usize,
         pitch: usize,
     ) -> Result<BatchViewMut<'a, T>> {
-        check_parts(count, rows, pitch, self.rows())?;
+        check_parts::<T>((count, rows, pitch), self.rows(), self.ld())?;
         let (cols, ld) = (self.cols(), self.ld());
         let stride = stride_of_parts::<T>(count, pitch, ld)?;
         if count > 1 {

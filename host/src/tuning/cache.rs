@@ -230,11 +230,16 @@ impl Cache {
             None => self.files()?,
         };
         let mut removed = Vec::new();
-        for path in candidates {
+        for path in candidates.into_iter().filter(|path| path.exists()) {
+            let failure = |error| CacheError::Write { path: path.clone(), error };
+            // Who is about to add to the file has read it, and would put it back.
+            let gpu =
+                path.file_name().and_then(OsStr::to_str).and_then(|it| it.strip_suffix(&suffix()));
+            let _lock = gpu.map(|gpu| self.lock(gpu)).transpose().map_err(failure)?;
             match fs::remove_file(&path) {
                 Ok(()) => removed.push(path),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(CacheError::Write { path, error }),
+                Err(error) => return Err(failure(error)),
             }
         }
         Ok(removed)
@@ -242,13 +247,26 @@ impl Cache {
 
     /// Waits until no other process writes. The lock ends when the file is closed.
     fn lock(&self, gpu: &str) -> io::Result<File> {
-        let path = self.folder.join(format!("{}.lock", plain(gpu)));
+        let path = self.folder.join(format!("{}{LOCK}", plain(gpu)));
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-        match file.lock() {
-            // Some network file systems have no locks. A writer may then undo what another adds in the same moment,
-            // but the file is complete even so.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
-            locked => locked.map(|()| file),
+        if let Err(error) = uninterrupted(|| file.lock()) {
+            // Some network file systems have no locks, or nobody who keeps them. A writer may then undo what another
+            // adds in the same moment, but the file is complete even so.
+            log::debug!("tuning cache: written without a lock: {error}");
+        }
+        Ok(file)
+    }
+}
+
+/// Ending of the names of the files that writers lock.
+const LOCK: &str = ".lock";
+
+/// The outcome of a wait that no signal has cut short.
+fn uninterrupted(mut wait: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        match wait() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
         }
     }
 }
@@ -299,18 +317,18 @@ fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
 fn forget_oldest(document: &mut Document, key: &Key) {
     let of = |key: &Key| (key.types, key.layouts);
     let alike = |stored: &Stored| stored.key.gpu == key.gpu && of(&stored.key) == of(key);
-    let mut changed: Vec<u64> = document
-        .tables
-        .iter()
-        .filter(|stored| alike(stored) && stored.key != *key)
-        .map(|stored| stored.changed)
-        .collect();
-    changed.sort_unstable_by(|a, b| b.cmp(a));
-    if let Some(&newest_forgotten) = changed.get(KEPT - 1) {
-        document.tables.retain(|stored| {
-            !alike(stored) || stored.key == *key || stored.changed > newest_forgotten
-        });
-    }
+    let others = document.tables.iter().enumerate();
+    let others = others.filter(|(_, stored)| alike(stored) && stored.key != *key);
+    // Of those of the same second the ones that are listed last.
+    let mut newest_first: Vec<(u64, usize)> =
+        others.map(|(place, stored)| (stored.changed, place)).collect();
+    newest_first.sort_unstable_by(|a, b| b.cmp(a));
+    let forgotten = newest_first.get(KEPT - 1..).unwrap_or_default();
+    let mut place = 0;
+    document.tables.retain(|_| {
+        place += 1;
+        !forgotten.iter().any(|&(_, other)| other == place - 1)
+    });
 }
 
 #[cfg(test)]

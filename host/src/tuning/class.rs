@@ -40,6 +40,18 @@ impl Shape {
         Shape { m, n, k, aligned: rows.into_iter().all(whole) }
     }
 
+    /// The shape whose time of row-major factors tells of a product of this shape in other layouts: this one, unless no
+    /// row-major factors can have it. Where A is transposed and B is not, rows of vectors say nothing of K, along which
+    /// those of a row-major A lie: then the next K of whole vectors.
+    pub(crate) fn of_row_major(self, factors: Dtype) -> Shape {
+        let Shape { m, n, k, aligned } = self;
+        if !aligned || Shape::packed(factors, m, n, k).aligned {
+            return self;
+        }
+        let vector = (VECTOR_BYTES / factors.bytes() as u64) as u32;
+        Shape { k: k.checked_next_multiple_of(vector).unwrap_or(k - k % vector), ..self }
+    }
+
     /// Whether the rows of a matrix are whole, aligned vectors: by the address of its first element, its columns and
     /// its leading dimension.
     pub(crate) fn has_vectors(dtype: Dtype, address: u64, cols: usize, ld: usize) -> bool {
@@ -126,6 +138,33 @@ mod tests {
             "a column of what is not transposed"
         );
         assert_eq!(aligned(64, 1, 64), [false; 4], "a column of D");
+    }
+
+    /// Whatever is aligned in some layouts stands for row-major factors that there can be.
+    #[test]
+    fn row_major_factors_have_the_shape_that_is_measured_of_them() {
+        for dtype in [Dtype::F64, Dtype::F32, Dtype::F16] {
+            for layouts in Layouts::ALL {
+                for k in [1, 15, 16, 17, 64, 100, u32::MAX] {
+                    let shape = Shape::packed_in(layouts, dtype, 64, 32, k);
+                    let row_major = shape.of_row_major(dtype);
+                    let Shape { m, n, k: depth, aligned } = row_major;
+                    assert_eq!((m, n, aligned), (64, 32, shape.aligned));
+                    let possible = Shape::packed(dtype, m, n, depth);
+                    assert!(
+                        !aligned || possible == row_major,
+                        "{dtype} {layouts} {k}: {row_major}"
+                    );
+                    assert!(depth.abs_diff(k) < 8 && (depth == k || layouts == Layouts::TN));
+                }
+            }
+        }
+        let gap = Shape { aligned: false, ..Shape::packed(Dtype::F32, 64, 64, 64) };
+        assert_eq!(
+            gap.of_row_major(Dtype::F32),
+            gap,
+            "rows with gaps are unaligned in any layouts"
+        );
     }
 
     #[test]

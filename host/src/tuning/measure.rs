@@ -257,6 +257,7 @@ fn layout<T: Element>(layouts: Layouts, shape: Shape) -> SetLayout {
     let [m, n, k] = [shape.m, shape.n, shape.k].map(|size| size as usize);
     // Rows of whole vectors lose their alignment by a leading dimension that is none.
     let packed = Shape::packed_in(layouts, T::DTYPE, shape.m, shape.n, shape.k);
+    debug_assert!(packed.aligned || !shape.aligned, "no factors in {layouts} have rows of vectors");
     let gap = usize::from(packed.aligned && !shape.aligned);
     let part = |Part { rows, cols, ld }| Part { rows, cols, ld: ld + gap };
     let SetLayout { a, b, c, d } = SetLayout::packed_in(layouts, m, n, k);

@@ -51,6 +51,13 @@ struct FirstUses {
     tables: HashMap<(Types, Layouts), Table>,
 }
 
+impl FirstUses {
+    /// The tables of some element types.
+    fn of(&self, types: Types) -> impl Iterator<Item = &Table> {
+        self.tables.values().filter(move |table| table.types() == types)
+    }
+}
+
 impl Tuner {
     /// Chooses as the environment says, with the user's cache.
     pub fn new() -> Tuner {
@@ -150,23 +157,24 @@ impl Tuner {
         shape: Shape,
         stream: Option<&Stream>,
     ) -> Result<bool> {
-        let worked = self.measure_in_if_new(Layouts::NN, device, problem, shape, stream)?;
-        if !worked || problem.layouts == Layouts::NN {
+        let (types, layouts) = (problem.types(), problem.layouts);
+        let row_major = shape.of_row_major(types.factors);
+        let worked = self.measure_in_if_new(Layouts::NN, device, types, row_major, stream)?;
+        if !worked || layouts == Layouts::NN {
             return Ok(worked);
         }
-        self.measure_in_if_new(problem.layouts, device, problem, shape, stream)
+        self.measure_in_if_new(layouts, device, types, shape, stream)
     }
 
     fn measure_in_if_new(
         &self,
         layouts: Layouts,
         device: &Device,
-        problem: &Problem,
+        types: Types,
         shape: Shape,
         stream: Option<&Stream>,
     ) -> Result<bool> {
-        let (types, Problem { m, n, k, .. }) = (problem.types(), *problem);
-        let class = shape.class();
+        let (class, Shape { m, n, k, .. }) = (shape.class(), shape);
         let Some(model) = self.model(device.info(), types) else { return Ok(true) };
         let work = u128::from(m) * u128::from(n) * u128::from(k);
         if work == 0 || work > FIRST_USE_WORK || model.load().has(layouts, class) {
@@ -183,6 +191,9 @@ impl Tuner {
                 "enqueue the same product once before the capture begins, or choose another `Tuning`",
             )?;
         }
+        if self.found_in_cache(&first_uses, device.info(), types, model, (layouts, class)) {
+            return Ok(true);
+        }
         let measured = device
             .synchronize()
             .and_then(|()| measure_once(device, (types, layouts), shape, FIRST_USE_SAMPLES));
@@ -192,8 +203,7 @@ impl Tuner {
                 self.save(device.info(), &table);
                 let of_kind = first_uses.tables.entry((types, layouts));
                 of_kind.or_insert_with(|| Table::in_layouts(types, layouts)).merge(&table);
-                let all = first_uses.tables.values().filter(|table| table.types() == types);
-                model.store(Arc::new(self.load(device.info(), types, all)));
+                model.store(Arc::new(self.load(device.info(), types, first_uses.of(types))));
                 self.memo.forget();
                 Ok(true)
             }
@@ -202,6 +212,27 @@ impl Tuner {
                 Ok(false)
             }
         }
+    }
+
+    /// Whether another process has measured it since the model was loaded: then all of the cache is in the model now.
+    fn found_in_cache(
+        &self,
+        first_uses: &FirstUses,
+        device: &DeviceInfo,
+        types: Types,
+        model: &ArcSwap<Model>,
+        (layouts, class): (Layouts, ShapeClass),
+    ) -> bool {
+        if self.cache.is_none() {
+            return false;
+        }
+        let loaded = self.load(device, types, first_uses.of(types));
+        let found = loaded.has(layouts, class);
+        if found {
+            model.store(Arc::new(loaded));
+            self.memo.forget();
+        }
+        found
     }
 
     /// Puts times into the cache; where that fails they serve this process alone.
@@ -296,6 +327,25 @@ mod tests {
         let selection = chosen(&tuner, &gpu(), 4096);
         assert_eq!(selection.kernel.name, "decoupled_f32");
         assert_eq!(not_tuned(selection), NotTuned::NotAsked);
+    }
+
+    /// On the simulator, which cannot measure: so what is known is from the cache.
+    #[test]
+    fn what_another_process_has_measured_meanwhile_is_not_measured_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path());
+        let device = Device::sim();
+        let (problem, shape) = problem(4096);
+        let measured =
+            |tuner: &Tuner| tuner.measure_if_new(&device, &problem, shape, None).unwrap();
+        let [alone, tuner] = [0; 2].map(|_| Tuner::with(Tuning::FirstUse, Some(cache.clone())));
+        assert!(!measured(&alone));
+        assert_eq!(tuner.models(device.info(), problem.types()).count(), 1, "loaded, and empty");
+        let mut table = Table::new(Dtype::F32);
+        table.insert(entry((4096, 4096, 4096), &[("tiled16_f32", 1.0)]));
+        cache.merge(&Key::of(device.info(), Dtype::F32, Layouts::NN), &table).unwrap();
+        assert!(measured(&tuner));
+        assert!(tuner.first_uses.lock().unwrap().tables.is_empty());
     }
 
     #[test]

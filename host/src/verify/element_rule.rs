@@ -27,6 +27,29 @@ struct Tracked {
     error: f64,
 }
 
+impl Tracked {
+    const ZERO: Tracked = Tracked { value: 0.0, error: 0.0 };
+    const UNDECIDED: Tracked = Tracked { value: 0.0, error: f64::INFINITY };
+
+    /// `factor * x + addend` where that is beyond double precision in the reference: infinite on the device too, if what
+    /// it may be less by leaves that much.
+    fn beyond_double(factor: f64, x: Tracked, addend: Tracked) -> Tracked {
+        // By the square of this, the numbers of double precision end at 1.
+        const SCALE: f64 = f64::from_bits((1023 - 512) << 52); // 2^-512
+        let p = Precision::DOUBLE;
+        let scaled = (SCALE * factor, SCALE * x.value, SCALE * (SCALE * addend.value));
+        let value = scaled.0.mul_add(scaled.1, scaled.2);
+        let incoming = scaled.0.abs() * (SCALE * x.error) + SCALE * (SCALE * addend.error);
+        // The device's own rounding, and the one here.
+        let error = bound::fused(p, value, incoming) + bound::fused(p, value, 0.0);
+        if value.abs() - error >= 1.0 {
+            Tracked { value: f64::INFINITY.copysign(value), error: 0.0 }
+        } else {
+            Tracked::UNDECIDED
+        }
+    }
+}
+
 impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
     /// Value and bound of an element of D, from its sum and the sum of absolute values.
     pub(super) fn value_and_bound(
@@ -145,7 +168,8 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
             let magnitude = magnitude + lost(bound::LOST_BY_ONE_HALF);
             bound::sum(p, (roundings, self.k), magnitude) + lost(part) + own
         };
-        if magnitude + error < p.overflow() {
+        // The magnitude has been rounded, too, as often as it has terms.
+        if magnitude * (1.0 + double.gamma(self.k)) + error < p.overflow() {
             return Tracked { value: sum, error };
         }
         // Partial sums may overflow. Where those of the other sign cannot, the end is certain: an infinity once reached
@@ -182,11 +206,21 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let exact = alpha.mul_add(sum.value, addend.value);
         if alpha.is_infinite() && sum.value.is_finite() && sum.value.abs() <= sum.error {
             // The sign of the sum, or that it is zero, decides; it is certain only where every product is zero.
-            let error = if magnitude == 0.0 { 0.0 } else { f64::INFINITY };
-            return Tracked { value: if error == 0.0 { exact } else { 0.0 }, error };
+            return if magnitude == 0.0 {
+                Tracked { value: exact, error: 0.0 }
+            } else {
+                Tracked::UNDECIDED
+            };
         }
-        if !exact.is_finite() && sum.error.is_infinite() {
-            return Tracked { value: 0.0, error: f64::INFINITY };
+        // An addend that may be an infinity is one of its value's sign.
+        let may_be_opposite = exact.is_infinite()
+            && addend.error.is_infinite()
+            && addend.value.signum() != exact.signum();
+        if !exact.is_finite() && sum.error.is_infinite() || may_be_opposite {
+            return Tracked::UNDECIDED;
+        }
+        if exact.is_infinite() && [alpha, sum.value, addend.value].iter().all(|v| v.is_finite()) {
+            return Tracked::beyond_double(alpha, sum, addend);
         }
         self.fused(exact, alpha.abs() * sum.error + addend.error)
     }
@@ -217,6 +251,10 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
             && z.value.abs() <= z.error;
         if z.error.is_infinite() || torn {
             return (if value.is_finite() { value } else { 0.0 }, f64::INFINITY);
+        }
+        if value.is_infinite() && z.value.is_finite() && slope.is_finite() {
+            let Tracked { value, error } = Tracked::beyond_double(slope, z, Tracked::ZERO);
+            return (value, error);
         }
         // NaN and infinities have no error, and the limits of activations at infinity (0, 1 and -1) are exact.
         if !value.is_finite() || !z.value.is_finite() {

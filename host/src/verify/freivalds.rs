@@ -28,9 +28,10 @@ use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::epilogue::BiasAxis;
 use regemm_kernels::epilogue::activation::Activation;
 use serde::Serialize;
+use std::num::NonZeroUsize;
 
 /// Random vectors in a test: an error that it can see is missed with probability at most `2^-VECTORS`.
-pub const VECTORS: usize = 24;
+pub const VECTORS: NonZeroUsize = NonZeroUsize::new(24).unwrap();
 
 /// Probability that a correct product fails the test.
 const FALSE_ALARM: f64 = 1.0 / (1u64 << 40) as f64;
@@ -104,13 +105,13 @@ impl Freivalds {
     pub fn with_vectors<T: Element, D: Element>(
         problem: &Problem<'_, T, D>,
         seed: u64,
-        count: usize,
+        count: NonZeroUsize,
     ) -> Result<Option<Self>, ShapeError> {
         let (m, n, _) = problem.shape()?;
         if problem.activation != Activation::None {
             return Ok(None);
         }
-        let k = problem.depth();
+        let (k, count) = (problem.depth(), count.get());
         let mut rng = rng(seed, u64::MAX);
         let vectors =
             Array2::from_shape_simple_fn((n, count), || if rng.random() { 1.0 } else { -1.0 });

@@ -84,6 +84,25 @@ fn old_drivers_are_forgotten() {
     assert!(kept <= KEPT, "{kept}");
 }
 
+/// Those that are there are all of one second.
+#[test]
+fn of_tables_of_one_second_as_many_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path());
+    let drivers = Vec::from_iter((0..KEPT).map(|driver| driver.to_string()));
+    for driver in &drivers {
+        cache.merge(&key("NVIDIA H200", driver), &table(&[64])).unwrap();
+    }
+    let file = cache.file("NVIDIA H200");
+    let mut document = read(&file).unwrap();
+    document.tables.iter_mut().for_each(|stored| stored.changed = 1_700_000_000);
+    write(&file, &document).unwrap();
+    cache.merge(&key("NVIDIA H200", "new"), &table(&[64])).unwrap();
+    let kept = cache.contents().unwrap().remove(0).tables.unwrap();
+    let kept = Vec::from_iter(kept.iter().map(|cached| cached.key.driver.as_str()));
+    assert_eq!(kept, [&["1", "2", "3"][..], &["new"]].concat());
+}
+
 #[test]
 fn what_is_damaged_is_an_error_and_then_put_aside() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,6 +234,32 @@ fn clearing_removes_the_files_of_one_gpu_or_of_all() {
     assert_eq!(cache.clear(Some("B")).unwrap().len(), 0);
     assert_eq!(cache.clear(None).unwrap(), [cache.file("A"), cache.file("C")]);
     assert!(folder.path().join("notes.json").exists());
+}
+
+#[test]
+fn clearing_waits_for_who_is_about_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path());
+    cache.merge(&key("G", "1"), &table(&[64])).unwrap();
+    let lock = cache.lock("G").unwrap();
+    std::thread::scope(|scope| {
+        let cleared = scope.spawn(|| cache.clear(Some("G")).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(!cleared.is_finished() && cache.file("G").exists());
+        drop(lock);
+        assert_eq!(cleared.join().unwrap(), [cache.file("G")]);
+    });
+}
+
+#[test]
+fn a_signal_does_not_end_a_wait() {
+    let mut outcomes =
+        [Ok(()), Err(io::ErrorKind::Interrupted), Err(io::ErrorKind::Interrupted)].to_vec();
+    let mut wait = || outcomes.pop().unwrap().map_err(io::Error::from);
+    uninterrupted(&mut wait).unwrap();
+    assert!(outcomes.is_empty());
+    let other = uninterrupted(|| Err(io::ErrorKind::Unsupported.into())).unwrap_err();
+    assert_eq!(other.kind(), io::ErrorKind::Unsupported);
 }
 
 #[test]
