@@ -64,7 +64,13 @@ impl Contest<'_> {
         };
 
         let kernels = regemm::kernels::kernels_for(T::DTYPE, regemm::Layouts::NN);
-        let mut contenders: Vec<Contender<'_>> = kernels.map(Contender::Kernel).collect();
+        let mut contenders = Vec::new();
+        for kernel in kernels {
+            match self.device.refusal(kernel)? {
+                None => contenders.push(Contender::Kernel(kernel)),
+                Some(why) => eprintln!("left out: {why}"),
+            }
+        }
         if let Some((_, plan)) = &plan {
             let algorithm = self.fastest_algorithm(&stream, plan, &mut operands)?;
             contenders.push(Contender::Vendor { plan, algorithm });

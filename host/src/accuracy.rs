@@ -70,17 +70,8 @@ pub fn precisions() -> impl Iterator<Item = Precision> {
 
 /// Whether an error says that the device cannot do what was asked, and not that something has failed.
 pub fn is_unavailable(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::KernelNeeds { .. }
-            | Error::KernelDoesNotFit { .. }
-            | Error::GpuTooOld { .. }
-            | Error::PtxLacks { .. }
-            | Error::DriverTooOld { .. }
-            | Error::NoPtx { .. }
-            | Error::DeviceWithoutPrecision { .. }
-            | Error::Precision { .. }
-    )
+    error.is_misfit()
+        || matches!(error, Error::DeviceWithoutPrecision { .. } | Error::Precision { .. })
 }
 
 /// Bytes for an element of a factor on the host: as it is drawn, uploaded, widened, and its magnitude.

@@ -1,5 +1,6 @@
 //! Everything that can go wrong, with messages that say what was wrong and what would be right.
 
+mod misfit;
 mod subject;
 mod wording;
 

@@ -34,6 +34,70 @@ fn ladder_takes_every_type_and_odd_sizes() {
     }
 }
 
+/// By a driver that computes nothing, so that no kernel is right, and the processor is.
+#[test]
+fn ladder_has_the_processor_for_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    for (dtype, layouts, computed) in [
+        ("f32", "nn", "f32"),
+        ("f64", "tn", "f64"),
+        ("f16", "nt", "f32"),
+        ("bf16_f32", "tt", "f32"),
+    ] {
+        let line =
+            format!("ladder --cpu --sizes 30x20x70 --dtype {dtype} --layouts {layouts} --json");
+        let output = with_fake_gpu(folder.path()).args(line.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(VERIFICATION), "{}", text(&output.stderr));
+        let text = text(&output.stdout);
+        let document = serde_json::Deserializer::from_str(&text).into_iter::<Value>().next();
+        let cpu = &document.unwrap().unwrap()["results"][0]["cpu"];
+        assert_eq!((&cpu["dtype"], &cpu["verification"]["pass"]), (&computed.into(), &true.into()));
+        let [seconds, gflops] = ["seconds", "gflops"].map(|it| cpu[it].as_f64().unwrap());
+        assert!((gflops * seconds * 1e9 - 84_000.0).abs() < 1.0, "{cpu}");
+    }
+    let line = "ladder --cpu --sizes 16 --kernels naive";
+    let output = with_fake_gpu(folder.path()).args(line.split_whitespace()).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(said.contains("processor, f32") && said.contains("to the row above"), "{said}");
+    let refused = "ladder --cpu --device sim --sizes 16";
+    fail(folder.path(), refused, USAGE, &["the simulator gives none"]);
+}
+
+/// A GPU that is no Hopper has fewer kernels, and what it has is shown.
+#[test]
+fn ladder_and_info_show_what_a_gpu_can_run_and_say_what_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let on_gpu = |capability: &str, driver: &str, line: &str| {
+        let mut command = with_fake_gpu(folder.path());
+        command.env("FAKE_CUDA_CAPABILITY", capability).env("FAKE_CUDA_VERSION", driver);
+        let output = command.args(line.split_whitespace()).output().unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    for (capability, driver, dtype, left_out) in [
+        ("7.5", "13000", "f32", "warpgroups that hand registers over"),
+        ("7.5", "13000", "f16", "tensor cores for f16"),
+        ("8.9", "13000", "bf16", "matrix instructions of warpgroups"),
+        ("12.0", "13000", "f64", "clusters of blocks"),
+        ("9.0", "11080", "bf16", "a driver for CUDA 12.0"),
+    ] {
+        let (code, said, error) =
+            on_gpu(capability, driver, &format!("ladder --sizes 24 --dtype {dtype}"));
+        // By a driver that computes nothing, so that no kernel is right.
+        assert_eq!(code, Some(VERIFICATION), "{capability} {dtype}: {error}");
+        assert!(said.contains(&format!("naive_{dtype}")) && said.contains(left_out), "{said}");
+        let (code, said, error) = on_gpu(capability, driver, &format!("info --dtype {dtype}"));
+        assert_eq!(code, Some(SUCCESS), "{capability} {dtype}: {error}");
+        assert!(said.contains("cannot run here") && said.contains(left_out), "{said}");
+        assert!(!said.contains("is compiled for"), "{said}");
+    }
+    let (_, said, _) = on_gpu("8.9", "13000", "info");
+    let reasons = said.lines().filter(|line| line.contains("cannot run:")).count();
+    assert_eq!(reasons, 3, "one for each thing that is needed: {said}");
+    // Whoever names one wants that one.
+    let (code, _, error) = on_gpu("8.9", "13000", "ladder --kernels warpgroup --dtype f16");
+    assert_eq!(code, Some(DEVICE), "{error}");
+}
+
 /// Who tries the command for the first time waits no longer.
 const QUICK: Duration = Duration::from_secs(10);
 

@@ -1,6 +1,7 @@
 //! `regemm info`: devices, limits and kernels.
 
 use super::exit::Failure;
+use super::left_out;
 use super::options::{self, DeviceOption};
 use super::output::{Output, bytes, count, or_dash, table};
 use super::progress;
@@ -70,9 +71,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     output.text(format_args!("\nKernels on {}", selected.spec()))?;
     let rows = reports.iter().map(|(kernel, outcome)| row(kernel, outcome));
     output.text(table(&HEADING, rows))?;
-    reports
-        .iter()
-        .filter_map(|(_, outcome)| outcome.as_ref().err())
+    left_out::reasons(reports.iter().filter_map(|(_, outcome)| outcome.as_ref().err()))
+        .into_iter()
         .try_for_each(|why| output.text(why))
 }
 
@@ -105,17 +105,13 @@ impl Arguments {
 }
 
 /// What a kernel takes of the device, or why it cannot run there.
-type Outcome = Result<KernelReport, String>;
+type Outcome = Result<KernelReport, Error>;
 
 /// The outcome; a failure of the device is not about the kernel, and an error.
 fn report(device: &Device, kernel: &KernelInfo) -> Result<Outcome, Error> {
     match device.kernel_report(kernel) {
         Ok(report) => Ok(Ok(report)),
-        Err(
-            why @ (Error::KernelDoesNotFit { .. }
-            | Error::GpuTooOld { .. }
-            | Error::PtxLacks { .. }),
-        ) => Ok(Err(why.to_string())),
+        Err(why) if why.is_misfit() => Ok(Err(why)),
         Err(error) => Err(error),
     }
 }
@@ -151,7 +147,7 @@ fn kernel_json(kernel: &KernelInfo, outcome: &Outcome) -> Value {
         "cluster": kernel.cluster,
         "cluster_cols": kernel.cluster_cols,
         "report": outcome.as_ref().ok(),
-        "cannot_run": outcome.as_ref().err(),
+        "cannot_run": outcome.as_ref().err().map(Error::to_string),
     })
 }
 

@@ -1,6 +1,10 @@
 //! `regemm ladder`: every kernel over a list of sizes.
 
+mod cpu;
+
+use self::cpu::OnCpu;
 use super::exit::Failure;
+use super::left_out::{self, LeftOut};
 use super::numbers;
 use super::options::{self, DeviceOption, Size};
 use super::output::{Output, count, counters_json, multiply_adds, or_dash, seconds, table};
@@ -40,6 +44,9 @@ pub struct Arguments {
     /// Measurements of each kernel on a GPU, of which the median counts
     #[arg(long, value_name = "N", default_value = "20", value_parser = numbers::count)]
     reps: NonZeroUsize,
+    /// Multiply on the processor, too: the first kernel's speed-up is relative to that
+    #[arg(long)]
+    cpu: bool,
     /// Seed of the random operands
     #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
@@ -47,10 +54,12 @@ pub struct Arguments {
 
 const HELP: &str = "\
 Every result is verified before its speed is printed. Times come from events on the GPU, after warm-up, with operands \
-rotated through more memory than its L2 cache holds. The simulator counts what a kernel does and gives no times.
+rotated through more memory than its L2 cache holds. The simulator counts what a kernel does and gives no times. \
+`--cpu` takes the host's clock around products by the crate matrixmultiply on all cores, in f32, or in f64 for that.
 
 Examples:
   regemm ladder
+  regemm ladder --cpu --sizes 256,512,1024 --kernels naive,tiled32,microkernel
   regemm ladder --sizes 1024,4095x4097x4093 --dtype bf16
   regemm ladder --device sim --sizes 128 --kernels naive,tiled16 --json";
 
@@ -73,23 +82,44 @@ impl Rung {
     }
 }
 
+/// All kernels on one size.
+struct Climbed {
+    size: Size,
+    /// Where it was asked for.
+    cpu: Option<OnCpu>,
+    rungs: Vec<Rung>,
+}
+
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let layouts = arguments.layouts;
     let kernels = options::kernels_in(layouts, arguments.dtype, &arguments.kernels)
         .map_err(|error| options::of_exact(error, "ladder"))?;
     let device = Device::open(arguments.device.device)?;
+    if arguments.cpu && device.is_sim() {
+        return Err(Failure::Usage(
+            "`--cpu` compares times, and the simulator gives none; run it where there is a GPU"
+                .into(),
+        ));
+    }
     let sizes = match (&arguments.sizes[..], device.is_sim()) {
         ([], true) => SIMULATOR_SIZES.map(Size::square).to_vec(),
         ([], false) => GPU_SIZES.map(Size::square).to_vec(),
         (sizes, _) => sizes.to_vec(),
+    };
+    // One that is named must run.
+    let (kernels, left_out) = match &arguments.kernels[..] {
+        [] => left_out::fitting(&device, kernels)?,
+        _ => (kernels, Vec::new()),
     };
     let ladder = Ladder {
         bar: progress::bar((sizes.len() * kernels.len()) as u64),
         device,
         layouts,
         kernels,
+        left_out,
         reps: arguments.reps.get(),
+        cpu: arguments.cpu,
         seed: arguments.seed,
     };
     regemm::with_types!(arguments.dtype, climb(&ladder, &sizes, output))
@@ -99,7 +129,9 @@ struct Ladder {
     device: Device,
     layouts: Layouts,
     kernels: Vec<&'static KernelInfo>,
+    left_out: Vec<LeftOut>,
     reps: usize,
+    cpu: bool,
     seed: u64,
     bar: ProgressBar,
 }
@@ -114,17 +146,23 @@ fn climb<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     let mut wrong = Vec::new();
     output.text(format_args!("{}, {}", ladder.device.info().name, types))?;
     for &size in sizes {
-        let rungs = ladder.climb_size::<T, D>(size)?;
-        ladder
-            .bar
-            .suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(size, &rungs))))?;
+        let climbed = ladder.climb_size::<T, D>(size)?;
+        ladder.bar.suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(&climbed))))?;
+        let Climbed { cpu, rungs, .. } = &climbed;
+        for cpu in cpu.iter().filter(|cpu| !cpu.verification.pass()) {
+            wrong.push(format!("the processor on {size}: {}", describe(&cpu.verification, true)));
+        }
         for rung in rungs.iter().filter(|rung| !rung.verification.pass()) {
             let (name, verdict) = (rung.kernel.name, describe(&rung.verification, true));
             wrong.push(format!("{name} on {size}: {verdict}"));
         }
-        results.push(ladder.json(size, &rungs));
+        results.push(ladder.json(&climbed));
     }
     ladder.bar.finish_and_clear();
+    let left_out = left_out::reasons(ladder.left_out.iter().map(|(_, why)| why));
+    if !left_out.is_empty() {
+        output.text(format_args!("\n{}", left_out.join("\n")))?;
+    }
     let info = ladder.device.info();
     // Asking for it takes a moment, and only a document shows it.
     let provenance = (!output.has_document())
@@ -139,6 +177,7 @@ fn climb<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         "peak_flops": info.peak_flops(T::DTYPE),
         "tensor_peak_flops": info.tensor_peak_flops(T::DTYPE),
         "results": results,
+        "left_out": left_out::json(&ladder.left_out),
     }))?;
     if wrong.is_empty() { Ok(()) } else { Err(Failure::Verification(wrong.join("; "))) }
 }
@@ -148,15 +187,16 @@ impl Ladder {
     fn climb_size<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         &self,
         size: Size,
-    ) -> Result<Vec<Rung>, Failure> {
+    ) -> Result<Climbed, Failure> {
         let (m, n, k) = size.on_host();
         self.bar.set_message(format!("{size}: reference"));
         let mut operands = Rotation::<T, D>::widening(&self.device, self.seed);
         operands.fit(SetLayout::packed_in(self.layouts, m, n, k))?;
-        let mut rungs = self.verify(size, &mut operands)?;
+        let mut climbed = self.verify(size, &mut operands)?;
         if self.device.is_sim() {
-            return Ok(rungs);
+            return Ok(climbed);
         }
+        let rungs = &mut climbed.rungs;
         self.bar.set_message(format!("{size}: measuring"));
         let right: Vec<usize> =
             (0..rungs.len()).filter(|&rung| rungs[rung].verification.pass()).collect();
@@ -172,7 +212,7 @@ impl Ladder {
         for (rung, samples) in right.into_iter().zip(samples) {
             rungs[rung].samples = Some(samples);
         }
-        Ok(rungs)
+        Ok(climbed)
     }
 
     fn factors<'m, T: Element>(
@@ -187,7 +227,7 @@ impl Ladder {
         &self,
         size: Size,
         operands: &mut Rotation<T, D>,
-    ) -> Result<Vec<Rung>, Failure> {
+    ) -> Result<Climbed, Failure> {
         let (m, n, k) = size.on_host();
         check_room_to_verify(T::DTYPE, (m, n, k))?;
         let mut set = operands.first_set()?;
@@ -213,20 +253,17 @@ impl Ladder {
             self.bar.inc(1);
             Ok(Rung { kernel, verification, counters: report.counters, samples: None })
         };
-        self.kernels.iter().map(verify).collect()
+        let rungs = self.kernels.iter().map(verify).collect::<Result<_, _>>()?;
+        let on_cpu = || {
+            self.bar.set_message(format!("{size}: on the processor"));
+            OnCpu::measure([a, b], &expectation, self.reps).map_err(misfit)
+        };
+        Ok(Climbed { size, cpu: self.cpu.then(on_cpu).transpose()?, rungs })
     }
 
-    fn text(&self, size: Size, rungs: &[Rung]) -> String {
+    fn text(&self, climbed: &Climbed) -> String {
+        let Climbed { size, cpu, rungs } = climbed;
         let before = |rung: usize| rung.checked_sub(1).map(|before| &rungs[before]);
-        let error = |rung: &Rung| {
-            let comparison = &rung.verification.comparison;
-            if rung.verification.pass() {
-                let (ratio, norm) = (comparison.max_ratio, comparison.relative_norm_error);
-                [format!("{ratio:.4}"), format!("{norm:.2e}")]
-            } else {
-                ["WRONG".to_owned(), format!("{:.2e}", comparison.relative_norm_error)]
-            }
-        };
         if self.device.is_sim() {
             let row = |(index, rung): (usize, &Rung)| {
                 let counters = rung.counters.unwrap_or_default();
@@ -242,7 +279,7 @@ impl Ladder {
                     count(counters.block_barriers),
                     count(multiply_adds(&counters)),
                 ];
-                row.extend(error(rung));
+                row.extend(error(&rung.verification));
                 row
             };
             let table = table(&SIMULATOR_HEADING, rungs.iter().enumerate().map(row));
@@ -250,23 +287,33 @@ impl Ladder {
                 "{table}\nfewer: global loads, relative to the kernel in the row above"
             );
         }
-        let row = |(index, rung): (usize, &Rung)| {
-            let taken = rung.seconds();
+        let row = |name: String, taken: Option<f64>, before: Option<f64>, rung: Option<&Rung>| {
             let speed = taken.map(|taken| size.operations() / taken);
-            let speed_up = before(index).and_then(Rung::seconds).zip(taken);
-            let share = speed.and_then(|speed| self.share_of_peak(rung, speed));
-            let mut row = vec![
-                rung.kernel.name.to_owned(),
+            let share = rung.zip(speed).and_then(|(rung, speed)| self.share_of_peak(rung, speed));
+            vec![
+                name,
                 or_dash(taken.map(seconds)),
                 or_dash(speed.map(|speed| format!("{:.1}", speed / 1e9))),
-                or_dash(speed_up.map(|(before, taken)| times(before / taken))),
+                or_dash(before.zip(taken).map(|(before, taken)| times(before / taken))),
                 or_dash(share.map(|share| format!("{:.1} %", share * 100.0))),
-            ];
-            row.extend(error(rung));
-            row
+            ]
         };
-        let table = table(&GPU_HEADING, rungs.iter().enumerate().map(row));
-        format!("{table}\nspeed-up: relative to the kernel in the row above")
+        let of_cpu = cpu.iter().map(|cpu| {
+            let mut row = row(format!("processor, {}", cpu.dtype), cpu.seconds(), None, None);
+            row.extend(error(&cpu.verification));
+            row
+        });
+        let of_rungs = rungs.iter().enumerate().map(|(index, rung)| {
+            let above = match before(index) {
+                Some(above) => above.seconds(),
+                None => cpu.as_ref().and_then(OnCpu::seconds),
+            };
+            let mut row = row(rung.kernel.name.to_owned(), rung.seconds(), above, Some(rung));
+            row.extend(error(&rung.verification));
+            row
+        });
+        let table = table(&GPU_HEADING, of_cpu.chain(of_rungs));
+        format!("{table}\nspeed-up: relative to the row above")
     }
 
     /// Of the peak of the units that a rung multiplies with, if known.
@@ -274,7 +321,8 @@ impl Ladder {
         Some(flops / self.device.info().peak_flops_of(rung.kernel)?)
     }
 
-    fn json(&self, size: Size, rungs: &[Rung]) -> Value {
+    fn json(&self, climbed: &Climbed) -> Value {
+        let Climbed { size, cpu, rungs } = climbed;
         let kernels: Vec<Value> = rungs
             .iter()
             .map(|rung| {
@@ -292,7 +340,8 @@ impl Ladder {
                 })
             })
             .collect();
-        json!({ "m": size.m, "n": size.n, "k": size.k, "kernels": kernels })
+        let cpu = cpu.as_ref().map(|cpu| cpu.json(size.operations()));
+        json!({ "m": size.m, "n": size.n, "k": size.k, "cpu": cpu, "kernels": kernels })
     }
 }
 
@@ -311,6 +360,17 @@ const SIMULATOR_HEADING: [&str; 10] = [
     "error / bound",
     "error in norm",
 ];
+
+/// The two columns of an error.
+fn error(verification: &Verification) -> [String; 2] {
+    let comparison = &verification.comparison;
+    let ratio = if verification.pass() {
+        format!("{:.4}", comparison.max_ratio)
+    } else {
+        "WRONG".to_owned()
+    };
+    [ratio, format!("{:.2e}", comparison.relative_norm_error)]
+}
 
 fn times(factor: f64) -> String {
     format!("{factor:.2} x")

@@ -26,6 +26,7 @@ mod exit;
 mod info;
 mod interrupt;
 mod ladder;
+mod left_out;
 mod load;
 mod mul;
 mod numbers;
@@ -68,6 +69,7 @@ struct Cli {
 const EXPERIMENTS: &str = "\
 Experiments, and the commands that make them:
   one thread an element           ladder --kernels naive
+  how much faster than a CPU      ladder --cpu --kernels naive --sizes 256,512,1024
   shared-memory tiles             ladder --kernels naive,tiled16,tiled32 --sizes 4096
   their traffic, 16 times less    traffic --kernels naive,tiled16
   the micro-kernel, the stages    ladder --kernels microkernel,double_buffered,pipelined

@@ -327,13 +327,24 @@ impl Device {
     /// the kernel if it has not been used yet.
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::NoPtx`], [`Error::GpuTooOld`], [`Error::PtxLacks`], [`Error::DriverTooOld`],
-    /// [`Error::KernelDoesNotFit`], or a failure of the driver.
+    /// [`Error::UnknownKernel`], a [misfit](Error::is_misfit), or a failure of the driver.
     pub fn kernel_report(&self, kernel: &KernelInfo) -> Result<KernelReport> {
         // Anyone can make a value of this type, so only its name is trusted.
         let found = kernels::of_all_precisions().find(|known| known.name == kernel.name);
         let kernel = found.map_or_else(|| kernels::find(kernel.name), Ok)?;
         self.report(KernelSource::embedded(kernel))
+    }
+
+    /// Why this device cannot run a kernel: one of the errors that are [misfits](Error::is_misfit). None where it can.
+    ///
+    /// # Errors
+    /// As for [`Device::kernel_report`], where it is not about the kernel.
+    pub fn refusal(&self, kernel: &KernelInfo) -> Result<Option<Error>> {
+        match self.kernel_report(kernel) {
+            Ok(_) => Ok(None),
+            Err(error) if error.is_misfit() => Ok(Some(error)),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn report(&self, kernel: KernelSource) -> Result<KernelReport> {

@@ -34,7 +34,7 @@ pub fn ptx_modules() -> &'static [PtxModule] {
 /// driver can read. For architectures that lack what the kernel needs nothing is compiled but the end of its launch.
 pub(crate) fn choose<'a>(
     modules: &'a [PtxModule],
-    entry: &str,
+    entry: &'static str,
     needs: Needs,
     device: &DeviceInfo,
 ) -> Result<&'a PtxModule> {
@@ -54,6 +54,10 @@ pub(crate) fn choose<'a>(
         archs.sort_unstable();
         archs.join(", ")
     };
+    if let Some(found) = device.compute_capability.filter(|&found| !needs.met_by(found)) {
+        let device = device.name.clone();
+        return Err(Error::KernelNeeds { kernel: entry, needs, found, device });
+    }
     let has_needs = |arch: &Arch| needs.met_by_ptx(arch.capability, arch.specific);
     if !all.iter().any(|(arch, _)| has_needs(arch)) {
         return Err(Error::PtxLacks { kernel: entry.to_owned(), needs, available: archs() });
@@ -213,6 +217,16 @@ mod tests {
         assert!(error.to_string().contains("compiled for sm_75, sm_90:"), "{error}");
         let error = choose(&plain[..1], "k", Needs::TensorCores, &h200()).unwrap_err();
         assert!(matches!(error, Error::PtxLacks { .. }), "{error}");
+    }
+
+    /// And not that there was no PTX for it, of which there may be some for what came before it.
+    #[test]
+    fn a_gpu_without_what_the_kernel_needs_is_told_so() {
+        for capability in [(7, 5), (8, 9), (12, 0)] {
+            let gpu = gpu(capability, (13, 0));
+            let error = choose(MODULES, "k", Needs::WarpgroupProducts, &gpu).unwrap_err();
+            assert!(matches!(error, Error::KernelNeeds { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `problem` | what is computed, with its operands in host memory |
 //! | `reference` | the exact result in double precision, with the bound of each element |
 //! | `sums` | products of matrices for the reference |
+//! | `host_product` | and for who compares with the processor |
 //! | `element_rule` | one element's way through the device's computation |
 //! | `compare` | the one comparison that every check uses |
 //! | `freivalds` | a randomised check of products that are too large for a reference |
@@ -28,6 +29,7 @@ mod check;
 mod compare;
 mod element_rule;
 mod freivalds;
+mod host_product;
 mod inputs;
 mod problem;
 mod reference;
@@ -43,6 +45,7 @@ pub use check::{Expectation, Method, Verification, check_batch};
 pub(crate) use compare::relative_difference;
 pub use compare::{Comparison, Mismatch, compare};
 pub use freivalds::{Freivalds, FreivaldsResult, VECTORS};
+pub use host_product::{host_cores, host_product};
 pub use inputs::{Distribution, exact_integer_limit, random_matrix, random_vector, rng};
 pub use problem::{Problem, ShapeError};
 pub use reference::{Reference, exact_reference, reference};

@@ -1,17 +1,15 @@
 //! `A * B` on the host, accurately enough to judge the device's sums.
 //!
-//! Products are widened to double precision and multiplied with ndarray's `dot` (the crate matrixmultiply). For f32,
+//! Products are widened to double precision and multiplied by the [processor](host_product). For f32,
 //! f16 and bf16 each product is exact in double precision and the sum is off by no more than `gamma_k` of that
 //! precision, 2^29 times less than the device's. Products of f64 are summed as unevaluated pairs of doubles instead, as
 //! accurate as if computed in twice the precision and then rounded (T. Ogita, S. M. Rump and S. Oishi, *Accurate sum
 //! and dot product*, SIAM J. Sci. Comput. 26, 2005, algorithm 5.3), so that there too the bound is the device's own
 //! error.
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::{Array1, Array2, Axis, Zip};
+use super::host_product::host_product;
+use ndarray::{Array1, Array2, Zip};
 use regemm_kernels::element::Dtype;
-use std::num::NonZeroUsize;
-use std::thread;
 
 /// The error of the reference's own sums.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +68,7 @@ impl Sums {
         a.indexed_iter().for_each(|((row, _), &v)| rows[row].add(v));
         b.indexed_iter().for_each(|((_, col), &v)| cols[col].add(v));
         let (value, own) = exact_sums(dtype, &a, &b);
-        let magnitude = dot(&a.mapv_into(f64::abs), &b.mapv_into(f64::abs));
+        let magnitude = host_product(&a.mapv_into(f64::abs).view(), &b.mapv_into(f64::abs).view());
         Sums { value, magnitude, own, rows, cols }
     }
 
@@ -92,28 +90,8 @@ fn exact_sums(dtype: Dtype, a: &Array2<f64>, b: &Array2<f64>) -> (Array2<f64>, S
     if dtype == Dtype::F64 && small(a) && small(b) {
         (compensated_product(a, b), SumError::Compensated)
     } else {
-        (dot(a, b), SumError::Plain)
+        (host_product(&a.view(), &b.view()), SumError::Plain)
     }
-}
-
-/// Multiply-adds from which on the rows of a product are shared among the cores: hundredths of a second on one.
-const SHARED: usize = 1 << 27;
-
-/// `A * B` in double precision.
-fn dot(a: &Array2<f64>, b: &Array2<f64>) -> Array2<f64> {
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    if a.nrows().saturating_mul(b.len()) < SHARED || cores == 1 {
-        return a.dot(b);
-    }
-    let rows = a.nrows().div_ceil(cores);
-    let mut product = Array2::zeros((a.nrows(), b.ncols()));
-    let parts = product.axis_chunks_iter_mut(Axis(0), rows);
-    thread::scope(|scope| {
-        for (a, mut part) in a.axis_chunks_iter(Axis(0), rows).zip(parts) {
-            scope.spawn(move || general_mat_mul(1.0, &a, b, 0.0, &mut part));
-        }
-    });
-    product
 }
 
 /// Below this magnitude the product of two numbers and of their halves cannot overflow. NaN is not below it.
@@ -157,19 +135,4 @@ fn split(value: f64) -> (f64, f64) {
     let scaled = FACTOR * value;
     let high = scaled - (scaled - value);
     (high, value - high)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The number of rows is no multiple of any number of cores.
-    #[test]
-    fn what_cores_share_is_what_one_computes() {
-        let (m, k, n) = (67, 1 << 12, 1 << 9);
-        assert!(m * k * n >= SHARED);
-        let a = Array2::from_shape_fn((m, k), |(i, j)| ((i * 7 + j * 3) % 17) as f64 - 8.0);
-        let b = Array2::from_shape_fn((k, n), |(i, j)| ((i * 5 + j * 11) % 13) as f64 - 6.0);
-        assert_eq!(dot(&a, &b), a.dot(&b), "integers, so that sums are exact in any order");
-    }
 }

@@ -138,16 +138,11 @@ const LAUNCH_OUT_OF_RESOURCES: i32 = 701;
 /// Whether an error means that this kernel is not for this device, which can go on with others.
 pub fn is_misfit(error: &Error) -> bool {
     match error {
-        Error::KernelDoesNotFit { .. }
-        | Error::NoPtx { .. }
-        | Error::GpuTooOld { .. }
-        | Error::PtxLacks { .. }
-        | Error::DriverTooOld { .. } => true,
         // The driver refuses to compile it, or its blocks.
         Error::Cuda { call, code, .. } => {
             *call == "cuModuleLoadDataEx" || *code == LAUNCH_OUT_OF_RESOURCES
         }
-        _ => false,
+        other => other.is_misfit(),
     }
 }
 

@@ -1,0 +1,58 @@
+//! Kernels that a device cannot run, and why.
+
+use regemm::{Device, Error, KernelInfo};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A kernel, and why it cannot run.
+pub type LeftOut = (&'static KernelInfo, Error);
+
+/// The kernels that a device can run, and the others.
+///
+/// # Errors
+/// What is not about a kernel.
+pub fn fitting(
+    device: &Device,
+    kernels: impl IntoIterator<Item = &'static KernelInfo>,
+) -> Result<(Vec<&'static KernelInfo>, Vec<LeftOut>), Error> {
+    let (mut fitting, mut left_out) = (Vec::new(), Vec::new());
+    for kernel in kernels {
+        match device.refusal(kernel)? {
+            None => fitting.push(kernel),
+            Some(why) => left_out.push((kernel, why)),
+        }
+    }
+    Ok((fitting, left_out))
+}
+
+/// A line for each reason: all kernels that need the same have one.
+pub fn reasons<'e>(why: impl IntoIterator<Item = &'e Error>) -> Vec<String> {
+    let (mut kernels, mut others) = (BTreeMap::<String, usize>::new(), Vec::new());
+    for why in why {
+        let needs = match why {
+            Error::KernelNeeds { needs, found: (major, minor), device, .. } => {
+                format!("{needs}, and {device} has compute capability {major}.{minor}")
+            }
+            Error::DriverTooOld { needed, found, .. } => format!(
+                "a driver for CUDA {}.{}, and this one supports {}.{}",
+                needed.0, needed.1, found.0, found.1
+            ),
+            other => {
+                others.push(other.to_string());
+                continue;
+            }
+        };
+        *kernels.entry(needs).or_default() += 1;
+    }
+    let line = |(needs, count): (String, usize)| match count {
+        1 => format!("1 kernel cannot run: it needs {needs}"),
+        count => format!("{count} kernels cannot run: they need {needs}"),
+    };
+    kernels.into_iter().map(line).chain(others).collect()
+}
+
+/// The same as JSON.
+pub fn json(left_out: &[LeftOut]) -> Value {
+    let one = |(kernel, why): &LeftOut| json!({ "kernel": kernel.name, "why": why.to_string() });
+    left_out.iter().map(one).collect()
+}
