@@ -303,7 +303,8 @@ fn an_addend_that_may_just_overflow_leaves_an_infinite_sum_undecided() {
     assert!(comparison.pass() && comparison.undecided == 0, "{comparison:?}");
 }
 
-/// The reference in double precision has no numbers beyond those of f64, so that it overflows with the device, or alone.
+/// The reference in double precision has no numbers beyond those of f64, so that it overflows with the device, or
+/// alone.
 #[test]
 fn what_may_just_be_the_largest_f64_is_not_called_wrong() {
     let b = ndarray::array![[0.75_f64], [0.25]];

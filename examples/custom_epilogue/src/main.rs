@@ -2,7 +2,7 @@
 
 use fused_kernels::{KERNELS, ScaledResidual};
 use regemm::ndarray::{Array2, Zip};
-use regemm::{CustomKernel, Device, Element, Error, Gemm, KernelInfo, PtxModule, bf16};
+use regemm::{CustomKernel, Device, Element, Gemm, KernelInfo, PtxModule, bf16};
 
 /// What the build script made of the kernel crate.
 static PTX: &[PtxModule] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 return Err(format!("{name}: {wrong} of {m} x {n} elements are wrong").into());
             }
             // A program would go on to the next best kernel.
-            Err(error @ Error::KernelNeeds { .. }) => println!("{name}: not here: {error}"),
+            Err(error) if error.is_misfit() => println!("{name}: not here: {error}"),
             Err(error) => return Err(error.into()),
         }
     }

@@ -31,8 +31,8 @@ impl Tracked {
     const ZERO: Tracked = Tracked { value: 0.0, error: 0.0 };
     const UNDECIDED: Tracked = Tracked { value: 0.0, error: f64::INFINITY };
 
-    /// `factor * x + addend` where that is beyond double precision in the reference: infinite on the device too, if what
-    /// it may be less by leaves that much.
+    /// `factor * x + addend` where that is beyond double precision in the reference: infinite on the device too, if
+    /// what it may be less by leaves that much.
     fn beyond_double(factor: f64, x: Tracked, addend: Tracked) -> Tracked {
         // By the square of this, the numbers of double precision end at 1.
         const SCALE: f64 = f64::from_bits((1023 - 512) << 52); // 2^-512
