@@ -17,6 +17,7 @@ use super::fault::{FaultKind, SimError};
 use super::limits::WARP_THREADS;
 use super::mbarrier;
 use super::named_barrier;
+use super::observation::{self, Observer};
 use super::panics;
 use super::registers::{self, Registers};
 use super::signal;
@@ -40,6 +41,7 @@ pub(super) struct Job<'a> {
     pub(super) grid_dim: [u32; 3],
     pub(super) dynamic_shared: u32,
     pub(super) watch: Option<&'a Arc<Watch>>,
+    pub(super) observer: Option<&'a Arc<Observer>>,
 }
 
 // SAFETY: the pointers are the launch's arguments, which nobody changes while it runs.
@@ -256,7 +258,7 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
 /// As for [`run_cluster`].
 unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result<(), SimError> {
     let lane = index % LANES;
-    let (mut fiber, result) = {
+    let (mut fiber, result, logged) = {
         // SAFETY: no fiber runs.
         let state = unsafe { &mut *worker };
         sites::resume(state, index)?;
@@ -276,7 +278,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
         state.yielder = thread.yielder;
         state.declared = thread.declared;
         state.is_early = thread.is_early;
-        (fiber, thread.result)
+        (fiber, thread.result, state.logged)
     };
 
     let outcome = resume(worker, &mut fiber, result);
@@ -284,6 +286,9 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
     // SAFETY: the fiber has stopped.
     let state = unsafe { &mut *worker };
     state.log.set_length(lane, state.logged);
+    if state.observer.is_some() {
+        observation::note(state, logged, &outcome);
+    }
     let thread = &mut state.threads[index];
     thread.yielder = state.yielder;
     thread.declared = state.declared;

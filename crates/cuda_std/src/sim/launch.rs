@@ -1,11 +1,16 @@
-//! The shape of a launch, and what a launch must satisfy.
+//! The shape of a launch, what a launch must satisfy, and how it begins.
 
+use super::block::Job;
+use super::counters::Counters;
 use super::fault::SimError;
 use super::limits::{
     MAX_BLOCK, MAX_BLOCK_THREADS, MAX_CLUSTER, MAX_GRID, MAX_PARAMETER_BYTES, MAX_SHARED,
 };
+use super::observation::Observer;
+use super::{Simulator, grid, panics, worker};
 use crate::entry::KernelEntry;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// Shape of a launch, as for `cuLaunchKernel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,8 +23,38 @@ pub struct Launch {
     pub dynamic_shared: u32,
 }
 
+/// [`Simulator::launch`], with somebody who is told what threads do, or nobody.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn run(
+    simulator: &Simulator,
+    kernel: &KernelEntry,
+    launch: Launch,
+    arguments: &[*const c_void],
+    observer: Option<&Arc<Observer>>,
+) -> Result<Counters, SimError> {
+    validate(kernel, &launch, arguments)?;
+    if worker::in_kernel() {
+        let message = format!("{}: a kernel cannot launch another one", kernel.name);
+        return Err(SimError::InvalidLaunch(message));
+    }
+    panics::install_hook();
+    let job = Job {
+        entry: kernel,
+        arguments,
+        block_dim: launch.block,
+        grid_dim: launch.grid,
+        dynamic_shared: launch.dynamic_shared,
+        watch: simulator.watch.as_ref(),
+        observer,
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { grid::run_grid(&job, &simulator.memory.snapshot()) }
+}
+
 /// Checks a launch against the limits of the device and of the kernel.
-pub(super) fn validate(
+fn validate(
     kernel: &KernelEntry,
     launch: &Launch,
     arguments: &[*const c_void],

@@ -9,7 +9,7 @@
 //! not caught up with stay in the log.
 
 use super::counters::Counters;
-use super::fault::{AccessKind, Space};
+use super::fault::{AccessKind, MemoryAccess, Space};
 use super::requests::{Banks, Request, sectors};
 use std::collections::{HashMap, HashSet};
 use std::panic::Location;
@@ -71,6 +71,24 @@ impl Key {
     fn elements(self) -> u32 {
         self.bytes() >> (self.0 >> Self::ELEMENT_SHIFT & 3)
     }
+
+    fn space(self) -> Space {
+        if self.0 & Self::SHARED != 0 { Space::Shared } else { Space::Global }
+    }
+
+    fn kind(self) -> AccessKind {
+        if self.0 & Self::STORE != 0 { AccessKind::Write } else { AccessKind::Read }
+    }
+
+    /// The place in the source.
+    fn location(self) -> &'static Location<'static> {
+        // The top bits are those of any other place.
+        const KEPT: u64 = u64::MAX >> Key::LOCATION_SHIFT;
+        let near = &raw const *Location::caller() as u64;
+        let address = self.0 >> Self::LOCATION_SHIFT | near & !KEPT;
+        // SAFETY: it is the address of the place that `new` was given, which exposed it.
+        unsafe { &*std::ptr::with_exposed_provenance(address as usize) }
+    }
 }
 
 /// The n-th execution of an instruction by a lane, from 1.
@@ -93,6 +111,13 @@ impl Entry {
         location: &'static Location,
     ) -> Self {
         Entry { key: Key::new::<V>(space, kind, active, location), address }
+    }
+
+    /// What was done, by an instruction at which place, and whether the lane took part.
+    pub(super) fn access(&self) -> (MemoryAccess, &'static Location<'static>, bool) {
+        let Entry { key, address } = *self;
+        let (space, kind, bytes) = (key.space(), key.kind(), key.bytes());
+        (MemoryAccess { space, kind, address, bytes }, key.location(), key.active())
     }
 }
 
@@ -120,6 +145,11 @@ impl Log {
     /// Entries of a lane.
     pub(super) fn length(&self, lane: usize) -> usize {
         self.lengths[lane]
+    }
+
+    /// Entries of a lane from the `start`-th on.
+    pub(super) fn entries_from(&self, lane: usize, start: usize) -> &[Entry] {
+        &self.entries[lane * STRIDE..][start..self.lengths[lane]]
     }
 
     /// Says how many entries a lane has now.

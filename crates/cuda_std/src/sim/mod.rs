@@ -136,6 +136,11 @@
 //! Such launches also check what threads read in global memory that others have written in the same launch
 //! ([`FaultKind::GlobalRace`]), which takes too long to do always.
 //!
+//! # What each thread did
+//!
+//! [`Simulator::observe`] launches a kernel and says which accesses each thread has made and at which barriers it has
+//! waited, one after another. Other launches keep nothing of that.
+//!
 //! # What it counts
 //!
 //! [`Counters`]. The lanes of a warp run one after another; their n-th accesses are one request as long as they run in
@@ -149,7 +154,7 @@
 //! | launches, their limits, and what is told of faults | `launch.rs`, `limits.rs`, `fault.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `accessor.rs`, `violation.rs`, `shadow.rs`, `record.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
-//! | counting | `log.rs`, `requests.rs`, `counters.rs` |
+//! | counting, and what each thread did | `log.rs`, `requests.rs`, `counters.rs`, `observation.rs` |
 
 mod access;
 mod accessor;
@@ -180,6 +185,7 @@ mod mbarrier;
 mod mma;
 mod named_barrier;
 mod objects;
+mod observation;
 mod operands;
 mod panics;
 mod product;
@@ -203,6 +209,7 @@ mod worker;
 pub use counters::Counters;
 pub use fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, SourceLocation, Space};
 pub use launch::Launch;
+pub use observation::{Event, ThreadEvents};
 pub use sites::{Site, SyncOperation};
 
 pub(crate) use access::{
@@ -361,21 +368,7 @@ impl Simulator {
         launch: Launch,
         arguments: &[*const c_void],
     ) -> Result<Counters, SimError> {
-        launch::validate(kernel, &launch, arguments)?;
-        if worker::in_kernel() {
-            let message = format!("{}: a kernel cannot launch another one", kernel.name);
-            return Err(SimError::InvalidLaunch(message));
-        }
-        panics::install_hook();
-        let job = block::Job {
-            entry: kernel,
-            arguments,
-            block_dim: launch.block,
-            grid_dim: launch.grid,
-            dynamic_shared: launch.dynamic_shared,
-            watch: self.watch.as_ref(),
-        };
         // SAFETY: as promised by the caller.
-        unsafe { grid::run_grid(&job, &self.memory.snapshot()) }
+        unsafe { launch::run(self, kernel, launch, arguments, None) }
     }
 }

@@ -15,6 +15,7 @@ use super::limits::WARP_THREADS;
 use super::log::{Entry, Log};
 use super::mbarrier::Mbarriers;
 use super::named_barrier::NamedBarriers;
+use super::observation::Observer;
 use super::progress::Progress;
 use super::registers::Registers;
 use super::shared::{SharedMemory, agents_of};
@@ -130,6 +131,8 @@ pub(crate) struct Worker {
     pub(super) cache: [CachedAllocation; CACHE_LINES],
     /// What is noted and left out, if anything is.
     pub(super) watch: Option<Arc<Watch>>,
+    /// Who is told what its threads do, if anybody is.
+    pub(super) observer: Option<Arc<Observer>>,
     pub(crate) counters: Counters,
 
     pub(super) stacks: Stacks,
@@ -171,6 +174,7 @@ impl Worker {
             progress: Arc::new(Progress::new(0)),
             cache: [EMPTY_LINE; CACHE_LINES],
             watch: None,
+            observer: None,
             counters: Counters::default(),
             stacks: Stacks::default(),
         }
@@ -190,6 +194,7 @@ impl Worker {
         self.progress = progress;
         self.cache = [EMPTY_LINE; CACHE_LINES];
         self.watch = job.watch.cloned();
+        self.observer = job.observer.cloned();
         self.counters = Counters::default();
         self.shared.begin_launch(job.dynamic_shared);
     }
@@ -200,6 +205,7 @@ impl Worker {
         self.progress = Arc::new(Progress::new(0));
         self.cache = [EMPTY_LINE; CACHE_LINES];
         self.watch = None;
+        self.observer = None;
         self.stacks.release();
     }
 
