@@ -139,7 +139,8 @@
 //! # What each thread did
 //!
 //! [`Simulator::observe`] launches a kernel and says which accesses each thread has made and at which barriers it has
-//! waited, one after another. Other launches keep nothing of that.
+//! waited, one after another. Other launches keep nothing of that. The example `phases` of this workspace prints what
+//! it says of two kernels.
 //!
 //! # What it counts
 //!
