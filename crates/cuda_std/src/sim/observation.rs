@@ -57,8 +57,8 @@ pub struct ThreadEvents {
 
 impl Simulator {
     /// Runs a kernel to its end and says what it did: in numbers, as [`launch`](Self::launch) does, and thread by
-    /// thread. Threads are in the order of their blocks, and in each of their index, x fastest. Of two threads, barriers
-    /// alone say whose accesses came first.
+    /// thread. Threads are in the order of their blocks, and within a block in that of their indices, x fastest. Which
+    /// of two threads made an access first barriers alone can say.
     ///
     /// Accesses are those that [`Counters`] count lane by lane. An asynchronous copy is a load, which is not active
     /// where it fills with zeros, and then a store, both when it is issued. What bulk copies, matrix instructions,
