@@ -8,11 +8,13 @@
 //! | [`ranking`] | who is ahead of whom, and the sentence that says what won |
 //! | [`tables`] | mean and best by loop order, tile and staging; the best of all |
 //! | [`pipelining`] | the stagings of one tile beside each other |
+//! | `overlap` | what loads take beside multiply-adds, and how much of it a pipeline hides |
 //! | [`markdown`], [`csv_rows`] | a sweep as a page, and as comma-separated values |
 
 pub mod csv_rows;
 pub mod groups;
 pub mod markdown;
+mod overlap;
 pub mod pipelining;
 pub mod ranking;
 #[cfg(test)]

@@ -2,19 +2,21 @@
 //! top of that gain, and what they take.
 
 use super::ranking::tflops;
-use super::{Entry, Record};
+use super::{Entry, Record, overlap};
 use crate::table::count;
 use crate::table::{Table, or_dash};
 
 /// The rows: a staging, and what it is called.
 const ROWS: [(&str, &str); 5] = [
-    ("single", "basic: one stage"),
+    (SINGLE, "basic: one stage"),
     ("double", "double buffering through registers"),
     (PIPELINED, "pipelined: 2 stages"),
     ("async3", "pipelined: 3 stages"),
     (DOUBLED, "plus double buffering: 4 stages"),
 ];
 
+/// One stage.
+pub(super) const SINGLE: &str = "single";
 /// The plain pipeline.
 const PIPELINED: &str = "async2";
 /// The pipeline with twice its buffers.
@@ -22,7 +24,7 @@ const DOUBLED: &str = "async4";
 
 impl Record {
     /// The stagings of the record's first tile: speeds and what they take, and the change against the first row and
-    /// against the row before; counts on the simulator.
+    /// against the row before; times of slices where tiles are few; counts on the simulator.
     pub fn pipelining(&self) -> Vec<Table> {
         let rows = self.stagings();
         if self.is_of_simulator() {
@@ -45,11 +47,13 @@ impl Record {
         }
         let first = |_: usize| 0;
         let before = |row: usize| row.saturating_sub(1);
-        vec![
+        let mut tables = vec![
             speeds,
             changes("Change against the first row", &sizes, &rows, first),
             changes("Change against the row before", &sizes, &rows, before),
-        ]
+        ];
+        tables.extend(overlap::table(self, &rows));
+        tables
     }
 
     /// What the tables say, a line each: the gain of the pipeline, that of double buffering on top, and why.
@@ -60,8 +64,9 @@ impl Record {
                 .find(|entry| entry.config.staging == staging && entry.cannot_run.is_none())
         };
         let mut lines = Vec::new();
-        if let (Some(basic), Some(pipelined)) = (find("single"), find(PIPELINED)) {
+        if let (Some(basic), Some(pipelined)) = (find(SINGLE), find(PIPELINED)) {
             lines.extend(self.gain("Pipelining against one stage", basic, pipelined));
+            lines.extend(overlap::verdict(self, basic, pipelined));
         }
         if let (Some(pipelined), Some(doubled)) = (find(PIPELINED), find(DOUBLED)) {
             lines.extend(self.gain("Double buffering on top of it", pipelined, doubled));
@@ -235,6 +240,29 @@ mod tests {
         record.results[0].cannot_run = Some("needs asynchronous copies".into());
         assert_eq!(record.pipelining()[0].rows.len(), 4);
         assert_eq!(record.pipelining_verdicts().len(), 1);
+    }
+
+    /// 10 multiprocessors that have 6.69 TFLOP/s each: 0.0392 us for the multiply-adds of 64 x 128 x 16.
+    #[test]
+    fn where_tiles_are_alone_the_times_of_slices_say_what_could_be_hidden() {
+        let measure = |(staging, micros): (&str, f64)| {
+            let entry = entry((64, 128, 16), (8, 8), "k_innermost", staging);
+            // 16 slices each, and 8 tiles; 12 are too many.
+            let mut entry = timed(timed(entry, 256, 1.0), 300, 1.0);
+            entry.timings[0].milliseconds = 16.0 * micros / 1e3;
+            entry
+        };
+        let record = record([("single", 0.1392), ("async2", 0.1142)].map(measure).to_vec());
+        let tables = record.pipelining();
+        assert_eq!(tables[3].heading, ["", "256"]);
+        let column = Vec::from_iter(tables[3].rows.iter().map(|row| row[1].as_str()));
+        assert_eq!(column, ["0.139", "0.114", "0.039", "0.100", "0.100"]);
+        let verdicts = record.pipelining_verdicts();
+        assert!(verdicts[1].ends_with("the pipeline hides 64 % at 256."), "{verdicts:?}");
+        // Nothing is known of loads without one stage.
+        let record = super::super::synthetic::record(record.results[1..].to_vec());
+        let column = Vec::from_iter(record.pipelining()[3].rows.iter().map(|row| row[1].clone()));
+        assert_eq!(column, ["0.114", "0.039", "-", "-"]);
     }
 
     #[test]
