@@ -35,7 +35,9 @@ pub struct Arguments {
 const HELP: &str = "\
 The rows: one stage, where loading and multiplying take turns; two stages through registers; a software pipeline of \
 asynchronous copies with two and three stages; and the pipeline with twice its buffers, which is double buffering on \
-top of it. More buffers take shared memory, and with it resident blocks: the table shows both.
+top of it. More buffers take shared memory, and with it resident blocks: the table shows both. On a GPU another table \
+has sizes of so few tiles that each has a multiprocessor to itself: what a slice of K takes in turn with its \
+multiply-adds, and what would be left of it if the shorter of both were hidden.
 
 The kernels are those of `regemm sweep`, which are part of builds with the feature `sweep` only:
   cargo run --release --features sweep -- pipelining
