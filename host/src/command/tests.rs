@@ -7,6 +7,8 @@ use regemm::tuning::{self, Shape};
 use regemm::{Layouts, gpus};
 
 const README: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+const READING: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reading-the-kernels.md"));
 const RECORDS: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/measurements/README.md"));
 const EXAMPLE: &str = "  regemm ";
@@ -104,14 +106,18 @@ fn paragraphs_have_no_breaks_of_their_own() {
     }
 }
 
-/// The commands of the documents, as they run with `cargo run --release`.
+/// The commands of the documents, as they run with `cargo run --release`; a comment of the shell may follow.
 #[test]
-fn command_lines_of_the_readme_are_taken() {
-    let lines = README.lines().filter_map(|line| line.split_once(WITH_CARGO));
+fn command_lines_of_documents_are_taken() {
+    let lines = [README, READING].into_iter().flat_map(str::lines);
+    let lines = lines.filter_map(|line| line.split_once(WITH_CARGO));
     let lines: Vec<_> = lines.filter_map(|(_, line)| line.split_once("-- ")).collect();
-    assert!(lines.len() >= 4, "{lines:?}");
-    for (_, line) in lines {
-        is_taken(&format!("regemm {line}"));
+    assert!(lines.len() >= 8, "{lines:?}");
+    for (cargo, line) in lines {
+        if !cargo.contains("--example") {
+            let end = line.find(['`', '#']).unwrap_or(line.len());
+            is_taken(&format!("regemm {}", &line[..end]));
+        }
     }
 }
 
