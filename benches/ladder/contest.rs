@@ -13,6 +13,8 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// One size, and how it is measured.
 pub struct Contest<'a> {
     pub device: &'a Device,
+    /// For row-major factors.
+    pub kernels: &'a [&'static KernelInfo],
     pub size: usize,
     pub rounds: usize,
     pub seed: u64,
@@ -63,17 +65,17 @@ impl Contest<'_> {
             Err(why) => (None, Some(why)),
         };
 
-        let kernels = regemm::kernels::kernels_for(T::DTYPE, regemm::Layouts::NN);
-        let mut contenders = Vec::new();
-        for kernel in kernels {
-            match self.device.refusal(kernel)? {
-                None => contenders.push(Contender::Kernel(kernel)),
-                Some(why) => eprintln!("left out: {why}"),
-            }
-        }
-        if let Some((_, plan)) = &plan {
-            let algorithm = self.fastest_algorithm(&stream, plan, &mut operands)?;
-            contenders.push(Contender::Vendor { plan, algorithm });
+        let mut contenders: Vec<Contender<'_>> =
+            self.kernels.iter().copied().map(Contender::Kernel).collect();
+        let (plan, without_vendor) = match plan {
+            Some((version, plan)) => match self.fastest_algorithm(&stream, &plan, &mut operands)? {
+                Some(algorithm) => (Some((version, plan, algorithm)), None),
+                None => (None, Some("none of cuBLASLt's algorithms works here".to_owned())),
+            },
+            None => (None, without_vendor),
+        };
+        if let Some((_, plan, algorithm)) = &plan {
+            contenders.push(Contender::Vendor { plan, algorithm: *algorithm });
         }
 
         let errors = self.verify(&stream, &contenders, &mut operands)?;
@@ -96,7 +98,7 @@ impl Contest<'_> {
             size: self.size,
             shape: None,
             entries: entries.collect(),
-            vendor: plan.as_ref().map(|(version, plan)| {
+            vendor: plan.as_ref().map(|(version, plan, _)| {
                 format!("cuBLASLt {version}, best of {} algorithms", plan.algorithms())
             }),
             without_vendor,
@@ -108,20 +110,32 @@ impl Contest<'_> {
         Product::of(Types::all(dtype), (size, size, size))
     }
 
+    /// Of the vendor's algorithms that work; `None` if none does.
     fn fastest_algorithm<T: Element>(
         &self,
         stream: &Stream,
         plan: &Plan<'_>,
         operands: &mut Rotation<T>,
-    ) -> Outcome<usize> {
+    ) -> Outcome<Option<usize>> {
+        let mut working = Vec::new();
+        for algorithm in 0..plan.algorithms() {
+            let contender = Contender::Vendor { plan, algorithm };
+            if contender.enqueue(stream, operands.next_set()?).is_ok() {
+                working.push(algorithm);
+            }
+        }
+        stream.synchronize()?;
         let samples: Vec<Samples> = alternate::<Box<dyn std::error::Error>>(
             stream,
-            &vec![1; plan.algorithms()],
+            &vec![1; working.len()],
             Sampling::rounds(ROUNDS_TO_CHOOSE),
-            |algorithm| Contender::Vendor { plan, algorithm }.enqueue(stream, operands.next_set()?),
+            |index| {
+                let contender = Contender::Vendor { plan, algorithm: working[index] };
+                contender.enqueue(stream, operands.next_set()?)
+            },
         )?;
         let fastest = samples.iter().enumerate().min_by_key(|(_, samples)| samples.median());
-        Ok(fastest.map_or(0, |(algorithm, _)| algorithm))
+        Ok(fastest.map(|(index, _)| working[index]))
     }
 
     /// The relative error in norm of every contender, on the same operands. D is poisoned before each.

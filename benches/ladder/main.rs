@@ -84,10 +84,18 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
 
 fn measure(arguments: &Arguments, device: &Device) -> Result<Record, Box<dyn std::error::Error>> {
     let mut record = begin(arguments, device);
+    let mut kernels = Vec::new();
+    for kernel in regemm::kernels::kernels_for(arguments.dtype, regemm::Layouts::NN) {
+        match device.refusal(kernel)? {
+            None => kernels.push(kernel),
+            Some(why) => eprintln!("left out: {why}"),
+        }
+    }
     for &size in &arguments.sizes {
         eprintln!("measuring {size} x {size} x {size}");
         let contest = contest::Contest {
             device,
+            kernels: &kernels,
             size,
             rounds: arguments.rounds,
             seed: arguments.recording.seed,

@@ -233,7 +233,7 @@ pub enum Error {
 
     /// The GPU is older than all PTX there is for a kernel.
     #[error(
-        "{device} has compute capability {}.{} but {kernel} is compiled for {available}",
+        "kernel {kernel} is compiled for {available}, and {device} has compute capability {}.{}, which runs none of it: choose another device, or `sim`",
         capability.0, capability.1
     )]
     GpuTooOld {

@@ -30,6 +30,12 @@ pub const SECTOR_BYTES: u64 = 32;
 /// Memory").
 pub const PASS_BYTES: u64 = 128;
 
+/// Bytes that the shared memory of a multiprocessor hands out a clock, and its L1 cache, which is one unit with it: a
+/// pass, and on Turing half of one (NVIDIA's white paper of GA102, "Larger and Faster L1 Cache and Shared Memory").
+pub fn shared_bytes_per_clock(capability: Option<(u32, u32)>) -> u64 {
+    if capability == Some((7, 5)) { PASS_BYTES / 2 } else { PASS_BYTES }
+}
+
 /// Lanes of a warp.
 const WARP_LANES: u64 = 32;
 
@@ -76,7 +82,8 @@ traffic! {
     shared_load_bytes = shared_load_bytes,
     /// Bytes that lanes store to shared memory, asynchronous copies among them.
     shared_store_bytes = shared_store_bytes,
-    /// Passes over the banks of shared memory, of [`PASS_BYTES`] at most: a multiprocessor does one a clock.
+    /// Passes over the banks of shared memory, of [`PASS_BYTES`] at most: a multiprocessor does one a clock, on Turing one
+    /// in two.
     shared_passes = shared_load_wavefronts + shared_store_wavefronts,
     /// Those among them that are due to bank conflicts.
     bank_conflicts = shared_load_conflicts + shared_store_conflicts,

@@ -64,7 +64,7 @@ fn tables_of_kernels_that_cannot_run_fit_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let said = explained(folder.path(), "4096 --gpu rtx4090 --dtype f16");
     let why = reason(&said, "warpgroup_f16");
-    assert_eq!(why, "cannot: needs compute capability 9.0");
+    assert_eq!(why, "cannot: needs compute capability 9.0 alone");
     let widest = said.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 140, "{widest} columns:\n{said}");
     for part in ["expected time", "chosen = 1", "rank by rule", "why there"] {

@@ -67,9 +67,13 @@ fn ladder_has_the_processor_for_comparison() {
 #[test]
 fn ladder_and_info_show_what_a_gpu_can_run_and_say_what_not() {
     let folder = tempfile::tempdir().unwrap();
+    let shared = [("7.0", "98304"), ("7.5", "65536"), ("8.9", "101376"), ("12.0", "101376")];
     let on_gpu = |capability: &str, driver: &str, line: &str| {
         let mut command = with_fake_gpu(folder.path());
         command.env("FAKE_CUDA_CAPABILITY", capability).env("FAKE_CUDA_VERSION", driver);
+        if let Some((_, bytes)) = shared.iter().find(|(other, _)| *other == capability) {
+            command.env("FAKE_CUDA_SHARED", bytes);
+        }
         let output = command.args(line.split_whitespace()).output().unwrap();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
@@ -92,10 +96,51 @@ fn ladder_and_info_show_what_a_gpu_can_run_and_say_what_not() {
     }
     let (_, said, _) = on_gpu("8.9", "13000", "info");
     let reasons = said.lines().filter(|line| line.contains("cannot run:")).count();
-    assert_eq!(reasons, 3, "one for each thing that is needed: {said}");
+    assert_eq!(reasons, 4, "one for each thing that is needed: {said}");
+    assert!(said.contains("more shared memory a block than the 99 KiB"), "{said}");
+    assert!(said.lines().count() < 1200, "a reason for each kernel: {}", said.lines().count());
     // Whoever names one wants that one.
     let (code, _, error) = on_gpu("8.9", "13000", "ladder --kernels warpgroup --dtype f16");
     assert_eq!(code, Some(DEVICE), "{error}");
+}
+
+/// Nothing that runs is no success.
+#[test]
+fn a_gpu_that_runs_no_kernel_is_an_error_and_said_to_be_too_old() {
+    let folder = tempfile::tempdir().unwrap();
+    for line in ["ladder --sizes 16", "tune --sizes 16 --reps 1", "accuracy --sizes 16"] {
+        for (capability, driver, why) in
+            [("7.0", "13000", "has compute capability 7.0"), ("7.5", "9020", "update the driver")]
+        {
+            let mut command = with_fake_gpu(folder.path());
+            command.env("FAKE_CUDA_CAPABILITY", capability).env("FAKE_CUDA_VERSION", driver);
+            let output = command.args(line.split_whitespace()).output().unwrap();
+            let error = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(DEVICE), "{capability} {line}: {error}");
+            assert!(error.contains(why), "{capability} {line}: {error}");
+        }
+    }
+}
+
+/// The driver has two GPUs, of which the second cannot be opened.
+#[test]
+fn info_shows_the_gpus_that_can_be_opened_and_why_others_cannot() {
+    let folder = tempfile::tempdir().unwrap();
+    let info = |line: &str, init: &str| {
+        let mut command = with_fake_gpu(folder.path());
+        command.env("FAKE_CUDA_DEVICES", "2").env("FAKE_CUDA_INIT", init);
+        let output = command.args(line.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(SUCCESS), "{line}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let said = info("info --kernels naive", "0");
+    assert!(said.contains("cuda:0: Fake GPU"), "{said}");
+    assert!(said.contains("cuda:1: cannot be opened: cuDevicePrimaryCtxRetain"), "{said}");
+    let document: Value = serde_json::from_str(&info("info --kernels naive --json", "0")).unwrap();
+    let devices = document["devices"].as_array().unwrap();
+    assert!(devices[1]["cannot_be_opened"].is_string() && devices[0]["name"] == "Fake GPU");
+    let said = info("info --kernels naive --device sim", "999");
+    assert!(said.contains("No GPU: cuInit") && said.contains("sim: SIMT simulator"), "{said}");
 }
 
 /// Who tries the command for the first time waits no longer.

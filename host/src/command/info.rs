@@ -6,7 +6,7 @@ use super::options::{self, DeviceOption};
 use super::output::{Output, bytes, count, or_dash, table};
 use super::progress;
 use regemm::kernels::{Types, base_name, family_name};
-use regemm::{Device, DeviceInfo, Dtype, Error, KernelInfo, KernelReport, kernels};
+use regemm::{Device, DeviceInfo, DeviceSpec, Dtype, Error, KernelInfo, KernelReport, kernels};
 use serde_json::{Value, json};
 
 /// Show the devices with their limits, and the kernels with what they take of a device
@@ -40,11 +40,15 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         Ok(0) => (0, Some("the driver finds no GPU".to_owned())),
         Ok(gpus) => (gpus, None),
         Err(error @ Error::NoDriver { .. }) => (0, Some(error.to_string())),
+        // Somebody wants to know of the simulator, whatever is wrong with GPUs.
+        Err(error) if arguments.device.device == DeviceSpec::Sim => (0, Some(error.to_string())),
         Err(error) => return Err(error.into()),
     };
     let selected = Device::open(arguments.device.device)?;
-    let mut devices = (0..gpus).map(Device::cuda).collect::<Result<Vec<_>, _>>()?;
-    devices.push(Device::sim());
+    // One that others keep, or that has failed, is no reason to be silent about the rest.
+    let mut devices: Vec<(DeviceSpec, Result<Device, Error>)> =
+        (0..gpus).map(|gpu| (DeviceSpec::Cuda(gpu), Device::cuda(gpu))).collect();
+    devices.push((DeviceSpec::Sim, Ok(Device::sim())));
 
     let spinner = progress::spinner("compiling kernels");
     let reports = kernels
@@ -56,14 +60,17 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     output.document(&json!({
         "command": "info",
         "version": env!("CARGO_PKG_VERSION"),
-        "devices": devices.iter().map(device_json).collect::<Vec<_>>(),
+        "devices": devices.iter().map(|(spec, device)| device_json(*spec, device)).collect::<Vec<_>>(),
         "without_gpu": without_gpu,
         "kernels_on": selected.spec().to_string(),
         "kernels": reports.iter().map(|(kernel, outcome)| kernel_json(kernel, outcome)).collect::<Vec<_>>(),
     }))?;
     output.text(format_args!("regemm {}", env!("CARGO_PKG_VERSION")))?;
-    for device in &devices {
-        output.text(format_args!("\n{}: {}", device.spec(), describe(device.info())))?;
+    for (spec, device) in &devices {
+        match device {
+            Ok(device) => output.text(format_args!("\n{spec}: {}", describe(device.info())))?,
+            Err(error) => output.text(format_args!("\n{spec}: cannot be opened: {error}"))?,
+        }
     }
     if let Some(why) = without_gpu {
         output.text(format_args!("\nNo GPU: {why}"))?;
@@ -116,9 +123,15 @@ fn report(device: &Device, kernel: &KernelInfo) -> Result<Outcome, Error> {
     }
 }
 
-fn device_json(device: &Device) -> Value {
+fn device_json(spec: DeviceSpec, device: &Result<Device, Error>) -> Value {
+    let device = match device {
+        Ok(device) => device,
+        Err(error) => {
+            return json!({ "device": spec.to_string(), "cannot_be_opened": error.to_string() });
+        }
+    };
     let mut object = json!(device.info());
-    object["device"] = device.spec().to_string().into();
+    object["device"] = spec.to_string().into();
     let peaks =
         Dtype::ALL.map(|dtype| (dtype.name().to_owned(), json!(device.info().peak_flops(dtype))));
     object["peak_flops"] = Value::Object(peaks.into_iter().collect());

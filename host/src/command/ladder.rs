@@ -112,6 +112,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         [] => left_out::fitting(&device, kernels)?,
         _ => (kernels, Vec::new()),
     };
+    if let Some(why) = left_out::none_left(&kernels, &left_out) {
+        return Err(why.into());
+    }
     let ladder = Ladder {
         bar: progress::bar((sizes.len() * kernels.len()) as u64),
         device,

@@ -1,6 +1,7 @@
 //! Kernels that a device cannot run, and why.
 
-use regemm::{Device, Error, KernelInfo};
+use super::output::bytes;
+use regemm::{Device, Error, KernelInfo, Resource};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -37,6 +38,15 @@ pub fn reasons<'e>(why: impl IntoIterator<Item = &'e Error>) -> Vec<String> {
                 "a driver for CUDA {}.{}, and this one supports {}.{}",
                 needed.0, needed.1, found.0, found.1
             ),
+            Error::KernelDoesNotFit {
+                resource: Resource::SharedMemory, available, device, ..
+            } => format!(
+                "more shared memory a block than the {} that {device} has",
+                bytes(*available)
+            ),
+            Error::GpuTooOld { device, capability: (major, minor), available, .. } => {
+                format!("one of {available}, and {device} has compute capability {major}.{minor}")
+            }
             other => {
                 others.push(other.to_string());
                 continue;
@@ -49,6 +59,12 @@ pub fn reasons<'e>(why: impl IntoIterator<Item = &'e Error>) -> Vec<String> {
         count => format!("{count} kernels cannot run: they need {needs}"),
     };
     kernels.into_iter().map(line).chain(others).collect()
+}
+
+/// The failure of a command that has no kernel left to run, if so: the reason of the first.
+pub fn none_left(fitting: &[&KernelInfo], left_out: &[LeftOut]) -> Option<Error> {
+    let (_, why) = left_out.first()?;
+    fitting.is_empty().then(|| why.clone())
 }
 
 /// The same as JSON.

@@ -177,6 +177,8 @@ impl CudaDevice {
         if let Some(loaded) = lock(&self.kernels).get(&key) {
             return Ok(Arc::clone(loaded));
         }
+        // What the GPU lacks altogether is said before what is too little.
+        let module = super::ptx::choose(code.modules, code.name, code.needs, &self.info)?;
         // The driver would refuse it too, but not say what is short.
         self.fits(
             code,
@@ -192,7 +194,6 @@ impl CudaDevice {
         }
         // Compiled without the lock, so that other threads can use other kernels meanwhile. Two that need the same one
         // at the same moment both compile it, and one result is kept.
-        let module = super::ptx::choose(code.modules, code.name, code.needs, &self.info)?;
         let loaded = Arc::new(LoadedKernel::load(&self.context, code, module, &self.info)?);
         self.fits(code, Resource::Threads, code.threads, loaded.max_threads)?;
         Ok(Arc::clone(lock(&self.kernels).entry(key).or_insert(loaded)))

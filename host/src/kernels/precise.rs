@@ -177,7 +177,7 @@ pub(crate) fn choose_if_marked(
 /// What a device must have that meets the needs.
 fn takes(needs: Needs) -> &'static str {
     match needs {
-        Needs::WarpgroupProducts | Needs::RegisterTransfers => "compute capability 9.0",
+        Needs::WarpgroupProducts | Needs::RegisterTransfers => "compute capability 9.0 alone",
         _ => "compute capability 8.0 or later",
     }
 }
@@ -349,7 +349,7 @@ mod tests {
         assert!(error.ends_with("it takes compute capability 8.0 or later"), "{error}");
         for capability in [(7, 5), (8, 9), (10, 0)] {
             let error = refused(Precision::Fast, capability);
-            assert!(error.ends_with("it takes compute capability 9.0"), "{error}");
+            assert!(error.ends_with("it takes compute capability 9.0 alone"), "{error}");
         }
     }
 
@@ -395,7 +395,7 @@ mod tests {
                     let error = check_has_promoting(&problem, &gpu(capability)).unwrap_err();
                     assert_eq!(
                         error.to_string(),
-                        "precision promoted does not go with this device: it takes compute capability 9.0"
+                        "precision promoted does not go with this device: it takes compute capability 9.0 alone"
                     );
                 }
             }

@@ -9,15 +9,16 @@
 //!   ([`compulsory_bytes`]), as if caches were perfect. The truth lies between, and nearer to the second the more of A,
 //!   B and D the L2 cache holds and the more of the blocks that share rows or columns run at the same time.
 //! - *shared memory*: one pass over the banks a clock and multiprocessor, 128 bytes (CUDA C++ Programming Guide,
-//!   "Shared Memory": 32 banks of 32 bits a clock), conflicts included.
+//!   "Shared Memory": 32 banks of 32 bits a clock), conflicts included; on Turing
+//!   [half of one](super::shared_bytes_per_clock).
 //! - *the L1 cache*, where perfect caches serve what comes from global memory: it is one unit with shared memory and
 //!   hands the lanes of a warp 128 bytes a clock as well (Z. Jia, M. Maggioni, B. Staiger, D. Scarpazza, "Dissecting
-//!   the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018), at least one clock a request. It is what holds
+//!   the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018), on Turing half of that, at least a pass a request. It is what holds
 //!   `naive` back when the caches work.
 //!
 //! Nothing is said about latency, so a kernel on a small matrix stays far below.
 
-use super::{PASS_BYTES, Traffic, compulsory_bytes, operations};
+use super::{PASS_BYTES, Traffic, compulsory_bytes, operations, shared_bytes_per_clock};
 use crate::device::info::DeviceInfo;
 use crate::kernels::Problem;
 use regemm_kernels::element::Dtype;
@@ -94,7 +95,9 @@ impl Roofs {
             peak_flops: device.peak_flops(dtype)?,
             tensor_peak_flops: device.tensor_peak_flops(dtype),
             bandwidth: device.memory_bandwidth? as f64,
-            shared_bandwidth: PASS_BYTES as f64 * f64::from(device.multiprocessors) * clock_hz,
+            shared_bandwidth: shared_bytes_per_clock(device.compute_capability) as f64
+                * f64::from(device.multiprocessors)
+                * clock_hz,
         })
     }
 

@@ -99,14 +99,14 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
     /// elements.
     ///
     /// # Errors
-    /// The device has no room for the operands, or fails.
+    /// The device can run none, has no room for the operands, or fails.
     pub fn measure(&mut self, layouts: Layouts, shape: Shape) -> Result<Vec<Measured>> {
         if shape.m == 0 || shape.n == 0 || shape.k == 0 {
             return Ok(Vec::new());
         }
         let layout = layout::<T>(layouts, shape);
         self.operands.fit(layout)?;
-        let contenders = self.agreeing(&layout, shape, self.runnable(layouts, shape))?;
+        let contenders = self.agreeing(&layout, shape, self.runnable(layouts, shape)?)?;
         let all: Vec<Contender> =
             contenders.into_iter().map(|kernel| Contender { kernel, products: 1 }).collect();
         // Once before: what a kernel allocates at its first launch on a stream the host waits for, and takes up to 20
@@ -150,14 +150,27 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Meter<T, D> {
     }
 
     /// The kernels that the device can run, compiled.
-    fn runnable(&self, layouts: Layouts, shape: Shape) -> Vec<&'static KernelInfo> {
+    ///
+    /// # Errors
+    /// The first kernel's reason where there are none.
+    fn runnable(&self, layouts: Layouts, shape: Shape) -> Result<Vec<&'static KernelInfo>> {
         let Shape { m, n, k, .. } = shape;
         let problem = Problem::packed(Self::TYPES, (m, n, k), layouts);
-        let runs = |kernel: &&'static KernelInfo| {
-            supports(kernel, &problem, self.device.info()).is_ok()
-                && self.device.kernel_report(kernel).is_ok()
+        let runs = |kernel: &'static KernelInfo| {
+            supports(kernel, &problem, self.device.info())?;
+            self.device.kernel_report(kernel).map(|_| kernel)
         };
-        kernels_for(Self::TYPES, layouts).filter(runs).collect()
+        let (mut runnable, mut first) = (Vec::new(), None);
+        for kernel in kernels_for(Self::TYPES, layouts) {
+            match runs(kernel) {
+                Ok(kernel) => runnable.push(kernel),
+                Err(why) => first = first.or(Some(why)),
+            }
+        }
+        match first {
+            Some(why) if runnable.is_empty() => Err(why),
+            _ => Ok(runnable),
+        }
     }
 
     /// Those whose result agrees with the first one's.

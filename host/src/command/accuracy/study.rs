@@ -122,7 +122,10 @@ fn own(record: &mut Record, trial: &mut Trial, place: Place, precision: Precisio
                 worst.unwrap_or_else(|| "no element can be judged".to_owned())
             ));
         }
-        Err(error) if is_unavailable(&error) => record.leave_out(mode, error.to_string()),
+        // What every GPU can compute in cannot be left out: there would be nothing left.
+        Err(error) if is_unavailable(&error) && precision != Precision::Exact => {
+            record.leave_out(mode, error.to_string())
+        }
         Err(error) => return Err(error),
     }
     Ok(())

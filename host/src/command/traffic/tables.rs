@@ -36,9 +36,9 @@ const APPROXIMATE: &str = " \u{2248}";
 const NOTES: &str = "\
 Fewer than above: how many times fewer bytes are loaded than by the kernel in the row above.
 Bytes are what lanes receive or store, a broadcast once for each lane. A sector is 32 bytes, counted once a request; flop /
-byte of global memory is for all sectors. A pass serves up to 128 bytes of shared memory, in one clock of a multiprocessor.
-Without caches every sector comes from global memory; perfect caches fetch A and B and store D once, and the L1 cache hands
-out 128 bytes a clock. Real caches lie between. Passes are those of the kernel as it is written: the compiler may merge
+byte of global memory is for all sectors. A pass serves up to 128 bytes of shared memory, in one clock of a multiprocessor
+(on Turing in two). Without caches every sector comes from global memory; perfect caches fetch A and B and store D once, and
+the L1 cache hands out as much as shared memory. Real caches lie between. Passes are those of the kernel as it is written: the compiler may merge
 loads of neighbours, so a kernel held back by shared memory may come out a few percent faster.";
 
 /// All tables.

@@ -107,7 +107,7 @@ fn in_short(error: &Error) -> String {
             }
             Needs::DoubleTensorCoresInClusters
             | Needs::RegisterTransfers
-            | Needs::WarpgroupProducts => "needs compute capability 9.0".to_owned(),
+            | Needs::WarpgroupProducts => "needs compute capability 9.0 alone".to_owned(),
         },
         Error::KernelDoesNotFit { resource, needed, available, .. } => {
             format!("{needed} {resource}, of {available}")
