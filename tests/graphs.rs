@@ -13,8 +13,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use regemm::ndarray::{Array2, array};
 use regemm::verify::{Distribution, random_matrix, rng};
 use regemm::{
-    Accumulator, Computed, Device, Element, Gemm, KernelChoice, Matrix, Precision, PrecisionRecord,
-    Report, Stream, Workspace, WorkspaceSize, bf16,
+    Accumulator, Computed, Device, Dtype, Element, Gemm, KernelChoice, Matrix, Precision,
+    PrecisionRecord, Report, Stream, Workspace, WorkspaceSize, bf16, kernels,
 };
 use std::error::Error;
 use std::ffi::{c_int, c_void};
@@ -46,7 +46,16 @@ fn main() {
     let conclusion = libtest_mimic::run(&arguments, trials);
     if !arguments.list {
         match gpu.and_then(|gpu| gpu) {
-            Ok(device) => println!("graphs were captured on {} (cuda:0)", device.info().name),
+            Ok(device) => {
+                println!("graphs were captured on {} (cuda:0)", device.info().name);
+                let single = SINGLE.map(|(kernel, ..)| (kernel, Dtype::F32));
+                let half = HALF.map(|(kernel, ..)| (kernel, Dtype::Bf16));
+                for (kernel, dtype) in single.into_iter().chain(half) {
+                    if !can_run(&device, kernel, dtype) {
+                        println!("without {kernel} in {dtype}, which it cannot run");
+                    }
+                }
+            }
             Err(why) => println!("graphs were captured on NO GPU, because: {why}"),
         }
     }
@@ -266,29 +275,52 @@ fn bits<T: Element>(values: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
+/// A kernel by its name, or the library's choice; M, N and K; whether it has a workspace of its own.
+type Launched = (&'static str, (usize, usize, usize), bool);
+
+const SINGLE: [Launched; 5] = [
+    ("", (64, 64, 64), false),
+    ("", (1023, 1025, 1027), false),
+    ("stream_k", (600, 700, 500), false),
+    ("split_k16", (16, 64, 512), true),
+    ("skinny_rows", (1, 512, 8192), true),
+];
+
+const HALF: [Launched; 6] = [
+    ("skinny_rows", (2, 512, 8192), true),
+    ("warpgroup", (512, 1024, 512), false),
+    ("warpgroup_pair", (1024, 768, 512), false),
+    ("split_warpgroup128", (128, 128, 8192), true),
+    ("warpgroup64", (264, 263, 264), true),
+    ("warpgroup64", (264, 263, 264), false),
+];
+
+fn can_run(device: &Device, name: &str, dtype: Dtype) -> bool {
+    let kernel = || kernels::find_for(name, dtype).expect("a kernel of the table");
+    name.is_empty() || gpu::refusal(device, kernel()).is_none()
+}
+
 /// One of each kind of launch: alone, with unfinished sums and their reducer, with blocks that wait for one another,
-/// with maps of the factors, with clusters, and with copies of factors whose rows are odd.
+/// with maps of the factors, with clusters, and with copies of factors whose rows are odd. Without those whose kernels
+/// the GPU cannot run.
 fn products(device: &Device) -> regemm::Result<Vec<Box<dyn Product>>> {
-    let single = |kernel, shape| Of::<f32>::new(device, kernel, shape, false);
-    let half = |kernel, shape| Of::<bf16>::new(device, kernel, shape, false);
-    let mut products: Vec<Box<dyn Product>> = vec![
-        Box::new(single("", (64, 64, 64))?),
-        Box::new(single("", (1023, 1025, 1027))?),
-        Box::new(single("stream_k", (600, 700, 500))?),
-        Box::new(Of::<f32>::new(device, "split_k16", (16, 64, 512), true)?),
-        Box::new(Of::<f32>::new(device, "skinny_rows", (1, 512, 8192), true)?),
-        Box::new(Of::<bf16>::new(device, "skinny_rows", (2, 512, 8192), true)?),
-        Box::new(half("warpgroup", (512, 1024, 512))?),
-        Box::new(half("warpgroup_pair", (1024, 768, 512))?),
-        Box::new(Of::<bf16>::new(device, "split_warpgroup128", (128, 128, 8192), true)?),
-        Box::new(Of::<bf16>::new(device, "warpgroup64", (264, 263, 264), true)?),
-        Box::new(half("warpgroup64", (264, 263, 264))?),
-    ];
+    let mut products: Vec<Box<dyn Product>> = Vec::new();
+    for (kernel, shape, has_workspace) in SINGLE {
+        if can_run(device, kernel, Dtype::F32) {
+            products.push(Box::new(Of::<f32>::new(device, kernel, shape, has_workspace)?));
+        }
+    }
+    for (kernel, shape, has_workspace) in HALF {
+        if can_run(device, kernel, Dtype::Bf16) {
+            products.push(Box::new(Of::<bf16>::new(device, kernel, shape, has_workspace)?));
+        }
+    }
     if device.info().compute_capability == Some((9, 0)) {
         // The sums of the second are in slices of K, which one more launch adds up.
         for shape in [(1024, 1024, 1024), (512, 512, 4096)] {
             let records = [device.precision_record(1)?, device.precision_record(1)?];
-            let (of, expected) = (single("", shape)?, Precision::Split);
+            let of = Of::<f32>::new(device, "", shape, false)?;
+            let expected = Precision::Split;
             products.push(Box::new(Decided { of, records, expected }));
         }
     }
@@ -313,7 +345,13 @@ fn graphs_give_the_bits_of_calls(device: &Device, mode: c_int) -> Outcome<()> {
         Ok(())
     })?;
     // The stream's workspace moves; the graph goes on with the one that it knows.
-    Of::<bf16>::new(device, "warpgroup64", (4104, 4103, 4104), false)?.enqueue(&stream, false)?;
+    if can_run(device, "warpgroup64", Dtype::Bf16) {
+        let mut larger = Of::<bf16>::new(device, "warpgroup64", (4104, 4103, 4104), false)?;
+        larger.enqueue(&stream, false)?;
+    } else {
+        let mut larger = Of::<f32>::new(device, "split_k16", (512, 512, 8192), false)?;
+        larger.enqueue(&stream, false)?;
+    }
     for seed in 0..LAUNCHES {
         for product in &mut products {
             product.change(seed)?;

@@ -18,7 +18,10 @@ fn main() {
     let mut trials = Vec::new();
     let mut notes = Vec::new();
     match &gpus {
-        Ok(Ok(gpus)) => gpus.iter().for_each(|gpu| add_gpu(&mut trials, &mut notes, gpu)),
+        Ok(Ok((gpus, others))) => {
+            gpus.iter().for_each(|gpu| add_gpu(&mut trials, &mut notes, gpu));
+            notes.extend(others.iter().map(|why| format!("occupancy was NOT compared on {why}")));
+        }
         Ok(Err(why)) | Err(why) => {
             notes.push(format!("occupancy was compared on NO GPU, because: {why}"))
         }
@@ -42,15 +45,17 @@ fn add_gpu(trials: &mut Vec<Trial>, notes: &mut Vec<String>, gpu: &Device) {
         let gpu = gpu.clone();
         trials.push(Trial::test(format!("{spec}::{name}"), move || Ok(test(&gpu, kernel)?)));
     };
-    let fits = |kernel: &&KernelInfo| kernel.shared_bytes <= info.shared_bytes_per_block;
-    let (all, too_large): (Vec<&KernelInfo>, Vec<&KernelInfo>) =
-        kernels::kernels().iter().partition(fits);
-    if !too_large.is_empty() {
-        let names: Vec<_> = too_large.iter().map(|kernel| kernel.name).collect();
+    let (mut all, mut others) = (Vec::new(), Vec::new());
+    for kernel in kernels::kernels() {
+        match gpu::refusal(gpu, kernel) {
+            None => all.push(kernel),
+            Some(why) => others.push(format!("  {why}")),
+        }
+    }
+    if !others.is_empty() {
+        let (count, reasons) = (others.len(), others.join("\n"));
         notes.push(format!(
-            "{spec}: {} kernels were NOT compared, as its blocks have too little shared memory: {}",
-            names.len(),
-            names.join(", ")
+            "{spec}: {count} kernels were NOT compared, as it cannot run them:\n{reasons}"
         ));
     }
     add("limits".to_owned(), |gpu, _| limits_are_the_published_ones(gpu), all[0]);

@@ -2,7 +2,8 @@
 //!
 //! Without one the simulator is all there is, and the tests say so; with `REGEMM_REQUIRE_GPU=1` that is a failure.
 
-use regemm::{Device, DeviceSpec, Error};
+use regemm::kernels::{Problem, Types};
+use regemm::{Device, DeviceSpec, Error, KernelInfo};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -12,25 +13,44 @@ pub fn is_required() -> bool {
     std::env::var("REGEMM_REQUIRE_GPU").is_ok_and(|value| value == "1")
 }
 
-/// The first GPU, or why there is none.
+/// The first GPU, or why there is none: one that is older than all PTX is none.
 ///
 /// # Errors
 /// What must not be passed over: there has to be one, or it is there and cannot be opened.
 #[allow(dead_code, reason = "not all tests use it")]
 pub fn first() -> Result<Result<Device, String>, String> {
-    judge(Device::open(DeviceSpec::Cuda(0)))
+    judge(open(0))
 }
 
-/// All GPUs, or why there is none.
+/// All GPUs that can be opened and are no older than the PTX, with the reasons of the others; or why there is none.
 ///
 /// # Errors
 /// As for [`first`].
 #[allow(dead_code, reason = "not all tests use it")]
-pub fn all() -> Result<Result<Vec<Device>, String>, String> {
-    judge(Device::cuda_devices().and_then(|count| match count {
-        0 => Err(Error::NoSuchDevice { ordinal: 0, count }),
-        _ => (0..count).map(Device::cuda).collect(),
-    }))
+pub fn all() -> Result<Result<(Vec<Device>, Vec<String>), String>, String> {
+    let first = match first()? {
+        Ok(first) => first,
+        Err(why) => return Ok(Err(why)),
+    };
+    let count = Device::cuda_devices().map_err(|why| why.to_string())?;
+    let (mut gpus, mut others) = (vec![first], Vec::new());
+    for ordinal in 1..count {
+        match open(ordinal) {
+            Ok(gpu) => gpus.push(gpu),
+            Err(why) => others.push(format!("cuda:{ordinal}: {why}")),
+        }
+    }
+    Ok(Ok((gpus, others)))
+}
+
+/// Opens a GPU; one for which there is no PTX of the plainest kernel is an error.
+fn open(ordinal: usize) -> regemm::Result<Device> {
+    let gpu = Device::open(DeviceSpec::Cuda(ordinal))?;
+    let plainest = &regemm::kernels::kernels()[0];
+    match gpu.refusal(plainest)? {
+        None => Ok(gpu),
+        Some(why) => Err(why),
+    }
 }
 
 /// Whether tests go on without a GPU, and why there is none.
@@ -38,11 +58,22 @@ fn judge<T>(opened: regemm::Result<T>) -> Result<Result<T, String>, String> {
     match opened {
         Ok(found) => Ok(Ok(found)),
         Err(why) if is_required() => Err(format!("REGEMM_REQUIRE_GPU=1, but: {why}")),
-        Err(why @ (Error::NoDriver { .. } | Error::NoSuchDevice { .. })) => {
-            Ok(Err(why.to_string()))
-        }
+        Err(
+            why @ (Error::NoDriver { .. }
+            | Error::NoSuchDevice { .. }
+            | Error::GpuTooOld { .. }
+            | Error::DriverTooOld { .. }),
+        ) => Ok(Err(why.to_string())),
         Err(why) => Err(why.to_string()),
     }
+}
+
+/// Why a GPU cannot run a kernel, as far as can be said before it is compiled.
+#[allow(dead_code, reason = "not all tests use it")]
+pub fn refusal(gpu: &Device, kernel: &'static KernelInfo) -> Option<Error> {
+    let types = Types::of(kernel);
+    let problem = Problem::packed(types, (1, 1, 1), kernel.layouts);
+    regemm::kernels::supports(kernel, &problem, gpu.info()).err()
 }
 
 /// The simulator, and the first GPU if it has a compute capability that will do. Says once on which `what` is tested,

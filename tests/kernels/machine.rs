@@ -1,7 +1,7 @@
 //! The devices that tests run on.
 
 use crate::gpu;
-use regemm::{Device, DeviceSpec};
+use regemm::{Device, DeviceSpec, KernelInfo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +12,7 @@ pub struct Machine {
     pub device: Device,
     tests: Arc<AtomicUsize>,
     left_to_twins: Arc<AtomicUsize>,
+    cannot_run: Arc<AtomicUsize>,
 }
 
 impl Machine {
@@ -21,7 +22,15 @@ impl Machine {
             device,
             tests: Arc::default(),
             left_to_twins: Arc::default(),
+            cannot_run: Arc::default(),
         }
+    }
+
+    /// Whether the kernel can run here; counts it if not.
+    pub fn can_run(&self, kernel: &'static KernelInfo) -> bool {
+        let can_run = gpu::refusal(&self.device, kernel).is_none();
+        self.cannot_run.fetch_add(usize::from(!can_run), Ordering::Relaxed);
+        can_run
     }
 
     /// Counts a test that runs here.
@@ -82,8 +91,12 @@ impl Machines {
         );
         match &self.gpu {
             Ok(gpu) => {
-                let info = gpu.device.info();
-                format!("{on_simulator} and {} on {} ({})", gpu.tests(), info.name, gpu.name)
+                let (name, tests) = (&gpu.device.info().name, gpu.tests());
+                let on_gpu = format!("{on_simulator} and {tests} on {name} ({})", gpu.name);
+                match gpu.cannot_run.load(Ordering::Relaxed) {
+                    0 => on_gpu,
+                    some => format!("{on_gpu}, which cannot run {some} of the kernels"),
+                }
             }
             Err(why) => format!("{on_simulator} and NONE on a GPU, because: {why}"),
         }
