@@ -1,8 +1,9 @@
 //! The configurations of the parameter sweep and their kernels (feature `sweep`).
 //!
 //! A configuration is a block tile, a thread tile, a loop order and a way of staging. The space is that of a well-known
-//! experiment, five block tiles with five thread tiles in three loop orders, and around its winner larger tiles and the
-//! ways of staging: see [`configurations`]. Its kernels are a crate and PTX of their own (`kernels-sweep`), for f32.
+//! experiment, five block tiles with five thread tiles in three loop orders, as it stands and with slices in shared
+//! memory; around its winner larger tiles and the ways of staging; and the plainest mapping, a block a row of D and a
+//! thread a column: see [`configurations`]. Its kernels are a crate and PTX of their own (`kernels-sweep`), for f32.
 //!
 //! ```
 //! use regemm::ndarray::Array2;
@@ -56,8 +57,8 @@ const MAX_SHARED_BYTES: u32 = 227 * 1024;
 pub enum LoopOrder {
     /// k outermost: for every k the partial sums come from global memory and go back there.
     Standard,
-    /// k after the loops over the thread's elements: partial sums are in registers for a slice of `BK`, and go to
-    /// global memory and back between slices.
+    /// k after the loops over the thread's elements: partial sums are in registers for `BK` values of k, a slice, and
+    /// go to global memory and back between slices.
     KAfterThreads,
     /// k innermost: sums are in registers throughout.
     KInnermost,
@@ -84,9 +85,12 @@ impl fmt::Display for LoopOrder {
     }
 }
 
-/// How slices of A and B come to shared memory.
+/// How operands come to the threads that multiply them: by which way slices of A and B come to shared memory, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Staging {
+    /// None: each thread loads its operands from global memory, and the L1 cache is all that the threads of a block
+    /// share. There is no shared memory and no barrier.
+    Direct,
     /// One stage: a block loads or multiplies, in turns.
     Single,
     /// Two stages, filled through registers while the other is multiplied: [`Rung::DoubleBuffered`].
@@ -101,12 +105,19 @@ pub enum Staging {
 
 impl Staging {
     /// All ways of staging.
-    pub const ALL: [Staging; 5] =
-        [Staging::Single, Staging::Double, Staging::Async2, Staging::Async3, Staging::Async4];
+    pub const ALL: [Staging; 6] = [
+        Staging::Direct,
+        Staging::Single,
+        Staging::Double,
+        Staging::Async2,
+        Staging::Async3,
+        Staging::Async4,
+    ];
 
     /// The name in reports and in names of kernels.
     pub const fn name(self) -> &'static str {
         match self {
+            Staging::Direct => "direct",
             Staging::Single => "single",
             Staging::Double => "double",
             Staging::Async2 => "async2",
@@ -118,6 +129,7 @@ impl Staging {
     /// Copies of the slices in shared memory.
     pub const fn stages(self) -> u32 {
         match self {
+            Staging::Direct => 0,
             Staging::Single => 1,
             Staging::Double | Staging::Async2 => 2,
             Staging::Async3 => 3,
@@ -168,6 +180,7 @@ impl Configuration {
     /// The rung of the ladder whose idea its staging is.
     pub fn rung(&self) -> Rung {
         match self.staging {
+            Staging::Direct => Rung::Naive,
             Staging::Single => Rung::Microkernel,
             Staging::Double => Rung::DoubleBuffered,
             Staging::Async2 | Staging::Async3 | Staging::Async4 => Rung::Pipelined,
@@ -272,11 +285,18 @@ const STAGED_BLOCKS: [(u32, u32, u32); 2] = [(64, 64, 32), (64, 64, 64)];
 const STAGED_THREADS: [(u32, u32); 3] = [(4, 4), (8, 4), (8, 8)];
 const STAGED_LARGER_THREADS: [(u32, u32); 2] = [(8, 8), LARGEST_THREADS];
 
+/// Widths of blocks that are one row of D or a part of it, a thread an element: up to the most threads of a block, so
+/// that wider rows are those of several blocks. The depth says what it says of other tiles without shared memory: after
+/// how many values of k a sum is written that goes to memory and back in [`LoopOrder::KAfterThreads`].
+const ROW_WIDTHS: [u32; 4] = [128, 256, 512, MAX_THREADS];
+const ROW_DEPTH: u32 = 32;
+
 /// All configurations, in a fixed order, also those that cannot run:
 ///
 /// 1. the loop orders: each with each small thread tile on each small block tile, one stage;
 /// 2. for the loop order with k innermost, larger block tiles and a larger thread tile, one stage;
-/// 3. for that order the ways of staging, on some of all these tiles.
+/// 3. for that order the ways of staging, on some of all these tiles;
+/// 4. without shared memory the loop orders again: each with the same tiles, and with blocks of a row.
 pub fn configurations() -> Vec<Configuration> {
     let larger_blocks: Vec<_> = LARGER_BLOCKS
         .iter()
@@ -300,6 +320,12 @@ pub fn configurations() -> Vec<Configuration> {
     for staging in [Staging::Double, Staging::Async2, Staging::Async3, Staging::Async4] {
         add(&STAGED_BLOCKS, &STAGED_THREADS, order, staging);
         add(&larger_blocks, &STAGED_LARGER_THREADS, order, staging);
+    }
+
+    let rows = ROW_WIDTHS.map(|width| (1, width, ROW_DEPTH));
+    for order in LoopOrder::ALL {
+        add(&BLOCKS, &THREADS, order, Staging::Direct);
+        add(&rows, &[(1, 1)], order, Staging::Direct);
     }
     configurations
 }

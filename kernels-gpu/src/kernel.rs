@@ -32,7 +32,8 @@ pub struct Tile {
     pub bm: u32,
     /// Columns of D that a block owns.
     pub bn: u32,
-    /// Depth of the slices of A and B that a block holds in shared memory; 1 where it holds none.
+    /// Depth of the slices of A and B that a block holds in shared memory. Where it holds none, values of k that a
+    /// thread goes through at a time: 1 in the kernels of the [table](crate::table).
     pub bk: u32,
     /// Rows of D that a thread owns.
     pub tm: u32,

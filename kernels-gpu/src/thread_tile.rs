@@ -58,8 +58,10 @@ impl<K: GemmKernel> Arrangement<K> for InWarps {
 /// A thread's share of a column of A and of a row of B, for one k.
 #[derive(Clone, Copy)]
 pub struct Fragments<A, const TM: usize, const TN: usize> {
-    a: [A; TM],
-    b: [A; TN],
+    /// Of the column of A.
+    pub a: [A; TM],
+    /// Of the row of B.
+    pub b: [A; TN],
 }
 
 /// The sums of `TM x TN` elements of D.
@@ -78,7 +80,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     /// Groups that lie along a row of the block's tile.
     pub(crate) const GROUPS_N: usize = K::TILE.bn as usize / (TN * P::GROUP.1);
     pub(crate) const ROW_VECTOR: usize = lane_vector::<Acc<K>>(TM);
-    pub(crate) const COL_VECTOR: usize = lane_vector::<Acc<K>>(TN);
+    /// Columns of the thread that lie side by side.
+    pub const COL_VECTOR: usize = lane_vector::<Acc<K>>(TN);
     /// From one of a thread's vectors of rows to the next.
     pub(crate) const ROW_STEP: usize = P::GROUP.0 * Self::ROW_VECTOR;
     pub(crate) const COL_STEP: usize = P::GROUP.1 * Self::COL_VECTOR;
@@ -199,7 +202,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     /// Row by row, every other row backwards: each multiply-add shares an operand with the one before it, which the GPU
     /// can then keep instead of fetching it from the register file again.
     #[device_inline]
-    fn add_outer_product(&mut self, fragments: &Fragments<Acc<K>, TM, TN>) {
+    pub fn add_outer_product(&mut self, fragments: &Fragments<Acc<K>, TM, TN>) {
         for i in 0..TM {
             for j in 0..TN {
                 let j = if i % 2 == 0 { j } else { TN - 1 - j };
@@ -219,14 +222,14 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
 
     /// Row of D of the thread's row `i`, for a block's tile that starts at `origin`.
     #[device_inline]
-    pub(crate) fn row_of_d(&self, origin: Origin, i: usize) -> u32 {
+    pub fn row_of_d(&self, origin: Origin, i: usize) -> u32 {
         let step = i / Self::ROW_VECTOR * Self::ROW_STEP;
         origin.row + (self.row + step + i % Self::ROW_VECTOR) as u32
     }
 
     /// First column of D of the thread's vector `j` of columns.
     #[device_inline]
-    pub(crate) fn col_of_d(&self, origin: Origin, j: usize) -> u32 {
+    pub fn col_of_d(&self, origin: Origin, j: usize) -> u32 {
         origin.col + (self.col + j * Self::COL_STEP) as u32
     }
 

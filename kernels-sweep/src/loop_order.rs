@@ -16,6 +16,8 @@
 //! microkernel, so that nothing but the traffic of the partial sums tells the three apart: an element of D is read
 //! `ceil(K / STEP) - 1` times and written `ceil(K / STEP) + 1` times, where the microkernel writes it once.
 //!
+//! Without shared memory the same orders are those of [`direct`](crate::direct).
+//!
 //! The order of the additions is the same, and sums are parked in their own type, so the bits of the result are, too.
 
 use core::marker::PhantomData;

@@ -72,6 +72,8 @@ pub const fn min_blocks<K: GemmKernel>() -> u32 {
     let sums = tile.tm * tile.tn;
     let operands = 2 * (tile.tm + tile.tn);
     let registers = match K::RUNG {
+        // Beside operands where the next of them are, 64 bits for each row of A and column of B.
+        Rung::Naive => sums + 2 * operands + COMFORTABLE_POSITIONS,
         Rung::DoubleBuffered | Rung::Pipelined => {
             let carried = 2 * carried(tile, K::RUNG);
             sums + operands + max(COMFORTABLE_POSITIONS, POSITIONS + carried)

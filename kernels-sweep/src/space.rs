@@ -4,10 +4,12 @@
 //! each kind with each thread tile on each block tile. Macros make rows of [`gemm_kernels!`] of it; every row is a PTX
 //! entry, and [`kernels`] gives the tables of all rows. A kernel is named after its configuration:
 //! `sweep_64x64x32_8x4_k_innermost_single` has block tiles of `64 x 64 x 32`, thread tiles of `8 x 4`, k as the
-//! innermost loop and a single stage.
+//! innermost loop and a single stage. `sweep_1x1024x32_1x1_k_innermost_direct` is the plainest of those without shared
+//! memory: a block is a row of D, or 1024 elements of one, and a thread is an element.
 //!
 //! What no GPU can run is left out: see [`crate::registers`], and blocks of more than 1024 threads.
 
+use crate::direct::{ALL, Direct};
 use crate::loop_order::LoopOrder;
 use crate::registers::min_blocks;
 use regemm_kernels::epilogue::Linear;
@@ -22,6 +24,9 @@ use regemm_kernels::ladder::pipelined::Pipelined;
 macro_rules! blocks {
     (small, $($next:tt)*) => {
         blocks! { @ [32 x 32 x 32, 32 x 64 x 32, 64 x 32 x 32], $($next)* }
+    };
+    (row, $($next:tt)*) => {
+        blocks! { @ [1 x 128 x 32, 1 x 256 x 32, 1 x 512 x 32, 1 x 1024 x 32], $($next)* }
     };
     (square64x32, $($next:tt)*) => { blocks! { @ [64 x 64 x 32], $($next)* } };
     (square64x64, $($next:tt)*) => { blocks! { @ [64 x 64 x 64], $($next)* } };
@@ -43,6 +48,15 @@ macro_rules! kernel {
     };
     (k_after_threads single $bm:literal $bn:literal $bk:literal $tm:literal $tn:literal) => {
         LoopOrder<f32, $bm, $bn, $bk, $tm, $tn, $bk>
+    };
+    (standard direct $bm:literal $bn:literal $bk:literal $tm:literal $tn:literal) => {
+        Direct<f32, $bm, $bn, $bk, $tm, $tn, 1>
+    };
+    (k_after_threads direct $bm:literal $bn:literal $bk:literal $tm:literal $tn:literal) => {
+        Direct<f32, $bm, $bn, $bk, $tm, $tn, $bk>
+    };
+    (k_innermost direct $bm:literal $bn:literal $bk:literal $tm:literal $tn:literal) => {
+        Direct<f32, $bm, $bn, $bk, $tm, $tn, { ALL }>
     };
     (k_innermost single $($size:literal)*) => { Microkernel<f32, $($size),*> };
     (k_innermost double $($size:literal)*) => { DoubleBuffered<f32, $($size),*> };
@@ -149,6 +163,14 @@ space! {
         block tiles [
             square64x32, square64x64, oblong, oblong_deep, square, square_deep, tall, tall_deep
         ];
+
+    // Without shared memory: the same tiles; and a block for a row of D or a part of one, a thread for an element.
+    direct: [standard direct, k_after_threads direct, k_innermost direct],
+        thread tiles [2 x 2, 4 x 4, 4 x 8, 8 x 4, 8 x 8],
+        block tiles [small, square64x32, square64x64];
+    direct_rows: [standard direct, k_after_threads direct, k_innermost direct],
+        thread tiles [1 x 1],
+        block tiles [row];
 
     // Two stages through registers. Not with what needs too many registers.
     double: [k_innermost double],

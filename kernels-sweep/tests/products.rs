@@ -35,6 +35,25 @@ fn odd_rows() {
     check(Product::new(67, 133, 41), kernels());
 }
 
+/// Without shared memory the bits are those of the microkernel, also where a row of D is several blocks of 1024 threads
+/// and where a block is wider than D.
+#[test]
+fn without_shared_memory_bits_are_those_of_the_microkernel() {
+    let is_microkernel =
+        |kernel: &&KernelInfo| kernel.name == "sweep_32x32x32_4x4_k_innermost_single";
+    let microkernel = kernels().find(is_microkernel).unwrap();
+    for (m, n, k) in [(3, 2050, 35), (70, 65, 40)] {
+        let product = Product::new(m, n, k);
+        let (expected, _) = product.run(microkernel);
+        for kernel in kernels().filter(|kernel| kernel.name.ends_with("_direct")) {
+            let (bits, _) = product.run(kernel);
+            assert!(bits == expected, "{}: {product:?}", kernel.name);
+            let across = u64::from(n.div_ceil(kernel.tile.bn));
+            assert_eq!(kernel.blocks(m, n), u64::from(m.div_ceil(kernel.tile.bm)) * across);
+        }
+    }
+}
+
 /// Kernels that keep partial sums in D.
 fn loop_orders() -> impl Iterator<Item = &'static KernelInfo> {
     kernels().filter(|kernel| !kernel.name.contains("k_innermost"))
