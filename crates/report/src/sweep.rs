@@ -162,7 +162,7 @@ pub struct Config {
     pub bm: u32,
     /// Columns of D that a block owns.
     pub bn: u32,
-    /// Depth of the slices in shared memory.
+    /// Depth of the slices in shared memory; with `direct` what takes the place of a slice.
     pub bk: u32,
     /// Rows of D that a thread owns.
     pub tm: u32,
@@ -170,8 +170,8 @@ pub struct Config {
     pub tn: u32,
     /// Where the loop over the depth stands: `standard`, `k_after_threads` or `k_innermost`.
     pub order: String,
-    /// How slices come to shared memory: `single`, `double` (two stages, through registers), or `async2`, `async3`,
-    /// `async4` (asynchronous copies with so many stages).
+    /// How slices come to shared memory: not at all (`direct`); to one stage (`single`), to two through registers
+    /// (`double`), or to so many by asynchronous copies (`async2`, `async3`, `async4`).
     pub staging: String,
 }
 

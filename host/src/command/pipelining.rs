@@ -7,6 +7,7 @@ use super::output::{Output, table};
 use super::sweep::filter::{Filter, block_tile, thread_tile};
 use super::sweep::{Plan, distinct, measure_once, space, verdict};
 use regemm::Device;
+use regemm_report::sweep::groups::STAGED;
 use std::num::NonZeroUsize;
 
 /// Measure what software pipelining gains: one tile with one stage, double-buffered, and with asynchronous copies
@@ -58,7 +59,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         order: vec!["k_innermost".into()],
         tile: vec![arguments.tile.clone()],
         thread_tile: vec![arguments.thread_tile.clone()],
-        staging: Vec::new(),
+        staging: STAGED.map(String::from).to_vec(),
     };
     filter.apply(&mut subjects, |subject| &subject.entry.config)?;
     let device = Device::open(arguments.device.device)?;

@@ -1,6 +1,7 @@
 //! A sweep as a heat map: block tiles down, thread tiles across, a panel for each loop order and staging.
 //!
-//! Panels of a row share its block tiles: first the loop orders with single staging, then the stagings.
+//! Panels of a row share its block tiles: first the loop orders with single staging, then the stagings, then the loop
+//! orders without shared memory.
 
 use super::style::{ACCENT, FAINT, GRID, INK, LABEL, SMALL, TITLE, bold, scale, text, text_on};
 use super::{Area, Drawn};
@@ -18,7 +19,7 @@ const ROW_NAMES: i32 = 104;
 const PANEL_HEAD: i32 = 44;
 const BETWEEN_PANELS: i32 = 26;
 /// Panels beside one another take no more than this, unless one alone does.
-const ROW_WIDTH: i32 = 900;
+const ROW_WIDTH: i32 = 950;
 /// Distance of the lines that mark what cannot run.
 const HATCH: i32 = 8;
 /// The picture is no narrower, so that its title fits.
@@ -51,13 +52,16 @@ impl<'a> HeatMap<'a> {
         for Entry { config, .. } in &record.results {
             push_new(&mut kinds, (config.order.as_str(), config.staging.as_str()));
         }
+        let (direct, staged): (Vec<_>, Vec<_>) =
+            kinds.into_iter().partition(|(_, staging)| *staging == "direct");
         let (orders, stagings): (Vec<_>, Vec<_>) =
-            kinds.into_iter().partition(|(_, staging)| *staging == "single");
+            staged.into_iter().partition(|(_, staging)| *staging == "single");
         let panels = |kinds: Vec<(&'a str, &'a str)>| {
             kinds.into_iter().map(|(order, staging)| Panel::new(record, order, staging)).collect()
         };
         let mut rows = Row::wrap(panels(orders));
         rows.extend(Row::wrap(panels(stagings)));
+        rows.extend(Row::wrap(panels(direct)));
         let speed = |entry: &&Entry| entry.timing(size).map_or(0.0, |timing| timing.tflops);
         let fastest = record.results.iter().max_by(|a, b| speed(a).total_cmp(&speed(b)));
         HeatMap { record, size, rows, fastest }
@@ -231,7 +235,9 @@ impl<'a> Panel<'a> {
     fn width(&self) -> i32 {
         /// The name of a panel fits.
         const LEAST: i32 = 176;
-        (CELL.0 * self.thread_tiles.len() as i32).max(LEAST)
+        const CHARACTER: i32 = 7;
+        let name = LEAST.max(CHARACTER * self.name.len() as i32);
+        (CELL.0 * self.thread_tiles.len() as i32).max(name)
     }
 }
 
@@ -251,6 +257,7 @@ fn panel_name(order: &str, staging: &str) -> String {
     };
     let stages = match staging {
         "single" => return order_name.to_owned(),
+        "direct" => return format!("{order_name}, direct"),
         "double" => "double buffer",
         "async2" => "async, 2 stages",
         "async3" => "async, 3 stages",
@@ -313,6 +320,7 @@ mod tests {
     fn known_orders_and_stagings_have_names() {
         assert_eq!(panel_name("standard", "single"), "standard (k outermost)");
         assert_eq!(panel_name("k_innermost", "async3"), "async, 3 stages");
+        assert_eq!(panel_name("k_innermost", "direct"), "k innermost, direct");
         assert_eq!(panel_name("diagonal", "triple"), "diagonal, triple");
     }
 }

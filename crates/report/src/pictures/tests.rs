@@ -15,6 +15,7 @@ fn a_sweep() -> sweep::Record {
         timed(entry((64, 64, 32), (8, 8), "k_innermost", "single"), 1024, 28.26),
         timed(entry((64, 64, 32), (8, 8), "k_innermost", "async3"), 1024, 51.25),
         entry((64, 64, 64), (8, 8), "k_innermost", "async3"),
+        timed(entry((1, 1024, 32), (1, 1), "standard", "direct"), 1024, 0.12),
         impossible,
         wrong,
     ])
@@ -119,6 +120,9 @@ fn the_heat_map_shows_every_speed_and_what_has_none() {
             "standard (k outermost)",
             "k innermost",
             "async, 3 stages",
+            "standard (k outermost), direct",
+            "1x1024x32",
+            "0.12",
             "32x32x32",
             "64x64x32",
             "256x128x32",

@@ -1,7 +1,8 @@
 //! Which configurations are compared with each other, and what a group of them has in common.
 //!
 //! A mean says something only over groups that are alike in everything else: loop orders are compared over the tiles
-//! that all of them have, stagings likewise, and tiles within one loop order and one staging.
+//! that all of them have, stagings likewise, and tiles within one loop order and one staging. Kernels without shared
+//! memory are apart: there are such of tiles that are not staged in every way, and the other way round.
 
 use super::{Config, Entry, Record};
 use crate::table::count;
@@ -11,7 +12,13 @@ use std::collections::BTreeMap;
 pub const ORDERS: [&str; 3] = ["standard", "k_after_threads", "k_innermost"];
 
 /// The stagings, by the number of stages.
-pub const STAGINGS: [&str; 5] = ["single", "double", "async2", "async3", "async4"];
+pub const STAGINGS: [&str; 6] = [DIRECT, STAGED[0], STAGED[1], STAGED[2], STAGED[3], STAGED[4]];
+
+/// Those of them that bring slices to shared memory.
+pub const STAGED: [&str; 5] = ["single", "double", "async2", "async3", "async4"];
+
+/// The one without shared memory.
+const DIRECT: &str = "direct";
 
 /// Configurations with one thing in common.
 #[derive(Clone, Debug)]
@@ -43,17 +50,33 @@ impl Record {
         self.results.iter().filter(has_results).collect()
     }
 
-    /// By loop order, over the tiles and stagings that every loop order of the record has.
-    pub fn by_order(&self) -> Vec<Group<'_>> {
-        let rest =
-            |config: &Config| (config.block_tile(), config.thread_tile(), config.staging.clone());
-        matched(&self.measured(), |config| config.order.clone(), rest, &ORDERS)
+    /// By loop order within a staging, over the tiles that every loop order of the record has in it.
+    pub fn by_order(&self, staging: &str) -> Vec<Group<'_>> {
+        let entries = of_stagings(self.measured(), &[staging]);
+        matched(&entries, |config| config.order.clone(), tiles, &ORDERS)
     }
 
-    /// By staging, over the tiles that every staging of the record has in the winning loop order.
+    /// The stagings in which loop orders are compared: those that the record has in several, or else the one in which
+    /// tiles are.
+    pub fn stagings_of_orders(&self) -> Vec<&'static str> {
+        let has_several = |staging: &&str| self.by_order(staging).len() > 1;
+        let found: Vec<_> = STAGINGS.into_iter().filter(has_several).collect();
+        if found.is_empty() { self.common_staging().into_iter().collect() } else { found }
+    }
+
+    /// By staging, over the tiles that every way of staging of the record has in the winning loop order.
     pub fn by_staging(&self) -> Vec<Group<'_>> {
-        let rest = |config: &Config| (config.block_tile(), config.thread_tile());
-        matched(&self.in_winning_order(), |config| config.staging.clone(), rest, &STAGINGS)
+        let entries = of_stagings(self.in_winning_order(), &STAGED);
+        matched(&entries, |config| config.staging.clone(), tiles, &STAGINGS)
+    }
+
+    /// Without shared memory and with one stage of it, over the tiles that the record has both of in the winning loop
+    /// order.
+    pub fn by_shared_memory(&self) -> Vec<Group<'_>> {
+        let pair = [DIRECT, STAGED[0]];
+        let entries = of_stagings(self.in_winning_order(), &pair);
+        let groups = matched(&entries, |config| config.staging.clone(), tiles, &STAGINGS);
+        if groups.len() == pair.len() { groups } else { Vec::new() }
     }
 
     /// By block tile, within the winning loop order and one staging.
@@ -72,11 +95,12 @@ impl Record {
         Some(self.ranking(size).first()?.config.order.as_str())
     }
 
-    /// The staging in which tiles are compared: the plainest one that the record has in the winning loop order.
+    /// The staging in which tiles are compared: the plainest one that the record has in the winning loop order, and
+    /// the one without shared memory only where it has no other.
     pub fn common_staging(&self) -> Option<&'static str> {
         let entries = self.in_winning_order();
         let has = |staging: &&&str| entries.iter().any(|entry| entry.config.staging == **staging);
-        STAGINGS.iter().find(has).copied()
+        STAGED.iter().chain(&[DIRECT]).find(has).copied()
     }
 
     fn in_winning_order(&self) -> Vec<&Entry> {
@@ -90,6 +114,17 @@ impl Record {
         let staged = |entry: &&Entry| Some(entry.config.staging.as_str()) == staging;
         self.in_winning_order().into_iter().filter(staged).collect()
     }
+}
+
+/// Those of some stagings.
+fn of_stagings<'a>(mut entries: Vec<&'a Entry>, stagings: &[&str]) -> Vec<&'a Entry> {
+    entries.retain(|entry| stagings.contains(&entry.config.staging.as_str()));
+    entries
+}
+
+/// What is the same in all groups that are compared.
+fn tiles(config: &Config) -> (String, String) {
+    (config.block_tile(), config.thread_tile())
 }
 
 /// Groups by a key, in the order in which the keys appear.
@@ -146,7 +181,7 @@ mod tests {
             timed(entry((64, 64, 32), (8, 8), "standard", "single"), 1024, 1.0),
             timed(entry((64, 64, 32), (4, 4), "standard", "single"), 1024, 2.0),
         ]);
-        let groups = record.by_order();
+        let groups = record.by_order("single");
         assert_eq!(names(&groups), [("standard".into(), 1), ("k_innermost".into(), 1)]);
         assert_eq!(groups[1].entries[0].config.bm, 64, "128x128x8 has no standard counterpart");
     }
@@ -159,7 +194,7 @@ mod tests {
             without,
             timed(entry((64, 64, 32), (8, 8), "k_innermost", "single"), 1024, 10.0),
         ]);
-        assert_eq!(names(&record.by_order()), [("k_innermost".into(), 1)]);
+        assert_eq!(names(&record.by_order("single")), [("k_innermost".into(), 1)]);
     }
 
     #[test]
@@ -177,6 +212,36 @@ mod tests {
         assert_eq!(names(&blocks), [("32x32x32".into(), 1), ("64x64x32".into(), 2)]);
         assert_eq!(names(&record.by_thread_tile()), [("4x4".into(), 2), ("8x8".into(), 1)]);
         assert_eq!(names(&record.by_staging()), [("single".into(), 1), ("async3".into(), 1)]);
+    }
+
+    #[test]
+    fn kernels_without_shared_memory_are_compared_with_those_of_one_stage() {
+        let of = |tile, thread, order: &str, staging: &str, speed| {
+            timed(entry(tile, thread, order, staging), 1024, speed)
+        };
+        let mut record = record(vec![
+            of((32, 32, 32), (4, 4), "standard", "single", 0.3),
+            of((32, 32, 32), (4, 4), "k_innermost", "single", 5.0),
+            of((64, 64, 32), (8, 8), "k_innermost", "single", 9.0),
+            of((64, 64, 32), (8, 8), "k_innermost", "async3", 12.0),
+            of((32, 32, 32), (4, 4), "standard", "direct", 0.2),
+            of((32, 32, 32), (4, 4), "k_innermost", "direct", 2.0),
+            of((1, 1024, 32), (1, 1), "k_innermost", "direct", 1.0),
+        ]);
+        assert_eq!(names(&record.by_shared_memory()), [("direct".into(), 1), ("single".into(), 1)]);
+        assert_eq!(names(&record.by_staging()), [("single".into(), 1), ("async3".into(), 1)]);
+        assert_eq!(record.common_staging(), Some("single"));
+        assert_eq!(record.stagings_of_orders(), ["direct", "single"]);
+        let orders = [("standard".into(), 1), ("k_innermost".into(), 1)];
+        assert_eq!(names(&record.by_order("direct")), orders);
+
+        record.results.retain(|entry| entry.config.staging == "direct");
+        assert_eq!(record.common_staging(), Some("direct"));
+        assert!(record.by_shared_memory().is_empty() && record.by_staging().is_empty());
+        let blocks = [("32x32x32".into(), 1), ("1x1024x32".into(), 1)];
+        assert_eq!(names(&record.by_block_tile()), blocks);
+        record.results.retain(|entry| entry.config.order == "k_innermost");
+        assert_eq!(record.stagings_of_orders(), ["direct"], "one order is a table, too");
     }
 
     #[test]
@@ -205,6 +270,6 @@ mod tests {
     fn an_empty_record_has_no_groups() {
         let record = record(Vec::new());
         assert_eq!(record.winning_order(), None);
-        assert!(record.by_order().is_empty() && record.by_block_tile().is_empty());
+        assert!(record.by_order("single").is_empty() && record.by_block_tile().is_empty());
     }
 }

@@ -38,6 +38,7 @@ pub fn entry(
 ) -> Entry {
     let config = Config { bm, bn, bk, tm, tn, order: order.into(), staging: staging.into() };
     let stages = match staging {
+        "direct" => 0,
         "single" => 1,
         "async3" => 3,
         "async4" => 4,

@@ -1,4 +1,5 @@
-//! A sweep as tables: mean and best by loop order, by block tile, by thread tile and by staging, and the best of all.
+//! A sweep as tables: mean and best by loop order, by block tile, by thread tile, by staging and without shared memory,
+//! and the best of all.
 
 use super::groups::Group;
 use super::ranking::{merit, tflops};
@@ -59,8 +60,12 @@ impl Record {
         let shared = |group: &Group<'_>| group.range(|entry| Some(entry.shared_bytes));
         let resident = |group: &Group<'_>| group.range(|entry| entry.resident_blocks);
 
-        let mut tables = vec![
-            self.of_groups("By loop order (tiles that all have)", &self.by_order(), &[]),
+        let by_order = |staging: &str| {
+            let title = format!("By loop order ({staging}, tiles that all have)");
+            self.of_groups(&title, &self.by_order(staging), &[])
+        };
+        let mut tables: Vec<_> = self.stagings_of_orders().into_iter().map(by_order).collect();
+        tables.extend([
             self.of_groups(
                 &format!("By block tile ({within})"),
                 &by_block,
@@ -76,7 +81,12 @@ impl Record {
                 &self.by_staging(),
                 &[("shared bytes", &shared), ("resident blocks", &resident)],
             ),
-        ];
+            self.of_groups(
+                &format!("By shared memory ({order}, tiles that both have)"),
+                &self.by_shared_memory(),
+                &[("registers", &registers), ("resident blocks", &resident)],
+            ),
+        ]);
         tables.retain(|table| !table.rows.is_empty());
         tables.extend(self.measured_sizes().into_iter().map(|size| self.top(size, TOP)));
         tables
@@ -293,6 +303,25 @@ mod tests {
         assert_eq!(row(&threads, 1)[..4], ["4x4", "1", "256", "48"]);
         let stagings = find(&tables, "By staging");
         assert_eq!(row(&stagings, 1)[..4], ["async2", "1", "12,288", "2"]);
+    }
+
+    #[test]
+    fn what_has_no_shared_memory_has_tables_of_its_own() {
+        let mut record = on_a_gpu();
+        for (order, speed) in [("standard", 0.5), ("k_innermost", 10.0)] {
+            let entry = timed(entry((64, 64, 32), (8, 8), order, "direct"), 1024, speed / 2.0);
+            record.results.push(timed(entry, 4096, speed));
+        }
+        let tables = record.tables();
+        let orders = find(&tables, "By loop order (direct, tiles that all have)");
+        assert_eq!(row(&orders, 1), ["k_innermost", "1", "5.00", "5.00", "10.0", "10.0"]);
+        let orders = find(&tables, "By loop order (single, tiles that all have)");
+        assert_eq!(row(&orders, 1)[..2], ["k_innermost", "2"]);
+        let pair = find(&tables, "By shared memory (k_innermost, tiles that both have)");
+        assert_eq!(row(&pair, 0)[..4], ["direct", "1", "96", "2"]);
+        assert_eq!(row(&pair, 1)[6..], ["30.0", "30.0"]);
+        let stagings = find(&tables, "By staging");
+        assert_eq!(stagings.rows.len(), 2, "single and async2");
     }
 
     #[test]
