@@ -56,7 +56,7 @@ mod with_kernels {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
-    /// Three loop orders of one tile, and two stagings.
+    /// Three loop orders of one tile with shared memory and without, and the other stagings.
     const FEW: &str = "sweep --device sim --sizes 64 --tile 64x64x32 --thread-tile 8x8";
 
     fn json(text: &str) -> Value {
@@ -72,10 +72,12 @@ mod with_kernels {
         let folder = tempfile::tempdir().unwrap();
         let said = succeed(folder.path(), FEW);
         for part in [
-            "By loop order",
+            "By loop order (direct, ",
+            "By loop order (single, ",
             "By thread tile (k_innermost, single)",
             "By staging",
-            "The best 7 on 64",
+            "By shared memory",
+            "The best 10 on 64",
             "k_after_threads",
             "64: 64x64x32 8x8 k_innermost",
             "fewest bytes of global memory",
@@ -92,24 +94,45 @@ mod with_kernels {
         assert_eq!((&document["command"], &document["complete"]), (&"sweep".into(), &true.into()));
         assert!(document["peak_tflops"].is_null());
         let results = document["results"].as_array().unwrap();
-        assert_eq!(results.len(), 7, "three orders and four more stagings");
+        assert_eq!(results.len(), 10, "two stagings in three orders, four more in one");
         for entry in results {
             assert!(entry["timings"].as_array().unwrap().is_empty(), "{entry}");
             // One for each k of each element of D, and one in its epilogue.
             assert_eq!(entry["counts"][0]["fma"], 64 * 64 * (64 + 1), "{entry}");
         }
-        let bytes = |order: &str| {
-            let of_order = |entry: &&Value| {
-                entry["config"]["order"] == order && entry["config"]["staging"] == "single"
+        let counted = |order: &str, staging: &str, what: &str| {
+            let is_it = |entry: &&Value| {
+                entry["config"]["order"] == order && entry["config"]["staging"] == staging
             };
-            let entry = results.iter().find(of_order).unwrap();
-            entry["counts"][0]["global_bytes"].as_u64().unwrap()
+            let entry = results.iter().find(is_it).unwrap();
+            entry["counts"][0][what].as_u64().unwrap()
         };
+        let bytes = |order: &str| counted(order, "single", "global_bytes");
         // A and B once, D once: one block tile covers the product.
         assert_eq!(bytes("k_innermost"), 3 * 64 * 64 * 4);
         // With every k but the first D is read, and it is written with every k and at the end.
         assert_eq!(bytes("standard"), (2 + 63 + 65) * 64 * 64 * 4);
+        // Each of 64 threads loads 8 elements of A and of B for each k, from global memory alone.
+        let direct = |what: &str| counted("k_innermost", "direct", what);
+        assert_eq!(direct("global_bytes"), (64 * 64 * (8 + 8) + 64 * 64) * 4);
+        assert_eq!((direct("shared_wavefronts"), direct("barriers")), (0, 0));
         assert_eq!(document["library"].as_array().unwrap().len(), 1);
+    }
+
+    /// A block is a row of D; a wider row is several blocks.
+    #[test]
+    fn blocks_of_a_row_run_from_the_command_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let line =
+            "sweep --device sim --sizes 160 --staging direct --tile 1x128x32,1x1024x32 --json";
+        let document = json(&succeed(folder.path(), line));
+        let results = document["results"].as_array().unwrap();
+        assert_eq!(results.len(), 2 * 3, "two widths in three orders");
+        for entry in results {
+            assert_eq!(entry["config"]["tm"], 1, "{entry}");
+            assert_eq!(entry["threads"], entry["config"]["bn"], "{entry}");
+            assert_eq!(entry["counts"][0]["fma"], 160 * 160 * (160 + 1), "{entry}");
+        }
     }
 
     #[test]

@@ -76,6 +76,8 @@ Experiments, and the commands that make them:
   tiles of warps, tiles shared    ladder --kernels warp_tiled,decoupled,warp_specialised,stream_k
   tensor cores                    ladder --dtype f16 --kernels tensor_core,warpgroup
   tile sizes and loop orders      sweep
+  the same without shared memory  sweep --staging direct
+  blocks of one row of D          sweep --staging direct --tile 1x1024x32
   software pipelining             pipelining
   resident blocks and limits      occupancy
   errors by precision             accuracy

@@ -74,12 +74,17 @@ pub struct Arguments {
 const HELP: &str = "\
 Loop orders: where the loop over the depth k stands among a thread's loops.
   standard         outermost: partial sums go to memory and back for every k
-  k_after_threads  after the loops over a thread's elements: they do so for every slice
+  k_after_threads  after the loops over a thread's elements: they do so for every slice, of BK values of k
   k_innermost      innermost: they stay in registers
 Stagings: how slices of A and B come to shared memory.
+  direct           not at all: each thread loads its operands itself, and threads share nothing but the L1 cache;
+                   BK matters to k_after_threads alone
   single           one stage: loading and multiplying take turns
   double           two stages, through registers
   async2 to 4      two to four stages, asynchronous copies (compute capability 8.0 and newer)
+
+Tiles of 1xBNxBK with thread tiles of 1x1 are the plainest mapping: a block is a row of the product, a thread a \
+column. A block has at most 1024 threads, so that wider rows are several blocks.
 
 Every result is verified before a speed is kept. Times come from events on the GPU; all configurations take turns in \
 several passes, so that clocks and temperature are the same for all. The simulator counts what a kernel does and \
@@ -90,6 +95,8 @@ Examples:
   regemm sweep --output sweep.json --csv sweep.csv --markdown sweep.md
   regemm sweep --output sweep.json --resume
   regemm sweep --sizes 1024 --tile 32x32x32,64x64x64 --thread-tile 8x4,8x8 --staging single
+  regemm sweep --staging direct,single --thread-tile 2x2,4x4,4x8,8x4,8x8
+  regemm sweep --staging direct --tile 1x1024x32 --order k_innermost
   regemm sweep --device sim --order standard,k_innermost --tile 32x32x32 --json";
 
 /// Sizes that are measured on a GPU if none are named.

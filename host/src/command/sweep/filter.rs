@@ -57,7 +57,8 @@ impl Filter {
         if subjects.is_empty() {
             return Err(Failure::Usage(format!(
                 "the space has no such configuration; its block tiles are {blocks}, its thread tiles {threads}; loop \
-                 orders other than k_innermost and stagings other than single only go with some of them"
+                 orders other than k_innermost and stagings other than single only go with some of them, and with each \
+                 other only where the staging is direct"
             )));
         }
         Ok(())
