@@ -74,17 +74,17 @@ pub struct Arguments {
 const HELP: &str = "\
 Loop orders: where the loop over the depth k stands among a thread's loops.
   standard         outermost: partial sums go to memory and back for every k
-  k_after_threads  after the loops over a thread's elements: they do so for every slice, of BK values of k
+  k_after_threads  after the loops over a thread's elements: they do so for every slice
   k_innermost      innermost: they stay in registers
 Stagings: how slices of A and B come to shared memory.
-  direct           not at all: each thread loads its operands itself, and threads share nothing but the L1 cache;
-                   BK matters to k_after_threads alone
+  direct           not at all: threads load their operands themselves, through the L1 cache
   single           one stage: loading and multiplying take turns
   double           two stages, through registers
   async2 to 4      two to four stages, asynchronous copies (compute capability 8.0 and newer)
 
-Tiles of 1xBNxBK with thread tiles of 1x1 are the plainest mapping: a block is a row of the product, a thread a \
-column. A block has at most 1024 threads, so that wider rows are several blocks.
+A slice is BK values of k. Without shared memory BK matters to k_after_threads alone. Tiles of 1xBNxBK with thread \
+tiles of 1x1 are the plainest mapping: a block is a row of the product, a thread a column. A block has at most 1024 \
+threads, so that wider rows are several blocks.
 
 Every result is verified before a speed is kept. Times come from events on the GPU; all configurations take turns in \
 several passes, so that clocks and temperature are the same for all. The simulator counts what a kernel does and \
