@@ -1,6 +1,7 @@
 //! The tests of one kernel on one machine, by theme.
 
 use crate::case::{TestElement, bits, check, check_in_place, check_with, nan};
+use crate::gpu;
 use crate::machine::Machine;
 use crate::random::random_cases;
 use crate::sharing;
@@ -368,9 +369,11 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         order => (order, 1, 0),
     };
     let kind = |kernel: &KernelInfo| (Types::of(kernel), order(kernel));
-    let alike = |other: &&KernelInfo| kind(other) == kind(kernel);
-    let first = regemm::kernels::kernels().iter().find(alike).ok_or("no kernel of its kind")?;
     let reference = reference_of(machine, kernel);
+    let can_run = |other| gpu::refusal(&reference.device, other).is_none();
+    let alike = |other: &&KernelInfo| kind(other) == kind(kernel);
+    let mut alike = regemm::kernels::kernels().iter().filter(alike);
+    let first = alike.find(|&other| can_run(other)).ok_or("no kernel of its kind")?;
     // What activations make of the same sums does not depend on layouts.
     let activations = match leaves_cases(machine, kernel) && kernel.layouts != runs_all(kernel) {
         true => &[Activation::None, Activation::GeluErf][..],

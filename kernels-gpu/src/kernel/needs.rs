@@ -36,13 +36,13 @@ impl Needs {
             Needs::TensorCores => "tensor cores for f16, bf16 and TF32 (compute capability 8.0)",
             Needs::DoubleTensorCores => "tensor cores for f64 (compute capability 8.0)",
             Needs::DoubleTensorCoresInClusters => {
-                "tensor cores for f64, and clusters of blocks (compute capability 9.0)"
+                "tensor cores for f64, and clusters of blocks (compute capability 9.0 alone)"
             }
             Needs::RegisterTransfers => {
-                "warpgroups that hand registers over (compute capability 9.0)"
+                "warpgroups that hand registers over (compute capability 9.0 alone)"
             }
             Needs::WarpgroupProducts => {
-                "matrix instructions of warpgroups (compute capability 9.0)"
+                "matrix instructions of warpgroups (compute capability 9.0 alone)"
             }
         }
     }
