@@ -82,8 +82,8 @@ traffic! {
     shared_load_bytes = shared_load_bytes,
     /// Bytes that lanes store to shared memory, asynchronous copies among them.
     shared_store_bytes = shared_store_bytes,
-    /// Passes over the banks of shared memory, of [`PASS_BYTES`] at most: a multiprocessor does one a clock, on Turing one
-    /// in two.
+    /// Passes over the banks of shared memory, of [`PASS_BYTES`] at most: a multiprocessor does one a clock, on Turing
+    /// one in two.
     shared_passes = shared_load_wavefronts + shared_store_wavefronts,
     /// Those among them that are due to bank conflicts.
     bank_conflicts = shared_load_conflicts + shared_store_conflicts,

@@ -167,8 +167,8 @@ impl<
     #[device_inline]
     #[track_caller]
     unsafe fn multiply<const STEP: u32>(mut self, sums: &mut ThreadTile<K, TM, TN>, steps: u32) {
-        // Values of k that are written out, so that loads for one overlap with multiplications of another. The more sums
-        // a thread has, the less room there is beside them for operands of several k.
+        // Values of k that are written out, so that loads for one overlap with multiplications of another. The more
+        // sums a thread has, the less room there is beside them for operands of several k.
         let unroll = match (STEP, TM * TN) {
             (1, _) => 1,
             (_, ..16) => 8,

@@ -12,9 +12,9 @@
 //!   "Shared Memory": 32 banks of 32 bits a clock), conflicts included; on Turing
 //!   [half of one](super::shared_bytes_per_clock).
 //! - *the L1 cache*, where perfect caches serve what comes from global memory: it is one unit with shared memory and
-//!   hands the lanes of a warp 128 bytes a clock as well (Z. Jia, M. Maggioni, B. Staiger, D. Scarpazza, "Dissecting
-//!   the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018), on Turing half of that, at least a pass a request. It is what holds
-//!   `naive` back when the caches work.
+//!   hands the lanes of a warp as many bytes a clock (Z. Jia, M. Maggioni, B. Staiger, D. Scarpazza, "Dissecting the
+//!   NVIDIA Volta GPU Architecture via Microbenchmarking", 2018), a request counting as no less than a pass. It is what
+//!   holds `naive` back when the caches work.
 //!
 //! Nothing is said about latency, so a kernel on a small matrix stays far below.
 
