@@ -7,15 +7,19 @@
 #[allow(dead_code, reason = "it has nothing for the simulator")]
 #[path = "gpu/mod.rs"]
 mod gpu;
+#[path = "gpu/others.rs"]
+mod others;
 
 use libloading::Library;
 use libtest_mimic::{Arguments, Failed, Trial};
+use others::{NO_HOPPER, Others, expect};
 use regemm::ndarray::{Array2, array};
 use regemm::verify::{Distribution, random_matrix, rng};
 use regemm::{
     Accumulator, Computed, Device, Dtype, Element, Gemm, KernelChoice, Matrix, Precision,
     PrecisionRecord, Report, Stream, Workspace, WorkspaceSize, bf16, kernels,
 };
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -26,7 +30,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // In the strictest mode a capture is spoilt by what other threads do.
     arguments.test_threads = Some(1);
-    let gpu = gpu::first();
+    let gpu = with_graphs();
     let mut trials = Vec::new();
     if let Ok(Ok(device)) = &gpu {
         for (name, mode) in MODES {
@@ -37,6 +41,13 @@ fn main() {
             }));
         }
     }
+    others::add_trials(
+        &mut trials,
+        &[
+            ("products_are_of_kernels_that_can_run", products_are_of_kernels_that_can_run),
+            ("drivers_without_graphs_are_none", drivers_without_graphs_are_none),
+        ],
+    );
     let failure = gpu.as_ref().err().cloned();
     trials.push(Trial::test("gpu_is_there_if_required", move || match failure {
         Some(why) => Err(why.into()),
@@ -48,13 +59,7 @@ fn main() {
         match gpu.and_then(|gpu| gpu) {
             Ok(device) => {
                 println!("graphs were captured on {} (cuda:0)", device.info().name);
-                let single = SINGLE.map(|(kernel, ..)| (kernel, Dtype::F32));
-                let half = HALF.map(|(kernel, ..)| (kernel, Dtype::Bf16));
-                for (kernel, dtype) in single.into_iter().chain(half) {
-                    if !can_run(&device, kernel, dtype) {
-                        println!("without {kernel} in {dtype}, which it cannot run");
-                    }
-                }
+                left_out(&device).iter().for_each(|what| println!("without {what}"));
             }
             Err(why) => println!("graphs were captured on NO GPU, because: {why}"),
         }
@@ -62,10 +67,34 @@ fn main() {
     conclusion.exit();
 }
 
+/// The CUDA version with which the last of the functions came that are called here.
+const GRAPHS_SINCE: (u32, u32) = (11, 4);
+
+/// The first GPU, if its driver has all functions for graphs; or why there is none.
+///
+/// # Errors
+/// What must not be passed over: see [`gpu::first`].
+fn with_graphs() -> gpu::Found<Device> {
+    let device = match gpu::first()? {
+        Ok(device) => device,
+        Err(why) => return Ok(Err(why)),
+    };
+    match device.info().driver_version {
+        Some(found @ (major, minor)) if found < GRAPHS_SINCE => {
+            let (since_major, since_minor) = GRAPHS_SINCE;
+            gpu::none(format!(
+                "the driver supports CUDA {major}.{minor}, and graphs are captured here with functions of \
+                 {since_major}.{since_minor}"
+            ))
+        }
+        _ => Ok(Ok(device)),
+    }
+}
+
 /// `CUstreamCaptureMode`
 const MODES: [(&str, c_int); 3] = [("global", 0), ("thread_local", 1), ("relaxed", 2)];
 
-/// The driver's functions for graphs, of CUDA 12.0 and newer (`cuda.h`).
+/// The driver's functions for graphs (`cuda.h`).
 struct Graphs {
     driver: Library,
 }
@@ -295,9 +324,36 @@ const HALF: [Launched; 6] = [
     ("warpgroup64", (264, 263, 264), false),
 ];
 
+/// Why a device cannot run a kernel of [`SINGLE`] or [`HALF`].
+fn refusal(device: &Device, name: &str, dtype: Dtype) -> Option<regemm::Error> {
+    if name.is_empty() {
+        return None;
+    }
+    gpu::refusal(device, kernels::find_for(name, dtype).expect("a kernel of the table"))
+}
+
 fn can_run(device: &Device, name: &str, dtype: Dtype) -> bool {
-    let kernel = || kernels::find_for(name, dtype).expect("a kernel of the table");
-    name.is_empty() || gpu::refusal(device, kernel()).is_none()
+    refusal(device, name, dtype).is_none()
+}
+
+/// Whether the library decides on the device itself how products of f32 are computed.
+fn decides(device: &Device) -> bool {
+    device.info().compute_capability == Some((9, 0))
+}
+
+/// What there are no products of, and why.
+fn left_out(device: &Device) -> BTreeSet<String> {
+    let single = SINGLE.map(|(kernel, ..)| (kernel, Dtype::F32));
+    let half = HALF.map(|(kernel, ..)| (kernel, Dtype::Bf16));
+    let of_kernel = |(kernel, dtype)| {
+        let why = refusal(device, kernel, dtype)?;
+        Some(format!("{kernel} in {dtype}: {why}"))
+    };
+    let mut left_out: BTreeSet<_> = single.into_iter().chain(half).filter_map(of_kernel).collect();
+    if !decides(device) {
+        left_out.insert("precision auto: it is decided on compute capability 9.0 alone".to_owned());
+    }
+    left_out
 }
 
 /// One of each kind of launch: alone, with unfinished sums and their reducer, with blocks that wait for one another,
@@ -315,7 +371,7 @@ fn products(device: &Device) -> regemm::Result<Vec<Box<dyn Product>>> {
             products.push(Box::new(Of::<bf16>::new(device, kernel, shape, has_workspace)?));
         }
     }
-    if device.info().compute_capability == Some((9, 0)) {
+    if decides(device) {
         // The sums of the second are in slices of K, which one more launch adds up.
         for shape in [(1024, 1024, 1024), (512, 512, 4096)] {
             let records = [device.precision_record(1)?, device.precision_record(1)?];
@@ -368,4 +424,34 @@ fn graphs_give_the_bits_of_calls(device: &Device, mode: c_int) -> Outcome<()> {
         }
     }
     graph.destroy(&stream)
+}
+
+/// Of a GPU that is no Hopper no trial fails because of what it lacks, and what is left out is said once, with the
+/// reason.
+fn products_are_of_kernels_that_can_run(others: &Others) -> others::Outcome {
+    let said = others.run(NO_HOPPER, &[], &["cuda:0::"])?;
+    let (left_out, rest): (Vec<_>, Vec<_>) =
+        said.text.lines().partition(|line| line.starts_with("without "));
+    expect("a trial", rest.iter().any(|line| line.starts_with("test cuda:0::global")), &said)?;
+    let fails = rest.iter().any(|line| line.contains("kernel") && line.contains("needs "));
+    expect("no failure because of needs", !fails, &said)?;
+    let of = |start: &str| left_out.iter().filter(|line| line.starts_with(start)).count();
+    for left_out in ["warpgroup64 in bf16: ", "split_warpgroup128 in bf16: ", "precision auto: "] {
+        let start = format!("without {left_out}");
+        expect(&start, of(&start) == 1, &said)?;
+    }
+    Ok(())
+}
+
+/// There is nothing to capture with a driver that is too old; that is said, and a failure where there has to be a GPU.
+fn drivers_without_graphs_are_none(others: &Others) -> others::Outcome {
+    let settings = [("FAKE_CUDA_VERSION", "11000"), ("REGEMM_REQUIRE_GPU", "1")];
+    let listed = others.run(NO_HOPPER, &settings[..1], &["--list"])?;
+    expect("no trial on a GPU", !listed.text.contains("cuda:0::"), &listed)?;
+    let passes = ["--exact", "gpu_is_there_if_required"];
+    let says_why = |said: &others::Said| said.text.contains("the driver supports CUDA 11.0");
+    let said = others.run(NO_HOPPER, &settings[..1], &passes)?;
+    expect("success, and why nothing is captured", said.success && says_why(&said), &said)?;
+    let said = others.run(NO_HOPPER, &settings, &passes)?;
+    expect("a failure, and why", !said.success && says_why(&said), &said)
 }

@@ -6,10 +6,13 @@
 #[allow(dead_code, reason = "it has nothing for the simulator")]
 #[path = "gpu/mod.rs"]
 mod gpu;
+#[path = "gpu/others.rs"]
+mod others;
 
 use libtest_mimic::{Arguments, Trial};
+use others::Others;
 use regemm::occupancy::{Compiled, Demand, Limits, compiled, occupancy, recorded_with};
-use regemm::{Device, KernelInfo, KernelReport, gpus, kernels};
+use regemm::{Device, KernelInfo, KernelReport, gpus};
 use std::fmt::Debug;
 
 fn main() {
@@ -26,6 +29,10 @@ fn main() {
             notes.push(format!("occupancy was compared on NO GPU, because: {why}"))
         }
     }
+    others::add_trials(
+        &mut trials,
+        &[("trials_are_of_kernels_that_can_run", Others::trials_are_of_kernels_that_can_run)],
+    );
     trials.push(Trial::test("gpu_is_there_if_required", move || match gpus {
         Err(why) => Err(why.into()),
         Ok(_) => Ok(()),
@@ -45,17 +52,11 @@ fn add_gpu(trials: &mut Vec<Trial>, notes: &mut Vec<String>, gpu: &Device) {
         let gpu = gpu.clone();
         trials.push(Trial::test(format!("{spec}::{name}"), move || Ok(test(&gpu, kernel)?)));
     };
-    let (mut all, mut others) = (Vec::new(), Vec::new());
-    for kernel in kernels::kernels() {
-        match gpu::refusal(gpu, kernel) {
-            None => all.push(kernel),
-            Some(why) => others.push(format!("  {why}")),
-        }
-    }
-    if !others.is_empty() {
-        let (count, reasons) = (others.len(), others.join("\n"));
+    let (all, left_out) = gpu::kernels(gpu);
+    if left_out.count() > 0 {
+        let count = left_out.count();
         notes.push(format!(
-            "{spec}: {count} kernels were NOT compared, as it cannot run them:\n{reasons}"
+            "{spec}: {count} kernels were NOT compared, as it cannot run them: {left_out}"
         ));
     }
     add("limits".to_owned(), |gpu, _| limits_are_the_published_ones(gpu), all[0]);

@@ -4,9 +4,13 @@
 
 use regemm::kernels::{Problem, Types};
 use regemm::{Device, DeviceSpec, Error, KernelInfo};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
+
+/// What there is of GPUs, or why there is nothing; an error where that must not be passed over.
+pub type Found<T> = Result<Result<T, String>, String>;
 
 /// Whether `REGEMM_REQUIRE_GPU=1` asks for a GPU.
 pub fn is_required() -> bool {
@@ -18,7 +22,7 @@ pub fn is_required() -> bool {
 /// # Errors
 /// What must not be passed over: there has to be one, or it is there and cannot be opened.
 #[allow(dead_code, reason = "not all tests use it")]
-pub fn first() -> Result<Result<Device, String>, String> {
+pub fn first() -> Found<Device> {
     judge(open(0))
 }
 
@@ -27,7 +31,7 @@ pub fn first() -> Result<Result<Device, String>, String> {
 /// # Errors
 /// As for [`first`].
 #[allow(dead_code, reason = "not all tests use it")]
-pub fn all() -> Result<Result<(Vec<Device>, Vec<String>), String>, String> {
+pub fn all() -> Found<(Vec<Device>, Vec<String>)> {
     let first = match first()? {
         Ok(first) => first,
         Err(why) => return Ok(Err(why)),
@@ -54,18 +58,26 @@ fn open(ordinal: usize) -> regemm::Result<Device> {
 }
 
 /// Whether tests go on without a GPU, and why there is none.
-fn judge<T>(opened: regemm::Result<T>) -> Result<Result<T, String>, String> {
+fn judge<T>(opened: regemm::Result<T>) -> Found<T> {
     match opened {
         Ok(found) => Ok(Ok(found)),
-        Err(why) if is_required() => Err(format!("REGEMM_REQUIRE_GPU=1, but: {why}")),
         Err(
             why @ (Error::NoDriver { .. }
             | Error::NoSuchDevice { .. }
             | Error::GpuTooOld { .. }
             | Error::DriverTooOld { .. }),
-        ) => Ok(Err(why.to_string())),
+        ) => none(why.to_string()),
         Err(why) => Err(why.to_string()),
     }
+}
+
+/// There is a GPU, and it will not do: the same as none.
+///
+/// # Errors
+/// Where there has to be one.
+#[allow(dead_code, reason = "not all tests use it")]
+pub fn none<T>(why: String) -> Found<T> {
+    if is_required() { Err(format!("REGEMM_REQUIRE_GPU=1, but: {why}")) } else { Ok(Err(why)) }
 }
 
 /// Why a GPU cannot run a kernel, as far as can be said before it is compiled.
@@ -74,6 +86,50 @@ pub fn refusal(gpu: &Device, kernel: &'static KernelInfo) -> Option<Error> {
     let types = Types::of(kernel);
     let problem = Problem::packed(types, (1, 1, 1), kernel.layouts);
     regemm::kernels::supports(kernel, &problem, gpu.info()).err()
+}
+
+/// How many kernels a GPU cannot run, for each reason.
+#[derive(Clone, Debug, Default)]
+pub struct LeftOut(BTreeMap<String, usize>);
+
+impl LeftOut {
+    /// How many they are.
+    #[allow(dead_code, reason = "not all tests use it")]
+    pub fn count(&self) -> usize {
+        self.0.values().sum()
+    }
+}
+
+/// The reasons, with the number of kernels before each.
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (reason, count)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{count} {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The kernels that a GPU can run, as far as can be said before they are compiled, and what is said of the others.
+#[allow(dead_code, reason = "not all tests use it")]
+pub fn kernels(gpu: &Device) -> (Vec<&'static KernelInfo>, LeftOut) {
+    let (mut kernels, mut left_out) = (Vec::new(), LeftOut::default());
+    for kernel in regemm::kernels::kernels() {
+        let reason = match refusal(gpu, kernel) {
+            None => {
+                kernels.push(kernel);
+                continue;
+            }
+            Some(Error::KernelNeeds { needs, .. }) => format!("need {needs}"),
+            Some(Error::KernelDoesNotFit { resource, available, .. }) => {
+                format!("need more than {available} {resource}")
+            }
+            Some(other) => format!("are refused: {other}"),
+        };
+        *left_out.0.entry(reason).or_default() += 1;
+    }
+    (kernels, left_out)
 }
 
 /// The simulator, and the first GPU if it has a compute capability that will do. Says once on which `what` is tested,

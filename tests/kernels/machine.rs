@@ -1,6 +1,6 @@
 //! The devices that tests run on.
 
-use crate::gpu;
+use crate::gpu::{self, LeftOut};
 use regemm::{Device, DeviceSpec, KernelInfo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,25 +12,29 @@ pub struct Machine {
     pub device: Device,
     tests: Arc<AtomicUsize>,
     left_to_twins: Arc<AtomicUsize>,
-    cannot_run: Arc<AtomicUsize>,
+    /// All that it can run, and what is said of the others.
+    kernels: Arc<(Vec<&'static KernelInfo>, LeftOut)>,
 }
 
 impl Machine {
     pub fn new(device: Device) -> Self {
         Machine {
             name: device.spec().to_string(),
+            kernels: Arc::new(gpu::kernels(&device)),
             device,
             tests: Arc::default(),
             left_to_twins: Arc::default(),
-            cannot_run: Arc::default(),
         }
     }
 
-    /// Whether the kernel can run here; counts it if not.
-    pub fn can_run(&self, kernel: &'static KernelInfo) -> bool {
-        let can_run = gpu::refusal(&self.device, kernel).is_none();
-        self.cannot_run.fetch_add(usize::from(!can_run), Ordering::Relaxed);
-        can_run
+    /// The kernels that can run here.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static KernelInfo> {
+        self.kernels.0.iter().copied()
+    }
+
+    /// What is said of the kernels that cannot.
+    pub fn left_out(&self) -> &LeftOut {
+        &self.kernels.1
     }
 
     /// Counts a test that runs here.
@@ -72,6 +76,10 @@ pub fn all() -> Machines {
 }
 
 impl Machines {
+    pub fn simulator(&self) -> &Machine {
+        &self.simulator
+    }
+
     pub fn available(&self) -> impl Iterator<Item = &Machine> {
         std::iter::once(&self.simulator).chain(self.gpu.as_ref().ok())
     }
@@ -93,9 +101,10 @@ impl Machines {
             Ok(gpu) => {
                 let (name, tests) = (&gpu.device.info().name, gpu.tests());
                 let on_gpu = format!("{on_simulator} and {tests} on {name} ({})", gpu.name);
-                match gpu.cannot_run.load(Ordering::Relaxed) {
+                let left_out = gpu.left_out();
+                match left_out.count() {
                     0 => on_gpu,
-                    some => format!("{on_gpu}, which cannot run {some} of the kernels"),
+                    some => format!("{on_gpu}, which cannot run {some} of the kernels: {left_out}"),
                 }
             }
             Err(why) => format!("{on_simulator} and NONE on a GPU, because: {why}"),

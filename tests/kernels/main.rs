@@ -1,22 +1,23 @@
 //! One suite for every kernel of the table: on the simulator everywhere, and on the GPU as well where there is one.
 //!
-//! Tests are made at run time, one for each machine, kernel and theme: `sim::double_buffered_f32::edges`. Names filter
-//! as usual: `cargo test --test kernels -- cuda:0 f16`. The last line says what ran where; with `REGEMM_REQUIRE_GPU=1`
-//! a missing GPU is a failure. On the simulator, which takes its time, some themes are left to a twin that is the same
-//! code there: kernels of bf16 run those alone that are about values, and leave the others to their twins of f16; other
-//! layouts leave those about what becomes of sums and who sums what to their twins of row-major factors; where both
-//! factors are transposed, some are left to the twins with one that is; and a kernel of bf16, or with results of f32,
-//! in another layout, which has both twins, runs what mixes values and layouts. Kernels whose blocks walk in clusters
-//! leave what is about values or results to those of the same tiles whose blocks are alone. Of themes with many cases
-//! kernels that have a twin run only some: fewer random cases, numbers of slices and operands that products of a batch
-//! share, in other layouts fewer activations, and no products without depth where blocks have several tiles. A kernel
-//! of whole tiles, which ignores slices, is asked for one number of them. On a GPU every kernel runs every theme with
-//! all its cases; of kernels that it cannot run there are none, and the last line says of how many.
+//! Tests are made at run time, one for each machine, kernel and theme: `sim::double_buffered_f32::edges`. A part of
+//! names filters: `cargo test --test kernels -- cuda:0::tiled`. The last line says what ran where; with
+//! `REGEMM_REQUIRE_GPU=1` a missing GPU is a failure. On the simulator, which takes its time, some themes are left to a
+//! twin that is the same code there: kernels of bf16 run those alone that are about values, and leave the others to
+//! their twins of f16; other layouts leave those about what becomes of sums and who sums what to their twins of
+//! row-major factors; where both factors are transposed, some are left to the twins with one that is; and a kernel of
+//! bf16, or with results of f32, in another layout, which has both twins, runs what mixes values and layouts. Kernels
+//! whose blocks walk in clusters leave what is about values or results to those of the same tiles whose blocks are
+//! alone. Of themes with many cases kernels that have a twin run only some: fewer random cases, numbers of slices and
+//! operands that products of a batch share, in other layouts fewer activations, and no products without depth where
+//! blocks have several tiles. A kernel of whole tiles, which ignores slices, is asked for one number of them. On a GPU
+//! every kernel runs every theme with all its cases; of kernels that it cannot run there are none, and the last line
+//! says of how many and why.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `machine.rs` | the devices that tests run on |
-//! | `../gpu` | whether there is a GPU, and whether there has to be |
+//! | `../gpu` | whether there is a GPU, whether there has to be, and which trials there are on others |
 //! | `case.rs` | running a case and checking all that can be checked |
 //! | `themes.rs` | the tests of a kernel |
 //! | `random.rs` | random cases |
@@ -26,6 +27,8 @@ mod case;
 #[path = "../gpu/mod.rs"]
 mod gpu;
 mod machine;
+#[path = "../gpu/others.rs"]
+mod others;
 mod random;
 mod sharing;
 mod themes;
@@ -33,6 +36,7 @@ mod themes;
 use case::TestElement;
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::Machine;
+use others::Others;
 use regemm::{Dtype, KernelInfo, Layouts, Rung, Yields, bf16, f16};
 
 fn main() {
@@ -40,7 +44,7 @@ fn main() {
     let machines = machine::all();
     let mut trials = Vec::new();
     for machine in machines.available() {
-        for kernel in regemm::kernels::kernels().iter().filter(|kernel| machine.can_run(kernel)) {
+        for kernel in machine.kernels() {
             match (kernel.dtype, kernel.target) {
                 (Dtype::F16, Dtype::F32) => add_kernel::<f16, f32>(&mut trials, machine, kernel),
                 (Dtype::Bf16, Dtype::F32) => add_kernel::<bf16, f32>(&mut trials, machine, kernel),
@@ -52,6 +56,18 @@ fn main() {
         }
     }
     twins_are_there(&mut trials);
+    let simulator = machines.simulator().clone();
+    trials.push(Trial::test("simulator_runs_all_kernels", move || {
+        if simulator.left_out().count() == 0 {
+            Ok(())
+        } else {
+            Err(Failed::from(simulator.left_out().to_string()))
+        }
+    }));
+    others::add_trials(
+        &mut trials,
+        &[("trials_are_of_kernels_that_can_run", Others::trials_are_of_kernels_that_can_run)],
+    );
     let gpu = machines.gpu_requirement();
     trials.push(Trial::test("gpu_is_there_if_required", move || gpu.map_err(Failed::from)));
 
