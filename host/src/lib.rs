@@ -33,6 +33,7 @@
 //! | go on without waiting, measure times, capture a CUDA graph | [`Gemm::enqueue`], [`Event`], [`Stream`] |
 //! | trade accuracy of f32 for speed | [`Precision`], [`SplitMatrix`] |
 //! | choose a kernel, or have it chosen by measured times | [`Gemm::kernel`], [`tuning`] |
+//! | know whether a device can run a kernel | [`Device::refusal`] |
 //! | write an epilogue of your own | [`CustomKernel`], `examples/custom_epilogue` |
 //! | know what went wrong | [`Error`] |
 //!

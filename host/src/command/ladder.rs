@@ -233,6 +233,9 @@ impl Ladder {
     ) -> Result<Climbed, Failure> {
         let (m, n, k) = size.on_host();
         check_room_to_verify(T::DTYPE, (m, n, k))?;
+        if self.cpu {
+            check_room(cpu::bytes(T::DTYPE, (m, n, k)))?;
+        }
         let mut set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let misfit = |error: regemm::verify::ShapeError| Failure::Usage(error.to_string());

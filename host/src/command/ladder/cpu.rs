@@ -12,6 +12,18 @@ use std::time::{Duration, Instant};
 const SAMPLING: Duration = Duration::from_secs(2);
 const FEWEST: usize = 3;
 
+/// Bytes that it takes beside the factors and D as they are stored: both factors and the product in what it is computed
+/// in. `None` are more than an address can count.
+pub fn bytes(factors: Dtype, (m, n, k): (usize, usize, usize)) -> Option<usize> {
+    let of_a_and_b = m.checked_mul(k)?.checked_add(k.checked_mul(n)?)?;
+    let elements = of_a_and_b.checked_add(m.checked_mul(n)?)?;
+    elements.checked_mul(computed_in(factors).bytes())
+}
+
+fn computed_in(factors: Dtype) -> Dtype {
+    if factors == Dtype::F64 { Dtype::F64 } else { Dtype::F32 }
+}
+
 /// A product on the processor.
 pub struct OnCpu {
     /// What its sums are computed in: f32, or f64 for factors of that.
@@ -27,14 +39,13 @@ impl OnCpu {
         expectation: &Expectation<'_, T, D>,
         most: usize,
     ) -> Result<OnCpu, ShapeError> {
-        match T::DTYPE {
-            Dtype::F64 => OnCpu::measure_in(Dtype::F64, factors, expectation, most, |x| x, |x| x),
-            _ => OnCpu::measure_in(Dtype::F32, factors, expectation, most, |x| x as f32, f64::from),
+        match computed_in(T::DTYPE) {
+            Dtype::F64 => OnCpu::measure_in(factors, expectation, most, |x| x, |x| x),
+            _ => OnCpu::measure_in(factors, expectation, most, |x| x as f32, f64::from),
         }
     }
 
     fn measure_in<T, D, S>(
-        dtype: Dtype,
         factors: [ArrayView2<'_, T>; 2],
         expectation: &Expectation<'_, T, D>,
         most: usize,
@@ -60,7 +71,7 @@ impl OnCpu {
             times.push(start.elapsed());
         }
         let samples = Samples::new(times).expect("a few are always taken");
-        Ok(OnCpu { dtype, verification, samples })
+        Ok(OnCpu { dtype: computed_in(T::DTYPE), verification, samples })
     }
 
     /// None where it is wrong.
@@ -78,5 +89,19 @@ impl OnCpu {
             "gflops": seconds.map(|seconds| operations / seconds / 1e9),
             "verification": verification_json(&self.verification),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_counted_in_what_is_computed_in() {
+        let elements = 3 * 5 + 5 * 4 + 3 * 4;
+        for (factors, size) in [(Dtype::F64, 8), (Dtype::F32, 4), (Dtype::Bf16, 4)] {
+            assert_eq!(bytes(factors, (3, 4, 5)), Some(elements * size));
+        }
+        assert_eq!(bytes(Dtype::F32, (usize::MAX, 2, 2)), None);
     }
 }
