@@ -110,7 +110,7 @@ type Handle = *mut c_void;
 impl Graphs {
     fn load() -> Outcome<Graphs> {
         // SAFETY: the driver is loaded already.
-        Ok(Graphs { driver: unsafe { Library::new("libcuda.so.1")? } })
+        Ok(Graphs { driver: unsafe { Library::new(cuda_driver::library::LIBRARY)? } })
     }
 
     /// Captures what a function puts on a stream.

@@ -135,7 +135,7 @@ fn bus_id(ordinal: usize) -> Result<String, String> {
     // SAFETY: the driver is initialised, since a device is open; the signatures are those of `cuda.h`, and the pointers
     // are to locals of the stated sizes.
     let code = unsafe {
-        let driver = Library::new("libcuda.so.1").map_err(words)?;
+        let driver = Library::new(cuda_driver::library::LIBRARY).map_err(words)?;
         let get = driver.get::<DeviceGet>(b"cuDeviceGet\0").map_err(words)?;
         let get_bus_id =
             driver.get::<DeviceGetPciBusId>(b"cuDeviceGetPCIBusId\0").map_err(words)?;

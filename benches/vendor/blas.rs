@@ -132,8 +132,7 @@ impl Blas {
     /// # Errors
     /// Why it cannot be used, as text.
     pub fn load(stream: &Stream) -> Result<Blas, String> {
-        const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so"];
-        let library = open(&NAMES)?;
+        let library = open("cublas")?;
         macro_rules! symbol {
             ($name:literal) => {
                 // SAFETY: the type it is given is the function's in the library's header.

@@ -155,20 +155,36 @@ pub fn one_and_zero(dtype: Dtype) -> (*const c_void, *const c_void) {
     }
 }
 
-/// The first of these libraries that the system's loader finds.
+/// Major versions of the vendor's libraries, in the order in which they are tried.
+const MAJOR_VERSIONS: [u32; 2] = [13, 12];
+
+/// The newest version of a library (`cublas`, `cublasLt`) that the system's loader finds.
 ///
 /// # Errors
 /// The reason for each, as text.
-pub fn open(names: &[&str]) -> Result<Library, String> {
+pub fn open(library: &str) -> Result<Library, String> {
+    let mut names = MAJOR_VERSIONS.map(|major| file_name(library, major)).to_vec();
+    if cfg!(unix) {
+        names.push(format!("lib{library}.so"));
+    }
     let mut reasons = Vec::new();
-    for name in names {
+    for name in &names {
         // SAFETY: loading the vendor's library runs its initialisers, which is what is wanted.
-        match unsafe { Library::new(*name) } {
+        match unsafe { Library::new(name) } {
             Ok(library) => return Ok(library),
             Err(error) => reasons.push(error.to_string()),
         }
     }
     Err(format!("none of {} can be loaded ({})", names.join(", "), reasons.join("; ")))
+}
+
+/// As the vendor calls the file.
+fn file_name(library: &str, major: u32) -> String {
+    if cfg!(windows) {
+        format!("{library}64_{major}.dll")
+    } else {
+        format!("lib{library}.so.{major}")
+    }
 }
 
 /// A version such as `13.0.2` from the number that the libraries give.

@@ -99,8 +99,7 @@ impl Vendor {
     /// # Errors
     /// Why it cannot be used, as text.
     pub fn load(stream: &Stream) -> Result<Vendor, String> {
-        const NAMES: [&str; 3] = ["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"];
-        let library = open(&NAMES)?;
+        let library = open("cublasLt")?;
         macro_rules! symbol {
             ($name:literal) => {
                 // SAFETY: the type of the field is the function's in the library's header.

@@ -23,7 +23,7 @@ fn is_captured(stream: &Stream, enqueue: impl FnOnce()) -> bool {
     type Begin = unsafe extern "C" fn(*mut c_void, i32) -> i32;
     // SAFETY: the stand-in for the driver, which is loaded already; the signature is its own.
     unsafe {
-        let driver = libloading::Library::new("libcuda.so.1").unwrap();
+        let driver = libloading::Library::new(cuda_driver::library::LIBRARY).unwrap();
         let begin = driver.get::<Begin>("cuStreamBeginCapture_v2").unwrap();
         let raw = stream.with_cuda_handle(|raw| raw).unwrap().unwrap();
         assert_eq!(begin(raw, CAPTURE_GLOBALLY), 0);
@@ -37,7 +37,7 @@ fn end_capture(stream: &Stream) -> bool {
     type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32;
     // SAFETY: as above.
     unsafe {
-        let driver = libloading::Library::new("libcuda.so.1").unwrap();
+        let driver = libloading::Library::new(cuda_driver::library::LIBRARY).unwrap();
         let end = driver.get::<End>("cuStreamEndCapture").unwrap();
         let raw = stream.with_cuda_handle(|raw| raw).unwrap().unwrap();
         let mut graph = std::ptr::null_mut();

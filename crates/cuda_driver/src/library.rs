@@ -8,8 +8,8 @@ use libloading::Library;
 use std::error::Error;
 use std::sync::OnceLock;
 
-/// The driver's library, as the NVIDIA driver installs it on Linux.
-const LIBRARY: &str = "libcuda.so.1";
+/// The driver's library, as the NVIDIA driver installs it.
+pub const LIBRARY: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 
 /// Why there is no driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

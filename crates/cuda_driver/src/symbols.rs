@@ -28,7 +28,7 @@ macro_rules! driver_functions {
         pub(crate) const NAMES: [&str; COUNT] = [$(stringify!($name)),*];
 
         $(
-            // SAFETY: no other definition of this symbol is linked: `link/lib64/libcuda.a` has no members.
+            // SAFETY: no other definition of this symbol is linked: the archives in `link` have none.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)]
             unsafe extern "C" fn $name($($argument: $type),*) -> i32 {

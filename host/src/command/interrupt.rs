@@ -83,6 +83,7 @@ pub fn finish<R>(step: impl FnOnce() -> R) -> R {
 /// Makes a write past the limit of `ulimit -f` an error like a full disk, instead of the end of the process with an
 /// unfinished file left behind.
 pub fn ignore_file_size_signal() {
+    #[cfg(unix)]
     // SAFETY: no handler function is installed, and no thread has been started yet.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);

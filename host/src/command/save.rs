@@ -11,7 +11,7 @@ use npyz::WriterBuilder;
 use regemm::Element;
 use regemm_report::pictures::PictureError;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -226,6 +226,7 @@ const NO_STANDARD_OUTPUT: &str =
 /// keep nothing, such as /dev/null, may be both.
 #[cfg(unix)]
 fn is_standard_output(found: &Metadata) -> bool {
+    use std::io::IsTerminal;
     use std::os::fd::AsFd;
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let stdout = io::stdout();
