@@ -7,8 +7,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, MemoryAccess, Simulator, ThreadEvents};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::maps::Maps;
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::params::{GemmParams, MatrixRef};
 
 /// Bytes of an element.
 pub const BYTES: u64 = size_of::<f32>() as u64;
@@ -66,22 +65,9 @@ impl Run {
         };
         let (values_a, values_b) = (upload(&a, 7)?, upload(&b, 5)?);
 
-        let params = GemmParams {
-            a: a.to_kernel(),
-            b: b.to_kernel(),
-            d: TargetRef { first: d.to_kernel(), stride: 0 },
-            a_stride: 0,
-            b_stride: 0,
-            m,
-            n,
-            k,
-            slice_depth: k,
-            shared_tiles: 0,
-            sharing_blocks: 0,
-            workspace: Workspace::NONE,
-            maps: Maps::NONE,
-            epilogue: Linear::<f32>::identity(),
-        };
+        let factors = [a.to_kernel(), b.to_kernel()];
+        let params =
+            GemmParams::single(factors, d.to_kernel(), (m, n, k), Linear::<f32>::identity());
         let launch = Launch {
             grid: [kernel.blocks(m, n) as u32, 1, 1],
             block: [kernel.threads(), 1, 1],

@@ -199,6 +199,32 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
 }
 
 impl<T: Element, E, D: Element> GemmParams<T, E, D> {
+    /// Those of one product of `m x k` and `k x n`: K in one slice, no tiles that blocks share, no workspace and no maps.
+    /// What more a kernel asks for is set in them.
+    pub fn single(
+        [a, b]: [MatrixRef<T>; 2],
+        d: MatrixRef<D>,
+        (m, n, k): (u32, u32, u32),
+        epilogue: E,
+    ) -> Self {
+        GemmParams {
+            a,
+            b,
+            d: TargetRef { first: d, stride: 0 },
+            a_stride: 0,
+            b_stride: 0,
+            m,
+            n,
+            k,
+            slice_depth: k,
+            shared_tiles: 0,
+            sharing_blocks: 0,
+            workspace: Workspace::NONE,
+            maps: Maps::NONE,
+            epilogue,
+        }
+    }
+
     /// Slices after each of which a block of a kernel that can keep pace looks how far the others are, zero where
     /// nobody looks: [`crate::warpgroup::pace`].
     ///

@@ -8,8 +8,7 @@ use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::ladder::pipelined::Pipelined;
 use regemm_kernels::layout::Layout;
-use regemm_kernels::maps::Maps;
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::params::{GemmParams, MatrixRef};
 use regemm_kernels::table::{KERNELS, TF32};
 use std::ffi::c_void;
 
@@ -67,26 +66,7 @@ fn count<T: Element>(name: &str, m: u32, n: u32, k: u32) -> Counters {
     let (host_a, a) = factor(kernel.layouts.a, m, k, 5);
     let (host_b, b) = factor(kernel.layouts.b, k, n, 3);
     let (_, d) = upload(m, n, 2);
-    let epilogue = Linear::<T>::identity();
-    let target = TargetRef { first: d, stride: 0 };
-    let workspace = Workspace::NONE;
-    let (a_stride, b_stride, slice_depth, shared_tiles, sharing_blocks) = (0, 0, k, 0, 0);
-    let params = GemmParams {
-        a,
-        b,
-        d: target,
-        a_stride,
-        b_stride,
-        m,
-        n,
-        k,
-        slice_depth,
-        shared_tiles,
-        sharing_blocks,
-        workspace,
-        maps: Maps::NONE,
-        epilogue,
-    };
+    let params = GemmParams::single([a, b], d, (m, n, k), Linear::<T>::identity());
     let launch = Launch {
         grid: [kernel.blocks(m, n) as u32, 1, 1],
         block: [kernel.threads(), 1, 1],

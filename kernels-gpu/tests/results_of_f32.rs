@@ -15,8 +15,8 @@ use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::gemm_kernels;
 use regemm_kernels::kernel::{KernelInfo, Schedule, Tile};
 use regemm_kernels::layout::{Layout, Nn, Nt, Tn, Tt};
-use regemm_kernels::maps::{BoxShape, Factors, Mappings, Maps, Matrices, Results, UNUSED};
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::maps::{BoxShape, Factors, Mappings, Matrices, Results, UNUSED};
+use regemm_kernels::params::{GemmParams, MatrixRef, Workspace};
 use regemm_kernels::schedule::partials::Partials;
 use regemm_kernels::schedule::reduce;
 use regemm_kernels::table::{KERNELS, reduce_f32};
@@ -170,21 +170,11 @@ impl Product {
         };
         let partials = Partials::new::<T>(m, n, k, slice_depth);
         let sums = simulator.alloc(partials.product() * size_of::<f32>() as u64).unwrap();
+        let workspace = Workspace { partials: GlobalPtr::from_address(sums), ..Workspace::NONE };
         let params = GemmParams {
-            a: a_matrix,
-            b: b_matrix,
-            d: TargetRef { first: d, stride: 0 },
-            a_stride: 0,
-            b_stride: 0,
-            m,
-            n,
-            k,
             slice_depth,
-            shared_tiles: 0,
-            sharing_blocks: 0,
-            workspace: Workspace { partials: GlobalPtr::from_address(sums), ..Workspace::NONE },
-            maps: Maps::NONE,
-            epilogue,
+            workspace,
+            ..GemmParams::single([a_matrix, b_matrix], d, (m, n, k), epilogue)
         };
         // Bulk stores write whole pieces of 16 bytes.
         let d_is_mapped = ld.is_multiple_of(4) && n.is_multiple_of(4);

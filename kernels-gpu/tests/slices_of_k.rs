@@ -16,8 +16,7 @@ use regemm_kernels::kernel::{KernelInfo, Reducer, Rung, Schedule, checked_reduce
 use regemm_kernels::ladder::split_k::SplitK;
 use regemm_kernels::ladder::tiled::Tiled;
 use regemm_kernels::layout::{Layout, Layouts, Nn};
-use regemm_kernels::maps::Maps;
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::params::{GemmParams, MatrixRef, Workspace};
 use regemm_kernels::schedule::partials::Partials;
 use regemm_kernels::table::KERNELS;
 use std::ffi::c_void;
@@ -231,21 +230,12 @@ fn unwritten<T: Element<Acc = f32>>(kernel: &KernelInfo, (m, n, k): (u32, u32, u
     let never = NEVER.repeat(partials.product() as usize);
     let sums = simulator.alloc(never.len() as u64).unwrap();
     simulator.write(sums, &never).unwrap();
+    let factors = [factor(kernel.layouts.a, m, k), factor(kernel.layouts.b, k, n)];
+    let d = MatrixRef { data: zeros(m, n), ld: n.into() };
     let params = GemmParams {
-        a: factor(kernel.layouts.a, m, k),
-        b: factor(kernel.layouts.b, k, n),
-        d: TargetRef { first: MatrixRef { data: zeros(m, n), ld: n.into() }, stride: 0 },
-        a_stride: 0,
-        b_stride: 0,
-        m,
-        n,
-        k,
         slice_depth: kernel.tile.bk,
-        shared_tiles: 0,
-        sharing_blocks: 0,
         workspace: Workspace { partials: GlobalPtr::from_address(sums), ..Workspace::NONE },
-        maps: Maps::NONE,
-        epilogue: Linear::<T>::identity(),
+        ..GemmParams::single(factors, d, (m, n, k), Linear::<T>::identity())
     };
     let launch = Launch {
         grid: [kernel.blocks(m, n) as u32, 1, partials.slices],

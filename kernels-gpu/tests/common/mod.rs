@@ -9,8 +9,7 @@ use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
-use regemm_kernels::maps::Maps;
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::params::{GemmParams, MatrixRef, Workspace};
 use regemm_kernels::schedule::partials::Partials;
 use regemm_kernels::schedule::reduce;
 use std::ffi::c_void;
@@ -190,8 +189,6 @@ impl Product {
         let a = factor(kernel.layouts.a, m, k, &|row, col| self.a(T::DTYPE, row, col));
         let b = factor(kernel.layouts.b, k, n, &|row, col| self.b(T::DTYPE, row, col));
         let d = upload::<T>(&simulator, (m, n), storage, |_, _| T::CANARY.bits());
-        let target = TargetRef { first: d.matrix, stride: 0 };
-        let epilogue = Linear::<T>::identity();
         let slices = match kernel.schedule {
             Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK | Schedule::StreamK => 1,
             Schedule::SplitK => k.div_ceil(slice_depth.max(1)),
@@ -206,22 +203,10 @@ impl Product {
                 ..Workspace::NONE
             },
         };
-        let (a_stride, b_stride, shared_tiles, sharing_blocks) = (0, 0, 0, 0);
         let params = GemmParams {
-            a,
-            b,
-            d: target,
-            a_stride,
-            b_stride,
-            m,
-            n,
-            k,
             slice_depth,
-            shared_tiles,
-            sharing_blocks,
             workspace,
-            maps: Maps::NONE,
-            epilogue,
+            ..GemmParams::single([a, b], d.matrix, (m, n, k), Linear::<T>::identity())
         };
         let run = |entry: &KernelEntry, grid, threads, dynamic_shared| {
             let launch = Launch { grid, block: [threads, 1, 1], dynamic_shared };

@@ -4,8 +4,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::KernelInfo;
-use regemm_kernels::maps::Maps;
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::params::{GemmParams, MatrixRef};
 use std::ffi::c_void;
 
 /// A product with operands of its own, rows without gaps.
@@ -48,25 +47,8 @@ impl Product {
                 ..epilogue
             };
         }
-        let (a, b, target) = (upload(m, k, 1), upload(k, n, 2), TargetRef { first: d, stride: 0 });
-        let workspace = Workspace::NONE;
-        let (a_stride, b_stride, slice_depth, shared_tiles, sharing_blocks) = (0, 0, k, 0, 0);
-        let params = GemmParams {
-            a,
-            b,
-            d: target,
-            a_stride,
-            b_stride,
-            m,
-            n,
-            k,
-            slice_depth,
-            shared_tiles,
-            sharing_blocks,
-            workspace,
-            maps: Maps::NONE,
-            epilogue,
-        };
+        let (a, b) = (upload(m, k, 1), upload(k, n, 2));
+        let params = GemmParams::single([a, b], d, (m, n, k), epilogue);
         let launch = Launch {
             grid: [kernel.blocks(m, n) as u32, 1, 1],
             block: [kernel.threads(), 1, 1],
