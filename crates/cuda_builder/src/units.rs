@@ -25,12 +25,17 @@ enum Linkage {
 
 impl Linkage {
     fn of(item: &str) -> Self {
-        match item.split_whitespace().next() {
-            Some(".extern") => Linkage::Extern,
-            Some(".visible" | ".weak" | ".common") => Linkage::Shared,
+        match first_word(item) {
+            ".extern" => Linkage::Extern,
+            ".visible" | ".weak" | ".common" => Linkage::Shared,
             _ => Linkage::Internal,
         }
     }
+}
+
+/// The word that says the linkage of an item, where it has one.
+fn first_word(item: &str) -> &str {
+    item.split_whitespace().next().unwrap_or_default()
 }
 
 /// The joined text, as it comes into being.
@@ -84,21 +89,26 @@ pub fn join(units: &[String]) -> Result<String, Error> {
     }
     let parsed = units.iter().map(|unit| items(unit)).collect::<Result<Vec<_>, _>>()?;
     let of_units = || units.iter().zip(&parsed);
-    let shared = of_units()
+    let definitions = of_units()
         .flat_map(|(unit, items)| items.iter().map(move |item| (text_of(unit, item), item)))
-        .filter(|(text, item)| Linkage::of(text) == Linkage::Shared && is_definition(item))
-        .flat_map(|(_, item)| item.names.iter().copied())
-        .collect::<BTreeSet<_>>();
+        .filter(|(text, item)| Linkage::of(text) == Linkage::Shared && is_definition(item));
+    // With the linkage of the first definition, which is the one that is written.
+    let mut shared = BTreeMap::new();
+    for (text, item) in definitions {
+        for &name in &item.names {
+            shared.entry(name).or_insert_with(|| first_word(text));
+        }
+    }
 
     let mut joined = Joined::default();
-    let mut taken = shared.iter().map(|name| valid(name)).collect();
+    let mut taken = shared.keys().map(|name| valid(name)).collect();
     for (unit, items) in of_units() {
         let renamed = new_names(unit, items, &mut taken);
         for item in items {
             let text = text_of(unit, item);
             let linkage = Linkage::of(text);
-            let is_elsewhere =
-                linkage == Linkage::Extern && item.names.iter().all(|name| shared.contains(name));
+            let is_elsewhere = linkage == Linkage::Extern
+                && item.names.iter().all(|name| shared.contains_key(name));
             let mut text = with_names(text, &renamed);
             match item.kind {
                 Kind::Variable if is_elsewhere => {}
@@ -113,7 +123,7 @@ pub fn join(units: &[String]) -> Result<String, Error> {
                 Kind::Function if item.body.is_none() => {
                     if is_elsewhere {
                         // Declared as what it is, since its definition follows.
-                        text = text.replacen(".extern", ".visible", 1).into();
+                        text = text.replacen(".extern", shared[item.names[0]], 1).into();
                     }
                     if joined.is_first(&text) {
                         joined.first += &text;
@@ -306,6 +316,16 @@ mod tests {
         let unit =
             |name| format!(".weak .func w() {{ ret; }}\n.entry {name}() {{ call.uni w, (); }}");
         place(&joined(&[&unit("a"), &unit("b")]), ".weak .func w()");
+    }
+
+    /// ptxas refuses a function that is declared `.visible` and then defined `.weak`.
+    #[test]
+    fn what_another_unit_defines_weakly_is_declared_so() {
+        let uses = ".extern .func w();\n.entry a() { call.uni w, (); }";
+        let joined = joined(&[uses, ".weak .func w() { ret; }"]);
+        place(&joined, ".weak .func w();");
+        place(&joined, ".weak .func w() { ret; }");
+        assert!(!joined.contains(".visible") && !joined.contains(".extern"), "{joined}");
     }
 
     #[test]
